@@ -1,0 +1,227 @@
+//! Identities: one newtype per kind, parsed once at the edge and trusted from then on.
+//!
+//! Every name that becomes one segment of a registry path goes through [`segment`], so a path can be
+//! built from these types and from nothing else.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Longest accepted name of a namespace, job or worker, in bytes.
+pub const MAX_NAME: usize = 128;
+
+/// Why a text is no name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{kind} {value:?} is not a name: {reason}; use 1 to {MAX_NAME} of the characters A-Z a-z 0-9 . _ -")]
+pub struct NameError {
+    /// What was to be named, for example `job name`.
+    pub kind: &'static str,
+    /// The refused text, cut to a length that can be shown.
+    pub value: String,
+    /// What is wrong with it.
+    pub reason: &'static str,
+}
+
+fn segment(kind: &'static str, value: &str, max: usize, extra: &str) -> Result<(), NameError> {
+    let refuse = |reason| Err(NameError { kind, value: value.chars().take(MAX_NAME + 16).collect(), reason });
+    if value.is_empty() {
+        return refuse("it is empty");
+    }
+    if value.len() > max {
+        return refuse("it is too long");
+    }
+    if matches!(value, "." | ".." | "zookeeper") {
+        return refuse("it has a meaning of its own in a path");
+    }
+    if !value.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c) || extra.contains(c)) {
+        return refuse("it holds a character that a path segment may not have");
+    }
+    Ok(())
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $type:ident, $kind:literal, $max:expr, $extra:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $type(std::sync::Arc<str>);
+
+        impl $type {
+            /// Checks `value` and wraps it.
+            pub fn new(value: impl AsRef<str>) -> Result<Self, NameError> {
+                segment($kind, value.as_ref(), $max, $extra)?;
+                Ok(Self(value.as_ref().into()))
+            }
+
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}", self.0)
+            }
+        }
+
+        impl TryFrom<String> for $type {
+            type Error = NameError;
+            fn try_from(value: String) -> Result<Self, NameError> {
+                Self::new(value)
+            }
+        }
+
+        impl From<$type> for String {
+            fn from(value: $type) -> String {
+                value.0.to_string()
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = NameError;
+            fn from_str(value: &str) -> Result<Self, NameError> {
+                Self::new(value)
+            }
+        }
+    };
+}
+
+name!(
+    /// The root under which jobs live.
+    Namespace, "namespace", MAX_NAME, ""
+);
+name!(
+    /// A job's name: one path segment.
+    JobName, "job name", MAX_NAME, ""
+);
+name!(
+    /// One worker process under each of its jobs: `{address}@-@{unique}`. Given by a coordinator, never re-used.
+    InstanceId, "instance id", 300, "@:[]%"
+);
+name!(
+    /// The address part of an instance id: what the worker states, a label and nothing more.
+    ServerAddress, "server address", 255, ":[]%"
+);
+name!(
+    /// A worker process as its attachment names it; the unique part of its instance id.
+    WorkerId, "worker id", MAX_NAME, ""
+);
+name!(
+    /// One coordinator process.
+    CoordinatorId, "coordinator id", 300, "@:[]%"
+);
+name!(
+    /// A manual trigger.
+    TriggerId, "trigger id", 300, "@:[]%"
+);
+
+impl InstanceId {
+    /// Elastic-Job's separator between address and unique part.
+    pub const SEPARATOR: &'static str = "@-@";
+
+    /// Joins the two parts in Elastic-Job's form.
+    pub fn from_parts(address: &ServerAddress, worker: &WorkerId) -> Result<Self, NameError> {
+        Self::new(format!("{address}{}{worker}", Self::SEPARATOR))
+    }
+
+    /// The address part; the whole id when it has no separator (a foreign instance).
+    pub fn address(&self) -> &str {
+        self.0.split_once(Self::SEPARATOR).map_or(&*self.0, |(address, _)| address)
+    }
+
+    /// The unique part, which names the worker's attachment.
+    pub fn worker(&self) -> Option<WorkerId> {
+        self.0.split_once(Self::SEPARATOR).and_then(|(_, unique)| WorkerId::new(unique).ok())
+    }
+}
+
+/// One slice of a job, `0 … n-1`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Item(pub u32);
+
+impl fmt::Display for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+macro_rules! number {
+    ($(#[$doc:meta])* $type:ident, $of:ty) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $type(pub $of);
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl $type {
+            /// One more.
+            #[must_use]
+            pub fn next(self) -> Self {
+                Self(self.0 + 1)
+            }
+        }
+    };
+}
+
+number!(
+    /// A run's fencing token: only grows per item, also across removal and re-creation of the job. 63 bits.
+    Token, u64
+);
+number!(
+    /// The version of `leader/election`: grows with every election of the job.
+    Epoch, u64
+);
+number!(
+    /// The version of `sharding`: grows with every plan and with every withdrawal of a right.
+    Generation, u64
+);
+number!(
+    /// Which of a worker's streams: the worker numbers them, and the number only grows.
+    StreamNumber, u64
+);
+number!(
+    /// The version of one registry node (its data), from 0.
+    Version, u64
+);
+number!(
+    /// The number of a registry transaction: grows with every commit.
+    Revision, u64
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_path_segment() {
+        for bad in ["", ".", "..", "zookeeper", "a/b", "a b", "ü", "a\0", "a\n", &"x".repeat(129)] {
+            assert!(JobName::new(bad).is_err(), "{bad:?} was accepted");
+        }
+        for good in ["a", "word-count", "A.b_c-9", &"x".repeat(128)] {
+            assert_eq!(JobName::new(good).unwrap().as_str(), good);
+        }
+    }
+
+    #[test]
+    fn an_instance_id_comes_apart_again() {
+        let id =
+            InstanceId::from_parts(&ServerAddress::new("10.0.0.7").unwrap(), &WorkerId::new("w-1").unwrap())
+                .unwrap();
+        assert_eq!(id.as_str(), "10.0.0.7@-@w-1");
+        assert_eq!(id.address(), "10.0.0.7");
+        assert_eq!(id.worker().unwrap().as_str(), "w-1");
+    }
+}

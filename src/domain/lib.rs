@@ -1,0 +1,10 @@
+//! What rosterd decides, apart from how it is carried out.
+//!
+//! Everything here is a plain function of its arguments: no clock, no I/O, no async, no randomness, no log.
+//! Maps are ordered, so a decision is the same whenever its input is.
+
+pub mod id;
+pub mod job;
+pub mod schedule;
+pub mod strategy;
+pub mod time;
