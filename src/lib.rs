@@ -1,1 +1,3 @@
-//! (being written)
+//! rosterd: a gRPC coordination service for polyglot workers.
+
+pub mod registry;

@@ -4,7 +4,10 @@
 //! Maps are ordered, so a decision is the same whenever its input is.
 
 pub mod id;
+pub mod item;
 pub mod job;
 pub mod schedule;
+pub mod snapshot;
 pub mod strategy;
 pub mod time;
+pub mod txn;

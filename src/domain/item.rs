@@ -1,0 +1,546 @@
+//! The life of an item: its record, and the one table that says which event may follow which state.
+//!
+//! The record is the lock and the truth of an item. Every transaction that touches an item writes the record
+//! at the version it read, so of two decisions made from the same record one is refused. The planners call
+//! [`Record::apply`]; nothing else changes a record.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{InstanceId, Token, TriggerId, WorkerId};
+use crate::time::Time;
+
+/// Why a run exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Source {
+    /// A due time of the schedule.
+    NormalTrigger,
+    /// Due times skipped while the item was busy, merged.
+    Misfire,
+    /// A crashed run, run again.
+    Failover,
+    /// A trigger by hand.
+    Manual,
+}
+
+impl Source {
+    /// The name that user code and tools see.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NormalTrigger => "NORMAL_TRIGGER",
+            Self::Misfire => "MISFIRE",
+            Self::Failover => "FAILOVER",
+            Self::Manual => "MANUAL",
+        }
+    }
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The handler returned.
+    Succeeded,
+    /// The handler failed, after its last attempt.
+    Failed,
+    /// Stopped on request, or handed back by a worker that had to leave.
+    Cancelled,
+    /// Its worker was declared dead, or reported the run as aborted or not started.
+    Crashed,
+    /// It took longer than its timeout.
+    TimedOut,
+}
+
+impl Outcome {
+    /// The name that tools see.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Crashed => "crashed",
+            Self::TimedOut => "timed_out",
+        }
+    }
+}
+
+/// Why a fire was not run for an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Missed {
+    /// No coordinator was up.
+    Down,
+    /// No enabled worker owned the item.
+    NoWorker,
+    /// The owner's slots were all taken.
+    NoSlot,
+    /// Found due too long after its time.
+    TooLate,
+    /// The coordinator's clock could not be trusted.
+    Clock,
+    /// The job was paused.
+    Paused,
+    /// The job or the item was disabled.
+    Disabled,
+}
+
+impl Missed {
+    /// The name that tools see.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Down => "down",
+            Self::NoWorker => "no_worker",
+            Self::NoSlot => "no_slot",
+            Self::TooLate => "too_late",
+            Self::Clock => "clock",
+            Self::Paused => "paused",
+            Self::Disabled => "disabled",
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Display for Missed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The data of `sharding/{item}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// The token of the run in flight, else of the last run. A new record starts at the number of the
+    /// transaction that created the job.
+    pub token: Token,
+    /// The latest due time that is accounted for. Moved only by a due time, never by a run out of turn.
+    pub last_fire: Time,
+    /// What the item is doing.
+    #[serde(default, skip_serializing_if = "State::is_idle")]
+    pub state: State,
+    /// The latest due time that was skipped and waits to be run as a misfire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub misfire: Option<Time>,
+    /// How the last run ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<Ended>,
+    /// Everything that ever became of the item's fires.
+    #[serde(default, skip_serializing_if = "Counters::is_empty")]
+    pub counters: Counters,
+}
+
+/// What an item is doing.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Nothing: a start may take it.
+    #[default]
+    Idle,
+    /// A run is in flight: only its report, a verdict of death or a goodbye ends it.
+    Running(Running),
+    /// Its run crashed and waits to be run again: only a claim takes it.
+    Crashed(Crashed),
+}
+
+impl State {
+    /// Whether a start may take the item.
+    pub fn is_idle(&self) -> bool {
+        matches!(self, Self::Idle)
+    }
+}
+
+/// The run in flight.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Running {
+    /// The due time, or the trigger's time.
+    pub fire: Time,
+    /// Why it exists.
+    pub source: Source,
+    /// Who runs it.
+    pub instance: InstanceId,
+    /// Whose attachment speaks for it.
+    pub worker: WorkerId,
+    /// When the start was decided.
+    pub since: Time,
+    /// The trigger, of a manual run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<TriggerId>,
+    /// Whether it waits for the one callback that all items of the fire have started.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
+}
+
+/// A crashed run that waits for a taker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Crashed {
+    /// Its due time, which the next run carries on.
+    pub fire: Time,
+    /// Who ran it.
+    pub instance: InstanceId,
+    /// When it was found crashed.
+    pub since: Time,
+}
+
+/// How a run ended, and who said so.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// Its token.
+    pub token: Token,
+    /// Its due time.
+    pub fire: Time,
+    /// Why it existed.
+    pub source: Source,
+    /// Who ran it.
+    pub instance: InstanceId,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// When that was decided.
+    pub at: Time,
+    /// Its worker's own report said so, and was acknowledged for it.
+    pub reported: bool,
+}
+
+/// Everything that ever became of an item's fires. Each only grows.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counters {
+    /// Runs started.
+    #[serde(skip_serializing_if = "zero")]
+    pub fired: u64,
+    /// Runs by outcome.
+    #[serde(skip_serializing_if = "zero")]
+    pub succeeded: u64,
+    #[serde(skip_serializing_if = "zero")]
+    #[allow(missing_docs)]
+    pub failed: u64,
+    #[serde(skip_serializing_if = "zero")]
+    #[allow(missing_docs)]
+    pub cancelled: u64,
+    #[serde(skip_serializing_if = "zero")]
+    #[allow(missing_docs)]
+    pub crashed: u64,
+    #[serde(skip_serializing_if = "zero")]
+    #[allow(missing_docs)]
+    pub timed_out: u64,
+    /// Due times merged into a later run.
+    #[serde(skip_serializing_if = "zero")]
+    pub misfired: u64,
+    /// Due times skipped because the job's policy says so (busy item of a job without misfire).
+    #[serde(skip_serializing_if = "zero")]
+    pub skipped: u64,
+    /// Due times that were not run, by reason.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub missed: BTreeMap<Missed, u64>,
+}
+
+fn zero(n: &u64) -> bool {
+    *n == 0
+}
+
+impl Counters {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Runs that ended, over all outcomes.
+    pub fn ended(&self) -> u64 {
+        self.succeeded + self.failed + self.cancelled + self.crashed + self.timed_out
+    }
+
+    fn count(&mut self, outcome: Outcome) {
+        let counter = match outcome {
+            Outcome::Succeeded => &mut self.succeeded,
+            Outcome::Failed => &mut self.failed,
+            Outcome::Cancelled => &mut self.cancelled,
+            Outcome::Crashed => &mut self.crashed,
+            Outcome::TimedOut => &mut self.timed_out,
+        };
+        *counter += 1;
+    }
+}
+
+/// What can happen to an item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A run starts on an idle item.
+    Start(Running),
+    /// A crashed item is taken over.
+    Claim(Running),
+    /// The Triggers of the fire may go out.
+    Release,
+    /// The run in flight ended; `requeue`: it is to be run again elsewhere.
+    End { outcome: Outcome, at: Time, reported: bool, requeue: bool },
+    /// Failover does not apply (any more): the crashed run will not be run again.
+    GiveUp { at: Time },
+    /// `count` due times up to `latest` are merged into a later run.
+    Misfire { latest: Time, count: u64 },
+    /// `count` due times up to `latest` are skipped by policy.
+    Skip { latest: Time, count: u64 },
+    /// `count` due times up to `latest` are missed.
+    Miss { latest: Time, count: u64, reason: Missed },
+    /// The misfire mark will not be run.
+    DropMisfire { reason: Missed },
+    /// A last fire that lies in the future is set back.
+    Cap { last_fire: Time },
+}
+
+/// An event that may not happen in the item's state.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{event} is not possible while the item is {state}")]
+pub struct Illegal {
+    /// The state's name.
+    pub state: &'static str,
+    /// The event's name.
+    pub event: &'static str,
+}
+
+impl Record {
+    /// The record of an item that never ran: `base` is the number of the transaction that created the job.
+    pub fn new(base: Token, now: Time) -> Self {
+        Self {
+            token: base,
+            last_fire: now,
+            state: State::Idle,
+            misfire: None,
+            last: None,
+            counters: Counters::default(),
+        }
+    }
+
+    /// The run in flight.
+    pub fn running(&self) -> Option<&Running> {
+        match &self.state {
+            State::Running(running) => Some(running),
+            _ => None,
+        }
+    }
+
+    /// The crashed run that waits for a taker.
+    pub fn crashed(&self) -> Option<&Crashed> {
+        match &self.state {
+            State::Crashed(crashed) => Some(crashed),
+            _ => None,
+        }
+    }
+
+    /// The record after `event`, or why it may not happen. This is the whole table.
+    pub fn apply(&self, event: &Event) -> Result<Self, Illegal> {
+        let mut next = self.clone();
+        match (&self.state, event) {
+            (State::Idle, Event::Start(run)) => {
+                if run.source == Source::Failover {
+                    return Err(self.illegal(event));
+                }
+                next.start(run);
+            }
+            (State::Crashed(crashed), Event::Claim(run)) => {
+                if run.source != Source::Failover || run.fire != crashed.fire {
+                    return Err(self.illegal(event));
+                }
+                next.start(run);
+            }
+            (State::Running(run), Event::Release) if run.held => {
+                next.state = State::Running(Running { held: false, ..run.clone() });
+            }
+            (State::Running(run), Event::End { outcome, at, reported, requeue }) => {
+                next.end(run, *outcome, *at, *reported);
+                if *requeue {
+                    next.state = State::Crashed(Crashed {
+                        fire: run.fire,
+                        instance: run.instance.clone(),
+                        since: *at,
+                    });
+                }
+            }
+            (State::Crashed(_), Event::GiveUp { .. }) => next.state = State::Idle,
+            (_, Event::Misfire { latest, count }) if *latest > self.last_fire => {
+                next.last_fire = *latest;
+                next.misfire = Some(*latest);
+                next.counters.misfired += count;
+            }
+            (State::Running(_) | State::Crashed(_), Event::Skip { latest, count })
+                if *latest > self.last_fire =>
+            {
+                next.last_fire = *latest;
+                next.counters.skipped += count;
+            }
+            (_, Event::Miss { latest, count, reason }) if *latest > self.last_fire => {
+                next.last_fire = *latest;
+                *next.counters.missed.entry(*reason).or_default() += count;
+            }
+            (_, Event::DropMisfire { reason }) if self.misfire.is_some() => {
+                next.misfire = None;
+                *next.counters.missed.entry(*reason).or_default() += 1;
+            }
+            (_, Event::Cap { last_fire }) if *last_fire < self.last_fire => next.last_fire = *last_fire,
+            _ => return Err(self.illegal(event)),
+        }
+        Ok(next)
+    }
+
+    fn start(&mut self, run: &Running) {
+        self.token = self.token.next();
+        match run.source {
+            Source::NormalTrigger => self.last_fire = self.last_fire.max(run.fire),
+            Source::Misfire => self.misfire = None,
+            Source::Failover | Source::Manual => {}
+        }
+        self.counters.fired += 1;
+        self.state = State::Running(run.clone());
+    }
+
+    fn end(&mut self, run: &Running, outcome: Outcome, at: Time, reported: bool) {
+        self.counters.count(outcome);
+        self.last = Some(Ended {
+            token: self.token,
+            fire: run.fire,
+            source: run.source,
+            instance: run.instance.clone(),
+            outcome,
+            at,
+            reported,
+        });
+        self.state = State::Idle;
+    }
+
+    fn illegal(&self, event: &Event) -> Illegal {
+        let state = match self.state {
+            State::Idle => "idle",
+            State::Running(_) => "running",
+            State::Crashed(_) => "crashed",
+        };
+        Illegal { state, event: event.name() }
+    }
+}
+
+impl Event {
+    /// The event's name, for messages and coverage.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Start(_) => "start",
+            Self::Claim(_) => "claim",
+            Self::Release => "release",
+            Self::End { .. } => "end",
+            Self::GiveUp { .. } => "give_up",
+            Self::Misfire { .. } => "misfire",
+            Self::Skip { .. } => "skip",
+            Self::Miss { .. } => "miss",
+            Self::DropMisfire { .. } => "drop_misfire",
+            Self::Cap { .. } => "cap",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(source: Source, fire: i64) -> Running {
+        Running {
+            fire: Time::from_seconds(fire),
+            source,
+            instance: InstanceId::new("a@-@1").unwrap(),
+            worker: WorkerId::new("1").unwrap(),
+            since: Time::from_seconds(fire),
+            trigger: None,
+            held: false,
+        }
+    }
+
+    fn states() -> [Record; 4] {
+        let idle = Record::new(Token(7), Time::from_seconds(10));
+        let running = idle.apply(&Event::Start(run(Source::NormalTrigger, 20))).unwrap();
+        let held =
+            idle.apply(&Event::Start(Running { held: true, ..run(Source::NormalTrigger, 20) })).unwrap();
+        let crashed = running.apply(&end(true)).unwrap();
+        [idle, running, held, crashed]
+    }
+
+    fn end(requeue: bool) -> Event {
+        Event::End { outcome: Outcome::Crashed, at: Time::from_seconds(30), reported: false, requeue }
+    }
+
+    /// Which of idle, running, held and crashed each event may follow.
+    #[test]
+    fn the_whole_table() {
+        let (at, latest, count) = (Time::from_seconds(40), Time::from_seconds(40), 1);
+        let table: [(Event, [bool; 4]); 14] = [
+            (Event::Start(run(Source::NormalTrigger, 40)), [true, false, false, false]),
+            (Event::Start(run(Source::Misfire, 40)), [true, false, false, false]),
+            (Event::Start(run(Source::Manual, 40)), [true, false, false, false]),
+            (Event::Start(run(Source::Failover, 20)), [false, false, false, false]),
+            (Event::Claim(run(Source::Failover, 20)), [false, false, false, true]),
+            (Event::Claim(run(Source::Failover, 21)), [false, false, false, false]),
+            (Event::Release, [false, false, true, false]),
+            (end(true), [false, true, true, false]),
+            (end(false), [false, true, true, false]),
+            (Event::GiveUp { at }, [false, false, false, true]),
+            (Event::Misfire { latest, count }, [true, true, true, true]),
+            (Event::Skip { latest, count }, [false, true, true, true]),
+            (Event::Miss { latest, count, reason: Missed::Down }, [true, true, true, true]),
+            (Event::DropMisfire { reason: Missed::Disabled }, [false, false, false, false]),
+        ];
+        for (event, allowed) in table {
+            for (record, allowed) in states().iter().zip(allowed) {
+                assert_eq!(record.apply(&event).is_ok(), allowed, "{} on {:?}", event.name(), record.state);
+            }
+        }
+    }
+
+    #[test]
+    fn a_due_time_is_accounted_for_once() {
+        for record in states() {
+            let latest = record.last_fire;
+            for event in [
+                Event::Misfire { latest, count: 1 },
+                Event::Skip { latest, count: 1 },
+                Event::Miss { latest, count: 1, reason: Missed::Down },
+            ] {
+                assert!(record.apply(&event).is_err(), "{} repeats {latest}", event.name());
+            }
+        }
+    }
+
+    #[test]
+    fn every_start_raises_the_token_by_one_and_every_run_ends_once() {
+        let [idle, running, _, crashed] = states();
+        assert_eq!(running.token, idle.token.next());
+        assert_eq!(crashed.token, running.token);
+        let again = crashed.apply(&Event::Claim(run(Source::Failover, 20))).unwrap();
+        assert_eq!(again.token, running.token.next());
+        assert_eq!(again.counters.fired, again.counters.ended() + 1);
+    }
+
+    #[test]
+    fn only_a_due_time_moves_the_last_fire() {
+        let idle = &states()[0];
+        for source in [Source::Misfire, Source::Manual] {
+            assert_eq!(idle.apply(&Event::Start(run(source, 99))).unwrap().last_fire, idle.last_fire);
+        }
+        let fired = idle.apply(&Event::Start(run(Source::NormalTrigger, 99))).unwrap();
+        assert_eq!(fired.last_fire, Time::from_seconds(99));
+    }
+
+    #[test]
+    fn a_record_reads_back_and_an_idle_one_is_short() {
+        for record in states() {
+            let text = serde_json::to_string(&record).unwrap();
+            assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
+        }
+        let text = serde_json::to_string(&states()[0]).unwrap();
+        assert_eq!(text, r#"{"token":7,"last_fire":"1970-01-01T00:00:10Z"}"#);
+    }
+}

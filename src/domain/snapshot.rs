@@ -1,0 +1,133 @@
+//! A job as the registry holds it at one revision: what every decision is made from.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{
+    CoordinatorId, Epoch, Generation, InstanceId, Item, Revision, ServerAddress, StreamNumber, TriggerId,
+    Version,
+};
+use crate::item::Record;
+use crate::time::Time;
+
+/// A job's decision state, undecoded where a foreign tool may have written it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobNodes {
+    /// The revision all of this was read at.
+    pub revision: Revision,
+    /// The incarnation's name; a job without one is being removed, or was made by another tool.
+    pub incarnation: Option<Arc<str>>,
+    /// The number of the transaction that made the job: the base of its tokens.
+    pub created: Revision,
+    /// The data of the job's own node.
+    pub handler_type: Arc<str>,
+    /// `config` as it stands; goes with the incarnation.
+    pub config: Option<Node>,
+    /// `rosterd/policy` as it stands; absent for a job that another tool made.
+    pub policy: Option<Node>,
+    /// Scheduled fires are held.
+    pub paused: bool,
+    /// `servers/{address}`: whether it is enabled (anything but DISABLED is).
+    pub servers: BTreeMap<ServerAddress, bool>,
+    /// `instances/{id}`.
+    pub instances: BTreeMap<InstanceId, InstanceSeen>,
+    /// `leader/election/instance`, and whether it belongs to this session.
+    pub leader: Option<(CoordinatorId, bool)>,
+    /// The version of `leader/election`.
+    pub epoch: Epoch,
+    /// The version of `sharding`.
+    pub generation: Generation,
+    /// The data of `sharding`.
+    pub assignment: Arc<[u8]>,
+    /// The version of `leader/sharding/necessary`.
+    pub necessary: Option<Version>,
+    /// Items below `leader/failover/items`.
+    pub failover: BTreeSet<Item>,
+    /// Manual triggers that wait, by item.
+    pub triggers: BTreeMap<Item, TriggerNode>,
+    /// Commands of older tools: `trigger/{id}`, or the data TRIGGER in `instances/{id}`.
+    pub foreign_triggers: BTreeSet<InstanceId>,
+}
+
+/// A node's data and version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// As it stands, read as hostile.
+    pub data: Arc<[u8]>,
+    /// How often it was set.
+    pub version: Version,
+}
+
+/// `instances/{id}` as found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstanceSeen {
+    /// It is an ephemeral of this session.
+    pub mine: bool,
+    /// `rosterd/instances/{id}`; absent for a foreign instance (a JVM of Elastic-Job).
+    pub node: Option<InstanceNode>,
+}
+
+/// A job with the records of all its items.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Snapshot {
+    /// The decision state.
+    pub nodes: JobNodes,
+    /// Every record that exists, also of surplus items.
+    pub records: BTreeMap<Item, (Version, Record)>,
+}
+
+/// `rosterd/instances/{id}`: what Elastic-Job's own node has no field for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstanceNode {
+    /// The address the worker stated.
+    pub address: ServerAddress,
+    /// How many runs the worker takes at a time, over all its jobs.
+    pub slots: u32,
+    /// The client library.
+    #[serde(default)]
+    pub client: String,
+    /// The worker's labels.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// The coordinator its stream ends at.
+    pub host: CoordinatorId,
+}
+
+/// `rosterd/triggers/{item}`: a manual trigger that waits for its item.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TriggerNode {
+    /// The same for all items of one trigger.
+    pub id: TriggerId,
+    /// When it was asked for: the fire time of its runs.
+    pub at: Time,
+}
+
+/// A worker's attachment: who speaks for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// The coordinator that hosts the worker.
+    pub host: CoordinatorId,
+    /// Names the host's registry session: a restarted coordinator is another.
+    pub session: String,
+    /// Over which of the worker's streams.
+    pub stream: StreamNumber,
+    /// Takes no new runs: it is leaving.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub draining: bool,
+    /// A digest of the key that the worker must show to come back.
+    pub resume_key: String,
+    /// The address the worker stated: with its name, its instance id.
+    pub address: ServerAddress,
+    /// The lease the worker counts, shorter than the default where a job asks for it. Milliseconds.
+    pub lease_ms: u64,
+}
+
+impl Attachment {
+    /// The lease as a duration.
+    pub fn lease(&self) -> Duration {
+        Duration::from_millis(self.lease_ms)
+    }
+}

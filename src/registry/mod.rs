@@ -1,0 +1,116 @@
+//! The registry port: the only shared truth, small and atomic, the same for every backend.
+//!
+//! Coordinators are caches of it. A transaction is handed over at the call, in call order, and its future
+//! tells what became of it. Reads are linearizable: they see every commit that was acknowledged before the
+//! call, and nothing that is not durable. Watches give hints, never data: whoever gets one looks again.
+//! This module never decides anything about jobs; the `coordinator` alone calls it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use rosterd_domain::id::{CoordinatorId, Item, JobName, Version, WorkerId};
+use rosterd_domain::snapshot::{Attachment, JobNodes, Snapshot};
+use rosterd_domain::txn::{Commit, Txn};
+use tokio::sync::mpsc;
+
+/// A read that did not come back.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// The session is over: nothing that was read in it holds.
+    #[error("the registry session is over")]
+    Fenced,
+    /// The store does not answer; the text says why and what to do.
+    #[error("the registry does not answer: {0}")]
+    Unavailable(String),
+    /// A node of ours holds what we never write.
+    #[error("{path} is damaged: {reason}")]
+    Damaged {
+        /// The node's path.
+        path: String,
+        /// What is wrong with its data.
+        reason: String,
+    },
+}
+
+/// What a reader should look at again.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Hint {
+    /// A job was made or has gone.
+    Jobs,
+    /// The decision state of a watched job has changed. Run state (records, `running`) gives no hint.
+    Job(JobName),
+    /// A coordinator came or went.
+    Coordinators,
+    /// The session's state has changed.
+    Session(SessionState),
+}
+
+/// What the holder of a session may still do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SessionState {
+    /// Connected.
+    Connected,
+    /// No contact: no authority to start anything, but the ephemerals may still stand.
+    Suspended,
+    /// Over: the ephemerals are gone.
+    Gone,
+}
+
+/// A node as `dump` shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DumpNode {
+    /// Its data.
+    pub data: Arc<[u8]>,
+    /// It belongs to a session.
+    pub ephemeral: bool,
+}
+
+/// A read under way.
+pub type Read<T> = BoxFuture<'static, Result<T, ReadError>>;
+
+/// One session with a coordination store.
+pub trait Registry: Send + Sync + 'static {
+    /// Hands a transaction over, now; the future tells what became of it and may be dropped.
+    fn commit(&self, txn: Txn) -> BoxFuture<'static, Commit>;
+
+    /// The names of all jobs, also of those being removed.
+    fn jobs(&self) -> Read<BTreeSet<JobName>>;
+
+    /// A job's decision state; `None`: no such job.
+    fn job(&self, job: &JobName) -> Read<Option<JobNodes>>;
+
+    /// A job's decision state and the records of all its items.
+    fn snapshot(&self, job: &JobName) -> Read<Option<Snapshot>>;
+
+    /// An item's offset.
+    fn offset(&self, job: &JobName, item: Item) -> Read<Option<Arc<[u8]>>>;
+
+    /// A worker's attachment; once it was there, `None` is final.
+    fn attachment(&self, worker: &WorkerId) -> Read<Option<(Version, Attachment)>>;
+
+    /// All attachments.
+    fn attachments(&self) -> Read<BTreeMap<WorkerId, (Version, Attachment)>>;
+
+    /// The coordinators whose session lives, with what they wrote of themselves.
+    fn coordinators(&self) -> Read<BTreeMap<CoordinatorId, Arc<str>>>;
+
+    /// Everything below a job, by path relative to the job (`/config`, `/sharding/0/instance`, …).
+    fn dump(&self, job: &JobName) -> Read<Option<BTreeMap<String, DumpNode>>>;
+
+    /// Asks for hints about a job from now on. Read after, not before.
+    fn watch(&self, job: &JobName);
+
+    /// No more hints about a job.
+    fn unwatch(&self, job: &JobName);
+
+    /// The session's hints; can be taken once. Hints of the same thing that wait are merged.
+    fn hints(&self) -> mpsc::UnboundedReceiver<Hint>;
+
+    /// Names the session: no two sessions ever have the same name.
+    fn session(&self) -> String;
+
+    /// How long the store waits before it ends a silent session; `None`: never while the process lives.
+    fn session_timeout(&self) -> Option<Duration>;
+}
