@@ -1,0 +1,62 @@
+//! The dead lose their runs: each record that names a worker whose attachment is gone is ended as crashed,
+//! and with failover put up for a taker. Crashed runs to which failover no longer applies are given up.
+
+use super::{Draft, Entry};
+use crate::id::{Item, Token};
+use crate::item::{Event, Outcome, Running, Source};
+use crate::txn::{Guard, Write};
+
+pub(super) fn crash(draft: &mut Draft<'_>) {
+    let found: Vec<(Item, Token, Option<Running>)> = draft
+        .before
+        .iter()
+        .filter(|(item, _)| !draft.changed.contains_key(item))
+        .filter_map(|(item, (_, record))| match (record.running(), record.crashed()) {
+            (Some(run), _) if draft.facts.dead.contains(&run.worker) => Some((*item, record.token, Some(run.clone()))),
+            (_, Some(_)) if !draft.requeues(*item) => Some((*item, record.token, None)),
+            _ => None,
+        })
+        .collect();
+    for (item, token, run) in found {
+        if draft.full() {
+            return;
+        }
+        match run {
+            Some(run) => bury(draft, item, token, run),
+            None => give_up(draft, item),
+        }
+    }
+}
+
+fn bury(draft: &mut Draft<'_>, item: Item, token: Token, run: Running) {
+    let (at, requeue) = (draft.facts.now, draft.requeues(item));
+    let event = Event::End { outcome: Outcome::Crashed, at, reported: false, requeue };
+    if !draft.apply(item, event, || format!("{} crashed: {} is dead", super::named(run.source, run.fire), run.instance)) {
+        return;
+    }
+    draft.guard(Guard::NoAttachment(run.worker.clone()));
+    clear_mirrors(draft, item, run.source == Source::Failover);
+    if requeue {
+        let job = draft.job.name.clone();
+        draft.write(Write::FailoverItem { job, item, crashed: Some((run.fire, token)) });
+    }
+    draft.plan.entries.push(Entry::Ended { item, token, run, outcome: Outcome::Crashed, at, requeued: requeue });
+}
+
+fn give_up(draft: &mut Draft<'_>, item: Item) {
+    let at = draft.facts.now;
+    let job = draft.job.name.clone();
+    draft.guard(Guard::Generation(job.clone(), draft.job.generation));
+    if draft.apply(item, Event::GiveUp { at }, || "failover does not apply any more".into()) {
+        draft.write(Write::FailoverItem { job, item, crashed: None });
+    }
+}
+
+/// A run's mirrors go with its end.
+pub(super) fn clear_mirrors(draft: &mut Draft<'_>, item: Item, taken_over: bool) {
+    let job = draft.job.name.clone();
+    draft.write(Write::Running { job: job.clone(), item, instance: None });
+    if taken_over {
+        draft.write(Write::Failover { job, item, instance: None });
+    }
+}

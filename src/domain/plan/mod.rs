@@ -1,0 +1,254 @@
+//! What a host does for one job, decided from the job's nodes, its records and what the host knows besides.
+//!
+//! [`host`] is the whole decision: reports end runs, the dead lose theirs, due times are accounted for, and
+//! what may start is started, in this order, on one draft of the records. The answer is a [`Plan`]: one
+//! transaction, complete, with a reason for each change. It is level-triggered: planning again from what the
+//! transaction left behind changes nothing. Nothing here sends anything: who has committed a plan looks at the
+//! records and sends what they say (`persist, then speak`).
+
+mod assign;
+mod complete;
+mod crash;
+mod due;
+mod start;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+pub use assign::{Assigned, Candidates, assign};
+pub use start::{Class, Waiting};
+
+use crate::id::{InstanceId, Item, Token, Version, WorkerId};
+use crate::item::{Event, Missed, Outcome, Record, Running, Source};
+use crate::time::Time;
+use crate::txn::{Guard, Txn, Write};
+use crate::view::Job;
+
+/// What a host knows besides the registry.
+#[derive(Debug)]
+pub struct Facts<'a> {
+    /// Now, by the coordinator's calendar.
+    pub now: Time,
+    /// Nothing may start: the clock is off, the registry is suspended, or the host is leaving.
+    pub no_starts: bool,
+    /// When this coordinator began to listen: older due times found not dispatched were missed while down.
+    pub up_since: Time,
+    /// Since when the host has been responsible for an item, where that is later than `up_since`.
+    pub gained: &'a BTreeMap<Item, Time>,
+    /// The instances of this job whose streams end here.
+    pub hosted: &'a BTreeMap<InstanceId, Hosted>,
+    /// Reports that wait to be committed.
+    pub reports: &'a BTreeMap<Item, Report>,
+    /// Workers that are surely dead: their attachment is gone.
+    pub dead: &'a BTreeSet<WorkerId>,
+    /// Items that are in user code although their record is idle (jobs without monitorExecution).
+    pub in_user_code: &'a BTreeSet<Item>,
+    /// The largest number of records that one transaction writes.
+    pub most_writes: usize,
+}
+
+/// An instance of the job whose stream ends at this host.
+#[derive(Debug, Clone)]
+pub struct Hosted {
+    /// Its worker.
+    pub worker: WorkerId,
+    /// The version of the worker's attachment that this host wrote.
+    pub attachment: Version,
+    /// It may be given runs: leased, not draining, not disabled.
+    pub ready: bool,
+    /// Slots that are free, over all its jobs.
+    pub free: u32,
+    /// What other jobs' items wait for on the same worker, in their order; at most `free` of them.
+    pub others: Vec<Waiting>,
+}
+
+/// A worker's report of a run's end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The run.
+    pub token: Token,
+    /// Who reports.
+    pub worker: WorkerId,
+    /// What it says.
+    pub ended: Reported,
+    /// The item's new offset.
+    pub offset: Option<Arc<[u8]>>,
+}
+
+/// What a worker may say of a run's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reported {
+    /// The handler ended, so.
+    Done(Outcome),
+    /// Stopped because the lease ended or the run was fenced.
+    Aborted,
+    /// The Trigger came, user code never began.
+    NotStarted,
+    /// The worker had to leave before the run's end.
+    HandedBack,
+}
+
+/// What became of fires and runs, for the history: true once the plan's transaction is committed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// A run began.
+    Started { item: Item, token: Token, run: Running },
+    /// A run ended.
+    Ended { item: Item, token: Token, run: Running, outcome: Outcome, at: Time, requeued: bool },
+    /// `count` due times, `first` to `latest`, were not run on their own.
+    Unrun { item: Item, first: Time, latest: Time, count: u64, became: Became },
+}
+
+/// What became of a due time that was not run on its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Became {
+    /// Merged into a later run.
+    Misfired,
+    /// Skipped by the job's policy.
+    Skipped,
+    /// Missed.
+    Missed(Missed),
+}
+
+/// One change and why, for people: console, log and golden files print the same text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reason {
+    /// What is changed.
+    pub item: Item,
+    /// Why.
+    pub why: String,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "item {}: {}", self.item, self.why)
+    }
+}
+
+/// What is to be committed, and what it means.
+#[derive(Debug, Clone, Default)]
+pub struct Plan {
+    /// The transaction; empty when there is nothing to do.
+    pub txn: Txn,
+    /// The records as they are after the commit, with their versions.
+    pub records: BTreeMap<Item, (Version, Record)>,
+    /// For the history.
+    pub entries: Vec<Entry>,
+    /// For people.
+    pub reasons: Vec<Reason>,
+    /// Runs of a job without monitorExecution: the record does not hold them, so they are sent once, after the
+    /// commit.
+    pub unmonitored: Vec<(Item, Token, Running)>,
+    /// What waits for a free slot, by instance.
+    pub waiting: BTreeMap<InstanceId, Vec<Waiting>>,
+    /// When to look again by the calendar, if nothing else happens: the next due time.
+    pub next: Option<Time>,
+    /// There was more to do than one transaction takes: look again at once.
+    pub more: bool,
+}
+
+/// Decides what this host does for the job now.
+pub fn host(job: &Job, records: &BTreeMap<Item, (Version, Record)>, facts: &Facts<'_>) -> Plan {
+    let mut draft = Draft::new(job, records, facts);
+    complete::complete(&mut draft);
+    crash::crash(&mut draft);
+    if !facts.no_starts {
+        due::account(&mut draft);
+        start::start(&mut draft);
+    }
+    draft.finish()
+}
+
+/// The records under decision.
+struct Draft<'a> {
+    job: &'a Job,
+    facts: &'a Facts<'a>,
+    before: &'a BTreeMap<Item, (Version, Record)>,
+    changed: BTreeMap<Item, Record>,
+    /// What each item could start, found while its due times were accounted for.
+    candidates: BTreeMap<InstanceId, Vec<(Waiting, start::Kind)>>,
+    plan: Plan,
+}
+
+impl<'a> Draft<'a> {
+    fn new(job: &'a Job, before: &'a BTreeMap<Item, (Version, Record)>, facts: &'a Facts<'a>) -> Self {
+        let (changed, candidates, mut plan) = (BTreeMap::new(), BTreeMap::new(), Plan::default());
+        plan.txn.purpose = "host";
+        Self { job, facts, before, changed, candidates, plan }
+    }
+
+    fn record(&self, item: Item) -> Option<&Record> {
+        self.changed.get(&item).or_else(|| self.before.get(&item).map(|(_, record)| record))
+    }
+
+    /// Whether the transaction has no room for another item's writes.
+    fn full(&mut self) -> bool {
+        let full = self.changed.len() >= self.facts.most_writes;
+        self.plan.more |= full;
+        full
+    }
+
+    /// Applies one row of the item's table; one that does not fit is a defect of the planner, and is dropped.
+    fn apply(&mut self, item: Item, event: Event, why: impl FnOnce() -> String) -> bool {
+        let Some(record) = self.record(item) else { return false };
+        match record.apply(&event) {
+            Ok(next) => {
+                self.changed.insert(item, next);
+                self.plan.reasons.push(Reason { item, why: why() });
+                true
+            }
+            Err(illegal) => {
+                debug_assert!(false, "item {item}: {illegal}");
+                false
+            }
+        }
+    }
+
+    fn write(&mut self, write: Write) {
+        self.plan.txn.write(write);
+    }
+
+    fn guard(&mut self, guard: Guard) {
+        self.plan.txn.guard(guard);
+    }
+
+    /// Takes note of due times that get no run of their own.
+    fn unrun(&mut self, item: Item, first: Time, latest: Time, count: u64, became: Became) {
+        if count > 0 {
+            self.plan.entries.push(Entry::Unrun { item, first, latest, count, became });
+        }
+    }
+
+    /// Whether the item is one that a crashed run of may be run again.
+    fn requeues(&self, item: Item) -> bool {
+        let rules = &self.job.rules;
+        rules.failover && !rules.disabled && item.0 < rules.items && !self.job.sharding.disabled_items.contains(&item)
+    }
+
+    fn finish(mut self) -> Plan {
+        let job = self.job.name.clone();
+        let mirrors = std::mem::take(&mut self.plan.txn.writes);
+        for (item, record) in self.changed {
+            let before = self.before.get(&item);
+            let expect = before.map(|(version, _)| *version);
+            let marked = record.misfire.is_some();
+            if before.is_some_and(|(_, before)| before.misfire.is_some()) != marked {
+                self.plan.txn.write(Write::Misfire { job: job.clone(), item, marked });
+            }
+            let version = expect.map_or(Version(0), Version::next);
+            self.plan.records.insert(item, (version, record.clone()));
+            self.plan.txn.write(Write::Record { job: job.clone(), item, expect, record: Box::new(record) });
+        }
+        self.plan.txn.writes.extend(mirrors);
+        if !self.plan.txn.writes.is_empty() {
+            self.plan.txn.guards.insert(0, Guard::Incarnation(job, self.job.incarnation.clone()));
+        }
+        self.plan
+    }
+}
+
+/// The run's name for people.
+fn named(source: Source, fire: Time) -> String {
+    format!("{source} of {fire}")
+}

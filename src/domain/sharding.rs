@@ -1,0 +1,200 @@
+//! The data of `sharding`: the whole assignment, and every right that was withdrawn, in one value.
+//!
+//! Whatever takes a right away rewrites this value, so that its version (the generation) grows and every
+//! start that was decided before is refused. Hosts decide from it alone. It is kept far below what one
+//! registry node may hold: long ones are compressed by the registry's codec, see [`Sharding::decode`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{InstanceId, Item};
+use crate::strategy::Assignment;
+use crate::time::Time;
+
+/// Longest data that is kept as readable JSON.
+const PLAIN: usize = 16 * 1024;
+/// Data that is compressed begins with this.
+const PACKED: &[u8] = b"z:";
+/// Longest text that is unpacked: foreign data may claim anything.
+const LONGEST: u64 = 16 * 1024 * 1024;
+
+/// Who owns what, and who may not.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sharding {
+    /// The instances of the plan, in the order that `owners` counts.
+    instances: Vec<InstanceId>,
+    /// Per item its owner's place in `instances`; -1: nobody's.
+    owners: Vec<i32>,
+    /// Items that get no runs.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub disabled_items: BTreeSet<Item>,
+    /// Instances that get no items.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub disabled_instances: BTreeSet<InstanceId>,
+    /// Counts withdrawals that change nothing else here (pause, disabled job or server, new config).
+    pub withdrawals: u64,
+    /// Where the schedule that is in force begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub floor: Option<Floor>,
+}
+
+/// The moment from which the schedule in force counts, and the one before it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Floor {
+    /// Due times up to here belong to `before`.
+    pub at: Time,
+    /// The schedule until then: expression and zone; none: no due times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<(String, String)>,
+}
+
+/// Data of `sharding` that we did not write.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the assignment cannot be read: {0}")]
+pub struct ShardingError(String);
+
+impl Sharding {
+    /// Reads the data of `sharding`; empty data (as Elastic-Job leaves it) is nobody's everything.
+    pub fn decode(data: &[u8]) -> Result<Self, ShardingError> {
+        if data.is_empty() {
+            return Ok(Self::default());
+        }
+        let unpacked;
+        let text = match data.strip_prefix(PACKED) {
+            None => data,
+            Some(packed) => {
+                unpacked = unpack(packed).map_err(|e| ShardingError(e.to_string()))?;
+                &unpacked
+            }
+        };
+        let read: Self = serde_json::from_slice(text).map_err(|e| ShardingError(e.to_string()))?;
+        let known = i32::try_from(read.instances.len()).unwrap_or(i32::MAX);
+        if let Some(stray) = read.owners.iter().find(|owner| **owner >= known) {
+            return Err(ShardingError(format!("an item belongs to instance {stray} of {known}")));
+        }
+        Ok(read)
+    }
+
+    /// The data to be written.
+    pub fn encode(&self) -> Vec<u8> {
+        let text = serde_json::to_vec(self).unwrap_or_default();
+        if text.len() <= PLAIN { text } else { pack(&text) }
+    }
+
+    /// The same rights with `assignment` of `items` items.
+    #[must_use]
+    pub fn with_assignment(&self, assignment: &Assignment, items: u32) -> Self {
+        let instances: Vec<InstanceId> = assignment.iter().map(|(instance, _)| instance.clone()).collect();
+        let mut owners = vec![-1; items as usize];
+        for (place, (_, owned)) in assignment.iter().enumerate() {
+            for item in owned {
+                if let Some(owner) = owners.get_mut(item.0 as usize) {
+                    *owner = i32::try_from(place).unwrap_or(-1);
+                }
+            }
+        }
+        Self { instances, owners, ..self.clone() }
+    }
+
+    /// How many items the plan covers.
+    pub fn items(&self) -> u32 {
+        u32::try_from(self.owners.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The item's owner.
+    pub fn owner(&self, item: Item) -> Option<&InstanceId> {
+        let place = usize::try_from(*self.owners.get(item.0 as usize)?).ok()?;
+        self.instances.get(place)
+    }
+
+    /// The instances of the plan, also those without an item.
+    pub fn instances(&self) -> &[InstanceId] {
+        &self.instances
+    }
+
+    /// Every owned item with its owner, ascending.
+    pub fn owned(&self) -> impl Iterator<Item = (Item, &InstanceId)> {
+        (0..self.items()).map(Item).filter_map(|item| Some((item, self.owner(item)?)))
+    }
+
+    /// The items of one instance, ascending.
+    pub fn items_of(&self, instance: &InstanceId) -> Vec<Item> {
+        let Some(place) = self.instances.iter().position(|known| known == instance) else {
+            return Vec::new();
+        };
+        let place = i32::try_from(place).unwrap_or(i32::MAX);
+        let owners = self.owners.iter().enumerate();
+        owners.filter(|(_, owner)| **owner == place).map(|(item, _)| Item(item as u32)).collect()
+    }
+
+    /// As the strategies see it.
+    pub fn assignment(&self) -> Assignment {
+        let mut lists: BTreeMap<InstanceId, Vec<Item>> =
+            self.instances.iter().map(|instance| (instance.clone(), Vec::new())).collect();
+        for (item, owner) in self.owned() {
+            lists.entry(owner.clone()).or_default().push(item);
+        }
+        Assignment::try_from(lists).unwrap_or_default()
+    }
+}
+
+fn pack(text: &[u8]) -> Vec<u8> {
+    let mut packer = flate2::write::DeflateEncoder::new(PACKED.to_vec(), flate2::Compression::default());
+    match packer.write_all(text).and_then(|()| packer.finish()) {
+        Ok(packed) => packed,
+        Err(_) => text.to_vec(),
+    }
+}
+
+fn unpack(packed: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    flate2::read::DeflateDecoder::new(packed).take(LONGEST).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sharding(instances: u32, items: u32) -> Sharding {
+        let mut lists: BTreeMap<InstanceId, Vec<Item>> = BTreeMap::new();
+        for item in 0..items {
+            let instance = InstanceId::new(format!("10.0.0.{}@-@w{0}", item % instances)).unwrap();
+            lists.entry(instance).or_default().push(Item(item));
+        }
+        Sharding::default().with_assignment(&Assignment::try_from(lists).unwrap(), items)
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_long_ones_are_packed() {
+        for (items, packed) in [(0, false), (9, false), (100_000, true)] {
+            let written = sharding(50, items);
+            let data = written.encode();
+            assert_eq!(data.starts_with(PACKED), packed, "{items} items");
+            assert!(data.len() < 512 * 1024, "{items} items take {} bytes", data.len());
+            assert_eq!(Sharding::decode(&data).unwrap(), written);
+            assert_eq!(written.owned().count(), items as usize);
+        }
+    }
+
+    #[test]
+    fn foreign_data_is_refused_not_believed() {
+        assert_eq!(Sharding::decode(b"").unwrap(), Sharding::default());
+        for bad in [&b"{"[..], b"z:rubbish", br#"{"instances":["a"],"owners":[1]}"#, b"[]"] {
+            assert!(Sharding::decode(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn an_item_without_owner_is_nobodys() {
+        let mut sharding = sharding(2, 4);
+        sharding.owners[1] = -1;
+        assert_eq!(sharding.owner(Item(1)), None);
+        assert_eq!(sharding.owned().count(), 3);
+        assert_eq!(sharding.assignment().owner(Item(1)), None);
+        assert_eq!(sharding.owner(Item(9)), None);
+    }
+}
