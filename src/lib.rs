@@ -1,3 +1,6 @@
 //! rosterd: a gRPC coordination service for polyglot workers.
 
+pub mod code;
+pub mod coordinator;
 pub mod registry;
+pub mod session;

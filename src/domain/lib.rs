@@ -6,8 +6,11 @@
 pub mod id;
 pub mod item;
 pub mod job;
+pub mod plan;
 pub mod schedule;
+pub mod sharding;
 pub mod snapshot;
 pub mod strategy;
 pub mod time;
 pub mod txn;
+pub mod view;

@@ -31,7 +31,9 @@ fn end(draft: &mut Draft<'_>, item: Item, report: &Report) {
     let requeue = again && draft.requeues(item);
     let at = draft.facts.now;
     let event = Event::End { outcome, at, reported: true, requeue };
-    if !draft.apply(item, event, || format!("{} reported {outcome} by {}", super::named(run.source, run.fire), run.instance)) {
+    if !draft.apply(item, event, || {
+        format!("{} reported {outcome} by {}", super::named(run.source, run.fire), run.instance)
+    }) {
         return;
     }
     let job = draft.job.name.clone();

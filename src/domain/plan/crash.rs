@@ -12,7 +12,9 @@ pub(super) fn crash(draft: &mut Draft<'_>) {
         .iter()
         .filter(|(item, _)| !draft.changed.contains_key(item))
         .filter_map(|(item, (_, record))| match (record.running(), record.crashed()) {
-            (Some(run), _) if draft.facts.dead.contains(&run.worker) => Some((*item, record.token, Some(run.clone()))),
+            (Some(run), _) if draft.facts.dead.contains(&run.worker) => {
+                Some((*item, record.token, Some(run.clone())))
+            }
             (_, Some(_)) if !draft.requeues(*item) => Some((*item, record.token, None)),
             _ => None,
         })
@@ -31,7 +33,9 @@ pub(super) fn crash(draft: &mut Draft<'_>) {
 fn bury(draft: &mut Draft<'_>, item: Item, token: Token, run: Running) {
     let (at, requeue) = (draft.facts.now, draft.requeues(item));
     let event = Event::End { outcome: Outcome::Crashed, at, reported: false, requeue };
-    if !draft.apply(item, event, || format!("{} crashed: {} is dead", super::named(run.source, run.fire), run.instance)) {
+    if !draft.apply(item, event, || {
+        format!("{} crashed: {} is dead", super::named(run.source, run.fire), run.instance)
+    }) {
         return;
     }
     draft.guard(Guard::NoAttachment(run.worker.clone()));
@@ -40,7 +44,14 @@ fn bury(draft: &mut Draft<'_>, item: Item, token: Token, run: Running) {
         let job = draft.job.name.clone();
         draft.write(Write::FailoverItem { job, item, crashed: Some((run.fire, token)) });
     }
-    draft.plan.entries.push(Entry::Ended { item, token, run, outcome: Outcome::Crashed, at, requeued: requeue });
+    draft.plan.entries.push(Entry::Ended {
+        item,
+        token,
+        run,
+        outcome: Outcome::Crashed,
+        at,
+        requeued: requeue,
+    });
 }
 
 fn give_up(draft: &mut Draft<'_>, item: Item) {

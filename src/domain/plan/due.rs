@@ -111,12 +111,14 @@ impl Accounting<'_, '_> {
 
     /// A due time that still waits when the next one has come is a misfire, if it is a slot that it waited for.
     fn no_slot_until_next(&mut self, due: Time) -> bool {
-        let waited = self.draft.facts.hosted.get(self.owner).is_some_and(|hosted| hosted.ready && hosted.free == 0);
+        let waited =
+            self.draft.facts.hosted.get(self.owner).is_some_and(|hosted| hosted.ready && hosted.free == 0);
         let superseded = self.timeline.next(due).is_some_and(|next| next <= self.now());
         if !(waited && superseded) {
             return false;
         }
-        let became = if self.draft.job.rules.misfire { Became::Misfired } else { Became::Missed(Missed::NoSlot) };
+        let became =
+            if self.draft.job.rules.misfire { Became::Misfired } else { Became::Missed(Missed::NoSlot) };
         self.pass(due, Verdict::Pass(became))
     }
 
@@ -134,7 +136,8 @@ impl Accounting<'_, '_> {
     /// Records what became of the due times in (last fire, until].
     fn pass(&mut self, until: Time, verdict: Verdict) -> bool {
         let last = self.last_fire();
-        let (Some(first), Some(latest)) = (self.timeline.next(last), self.timeline.latest(last, until)) else {
+        let (Some(first), Some(latest)) = (self.timeline.next(last), self.timeline.latest(last, until))
+        else {
             return false;
         };
         let count = self.timeline.count(last, latest);
@@ -156,7 +159,9 @@ impl Accounting<'_, '_> {
             Became::Skipped => Event::Skip { latest, count },
             Became::Missed(reason) => Event::Miss { latest, count, reason },
         };
-        let done = self.draft.apply(self.item, event, || format!("{count} due from {first} to {latest}: {became:?}"));
+        let done = self
+            .draft
+            .apply(self.item, event, || format!("{count} due from {first} to {latest}: {became:?}"));
         if done {
             self.draft.guard(Guard::Generation(self.draft.job.name.clone(), self.draft.job.generation));
             self.draft.unrun(self.item, first, latest, count, became);

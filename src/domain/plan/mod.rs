@@ -223,7 +223,10 @@ impl<'a> Draft<'a> {
     /// Whether the item is one that a crashed run of may be run again.
     fn requeues(&self, item: Item) -> bool {
         let rules = &self.job.rules;
-        rules.failover && !rules.disabled && item.0 < rules.items && !self.job.sharding.disabled_items.contains(&item)
+        rules.failover
+            && !rules.disabled
+            && item.0 < rules.items
+            && !self.job.sharding.disabled_items.contains(&item)
     }
 
     fn finish(mut self) -> Plan {

@@ -125,7 +125,8 @@ fn begin(draft: &mut Draft<'_>, instance: &InstanceId, waiting: &Waiting, kind: 
         trigger,
         held,
     };
-    let event = if source == Source::Failover { Event::Claim(run.clone()) } else { Event::Start(run.clone()) };
+    let event =
+        if source == Source::Failover { Event::Claim(run.clone()) } else { Event::Start(run.clone()) };
     if !draft.apply(item, event, || format!("{} starts on {instance}", super::named(source, waiting.fire))) {
         return false;
     }

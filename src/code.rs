@@ -1,0 +1,155 @@
+//! Every refusal that a user can meet, by code. The table in the guide is made from this enum, and so are the
+//! gRPC statuses; who refuses names the field, the value and the remedy in the message.
+
+use std::fmt;
+
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal, $class:ident;)*) => {
+        /// A refusal's code: stable, for programs.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Code {
+            $($(#[doc = $doc])+ $name,)*
+        }
+
+        impl Code {
+            /// All codes, in the order of the table.
+            pub const ALL: &'static [Code] = &[$(Code::$name),*];
+
+            /// The code as programs see it.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Code::$name => $text,)* }
+            }
+
+            /// What kind of refusal it is.
+            pub fn class(self) -> Class {
+                match self { $(Code::$name => Class::$class,)* }
+            }
+
+            /// What it means and what to do, for the table.
+            pub fn remedy(self) -> &'static str {
+                match self { $(Code::$name => concat!($($doc),+),)* }
+            }
+        }
+    };
+}
+
+/// Kinds of refusal; each is one gRPC status and one HTTP status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// The request can never work as it is (INVALID_ARGUMENT).
+    Invalid,
+    /// No such thing (NOT_FOUND).
+    Unknown,
+    /// It is there already, or belongs to another (ALREADY_EXISTS).
+    Exists,
+    /// Not in the state that things are in (FAILED_PRECONDITION).
+    Precondition,
+    /// Another was faster, or took the place (ABORTED).
+    Superseded,
+    /// Too much, for now (RESOURCE_EXHAUSTED).
+    Exhausted,
+    /// Not now: try again, or elsewhere (UNAVAILABLE).
+    Unavailable,
+    /// Who are you (UNAUTHENTICATED).
+    Unauthenticated,
+    /// You may not (PERMISSION_DENIED).
+    Denied,
+    /// It took too long (DEADLINE_EXCEEDED).
+    Deadline,
+}
+
+codes! {
+    /// The first frame of a stream must be Hello, and only the first.
+    HelloExpected = "HELLO_EXPECTED", Invalid;
+    /// The stream did not open with a Hello in time.
+    HelloTimeout = "HELLO_TIMEOUT", Deadline;
+    /// A field of Hello is out of its range: the message names it.
+    HelloInvalid = "HELLO_INVALID", Invalid;
+    /// The worker expects another namespace than this coordinator serves: connect to one that serves it.
+    NamespaceMismatch = "NAMESPACE_MISMATCH", Precondition;
+    /// A later stream of the same worker process is attached: this one is too late.
+    StreamSuperseded = "STREAM_SUPERSEDED", Superseded;
+    /// The resume key is not the one given to this worker: start without worker_id to get an identity of its own.
+    ResumeRefused = "RESUME_REFUSED", Denied;
+    /// More frames than the coordinator has taken in: wait for acknowledgements, send fewer heartbeats.
+    TooManyFrames = "TOO_MANY_FRAMES", Exhausted;
+    /// The worker does not read what it is sent.
+    TooSlow = "TOO_SLOW", Exhausted;
+    /// More unacknowledged reports than Welcome allowed.
+    TooManyReports = "TOO_MANY_REPORTS", Exhausted;
+    /// More jobs than one worker may register.
+    TooManyJobs = "TOO_MANY_JOBS", Exhausted;
+    /// More connections or streams than this coordinator takes: try another one, or later.
+    Overloaded = "OVERLOADED", Exhausted;
+    /// The text is no name: use 1 to 128 of A-Z a-z 0-9 . _ -
+    NameInvalid = "NAME_INVALID", Invalid;
+    /// No such job: register it with a config, or apply it first.
+    JobUnknown = "JOB_UNKNOWN", Unknown;
+    /// The job exists with another handler type: use that one, or another job name.
+    HandlerConflict = "HANDLER_CONFLICT", Exists;
+    /// The job's configuration has defects: the message lists each with its field, value and remedy.
+    ConfigInvalid = "CONFIG_INVALID", Invalid;
+    /// The stored configuration cannot be read: apply it again.
+    ConfigDamaged = "CONFIG_DAMAGED", Precondition;
+    /// The job is being removed: try again when it is gone.
+    JobRemoving = "JOB_REMOVING", Precondition;
+    /// The worker has not registered the job on this stream.
+    NotRegistered = "NOT_REGISTERED", Precondition;
+    /// No such item: items are 0 to sharding_total_count - 1.
+    ItemUnknown = "ITEM_UNKNOWN", Unknown;
+    /// No such instance of the job.
+    InstanceUnknown = "INSTANCE_UNKNOWN", Unknown;
+    /// No such server of the job.
+    ServerUnknown = "SERVER_UNKNOWN", Unknown;
+    /// No such run is in flight.
+    RunUnknown = "RUN_UNKNOWN", Unknown;
+    /// The item is running: wait, cancel the run, or ask for one run after it (--after-current).
+    RunInFlight = "RUN_IN_FLIGHT", Precondition;
+    /// A trigger waits for the item already.
+    TriggerWaiting = "TRIGGER_WAITING", Exists;
+    /// The job or item is disabled: enable it first.
+    Disabled = "DISABLED", Precondition;
+    /// The token is not that of the item's run in flight: another run took its place. Nothing was changed.
+    ReportFenced = "REPORT_FENCED", Superseded;
+    /// The report breaks a rule: the message says which. Nothing was changed.
+    ReportInvalid = "REPORT_INVALID", Invalid;
+    /// The state changed while the request was carried out, again and again: repeat it.
+    Contended = "CONTENDED", Superseded;
+    /// The store cannot write: the message says why and what to do. Nothing was changed.
+    StoreUnavailable = "STORE_UNAVAILABLE", Unavailable;
+    /// It is not known whether the change was made: look before you repeat it.
+    OutcomeUnknown = "OUTCOME_UNKNOWN", Unavailable;
+    /// This coordinator is stopping: connect to another one.
+    Draining = "DRAINING", Unavailable;
+    /// A request field is out of its range: the message names it.
+    RequestInvalid = "REQUEST_INVALID", Invalid;
+    /// The request took longer than its deadline.
+    DeadlineExceeded = "DEADLINE_EXCEEDED", Deadline;
+    /// No valid credential came with the request: send `authorization: Bearer …`.
+    Unauthenticated = "UNAUTHENTICATED", Unauthenticated;
+    /// The credential does not allow this.
+    PermissionDenied = "PERMISSION_DENIED", Denied;
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A refusal: code and message. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{code}: {message}")]
+pub struct Refusal {
+    /// For programs.
+    pub code: Code,
+    /// For people: the field, the value, the remedy.
+    pub message: String,
+}
+
+impl Refusal {
+    /// A refusal with its message.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}

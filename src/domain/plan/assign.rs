@@ -1,0 +1,93 @@
+//! The leader's plan: which instance owns which item. It writes `sharding` alone; everything else that shows
+//! the assignment follows later and nobody waits for it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::id::{InstanceId, Item};
+use crate::sharding::Sharding;
+use crate::strategy::Question;
+use crate::txn::{Guard, Txn, Write};
+use crate::view::Job;
+
+/// Instances that an item may be given to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Candidates {
+    /// Absent from `instances`, but their worker's attachment lives: they may come back before they are dead.
+    pub absent: BTreeSet<InstanceId>,
+    /// Leaving: present, but not to be given anything.
+    pub leaving: BTreeSet<InstanceId>,
+}
+
+/// A new assignment and what it changes.
+#[derive(Debug, Clone)]
+pub struct Assigned {
+    /// To be committed.
+    pub txn: Txn,
+    /// What `sharding` holds after.
+    pub sharding: Sharding,
+    /// Items that change owner.
+    pub moved: Vec<(Item, Option<InstanceId>)>,
+    /// Why there is a new plan.
+    pub why: String,
+}
+
+/// Plans the assignment, or answers `None` where the one in force is right or nobody could own an item.
+pub fn assign(job: &Job, candidates: &Candidates) -> Option<Assigned> {
+    let mut enabled: Vec<InstanceId> = job
+        .instances
+        .iter()
+        .filter(|(instance, seen)| seen.node.is_some() && !candidates.leaving.contains(*instance))
+        .map(|(instance, _)| instance)
+        .chain(candidates.absent.iter().filter(|absent| !job.instances.contains_key(*absent)))
+        .filter(|instance| job.is_enabled(instance))
+        .cloned()
+        .collect();
+    // Elastic-Job lists instances in descending order of id, and its strategies take them in that order.
+    enabled.sort_by(|a, b| b.cmp(a));
+    enabled.dedup();
+    let why = reason(job, &enabled)?;
+    let current = job.sharding.assignment();
+    let question =
+        Question { job: &job.name, instances: &enabled, items: job.rules.items, current: &current };
+    let assignment = job.rules.strategy.assign(&question);
+    let sharding = job.sharding.with_assignment(&assignment, job.rules.items);
+    let moved = moved(&job.sharding, &sharding);
+
+    let mut txn = Txn::new("assign");
+    txn.guard(Guard::Incarnation(job.name.clone(), job.incarnation.clone()));
+    txn.guard(Guard::Epoch(job.name.clone(), job.epoch));
+    let (expect, data) = (job.generation, Arc::from(sharding.encode()));
+    txn.write(Write::Assignment { job: job.name.clone(), expect, data });
+    if let Some(version) = job.necessary {
+        txn.write(Write::ClearNecessary(job.name.clone(), version));
+    }
+    Some(Assigned { txn, sharding, moved, why })
+}
+
+/// Why the assignment in force is not right; `None`: it is, or there is nobody to give an item to.
+fn reason(job: &Job, enabled: &[InstanceId]) -> Option<String> {
+    if enabled.is_empty() {
+        return None;
+    }
+    if job.sharding.items() != job.rules.items {
+        return Some(format!("{} items instead of {}", job.rules.items, job.sharding.items()));
+    }
+    let planned: BTreeSet<&InstanceId> = job.sharding.instances().iter().collect();
+    if let Some(gone) = planned.iter().find(|planned| !enabled.contains(planned)) {
+        return Some(format!("{gone} has gone"));
+    }
+    if let Some(new) = enabled.iter().find(|enabled| !planned.contains(enabled)) {
+        return Some(format!("{new} has come"));
+    }
+    job.necessary.map(|_| "the reshard flag is up".to_string())
+}
+
+fn moved(before: &Sharding, after: &Sharding) -> Vec<(Item, Option<InstanceId>)> {
+    let most = before.items().max(after.items());
+    (0..most)
+        .map(Item)
+        .filter(|item| before.owner(*item) != after.owner(*item))
+        .map(|item| (item, after.owner(item).cloned()))
+        .collect()
+}

@@ -1,0 +1,165 @@
+//! A job as decisions see it: its nodes decoded once, with the rules that follow from its configuration.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::id::{CoordinatorId, Epoch, Generation, InstanceId, Item, JobName, ServerAddress, Token, Version};
+use crate::schedule::Schedule;
+use crate::sharding::Sharding;
+use crate::snapshot::{InstanceSeen, TriggerNode};
+use crate::strategy::Strategy;
+use crate::time::Time;
+
+/// One job at one revision.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// Its name.
+    pub name: JobName,
+    /// Which job of that name.
+    pub incarnation: Arc<str>,
+    /// The token that a new record starts at.
+    pub base: Token,
+    /// What runs it.
+    pub handler_type: Arc<str>,
+    /// What its configuration says.
+    pub rules: Rules,
+    /// The version of `config`.
+    pub config_version: Version,
+    /// Scheduled fires are held.
+    pub paused: bool,
+    /// Whether each server is enabled.
+    pub servers: BTreeMap<ServerAddress, bool>,
+    /// Who is there.
+    pub instances: BTreeMap<InstanceId, InstanceSeen>,
+    /// Who leads, and whether that is this session.
+    pub leader: Option<(CoordinatorId, bool)>,
+    /// The election's number.
+    pub epoch: Epoch,
+    /// The assignment's number.
+    pub generation: Generation,
+    /// The assignment, and the rights withdrawn.
+    pub sharding: Sharding,
+    /// The reshard flag's version.
+    pub necessary: Option<Version>,
+    /// Crashed items that wait for a taker.
+    pub failover: BTreeSet<Item>,
+    /// Triggers by hand that wait for their item.
+    pub triggers: BTreeMap<Item, TriggerNode>,
+    /// Commands of older tools.
+    pub foreign_triggers: BTreeSet<InstanceId>,
+}
+
+/// What a job's configuration and policy mean for decisions.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// How many items.
+    pub items: u32,
+    /// When it fires; none: by hand only.
+    pub schedule: Option<Schedule>,
+    /// The schedule until the floor of `sharding`.
+    pub before_floor: Option<Schedule>,
+    /// It gets no runs.
+    pub disabled: bool,
+    /// Runs are kept in the record.
+    pub monitor: bool,
+    /// Crashed runs are run again.
+    pub failover: bool,
+    /// Due times skipped while busy are merged into one run.
+    pub misfire: bool,
+    /// How old a due time may be to be run late on its own.
+    pub catch_up: Duration,
+    /// Older ones: the latest is run once now; otherwise all are missed.
+    pub run_late: bool,
+    /// How items are given to instances.
+    pub strategy: &'static dyn Strategy,
+    /// Triggers wait for the callback that all items have started.
+    pub guarantee_started: bool,
+    /// One instance is told when all items have completed.
+    pub guarantee_completed: bool,
+}
+
+impl Rules {
+    /// Whether a scheduled run waits for the callback that all items of the fire have started.
+    pub fn holds_for_started(&self) -> bool {
+        self.guarantee_started && self.monitor
+    }
+}
+
+impl Job {
+    /// Whether an instance may own items and take runs.
+    pub fn is_enabled(&self, instance: &InstanceId) -> bool {
+        let address = instance.address();
+        let server = self.servers.iter().find(|(server, _)| server.as_str() == address);
+        server.is_none_or(|(_, enabled)| *enabled) && !self.sharding.disabled_instances.contains(instance)
+    }
+}
+
+/// The due times of a job: those of the schedule in force, and before the floor those of the one before.
+#[derive(Debug)]
+pub struct Timeline<'a> {
+    schedule: Option<&'a Schedule>,
+    before: Option<&'a Schedule>,
+    floor: Option<Time>,
+    /// The last question and its answer: items mostly ask the same.
+    asked: Cell<Option<(Time, Option<Time>)>>,
+}
+
+impl<'a> Timeline<'a> {
+    /// The due times of `job`.
+    pub fn new(job: &'a Job) -> Self {
+        Self {
+            schedule: job.rules.schedule.as_ref(),
+            before: job.rules.before_floor.as_ref(),
+            floor: job.sharding.floor.as_ref().map(|floor| floor.at),
+            asked: Cell::new(None),
+        }
+    }
+
+    /// The first due time after `after`.
+    pub fn next(&self, after: Time) -> Option<Time> {
+        if let Some((asked, answer)) = self.asked.get()
+            && asked == after
+        {
+            return answer;
+        }
+        let answer = self.find_next(after);
+        self.asked.set(Some((after, answer)));
+        answer
+    }
+
+    fn find_next(&self, after: Time) -> Option<Time> {
+        if let Some(floor) = self.floor.filter(|floor| after < *floor)
+            && let Some(before) = self.before
+            && let Some(due) = before.next(after).filter(|due| *due <= floor)
+        {
+            return Some(due);
+        }
+        self.schedule?.next(self.floor.map_or(after, |floor| after.max(floor)))
+    }
+
+    /// How many due times lie in (after, until].
+    pub fn count(&self, after: Time, until: Time) -> u64 {
+        let mut count = 0;
+        let mut from = after;
+        if let Some(floor) = self.floor.filter(|floor| after < *floor) {
+            count += self.before.map_or(0, |before| before.count_between(after, floor.min(until)));
+            from = floor;
+        }
+        if from < until {
+            count += self.schedule.map_or(0, |schedule| schedule.count_between(from, until));
+        }
+        count
+    }
+
+    /// The latest due time in (after, until].
+    pub fn latest(&self, after: Time, until: Time) -> Option<Time> {
+        let from = self.floor.map_or(after, |floor| after.max(floor));
+        let current = self.schedule.filter(|_| from < until).and_then(|s| s.last_at_or_before(until, from));
+        current.or_else(|| {
+            let floor = self.floor.filter(|floor| after < *floor)?;
+            self.before?.last_at_or_before(floor.min(until), after)
+        })
+    }
+}

@@ -1,0 +1,3 @@
+//! One worker's conversation with its host.
+
+pub mod frame;
