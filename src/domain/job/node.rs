@@ -37,10 +37,13 @@ impl JobConfig {
     }
 
     /// Encodes the node: JSON, which is YAML too, in the order of the names. Elastic-Job 3.x's fields and
-    /// those kept; a node that came from 2.x stays readable for 2.x.
+    /// those kept; a node that came from 2.x stays readable for 2.x. Where a kept field has a value of which
+    /// Elastic-Job 3.x wrote the class, the class stands before it, and the node is YAML only.
     pub fn to_json(&self) -> String {
         let values: Map<String, Value> = self.node_fields().into_iter().collect();
-        escape_for_yaml(&Value::Object(values).to_string())
+        let mut text = String::new();
+        tree::write(&Value::Object(values), &mut text);
+        escape_for_yaml(&text)
     }
 
     /// The node's fields by name.

@@ -1,5 +1,6 @@
 //! Bytes into a plain tree of values, read as if an attacker had written them: capped in size, depth and
-//! memory (an alias that repeats a large list counts each time), no YAML tags, no field twice.
+//! memory (an alias that repeats a large list counts each time), no field twice, no YAML tags but those with
+//! which Elastic-Job names classes of its own: `!!class {…}` becomes the mapping `{"!!class": {…}}`.
 //!
 //! Never interprets a field; only knows which fields are texts, so that `1.10` or `0010` without quotes stays
 //! as it was written, as in Elastic-Job. Called by the parsers of job files and of nodes.
@@ -7,7 +8,9 @@
 use std::cell::Cell;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, VariantAccess, Visitor,
+};
 use serde_json::{Map, Value};
 
 use super::defect::{Defect, DefectKind, Defects, printable};
@@ -18,6 +21,11 @@ const MAX_DEPTH: usize = 32;
 /// What a tree may cost, its texts' bytes plus [`NODE_COST`] for each value: so many times its input's limit.
 const BUDGET: usize = 8;
 const NODE_COST: usize = 32;
+
+/// How a tag begins that names a class of Elastic-Job; its JVMs refuse every other package.
+const CLASS_TAG: &str = "!!org.apache.shardingsphere.elasticjob.";
+/// The YAML reader forgets tags with two `!`, so while it reads they begin like this.
+const LOCAL_TAG: &str = "!kept-tag-of-org.apache.shardingsphere.elasticjob.";
 
 /// All documents in `bytes`: one for JSON, as many as there are for YAML. Empty documents are left out.
 pub(super) fn documents(bytes: &[u8], max_bytes: usize) -> Result<Vec<Value>, Defects> {
@@ -36,6 +44,7 @@ pub(super) fn documents(bytes: &[u8], max_bytes: usize) -> Result<Vec<Value>, De
         return Err(unreadable(format!("its brackets nest too deep: at most {MAX_DEPTH} levels are read")));
     }
     let budget = BUDGET * max_bytes;
+    let text = &text.replace(CLASS_TAG, LOCAL_TAG);
     let documents = yaml(text, budget, true).or_else(|_| yaml(text, budget, false)).map_err(unreadable)?;
     Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
 }
@@ -61,6 +70,47 @@ fn yaml(text: &str, budget: usize, verbatim: bool) -> Result<Vec<Value>, String>
     serde_yaml_ng::Deserializer::from_str(text)
         .map(|document| Tree::root(&budget, verbatim).deserialize(document).map_err(|e| e.to_string()))
         .collect()
+}
+
+/// A tree as text: JSON, and before a mapping that stands for a tagged one the tag, as YAML has it.
+pub(super) fn write(value: &Value, into: &mut String) {
+    match value {
+        Value::Object(map) => match map.iter().next() {
+            Some((tag, inner)) if map.len() == 1 && is_class_tag(tag) => {
+                into.push_str(tag);
+                into.push(' ');
+                write(inner, into);
+            }
+            _ => write_all(into, '{', map.iter().map(|(key, value)| (Some(key), value)), '}'),
+        },
+        Value::Array(list) => write_all(into, '[', list.iter().map(|value| (None, value)), ']'),
+        scalar => into.push_str(&scalar.to_string()),
+    }
+}
+
+fn write_all<'v>(
+    into: &mut String,
+    open: char,
+    values: impl Iterator<Item = (Option<&'v String>, &'v Value)>,
+    close: char,
+) {
+    into.push(open);
+    for (i, (key, value)) in values.enumerate() {
+        if i > 0 {
+            into.push(',');
+        }
+        if let Some(key) = key {
+            into.push_str(&Value::from(key.as_str()).to_string());
+            into.push(':');
+        }
+        write(value, into);
+    }
+    into.push(close);
+}
+
+fn is_class_tag(tag: &str) -> bool {
+    let class = tag.strip_prefix(CLASS_TAG).unwrap_or_default();
+    !class.is_empty() && class.chars().all(|c| c.is_ascii_alphanumeric() || "._$".contains(c))
 }
 
 /// The YAML parser's time grows with the square of the nesting, so hopeless texts are refused before it.
@@ -161,7 +211,17 @@ impl<'de> Visitor<'de> for Tree<'_> {
 
     fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
         self.spend(value.len())?;
-        Ok(Value::String(value.to_owned()))
+        Ok(Value::String(value.replace(LOCAL_TAG, CLASS_TAG)))
+    }
+
+    fn visit_enum<A: EnumAccess<'de>>(self, tagged: A) -> Result<Value, A::Error> {
+        let (name, inner) = tagged.variant::<String>()?;
+        let tag = format!("!{name}").replace(LOCAL_TAG, CLASS_TAG);
+        if !is_class_tag(&tag) {
+            return Err(A::Error::custom(format_args!("the YAML tag {tag:?} is not accepted")));
+        }
+        let inner = inner.newtype_variant_seed(self.below()?)?;
+        Ok(Value::Object(Map::from_iter([(tag, inner)])))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
@@ -177,6 +237,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut values = Map::new();
         while let Some(key) = map.next_key::<String>()? {
+            let key = key.replace(LOCAL_TAG, CLASS_TAG);
             self.spend(key.len())?;
             let value = map.next_value_seed(self.field(&key)?)?;
             if values.contains_key(&key) {
@@ -224,6 +285,25 @@ mod tests {
         }
         let nested = format!("{}1{}", "[".repeat(40), "]".repeat(40));
         assert!(problem(&nested).contains("deeper than 32"), "{}", problem(&nested));
+    }
+
+    #[test]
+    fn a_class_tag_of_elastic_job_survives_and_no_other() {
+        let class = format!("{CLASS_TAG}tracing.yaml.YamlTracingConfiguration");
+        let yaml = format!("a:\n- {class}\n  type: RDB\njobParameter: '{class} x'\n");
+        let read = documents(yaml.as_bytes(), MAX).unwrap();
+        assert_eq!(
+            read,
+            [serde_json::json!({"a": [{&class: {"type": "RDB"}}], "jobParameter": format!("{class} x")})]
+        );
+        let mut written = String::new();
+        write(&read[0], &mut written);
+        assert_eq!(written, format!(r#"{{"a":[{class} {{"type":"RDB"}}],"jobParameter":"{class} x"}}"#));
+        assert_eq!(documents(written.as_bytes(), MAX).unwrap(), read);
+        assert!(problem(&format!("a: {CLASS_TAG}x%2c {{}}")).contains("not accepted"));
+        let mut plain = String::new();
+        write(&serde_json::json!({"!!javax.script.ScriptEngineManager": {}}), &mut plain);
+        assert_eq!(plain, r#"{"!!javax.script.ScriptEngineManager":{}}"#);
     }
 
     #[test]
