@@ -1,0 +1,153 @@
+//! Job files: YAML or JSON, one job or several, in the names of any generation of Elastic-Job.
+//!
+//! Never stops at the first defect. Called by the command line, by the API's apply, and for a tree of 1.x.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::config::{ConfigFields, JobConfig};
+use super::defect::{Defect, DefectKind, Defects, nearest};
+use super::fields::{self, FIELDS, POLICY_FIELDS, Use};
+use super::policy::{self, Policy};
+use super::read::{self, STRATEGIES, Source};
+use super::reader::{Reader, hidden};
+use super::shape::{self, Entry};
+use super::spec::JobSpec;
+use super::{origin, tree};
+use crate::id::JobName;
+
+/// Largest job file read, in bytes.
+pub const MAX_FILE: usize = 4 << 20;
+
+/// The key for what Elastic-Job has no field for.
+pub const OWN_KEY: &str = "rosterd";
+
+/// Parses a job file. Either all of it is right or nothing is taken, and every defect is reported.
+pub fn parse_file(bytes: &[u8]) -> Result<Vec<JobSpec>, Defects> {
+    let entries: Vec<Entry> =
+        tree::documents(bytes, MAX_FILE)?.into_iter().flat_map(shape::entries).collect();
+    if entries.is_empty() {
+        let problem = "there is no job in it";
+        return Err(Defect::new(DefectKind::Missing, "", problem, "write at least a `jobName`").into());
+    }
+    let several = entries.len() > 1;
+    let (mut jobs, mut defects, mut names) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for (i, entry) in entries.into_iter().enumerate() {
+        let number = several.then_some(i + 1);
+        let name = entry.name.clone();
+        let label = |defect: Defect| Defect { number, job: name.clone(), ..defect };
+        match job(entry, Source::File) {
+            Ok(job) => jobs.push(job),
+            Err(more) => defects.extend(more.into_iter().map(label)),
+        }
+        if let Some(name) = &name
+            && !names.insert(name.clone())
+        {
+            let problem = "the file has another job of this name";
+            defects.push(label(Defect::new(
+                DefectKind::Duplicate,
+                "jobName",
+                problem,
+                "rename one of the two",
+            )));
+        }
+    }
+    Defects::none_or(defects, jobs)
+}
+
+impl JobSpec {
+    /// A job of Elastic-Job 1.x, whose `config` is a node per field: `children` holds their data by name.
+    pub fn from_v1_nodes(name: &JobName, children: &BTreeMap<String, String>) -> Result<Self, Defects> {
+        let mut values: Map<String, Value> =
+            children.iter().map(|(name, data)| (name.clone(), data.as_str().into())).collect();
+        values.insert("jobName".to_owned(), name.as_str().into());
+        job(Entry { values, name: Some(name.to_string()), ..Entry::default() }, Source::Node)
+    }
+
+    /// The job as a file that [`parse_file`] reads.
+    pub fn to_file(&self) -> String {
+        let mut values: Map<String, Value> = self.config().node_fields().into_iter().collect();
+        let mut own = self.policy().values();
+        own.insert("handler".to_owned(), self.handler().into());
+        values.insert(OWN_KEY.to_owned(), Value::Object(own));
+        serde_yaml_ng::to_string(&values).expect("a tree of plain values can be written")
+    }
+}
+
+fn job(entry: Entry, source: Source) -> Result<JobSpec, Defects> {
+    if entry.broken {
+        return Err(Defects::of(entry.defects));
+    }
+    let mut reader = Reader::new(entry.values, "");
+    reader.defects = entry.defects;
+    let mut own = Reader::new(reader.mapping(OWN_KEY).unwrap_or_default(), OWN_KEY);
+    let mut fields = read::config(&mut reader, source);
+    let streaming_named = own.has("streaming");
+    let (mut policy, kind_named) = policy::read(&mut own);
+    let handler = own.filled("handler");
+    policy::refuse_rest(&mut own);
+    reader.defects.append(&mut own.defects);
+
+    let mut origin = origin::read(&mut reader);
+    origin.properties(&mut fields, &mut reader);
+    policy.kind = origin.kind(&fields, kind_named.then_some(policy.kind), streaming_named, &mut reader);
+    let handler = handler.unwrap_or_else(|| origin.handler(policy.kind, &fields));
+    sort_rest(&mut reader, source, &mut fields, &mut policy);
+    if source == Source::File {
+        reader.defects.extend(strategy_defect(&fields, &policy));
+    }
+    let spec = JobConfig::new(fields).and_then(|config| JobSpec::new(config, policy, handler));
+    Defects::join(reader.defects, spec)
+}
+
+/// Every field that nobody took is kept, refused or a mistake.
+fn sort_rest(reader: &mut Reader, source: Source, fields: &mut ConfigFields, policy: &mut Policy) {
+    for (name, value) in reader.rest() {
+        let info = fields::field(&name);
+        match info.map(|info| info.use_) {
+            Some(Use::Kept) if info.is_some_and(|info| info.in_config) => {
+                fields.unused.insert(name, value);
+            }
+            Some(Use::Kept) => drop(policy.elastic_job.insert(name, value)),
+            _ if source == Source::Node => drop(policy.elastic_job.insert(name, value)),
+            Some(Use::Refused) => {
+                let why = info.map_or("", |info| info.why);
+                let problem = format!("rosterd cannot do what it asks for: {why}");
+                reader.note(DefectKind::RefusedField, &name, &value, &problem, "remove it");
+            }
+            _ => reader.defects.push(unknown(&name, &value)),
+        }
+    }
+}
+
+/// A mistyped name may stand before a secret: then its value is not shown.
+fn unknown(name: &str, value: &Value) -> Defect {
+    let meant = nearest(name, FIELDS.iter().map(|field| field.name).chain([OWN_KEY]));
+    let remedy = match meant {
+        _ if POLICY_FIELDS.iter().any(|field| field.path.split('.').next() == Some(name)) => {
+            format!("write it under `{OWN_KEY}`")
+        }
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => "remove it".to_owned(),
+    };
+    let defect = Defect::new(DefectKind::UnknownField, name, "there is no such field", remedy);
+    if meant.is_some_and(hidden) { defect } else { defect.with_value(value) }
+}
+
+/// Elastic-Job's JVMs fail on a strategy that they do not know, so its field takes only its own.
+fn strategy_defect(fields: &ConfigFields, policy: &Policy) -> Option<Defect> {
+    let name = fields.job_sharding_strategy_type.as_deref()?;
+    if policy.strategy.is_some() || STRATEGIES.iter().any(|(known, _)| *known == name) {
+        return None;
+    }
+    let known = STRATEGIES.map(|(name, _)| name).join(", ");
+    let problem = format!("only Elastic-Job's own are allowed here: {known}");
+    let remedy = if name.contains('.') {
+        "choose one of them; rosterd loads no Java class".to_owned()
+    } else {
+        format!("choose one of them, or set `{OWN_KEY}.strategy` to a strategy of rosterd")
+    };
+    let defect = Defect::new(DefectKind::NotAllowed, "jobShardingStrategyType", problem, remedy);
+    Some(defect.with_text(name))
+}

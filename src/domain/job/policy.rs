@@ -1,0 +1,417 @@
+//! The part of a job that Elastic-Job has no field for: our own node `rosterd/policy`, JSON.
+//!
+//! Never holds what Elastic-Job could read from `config`. Made by the parsers of this module, read by whoever
+//! plans, fires or watches runs.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::config::{MAX_WORD, kept_defect, text_defect};
+use super::defect::{Defect, DefectKind, Defects, nearest};
+use super::fields::{POLICY_FIELDS, PolicyField};
+use super::reader::Reader;
+use super::tree;
+
+/// Largest policy node read, in bytes.
+pub const MAX_POLICY: usize = 128 << 10;
+
+/// How a run goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Kind {
+    /// The handler is called once.
+    #[default]
+    Simple,
+    /// Fetch, then process what was fetched.
+    Dataflow {
+        /// Again until there is nothing to fetch.
+        streaming: bool,
+    },
+    /// A program; its command line is the property `script.command.line`.
+    Command,
+}
+
+/// What becomes of fires older than the catch-up window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TooLate {
+    /// One run for all of them.
+    RunOnce,
+    /// A record of the gap.
+    Missed,
+}
+
+/// What becomes of a due time that daylight saving leaves out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Gap {
+    /// It fires when the gap ends.
+    #[default]
+    FireAtEnd,
+    /// It does not fire.
+    Skip,
+}
+
+/// Attempts of one run: same token, same instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retries {
+    /// Attempts, the first included; at least 1.
+    pub max_attempts: u32,
+    /// Pause before the second attempt.
+    pub backoff: Duration,
+    /// Each further pause is so many times as long; at least 1.
+    pub backoff_multiplier: u32,
+    /// Longest pause.
+    pub backoff_max: Duration,
+}
+
+impl Default for Retries {
+    fn default() -> Self {
+        let (backoff, backoff_max) = (Duration::from_secs(1), Duration::from_secs(60));
+        Self { max_attempts: 1, backoff, backoff_multiplier: 2, backoff_max }
+    }
+}
+
+impl Retries {
+    /// The pause after attempt number `attempt` (from 1) has failed; `None` when it was the last.
+    pub fn pause_after(&self, attempt: u32) -> Option<Duration> {
+        if attempt >= self.max_attempts {
+            return None;
+        }
+        let factor = self.backoff_multiplier.saturating_pow(attempt.saturating_sub(1));
+        Some(self.backoff.saturating_mul(factor).min(self.backoff_max))
+    }
+}
+
+/// What becomes of a held fire whose callback nobody answered in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnTimeout {
+    /// It runs.
+    #[default]
+    Run,
+    /// It is skipped.
+    Skip,
+}
+
+/// Announcements that all items of a fire start, or have completed, each once to one instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Guarantee {
+    /// Announce that all start, and hold the fire until that is answered.
+    pub started: bool,
+    /// Announce that all have completed.
+    pub completed: bool,
+    /// How long to wait for an answer.
+    pub timeout: Duration,
+    /// What becomes of the held fire then.
+    pub on_timeout: OnTimeout,
+}
+
+impl Default for Guarantee {
+    fn default() -> Self {
+        let timeout = Duration::from_secs(60);
+        Self { started: false, completed: false, timeout, on_timeout: OnTimeout::default() }
+    }
+}
+
+/// The policy of one job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Policy {
+    /// How a run goes.
+    pub kind: Kind,
+    /// A fire found late runs as if on time up to this age.
+    pub catch_up_window: Duration,
+    /// What becomes of older ones; `None`: as misfire says.
+    pub too_late: Option<TooLate>,
+    /// What becomes of a due time that daylight saving leaves out.
+    pub gap: Gap,
+    /// Attempts of one run.
+    pub retries: Retries,
+    /// A run still going after this is cancelled.
+    pub run_timeout: Option<Duration>,
+    /// A silent worker counts as dead after this; `None`: after the lease.
+    pub disconnect_grace: Option<Duration>,
+    /// A strategy that Elastic-Job has not; it goes before `jobShardingStrategyType`.
+    pub strategy: Option<String>,
+    /// Announcements to the workers.
+    pub guarantee: Guarantee,
+    /// A host whose clock is further off than this does not fire the job; `None`: the coordinator's limit.
+    pub max_clock_diff: Option<Duration>,
+    /// How long runs are kept in the history; `None`: the coordinator's rule.
+    pub history_retention: Option<Duration>,
+    /// Fields of Elastic-Job 1.x and 2.x that 3.x has not, kept word for word.
+    pub elastic_job: BTreeMap<String, Value>,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            kind: Kind::default(),
+            catch_up_window: Duration::from_secs(10),
+            too_late: None,
+            gap: Gap::default(),
+            retries: Retries::default(),
+            run_timeout: None,
+            disconnect_grace: None,
+            strategy: None,
+            guarantee: Guarantee::default(),
+            max_clock_diff: None,
+            history_retention: None,
+            elastic_job: BTreeMap::new(),
+        }
+    }
+}
+
+const TOO_LATE: [(&str, TooLate); 2] = [("run_once", TooLate::RunOnce), ("missed", TooLate::Missed)];
+const GAP: [(&str, Gap); 2] = [("fire_at_end", Gap::FireAtEnd), ("skip", Gap::Skip)];
+const ON_TIMEOUT: [(&str, OnTimeout); 2] = [("run", OnTimeout::Run), ("skip", OnTimeout::Skip)];
+const KIND: [(&str, Kind); 3] =
+    [("simple", Kind::Simple), ("dataflow", Kind::Dataflow { streaming: false }), ("command", Kind::Command)];
+
+const DAY: i64 = 86_400_000;
+
+fn word<T: PartialEq + Copy>(choices: &[(&'static str, T)], value: T) -> &'static str {
+    choices.iter().find(|(_, choice)| *choice == value).map_or("", |(word, _)| word)
+}
+
+fn ms(duration: Duration) -> Value {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).into()
+}
+
+impl Kind {
+    /// `simple`, `dataflow` or `command`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Dataflow { .. } => "dataflow",
+            kind => word(&KIND, kind),
+        }
+    }
+}
+
+impl Policy {
+    /// Decodes the node. Fields that are not ours are refused: only we write it.
+    pub fn from_node(bytes: &[u8]) -> Result<Self, Defects> {
+        let mut documents = tree::documents(bytes, MAX_POLICY)?.into_iter();
+        let (Some(Value::Object(values)), None) = (documents.next(), documents.next()) else {
+            let defect =
+                Defect::new(DefectKind::Unreadable, "", "it is no mapping", "write the policy again");
+            return Err(defect.into());
+        };
+        let mut reader = Reader::new(values, "");
+        let (policy, _) = read(&mut reader);
+        refuse_rest(&mut reader);
+        Defects::none_or(reader.defects, policy)
+    }
+
+    /// Encodes the node: JSON, every field that has a value, in the order of the names.
+    pub fn to_json(&self) -> String {
+        Value::Object(self.values()).to_string()
+    }
+
+    /// The node's fields.
+    pub(super) fn values(&self) -> Map<String, Value> {
+        let mut values = Map::new();
+        let mut set = |name: &str, value: Option<Value>| {
+            value.map(|value| values.insert(name.to_owned(), value));
+        };
+        set("catch_up_window_ms", Some(ms(self.catch_up_window)));
+        set("disconnect_grace_ms", self.disconnect_grace.map(ms));
+        let kept = || Value::Object(self.elastic_job.clone().into_iter().collect());
+        set("elastic_job", (!self.elastic_job.is_empty()).then(kept));
+        set("gap", Some(word(&GAP, self.gap).into()));
+        set("guarantee", Some(self.guarantee.value()));
+        set("history_retention_ms", self.history_retention.map(ms));
+        set("kind", Some(self.kind.as_str().into()));
+        set("max_clock_diff_ms", self.max_clock_diff.map(ms));
+        set("retries", Some(self.retries.value()));
+        set("run_timeout_ms", self.run_timeout.map(ms));
+        set("strategy", self.strategy.as_deref().map(Value::from));
+        if let Kind::Dataflow { streaming } = self.kind {
+            set("streaming", Some(streaming.into()));
+        }
+        set("too_late", self.too_late.map(|too_late| word(&TOO_LATE, too_late).into()));
+        values
+    }
+
+    /// What a policy keeps to, however it was made.
+    pub(super) fn check(&self) -> Vec<Defect> {
+        let mut reader = Reader::new(self.values(), "");
+        read(&mut reader);
+        reader.defects
+    }
+}
+
+impl Retries {
+    fn value(&self) -> Value {
+        json!({
+            "max_attempts": self.max_attempts,
+            "backoff_ms": ms(self.backoff),
+            "backoff_multiplier": self.backoff_multiplier,
+            "backoff_max_ms": ms(self.backoff_max),
+        })
+    }
+
+    fn read(reader: &mut Reader) -> Self {
+        let default = Self::default();
+        let small = |number: i64| u32::try_from(number).ok();
+        let attempts = reader.integer("max_attempts", 1..=100).and_then(small);
+        let multiplier = reader.integer("backoff_multiplier", 1..=100).and_then(small);
+        Self {
+            max_attempts: attempts.unwrap_or(default.max_attempts),
+            backoff: reader.millis("backoff_ms", 0..=DAY).unwrap_or(default.backoff),
+            backoff_multiplier: multiplier.unwrap_or(default.backoff_multiplier),
+            backoff_max: reader.millis("backoff_max_ms", 0..=DAY).unwrap_or(default.backoff_max),
+        }
+    }
+}
+
+impl Guarantee {
+    fn value(&self) -> Value {
+        json!({
+            "started": self.started,
+            "completed": self.completed,
+            "timeout_ms": ms(self.timeout),
+            "on_timeout": word(&ON_TIMEOUT, self.on_timeout),
+        })
+    }
+
+    fn read(reader: &mut Reader) -> Self {
+        let default = Self::default();
+        Self {
+            started: reader.flag("started").unwrap_or(default.started),
+            completed: reader.flag("completed").unwrap_or(default.completed),
+            timeout: reader.millis("timeout_ms", 1..=DAY).unwrap_or(default.timeout),
+            on_timeout: reader.choice("on_timeout", &ON_TIMEOUT).unwrap_or(default.on_timeout),
+        }
+    }
+}
+
+/// Takes the policy's fields and says whether the kind was named; what is left belongs to somebody else.
+pub(super) fn read(reader: &mut Reader) -> (Policy, bool) {
+    let default = Policy::default();
+    let kind = read_kind(reader);
+    let policy = Policy {
+        kind: kind.unwrap_or_default(),
+        catch_up_window: reader.millis("catch_up_window_ms", 0..=DAY).unwrap_or(default.catch_up_window),
+        too_late: reader.choice("too_late", &TOO_LATE),
+        gap: reader.choice("gap", &GAP).unwrap_or(default.gap),
+        retries: within(reader, "retries", Retries::read),
+        run_timeout: reader.millis("run_timeout_ms", 100..=365 * DAY),
+        disconnect_grace: reader.millis("disconnect_grace_ms", 100..=600_000),
+        strategy: read_strategy(reader),
+        guarantee: within(reader, "guarantee", Guarantee::read),
+        max_clock_diff: reader.millis("max_clock_diff_ms", 1..=3_600_000),
+        history_retention: reader.millis("history_retention_ms", 60_000..=3650 * DAY),
+        elastic_job: reader.mapping("elastic_job").unwrap_or_default().into_iter().collect(),
+    };
+    let kept = kept_defect("elastic_job", &policy.elastic_job);
+    reader.defects.extend(kept.map(|defect| Defect { field: reader.at(&defect.field), ..defect }));
+    (policy, kind.is_some())
+}
+
+fn read_kind(reader: &mut Reader) -> Option<Kind> {
+    let kind = reader.choice("kind", &KIND);
+    let streaming = reader.flag("streaming");
+    match (kind, streaming) {
+        (Some(Kind::Dataflow { .. }), Some(streaming)) => Some(Kind::Dataflow { streaming }),
+        (None, Some(streaming)) if streaming => Some(Kind::Dataflow { streaming }),
+        (Some(kind), Some(true)) => {
+            let problem = format!("a {} job does not stream", kind.as_str());
+            let remedy = "set `kind: dataflow` or leave `streaming` out";
+            reader.note(DefectKind::Conflict, "streaming", &true.into(), &problem, remedy);
+            Some(kind)
+        }
+        _ => kind,
+    }
+}
+
+fn read_strategy(reader: &mut Reader) -> Option<String> {
+    let name = reader.filled("strategy")?.trim().to_owned();
+    let defect = text_defect("strategy", &name, MAX_WORD);
+    reader.defects.extend(defect.map(|defect| Defect { field: reader.at("strategy"), ..defect }));
+    Some(name)
+}
+
+fn within<T>(reader: &mut Reader, name: &str, read: impl Fn(&mut Reader) -> T) -> T {
+    let mut inner = Reader::new(reader.mapping(name).unwrap_or_default(), &reader.at(name));
+    let value = read(&mut inner);
+    refuse_rest(&mut inner);
+    reader.defects.append(&mut inner.defects);
+    value
+}
+
+/// Fields that nobody took are mistakes.
+pub(super) fn refuse_rest(reader: &mut Reader) {
+    for (name, value) in reader.rest() {
+        let path = reader.at(&name);
+        let remedy = match known_beside(&path, &name) {
+            Some(known) => format!("did you mean `{known}`?"),
+            None => "remove it".to_owned(),
+        };
+        let defect =
+            Defect::new(DefectKind::UnknownField, path, "there is no such field of the policy", remedy);
+        reader.defects.push(defect.with_value(&value));
+    }
+}
+
+/// The field that was meant, of those at the same place; a duration without its unit is told the unit.
+fn known_beside(path: &str, name: &str) -> Option<&'static str> {
+    let parent = path.strip_prefix("rosterd.").unwrap_or(path);
+    let parent = parent.strip_suffix(name).unwrap_or_default();
+    let beside =
+        |field: &PolicyField| field.path.strip_prefix(parent).and_then(|rest| rest.split('.').next());
+    let known: Vec<_> = POLICY_FIELDS.iter().filter_map(beside).collect();
+    let with_unit = known.iter().find(|known| known.strip_suffix("_ms") == Some(name));
+    with_unit.copied().or_else(|| nearest(name, known))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_survives_its_node() {
+        let policy = Policy {
+            kind: Kind::Dataflow { streaming: true },
+            too_late: Some(TooLate::Missed),
+            gap: Gap::Skip,
+            run_timeout: Some(Duration::from_millis(1500)),
+            disconnect_grace: Some(Duration::from_millis(500)),
+            strategy: Some("STICKY".to_owned()),
+            guarantee: Guarantee { started: true, on_timeout: OnTimeout::Skip, ..Guarantee::default() },
+            elastic_job: BTreeMap::from([("monitorPort".to_owned(), json!(9888))]),
+            ..Policy::default()
+        };
+        for policy in [policy, Policy::default()] {
+            assert_eq!(Policy::from_node(policy.to_json().as_bytes()).unwrap(), policy);
+            assert_eq!(policy.check(), []);
+        }
+    }
+
+    #[test]
+    fn an_empty_node_is_the_default() {
+        assert_eq!(Policy::from_node(b"{}").unwrap(), Policy::default());
+    }
+
+    #[test]
+    fn pauses_grow_up_to_their_limit_and_end_with_the_attempts() {
+        let retries = Retries { max_attempts: 9, ..Retries::default() };
+        let pauses: Vec<_> = (1..10).map(|n| retries.pause_after(n).map(|p| p.as_secs())).collect();
+        let expected = [1, 2, 4, 8, 16, 32, 60, 60].map(Some);
+        assert_eq!(pauses, [expected.as_slice(), &[None]].concat());
+        let never = Retries { max_attempts: u32::MAX, ..retries };
+        assert_eq!(never.pause_after(u32::MAX - 1), Some(Duration::from_secs(60)));
+    }
+
+    #[test]
+    fn each_wrong_field_is_named() {
+        let node =
+            br#"{"kind":"cron","retries":{"max_attempts":0,"backof_ms":5},"gap":"never","runTimeoutMs":5}"#;
+        let text = Policy::from_node(node).unwrap_err().to_string();
+        let expected = "\
+kind = \"cron\": it must be one of: simple, dataflow, command; choose one of them
+gap = \"never\": it must be one of: fire_at_end, skip; choose one of them
+retries.max_attempts = 0: only 1 to 100 is allowed; choose a number from 1 to 100
+retries.backof_ms = 5: there is no such field of the policy; did you mean `backoff_ms`?
+runTimeoutMs = 5: there is no such field of the policy; did you mean `run_timeout_ms`?";
+        assert_eq!(text, expected);
+    }
+}

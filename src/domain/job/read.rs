@@ -1,0 +1,152 @@
+//! From a mapping with Elastic-Job's field names to configuration: what files and nodes have in common.
+//!
+//! Never sees bytes and never stops at the first defect. Called by `file` and `node`.
+
+use serde_json::Value;
+
+use super::config::{self, ConfigFields, MAX_ITEMS};
+use super::defect::{Defect, DefectKind};
+use super::items::{ItemParameters, ItemParametersError};
+use super::reader::Reader;
+use crate::id::{Item, JobName, MAX_NAME};
+
+/// Who wrote what is being read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// A person, who wants to be told of every doubt.
+    File,
+    /// Elastic-Job or we, long ago: what it can live with, we can.
+    Node,
+}
+
+/// Elastic-Job's own strategies: 3.x's name, and the last part of 2.x's and 1.x's class name.
+pub(super) const STRATEGIES: [(&str, &str); 3] = [
+    ("AVG_ALLOCATION", "AverageAllocationJobShardingStrategy"),
+    ("ODEVITY", "OdevitySortByNameJobShardingStrategy"),
+    ("ROUND_ROBIN", "RotateServerByNameJobShardingStrategy"),
+];
+
+/// Takes all fields that we use. Where there is a defect the field has some valid value, so that the rest can
+/// be checked as well.
+pub(super) fn config(reader: &mut Reader, source: Source) -> ConfigFields {
+    let name = job_name(reader).unwrap_or_else(|| JobName::new("unnamed").expect("a name"));
+    let count = count(reader);
+    let mut fields = ConfigFields::new(name, count.unwrap_or(1));
+    fields.cron = reader.filled("cron").map(|cron| cron.trim().to_owned());
+    fields.time_zone = reader.filled("timeZone").map(|zone| zone.trim().to_owned());
+    fields.job_parameter = reader.text("jobParameter").unwrap_or_default();
+    fields.description = reader.text("description").unwrap_or_default();
+    fields.disabled = reader.flag("disabled").unwrap_or(fields.disabled);
+    fields.overwrite = reader.flag("overwrite").unwrap_or(fields.overwrite);
+    fields.label = reader.filled("label");
+    fields.props = reader.texts("props");
+    fields.max_time_diff_seconds = clock(reader);
+    fields.reconcile_interval_minutes = reader
+        .integer("reconcileIntervalMinutes", i64::from(i32::MIN)..=i64::from(i32::MAX))
+        .map_or(fields.reconcile_interval_minutes, |minutes| u32::try_from(minutes).ok().filter(|m| *m > 0));
+    fields.job_sharding_strategy_type = strategy(reader);
+    monitoring(reader, source, &mut fields);
+    fields.sharding_item_parameters = item_parameters(reader, source, count).unwrap_or_default();
+    fields
+}
+
+fn job_name(reader: &mut Reader) -> Option<JobName> {
+    let Some(name) = reader.filled("jobName") else {
+        reader.defects.push(missing("jobName", "give the job a name"));
+        return None;
+    };
+    match JobName::new(&name) {
+        Ok(name) => Some(name),
+        Err(error) => {
+            let remedy = format!("use 1 to {MAX_NAME} of the characters A-Z a-z 0-9 . _ -");
+            reader.note(DefectKind::NotAllowed, "jobName", &name.into(), error.reason, &remedy);
+            None
+        }
+    }
+}
+
+fn missing(field: &str, remedy: &str) -> Defect {
+    Defect::new(DefectKind::Missing, field, "it is missing", remedy)
+}
+
+fn count(reader: &mut Reader) -> Option<u32> {
+    let before = reader.defects.len();
+    let count = reader.integer("shardingTotalCount", 1..=i64::from(MAX_ITEMS));
+    if count.is_none() && reader.defects.len() == before {
+        reader.defects.push(missing("shardingTotalCount", "say into how many items the job is split"));
+    }
+    count.and_then(|count| u32::try_from(count).ok())
+}
+
+/// Zero and other negative numbers would stop every fire in Elastic-Job: nobody means them.
+fn clock(reader: &mut Reader) -> Option<u32> {
+    const NAME: &str = "maxTimeDiffSeconds";
+    let seconds = reader.integer(NAME, -1..=i64::from(i32::MAX))?;
+    if seconds == 0 {
+        let problem = "no two clocks agree that well: the job would never fire";
+        let remedy = "set at least 1, or -1 to leave the check to the coordinator";
+        reader.note(DefectKind::NotAllowed, NAME, &0.into(), problem, remedy);
+    }
+    u32::try_from(seconds).ok().filter(|seconds| *seconds > 0)
+}
+
+/// 3.x's name, or the same for the class that 1.x and 2.x name; an unknown class stays what it is.
+fn strategy(reader: &mut Reader) -> Option<String> {
+    let class = reader.filled("jobShardingStrategyClass");
+    let from_class = class.as_deref().map(|class| {
+        let short = class.trim().rsplit('.').next().unwrap_or_default();
+        STRATEGIES.iter().find(|(_, known)| *known == short).map_or(class, |(name, _)| name).to_owned()
+    });
+    let name = reader.filled("jobShardingStrategyType").map(|name| name.trim().to_owned());
+    if let (Some(name), Some(other)) = (&name, &from_class)
+        && name != other
+    {
+        let problem = format!("`jobShardingStrategyClass` says {other}");
+        let value = Value::from(name.as_str());
+        let remedy = "keep one of the two";
+        reader.note(DefectKind::Conflict, "jobShardingStrategyType", &value, &problem, remedy);
+    }
+    name.or(from_class)
+}
+
+/// Without monitoring there is neither failover nor misfire. Elastic-Job has misfire on by default, so a file
+/// that names only `monitorExecution: false` means it off; a file that names both contradicts itself. In a
+/// node the contradiction is what Elastic-Job itself wrote, and it reads it as off.
+fn monitoring(reader: &mut Reader, source: Source, fields: &mut ConfigFields) {
+    let monitor = reader.flag("monitorExecution").unwrap_or(true);
+    let (failover, misfire) = (reader.flag("failover"), reader.flag("misfire"));
+    if source == Source::File {
+        let defects =
+            config::monitor_defects(monitor, failover.unwrap_or_default(), misfire.unwrap_or_default());
+        reader.defects.extend(defects);
+    }
+    fields.monitor_execution = monitor;
+    fields.failover = monitor && failover.unwrap_or(fields.failover);
+    fields.misfire = monitor && misfire.unwrap_or(fields.misfire);
+}
+
+/// A parameter of an item that does not exist is a mistake in a file, and in a node what a lowered count left.
+fn item_parameters(reader: &mut Reader, source: Source, count: Option<u32>) -> Option<ItemParameters> {
+    const NAME: &str = "shardingItemParameters";
+    let text = reader.text(NAME)?;
+    let mut refuse = |problem: &str, remedy: &str| {
+        reader.note(DefectKind::NotAllowed, NAME, &Value::Null, problem, remedy);
+        None
+    };
+    let parsed = match source {
+        Source::File => ItemParameters::parse_strict(&text),
+        Source::Node => ItemParameters::parse(&text),
+    };
+    let parsed = match parsed {
+        Ok(parsed) => parsed,
+        Err(error @ ItemParametersError::Twice(_)) => {
+            return refuse(&error.to_string(), "keep one of the two");
+        }
+        Err(error) => return refuse(&error.to_string(), "write it like 0=Beijing,1=Shanghai"),
+    };
+    let (Source::File, Some(count)) = (source, count) else { return Some(parsed) };
+    let Some((surplus, _)) = parsed.map().range(Item(count)..).next() else { return Some(parsed) };
+    let problem =
+        format!("it has a parameter for item {surplus}; with {count} items the last is {}", count - 1);
+    refuse(&problem, "raise `shardingTotalCount` or remove the parameter")
+}

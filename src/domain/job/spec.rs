@@ -1,0 +1,170 @@
+//! A job as a user applies it: configuration, policy and the handler that runs it, checked together.
+//!
+//! Never says where the parts are stored. Made by `file`, compared by `diff`, applied by the coordinator.
+
+use std::time::Duration;
+
+use super::config::{ConfigFields, DEFAULT_STRATEGY, JobConfig, MAX_WORD, named_defect, text_defect};
+use super::defect::{Defect, DefectKind, Defects};
+use super::fields::{Use, field};
+use super::policy::{Kind, Policy, TooLate};
+
+/// The property with a command job's command line, as Elastic-Job 3.x has it.
+pub const COMMAND_LINE: &str = "script.command.line";
+/// The property that makes a dataflow stream, as Elastic-Job 3.x has it.
+pub const STREAMING: &str = "streaming.process";
+
+/// A job as a user applies it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobSpec {
+    config: JobConfig,
+    policy: Policy,
+    handler: String,
+}
+
+impl JobSpec {
+    /// Checks the parts and that they fit together; all defects at once.
+    pub fn new(config: JobConfig, policy: Policy, handler: impl Into<String>) -> Result<Self, Defects> {
+        let spec = Self { config, policy, handler: handler.into() };
+        let job = spec.config.job_name.to_string();
+        let defects = spec.check().into_iter().map(|d| Defect { job: Some(job.clone()), ..d }).collect();
+        Defects::none_or(defects, spec)
+    }
+
+    /// A job found in the registry: `root` is the data of the job's own node, `policy` is absent when
+    /// Elastic-Job alone has worked on it so far; its kind then follows from what Elastic-Job's fields say.
+    pub fn stored(root: &str, config: JobConfig, policy: Option<Policy>) -> Result<Self, Defects> {
+        let policy = policy.unwrap_or_else(|| {
+            let named = config.unused.get("jobType").and_then(|value| value.as_str());
+            Policy {
+                kind: implied_kind(&config, named.unwrap_or(root)).unwrap_or_default(),
+                ..Policy::default()
+            }
+        });
+        let handler = if root.is_empty() { config.job_name.to_string() } else { root.to_owned() };
+        Self::new(config, policy, handler)
+    }
+
+    /// What Elastic-Job has a field for.
+    pub fn config(&self) -> &JobConfig {
+        &self.config
+    }
+
+    /// What it has none for.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Which handler of the workers runs it: the data of the job's own node.
+    pub fn handler(&self) -> &str {
+        &self.handler
+    }
+
+    /// The strategy that assigns the items.
+    pub fn strategy(&self) -> &str {
+        let named = self.policy.strategy.as_deref().or(self.config.job_sharding_strategy_type.as_deref());
+        named.unwrap_or(DEFAULT_STRATEGY)
+    }
+
+    /// What becomes of fires older than the catch-up window.
+    pub fn too_late(&self) -> TooLate {
+        let by_misfire = if self.config.misfire { TooLate::RunOnce } else { TooLate::Missed };
+        self.policy.too_late.unwrap_or(by_misfire)
+    }
+
+    /// The largest clock difference at which a host fires the job: the tightest of the coordinator's limit,
+    /// `maxTimeDiffSeconds` and the policy's.
+    pub fn max_clock_diff(&self, coordinators: Duration) -> Duration {
+        let configured = self.config.max_time_diff_seconds.map(|seconds| Duration::from_secs(seconds.into()));
+        [configured, self.policy.max_clock_diff].into_iter().flatten().fold(coordinators, Duration::min)
+    }
+
+    /// The command line of a command job.
+    pub fn command_line(&self) -> Option<&str> {
+        let given = || self.config.props.get(COMMAND_LINE).map(String::as_str);
+        // A node of 2.x has it as a field.
+        let field = || self.config.unused.get("scriptCommandLine").and_then(|value| value.as_str());
+        if self.policy.kind == Kind::Command { given().or_else(field) } else { None }
+    }
+
+    /// What a user should know and need not change: the fields that have no effect here, and why.
+    pub fn notes(&self) -> Vec<String> {
+        let kept = self.config.unused.keys().chain(self.policy.elastic_job.keys());
+        let note = |name: &String| match field(name) {
+            Some(field) if field.use_ == Use::Kept => {
+                format!("`{name}` is kept and has no effect: {}", field.why)
+            }
+            _ => format!("`{name}` is kept and has no effect"),
+        };
+        kept.map(note).collect()
+    }
+
+    /// Has schedule and strategy checked by those who understand them; the strategy is the one in effect.
+    pub fn validate_with(
+        &self,
+        schedule: impl Fn(&str, &str) -> Result<(), String>,
+        strategy: impl Fn(&str) -> Result<(), String>,
+    ) -> Result<(), Defects> {
+        let Some(own) = &self.policy.strategy else { return self.config.validate_with(schedule, strategy) };
+        let schedule = self.config.schedule_defect(schedule);
+        let strategy = named_defect("rosterd.strategy", own, strategy);
+        let job = self.config.job_name.to_string();
+        let defects = schedule.into_iter().chain(strategy);
+        Defects::none_or(defects.map(|d| Defect { job: Some(job.clone()), ..d }).collect(), ())
+    }
+
+    fn check(&self) -> Vec<Defect> {
+        let mut defects: Vec<_> = self.policy.check().into_iter().map(|d| d.below("rosterd")).collect();
+        defects.extend(handler_defect(&self.handler));
+        if self.policy.kind == Kind::Command && self.command_line().is_none_or(|line| line.trim().is_empty())
+        {
+            let field = format!("props.{COMMAND_LINE}");
+            let problem = "a command job needs a command line";
+            defects.push(Defect::new(DefectKind::Missing, field, problem, "say which program to run"));
+        }
+        defects.extend(self.streaming_defect());
+        defects
+    }
+
+    fn streaming_defect(&self) -> Option<Defect> {
+        let property = self.config.props.get(STREAMING)? == "true";
+        let Kind::Dataflow { streaming } = self.policy.kind else { return None };
+        let problem = format!("the property {STREAMING} says {property}");
+        let defect = Defect::new(DefectKind::Conflict, "rosterd.streaming", problem, "keep one of the two");
+        (property != streaming).then(|| defect.with_value(&streaming.into()))
+    }
+}
+
+fn handler_defect(handler: &str) -> Option<Defect> {
+    const FIELD: &str = "rosterd.handler";
+    if handler.is_empty() || handler.chars().any(char::is_whitespace) {
+        let problem = "it must be one word";
+        let remedy = "name the handler as the workers do";
+        return Some(Defect::new(DefectKind::NotAllowed, FIELD, problem, remedy).with_text(handler));
+    }
+    text_defect(FIELD, handler, MAX_WORD)
+}
+
+/// The kind that Elastic-Job's fields speak of: its type, else its properties.
+pub(super) fn implied_kind(config: &ConfigFields, job_type: &str) -> Option<Kind> {
+    let streaming = config.props.get(STREAMING).map(|text| text == "true");
+    let field = || config.unused.get("streamingProcess").and_then(serde_json::Value::as_bool);
+    match named_kind(job_type) {
+        Some(Kind::Dataflow { .. }) => {
+            Some(Kind::Dataflow { streaming: streaming.or_else(field).unwrap_or_default() })
+        }
+        Some(kind) => Some(kind),
+        None if config.props.contains_key(COMMAND_LINE) => Some(Kind::Command),
+        None => streaming.map(|streaming| Kind::Dataflow { streaming }),
+    }
+}
+
+/// Elastic-Job's names of kinds, of all generations.
+pub(super) fn named_kind(job_type: &str) -> Option<Kind> {
+    match job_type.to_ascii_uppercase().as_str() {
+        "SIMPLE" => Some(Kind::Simple),
+        "DATAFLOW" | "DATA_FLOW" => Some(Kind::Dataflow { streaming: false }),
+        "SCRIPT" => Some(Kind::Command),
+        _ => None,
+    }
+}

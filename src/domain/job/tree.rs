@@ -1,0 +1,317 @@
+//! Bytes into a plain tree of values, read as if an attacker had written them: capped in size, depth and
+//! memory (an alias that repeats a large list counts each time), no field twice, no YAML tags but those with
+//! which Elastic-Job names classes of its own: `!!class {…}` becomes the mapping `{"!!class": {…}}`.
+//!
+//! Never interprets a field; only knows which fields are texts, so that `1.10` or `0010` without quotes stays
+//! as it was written, as in Elastic-Job. Called by the parsers of job files and of nodes.
+
+use std::cell::Cell;
+use std::fmt;
+
+use serde::de::{
+    DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, VariantAccess, Visitor,
+};
+use serde_json::{Map, Value};
+
+use super::defect::{Defect, DefectKind, Defects, printable};
+use super::fields;
+
+/// Deepest nesting accepted; Elastic-Job's own forms need four levels.
+const MAX_DEPTH: usize = 32;
+/// What a tree may cost, its texts' bytes plus [`NODE_COST`] for each value: so many times its input's limit.
+const BUDGET: usize = 8;
+const NODE_COST: usize = 32;
+
+/// How a tag begins that names a class of Elastic-Job; its JVMs refuse every other package.
+const CLASS_TAG: &str = "!!org.apache.shardingsphere.elasticjob.";
+/// The YAML reader forgets tags with two `!`, so while it reads they begin like this.
+const LOCAL_TAG: &str = "!kept-tag-of-org.apache.shardingsphere.elasticjob.";
+
+/// All documents in `bytes`: one for JSON, as many as there are for YAML. Empty documents are left out.
+pub(super) fn documents(bytes: &[u8], max_bytes: usize) -> Result<Vec<Value>, Defects> {
+    if bytes.len() > max_bytes {
+        let problem = format!("{} bytes are too many: at most {max_bytes} are read", bytes.len());
+        return Err(Defect::new(DefectKind::TooLarge, "", problem, "split it, or shorten its texts").into());
+    }
+    let text = std::str::from_utf8(bytes).map_err(|e| unreadable(format!("it is not UTF-8 text ({e})")))?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text.trim_start().starts_with(['{', '['])
+        && let Ok(value) = json(text, BUDGET * max_bytes)
+    {
+        return Ok(vec![value]);
+    }
+    if nests_too_deep(text) {
+        return Err(unreadable(format!("its brackets nest too deep: at most {MAX_DEPTH} levels are read")));
+    }
+    let budget = BUDGET * max_bytes;
+    let text = &text.replace(CLASS_TAG, LOCAL_TAG);
+    let documents = yaml(text, budget, true).or_else(|_| yaml(text, budget, false)).map_err(unreadable)?;
+    Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
+}
+
+fn unreadable(problem: impl fmt::Display) -> Defects {
+    let problem = printable(&problem.to_string());
+    let problem = format!("it cannot be read as JSON or YAML: {problem}");
+    Defect::new(DefectKind::Unreadable, "", problem, "correct it at that place").into()
+}
+
+fn json(text: &str, budget: usize) -> Result<Value, String> {
+    let budget = Cell::new(budget);
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let value = Tree::root(&budget, false).deserialize(&mut reader).map_err(|e| e.to_string())?;
+    reader.end().map_err(|e| e.to_string())?;
+    Ok(value)
+}
+
+/// With `verbatim`, plain scalars of text fields are taken as written; a list where a text belongs then fails
+/// as a whole, and the second reading, without it, lets the field's own check say so.
+fn yaml(text: &str, budget: usize, verbatim: bool) -> Result<Vec<Value>, String> {
+    let budget = Cell::new(budget);
+    serde_yaml_ng::Deserializer::from_str(text)
+        .map(|document| Tree::root(&budget, verbatim).deserialize(document).map_err(|e| e.to_string()))
+        .collect()
+}
+
+/// A tree as text: JSON, and before a mapping that stands for a tagged one the tag, as YAML has it.
+pub(super) fn write(value: &Value, into: &mut String) {
+    match value {
+        Value::Object(map) => match map.iter().next() {
+            Some((tag, inner)) if map.len() == 1 && is_class_tag(tag) => {
+                into.push_str(tag);
+                into.push(' ');
+                write(inner, into);
+            }
+            _ => write_all(into, '{', map.iter().map(|(key, value)| (Some(key), value)), '}'),
+        },
+        Value::Array(list) => write_all(into, '[', list.iter().map(|value| (None, value)), ']'),
+        scalar => into.push_str(&scalar.to_string()),
+    }
+}
+
+fn write_all<'v>(
+    into: &mut String,
+    open: char,
+    values: impl Iterator<Item = (Option<&'v String>, &'v Value)>,
+    close: char,
+) {
+    into.push(open);
+    for (i, (key, value)) in values.enumerate() {
+        if i > 0 {
+            into.push(',');
+        }
+        if let Some(key) = key {
+            into.push_str(&Value::from(key.as_str()).to_string());
+            into.push(':');
+        }
+        write(value, into);
+    }
+    into.push(close);
+}
+
+fn is_class_tag(tag: &str) -> bool {
+    let class = tag.strip_prefix(CLASS_TAG).unwrap_or_default();
+    !class.is_empty() && class.chars().all(|c| c.is_ascii_alphanumeric() || "._$".contains(c))
+}
+
+/// The YAML parser's time grows with the square of the nesting, so hopeless texts are refused before it.
+/// Counts brackets wherever they stand, hence the generous bound.
+fn nests_too_deep(text: &str) -> bool {
+    const OPEN: i64 = 1000;
+    const DASHES: usize = 64;
+    let mut open = 0i64;
+    let brackets = text.bytes().any(|byte| {
+        open += i64::from(matches!(byte, b'[' | b'{')) - i64::from(matches!(byte, b']' | b'}'));
+        open > OPEN
+    });
+    let indicators = |line: &str| line.split(' ').take_while(|word| matches!(*word, "-" | "?" | ":")).count();
+    brackets || text.lines().any(|line| indicators(line.trim_start()) > DASHES)
+}
+
+/// Reads one value: how deep it may go, what it may cost, and whether it is a text.
+#[derive(Clone, Copy)]
+struct Tree<'b> {
+    budget: &'b Cell<usize>,
+    depth: usize,
+    verbatim: bool,
+    text: bool,
+    texts_below: bool,
+}
+
+impl<'b> Tree<'b> {
+    fn root(budget: &'b Cell<usize>, verbatim: bool) -> Self {
+        Self { budget, depth: 0, verbatim, text: false, texts_below: false }
+    }
+
+    fn spend<E: Error>(&self, bytes: usize) -> Result<(), E> {
+        let left = self.budget.get().checked_sub(bytes + NODE_COST);
+        self.budget.set(left.ok_or_else(|| E::custom("it holds too much"))?);
+        Ok(())
+    }
+
+    fn below<E: Error>(&self) -> Result<Self, E> {
+        if self.depth == MAX_DEPTH {
+            return Err(E::custom(format_args!("it nests deeper than {MAX_DEPTH} levels")));
+        }
+        Ok(Self { depth: self.depth + 1, text: self.texts_below, ..*self })
+    }
+
+    fn field<E: Error>(&self, key: &str) -> Result<Self, E> {
+        let below = self.below()?;
+        let texts_below = self.texts_below || key == "props";
+        Ok(Self { text: self.texts_below || fields::is_text(key), texts_below, ..below })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Tree<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        if self.verbatim && self.text {
+            deserializer.deserialize_option(self)
+        } else {
+            deserializer.deserialize_any(self)
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Tree<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text, number, boolean, list or mapping")
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+
+    fn visit_none<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
+        self.spend(value.len())?;
+        Ok(Value::String(value.replace(LOCAL_TAG, CLASS_TAG)))
+    }
+
+    fn visit_enum<A: EnumAccess<'de>>(self, tagged: A) -> Result<Value, A::Error> {
+        let (name, inner) = tagged.variant::<String>()?;
+        let tag = format!("!{name}").replace(LOCAL_TAG, CLASS_TAG);
+        if !is_class_tag(&tag) {
+            return Err(A::Error::custom(format_args!("the YAML tag {tag:?} is not accepted")));
+        }
+        let inner = inner.newtype_variant_seed(self.below()?)?;
+        Ok(Value::Object(Map::from_iter([(tag, inner)])))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let below = self.below()?;
+        let mut values = Vec::new();
+        while let Some(value) = list.next_element_seed(below)? {
+            self.spend(0)?;
+            values.push(value);
+        }
+        Ok(Value::Array(values))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut values = Map::new();
+        while let Some(key) = map.next_key::<String>()? {
+            let key = key.replace(LOCAL_TAG, CLASS_TAG);
+            self.spend(key.len())?;
+            let value = map.next_value_seed(self.field(&key)?)?;
+            if values.contains_key(&key) {
+                return Err(A::Error::custom(format_args!("the field {key:?} is there twice")));
+            }
+            values.insert(key, value);
+        }
+        Ok(Value::Object(values))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAX: usize = 1 << 20;
+
+    fn problem(text: &str) -> String {
+        documents(text.as_bytes(), MAX).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn plain_scalars_of_text_fields_stay_as_written() {
+        let read = documents(b"jobParameter: 1.10\nlabel: 0010\ncron: ~\nprops: {a: 1e3, b: 0x10}\n", MAX);
+        let expected = serde_json::json!({"jobParameter": "1.10", "label": "0010", "cron": null, "props": {"a": "1e3", "b": "0x10"}});
+        assert_eq!(read.unwrap(), vec![expected]);
+    }
+
+    #[test]
+    fn several_documents_are_read_and_empty_ones_left_out() {
+        assert_eq!(documents(b"---\na: 1\n---\n---\na: 2\n", MAX).unwrap().len(), 2);
+        assert_eq!(documents(b"", MAX).unwrap().len(), 0);
+    }
+
+    #[test]
+    fn a_bomb_of_aliases_is_refused() {
+        let list = format!("a: &a [{}]\n", "1,".repeat(20_000));
+        assert!(problem(&format!("{list}b: [{}]\n", "*a,".repeat(10_000))).contains("it holds too much"));
+    }
+
+    #[test]
+    fn deep_nesting_is_refused_fast() {
+        for text in ["[".repeat(MAX), "- ".repeat(MAX / 2), "? ".repeat(MAX / 2), "{a: ".repeat(MAX / 4)] {
+            assert!(documents(text.as_bytes(), MAX).is_err());
+        }
+        let nested = format!("{}1{}", "[".repeat(40), "]".repeat(40));
+        assert!(problem(&nested).contains("deeper than 32"), "{}", problem(&nested));
+    }
+
+    #[test]
+    fn a_class_tag_of_elastic_job_survives_and_no_other() {
+        let class = format!("{CLASS_TAG}tracing.yaml.YamlTracingConfiguration");
+        let yaml = format!("a:\n- {class}\n  type: RDB\njobParameter: '{class} x'\n");
+        let read = documents(yaml.as_bytes(), MAX).unwrap();
+        assert_eq!(
+            read,
+            [serde_json::json!({"a": [{&class: {"type": "RDB"}}], "jobParameter": format!("{class} x")})]
+        );
+        let mut written = String::new();
+        write(&read[0], &mut written);
+        assert_eq!(written, format!(r#"{{"a":[{class} {{"type":"RDB"}}],"jobParameter":"{class} x"}}"#));
+        assert_eq!(documents(written.as_bytes(), MAX).unwrap(), read);
+        assert!(problem(&format!("a: {CLASS_TAG}x%2c {{}}")).contains("not accepted"));
+        let mut plain = String::new();
+        write(&serde_json::json!({"!!javax.script.ScriptEngineManager": {}}), &mut plain);
+        assert_eq!(plain, r#"{"!!javax.script.ScriptEngineManager":{}}"#);
+    }
+
+    #[test]
+    fn tags_and_repeated_fields_are_refused() {
+        assert!(documents(b"a: !java.net.URL [b]\n", MAX).is_err());
+        assert!(problem("a: 1\na: 2\n").contains("twice"));
+        assert!(problem(r#"{"a": 1, "a": 2}"#).contains("twice"));
+        assert!(documents(&[0xff, 0xfe], MAX).is_err());
+        assert_eq!(documents(&[b'a'; 9], 8).unwrap_err().iter().next().unwrap().kind, DefectKind::TooLarge);
+    }
+}
