@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::id::{CoordinatorId, Epoch, Generation, InstanceId, Item, JobName, ServerAddress, Token, Version};
-use crate::schedule::Schedule;
+use crate::job::{Gap, JobConfig, JobSpec, Policy, TooLate};
+use crate::schedule::{GapPolicy, Schedule};
 use crate::sharding::Sharding;
-use crate::snapshot::{InstanceSeen, TriggerNode};
-use crate::strategy::Strategy;
+use crate::snapshot::{InstanceSeen, JobNodes, TriggerNode};
+use crate::strategy::{self, Strategy};
 use crate::time::Time;
 
 /// One job at one revision.
@@ -23,7 +24,9 @@ pub struct Job {
     pub base: Token,
     /// What runs it.
     pub handler_type: Arc<str>,
-    /// What its configuration says.
+    /// Its configuration, as it would be applied again.
+    pub spec: Arc<JobSpec>,
+    /// What its configuration means for decisions.
     pub rules: Rules,
     /// The version of `config`.
     pub config_version: Version,
@@ -87,7 +90,80 @@ impl Rules {
     }
 }
 
+impl Rules {
+    /// The rules of a configuration; `floor` is that of `sharding`.
+    pub fn of(spec: &JobSpec, sharding: &Sharding) -> Result<Self, String> {
+        let config = spec.config();
+        let gap = spec.policy().gap;
+        let before = sharding.floor.as_ref().and_then(|floor| floor.before.as_ref());
+        Ok(Self {
+            items: config.sharding_total_count,
+            schedule: config.cron.as_deref().map(|cron| schedule(cron, config.zone(), gap)).transpose()?,
+            // One that cannot be read any more has no due times that anybody could know.
+            before_floor: before.and_then(|(cron, zone)| schedule(cron, zone, gap).ok()),
+            disabled: config.disabled,
+            monitor: config.monitor_execution,
+            failover: config.failover && config.monitor_execution,
+            misfire: config.misfire && config.monitor_execution,
+            catch_up: spec.policy().catch_up_window,
+            run_late: spec.too_late() == TooLate::RunOnce && config.monitor_execution,
+            strategy: strategy::by_name(spec.strategy()).map_err(|e| e.to_string())?,
+            guarantee_started: spec.policy().guarantee.started,
+            guarantee_completed: spec.policy().guarantee.completed,
+        })
+    }
+}
+
+/// A schedule by its texts.
+pub fn schedule(cron: &str, zone: &str, gap: Gap) -> Result<Schedule, String> {
+    let gap = match gap {
+        Gap::FireAtEnd => GapPolicy::FireAtEnd,
+        Gap::Skip => GapPolicy::Skip,
+    };
+    Ok(Schedule::parse(cron, zone).map_err(|e| e.to_string())?.with_gap(gap))
+}
+
+/// Whether schedule and strategy of a job that is to be applied are understood; every defect in words.
+pub fn validate(spec: &JobSpec) -> Result<(), crate::job::Defects> {
+    let gap = spec.policy().gap;
+    spec.validate_with(
+        |cron, zone| schedule(cron, zone, gap).map(|_| ()),
+        |name| strategy::by_name(name).map(|_| ()).map_err(|e| e.to_string()),
+    )
+}
+
 impl Job {
+    /// Decodes a job's nodes; `None`: it has no incarnation or no config (it is being removed). An error says
+    /// which node cannot be understood: the job is left alone, others go on.
+    pub fn decode(name: &JobName, nodes: &JobNodes) -> Result<Option<Self>, String> {
+        let (Some(incarnation), Some(config)) = (&nodes.incarnation, &nodes.config) else { return Ok(None) };
+        let fields = JobConfig::from_node(&config.data).map_err(|e| format!("config: {e}"))?;
+        let policy = nodes.policy.as_ref().map(|node| Policy::from_node(&node.data)).transpose();
+        let policy = policy.map_err(|e| format!("rosterd/policy: {e}"))?;
+        let spec = JobSpec::stored(&nodes.handler_type, fields, policy).map_err(|e| e.to_string())?;
+        let sharding = Sharding::decode(&nodes.assignment).map_err(|e| e.to_string())?;
+        Ok(Some(Self {
+            name: name.clone(),
+            incarnation: incarnation.clone(),
+            base: Token(nodes.created.0),
+            handler_type: nodes.handler_type.clone(),
+            rules: Rules::of(&spec, &sharding)?,
+            spec: Arc::new(spec),
+            config_version: config.version,
+            paused: nodes.paused,
+            servers: nodes.servers.clone(),
+            instances: nodes.instances.clone(),
+            leader: nodes.leader.clone(),
+            epoch: nodes.epoch,
+            generation: nodes.generation,
+            sharding,
+            necessary: nodes.necessary,
+            failover: nodes.failover.clone(),
+            triggers: nodes.triggers.clone(),
+            foreign_triggers: nodes.foreign_triggers.clone(),
+        }))
+    }
+
     /// Whether an instance may own items and take runs.
     pub fn is_enabled(&self, instance: &InstanceId) -> bool {
         let address = instance.address();

@@ -1,0 +1,280 @@
+//! A worker comes: Hello, the attachment, its jobs moved here, Welcome, registrations.
+//!
+//! Every Welcome follows a committed write of the attachment, on the same host too: the attachment decides who
+//! speaks for a worker. Records are read after that write, not before.
+
+use std::time::Duration;
+
+use rosterd_domain::id::{InstanceId, JobName, StreamNumber, Version, WorkerId};
+use rosterd_domain::snapshot::Attachment;
+use rosterd_domain::time::Mono;
+use rosterd_domain::txn::{Commit, Txn, Write};
+
+use super::event::{Query, StreamId};
+use super::job::Registering;
+use super::node::{Node, ReadFor, StreamPhase, Timer, TxnFor};
+use super::worker::{Phase, Worker};
+use crate::code::{Code, Refusal};
+use crate::registry::ReadError;
+use crate::session::frame::{Hello, ToWorker, Welcome};
+use crate::session::key;
+
+impl Node {
+    pub(super) fn hello(&mut self, stream: StreamId, hello: Box<Hello>) {
+        if let Err(refusal) = self.check_hello(&hello) {
+            return self.close(stream, Some(refusal));
+        }
+        let heard = self.now.mono;
+        match &hello.identity {
+            None => self.attach_new(stream, hello, heard),
+            Some((worker, _)) => {
+                let worker = worker.clone();
+                self.read(ReadFor::Hello(stream, hello, heard), Query::Attachment(worker));
+            }
+        }
+    }
+
+    fn check_hello(&self, hello: &Hello) -> Result<(), Refusal> {
+        let served = &self.settings.namespace;
+        if let Some(wanted) = hello.namespace.as_ref().filter(|wanted| *wanted != served) {
+            return Err(Refusal::new(
+                Code::NamespaceMismatch,
+                format!("namespace {wanted} is not served here: this coordinator serves {served}"),
+            ));
+        }
+        if hello.slots == 0 || hello.slots > self.settings.max_slots {
+            let most = self.settings.max_slots;
+            return Err(Refusal::new(
+                Code::HelloInvalid,
+                format!("slots is {}: a worker takes 1 to {most} runs at a time", hello.slots),
+            ));
+        }
+        if hello.jobs.len() > self.settings.max_jobs_per_worker {
+            let most = self.settings.max_jobs_per_worker;
+            return Err(Refusal::new(Code::TooManyJobs, format!("jobs names {}: at most {most}", hello.jobs.len())));
+        }
+        Ok(())
+    }
+
+    pub(super) fn hello_read(
+        &mut self,
+        stream: StreamId,
+        hello: Box<Hello>,
+        heard: Mono,
+        read: Result<Option<(Version, Attachment)>, ReadError>,
+    ) {
+        let Some((worker, shown)) = hello.identity.clone() else { return };
+        match read {
+            Err(error) => {
+                let refusal = Refusal::new(Code::StoreUnavailable, format!("{error}: try again"));
+                self.close(stream, Some(refusal));
+            }
+            // It was declared dead, or said goodbye: its name never returns.
+            Ok(None) => self.attach_new(stream, hello, heard),
+            Ok(Some((_, stored))) if !key::matches(&stored.resume_key, &shown) => {
+                let refusal = Refusal::new(
+                    Code::ResumeRefused,
+                    format!("resume_key is not the one given to worker {worker}: leave worker_id empty to get an identity of its own"),
+                );
+                self.close(stream, Some(refusal));
+            }
+            Ok(Some((_, stored))) if hello.stream <= stored.stream => {
+                self.close(stream, Some(Self::superseded(hello.stream, stored.stream)));
+            }
+            Ok(Some((version, stored))) => self.attach_again(stream, hello, heard, worker, version, stored),
+        }
+    }
+
+    fn attach_new(&mut self, stream: StreamId, hello: Box<Hello>, heard: Mono) {
+        let (id, resume_key) = ((self.ids)(), (self.ids)());
+        let Ok(worker) = WorkerId::new(&id) else { return };
+        let stored = key::digest(&resume_key);
+        self.attach(stream, hello, heard, worker, None, resume_key, stored, self.settings.lease);
+    }
+
+    fn attach_again(
+        &mut self,
+        stream: StreamId,
+        hello: Box<Hello>,
+        heard: Mono,
+        worker: WorkerId,
+        version: Version,
+        stored: Attachment,
+    ) {
+        if let Some(known) = self.workers.get_mut(&worker) {
+            if known.phase == Phase::Condemned || known.writing {
+                // What is under way decides; the client comes again.
+                let refusal = Refusal::new(Code::Contended, "the worker's attachment is being written: connect again");
+                return self.close(stream, Some(refusal));
+            }
+            if let Some(old) = known.stream.filter(|old| *old != stream) {
+                let refusal = Self::superseded(known.stream_number, hello.stream);
+                self.close(old, Some(refusal));
+            }
+        }
+        let shown = hello.identity.as_ref().map(|(_, key)| key.clone()).unwrap_or_default();
+        let lease = stored.lease().min(self.settings.lease);
+        self.attach(stream, hello, heard, worker, Some(version), shown, stored.resume_key, lease);
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn attach(
+        &mut self,
+        stream: StreamId,
+        hello: Box<Hello>,
+        heard: Mono,
+        worker: WorkerId,
+        expect: Option<Version>,
+        key: String,
+        stored: String,
+        lease: Duration,
+    ) {
+        let instance = match InstanceId::from_parts(&hello.address, &worker) {
+            Ok(instance) => instance,
+            Err(error) => {
+                return self.close(stream, Some(Refusal::new(Code::HelloInvalid, format!("address: {error}"))));
+            }
+        };
+        let node = Attachment {
+            host: self.settings.id.clone(),
+            session: self.session.clone(),
+            stream: hello.stream,
+            draining: false,
+            resume_key: stored,
+            address: hello.address.clone(),
+            lease_ms: u64::try_from(lease.as_millis()).unwrap_or(u64::MAX),
+        };
+        let version = expect.map_or(Version(0), Version::next);
+        let mut txn = Txn::new("attach");
+        txn.write(Write::Attachment { worker: worker.clone(), expect, node: Box::new(node.clone()) });
+        let new = Worker::new(worker.clone(), instance, &hello, stream, node, version, heard);
+        if let Some(known) = self.workers.get_mut(&worker) {
+            known.writing = true;
+        }
+        self.commit(TxnFor::Attach { stream, hello, heard, worker: Box::new(new), key }, txn);
+    }
+
+    pub(super) fn attached(
+        &mut self,
+        stream: StreamId,
+        hello: &Hello,
+        mut worker: Worker,
+        key: String,
+        commit: Commit,
+    ) {
+        if let Some(known) = self.workers.get_mut(&worker.id) {
+            known.writing = false;
+        }
+        if !matches!(commit, Commit::Committed(_)) {
+            let refusal = match commit {
+                Commit::Unavailable(why) => Refusal::new(Code::StoreUnavailable, why),
+                Commit::Unknown => Refusal::new(Code::OutcomeUnknown, "the attachment may have been written: connect again with a higher stream_number"),
+                _ => Refusal::new(Code::Contended, "the worker's attachment was written by another: connect again"),
+            };
+            return self.close(stream, Some(refusal));
+        }
+        self.elsewhere.remove(&worker.id);
+        let id = worker.id.clone();
+        let still_here = self.streams.contains_key(&stream);
+        worker.stream = still_here.then_some(stream);
+        worker.key = key;
+        if let Some(old) = self.workers.remove(&id) {
+            worker.runs = old.runs;
+            worker.reserved = old.reserved;
+            worker.waiting = old.waiting;
+            worker.jobs = old.jobs;
+        }
+        worker.moving = hello.jobs.iter().cloned().collect();
+        let (jobs, instance) = (worker.moving.clone(), worker.instance.clone());
+        if let Some(bound) = self.streams.get_mut(&stream) {
+            bound.phase = StreamPhase::Bound(id.clone());
+        }
+        self.set_lease_timer(&worker);
+        self.tell_worker(&instance, "attached");
+        self.workers.insert(id.clone(), worker);
+        for name in jobs {
+            let job = self.jobs.entry(name.clone()).or_default();
+            job.hosted.insert(instance.clone(), id.clone());
+            // The records are read after the attachment was written, not before.
+            job.stale = true;
+            job.stale_records = true;
+            self.dirty.insert(name);
+        }
+        self.welcome_if_moved(&id);
+    }
+
+    /// All jobs of the Hello are moved and read: the worker is welcomed, and told what the records say.
+    pub(super) fn welcome_if_moved(&mut self, id: &WorkerId) {
+        let Some(worker) = self.workers.get_mut(id) else { return };
+        if worker.phase != Phase::Attaching || !worker.moving.is_empty() {
+            return;
+        }
+        worker.phase = Phase::Attached;
+        let Some(stream) = worker.stream else { return };
+        let others = self.coordinators.iter().filter(|(id, _)| **id != self.settings.id);
+        let welcome = Welcome {
+            worker: id.clone(),
+            instance: worker.instance.clone(),
+            resume_key: worker.key.clone(),
+            namespace: self.settings.namespace.clone(),
+            lease: worker.lease,
+            heartbeat: self.heartbeat_for(worker.lease),
+            stop_budget: self.settings.stop_budget.min(worker.lease / 4),
+            coordinators: others.map(|(_, url)| url.clone()).filter(|url| !url.is_empty()).collect(),
+            max_reports: u32::try_from(self.settings.max_reports).unwrap_or(u32::MAX),
+            coordinator: self.settings.id.to_string(),
+        };
+        let jobs = worker.jobs.clone();
+        self.send(stream, ToWorker::Welcome(Box::new(welcome)));
+        self.reconcile_worker(id);
+        self.dirty.extend(jobs);
+    }
+
+    /// How often a worker with this lease is to be heard.
+    pub(super) fn heartbeat_for(&self, lease: Duration) -> Duration {
+        self.settings.heartbeat.min(lease / 3)
+    }
+
+    pub(super) fn set_lease_timer(&mut self, worker: &Worker) {
+        let until = worker.heard.plus(self.settings.verdict_after(worker.lease));
+        self.timers.insert((until, Timer::Lease(worker.id.clone())));
+    }
+
+    pub(super) fn register(
+        &mut self,
+        stream: StreamId,
+        id: &WorkerId,
+        name: JobName,
+        handler_type: String,
+        config: Option<String>,
+        overwrite: bool,
+    ) {
+        let most = self.settings.max_jobs_per_worker;
+        let Some(worker) = self.workers.get(id) else { return };
+        if worker.jobs.len() >= most && !worker.jobs.contains(&name) {
+            let refusal = Refusal::new(Code::TooManyJobs, format!("a worker registers at most {most} jobs"));
+            return self.send(stream, ToWorker::Refused { job: name.to_string(), refusal });
+        }
+        let registering = Registering { worker: id.clone(), stream, handler_type, config, overwrite };
+        self.jobs.entry(name.clone()).or_default().registering.push_back(registering);
+        self.dirty.insert(name);
+    }
+
+    pub(super) fn unregister(&mut self, stream: StreamId, id: &WorkerId, name: &JobName) {
+        let Some(worker) = self.workers.get_mut(id) else { return };
+        worker.jobs.remove(name);
+        let instance = worker.instance.clone();
+        if let Some(job) = self.jobs.get_mut(name) {
+            job.hosted.remove(&instance);
+            job.told.remove(&instance);
+            job.leaving.insert(instance);
+            self.dirty.insert(name.clone());
+        }
+        self.send(stream, ToWorker::Unregistered { job: name.clone() });
+    }
+
+    /// The stream number that a worker here has, for tests and views.
+    pub fn stream_of(&self, id: &WorkerId) -> Option<StreamNumber> {
+        self.workers.get(id).map(|worker| worker.stream_number)
+    }
+}

@@ -1,0 +1,132 @@
+//! What this coordinator holds of one job: a cache of the registry, what waits to be done, and the one
+//! transaction under way. At most one transaction of a job is under way at a time, so what ends together is
+//! committed together; different jobs' transactions go side by side.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use rosterd_domain::id::{Generation, InstanceId, Item, JobName, Version, WorkerId};
+use rosterd_domain::item::Record;
+use rosterd_domain::plan::{Plan, Report};
+use rosterd_domain::time::{Mono, Time};
+use rosterd_domain::view::Job;
+
+use super::event::{RequestId, StreamId};
+use super::handle::Operation;
+use crate::session::frame::Completed;
+
+/// A job as this coordinator knows it.
+#[derive(Debug, Default)]
+pub(crate) struct JobState {
+    /// Decoded; none until it was read, and while it cannot be decoded.
+    pub(crate) view: Option<Arc<Job>>,
+    /// It was read at least once.
+    pub(crate) loaded: bool,
+    /// It is there, but cannot be understood.
+    pub(crate) damaged: Option<String>,
+    /// It is there without an incarnation: being removed.
+    pub(crate) ending: bool,
+    /// The records of all its items; own writes keep those of hosted items true.
+    pub(crate) records: BTreeMap<Item, (Version, Record)>,
+    /// The decision state may be behind.
+    pub(crate) stale: bool,
+    /// The records may be behind.
+    pub(crate) stale_records: bool,
+    /// A read is under way.
+    pub(crate) reading: bool,
+    /// A transaction is under way.
+    pub(crate) writing: Option<Intent>,
+    /// Nothing is tried before this (the store could not write).
+    pub(crate) retry_at: Option<Mono>,
+    /// Reports to be committed.
+    pub(crate) reports: BTreeMap<Item, Report>,
+    /// The same reports in full, for the history and the answer.
+    pub(crate) details: BTreeMap<Item, Arc<Completed>>,
+    /// Workers here that have registered the job.
+    pub(crate) hosted: BTreeMap<InstanceId, WorkerId>,
+    /// Workers whose attachment is gone.
+    pub(crate) dead: BTreeSet<WorkerId>,
+    /// Instances that a dead or leaving worker leaves behind.
+    pub(crate) leaving: BTreeSet<InstanceId>,
+    /// Since when this host is responsible for an item.
+    pub(crate) gained: BTreeMap<Item, Time>,
+    /// Offsets as far as they are known.
+    pub(crate) offsets: BTreeMap<Item, Option<Arc<[u8]>>>,
+    /// Offsets being read.
+    pub(crate) reading_offsets: BTreeSet<Item>,
+    /// Registrations that wait.
+    pub(crate) registering: VecDeque<Registering>,
+    /// Operations that wait.
+    pub(crate) operations: VecDeque<(RequestId, Operation)>,
+    /// `instance` mirrors to be written, by the leader.
+    pub(crate) mirrors: BTreeMap<Item, Option<InstanceId>>,
+    /// What each hosted instance was last told that it owns.
+    pub(crate) told: BTreeMap<InstanceId, (Generation, Vec<Item>)>,
+    /// Items in user code without a record that says so (no monitorExecution).
+    pub(crate) in_user_code: BTreeSet<Item>,
+    /// Hints are asked for.
+    pub(crate) watched: bool,
+    /// When the calendar next wants something.
+    pub(crate) next: Option<Time>,
+    /// The last transaction was the host's: others come first now.
+    pub(crate) yield_turn: bool,
+    /// Callbacks of the fire under way.
+    pub(crate) guarantee: super::guarantee::Guarantee,
+}
+
+/// A registration that waits.
+#[derive(Debug, Clone)]
+pub(crate) struct Registering {
+    pub(crate) worker: WorkerId,
+    pub(crate) stream: StreamId,
+    pub(crate) handler_type: String,
+    pub(crate) config: Option<String>,
+    pub(crate) overwrite: bool,
+}
+
+/// What the transaction under way is for.
+#[derive(Debug)]
+pub(crate) enum Intent {
+    /// The host's plan, with the slots it takes.
+    Host { plan: Box<Plan>, reserved: BTreeMap<WorkerId, u32> },
+    /// Instances of these workers are put or removed.
+    Instances { put: Vec<WorkerId>, removed: Vec<InstanceId> },
+    /// The leadership is taken.
+    Elect,
+    /// A new assignment.
+    Assign { moved: Vec<(Item, Option<InstanceId>)>, why: String },
+    /// Records of new items.
+    NewRecords(BTreeMap<Item, (Version, Record)>),
+    /// `instance` mirrors.
+    Mirrors(Vec<Item>),
+    /// The job is made for a registration or an operation.
+    Create,
+    /// A person's operation.
+    Operation { request: RequestId, operation: Operation, said: String },
+    /// A removed job's nodes are swept.
+    Sweep,
+    /// Held runs are released.
+    Release(Vec<Item>),
+    /// The leadership is given up.
+    Abdicate,
+}
+
+impl JobState {
+    /// Nothing is under way and the cache is true: decisions may be made.
+    pub(crate) fn settled(&self) -> bool {
+        self.writing.is_none() && !self.reading && !self.stale && !self.stale_records
+    }
+
+    /// Whether this coordinator leads the job.
+    pub(crate) fn leads(&self) -> bool {
+        self.view.as_ref().is_some_and(|view| matches!(view.leader, Some((_, true))))
+    }
+
+    /// Nobody here needs the cache.
+    pub(crate) fn idle(&self) -> bool {
+        self.hosted.is_empty() && self.registering.is_empty() && self.operations.is_empty() && self.reports.is_empty()
+    }
+}
+
+/// A job's name with its state, as most functions need both.
+pub(crate) type Jobs = BTreeMap<JobName, JobState>;

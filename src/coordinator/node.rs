@@ -1,0 +1,475 @@
+//! The coordinator as a machine without I/O: events in, effects out, both clocks as arguments.
+//!
+//! It holds caches of the registry and the conversations with its workers. Decisions about a job are the
+//! domain's; here is only when to decide, and what follows a commit. It is level-triggered: an event changes
+//! what is known, marks jobs as worth a look, and [`Node::handle`] ends by looking at each of those once.
+//! The parts are in sibling files: `attach` and `leave` (a worker's coming and going), `verdict` (its death),
+//! `advance` (one job's turn), `commit` (what follows a transaction), `dispatch` (what workers are told),
+//! `operate` (people).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rosterd_domain::id::{CoordinatorId, Item, JobName, StreamNumber, Version, WorkerId};
+use rosterd_domain::snapshot::Attachment;
+use rosterd_domain::time::{Mono, Time};
+use rosterd_domain::txn::Txn;
+
+use super::event::{Answer, Effect, Event, Now, Query, ReadId, StreamId, TxnId};
+use super::handle::{Health, Peer};
+use super::job::{JobState, Jobs};
+use super::settings::Settings;
+use super::worker::Worker;
+use crate::code::{Code, Refusal};
+use crate::registry::{Hint, SessionState};
+use crate::session::frame::{FromWorker, Hello, ToWorker};
+
+/// The machine.
+pub struct Node {
+    pub(super) settings: Settings,
+    /// Names this process's registry session.
+    pub(super) session: String,
+    /// New identities; a seeded source in a simulation.
+    pub(super) ids: Box<dyn FnMut() -> String + Send>,
+    pub(super) now: Now,
+    pub(super) up_since: Time,
+    pub(super) jobs: Jobs,
+    pub(super) workers: BTreeMap<WorkerId, Worker>,
+    pub(super) streams: BTreeMap<StreamId, Stream>,
+    /// Attachments that are hosted elsewhere, or by nobody any more.
+    pub(super) elsewhere: BTreeMap<WorkerId, Elsewhere>,
+    pub(super) coordinators: BTreeMap<CoordinatorId, String>,
+    pub(super) reads: BTreeMap<ReadId, ReadFor>,
+    pub(super) txns: BTreeMap<TxnId, TxnFor>,
+    pub(super) calendar: BTreeSet<(Time, JobName)>,
+    pub(super) timers: BTreeSet<(Mono, Timer)>,
+    pub(super) dirty: BTreeSet<JobName>,
+    pub(super) out: Vec<Effect>,
+    pub(super) health: Health,
+    /// Attachments were read: nothing is judged before.
+    pub(super) informed: bool,
+    pub(super) stopping: bool,
+    stopped: bool,
+    last_id: u64,
+}
+
+/// A stream, from its opening on.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) peer: Peer,
+    pub(super) phase: StreamPhase,
+}
+
+#[derive(Debug)]
+pub(super) enum StreamPhase {
+    /// Nothing was said.
+    Fresh,
+    /// It said Hello, which is being worked on.
+    Greeting,
+    /// It is the stream of this worker.
+    Bound(WorkerId),
+    /// It was told to end.
+    Closing,
+}
+
+/// An attachment that is not this coordinator's.
+#[derive(Debug)]
+pub(super) struct Elsewhere {
+    pub(super) version: Version,
+    pub(super) attachment: Attachment,
+    /// Since when this coordinator has seen it at this version.
+    pub(super) since: Mono,
+    /// It is being deleted.
+    pub(super) condemned: bool,
+}
+
+/// Deadlines by the monotonic clock.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Timer {
+    /// A worker's lease may be over.
+    Lease(WorkerId),
+    /// An attachment elsewhere may be nobody's.
+    Elsewhere(WorkerId),
+    /// A job may be tried again.
+    Job(JobName),
+    /// The time of a callback is over.
+    Callback(JobName),
+    /// Attachments, jobs and coordinators are read again.
+    Sweep,
+}
+
+/// Whom a read is for.
+#[derive(Debug)]
+pub(super) enum ReadFor {
+    Jobs,
+    Nodes(JobName),
+    Job(JobName),
+    Offset(JobName, Item),
+    /// A Hello of a worker that says who it is.
+    Hello(StreamId, Box<Hello>, Mono),
+    /// A worker of ours whose attachment was written with unknown outcome, or taken from us.
+    Own(WorkerId),
+    /// A record names it.
+    Suspect(WorkerId),
+    Attachments,
+    Coordinators,
+}
+
+/// Whom a transaction is for.
+#[derive(Debug)]
+pub(super) enum TxnFor {
+    Job(JobName),
+    /// The attachment of a Hello.
+    Attach { stream: StreamId, hello: Box<Hello>, heard: Mono, worker: Box<Worker>, key: String },
+    Draining(WorkerId),
+    /// The lease that an attachment states.
+    Lease(WorkerId),
+    Verdict(WorkerId),
+    Goodbye(WorkerId),
+    /// The verdict on somebody else's worker.
+    Elsewhere(WorkerId),
+    Own,
+}
+
+impl Node {
+    /// A machine that has not started; `ids` gives unique names.
+    pub fn new(settings: Settings, session: String, ids: Box<dyn FnMut() -> String + Send>) -> Self {
+        let now = Now { wall: Time::default(), mono: Mono::default() };
+        Self {
+            settings,
+            session,
+            ids,
+            now,
+            up_since: now.wall,
+            jobs: Jobs::new(),
+            workers: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            elsewhere: BTreeMap::new(),
+            coordinators: BTreeMap::new(),
+            reads: BTreeMap::new(),
+            txns: BTreeMap::new(),
+            calendar: BTreeSet::new(),
+            timers: BTreeSet::new(),
+            dirty: BTreeSet::new(),
+            out: Vec::new(),
+            health: Health::Starting,
+            informed: false,
+            stopping: false,
+            stopped: false,
+            last_id: 0,
+        }
+    }
+
+    /// Takes an event in and answers with what is to be done.
+    pub fn handle(&mut self, now: Now, event: Event) -> Vec<Effect> {
+        self.now = now;
+        self.take_in(event);
+        self.run_timers();
+        while let Some(job) = self.dirty.pop_first() {
+            self.advance(&job);
+        }
+        self.stop_if_done();
+        std::mem::take(&mut self.out)
+    }
+
+    /// When the machine wants a [`Event::Tick`], by either clock.
+    pub fn wake_at(&self) -> (Option<Time>, Option<Mono>) {
+        (self.calendar.first().map(|(at, _)| *at), self.timers.first().map(|(at, _)| *at))
+    }
+
+    /// Transactions and reads under way, streams open: what a driver still has to wait for.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    fn take_in(&mut self, event: Event) {
+        match event {
+            Event::Start => self.start(),
+            Event::Opened(stream, peer) => self.opened(stream, peer),
+            Event::Frame(stream, frame) => self.frame(stream, frame),
+            Event::Closed(stream) => self.closed(stream),
+            Event::Committed(txn, commit) => self.committed(txn, commit),
+            Event::Read(read, answer) => self.answered(read, answer),
+            Event::Hint(hint) => self.hint(hint),
+            Event::Operate(request, operation) => self.operate(request, operation),
+            Event::Tick => {}
+            Event::Stop => self.stop(),
+        }
+    }
+
+    fn start(&mut self) {
+        self.up_since = self.now.wall;
+        self.prove();
+        self.read(ReadFor::Coordinators, Query::Coordinators);
+        self.read(ReadFor::Attachments, Query::Attachments);
+    }
+
+    /// Writes this coordinator's own node.
+    fn prove(&mut self) {
+        let data = self.settings.advertise.as_str().into();
+        let mut txn = Txn::new("coordinator");
+        txn.write(rosterd_domain::txn::Write::Coordinator { id: self.settings.id.clone(), data });
+        self.commit(TxnFor::Own, txn);
+    }
+
+    fn opened(&mut self, stream: StreamId, peer: Peer) {
+        self.streams.insert(stream, Stream { peer, phase: StreamPhase::Fresh });
+        if self.stopping {
+            self.close(stream, Some(Refusal::new(Code::Draining, "this coordinator is stopping")));
+        }
+    }
+
+    fn frame(&mut self, id: StreamId, frame: FromWorker) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        match (&stream.phase, frame) {
+            (StreamPhase::Fresh, FromWorker::Hello(hello)) => {
+                stream.phase = StreamPhase::Greeting;
+                self.hello(id, hello);
+            }
+            (StreamPhase::Fresh, _) => {
+                self.close(id, Some(Refusal::new(Code::HelloExpected, "the first frame must be hello")));
+            }
+            (StreamPhase::Bound(worker), frame) => {
+                let worker = worker.clone();
+                self.bound_frame(id, &worker, frame);
+            }
+            (StreamPhase::Greeting, FromWorker::Hello(_)) => {
+                self.close(id, Some(Refusal::new(Code::HelloExpected, "hello was said already")));
+            }
+            // What comes before Welcome is early, not wrong: heartbeats are simply not acknowledged yet.
+            (StreamPhase::Greeting | StreamPhase::Closing, _) => {}
+        }
+    }
+
+    fn bound_frame(&mut self, stream: StreamId, id: &WorkerId, frame: FromWorker) {
+        match frame {
+            FromWorker::Hello(_) => {
+                self.close(stream, Some(Refusal::new(Code::HelloExpected, "hello was said already")));
+            }
+            FromWorker::Register { job, handler_type, config, overwrite } => {
+                self.register(stream, id, job, handler_type, config, overwrite);
+            }
+            FromWorker::Unregister { job } => self.unregister(stream, id, &job),
+            FromWorker::Heartbeat { sequence, in_hand, lease } => {
+                self.heartbeat(stream, id, sequence, &in_hand, lease);
+            }
+            FromWorker::RunStarted { .. } => {}
+            FromWorker::RunProgress { run, percent, message } => self.progress(id, &run, percent, message),
+            FromWorker::RunCompleted(completed) => self.run_completed(stream, id, *completed),
+            FromWorker::CallbackDone { callback, error } => self.callback_done(&callback, &error),
+            FromWorker::DrainRequest => self.drain_requested(id),
+            FromWorker::Goodbye => self.goodbye(id),
+        }
+    }
+
+    fn closed(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.remove(&id) else { return };
+        if let StreamPhase::Bound(worker) = stream.phase
+            && let Some(worker) = self.workers.get_mut(&worker)
+            && worker.stream == Some(id)
+        {
+            // Its lease goes on: it may come back, here or elsewhere.
+            worker.stream = None;
+        }
+    }
+
+    fn hint(&mut self, hint: Hint) {
+        match hint {
+            Hint::Jobs => self.read(ReadFor::Jobs, Query::Jobs),
+            Hint::Job(job) => {
+                if let Some(state) = self.jobs.get_mut(&job) {
+                    state.stale = true;
+                    self.dirty.insert(job);
+                }
+            }
+            Hint::Coordinators => {
+                self.read(ReadFor::Coordinators, Query::Coordinators);
+                self.read(ReadFor::Attachments, Query::Attachments);
+            }
+            Hint::Session(state) => self.session_changed(state),
+        }
+    }
+
+    fn session_changed(&mut self, state: SessionState) {
+        let health = match state {
+            SessionState::Connected => Health::Serving,
+            SessionState::Suspended => Health::Suspended,
+            SessionState::Gone => return self.stop_at_once(),
+        };
+        self.set_health(health);
+        if state == SessionState::Connected {
+            for (name, job) in &mut self.jobs {
+                job.stale = true;
+                job.stale_records = true;
+                self.dirty.insert(name.clone());
+            }
+            self.read(ReadFor::Jobs, Query::Jobs);
+            self.read(ReadFor::Attachments, Query::Attachments);
+        }
+    }
+
+    fn answered(&mut self, id: ReadId, answer: Answer) {
+        let Some(whom) = self.reads.remove(&id) else { return };
+        match (whom, answer) {
+            (ReadFor::Jobs, Answer::Jobs(Ok(jobs))) => self.jobs_read(jobs),
+            (ReadFor::Nodes(job), Answer::Nodes(read)) => self.nodes_read(job, *read),
+            (ReadFor::Job(job), Answer::Job(read)) => self.job_read(job, *read),
+            (ReadFor::Offset(job, item), Answer::Offset(read)) => self.offset_read(&job, item, read),
+            (ReadFor::Hello(stream, hello, heard), Answer::Attachment(read)) => {
+                self.hello_read(stream, hello, heard, read);
+            }
+            (ReadFor::Own(worker), Answer::Attachment(read)) => self.own_read(&worker, read),
+            (ReadFor::Suspect(worker), Answer::Attachment(read)) => self.suspect_read(&worker, read),
+            (ReadFor::Attachments, Answer::Attachments(Ok(read))) => self.attachments_read(read),
+            (ReadFor::Coordinators, Answer::Coordinators(Ok(read))) => {
+                self.coordinators = read.into_iter().map(|(id, data)| (id, data.to_string())).collect();
+                self.dirty.extend(self.jobs.keys().cloned());
+            }
+            // A read that failed is tried again by the sweep, or with the next hint.
+            _ => self.set_timer(self.settings.store_retry, Timer::Sweep),
+        }
+    }
+
+    fn jobs_read(&mut self, jobs: BTreeSet<JobName>) {
+        for job in jobs {
+            if !self.jobs.contains_key(&job) {
+                self.jobs.insert(job.clone(), JobState::default());
+                self.dirty.insert(job);
+            }
+        }
+        // One that has gone is found so when it is read.
+        let gone: Vec<JobName> = self.jobs.iter().filter(|(_, job)| job.ending).map(|(n, _)| n.clone()).collect();
+        for job in gone {
+            if let Some(state) = self.jobs.get_mut(&job) {
+                state.stale = true;
+            }
+            self.dirty.insert(job);
+        }
+    }
+
+    fn run_timers(&mut self) {
+        while let Some((at, timer)) = self.timers.first().cloned() {
+            if at > self.now.mono {
+                break;
+            }
+            self.timers.pop_first();
+            match timer {
+                Timer::Lease(worker) => self.lease_timer(&worker),
+                Timer::Elsewhere(worker) => self.elsewhere_timer(&worker),
+                Timer::Job(job) => {
+                    self.dirty.insert(job);
+                }
+                Timer::Callback(job) => self.callback_timer(&job),
+                Timer::Sweep => {
+                    self.read(ReadFor::Attachments, Query::Attachments);
+                    self.read(ReadFor::Jobs, Query::Jobs);
+                }
+            }
+        }
+        while let Some((at, job)) = self.calendar.first().cloned() {
+            if at > self.now.wall {
+                break;
+            }
+            self.calendar.pop_first();
+            if let Some(state) = self.jobs.get_mut(&job) {
+                state.next = None;
+            }
+            self.dirty.insert(job);
+        }
+    }
+
+    // ---- what every part uses
+
+    pub(super) fn id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    pub(super) fn commit(&mut self, whom: TxnFor, txn: Txn) {
+        let id = self.id();
+        self.txns.insert(id, whom);
+        self.out.push(Effect::Commit(id, txn));
+    }
+
+    pub(super) fn read(&mut self, whom: ReadFor, query: Query) {
+        let id = self.id();
+        self.reads.insert(id, whom);
+        self.out.push(Effect::Read(id, query));
+    }
+
+    pub(super) fn send(&mut self, stream: StreamId, frame: ToWorker) {
+        if self.streams.contains_key(&stream) {
+            self.out.push(Effect::Send(stream, frame));
+        }
+    }
+
+    pub(super) fn close(&mut self, id: StreamId, why: Option<Refusal>) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            if let Some(refusal) = &why {
+                tracing::info!(peer = %stream.peer.address, code = %refusal.code, "a stream is ended: {}", refusal.message);
+            }
+            stream.phase = StreamPhase::Closing;
+            self.out.push(Effect::Send(id, ToWorker::Close(why)));
+        }
+        for worker in self.workers.values_mut() {
+            if worker.stream == Some(id) {
+                worker.stream = None;
+            }
+        }
+    }
+
+    pub(super) fn set_timer(&mut self, after: std::time::Duration, timer: Timer) {
+        self.timers.insert((self.now.mono.plus(after), timer));
+    }
+
+    pub(super) fn set_health(&mut self, health: Health) {
+        if self.health != health {
+            self.health = health;
+            self.out.push(Effect::Health(health));
+        }
+    }
+
+    /// Nothing may start: the registry does not answer, or this coordinator is leaving.
+    pub(super) fn no_starts(&self) -> bool {
+        self.stopping || !self.informed || self.health == Health::Suspended
+    }
+
+    // ---- the end
+
+    fn stop(&mut self) {
+        if self.stopping {
+            return;
+        }
+        self.stopping = true;
+        self.set_health(Health::Draining);
+        let streams: Vec<StreamId> = self.streams.keys().copied().collect();
+        for stream in streams {
+            self.close(stream, Some(Refusal::new(Code::Draining, "this coordinator is stopping: connect to another one")));
+        }
+        self.dirty.extend(self.jobs.keys().cloned());
+    }
+
+    fn stop_at_once(&mut self) {
+        self.stopping = true;
+        self.stopped = true;
+        self.set_health(Health::Suspended);
+        self.out.push(Effect::Stopped);
+    }
+
+    fn stop_if_done(&mut self) {
+        if self.stopping && !self.stopped && self.txns.is_empty() {
+            let waits = self.jobs.values().any(|job| job.leads() || !job.reports.is_empty());
+            if !waits {
+                self.stopped = true;
+                self.out.push(Effect::Stopped);
+            }
+        }
+    }
+
+    /// The highest number of a stream that is refused for a worker; for messages.
+    pub(super) fn superseded(number: StreamNumber, stored: StreamNumber) -> Refusal {
+        Refusal::new(
+            Code::StreamSuperseded,
+            format!("stream_number {number} is not above {stored}, the stream that is attached: a worker process numbers its streams upwards and closes the old one first"),
+        )
+    }
+}

@@ -1,0 +1,138 @@
+//! A worker whose stream ends, or ended last, at this coordinator: its attachment, its lease, its slots, and
+//! what it was told on the stream it has now.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress, StreamNumber, Version, WorkerId};
+use rosterd_domain::plan::Waiting;
+use rosterd_domain::snapshot::{Attachment, InstanceNode};
+use rosterd_domain::time::Mono;
+
+use super::event::StreamId;
+use crate::session::frame::{Hello, RunRef};
+
+/// Where a worker is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The attachment is written; its jobs are being moved; not welcomed yet.
+    Attaching,
+    /// Welcomed.
+    Attached,
+    /// The attachment says that it is leaving; Draining is sent once nothing is in flight to it.
+    Draining { confirmed: bool },
+    /// It said Goodbye; the attachment goes once no record names it.
+    Leaving,
+    /// Its lease is over: the attachment is being deleted. Nothing it says is acknowledged any more.
+    Condemned,
+}
+
+/// A worker at this host.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) id: WorkerId,
+    pub(crate) instance: InstanceId,
+    pub(crate) address: ServerAddress,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) client: String,
+    pub(crate) slots: u32,
+    /// What it must show to come back.
+    pub(crate) key: String,
+    pub(crate) phase: Phase,
+    /// The stream it has now; none while it is away.
+    pub(crate) stream: Option<StreamId>,
+    pub(crate) stream_number: StreamNumber,
+    /// The attachment as this host last wrote it.
+    pub(crate) attachment: Attachment,
+    pub(crate) version: Version,
+    /// A write of the attachment is under way.
+    pub(crate) writing: bool,
+    /// Jobs it has registered.
+    pub(crate) jobs: BTreeSet<JobName>,
+    /// Jobs of its Hello that are not moved yet; Welcome waits for them.
+    pub(crate) moving: BTreeSet<JobName>,
+    /// The lease counts from here.
+    pub(crate) heard: Mono,
+    /// The lease that the worker counts with.
+    pub(crate) lease: Duration,
+    /// Runs that it has been told of on this stream, or had in hand when it came, and since when.
+    pub(crate) known: BTreeMap<RunRef, Mono>,
+    /// Runs in flight in the records.
+    pub(crate) runs: BTreeSet<(JobName, Item)>,
+    /// Starts in transactions under way.
+    pub(crate) reserved: u32,
+    /// What waits for a slot, over all jobs.
+    pub(crate) waiting: BTreeSet<Waiting>,
+    /// Reports that are not acknowledged.
+    pub(crate) unacknowledged: usize,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        id: WorkerId,
+        instance: InstanceId,
+        hello: &Hello,
+        stream: StreamId,
+        attachment: Attachment,
+        version: Version,
+        heard: Mono,
+    ) -> Self {
+        Self {
+            id,
+            instance,
+            address: hello.address.clone(),
+            labels: hello.labels.clone(),
+            client: hello.client.clone(),
+            slots: hello.slots,
+            key: String::new(),
+            phase: Phase::Attaching,
+            stream: Some(stream),
+            stream_number: hello.stream,
+            lease: attachment.lease(),
+            attachment,
+            version,
+            writing: false,
+            jobs: BTreeSet::new(),
+            moving: BTreeSet::new(),
+            heard,
+            known: hello.in_hand.iter().map(|run| (run.clone(), heard)).collect(),
+            runs: BTreeSet::new(),
+            reserved: 0,
+            waiting: BTreeSet::new(),
+            unacknowledged: 0,
+        }
+    }
+
+    /// Slots that no run and no start under way takes.
+    pub(crate) fn free(&self) -> u32 {
+        let used = u32::try_from(self.runs.len()).unwrap_or(u32::MAX).saturating_add(self.reserved);
+        self.slots.saturating_sub(used)
+    }
+
+    /// Whether it may be given runs.
+    pub(crate) fn ready(&self) -> bool {
+        self.phase == Phase::Attached && !self.writing
+    }
+
+    /// Whether it should be among the instances of its jobs.
+    pub(crate) fn present(&self) -> bool {
+        matches!(self.phase, Phase::Attaching | Phase::Attached)
+    }
+
+    /// What other jobs' items have waited for, in their order, as far as it matters.
+    pub(crate) fn others(&self, job: &JobName) -> Vec<Waiting> {
+        let most = self.free() as usize;
+        self.waiting.iter().filter(|waiting| waiting.job != *job).take(most).cloned().collect()
+    }
+
+    /// What `rosterd/instances/{id}` says.
+    pub(crate) fn node(&self) -> InstanceNode {
+        InstanceNode {
+            address: self.address.clone(),
+            slots: self.slots,
+            client: self.client.clone(),
+            labels: self.labels.clone(),
+            host: self.attachment.host.clone(),
+        }
+    }
+}
