@@ -62,6 +62,8 @@ pub(crate) struct JobState {
     pub(crate) mirrors: BTreeMap<Item, Option<InstanceId>>,
     /// What each hosted instance was last told that it owns.
     pub(crate) told: BTreeMap<InstanceId, (Generation, Vec<Item>)>,
+    /// Runs without a record that wait for their offset to be read.
+    pub(crate) unmonitored: Vec<(Item, rosterd_domain::id::Token, rosterd_domain::item::Running)>,
     /// Items in user code without a record that says so (no monitorExecution).
     pub(crate) in_user_code: BTreeSet<Item>,
     /// Hints are asked for.

@@ -1,0 +1,275 @@
+//! What workers are told about runs. It follows from the records alone: a run that a record gives to a worker
+//! here, and that the worker does not know of, is sent; one that it has in hand and no record names is
+//! cancelled. So a Trigger is sent only after its commit, and again after any loss, always under its token.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rosterd_domain::id::{Item, JobName, Token, Version, WorkerId};
+use rosterd_domain::item::{Record, Running};
+use rosterd_domain::job;
+use rosterd_domain::plan::Report;
+use rosterd_domain::view::Job;
+
+use super::event::{Query, StreamId};
+use super::handle::Happening;
+use super::job::JobState;
+use super::node::{Node, ReadFor};
+use super::worker::{Phase, Worker};
+use crate::code::{Code, Refusal};
+use crate::registry::ReadError;
+use crate::session::frame::{CancelReason, Completed, Kind, RunRef, ToWorker, Trigger};
+
+impl Node {
+    /// Puts a record into the cache and keeps the workers' slots true.
+    pub(super) fn put_record(&mut self, name: &JobName, job: &mut JobState, item: Item, version: Version, record: Record) {
+        let before = job.records.get(&item).and_then(|(_, before)| before.running()).map(|run| run.worker.clone());
+        let after = record.running().map(|run| run.worker.clone());
+        if before != after {
+            if let Some(worker) = before.and_then(|before| self.workers.get_mut(&before)) {
+                worker.runs.remove(&(name.clone(), item));
+                Self::offer_slots(&mut self.dirty, worker);
+            }
+            if let Some(worker) = after.and_then(|after| self.workers.get_mut(&after)) {
+                worker.runs.insert((name.clone(), item));
+            }
+        }
+        job.records.insert(item, (version, record));
+    }
+
+    /// The jobs whose items waited longest for a slot of this worker are looked at.
+    pub(super) fn offer_slots(dirty: &mut std::collections::BTreeSet<JobName>, worker: &Worker) {
+        dirty.extend(worker.waiting.iter().take(worker.free() as usize).map(|waiting| waiting.job.clone()));
+    }
+
+    /// Sends what the record of an item says, if its worker is here and does not know it.
+    pub(super) fn dispatch(&mut self, name: &JobName, job: &mut JobState, item: Item) {
+        let Some((_, record)) = job.records.get(&item) else { return };
+        let Some(run) = record.running().filter(|run| !run.held) else { return };
+        let (token, run) = (record.token, run.clone());
+        self.send_trigger(name, job, item, token, &run);
+    }
+
+    pub(super) fn send_trigger(&mut self, name: &JobName, job: &mut JobState, item: Item, token: Token, run: &Running) {
+        let Some(view) = job.view.clone() else { return };
+        let reference = RunRef { job: name.clone(), item, token };
+        let Some(worker) = self.workers.get_mut(&run.worker) else { return };
+        if worker.phase == Phase::Attaching || worker.phase == Phase::Condemned || worker.known.contains_key(&reference) {
+            return;
+        }
+        let Some(stream) = worker.stream else { return };
+        let Some(offset) = job.offsets.get(&item) else {
+            if job.reading_offsets.insert(item) {
+                self.read(ReadFor::Offset(name.clone(), item), Query::Offset(name.clone(), item));
+            }
+            return;
+        };
+        worker.known.insert(reference.clone(), self.now.mono);
+        let trigger = trigger(&view, reference, run, offset.clone());
+        self.send(stream, ToWorker::Trigger(Box::new(trigger)));
+    }
+
+    pub(super) fn offset_read(&mut self, name: &JobName, item: Item, read: Result<Option<Arc<[u8]>>, ReadError>) {
+        let Some(mut job) = self.jobs.remove(name) else { return };
+        job.reading_offsets.remove(&item);
+        match read {
+            Ok(offset) => {
+                job.offsets.insert(item, offset);
+                self.dispatch(name, &mut job, item);
+                let waiting = std::mem::take(&mut job.unmonitored);
+                for (item, token, run) in waiting {
+                    self.send_unmonitored(name, &mut job, item, token, run);
+                }
+            }
+            // The worker's next heartbeat asks again.
+            Err(error) => tracing::warn!(job = %name, item = item.0, "an offset could not be read: {error}"),
+        }
+        self.jobs.insert(name.clone(), job);
+    }
+
+    /// A run that no record holds is sent once.
+    pub(super) fn send_unmonitored(&mut self, name: &JobName, job: &mut JobState, item: Item, token: Token, run: Running) {
+        if job.offsets.contains_key(&item) {
+            self.send_trigger(name, job, item, token, &run);
+        } else {
+            if job.reading_offsets.insert(item) {
+                self.read(ReadFor::Offset(name.clone(), item), Query::Offset(name.clone(), item));
+            }
+            job.unmonitored.push((item, token, run));
+        }
+    }
+
+    /// After Welcome: what the worker has in hand is held against the records of its jobs.
+    pub(super) fn reconcile_worker(&mut self, id: &WorkerId) {
+        let Some(worker) = self.workers.get(id) else { return };
+        let in_hand: Vec<RunRef> = worker.known.keys().cloned().collect();
+        self.compare_runs(id, &in_hand);
+    }
+
+    /// Holds what a worker has in hand against the records, both ways.
+    pub(super) fn compare_runs(&mut self, id: &WorkerId, in_hand: &[RunRef]) {
+        for reference in in_hand {
+            self.check_in_hand(id, reference);
+        }
+        let Some(worker) = self.workers.get_mut(id) else { return };
+        if worker.phase == Phase::Attaching {
+            return;
+        }
+        let (now, patience) = (self.now.mono, self.settings.heartbeat * 3);
+        let runs: Vec<(JobName, Item)> = worker.runs.iter().cloned().collect();
+        // What was sent a while ago and is not in hand did not arrive.
+        worker.known.retain(|run, since| in_hand.contains(run) || now.since(*since) < patience);
+        for (name, item) in runs {
+            if let Some(mut job) = self.jobs.remove(&name) {
+                self.dispatch(&name, &mut job, item);
+                self.jobs.insert(name, job);
+            }
+        }
+    }
+
+    fn check_in_hand(&mut self, id: &WorkerId, reference: &RunRef) {
+        let Some(job) = self.jobs.get(&reference.job) else {
+            // A job that was never here: read it, the next heartbeat knows more.
+            self.jobs.insert(reference.job.clone(), JobState::default());
+            self.dirty.insert(reference.job.clone());
+            return;
+        };
+        if !job.loaded || job.stale_records || job.reading {
+            return;
+        }
+        let unmonitored = job.view.as_ref().is_some_and(|view| !view.rules.monitor);
+        let named = job.records.get(&reference.item).is_some_and(|(_, record)| {
+            let runs = record.running().is_some_and(|run| run.worker == *id) && record.token == reference.token;
+            let ended = record.last.as_ref().is_some_and(|last| last.token == reference.token && last.reported);
+            runs || ended || (unmonitored && reference.token <= record.token)
+        });
+        if !named {
+            self.cancel(id, reference.clone(), CancelReason::Fenced, "another run of the item took its place");
+        }
+    }
+
+    pub(super) fn cancel(&mut self, id: &WorkerId, run: RunRef, reason: CancelReason, message: &str) {
+        if let Some(stream) = self.workers.get(id).and_then(|worker| worker.stream) {
+            self.send(stream, ToWorker::Cancel { run, reason, message: message.to_string() });
+        }
+    }
+
+    pub(super) fn progress(&mut self, _id: &WorkerId, run: &RunRef, percent: u32, message: String) {
+        let (job, item, token) = (run.job.clone(), run.item, run.token);
+        self.out.push(super::event::Effect::Tell(Happening::Progress { job, item, token, percent, message }));
+    }
+
+    pub(super) fn run_completed(&mut self, stream: StreamId, id: &WorkerId, completed: Completed) {
+        let most = self.settings.max_reports;
+        let Some(worker) = self.workers.get(id) else { return };
+        if worker.phase == Phase::Condemned {
+            return;
+        }
+        if worker.unacknowledged >= most {
+            let refusal = Refusal::new(Code::TooManyReports, format!("more than {most} reports are unacknowledged"));
+            return self.close(stream, Some(refusal));
+        }
+        let (name, item) = (completed.run.job.clone(), completed.run.item);
+        let job = self.jobs.entry(name.clone()).or_default();
+        let report = Report {
+            token: completed.run.token,
+            worker: id.clone(),
+            ended: completed.ended,
+            offset: completed.offset.clone(),
+        };
+        let newer = job.reports.get(&item).is_some_and(|waiting| waiting.token > report.token);
+        if newer {
+            return self.acknowledge(id, completed.run, Some(fenced()));
+        }
+        if let Some(older) = job.reports.insert(item, report).filter(|older| older.token < completed.run.token) {
+            let run = RunRef { token: older.token, ..completed.run.clone() };
+            self.acknowledge(&older.worker, run, Some(fenced()));
+        }
+        if let Some(job) = self.jobs.get_mut(&name) {
+            job.details.insert(item, Arc::new(completed));
+        }
+        self.dirty.insert(name);
+    }
+
+    /// Answers every report that the records have decided: what is left is to be committed.
+    pub(super) fn answer_reports(&mut self, name: &JobName, job: &mut JobState) {
+        let decided: Vec<(Item, Option<Refusal>)> = job
+            .reports
+            .iter()
+            .filter_map(|(item, report)| Some((*item, decide(job, *item, report)?)))
+            .collect();
+        for (item, refusal) in decided {
+            let Some(report) = job.reports.remove(&item) else { continue };
+            let detail = job.details.remove(&item);
+            if refusal.is_none() {
+                if let Some(offset) = report.offset {
+                    job.offsets.insert(item, Some(offset));
+                }
+                if job.in_user_code.remove(&item) {
+                    self.record_unmonitored(name, job, item, report.token, detail);
+                    self.dirty.insert(name.clone());
+                }
+            }
+            let run = RunRef { job: name.clone(), item, token: report.token };
+            if let Some(worker) = self.workers.get_mut(&report.worker) {
+                worker.known.remove(&run);
+            }
+            self.acknowledge(&report.worker, run, refusal);
+        }
+    }
+
+    fn acknowledge(&mut self, id: &WorkerId, run: RunRef, refusal: Option<Refusal>) {
+        if let Some(stream) = self.workers.get(id).and_then(|worker| worker.stream) {
+            self.send(stream, ToWorker::ReportAck { run, refusal });
+        }
+    }
+}
+
+/// What a report is answered: `None`, not decided yet; `Some(None)`, accepted.
+fn decide(job: &JobState, item: Item, report: &Report) -> Option<Option<Refusal>> {
+    if !job.loaded || job.stale_records || job.reading {
+        return None;
+    }
+    let Some(view) = &job.view else { return Some(Some(fenced())) };
+    let Some((_, record)) = job.records.get(&item) else { return Some(Some(fenced())) };
+    if !view.rules.monitor && report.token <= record.token {
+        return Some(None);
+    }
+    if record.running().is_some_and(|run| run.worker == report.worker) && record.token == report.token {
+        return None;
+    }
+    let ended = record.last.as_ref().filter(|last| last.token == report.token && last.reported);
+    let theirs = ended.is_some_and(|last| last.instance.worker().as_ref() == Some(&report.worker));
+    Some((!theirs).then(fenced))
+}
+
+fn fenced() -> Refusal {
+    Refusal::new(Code::ReportFenced, Code::ReportFenced.remedy().trim())
+}
+
+/// The run as the worker is told of it.
+fn trigger(view: &Job, run: RunRef, running: &Running, offset: Option<Arc<[u8]>>) -> Trigger {
+    let (config, policy) = (view.spec.config(), view.spec.policy());
+    Trigger {
+        fire: running.fire,
+        source: running.source,
+        item_parameter: config.sharding_item_parameters.get(run.item).unwrap_or_default().to_string(),
+        job_parameter: config.job_parameter.clone(),
+        total: view.rules.items,
+        offset: offset.unwrap_or_else(|| Arc::from(&[][..])),
+        start_before: None,
+        timeout: policy.run_timeout,
+        kind: kind(policy.kind),
+        attempts: (policy.retries.max_attempts.max(1), policy.retries.backoff.max(Duration::from_millis(1))),
+        run,
+    }
+}
+
+/// A job's kind in the words of the stream.
+pub(super) fn kind(kind: job::Kind) -> Kind {
+    match kind {
+        job::Kind::Simple => Kind::Simple,
+        job::Kind::Dataflow { streaming } => Kind::Dataflow { streaming },
+        job::Kind::Command => Kind::Command,
+    }
+}

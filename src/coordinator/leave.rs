@@ -1,0 +1,153 @@
+//! A worker leaves, in two phases: it asks to drain, the attachment says so (from then on starts conflict),
+//! and Draining is sent after the last Trigger. Later it says Goodbye: what is still in flight is handed back,
+//! the attachment goes, and only then it is told that it may exit. A clean exit is no crash.
+
+use rosterd_domain::id::{Item, JobName, WorkerId};
+use rosterd_domain::plan::{Report, Reported};
+use rosterd_domain::txn::{Commit, Txn, Write};
+
+use super::event::Query;
+use super::node::{Node, ReadFor, TxnFor};
+use super::worker::Phase;
+use crate::session::frame::ToWorker;
+
+impl Node {
+    pub(super) fn drain_requested(&mut self, id: &WorkerId) {
+        let Some(worker) = self.workers.get_mut(id) else { return };
+        match worker.phase {
+            Phase::Attaching | Phase::Attached => {}
+            // Asked again, for example on another stream: answered again.
+            Phase::Draining { .. } => {
+                worker.phase = Phase::Draining { confirmed: false };
+                return self.confirm_draining(id);
+            }
+            Phase::Leaving | Phase::Condemned => return,
+        }
+        if worker.writing {
+            return;
+        }
+        worker.writing = true;
+        worker.phase = Phase::Draining { confirmed: false };
+        let mut node = worker.attachment.clone();
+        node.draining = true;
+        worker.attachment = node.clone();
+        let mut txn = Txn::new("drain");
+        txn.write(Write::Attachment { worker: id.clone(), expect: Some(worker.version), node: Box::new(node) });
+        self.commit(TxnFor::Draining(id.clone()), txn);
+    }
+
+    pub(super) fn drained(&mut self, id: &WorkerId, commit: Commit) {
+        let Some(worker) = self.workers.get_mut(id) else { return };
+        worker.writing = false;
+        match commit {
+            Commit::Committed(_) => {
+                worker.version = worker.version.next();
+                let (instance, jobs) = (worker.instance.clone(), worker.jobs.clone());
+                self.tell_worker(&instance, "draining");
+                for name in jobs {
+                    if let Some(job) = self.jobs.get_mut(&name) {
+                        job.leaving.insert(instance.clone());
+                        self.dirty.insert(name);
+                    }
+                }
+                self.confirm_draining(id);
+            }
+            _ => self.read(ReadFor::Own(id.clone()), Query::Attachment(id.clone())),
+        }
+    }
+
+    /// Says Draining once nothing can follow it: no start is under way, and every job's cache is true.
+    pub(super) fn confirm_draining(&mut self, id: &WorkerId) {
+        let Some(worker) = self.workers.get(id) else { return };
+        let settled = |name: &JobName| self.jobs.get(name).is_none_or(|job| !job.stale_records && !job.reading);
+        if worker.phase != (Phase::Draining { confirmed: false })
+            || worker.writing
+            || worker.reserved > 0
+            || !worker.jobs.iter().all(settled)
+        {
+            return;
+        }
+        let stream = worker.stream;
+        if let Some(worker) = self.workers.get_mut(id) {
+            worker.phase = Phase::Draining { confirmed: true };
+        }
+        if let Some(stream) = stream {
+            self.send(stream, ToWorker::Draining);
+        }
+    }
+
+    pub(super) fn goodbye(&mut self, id: &WorkerId) {
+        let Some(worker) = self.workers.get_mut(id) else { return };
+        match worker.phase {
+            Phase::Condemned | Phase::Leaving => return,
+            _ => worker.phase = Phase::Leaving,
+        }
+        self.finish_goodbye(id);
+    }
+
+    /// Hands back what is still in flight; when nothing is, deletes the attachment.
+    pub(super) fn finish_goodbye(&mut self, id: &WorkerId) {
+        let Some(worker) = self.workers.get(id) else { return };
+        if worker.phase != Phase::Leaving || worker.writing || worker.reserved > 0 {
+            return;
+        }
+        let in_flight: Vec<(JobName, Item)> = worker.runs.iter().cloned().collect();
+        if in_flight.is_empty() {
+            return self.delete_attachment(id);
+        }
+        for (name, item) in in_flight {
+            let Some(job) = self.jobs.get_mut(&name) else { continue };
+            let Some((_, record)) = job.records.get(&item) else { continue };
+            let (token, worker) = (record.token, id.clone());
+            job.reports.entry(item).or_insert(Report { token, worker, ended: Reported::HandedBack, offset: None });
+            self.dirty.insert(name);
+        }
+    }
+
+    fn delete_attachment(&mut self, id: &WorkerId) {
+        let Some(worker) = self.workers.get_mut(id) else { return };
+        worker.writing = true;
+        let mut txn = Txn::new("goodbye");
+        txn.write(Write::RemoveAttachment { worker: id.clone(), expect: worker.version });
+        self.commit(TxnFor::Goodbye(id.clone()), txn);
+    }
+
+    pub(super) fn said_goodbye(&mut self, id: &WorkerId, commit: Commit) {
+        if let Some(worker) = self.workers.get_mut(id) {
+            worker.writing = false;
+        }
+        match commit {
+            Commit::Committed(_) => self.gone(id, "left"),
+            Commit::Unavailable(_) => self.set_timer(self.settings.store_retry, super::node::Timer::Lease(id.clone())),
+            _ => self.read(ReadFor::Own(id.clone()), Query::Attachment(id.clone())),
+        }
+    }
+
+    /// The worker's attachment is gone: so is everything that hangs on it.
+    pub(super) fn gone(&mut self, id: &WorkerId, how: &'static str) {
+        let Some(worker) = self.workers.remove(id) else { return };
+        if let Some(stream) = worker.stream {
+            if worker.phase == Phase::Leaving {
+                self.send(stream, ToWorker::GoodbyeAck);
+                self.close(stream, None);
+            } else {
+                let refusal = crate::code::Refusal::new(
+                    crate::code::Code::StreamSuperseded,
+                    "the worker was not heard for its lease and is declared dead: connect again, under a new identity",
+                );
+                self.close(stream, Some(refusal));
+            }
+        }
+        self.tell_worker(&worker.instance, how);
+        let named = worker.runs.iter().map(|(job, _)| job.clone());
+        let jobs: std::collections::BTreeSet<JobName> = worker.jobs.iter().cloned().chain(named).collect();
+        for name in jobs {
+            let Some(job) = self.jobs.get_mut(&name) else { continue };
+            job.hosted.remove(&worker.instance);
+            job.told.remove(&worker.instance);
+            job.leaving.insert(worker.instance.clone());
+            job.dead.insert(id.clone());
+            self.dirty.insert(name);
+        }
+    }
+}

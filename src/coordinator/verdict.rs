@@ -1,0 +1,235 @@
+//! A worker is declared dead: by its host, when nothing was received for its lease; by anybody, when its host
+//! has gone and its attachment stayed as it was for as long. Deleting the attachment is the verdict; whoever
+//! attaches first makes it fail.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rosterd_domain::id::{Version, WorkerId};
+use rosterd_domain::snapshot::Attachment;
+use rosterd_domain::txn::{Commit, Txn, Write};
+
+use super::event::{Query, StreamId};
+use super::node::{Elsewhere, Node, ReadFor, Timer, TxnFor};
+use super::worker::Phase;
+use crate::code::{Code, Refusal};
+use crate::registry::ReadError;
+use crate::session::frame::{RunRef, ToWorker};
+
+impl Node {
+    pub(super) fn heartbeat(
+        &mut self,
+        stream: StreamId,
+        id: &WorkerId,
+        sequence: u64,
+        in_hand: &[RunRef],
+        lease: Option<Duration>,
+    ) {
+        let Some(worker) = self.workers.get_mut(id) else { return };
+        // Once a verdict is decided nothing is acknowledged: the lease must not grow again.
+        if worker.phase == Phase::Condemned || worker.stream != Some(stream) {
+            return;
+        }
+        worker.heard = self.now.mono;
+        let shorter = lease.filter(|lease| *lease < worker.lease && *lease >= Duration::from_millis(50));
+        if let Some(lease) = shorter {
+            worker.lease = lease;
+            self.state_lease(id);
+        }
+        self.send(stream, ToWorker::HeartbeatAck { sequence });
+        self.compare_runs(id, in_hand);
+    }
+
+    /// Writes the lease that a worker counts with into its attachment, so that a finder need not wait longer.
+    fn state_lease(&mut self, id: &WorkerId) {
+        let Some(worker) = self.workers.get_mut(id) else { return };
+        if let (false, Some(Timer::Lease(_))) = (worker.writing, Some(Timer::Lease(id.clone()))) {
+            worker.writing = true;
+            worker.attachment.lease_ms = u64::try_from(worker.lease.as_millis()).unwrap_or(u64::MAX);
+            let node = Box::new(worker.attachment.clone());
+            let mut txn = Txn::new("lease");
+            txn.write(Write::Attachment { worker: id.clone(), expect: Some(worker.version), node });
+            self.commit(TxnFor::Lease(id.clone()), txn);
+        }
+        if let Some(worker) = self.workers.get(id) {
+            let until = worker.heard.plus(self.settings.verdict_after(worker.lease));
+            self.timers.insert((until, Timer::Lease(id.clone())));
+        }
+    }
+
+    pub(super) fn lease_stated(&mut self, id: &WorkerId, commit: Commit) {
+        let Some(worker) = self.workers.get_mut(id) else { return };
+        worker.writing = false;
+        match commit {
+            Commit::Committed(_) => {
+                worker.version = worker.version.next();
+                self.dirty.extend(worker.jobs.iter().cloned());
+            }
+            _ => self.read(ReadFor::Own(id.clone()), Query::Attachment(id.clone())),
+        }
+    }
+
+    pub(super) fn lease_timer(&mut self, id: &WorkerId) {
+        let Some(worker) = self.workers.get(id) else { return };
+        let until = worker.heard.plus(self.settings.verdict_after(worker.lease));
+        if until > self.now.mono {
+            self.timers.insert((until, Timer::Lease(id.clone())));
+            return;
+        }
+        if worker.writing || self.stopping {
+            self.set_timer(self.settings.heartbeat, Timer::Lease(id.clone()));
+            return;
+        }
+        let (leaving, version) = (worker.phase == Phase::Leaving, worker.version);
+        tracing::warn!(worker = %id, instance = %worker.instance, "a worker was not heard for its lease and is declared dead");
+        if let Some(worker) = self.workers.get_mut(id) {
+            if !leaving {
+                worker.phase = Phase::Condemned;
+            }
+            worker.writing = true;
+        }
+        let mut txn = Txn::new("verdict");
+        txn.write(Write::RemoveAttachment { worker: id.clone(), expect: version });
+        self.commit(if leaving { TxnFor::Goodbye(id.clone()) } else { TxnFor::Verdict(id.clone()) }, txn);
+    }
+
+    pub(super) fn verdict_given(&mut self, id: &WorkerId, commit: Commit) {
+        if let Some(worker) = self.workers.get_mut(id) {
+            worker.writing = false;
+        }
+        match commit {
+            Commit::Committed(_) => self.gone(id, "dead"),
+            Commit::Unavailable(_) => self.set_timer(self.settings.store_retry, Timer::Lease(id.clone())),
+            _ => self.read(ReadFor::Own(id.clone()), Query::Attachment(id.clone())),
+        }
+    }
+
+    /// What the registry says of a worker of ours after a write that failed or may have failed.
+    pub(super) fn own_read(&mut self, id: &WorkerId, read: Result<Option<(Version, Attachment)>, ReadError>) {
+        let Some(worker) = self.workers.get_mut(id) else { return };
+        match read {
+            Err(_) => self.set_timer(self.settings.store_retry, Timer::Lease(id.clone())),
+            Ok(None) => self.gone(id, "dead"),
+            Ok(Some((version, stored))) if stored.session == self.session && stored.stream == worker.stream_number => {
+                worker.version = version;
+                worker.attachment = stored;
+                match worker.phase {
+                    Phase::Condemned => self.set_timer(Duration::ZERO, Timer::Lease(id.clone())),
+                    Phase::Leaving => self.finish_goodbye(id),
+                    Phase::Draining { .. } if !worker.attachment.draining => {
+                        worker.phase = Phase::Attached;
+                        self.drain_requested(id);
+                    }
+                    _ => self.confirm_draining(id),
+                }
+                self.dirty.extend(self.workers.get(id).into_iter().flat_map(|worker| worker.jobs.iter().cloned()));
+            }
+            Ok(Some((version, stored))) => self.lost_to_another(id, version, stored),
+        }
+    }
+
+    /// Another stream or host speaks for the worker now.
+    fn lost_to_another(&mut self, id: &WorkerId, version: Version, stored: Attachment) {
+        let Some(worker) = self.workers.remove(id) else { return };
+        if let Some(stream) = worker.stream {
+            self.close(stream, Some(Refusal::new(Code::StreamSuperseded, "the worker is attached elsewhere")));
+        }
+        for name in worker.jobs {
+            if let Some(job) = self.jobs.get_mut(&name) {
+                job.hosted.remove(&worker.instance);
+                job.told.remove(&worker.instance);
+                self.dirty.insert(name);
+            }
+        }
+        self.seen_elsewhere(id.clone(), version, stored);
+    }
+
+    pub(super) fn attachments_read(&mut self, read: BTreeMap<WorkerId, (Version, Attachment)>) {
+        self.elsewhere.retain(|id, _| read.contains_key(id));
+        for (id, (version, attachment)) in read {
+            if !self.workers.contains_key(&id) {
+                self.seen_elsewhere(id, version, attachment);
+            }
+        }
+        if !self.informed {
+            self.informed = true;
+            self.set_health(super::handle::Health::Serving);
+            self.read(ReadFor::Jobs, Query::Jobs);
+        }
+        self.dirty.extend(self.jobs.keys().cloned());
+    }
+
+    fn seen_elsewhere(&mut self, id: WorkerId, version: Version, attachment: Attachment) {
+        let lease = attachment.lease().max(self.settings.lease);
+        let known = self.elsewhere.get(&id);
+        if known.is_some_and(|known| known.version == version) {
+            return;
+        }
+        let since = self.now.mono;
+        self.elsewhere.insert(id.clone(), Elsewhere { version, attachment, since, condemned: false });
+        self.set_timer(self.settings.verdict_after(lease), Timer::Elsewhere(id));
+    }
+
+    pub(super) fn elsewhere_timer(&mut self, id: &WorkerId) {
+        let Some(found) = self.elsewhere.get_mut(id) else { return };
+        if found.condemned || self.stopping {
+            return;
+        }
+        let lease = found.attachment.lease().max(self.settings.lease);
+        let until = found.since.plus(self.settings.verdict_after(lease));
+        let hosted = self.coordinators.contains_key(&found.attachment.host) && found.attachment.host != self.settings.id;
+        if hosted || until > self.now.mono {
+            // While its host lives, its host judges.
+            let again = self.settings.verdict_after(lease);
+            return self.set_timer(again, Timer::Elsewhere(id.clone()));
+        }
+        found.condemned = true;
+        tracing::warn!(worker = %id, "a worker's host has gone and it attached nowhere else: it is declared dead");
+        let mut txn = Txn::new("verdict");
+        txn.write(Write::RemoveAttachment { worker: id.clone(), expect: found.version });
+        self.commit(TxnFor::Elsewhere(id.clone()), txn);
+    }
+
+    pub(super) fn elsewhere_judged(&mut self, id: &WorkerId, commit: Commit) {
+        match commit {
+            Commit::Committed(_) => {
+                self.elsewhere.remove(id);
+                self.bury(id);
+            }
+            _ => self.read(ReadFor::Suspect(id.clone()), Query::Attachment(id.clone())),
+        }
+    }
+
+    /// A record names a worker that is not ours.
+    pub(super) fn suspect_read(&mut self, id: &WorkerId, read: Result<Option<(Version, Attachment)>, ReadError>) {
+        match read {
+            Err(_) => self.set_timer(self.settings.store_retry, Timer::Sweep),
+            Ok(None) => {
+                self.elsewhere.remove(id);
+                self.bury(id);
+            }
+            Ok(Some((version, attachment))) => {
+                self.elsewhere.remove(id);
+                if !self.workers.contains_key(id) {
+                    self.seen_elsewhere(id.clone(), version, attachment);
+                }
+            }
+        }
+    }
+
+    /// A worker that was never here is dead: every job whose records or instances name it is told.
+    fn bury(&mut self, id: &WorkerId) {
+        for (name, job) in &mut self.jobs {
+            let runs = job.records.values().any(|(_, record)| record.running().is_some_and(|run| run.worker == *id));
+            let instance = job.view.as_ref().and_then(|view| {
+                let planned = view.sharding.instances().iter();
+                view.instances.keys().chain(planned).find(|i| i.worker().as_ref() == Some(id)).cloned()
+            });
+            if runs || instance.is_some() {
+                job.dead.insert(id.clone());
+                job.leaving.extend(instance);
+                self.dirty.insert(name.clone());
+            }
+        }
+    }
+}
