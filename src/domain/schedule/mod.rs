@@ -1,1 +1,190 @@
-//! (being written)
+//! When a job fires: a Quartz cron expression in a time zone.
+//!
+//! A schedule answers three questions about instants, each exactly: the next fire, how many fires a span
+//! holds, and the last of them. It never reads a clock, never remembers anything, and knows nothing of
+//! misfires or jobs. Called by the planning of fires and by everything that checks or shows a job's
+//! definition.
+//!
+//! The notation is that of Quartz 2.5, years end with 2099. Text that Quartz silently ignores or reads as
+//! something else (`MON-FRI/2`, `MONDAY`, `*/0`, `1,,2`) is refused. Where the zone's clock changes, an
+//! expression that lists all 24 hours follows elapsed time: both passes of a doubled hour fire, a gap holds
+//! nothing. Any other expression is bound to the wall clock: in a doubled hour only the first pass fires, and
+//! what falls into a gap fires once, at its end (see [`GapPolicy`]). Fires never go backwards and never
+//! repeat. (Quartz stops for the length of the doubled hour and skips what falls into a gap.)
+
+mod days;
+mod error;
+mod field;
+mod fields;
+mod times;
+mod walk;
+mod wall;
+
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+
+pub use error::ScheduleError;
+use walk::{Mode, Stretch, Walk};
+use wall::{Wall, WallSchedule};
+
+use crate::time::Time;
+
+/// Longest accepted expression, in bytes.
+pub const MAX_EXPRESSION: usize = 256;
+
+/// The span in which fires are looked for, in seconds since the epoch: the years 1970 to 2099 in every zone.
+const BEGIN: i64 = -2 * 86_400;
+const END: i64 = 4_102_444_800 + 2 * 86_400;
+
+/// What becomes of fires whose time of day the clock skips.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum GapPolicy {
+    /// They fire at the gap's end, as one fire, and as one with a regular fire at that instant.
+    #[default]
+    FireAtEnd,
+    /// They do not fire, as in Quartz.
+    Skip,
+}
+
+/// A cron expression in a time zone. Cheap to clone; equal when expression, zone and gap policy are.
+#[derive(Clone)]
+pub struct Schedule {
+    parsed: Arc<Parsed>,
+    gap: GapPolicy,
+}
+
+struct Parsed {
+    expression: String,
+    name: String,
+    zone: TimeZone,
+    wall: WallSchedule,
+}
+
+impl Schedule {
+    /// Reads an expression of six or seven fields (seconds first) and the IANA name of a zone.
+    pub fn parse(expr: &str, zone: &str) -> Result<Self, ScheduleError> {
+        if expr.len() > MAX_EXPRESSION {
+            return Err(ScheduleError::TooLong { length: expr.len(), max: MAX_EXPRESSION });
+        }
+        let wall = WallSchedule::parse(expr)?;
+        let (zone, name) = known_zone(zone)?;
+        let parsed = Parsed { expression: expr.to_owned(), name, zone, wall };
+        Ok(Self { parsed: Arc::new(parsed), gap: GapPolicy::default() })
+    }
+
+    /// The same schedule with another rule for gaps. Only matters to schedules bound to the wall clock.
+    #[must_use]
+    pub fn with_gap(self, gap: GapPolicy) -> Self {
+        Self { gap, ..self }
+    }
+
+    /// The expression as it was written.
+    pub fn expression(&self) -> &str {
+        &self.parsed.expression
+    }
+
+    /// The zone's name, spelled as the zone database does.
+    pub fn zone(&self) -> &str {
+        &self.parsed.name
+    }
+
+    /// What becomes of fires inside a gap.
+    pub fn gap(&self) -> GapPolicy {
+        self.gap
+    }
+
+    /// The first fire strictly later than `after`; none when the years of the expression are over.
+    pub fn next(&self, after: Time) -> Option<Time> {
+        // The last answer holds for a later stretch, unless that one begins further back (an hour's second
+        // pass).
+        let mut found: Option<(Wall, Option<Wall>)> = None;
+        for stretch in self.walk(after, Time(i64::MAX)) {
+            let reading = match found {
+                Some((asked, reading))
+                    if asked <= stretch.after && reading.is_none_or(|r| r > stretch.after) =>
+                {
+                    reading
+                }
+                _ => self.parsed.wall.next(stretch.after),
+            };
+            found = Some((stretch.after, reading));
+            if let Some(reading) = reading.filter(|reading| *reading <= stretch.until) {
+                return Some(Time::from_seconds(stretch.instant(reading)));
+            }
+        }
+        None
+    }
+
+    /// All fires strictly later than `after`, in order.
+    pub fn iter(&self, after: Time) -> impl Iterator<Item = Time> + '_ {
+        std::iter::successors(self.next(after), |last| self.next(*last))
+    }
+
+    /// The first `n` fires strictly later than `after`.
+    pub fn upcoming(&self, after: Time, n: usize) -> Vec<Time> {
+        self.iter(after).take(n).collect()
+    }
+
+    /// How many fires are later than `after` and not later than `until`. The work grows with the months of
+    /// the span, not with the number of fires.
+    pub fn count_between(&self, after: Time, until: Time) -> u64 {
+        self.walk(after, until).map(|stretch| self.count(&stretch)).sum()
+    }
+
+    /// The latest fire that is not later than `until`, if it is later than `after`. As cheap as counting.
+    pub fn last_at_or_before(&self, until: Time, after: Time) -> Option<Time> {
+        let stretches: Vec<Stretch> = self.walk(after, until).collect();
+        stretches.iter().rev().find_map(|stretch| {
+            let reading = self.parsed.wall.last(stretch.after, stretch.until)?;
+            Some(Time::from_seconds(stretch.instant(reading)))
+        })
+    }
+
+    fn count(&self, stretch: &Stretch) -> u64 {
+        let fires = self.parsed.wall.count(stretch.after, stretch.until);
+        if stretch.at_once() { fires.min(1) } else { fires }
+    }
+
+    /// The seconds later than `after` and not later than `until`. Fires lie on whole seconds, so the
+    /// milliseconds of both can be cut.
+    fn walk(&self, after: Time, until: Time) -> Walk<'_> {
+        let second = |time: Time| time.0.div_euclid(1000).clamp(BEGIN, END);
+        let mode = match self.gap {
+            _ if self.parsed.wall.all_hours() => Mode::Elapsed,
+            GapPolicy::FireAtEnd => Mode::FirstPassAndGap,
+            GapPolicy::Skip => Mode::FirstPass,
+        };
+        Walk::new(&self.parsed.zone, mode, second(after), second(until))
+    }
+}
+
+impl PartialEq for Schedule {
+    fn eq(&self, other: &Self) -> bool {
+        self.gap == other.gap && self.expression() == other.expression() && self.zone() == other.zone()
+    }
+}
+
+impl Eq for Schedule {}
+
+impl fmt::Debug for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Schedule({:?} in {}, gaps: {:?})", self.expression(), self.zone(), self.gap)
+    }
+}
+
+/// The zone and its name. Two coordinators must not read one schedule differently, so names that stand for
+/// whatever the machine is set to are refused, and those of clocks that count leap seconds.
+fn known_zone(zone: &str) -> Result<(TimeZone, String), ScheduleError> {
+    let found = TimeZone::get(zone).ok().filter(|found| !found.is_unknown());
+    let named = found.and_then(|found| found.iana_name().map(str::to_owned).map(|name| (found, name)));
+    named
+        .filter(|(_, name)| {
+            !matches!(name.as_str(), "localtime" | "posixrules") && !name.starts_with("right/")
+        })
+        .ok_or_else(|| ScheduleError::Zone { zone: zone.chars().take(64).collect() })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! What a schedule promises, checked against Quartz's own fire times and against naive readings of the rules.
+
+mod change_days;
+mod oracle;
+mod properties;
+mod quartz;
+mod spans;
+
+use super::*;
+
+fn at(text: &str) -> Time {
+    Time::parse(text).unwrap()
+}
+
+fn schedule(expr: &str, zone: &str) -> Schedule {
+    Schedule::parse(expr, zone).unwrap_or_else(|error| panic!("{expr} in {zone}: {error}"))
+}
+
+fn texts(fires: &[Time]) -> Vec<String> {
+    fires.iter().map(Time::to_string).collect()
+}
+
+#[test]
+fn an_error_says_what_to_write_instead() {
+    let refusal = |expr: &str, zone: &str| Schedule::parse(expr, zone).unwrap_err().to_string();
+    assert_eq!(
+        refusal("0 0 24 * * ?", "UTC"),
+        "hours \"24\": it is out of range; \
+         allowed: 0-23, *, lists 8,20, ranges 9-17 or 22-2, steps 0/2 up to 23"
+    );
+    assert_eq!(
+        refusal("0 0 0 30 2 ?", "UTC"),
+        "the cron expression \"0 0 0 30 2 ?\" never fires: \
+         no date from 1970 to 2099 has this day, month and year"
+    );
+    assert_eq!(
+        refusal("0 0 0 * * *", "UTC"),
+        "day-of-month \"*\" and day-of-week \"*\": \
+         exactly one of the two must be ?, the other says the days (* for every day)"
+    );
+    assert_eq!(
+        refusal("* * * * *", "UTC"),
+        "the cron expression has 5 fields: write 6 or 7, \
+         seconds minutes hours day-of-month month day-of-week [year]"
+    );
+    assert_eq!(
+        refusal("* * * * * ?", "Mars/Olympus"),
+        "\"Mars/Olympus\" is not a known time zone: write an IANA name such as UTC or Europe/Berlin"
+    );
+    assert_eq!(
+        refusal(&"0,".repeat(200), "UTC"),
+        "the cron expression has 400 bytes: at most 256 are allowed"
+    );
+}
+
+#[test]
+fn what_never_fires_is_refused() {
+    for never in [
+        "0 0 0 30 2 ?",
+        "0 0 0 31 4,6,9 ?",
+        "0 0 0 29 2 ? 2027",
+        "0 0 0 L-30 2,4 ?",
+        "0 0 0 ? 2 6#5 2026",
+        "0 0 0 31W 6 ?",
+    ] {
+        let refusal = Schedule::parse(never, "UTC").unwrap_err();
+        assert!(matches!(refusal, ScheduleError::NeverFires { .. }), "{never}: {refusal}");
+    }
+    // A year in the past is no reason to refuse, its fires are only over.
+    assert_eq!(schedule("0 0 0 1 1 ? 1999", "UTC").next(at("2026-01-01T00:00:00Z")), None);
+}
+
+#[test]
+fn zones_that_depend_on_the_machine_are_refused() {
+    for zone in [
+        "",
+        "localtime",
+        "posixrules",
+        "Etc/Unknown",
+        "+01:00",
+        "right/UTC",
+        "../etc/passwd",
+        "Europe/Berlin\0",
+    ] {
+        assert!(Schedule::parse("* * * * * ?", zone).is_err(), "{zone:?} was accepted");
+    }
+    assert_eq!(schedule("* * * * * ?", "europe/berlin").zone(), "Europe/Berlin");
+}
+
+#[test]
+fn schedules_are_equal_by_what_was_asked_for() {
+    let noon = schedule("0 0 12 * * ?", "UTC");
+    assert_eq!(noon, schedule("0 0 12 * * ?", "utc"));
+    assert_ne!(noon, schedule("0 0 12 * * ?", "Europe/Berlin"));
+    assert_ne!(noon, schedule("0 0 12 ? * *", "UTC"));
+    assert_ne!(noon, noon.clone().with_gap(GapPolicy::Skip));
+    assert_eq!((noon.expression(), noon.gap()), ("0 0 12 * * ?", GapPolicy::FireAtEnd));
+}
+
+#[test]
+fn the_next_fire_is_strictly_later_even_within_a_second() {
+    let every_second = schedule("* * * * * ?", "UTC");
+    let next = |millis| every_second.next(Time(millis)).map(|time| time.0);
+    assert_eq!([next(1999), next(2000), next(2001)], [Some(2000), Some(3000), Some(3000)]);
+    assert_eq!([next(-1), next(-5000), next(i64::MIN)], [Some(0), Some(0), Some(0)]);
+    assert_eq!(next(at("2099-12-31T23:59:58Z").0), Some(at("2099-12-31T23:59:59Z").0));
+    assert_eq!([next(at("2099-12-31T23:59:59Z").0), next(i64::MAX)], [None, None]);
+}
+
+#[test]
+fn the_last_year_ends_in_every_zone() {
+    for zone in ["Pacific/Kiritimati", "America/Adak", "America/New_York"] {
+        for expr in ["* * * * * ?", "0 0 12 L * ?"] {
+            let schedule = schedule(expr, zone);
+            let last = schedule.last_at_or_before(Time(i64::MAX), at("2099-06-01T00:00:00Z")).unwrap();
+            assert_eq!(schedule.next(last.minus(std::time::Duration::from_millis(1))), Some(last));
+            assert_eq!(schedule.next(last), None);
+        }
+    }
+}
+
+#[test]
+fn a_day_that_moved_to_a_weekday_keeps_all_its_times() {
+    // 15 March 2026 is a Sunday. Quartz forgets the second time once the day has moved past the 15th.
+    let twice = schedule("0 0 8,12 15W 3 ?", "UTC");
+    assert_eq!(
+        texts(&twice.upcoming(at("2026-03-01T00:00:00Z"), 3)),
+        ["2026-03-16T08:00:00Z", "2026-03-16T12:00:00Z", "2027-03-15T08:00:00Z"]
+    );
+}
