@@ -1,5 +1,5 @@
-//! Which dates a schedule has. A month is looked at as a whole, as one bit per day, so that counting the days of
-//! years is a matter of some hundred steps. Knows nothing of times and zones; called by [`super::wall`].
+//! Which dates a schedule has. A month is looked at as a whole, as one bit per day, so that counting the days
+//! of years is a matter of some hundred steps. Knows nothing of times and zones; called by [`super::wall`].
 
 use std::collections::BTreeSet;
 
@@ -194,7 +194,8 @@ mod tests {
 
     #[test]
     fn the_nearest_weekday_stays_in_its_month() {
-        // August 2026 starts on a Saturday, February 2026 on a Sunday; February ends on a Saturday, May on a Sunday.
+        // August 2026 starts on a Saturday, February 2026 on a Sunday; February ends on a Saturday, May on a
+        // Sunday.
         assert_eq!(days(nearest(1), 2026, 8), [3]);
         assert_eq!(days(nearest(1), 2026, 2), [2]);
         assert_eq!(days(nearest(28), 2026, 2), [27]);

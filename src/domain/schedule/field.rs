@@ -14,8 +14,8 @@ pub(super) struct Field {
     pub(super) min: u16,
     /// The largest value.
     pub(super) max: u16,
-    /// The largest step after `*` or a single value. Quartz refuses a larger one, so that `0/90` in the minutes
-    /// is not taken for "every 90 minutes". After a range it accepts any.
+    /// The largest step after `*` or a single value. Quartz refuses a larger one, so that `0/90` in the
+    /// minutes is not taken for "every 90 minutes". After a range it accepts any.
     max_step: u16,
     /// Names of the values from `min` on.
     names: &'static [&'static str],

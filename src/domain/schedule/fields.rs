@@ -1,5 +1,5 @@
-//! An expression taken apart by Quartz's rules: six or seven fields, names in any case, exactly one day field set.
-//! Decides nothing about time; called by [`super::wall`] once per schedule.
+//! An expression taken apart by Quartz's rules: six or seven fields, names in any case, exactly one day field
+//! set. Decides nothing about time; called by [`super::wall`] once per schedule.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,8 @@ use super::days::DayRule;
 use super::error::ScheduleError;
 use super::field::{self, DAY_OF_MONTH, DAY_OF_WEEK, number};
 
-/// The furthest a day may be counted back from the end of the month: `L-30` is the 1st of a month with 31 days.
+/// The furthest a day may be counted back from the end of the month: `L-30` is the 1st of a month with 31
+/// days.
 const MAX_OFFSET: u16 = 30;
 
 /// The values of each field, lists, ranges and steps already spelled out.

@@ -1,14 +1,16 @@
 //! When a job fires: a Quartz cron expression in a time zone.
 //!
-//! A schedule answers three questions about instants, each exactly: the next fire, how many fires a span holds, and
-//! the last of them. It never reads a clock, never remembers anything, and knows nothing of misfires or jobs.
-//! Called by the planning of fires and by everything that checks or shows a job's definition.
+//! A schedule answers three questions about instants, each exactly: the next fire, how many fires a span
+//! holds, and the last of them. It never reads a clock, never remembers anything, and knows nothing of
+//! misfires or jobs. Called by the planning of fires and by everything that checks or shows a job's
+//! definition.
 //!
-//! The notation is that of Quartz 2.5, years end with 2099. Where the zone's clock changes, an expression that lists
-//! all 24 hours follows elapsed time: both passes of a doubled hour fire, a gap holds nothing. Any other expression
-//! is bound to the wall clock: in a doubled hour only the first pass fires, and what falls into a gap fires once, at
-//! its end (see [`GapPolicy`]). Fires never go backwards and never repeat. (Quartz stops for the length of the
-//! doubled hour and skips what falls into a gap.)
+//! The notation is that of Quartz 2.5, years end with 2099. Text that Quartz silently ignores or reads as
+//! something else (`MON-FRI/2`, `MONDAY`, `*/0`, `1,,2`) is refused. Where the zone's clock changes, an
+//! expression that lists all 24 hours follows elapsed time: both passes of a doubled hour fire, a gap holds
+//! nothing. Any other expression is bound to the wall clock: in a doubled hour only the first pass fires, and
+//! what falls into a gap fires once, at its end (see [`GapPolicy`]). Fires never go backwards and never
+//! repeat. (Quartz stops for the length of the doubled hour and skips what falls into a gap.)
 
 mod days;
 mod error;
@@ -95,7 +97,8 @@ impl Schedule {
 
     /// The first fire strictly later than `after`; none when the years of the expression are over.
     pub fn next(&self, after: Time) -> Option<Time> {
-        // The last answer holds for a later stretch, unless that one begins further back (an hour's second pass).
+        // The last answer holds for a later stretch, unless that one begins further back (an hour's second
+        // pass).
         let mut found: Option<(Wall, Option<Wall>)> = None;
         for stretch in self.walk(after, Time(i64::MAX)) {
             let reading = match found {
@@ -124,8 +127,8 @@ impl Schedule {
         self.iter(after).take(n).collect()
     }
 
-    /// How many fires are later than `after` and not later than `until`. The work grows with the months of the span,
-    /// not with the number of fires.
+    /// How many fires are later than `after` and not later than `until`. The work grows with the months of
+    /// the span, not with the number of fires.
     pub fn count_between(&self, after: Time, until: Time) -> u64 {
         self.walk(after, until).map(|stretch| self.count(&stretch)).sum()
     }
@@ -144,8 +147,8 @@ impl Schedule {
         if stretch.at_once() { fires.min(1) } else { fires }
     }
 
-    /// The seconds later than `after` and not later than `until`. Fires lie on whole seconds, so the milliseconds of
-    /// both can be cut.
+    /// The seconds later than `after` and not later than `until`. Fires lie on whole seconds, so the
+    /// milliseconds of both can be cut.
     fn walk(&self, after: Time, until: Time) -> Walk<'_> {
         let second = |time: Time| time.0.div_euclid(1000).clamp(BEGIN, END);
         let mode = match self.gap {
@@ -159,8 +162,7 @@ impl Schedule {
 
 impl PartialEq for Schedule {
     fn eq(&self, other: &Self) -> bool {
-        let key = |s: &Self| (s.gap, s.parsed.expression.clone(), s.parsed.name.clone());
-        key(self) == key(other)
+        self.gap == other.gap && self.expression() == other.expression() && self.zone() == other.zone()
     }
 }
 
@@ -172,13 +174,15 @@ impl fmt::Debug for Schedule {
     }
 }
 
-/// The zone and its name. A name that stands for whatever the machine is set to is refused: two coordinators must
-/// not read one schedule differently.
+/// The zone and its name. Two coordinators must not read one schedule differently, so names that stand for
+/// whatever the machine is set to are refused, and those of clocks that count leap seconds.
 fn known_zone(zone: &str) -> Result<(TimeZone, String), ScheduleError> {
     let found = TimeZone::get(zone).ok().filter(|found| !found.is_unknown());
     let named = found.and_then(|found| found.iana_name().map(str::to_owned).map(|name| (found, name)));
     named
-        .filter(|(_, name)| !matches!(name.as_str(), "localtime" | "posixrules"))
+        .filter(|(_, name)| {
+            !matches!(name.as_str(), "localtime" | "posixrules") && !name.starts_with("right/")
+        })
         .ok_or_else(|| ScheduleError::Zone { zone: zone.chars().take(64).collect() })
 }
 

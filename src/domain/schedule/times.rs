@@ -1,5 +1,5 @@
-//! The times of day of a schedule: every listed hour with every listed minute and second. They are the same on
-//! each of its days, so their number before a given second is plain arithmetic. Called by [`super::wall`].
+//! The times of day of a schedule: every listed hour with every listed minute and second. They are the same
+//! on each of its days, so their number before a given second is plain arithmetic. Called by [`super::wall`].
 
 use std::collections::BTreeSet;
 
@@ -49,14 +49,20 @@ impl Times {
     /// The last one that is not after this second of the day.
     pub(super) fn last_through(self, second: u32) -> Option<u32> {
         let (h, m, s) = split(second);
-        let in_minute = || top(below(self.seconds, s + 1)).map(|s| m * 60 + s);
-        let in_hour = || Some(top(below(self.minutes, m))? * 60 + top(self.seconds)?);
-        let earlier =
-            || Some(top(below(self.hours, h))? * 3600 + top(self.minutes)? * 60 + top(self.seconds)?);
-        let minute_listed = has(self.hours, h) && has(self.minutes, m);
-        let in_minute = if minute_listed { in_minute() } else { None };
-        let in_hour = in_minute.or_else(|| if has(self.hours, h) { in_hour() } else { None });
-        in_hour.map(|second| h * 3600 + second).or_else(earlier)
+        let in_hour = if has(self.hours, h) { self.last_in_hour(m, s) } else { None };
+        match in_hour {
+            Some(second) => Some(h * 3600 + second),
+            None => Some(top(below(self.hours, h))? * 3600 + self.last_in_hour(59, 59)?),
+        }
+    }
+
+    /// The last second of a listed hour that is not after this minute and second.
+    fn last_in_hour(self, m: u32, s: u32) -> Option<u32> {
+        let in_minute = if has(self.minutes, m) { top(below(self.seconds, s + 1)) } else { None };
+        match in_minute {
+            Some(second) => Some(m * 60 + second),
+            None => Some(top(below(self.minutes, m))? * 60 + top(self.seconds)?),
+        }
     }
 
     fn per_hour(self) -> u64 {

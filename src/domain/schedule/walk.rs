@@ -1,9 +1,10 @@
 //! From readings of the wall clock to instants: stretches of time in which a zone's clock shows new readings.
 //!
-//! The rule. A schedule that lists all 24 hours follows elapsed time: every reading counts, in both passes of a
-//! doubled hour. Any other is bound to the wall clock: a reading counts when the clock first gets *to or past* it.
-//! So the second pass of a doubled hour shows nothing new, and at the end of a gap all skipped readings are passed at
-//! one instant. Nothing here knows which readings are fires; called by [`super::Schedule`].
+//! The rule. A schedule that lists all 24 hours follows elapsed time: every reading counts, in both passes of
+//! a doubled hour. Any other is bound to the wall clock: a reading counts when the clock first gets *to or
+//! past* it. So the second pass of a doubled hour shows nothing new, and at the end of a gap all skipped
+//! readings are passed at one instant. Nothing here knows which readings are fires; called by
+//! [`super::Schedule`].
 
 use jiff::tz::TimeZone;
 
@@ -89,8 +90,9 @@ impl<'a> Walk<'a> {
         Stretch { after, until, shown: Shown::InTurn { offset: self.offset } }
     }
 
-    /// Steps over the change that ended a run. The instant of the change itself is left to the next run, unless a
-    /// gap ends there: then it belongs to the gap, and a regular fire at that instant is one with those of the gap.
+    /// Steps over the change that ended a run. The instant of the change itself is left to the next run,
+    /// unless a gap ends there: its reading then belongs to the gap, so that a regular fire is one with those
+    /// of the gap.
     fn cross(&mut self) {
         let Some((change, offset)) = self.change.filter(|(change, _)| *change <= self.until) else { return };
         self.offset = offset;
@@ -98,7 +100,6 @@ impl<'a> Walk<'a> {
         let shown = Wall(change + offset);
         if self.mode == Mode::FirstPassAndGap && shown.0 > self.high.0 + 1 {
             self.gap = Some(Stretch { after: self.high, until: shown, shown: Shown::AtOnce { at: change } });
-            self.at = change;
             self.high = shown;
         }
     }
@@ -133,7 +134,8 @@ fn next_change(zone: &TimeZone, after: i64) -> Option<(i64, i64)> {
     Some((change.timestamp().as_second(), change.offset().seconds().into()))
 }
 
-/// The furthest reading shown up to and with this second: ahead of the current one in the second pass of an hour.
+/// The furthest reading shown up to and with this second: ahead of the current one in the second pass of an
+/// hour.
 fn high_water(zone: &TimeZone, second: i64, offset: i64) -> Wall {
     zone.preceding(timestamp(second + 1))
         .map(|change| change.timestamp().as_second() - 1)

@@ -1,9 +1,9 @@
 //! A schedule on a clock on the wall: no zone, no change of the clocks, each second passes exactly once.
 //!
-//! The next fire comes from the `cron` crate, which is given wall-clock time as though it were UTC, so that its
-//! answers always increase. What it does not know (`L`, `W`, `#`) is a day rule of ours: it then runs on every day,
-//! and days without the rule are jumped over. Counting and looking back need no search and are done here.
-//! Called by [`super::Schedule`].
+//! The next fire comes from the `cron` crate, which is given wall-clock time as though it were UTC, so that
+//! its answers always increase. What it does not know (`L`, `W`, `#`) is a day rule of ours: it then runs on
+//! every day, and days without the rule are jumped over. Counting and looking back need no search and are
+//! done here. Called by [`super::Schedule`].
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -59,7 +59,8 @@ impl WallSchedule {
     pub(super) fn parse(expr: &str) -> Result<Self, ScheduleError> {
         let fields = Fields::parse(expr)?;
         let text = engine_text(&fields);
-        // Unreachable as far as the texts of `engine_text` go; if the engine disagrees, refusing is the safe answer.
+        // Unreachable as far as the texts of `engine_text` go; if the engine disagrees, refusing is the safe
+        // answer.
         let engine = cron::Schedule::from_str(&text).map_err(|_| never(expr, "it cannot be scheduled"))?;
         let any_day = plain_days(&fields.days).is_none();
         let times = Times::new(&fields.hours, &fields.minutes, &fields.seconds);

@@ -65,26 +65,27 @@ fn every_second_of_the_change_days_follows_the_rule() {
     }
 }
 
-/// All ways of asking for the fires of a span agree with `expected`, also when asked at every one of its minutes.
+/// All ways of asking for the fires of a span agree with `expected`, also when asked from many points inside
+/// it.
 fn same(schedule: &Schedule, from: Timestamp, to: Timestamp, expected: &[Time]) {
     let (begin, end) = (Time(Time::from(from).0 - 1), Time::from(to));
     let found: Vec<Time> = schedule.iter(begin).take_while(|t| *t <= end).collect();
     assert_eq!(texts(&found), texts(expected), "{schedule:?}");
-    let mut minute = begin;
-    while minute <= end {
-        let later = expected.partition_point(|t| *t <= minute);
-        let case = || format!("{schedule:?} at {minute}");
+    let mut moment = begin;
+    while moment <= end {
+        let later = expected.partition_point(|t| *t <= moment);
+        let case = || format!("{schedule:?} at {moment}");
         if let Some(next) = expected.get(later) {
-            assert_eq!(schedule.next(minute), Some(*next), "{}", case());
+            assert_eq!(schedule.next(moment), Some(*next), "{}", case());
         }
-        assert_eq!(schedule.count_between(begin, minute), later as u64, "{}", case());
+        assert_eq!(schedule.count_between(begin, moment), later as u64, "{}", case());
         assert_eq!(
-            schedule.last_at_or_before(minute, begin),
+            schedule.last_at_or_before(moment, begin),
             expected[..later].last().copied(),
             "{}",
             case()
         );
-        minute = Time(minute.0 + 60_000);
+        moment = Time(moment.0 + 11 * 60_000);
     }
 }
 

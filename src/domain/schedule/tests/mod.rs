@@ -25,7 +25,8 @@ fn an_error_says_what_to_write_instead() {
     let refusal = |expr: &str, zone: &str| Schedule::parse(expr, zone).unwrap_err().to_string();
     assert_eq!(
         refusal("0 0 24 * * ?", "UTC"),
-        "hours \"24\": it is out of range; allowed: 0-23, *, lists 8,20, ranges 9-17 or 22-2, steps 0/2 up to 23"
+        "hours \"24\": it is out of range; \
+         allowed: 0-23, *, lists 8,20, ranges 9-17 or 22-2, steps 0/2 up to 23"
     );
     assert_eq!(
         refusal("0 0 0 30 2 ?", "UTC"),
@@ -116,4 +117,14 @@ fn the_last_year_ends_in_every_zone() {
             assert_eq!(schedule.next(last), None);
         }
     }
+}
+
+#[test]
+fn a_day_that_moved_to_a_weekday_keeps_all_its_times() {
+    // 15 March 2026 is a Sunday. Quartz forgets the second time once the day has moved past the 15th.
+    let twice = schedule("0 0 8,12 15W 3 ?", "UTC");
+    assert_eq!(
+        texts(&twice.upcoming(at("2026-03-01T00:00:00Z"), 3)),
+        ["2026-03-16T08:00:00Z", "2026-03-16T12:00:00Z", "2027-03-15T08:00:00Z"]
+    );
 }

@@ -10,9 +10,16 @@ use jiff::{Timestamp, ToSpan};
 
 use crate::schedule::GapPolicy;
 
+/// How long before a span its clock is read, so that no pass of an hour is taken for the first that is the
+/// second.
+const BEFORE: i64 = 3;
+
 /// An expression that is known to be right.
 pub(super) struct Oracle {
     fields: Vec<String>,
+    seconds: Vec<bool>,
+    minutes: Vec<bool>,
+    hours: Vec<bool>,
     gap: GapPolicy,
 }
 
@@ -22,23 +29,20 @@ impl Oracle {
         if fields.len() == 6 {
             fields.push("*".into());
         }
-        Self { fields, gap }
+        let table = |field: usize, max| (0..=max).map(|v| listed(&fields[field], v, 0, max, &[])).collect();
+        Self { seconds: table(0, 59), minutes: table(1, 59), hours: table(2, 23), fields, gap }
     }
 
     /// Whether the clock on the wall shows a fire.
     pub(super) fn matches(&self, wall: DateTime) -> bool {
-        self.second_matches(wall) && self.minute_matches(wall)
-    }
-
-    fn second_matches(&self, wall: DateTime) -> bool {
-        listed(&self.fields[0], wall.second().into(), 0, 59, &[])
+        self.seconds[wall.second() as usize] && self.minute_matches(wall)
     }
 
     fn minute_matches(&self, wall: DateTime) -> bool {
         const MONTHS: [&str; 12] =
             ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
-        listed(&self.fields[1], wall.minute().into(), 0, 59, &[])
-            && listed(&self.fields[2], wall.hour().into(), 0, 23, &[])
+        self.minutes[wall.minute() as usize]
+            && self.hours[wall.hour() as usize]
             && listed(&self.fields[4], wall.month().into(), 1, 12, &MONTHS)
             && listed(&self.fields[6], wall.year().into(), 1970, 2099, &[])
             && self.day_matches(wall.date())
@@ -52,13 +56,13 @@ impl Oracle {
     }
 
     fn elapsed(&self) -> bool {
-        (0..24).all(|hour| listed(&self.fields[2], hour, 0, 23, &[]))
+        self.hours.iter().all(|listed| *listed)
     }
 
     /// The fires of a span (both ends included), second by second.
     pub(super) fn by_second(&self, zone: &TimeZone, from: Timestamp, to: Timestamp) -> BTreeSet<Timestamp> {
         let clock = shown(zone, from, to, 1);
-        self.fires(&clock, 1, |wall| vec![self.matches(wall).then_some(0)])
+        self.fires(&clock, 1, |wall| if self.matches(wall) { vec![0] } else { Vec::new() })
     }
 
     /// The same by whole minutes, each taken apart only when its minute matches.
@@ -67,60 +71,55 @@ impl Oracle {
     }
 
     /// The same on a clock that was read before.
-    pub(super) fn by_clock(&self, clock: &[(Timestamp, DateTime)]) -> BTreeSet<Timestamp> {
+    pub(super) fn by_clock(&self, clock: &[Shown]) -> BTreeSet<Timestamp> {
         self.fires(clock, 60, |wall| {
             if !self.minute_matches(wall) {
                 return Vec::new();
             }
-            let hits = |s: &i8| self.second_matches(wall.with().second(*s).build().unwrap());
-            (0..60).filter(hits).map(|s| Some(i64::from(s))).collect()
+            (0..60).filter(|s| self.seconds[*s as usize]).collect()
         })
     }
 
     /// The rule itself, on readings `step` seconds apart; `hits` says at which seconds of a step fires lie.
-    fn fires(
-        &self,
-        clock: &[(Timestamp, DateTime)],
-        step: i64,
-        hits: impl Fn(DateTime) -> Vec<Option<i64>>,
-    ) -> BTreeSet<Timestamp> {
-        let offsets = |wall| hits(wall).into_iter().flatten();
-        let (mut fires, mut seen, mut furthest) = (BTreeSet::new(), BTreeSet::new(), None::<DateTime>);
-        for &(instant, wall) in clock {
-            let first_pass = seen.insert(wall);
-            if self.elapsed() || first_pass {
-                fires.extend(offsets(wall).map(|second| instant + second.seconds()));
+    fn fires(&self, clock: &[Shown], step: i64, hits: impl Fn(DateTime) -> Vec<i64>) -> BTreeSet<Timestamp> {
+        let elapsed = self.elapsed();
+        let (mut fires, mut seen, mut furthest) = (BTreeSet::new(), BTreeSet::new(), i64::MAX);
+        for shown in clock {
+            let found = hits(shown.wall);
+            if !found.is_empty() && (elapsed || seen.insert(shown.reading)) {
+                fires.extend(found.into_iter().map(|second| shown.instant + second.seconds()));
             }
-            if !self.elapsed() && self.gap == GapPolicy::FireAtEnd {
-                let mut skipped = furthest.map_or(wall, |furthest| furthest + step.seconds());
-                while skipped < wall {
-                    if offsets(skipped).next().is_some() {
-                        fires.insert(instant);
-                    }
-                    skipped += step.seconds();
+            if !elapsed && self.gap == GapPolicy::FireAtEnd {
+                let skipped = (furthest.saturating_add(step)..shown.reading).step_by(step as usize);
+                let mut skipped = skipped.map(|reading| shown.wall - (shown.reading - reading).seconds());
+                if skipped.any(|wall| !hits(wall).is_empty()) {
+                    fires.insert(shown.instant);
                 }
             }
-            furthest = furthest.max(Some(wall));
+            furthest = if furthest == i64::MAX { shown.reading } else { furthest.max(shown.reading) };
         }
         fires
     }
 }
 
-/// What the clock shows at each step of a span, and one and a half days before so that no pass is taken for the first
-/// that is the second.
-pub(super) fn shown(
-    zone: &TimeZone,
-    from: Timestamp,
-    to: Timestamp,
-    step: i64,
-) -> Vec<(Timestamp, DateTime)> {
-    let mut clock = Vec::new();
-    let mut instant = from - 36.hours();
-    while instant <= to {
-        clock.push((instant, zone.to_datetime(instant)));
-        instant += step.seconds();
-    }
-    clock
+/// What the clock shows at an instant, for people and as a number that can be counted on.
+pub(super) struct Shown {
+    instant: Timestamp,
+    wall: DateTime,
+    reading: i64,
+}
+
+/// What the clock shows at each step of a span and of some hours before.
+pub(super) fn shown(zone: &TimeZone, from: Timestamp, to: Timestamp, step: i64) -> Vec<Shown> {
+    let (from, to) = (from.as_second() - BEFORE * 3600, to.as_second());
+    let seconds = (from..=to).step_by(step as usize);
+    seconds.map(|second| at(zone, Timestamp::from_second(second).unwrap())).collect()
+}
+
+fn at(zone: &TimeZone, instant: Timestamp) -> Shown {
+    let offset = zone.to_offset(instant);
+    let reading = instant.as_second() + i64::from(offset.seconds());
+    Shown { instant, wall: offset.to_datetime(instant), reading }
 }
 
 /// Whether a list names the value.

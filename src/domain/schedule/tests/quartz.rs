@@ -1,14 +1,15 @@
-//! Quartz's own fire times, made by `tests/data/cron/generator`: equal to ours on every day on which the clock does
-//! not change. On the others our rule is another one by intent, and ours are compared with the rule itself.
+//! Quartz's own fire times, made by `tests/data/cron/generator`: equal to ours on every day on which the
+//! clock does not change. On the others our rule is another one by intent, and ours are compared with the
+//! rule itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::civil::{Date, DateTime};
+use jiff::Timestamp;
+use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan};
 
 use super::super::{GapPolicy, Schedule};
-use super::oracle::{Oracle, shown};
+use super::oracle::{Oracle, Shown, shown};
 use crate::time::Time;
 
 const DATA: &str = include_str!("../../../../tests/data/cron/quartz.tsv");
@@ -25,7 +26,7 @@ struct Row {
 /// A clock on the days on which it changes, read once for all expressions.
 struct Changes {
     zone: TimeZone,
-    clocks: BTreeMap<Date, Vec<(Timestamp, DateTime)>>,
+    clocks: BTreeMap<Date, Vec<Shown>>,
 }
 
 #[test]
@@ -120,7 +121,11 @@ impl Changes {
         let begin: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let end: Timestamp = "2100-01-01T00:00:00Z".parse().unwrap();
         let instants = zone.following(begin).map(|change| change.timestamp()).take_while(|t| *t < end);
-        let clock = |t| (zone.to_datetime(t).date(), shown(&zone, t - 24.hours(), t + 24.hours(), 60));
+        let midnight = |date: Date| zone.to_timestamp(date.at(0, 0, 0, 0)).unwrap();
+        let clock = |change| {
+            let date = zone.to_datetime(change).date();
+            (date, shown(&zone, midnight(date), midnight(date.tomorrow().unwrap()), 60))
+        };
         let clocks = instants.map(clock).collect();
         Self { zone, clocks }
     }
