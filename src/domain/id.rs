@@ -33,6 +33,10 @@ fn segment(kind: &'static str, value: &str, max: usize, extra: &str) -> Result<(
     if matches!(value, "." | ".." | "zookeeper") {
         return refuse("it has a meaning of its own in a path");
     }
+    // Our own nodes of every namespace stand below this name.
+    if kind == "namespace" && value == "rosterd" {
+        return refuse("it is taken by rosterd itself");
+    }
     if !value.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c) || extra.contains(c)) {
         return refuse("it holds a character that a path segment may not have");
     }
@@ -213,6 +217,12 @@ mod tests {
         for good in ["a", "word-count", "A.b_c-9", &"x".repeat(128)] {
             assert_eq!(JobName::new(good).unwrap().as_str(), good);
         }
+    }
+
+    #[test]
+    fn a_namespace_does_not_cover_our_own_nodes() {
+        assert!(Namespace::new("rosterd").is_err());
+        assert!(JobName::new("rosterd").is_ok());
     }
 
     #[test]

@@ -13,7 +13,18 @@ use futures_util::future::BoxFuture;
 use rosterd_domain::id::{CoordinatorId, Item, JobName, Version, WorkerId};
 use rosterd_domain::snapshot::{Attachment, JobNodes, Snapshot};
 use rosterd_domain::txn::{Commit, Txn};
-use tokio::sync::mpsc;
+
+mod conflict;
+mod forms;
+mod hints;
+mod lower;
+pub mod memory;
+mod paths;
+mod read;
+mod tree;
+
+pub use hints::Hints;
+pub use read::View;
 
 /// A read that did not come back.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -106,7 +117,7 @@ pub trait Registry: Send + Sync + 'static {
     fn unwatch(&self, job: &JobName);
 
     /// The session's hints; can be taken once. Hints of the same thing that wait are merged.
-    fn hints(&self) -> mpsc::UnboundedReceiver<Hint>;
+    fn hints(&self) -> Hints;
 
     /// Names the session: no two sessions ever have the same name.
     fn session(&self) -> String;

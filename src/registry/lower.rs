@@ -1,0 +1,292 @@
+//! From a transaction in domain words to steps on nodes, and from a refused step back to words.
+//!
+//! Guards come first, then the writes in their order, so the first thing that does not hold is what the
+//! caller is told. It reads nothing: what it yields can be applied to a tree, or sent to a ZooKeeper ensemble
+//! as one `multi`. Called by the stores, on the caller's side of their queues.
+
+use std::sync::Arc;
+
+use rosterd_domain::txn::{Guard, Txn, Write};
+
+use super::forms;
+use super::paths::{Path, Paths};
+use super::tree::Op;
+
+/// A transaction as steps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Lowered {
+    pub(crate) ops: Vec<Op>,
+    /// For each step the guard it comes from or, counted on from the last guard, the write.
+    origins: Vec<u32>,
+}
+
+/// What a step comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Origin<'a> {
+    Guard(&'a Guard),
+    Write(&'a Write),
+}
+
+impl Lowered {
+    /// The guard or write that step `index` comes from.
+    pub(crate) fn origin<'a>(&self, txn: &'a Txn, index: usize) -> Option<Origin<'a>> {
+        let origin = *self.origins.get(index)? as usize;
+        match txn.guards.get(origin) {
+            Some(guard) => Some(Origin::Guard(guard)),
+            None => txn.writes.get(origin - txn.guards.len()).map(Origin::Write),
+        }
+    }
+
+    /// How many bytes it writes, about.
+    pub(crate) fn weight(&self) -> usize {
+        let data = |op: &Op| match op {
+            Op::Create { data, .. }
+            | Op::Set { data, .. }
+            | Op::Put { data, .. }
+            | Op::Mirror { data, .. }
+            | Op::Ensure { data, .. } => data.len() + 64,
+            Op::Sweep { limit, .. } => limit * 64,
+            _ => 64,
+        };
+        self.ops.iter().map(data).sum()
+    }
+}
+
+/// Spells a transaction out; `Err`: it can never be applied, and why.
+pub(crate) fn lower(paths: &Paths, txn: &Txn) -> Result<Lowered, String> {
+    let capacity = txn.guards.len() + txn.writes.len() + 2;
+    let mut ops = Vec::with_capacity(capacity);
+    let mut origins = Vec::with_capacity(capacity);
+    let mut close = |ops: &Vec<Op>, origin: usize| {
+        origins.resize(ops.len(), u32::try_from(origin).unwrap_or(u32::MAX));
+    };
+    for (i, guard) in txn.guards.iter().enumerate() {
+        ops.push(check(paths, guard)?);
+        close(&ops, i);
+    }
+    for (i, write) in txn.writes.iter().enumerate() {
+        Lowering { paths, txn, ops: &mut ops }.write(write)?;
+        close(&ops, txn.guards.len() + i);
+    }
+    Ok(Lowered { ops, origins })
+}
+
+fn check(paths: &Paths, guard: &Guard) -> Result<Op, String> {
+    use rosterd_domain::id::Version;
+    Ok(match guard {
+        Guard::Incarnation(job, name) => {
+            let path = paths.incarnation(job, name).ok_or_else(|| no_incarnation(name))?;
+            Op::CheckExists { path }
+        }
+        Guard::NoJob(job) => Op::CheckAbsent { path: paths.job(job) },
+        Guard::Generation(job, generation) => {
+            Op::Check { path: paths.sharding(job), version: Version(generation.0) }
+        }
+        Guard::Epoch(job, epoch) => Op::Check { path: paths.election(job), version: Version(epoch.0) },
+        Guard::Config(job, version) => Op::Check { path: paths.config(job), version: *version },
+        Guard::Attachment(worker, version) => Op::Check { path: paths.worker(worker), version: *version },
+        Guard::NoAttachment(worker) => Op::CheckAbsent { path: paths.worker(worker) },
+    })
+}
+
+fn no_incarnation(name: &str) -> String {
+    format!("{name:?} cannot be the name of an incarnation")
+}
+
+struct Lowering<'a> {
+    paths: &'a Paths,
+    txn: &'a Txn,
+    ops: &'a mut Vec<Op>,
+}
+
+impl Lowering<'_> {
+    fn write(&mut self, write: &Write) -> Result<(), String> {
+        self.job(write)
+    }
+
+    fn create(&mut self, path: Path, data: Arc<[u8]>) {
+        self.ops.push(Op::Create { path, data, ephemeral: false });
+    }
+
+    fn put(&mut self, path: Path, data: Arc<[u8]>) {
+        self.ops.push(Op::Put { path, data, ephemeral: false });
+    }
+
+    fn mine(&mut self, path: Path, data: Arc<[u8]>) {
+        self.ops.push(Op::Put { path, data, ephemeral: true });
+    }
+
+    fn set(&mut self, path: Path, data: Arc<[u8]>, expect: Option<u64>) {
+        use rosterd_domain::id::Version;
+        self.ops.push(Op::Set { path, data, expect: expect.map(Version) });
+    }
+
+    fn remove(&mut self, path: Path) {
+        self.ops.push(Op::Remove { path });
+    }
+
+    /// A mirror that is there with this data, or not there.
+    fn mirror(&mut self, path: Path, data: Option<Arc<[u8]>>, ephemeral: bool) {
+        self.ops.push(match data {
+            Some(data) => Op::Mirror { path, data, ephemeral },
+            None => Op::Remove { path },
+        });
+    }
+
+    /// The life and the settings of a job, and its leadership.
+    fn job(&mut self, write: &Write) -> Result<(), String> {
+        let paths = self.paths;
+        match write {
+            Write::CreateJob { .. } => return self.create_job(write),
+            Write::Config(job, config) => self.set(paths.config(job), forms::text(config), None),
+            Write::Policy(job, policy) => self.put(paths.policy(job), forms::text(policy)),
+            Write::HandlerType(job, handler) => self.set(paths.job(job), forms::text(handler), None),
+            Write::EndJob(job) => {
+                // Its guard names the incarnation. Without the guard the folder is not empty, which refuses it.
+                for guard in &self.txn.guards {
+                    if let Guard::Incarnation(of, name) = guard
+                        && of == job
+                    {
+                        let path = paths.incarnation(job, name).ok_or_else(|| no_incarnation(name))?;
+                        self.ops.push(Op::Delete { path, expect: None });
+                    }
+                }
+                self.remove(paths.incarnations(job));
+                self.remove(paths.config(job));
+            }
+            Write::SweepJob { job, limit } => {
+                let unless = [paths.incarnations(job), paths.config(job)];
+                self.ops.push(Op::Sweep { root: paths.job(job), unless, limit: *limit });
+            }
+            Write::Paused(job, true) => self.put(paths.paused(job), forms::empty()),
+            Write::Paused(job, false) => self.remove(paths.paused(job)),
+            Write::Assignment { job, expect, data } => {
+                self.set(paths.sharding(job), data.clone(), Some(expect.0));
+            }
+            Write::RaiseNecessary(job) => self.put(paths.necessary(job), forms::empty()),
+            Write::ClearNecessary(job, version) => {
+                self.ops.push(Op::Delete { path: paths.necessary(job), expect: Some(*version) });
+            }
+            Write::Elect { job, coordinator, expect } => {
+                let data = forms::text(coordinator.as_str());
+                self.set(paths.election(job), data.clone(), Some(expect.0));
+                self.ops.push(Op::Create { path: paths.leader(job), data, ephemeral: true });
+            }
+            Write::Abdicate { job, expect } => {
+                let version = rosterd_domain::id::Version(expect.0);
+                self.ops.push(Op::Check { path: paths.election(job), version });
+                self.remove(paths.leader(job));
+            }
+            other => return self.item(other),
+        }
+        Ok(())
+    }
+
+    fn create_job(&mut self, write: &Write) -> Result<(), String> {
+        let Write::CreateJob { job, incarnation, handler_type, config, policy, assignment } = write else {
+            return Ok(());
+        };
+        let paths = self.paths;
+        let name = paths.incarnation(job, incarnation).ok_or_else(|| no_incarnation(incarnation))?;
+        self.create(paths.job(job), forms::text(handler_type));
+        self.create(paths.own(job), forms::empty());
+        self.create(paths.incarnations(job), forms::empty());
+        self.create(name, forms::empty());
+        self.create(paths.config(job), forms::text(config));
+        self.create(paths.policy(job), forms::text(policy));
+        self.create(paths.sharding(job), assignment.clone());
+        for folder in paths.folders(job) {
+            self.create(folder, forms::empty());
+        }
+        Ok(())
+    }
+
+    /// An item's record and its mirrors.
+    fn item(&mut self, write: &Write) -> Result<(), String> {
+        let paths = self.paths;
+        match write {
+            Write::Record { job, item, expect, record } => {
+                let (path, data) = (paths.record(job, *item), forms::json(record)?);
+                match expect {
+                    Some(version) => self.set(path, data, Some(version.0)),
+                    None => self.create(path, data),
+                }
+            }
+            Write::Offset { job, item, data } => self.put(paths.offset(job, *item), data.clone()),
+            Write::Running { job, item, instance } => {
+                let data = instance.as_ref().map(|id| forms::text(id.as_str()));
+                self.mirror(paths.running(job, *item), data, true);
+            }
+            Write::Failover { job, item, instance } => {
+                let data = instance.as_ref().map(|id| forms::text(id.as_str()));
+                self.mirror(paths.failover(job, *item), data, true);
+            }
+            Write::ItemInstance { job, item, instance } => {
+                let data = instance.as_ref().map(|id| forms::text(id.as_str()));
+                self.mirror(paths.item_instance(job, *item), data, false);
+            }
+            Write::Misfire { job, item, marked } => {
+                self.mirror(paths.misfire(job, *item), marked.then(forms::empty), false);
+            }
+            Write::ItemDisabled { job, item, disabled } => {
+                self.mirror(paths.item_disabled(job, *item), disabled.then(forms::empty), false);
+            }
+            Write::FailoverItem { job, item, crashed } => {
+                let data = crashed.map(|(fire, token)| forms::failover_item(fire, token)).transpose()?;
+                self.mirror(paths.failover_item(job, *item), data, false);
+            }
+            Write::Started { job, item, present } => {
+                self.mirror(paths.started(job, *item), present.then(forms::empty), false);
+            }
+            Write::Completed { job, item, present } => {
+                self.mirror(paths.completed(job, *item), present.then(forms::empty), false);
+            }
+            other => return self.member(other),
+        }
+        Ok(())
+    }
+
+    /// Servers, instances, triggers, workers and coordinators.
+    fn member(&mut self, write: &Write) -> Result<(), String> {
+        let paths = self.paths;
+        match write {
+            Write::Server { job, server, enabled: None } => {
+                // Never below a job that has gone: its node must be there, so the folder is not made here.
+                self.ops.push(Op::CheckExists { path: paths.servers(job) });
+                let data = forms::text(forms::ENABLED);
+                self.ops.push(Op::Ensure { path: paths.server(job, server), data });
+            }
+            Write::Server { job, server, enabled: Some(enabled) } => {
+                let data = if *enabled { forms::ENABLED } else { forms::DISABLED };
+                self.put(paths.server(job, server), forms::text(data));
+            }
+            Write::RemoveServer(job, server) => self.remove(paths.server(job, server)),
+            Write::Instance { job, instance, node } => {
+                self.mine(paths.own_instance(job, instance), forms::json(node)?);
+                self.mine(paths.instance(job, instance), forms::instance(instance));
+            }
+            Write::RemoveInstance(job, instance) => {
+                self.remove(paths.instance(job, instance));
+                self.remove(paths.own_instance(job, instance));
+            }
+            Write::Trigger { job, item, node } => {
+                self.create(paths.trigger(job, *item), forms::json(node)?);
+            }
+            Write::RemoveTrigger(job, item) => self.remove(paths.trigger(job, *item)),
+            Write::RemoveForeignTrigger(job, instance) => self.remove(paths.foreign_trigger(job, instance)),
+            Write::Attachment { worker, expect, node } => {
+                let (path, data) = (paths.worker(worker), forms::json(node)?);
+                match expect {
+                    Some(version) => self.set(path, data, Some(version.0)),
+                    None => self.create(path, data),
+                }
+            }
+            Write::RemoveAttachment { worker, expect } => {
+                self.ops.push(Op::Delete { path: paths.worker(worker), expect: Some(*expect) });
+            }
+            Write::Coordinator { id, data } => self.mine(paths.coordinator(id), forms::text(data)),
+            other => return Err(format!("{other:?} has no form as nodes")),
+        }
+        Ok(())
+    }
+}

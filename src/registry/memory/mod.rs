@@ -1,0 +1,341 @@
+//! The registry in memory: the model that the simulation runs on, and the fastest way to test a coordinator.
+//!
+//! It is deterministic: no threads, no clock, no unordered maps. Without delays a transaction is applied
+//! within the call that hands it over; delays come from the [`Faults`] and are slept on tokio's clock, which a
+//! test can pause. It keeps nothing on disk and no server ships it. Used by tests only.
+
+mod faults;
+mod session;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rosterd_domain::id::{JobName, Namespace, Revision};
+use rosterd_domain::txn::{Commit, Txn};
+use tokio::sync::{oneshot, watch};
+
+pub use faults::{Cause, CommitFault, Faults, HintFault, NoFaults, Observer, Seen, Step};
+pub use session::MemoryRegistry;
+
+use super::hints::{HintQueue, told};
+use super::paths::{Path, Paths};
+use super::tree::{Applied, Op, Refusal, SessionId, Tree};
+use super::{Hint, SessionState, View, conflict, forms, lower};
+
+/// How a session is opened.
+#[derive(Debug, Clone, Default)]
+pub struct SessionOptions {
+    /// What `session_timeout` says. The store itself never ends a session: see [`MemoryStore::expire`].
+    pub timeout: Option<Duration>,
+}
+
+/// One store, shared by its clones and by the sessions opened on it.
+#[derive(Clone)]
+pub struct MemoryStore {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    paths: Paths,
+    faults: Arc<dyn Faults>,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    tree: Tree,
+    sessions: BTreeMap<SessionId, Session>,
+    opened: u64,
+    observer: Option<Observer>,
+}
+
+struct Session {
+    name: Arc<str>,
+    state: watch::Sender<SessionState>,
+    watched: BTreeSet<JobName>,
+    hints: HintQueue,
+    /// Hints that came while the session was suspended.
+    missed: Vec<Hint>,
+    /// Transactions that were handed over and are not applied yet, in order.
+    queue: VecDeque<Waiting>,
+    handed_over: u64,
+}
+
+struct Waiting {
+    number: u64,
+    txn: Txn,
+    fault: CommitFault,
+    /// Its delay is over.
+    arrived: bool,
+    reply: oneshot::Sender<Commit>,
+}
+
+/// A hint on its way to a session.
+struct Delivery {
+    session: Arc<str>,
+    queue: HintQueue,
+    hint: Hint,
+}
+
+impl MemoryStore {
+    /// An empty store without faults.
+    pub fn new(namespace: &Namespace) -> Self {
+        Self::with_faults(namespace, Arc::new(NoFaults))
+    }
+
+    /// An empty store with these faults.
+    pub fn with_faults(namespace: &Namespace, faults: Arc<dyn Faults>) -> Self {
+        let paths = Paths::new(namespace);
+        let mut tree = Tree::new(Revision(0));
+        let roots: Vec<Op> =
+            paths.roots().into_iter().map(|path| Op::Ensure { path, data: forms::empty() }).collect();
+        // Folders in an empty tree: nothing can refuse them.
+        let _ = tree.apply(&roots, SessionId(0));
+        let inner = Inner { tree, sessions: BTreeMap::new(), opened: 0, observer: None };
+        Self { shared: Arc::new(Shared { paths, faults, inner: Mutex::new(inner) }) }
+    }
+
+    /// Opens a session. Its name is `{name}#{n}` and was never used before. Dropping the registry does not
+    /// end the session, as a crash of its coordinator would not: [`expire`](Self::expire) does.
+    pub fn open(&self, name: &str, options: SessionOptions) -> MemoryRegistry {
+        let mut inner = self.shared.lock();
+        inner.opened += 1;
+        let id = SessionId(inner.opened);
+        let name: Arc<str> = format!("{name}#{}", id.0).into();
+        let session = Session {
+            name: name.clone(),
+            state: watch::Sender::new(SessionState::Connected),
+            watched: BTreeSet::new(),
+            hints: HintQueue::default(),
+            missed: Vec::new(),
+            queue: VecDeque::new(),
+            handed_over: 0,
+        };
+        inner.sessions.insert(id, session);
+        drop(inner);
+        MemoryRegistry::new(self.clone(), id, name, options)
+    }
+
+    /// Calls `observer` after every change from now on.
+    pub fn observe(&self, observer: Observer) {
+        self.shared.lock().observer = Some(observer);
+    }
+
+    /// The sessions that were opened and their states, in order of opening.
+    pub fn sessions(&self) -> Vec<(String, SessionState)> {
+        let inner = self.shared.lock();
+        inner.sessions.values().map(|s| (s.name.to_string(), *s.state.borrow())).collect()
+    }
+
+    /// Ends a session: its ephemeral nodes go, what it still asks for is answered `Fenced`. Says whether there
+    /// was such a session.
+    pub fn expire(&self, session: &str) -> bool {
+        let mut inner = self.shared.lock();
+        let Some(id) = inner.named(session) else { return false };
+        let mut deliveries = Vec::new();
+        if let Some(applied) = inner.tree.end_session(id) {
+            deliveries = inner.applied(&self.shared.paths, id, &applied, Cause::SessionEnd);
+        }
+        if let Some(session) = inner.sessions.get_mut(&id) {
+            session.state.send_replace(SessionState::Gone);
+            for waiting in session.queue.drain(..) {
+                let _ = waiting.reply.send(Commit::Fenced);
+            }
+            session.hints.push(Hint::Session(SessionState::Gone));
+            session.hints.close();
+        }
+        drop(inner);
+        self.deliver(deliveries);
+        true
+    }
+
+    /// Cuts a session off: commits and reads wait until it is resumed or ended; hints wait as well.
+    pub fn suspend(&self, session: &str) -> bool {
+        self.move_to(session, SessionState::Connected, SessionState::Suspended)
+    }
+
+    /// Connects a suspended session again: what waits is carried out in order.
+    pub fn resume(&self, session: &str) -> bool {
+        let moved = self.move_to(session, SessionState::Suspended, SessionState::Connected);
+        let id = self.shared.lock().named(session);
+        if let (true, Some(id)) = (moved, id) {
+            self.pump(id);
+        }
+        moved
+    }
+
+    /// Writes (or, without data, deletes) a node as a foreign tool would: `path` is relative to the job, as
+    /// `dump` shows it. Says whether it could be done.
+    pub fn foreign(&self, job: &JobName, path: &str, data: Option<&[u8]>, ephemeral: bool) -> bool {
+        let Some(path) = Path::stored(&format!("{}{path}", self.shared.paths.job(job))) else { return false };
+        let op = match data {
+            Some(data) => Op::Put { path, data: data.into(), ephemeral },
+            None => Op::Remove { path },
+        };
+        let mut inner = self.shared.lock();
+        let Ok(applied) = inner.tree.apply(&[op], SessionId(0)) else { return false };
+        let deliveries = inner.applied(&self.shared.paths, SessionId(0), &applied, Cause::Foreign);
+        drop(inner);
+        self.deliver(deliveries);
+        true
+    }
+
+    /// Looks at the tree from outside every session. `look` must not call the store.
+    pub fn view<T>(&self, look: impl FnOnce(View<'_>) -> T) -> T {
+        look(View::new(&self.shared.lock().tree, &self.shared.paths, None))
+    }
+
+    fn move_to(&self, session: &str, from: SessionState, to: SessionState) -> bool {
+        let mut inner = self.shared.lock();
+        let Some(session) = inner.named(session).and_then(|id| inner.sessions.get_mut(&id)) else {
+            return false;
+        };
+        if *session.state.borrow() != from {
+            return false;
+        }
+        session.hints.push(Hint::Session(to));
+        if to == SessionState::Connected {
+            for hint in session.missed.drain(..) {
+                session.hints.push(hint);
+            }
+        }
+        session.state.send_replace(to);
+        true
+    }
+
+    /// Takes a transaction over.
+    fn hand_over(&self, id: SessionId, session: &str, txn: Txn) -> oneshot::Receiver<Commit> {
+        let fault = self.shared.faults.on_commit(session, &txn);
+        let delay = self.shared.faults.delay(session, Step::Commit);
+        let (reply, answer) = oneshot::channel();
+        let mut inner = self.shared.lock();
+        let Some(session) = inner.sessions.get_mut(&id) else { return answer };
+        if *session.state.borrow() == SessionState::Gone {
+            let _ = reply.send(Commit::Fenced);
+            return answer;
+        }
+        session.handed_over += 1;
+        let number = session.handed_over;
+        session.queue.push_back(Waiting { number, txn, fault, arrived: delay.is_none(), reply });
+        drop(inner);
+        match delay {
+            None => self.pump(id),
+            Some(delay) => {
+                let store = self.clone();
+                tokio::spawn(async move {
+                    tokio::time::sleep(delay).await;
+                    store.arrive(id, number);
+                });
+            }
+        }
+        answer
+    }
+
+    fn arrive(&self, id: SessionId, number: u64) {
+        if let Some(session) = self.shared.lock().sessions.get_mut(&id)
+            && let Some(waiting) = session.queue.iter_mut().find(|waiting| waiting.number == number)
+        {
+            waiting.arrived = true;
+        }
+        self.pump(id);
+    }
+
+    /// Applies what has arrived at the head of a session's queue.
+    fn pump(&self, id: SessionId) {
+        loop {
+            let mut inner = self.shared.lock();
+            let Some(waiting) = inner.sessions.get_mut(&id).and_then(Session::next) else { return };
+            let (commit, deliveries) = inner.carry_out(&self.shared.paths, id, &waiting);
+            drop(inner);
+            self.deliver(deliveries);
+            let _ = waiting.reply.send(commit);
+        }
+    }
+
+    fn deliver(&self, deliveries: Vec<Delivery>) {
+        for Delivery { session, queue, hint } in deliveries {
+            match self.shared.faults.on_hint(&session, &hint) {
+                HintFault::None => queue.push(hint),
+                HintFault::Lose => {}
+                HintFault::Delay(delay) => drop(tokio::spawn(async move {
+                    tokio::time::sleep(delay).await;
+                    queue.push(hint);
+                })),
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// A panicking observer is a failed test, not a damaged tree: the change it saw was complete.
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Session {
+    fn next(&mut self) -> Option<Waiting> {
+        let ready = *self.state.borrow() == SessionState::Connected && self.queue.front()?.arrived;
+        if ready { self.queue.pop_front() } else { None }
+    }
+}
+
+impl Inner {
+    fn named(&self, name: &str) -> Option<SessionId> {
+        let live = |s: &Session| &*s.name == name && *s.state.borrow() != SessionState::Gone;
+        self.sessions.iter().find(|(_, session)| live(session)).map(|(id, _)| *id)
+    }
+
+    fn carry_out(&mut self, paths: &Paths, id: SessionId, waiting: &Waiting) -> (Commit, Vec<Delivery>) {
+        let (commit, deliveries) = match &waiting.fault {
+            CommitFault::Refuse(text) => return (Commit::Unavailable(text.clone()), Vec::new()),
+            CommitFault::LoseBefore => return (Commit::Unknown, Vec::new()),
+            CommitFault::None | CommitFault::LoseAfter => self.apply(paths, id, &waiting.txn),
+        };
+        (if waiting.fault == CommitFault::LoseAfter { Commit::Unknown } else { commit }, deliveries)
+    }
+
+    fn apply(&mut self, paths: &Paths, id: SessionId, txn: &Txn) -> (Commit, Vec<Delivery>) {
+        let lowered = match lower::lower(paths, txn) {
+            Ok(lowered) => lowered,
+            Err(text) => return (Commit::Conflict(text), Vec::new()),
+        };
+        match self.tree.apply(&lowered.ops, id) {
+            Ok(applied) => {
+                let deliveries = self.applied(paths, id, &applied, Cause::Txn(txn));
+                (Commit::Committed(applied.revision), deliveries)
+            }
+            Err(refusal @ Refusal { .. }) => {
+                (Commit::Conflict(conflict::explain(txn, &lowered, refusal)), Vec::new())
+            }
+        }
+    }
+
+    /// Shows a change to the observer and says who is to be told.
+    fn applied(&mut self, paths: &Paths, id: SessionId, change: &Applied, cause: Cause<'_>) -> Vec<Delivery> {
+        if let Some(observer) = &mut self.observer {
+            let session = self.sessions.get(&id).map_or("", |session| &session.name);
+            let view = View::new(&self.tree, paths, Some(id));
+            observer(&Seen { revision: change.revision, session, cause, view });
+        }
+        let mut deliveries = Vec::new();
+        for hint in told(paths, &change.changes) {
+            for session in self.sessions.values_mut() {
+                if matches!(&hint, Hint::Job(job) if !session.watched.contains(job)) {
+                    continue;
+                }
+                let state = *session.state.borrow();
+                match state {
+                    SessionState::Gone => {}
+                    SessionState::Suspended => session.missed.push(hint.clone()),
+                    SessionState::Connected => deliveries.push(Delivery {
+                        session: session.name.clone(),
+                        queue: session.hints.clone(),
+                        hint: hint.clone(),
+                    }),
+                }
+            }
+        }
+        deliveries
+    }
+}

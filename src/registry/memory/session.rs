@@ -1,0 +1,141 @@
+//! One session with the store in memory: the registry port on top of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use rosterd_domain::id::{CoordinatorId, Item, JobName, Version, WorkerId};
+use rosterd_domain::snapshot::{Attachment, JobNodes, Snapshot};
+use rosterd_domain::txn::{Commit, Txn};
+
+use super::{MemoryStore, SessionOptions, Step};
+use crate::registry::tree::SessionId;
+use crate::registry::{DumpNode, Hints, Read, ReadError, Registry, SessionState, View};
+
+/// One session with a [`MemoryStore`].
+pub struct MemoryRegistry {
+    store: MemoryStore,
+    id: SessionId,
+    name: Arc<str>,
+    options: SessionOptions,
+}
+
+impl MemoryRegistry {
+    pub(super) fn new(store: MemoryStore, id: SessionId, name: Arc<str>, options: SessionOptions) -> Self {
+        Self { store, id, name, options }
+    }
+
+    /// The store it is a session of.
+    pub fn store(&self) -> &MemoryStore {
+        &self.store
+    }
+
+    fn read<T, F>(&self, what: &'static str, look: F) -> Read<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(View<'_>) -> Result<T, ReadError> + Send + 'static,
+    {
+        let faults = &self.store.shared.faults;
+        let fault = faults.on_read(&self.name, what);
+        let delay = faults.delay(&self.name, Step::Read);
+        let (store, id) = (self.store.clone(), self.id);
+        Box::pin(async move {
+            if let Some(delay) = delay {
+                tokio::time::sleep(delay).await;
+            }
+            if let Some(text) = fault {
+                return Err(ReadError::Unavailable(text));
+            }
+            let Some(mut state) = store.shared.lock().sessions.get(&id).map(|s| s.state.subscribe()) else {
+                return Err(ReadError::Fenced);
+            };
+            let known = state.wait_for(|state| *state != SessionState::Suspended).await.map(|state| *state);
+            if !matches!(known, Ok(SessionState::Connected)) {
+                return Err(ReadError::Fenced);
+            }
+            look(View::new(&store.shared.lock().tree, &store.shared.paths, Some(id)))
+        })
+    }
+
+    fn watching(&self, change: impl FnOnce(&mut BTreeSet<JobName>) -> bool) {
+        if let Some(session) = self.store.shared.lock().sessions.get_mut(&self.id) {
+            change(&mut session.watched);
+        }
+    }
+}
+
+impl Registry for MemoryRegistry {
+    fn commit(&self, txn: Txn) -> BoxFuture<'static, Commit> {
+        let answer = self.store.hand_over(self.id, &self.name, txn);
+        let delay = self.store.shared.faults.delay(&self.name, Step::Reply);
+        Box::pin(async move {
+            // Dropped only together with the store, or with the runtime that a delayed one waited in.
+            let commit = answer.await.unwrap_or(Commit::Unknown);
+            if let Some(delay) = delay {
+                tokio::time::sleep(delay).await;
+            }
+            commit
+        })
+    }
+
+    fn jobs(&self) -> Read<BTreeSet<JobName>> {
+        self.read("jobs", |view| Ok(view.jobs()))
+    }
+
+    fn job(&self, job: &JobName) -> Read<Option<JobNodes>> {
+        let job = job.clone();
+        self.read("job", move |view| view.job(&job))
+    }
+
+    fn snapshot(&self, job: &JobName) -> Read<Option<Snapshot>> {
+        let job = job.clone();
+        self.read("snapshot", move |view| view.snapshot(&job))
+    }
+
+    fn offset(&self, job: &JobName, item: Item) -> Read<Option<Arc<[u8]>>> {
+        let job = job.clone();
+        self.read("offset", move |view| Ok(view.offset(&job, item)))
+    }
+
+    fn attachment(&self, worker: &WorkerId) -> Read<Option<(Version, Attachment)>> {
+        let worker = worker.clone();
+        self.read("attachment", move |view| view.attachment(&worker))
+    }
+
+    fn attachments(&self) -> Read<BTreeMap<WorkerId, (Version, Attachment)>> {
+        self.read("attachments", |view| view.attachments())
+    }
+
+    fn coordinators(&self) -> Read<BTreeMap<CoordinatorId, Arc<str>>> {
+        self.read("coordinators", |view| Ok(view.coordinators()))
+    }
+
+    fn dump(&self, job: &JobName) -> Read<Option<BTreeMap<String, DumpNode>>> {
+        let job = job.clone();
+        self.read("dump", move |view| Ok(view.dump(&job)))
+    }
+
+    fn watch(&self, job: &JobName) {
+        self.watching(|watched| watched.insert(job.clone()));
+    }
+
+    fn unwatch(&self, job: &JobName) {
+        self.watching(|watched| watched.remove(job));
+    }
+
+    fn hints(&self) -> Hints {
+        match self.store.shared.lock().sessions.get(&self.id) {
+            Some(session) => session.hints.take(),
+            None => Hints::over(),
+        }
+    }
+
+    fn session(&self) -> String {
+        self.name.to_string()
+    }
+
+    fn session_timeout(&self) -> Option<Duration> {
+        self.options.timeout
+    }
+}

@@ -1,0 +1,373 @@
+//! How a thing of the domain is spelled as a node's path: the only file that does so.
+//!
+//! Paths are built from checked names alone, so no text of a user can reach another node. The names below a job
+//! are Elastic-Job's own, so that its tools can read them; what it has no place for stands below `rosterd`.
+//! Called by the lowering of transactions, by the reads and by the hints; it never looks at a node.
+//!
+//! ```text
+//! /{namespace}/{job}/…                        one job
+//! /rosterd/{namespace}/coordinators/{id}      one coordinator, ephemeral
+//! /rosterd/{namespace}/workers/{worker}       one worker's attachment
+//! ```
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::sync::Arc;
+
+use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName, Namespace, ServerAddress, WorkerId};
+
+/// A node's path: begins with `/`, does not end with it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Path(Arc<str>);
+
+impl Path {
+    /// A path that was written by this store and is read back.
+    pub(crate) fn stored(text: &str) -> Option<Self> {
+        let whole = text.strip_prefix('/')?;
+        whole.split('/').all(|segment| !segment.is_empty()).then(|| Self(text.into()))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The path of a child.
+    pub(crate) fn child(&self, name: &str) -> Self {
+        Self(join(&self.0, name).into())
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Borrow<str> for Path {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+fn join(parent: &str, name: &str) -> String {
+    let mut path = String::with_capacity(parent.len() + 1 + name.len());
+    path.push_str(parent);
+    path.push('/');
+    path.push_str(name);
+    path
+}
+
+/// Whose business a node is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place<'a> {
+    /// A job's own node.
+    Job,
+    /// What decisions about this job are made from.
+    Decision(&'a str),
+    /// A coordinator's node.
+    Coordinator,
+    /// Run state, mirrors for tools, our own bookkeeping: nobody is told.
+    Quiet,
+}
+
+/// The paths of one namespace.
+#[derive(Debug, Clone)]
+pub(crate) struct Paths {
+    jobs: String,
+    coordinators: String,
+    workers: String,
+}
+
+/// Folders of a job that stand as long as the job does, parents first.
+const FOLDERS: [&str; 14] = [
+    "servers",
+    "instances",
+    "trigger",
+    "leader",
+    "leader/election",
+    "leader/sharding",
+    "leader/failover",
+    "leader/failover/items",
+    "guarantee",
+    "guarantee/started",
+    "guarantee/completed",
+    "offset",
+    "rosterd/instances",
+    "rosterd/triggers",
+];
+
+/// What decisions are made from, relative to the job: these nodes and all below them.
+const DECISION: [&str; 10] = [
+    "config",
+    "servers",
+    "instances",
+    "trigger",
+    "leader/election",
+    "leader/sharding",
+    "leader/failover/items",
+    "rosterd/instances",
+    "rosterd/triggers",
+    "rosterd/paused",
+];
+
+impl Paths {
+    pub(crate) fn new(namespace: &Namespace) -> Self {
+        Self {
+            jobs: format!("/{namespace}"),
+            coordinators: format!("/rosterd/{namespace}/coordinators"),
+            workers: format!("/rosterd/{namespace}/workers"),
+        }
+    }
+
+    /// What must stand before the first transaction; with all above it.
+    pub(crate) fn roots(&self) -> [Path; 3] {
+        [self.jobs(), self.coordinators(), self.workers()]
+    }
+
+    pub(crate) fn jobs(&self) -> Path {
+        Path(self.jobs.as_str().into())
+    }
+
+    pub(crate) fn coordinators(&self) -> Path {
+        Path(self.coordinators.as_str().into())
+    }
+
+    pub(crate) fn workers(&self) -> Path {
+        Path(self.workers.as_str().into())
+    }
+
+    pub(crate) fn coordinator(&self, id: &CoordinatorId) -> Path {
+        Path(join(&self.coordinators, id.as_str()).into())
+    }
+
+    pub(crate) fn worker(&self, worker: &WorkerId) -> Path {
+        Path(join(&self.workers, worker.as_str()).into())
+    }
+
+    fn at(&self, job: &JobName, below: fmt::Arguments<'_>) -> Path {
+        use fmt::Write;
+        let mut path = String::with_capacity(self.jobs.len() + job.as_str().len() + 48);
+        path.push_str(&self.jobs);
+        path.push('/');
+        path.push_str(job.as_str());
+        path.push('/');
+        let _ = path.write_fmt(below);
+        Path(path.into())
+    }
+
+    pub(crate) fn job(&self, job: &JobName) -> Path {
+        Path(join(&self.jobs, job.as_str()).into())
+    }
+
+    /// The folders that are made with a job and stand as long as it does, parents first.
+    pub(crate) fn folders(&self, job: &JobName) -> impl Iterator<Item = Path> {
+        FOLDERS.iter().map(|folder| self.at(job, format_args!("{folder}")))
+    }
+
+    pub(crate) fn config(&self, job: &JobName) -> Path {
+        self.at(job, format_args!("config"))
+    }
+
+    pub(crate) fn servers(&self, job: &JobName) -> Path {
+        self.at(job, format_args!("servers"))
+    }
+
+    pub(crate) fn server(&self, job: &JobName, server: &ServerAddress) -> Path {
+        self.at(job, format_args!("servers/{server}"))
+    }
+
+    pub(crate) fn instances(&self, job: &JobName) -> Path {
+        self.at(job, format_args!("instances"))
+    }
+
+    pub(crate) fn instance(&self, job: &JobName, instance: &InstanceId) -> Path {
+        self.at(job, format_args!("instances/{instance}"))
+    }
+
+    pub(crate) fn foreign_triggers(&self, job: &JobName) -> Path {
+        self.at(job, format_args!("trigger"))
+    }
+
+    pub(crate) fn foreign_trigger(&self, job: &JobName, instance: &InstanceId) -> Path {
+        self.at(job, format_args!("trigger/{instance}"))
+    }
+
+    /// The assignment; its version is the generation.
+    pub(crate) fn sharding(&self, job: &JobName) -> Path {
+        self.at(job, format_args!("sharding"))
+    }
+
+    /// An item's record.
+    pub(crate) fn record(&self, job: &JobName, item: Item) -> Path {
+        self.at(job, format_args!("sharding/{item}"))
+    }
+
+    pub(crate) fn item_instance(&self, job: &JobName, item: Item) -> Path {
+        self.at(job, format_args!("sharding/{item}/instance"))
+    }
+
+    pub(crate) fn running(&self, job: &JobName, item: Item) -> Path {
+        self.at(job, format_args!("sharding/{item}/running"))
+    }
+
+    pub(crate) fn failover(&self, job: &JobName, item: Item) -> Path {
+        self.at(job, format_args!("sharding/{item}/failover"))
+    }
+
+    pub(crate) fn misfire(&self, job: &JobName, item: Item) -> Path {
+        self.at(job, format_args!("sharding/{item}/misfire"))
+    }
+
+    pub(crate) fn item_disabled(&self, job: &JobName, item: Item) -> Path {
+        self.at(job, format_args!("sharding/{item}/disabled"))
+    }
+
+    /// Its version is the epoch.
+    pub(crate) fn election(&self, job: &JobName) -> Path {
+        self.at(job, format_args!("leader/election"))
+    }
+
+    pub(crate) fn leader(&self, job: &JobName) -> Path {
+        self.at(job, format_args!("leader/election/instance"))
+    }
+
+    pub(crate) fn necessary(&self, job: &JobName) -> Path {
+        self.at(job, format_args!("leader/sharding/necessary"))
+    }
+
+    pub(crate) fn failover_items(&self, job: &JobName) -> Path {
+        self.at(job, format_args!("leader/failover/items"))
+    }
+
+    pub(crate) fn failover_item(&self, job: &JobName, item: Item) -> Path {
+        self.at(job, format_args!("leader/failover/items/{item}"))
+    }
+
+    pub(crate) fn started(&self, job: &JobName, item: Item) -> Path {
+        self.at(job, format_args!("guarantee/started/{item}"))
+    }
+
+    pub(crate) fn completed(&self, job: &JobName, item: Item) -> Path {
+        self.at(job, format_args!("guarantee/completed/{item}"))
+    }
+
+    pub(crate) fn offset(&self, job: &JobName, item: Item) -> Path {
+        self.at(job, format_args!("offset/{item}"))
+    }
+
+    /// The folder of all that is ours alone.
+    pub(crate) fn own(&self, job: &JobName) -> Path {
+        self.at(job, format_args!("rosterd"))
+    }
+
+    /// The folder of the incarnation; stands exactly while the job has one.
+    pub(crate) fn incarnations(&self, job: &JobName) -> Path {
+        self.at(job, format_args!("rosterd/incarnation"))
+    }
+
+    /// The incarnation has its name in its path, because a check can only ask whether a node exists and at
+    /// which version, and both come back when a node is made again. `None`: that is no name.
+    pub(crate) fn incarnation(&self, job: &JobName, name: &str) -> Option<Path> {
+        // The rule for a worker's name is the rule for one path segment.
+        let name = WorkerId::new(name).ok()?;
+        Some(self.at(job, format_args!("rosterd/incarnation/{name}")))
+    }
+
+    pub(crate) fn policy(&self, job: &JobName) -> Path {
+        self.at(job, format_args!("rosterd/policy"))
+    }
+
+    pub(crate) fn paused(&self, job: &JobName) -> Path {
+        self.at(job, format_args!("rosterd/paused"))
+    }
+
+    pub(crate) fn own_instance(&self, job: &JobName, instance: &InstanceId) -> Path {
+        self.at(job, format_args!("rosterd/instances/{instance}"))
+    }
+
+    pub(crate) fn triggers(&self, job: &JobName) -> Path {
+        self.at(job, format_args!("rosterd/triggers"))
+    }
+
+    pub(crate) fn trigger(&self, job: &JobName, item: Item) -> Path {
+        self.at(job, format_args!("rosterd/triggers/{item}"))
+    }
+
+    /// Whose business a change of this node is.
+    pub(crate) fn place<'a>(&self, path: &'a Path) -> Place<'a> {
+        let path = path.as_str();
+        if let Some(below) = below(path, &self.jobs) {
+            let Some((job, below)) = below.split_once('/') else { return Place::Job };
+            // `sharding` itself is the assignment; what stands below it is run state.
+            let decision = below == "sharding" || DECISION.iter().any(|folder| within(below, folder));
+            return if decision { Place::Decision(job) } else { Place::Quiet };
+        }
+        if below(path, &self.coordinators).is_some() { Place::Coordinator } else { Place::Quiet }
+    }
+}
+
+fn below<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
+    path.strip_prefix(folder)?.strip_prefix('/')
+}
+
+fn within(path: &str, folder: &str) -> bool {
+    path == folder || below(path, folder).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_decides_is_told_and_run_state_is_not() {
+        let paths = Paths::new(&Namespace::new("ns").unwrap());
+        let job = JobName::new("job").unwrap();
+        let place = |below: &str| {
+            let path = Path::stored(&format!("/ns/job/{below}")).unwrap();
+            match paths.place(&path) {
+                Place::Decision(name) => {
+                    assert_eq!(name, "job");
+                    true
+                }
+                other => {
+                    assert_eq!(other, Place::Quiet);
+                    false
+                }
+            }
+        };
+        for told in ["config", "servers/a", "instances/i", "trigger/i", "sharding", "leader/election"] {
+            assert!(place(told), "{told}");
+        }
+        for told in ["leader/election/instance", "leader/sharding/necessary", "leader/failover/items/3"] {
+            assert!(place(told), "{told}");
+        }
+        for told in ["rosterd/instances/i", "rosterd/triggers/0", "rosterd/paused"] {
+            assert!(place(told), "{told}");
+        }
+        for quiet in
+            ["sharding/0", "sharding/0/running", "offset/1", "guarantee/started/0", "leader/failover"]
+        {
+            assert!(!place(quiet), "{quiet}");
+        }
+        for quiet in ["rosterd/policy", "rosterd/incarnation/x", "configuration", "rosterd"] {
+            assert!(!place(quiet), "{quiet}");
+        }
+        assert_eq!(paths.place(&paths.job(&job)), Place::Job);
+        assert_eq!(paths.place(&paths.coordinator(&CoordinatorId::new("c").unwrap())), Place::Coordinator);
+        assert_eq!(paths.place(&paths.worker(&WorkerId::new("w").unwrap())), Place::Quiet);
+    }
+
+    #[test]
+    fn an_incarnation_is_one_segment() {
+        let paths = Paths::new(&Namespace::new("ns").unwrap());
+        let job = JobName::new("job").unwrap();
+        assert!(paths.incarnation(&job, "../config").is_none());
+        assert_eq!(paths.incarnation(&job, "a1").unwrap().as_str(), "/ns/job/rosterd/incarnation/a1");
+    }
+}

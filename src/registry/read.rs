@@ -1,0 +1,211 @@
+//! What the tree says, in domain words: the answers to the port's reads.
+//!
+//! A [`View`] is the tree at one revision, seen by one session. It changes nothing. Records are handed out
+//! undecoded ([`RawSnapshot`]), so that the one thread of a store need not decode a hundred thousand of them.
+//! Data of our own that cannot be read is damage and is reported; names that no tool of ours writes are skipped.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rosterd_domain::id::{
+    CoordinatorId, Epoch, Generation, InstanceId, Item, JobName, Revision, Version, WorkerId,
+};
+use rosterd_domain::item::Record;
+use rosterd_domain::snapshot::{Attachment, InstanceSeen, JobNodes, Snapshot, TriggerNode};
+use serde::de::DeserializeOwned;
+
+use super::paths::{Path, Paths};
+use super::tree::{Node, SessionId, Tree};
+use super::{DumpNode, ReadError, forms};
+
+/// The tree at one revision, as a session sees it.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    tree: &'a Tree,
+    paths: &'a Paths,
+    session: Option<SessionId>,
+}
+
+/// A job's nodes, its records not yet decoded.
+pub(crate) struct RawSnapshot {
+    nodes: JobNodes,
+    records: Vec<(Item, Path, Version, Arc<[u8]>)>,
+}
+
+impl RawSnapshot {
+    pub(crate) fn decode(self) -> Result<Snapshot, ReadError> {
+        let records = self.records.into_iter().map(|(item, path, version, data)| {
+            let record: Record = decode(&path, &data)?;
+            Ok((item, (version, record)))
+        });
+        Ok(Snapshot { nodes: self.nodes, records: records.collect::<Result<_, ReadError>>()? })
+    }
+}
+
+impl<'a> View<'a> {
+    pub(crate) fn new(tree: &'a Tree, paths: &'a Paths, session: Option<SessionId>) -> Self {
+        Self { tree, paths, session }
+    }
+
+    /// The last transaction.
+    pub fn revision(&self) -> Revision {
+        self.tree.revision()
+    }
+
+    /// The names of all jobs, also of those being removed.
+    pub fn jobs(&self) -> BTreeSet<JobName> {
+        self.tree.children(&self.paths.jobs()).filter_map(|(name, _)| JobName::new(name).ok()).collect()
+    }
+
+    /// A job's decision state.
+    pub fn job(&self, job: &JobName) -> Result<Option<JobNodes>, ReadError> {
+        let (tree, paths) = (self.tree, self.paths);
+        let Some(node) = tree.get(&paths.job(job)) else { return Ok(None) };
+        let sharding = tree.get(&paths.sharding(job));
+        let (instances, foreign_triggers) = self.instances(job)?;
+        Ok(Some(JobNodes {
+            revision: tree.revision(),
+            incarnation: tree.children(&paths.incarnations(job)).next().map(|(name, _)| name.into()),
+            created: node.stat.created,
+            handler_type: String::from_utf8_lossy(&node.stat.data).into(),
+            config: self.node(&paths.config(job)),
+            policy: self.node(&paths.policy(job)),
+            paused: tree.get(&paths.paused(job)).is_some(),
+            servers: named(tree.children(&paths.servers(job)))
+                .map(|(address, node)| (address, forms::is_enabled(&node.stat.data)))
+                .collect(),
+            instances,
+            leader: self.leader(job)?,
+            epoch: Epoch(tree.get(&paths.election(job)).map_or(0, |node| node.stat.version.0)),
+            generation: Generation(sharding.map_or(0, |node| node.stat.version.0)),
+            assignment: sharding.map_or_else(forms::empty, |node| node.stat.data.clone()),
+            necessary: tree.get(&paths.necessary(job)).map(|node| node.stat.version),
+            failover: items(tree.children(&paths.failover_items(job))).map(|(item, _)| item).collect(),
+            triggers: self.triggers(job)?,
+            foreign_triggers,
+        }))
+    }
+
+    /// A job's decision state and all its records.
+    pub fn snapshot(&self, job: &JobName) -> Result<Option<Snapshot>, ReadError> {
+        self.raw_snapshot(job)?.map(RawSnapshot::decode).transpose()
+    }
+
+    pub(crate) fn raw_snapshot(&self, job: &JobName) -> Result<Option<RawSnapshot>, ReadError> {
+        let Some(nodes) = self.job(job)? else { return Ok(None) };
+        // Elastic-Job's own item nodes are empty: such an item has no record yet.
+        let records = items(self.tree.children(&self.paths.sharding(job)))
+            .filter(|(_, node)| !node.stat.data.is_empty())
+            .map(|(item, node)| {
+                (item, self.paths.record(job, item), node.stat.version, node.stat.data.clone())
+            })
+            .collect();
+        Ok(Some(RawSnapshot { nodes, records }))
+    }
+
+    /// An item's offset.
+    pub fn offset(&self, job: &JobName, item: Item) -> Option<Arc<[u8]>> {
+        self.tree.get(&self.paths.offset(job, item)).map(|node| node.stat.data.clone())
+    }
+
+    /// A worker's attachment.
+    pub fn attachment(&self, worker: &WorkerId) -> Result<Option<(Version, Attachment)>, ReadError> {
+        let path = self.paths.worker(worker);
+        let Some(node) = self.tree.get(&path) else { return Ok(None) };
+        Ok(Some((node.stat.version, decode(&path, &node.stat.data)?)))
+    }
+
+    /// All attachments.
+    pub fn attachments(&self) -> Result<BTreeMap<WorkerId, (Version, Attachment)>, ReadError> {
+        named(self.tree.children(&self.paths.workers()))
+            .map(|(worker, node): (WorkerId, &Node)| {
+                let attachment = decode(&self.paths.worker(&worker), &node.stat.data)?;
+                Ok((worker, (node.stat.version, attachment)))
+            })
+            .collect()
+    }
+
+    /// The coordinators whose session lives.
+    pub fn coordinators(&self) -> BTreeMap<CoordinatorId, Arc<str>> {
+        named(self.tree.children(&self.paths.coordinators()))
+            .map(|(id, node)| (id, String::from_utf8_lossy(&node.stat.data).into()))
+            .collect()
+    }
+
+    /// Everything below a job, by path relative to it.
+    pub fn dump(&self, job: &JobName) -> Option<BTreeMap<String, DumpNode>> {
+        let mut found = BTreeMap::new();
+        collect("", self.tree.get(&self.paths.job(job))?, &mut found);
+        Some(found)
+    }
+
+    fn node(&self, path: &Path) -> Option<rosterd_domain::snapshot::Node> {
+        let stat = &self.tree.get(path)?.stat;
+        Some(rosterd_domain::snapshot::Node { data: stat.data.clone(), version: stat.version })
+    }
+
+    fn is_mine(&self, node: &Node) -> bool {
+        node.stat.owner.is_some() && node.stat.owner == self.session
+    }
+
+    fn leader(&self, job: &JobName) -> Result<Option<(CoordinatorId, bool)>, ReadError> {
+        let path = self.paths.leader(job);
+        let Some(node) = self.tree.get(&path) else { return Ok(None) };
+        let id = CoordinatorId::new(String::from_utf8_lossy(&node.stat.data).trim())
+            .map_err(|e| ReadError::Damaged { path: path.to_string(), reason: e.to_string() })?;
+        Ok(Some((id, self.is_mine(node))))
+    }
+
+    /// The instances, and those that older tools want to fire.
+    #[allow(clippy::type_complexity)]
+    fn instances(
+        &self,
+        job: &JobName,
+    ) -> Result<(BTreeMap<InstanceId, InstanceSeen>, BTreeSet<InstanceId>), ReadError> {
+        let mut triggers: BTreeSet<InstanceId> =
+            named(self.tree.children(&self.paths.foreign_triggers(job))).map(|(id, _)| id).collect();
+        let mut instances = BTreeMap::new();
+        for (id, node) in named::<InstanceId>(self.tree.children(&self.paths.instances(job))) {
+            if forms::is_trigger(&node.stat.data) {
+                triggers.insert(id.clone());
+            }
+            let path = self.paths.own_instance(job, &id);
+            let own = self.tree.get(&path).map(|own| decode(&path, &own.stat.data)).transpose()?;
+            instances.insert(id, InstanceSeen { mine: self.is_mine(node), node: own });
+        }
+        Ok((instances, triggers))
+    }
+
+    fn triggers(&self, job: &JobName) -> Result<BTreeMap<Item, TriggerNode>, ReadError> {
+        items(self.tree.children(&self.paths.triggers(job)))
+            .map(|(item, node)| Ok((item, decode(&self.paths.trigger(job, item), &node.stat.data)?)))
+            .collect()
+    }
+}
+
+fn decode<T: DeserializeOwned>(path: &Path, data: &[u8]) -> Result<T, ReadError> {
+    forms::from_json(data).map_err(|reason| ReadError::Damaged { path: path.to_string(), reason })
+}
+
+fn named<'a, T: std::str::FromStr>(
+    children: impl Iterator<Item = (&'a str, &'a Node)>,
+) -> impl Iterator<Item = (T, &'a Node)> {
+    children.filter_map(|(name, node)| Some((name.parse().ok()?, node)))
+}
+
+fn items<'a>(children: impl Iterator<Item = (&'a str, &'a Node)>) -> impl Iterator<Item = (Item, &'a Node)> {
+    // Only the one spelling that is written: neither `+1` nor `01` is an item.
+    children.filter_map(|(name, node)| {
+        let item: u32 = name.parse().ok()?;
+        (item.to_string() == name).then_some((Item(item), node))
+    })
+}
+
+fn collect(prefix: &str, node: &Node, found: &mut BTreeMap<String, DumpNode>) {
+    for (name, child) in &node.children {
+        let path = format!("{prefix}/{name}");
+        collect(&path, child, found);
+        let dumped = DumpNode { data: child.stat.data.clone(), ephemeral: child.stat.owner.is_some() };
+        found.insert(path, dumped);
+    }
+}

@@ -1,0 +1,388 @@
+//! The tree of nodes in one process: what the memory and the embedded store share.
+//!
+//! It behaves as ZooKeeper does where that can be seen: a node's version starts at 0 when it is made and grows
+//! by one with every set, deleting and making it again starts at 0 again, each node knows the transaction that
+//! made it and the one that changed it last, ephemeral nodes belong to a session and have no children. It knows
+//! nothing of jobs, and never decides whether a session still lives: its callers do, the two stores.
+//!
+//! A transaction is applied whole or not at all. What it changed comes back as a list from which it can be
+//! undone: the embedded store does so when the disk refuses what the tree had accepted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rosterd_domain::id::{Revision, Version};
+
+use super::paths::Path;
+
+/// A session of one store, by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SessionId(pub(crate) u64);
+
+/// A node without its children.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub(crate) data: Arc<[u8]>,
+    /// How often it was set since it was made.
+    pub(crate) version: Version,
+    /// The transaction that made it.
+    pub(crate) created: Revision,
+    /// The transaction that changed it last.
+    pub(crate) modified: Revision,
+    /// The session that an ephemeral node ends with.
+    pub(crate) owner: Option<SessionId>,
+}
+
+/// One step of a transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Op {
+    /// The node exists, at this version.
+    Check { path: Path, version: Version },
+    /// The node exists, whatever its version.
+    CheckExists { path: Path },
+    /// There is no such node.
+    CheckAbsent { path: Path },
+    /// Makes a node that may not be there yet.
+    Create { path: Path, data: Arc<[u8]>, ephemeral: bool },
+    /// Replaces a node's data, `expect`: only at this version.
+    Set { path: Path, data: Arc<[u8]>, expect: Option<Version> },
+    /// Deletes a node that must be there, `expect`: only at this version.
+    Delete { path: Path, expect: Option<Version> },
+    /// Makes or overwrites; a node that is ephemeral otherwise than asked for is deleted and made again.
+    Put { path: Path, data: Arc<[u8]>, ephemeral: bool },
+    /// The same for a mirror: dropped where the node it would hang from is not there.
+    Mirror { path: Path, data: Arc<[u8]>, ephemeral: bool },
+    /// Deletes a node if it is there.
+    Remove { path: Path },
+    /// Makes a persistent node, and all above it, if it is not there; an existing one keeps its data.
+    Ensure { path: Path, data: Arc<[u8]> },
+    /// Deletes up to `limit` of the nodes from `root` down, children first; nothing while one of `unless` exists.
+    Sweep { root: Path, unless: [Path; 2], limit: usize },
+}
+
+/// Why a step was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// The node is there already.
+    Exists,
+    /// The node is not there.
+    Absent,
+    /// The node it would hang from is not there, or is ephemeral.
+    NoParent,
+    /// It is at another version.
+    Version { expected: Version, found: Version },
+    /// It has children.
+    NotEmpty,
+}
+
+/// The step that was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) index: usize,
+    pub(crate) reason: Reason,
+}
+
+/// One node that a transaction touched, and what it was before. A node touched twice is listed twice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) path: Path,
+    /// `None`: the node was made.
+    pub(crate) before: Option<Stat>,
+    /// The node was deleted.
+    pub(crate) deleted: bool,
+}
+
+/// An applied transaction.
+#[derive(Debug)]
+pub(crate) struct Applied {
+    pub(crate) revision: Revision,
+    /// In the order they were made.
+    pub(crate) changes: Vec<Change>,
+}
+
+/// A node with its children.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) stat: Stat,
+    pub(crate) children: BTreeMap<Box<str>, Node>,
+}
+
+/// All nodes.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    root: Node,
+    revision: Revision,
+    ephemerals: BTreeMap<SessionId, BTreeSet<Path>>,
+}
+
+impl Tree {
+    /// An empty tree that goes on after `revision`.
+    pub(crate) fn new(revision: Revision) -> Self {
+        let stat = Stat {
+            data: Arc::from([]),
+            version: Version(0),
+            created: revision,
+            modified: revision,
+            owner: None,
+        };
+        Self { root: Node { stat, children: BTreeMap::new() }, revision, ephemerals: BTreeMap::new() }
+    }
+
+    /// The last transaction.
+    pub(crate) fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// A node.
+    pub(crate) fn get(&self, path: &Path) -> Option<&Node> {
+        self.find(path.as_str())
+    }
+
+    /// A node's children in order; none where it does not exist.
+    pub(crate) fn children(&self, path: &Path) -> impl Iterator<Item = (&str, &Node)> {
+        self.get(path).into_iter().flat_map(|node| node.children.iter().map(|(name, node)| (&**name, node)))
+    }
+
+    /// Puts a node that was persisted back; its parent comes first.
+    pub(crate) fn load(&mut self, path: &Path, stat: Stat) -> Result<(), Reason> {
+        if self.parent(path).is_none() {
+            return Err(Reason::NoParent);
+        }
+        self.install(path, stat);
+        Ok(())
+    }
+
+    /// Applies all steps as the next transaction of `session`, or none.
+    pub(crate) fn apply(&mut self, ops: &[Op], session: SessionId) -> Result<Applied, Refusal> {
+        let mut edit = Edit {
+            revision: self.revision.next(),
+            tree: self,
+            session,
+            changes: Vec::with_capacity(ops.len()),
+        };
+        for (index, op) in ops.iter().enumerate() {
+            if let Err(reason) = edit.step(op) {
+                let changes = std::mem::take(&mut edit.changes);
+                self.undo(changes);
+                return Err(Refusal { index, reason });
+            }
+        }
+        let (revision, changes) = (edit.revision, edit.changes);
+        self.revision = revision;
+        Ok(Applied { revision, changes })
+    }
+
+    /// Ends a session: its ephemeral nodes go, in one transaction. `None`: it had none.
+    pub(crate) fn end_session(&mut self, session: SessionId) -> Option<Applied> {
+        let ops: Vec<Op> =
+            self.ephemerals.get(&session)?.iter().map(|path| Op::Remove { path: path.clone() }).collect();
+        // Removing leaves cannot be refused.
+        self.apply(&ops, session).ok()
+    }
+
+    /// Takes changes back, the last first. The revision stays: it never goes back.
+    pub(crate) fn undo(&mut self, changes: Vec<Change>) {
+        for Change { path, before, .. } in changes.into_iter().rev() {
+            match before {
+                Some(stat) => self.install(&path, stat),
+                None => drop(self.uninstall(&path)),
+            }
+        }
+    }
+
+    fn find(&self, path: &str) -> Option<&Node> {
+        path.split('/').skip(1).try_fold(&self.root, |node, name| node.children.get(name))
+    }
+
+    fn find_mut(&mut self, path: &str) -> Option<&mut Node> {
+        path.split('/').skip(1).try_fold(&mut self.root, |node, name| node.children.get_mut(name))
+    }
+
+    fn parent(&self, path: &Path) -> Option<&Node> {
+        self.find(split(path).0)
+    }
+
+    /// Makes a node, or replaces its data and numbers but not its children. The parent is there.
+    fn install(&mut self, path: &Path, stat: Stat) {
+        let owner = stat.owner;
+        let (parent, name) = split(path);
+        let Some(parent) = self.find_mut(parent) else { return };
+        let before = match parent.children.get_mut(name) {
+            Some(node) => Some(std::mem::replace(&mut node.stat, stat)),
+            None => {
+                parent.children.insert(name.into(), Node { stat, children: BTreeMap::new() });
+                None
+            }
+        };
+        let before = before.and_then(|stat| stat.owner);
+        if before != owner {
+            self.disown(before, path);
+            if let Some(owner) = owner {
+                self.ephemerals.entry(owner).or_default().insert(path.clone());
+            }
+        }
+    }
+
+    fn uninstall(&mut self, path: &Path) -> Option<Stat> {
+        let (parent, name) = split(path);
+        let node = self.find_mut(parent)?.children.remove(name)?;
+        self.disown(node.stat.owner, path);
+        Some(node.stat)
+    }
+
+    fn disown(&mut self, owner: Option<SessionId>, path: &Path) {
+        let Some(owner) = owner else { return };
+        if let Some(paths) = self.ephemerals.get_mut(&owner) {
+            paths.remove(path);
+            if paths.is_empty() {
+                self.ephemerals.remove(&owner);
+            }
+        }
+    }
+}
+
+fn split(path: &Path) -> (&str, &str) {
+    path.as_str().rsplit_once('/').unwrap_or(("", path.as_str()))
+}
+
+/// A transaction under way.
+struct Edit<'a> {
+    tree: &'a mut Tree,
+    revision: Revision,
+    session: SessionId,
+    changes: Vec<Change>,
+}
+
+impl Edit<'_> {
+    fn step(&mut self, op: &Op) -> Result<(), Reason> {
+        match op {
+            Op::Check { path, version } => self.stat(path, Some(*version)).map(drop),
+            Op::CheckExists { path } => self.stat(path, None).map(drop),
+            Op::CheckAbsent { path } => match self.tree.get(path) {
+                Some(_) => Err(Reason::Exists),
+                None => Ok(()),
+            },
+            Op::Create { path, data, ephemeral } => match self.tree.get(path) {
+                Some(_) => Err(Reason::Exists),
+                None => self.create(path, data, *ephemeral),
+            },
+            Op::Set { path, data, expect } => {
+                self.stat(path, *expect)?;
+                self.set(path, data);
+                Ok(())
+            }
+            Op::Delete { path, expect } => {
+                self.stat(path, *expect)?;
+                self.delete(path)
+            }
+            Op::Put { path, data, ephemeral } => self.put(path, data, *ephemeral),
+            Op::Mirror { path, data, ephemeral } => match self.put(path, data, *ephemeral) {
+                Err(Reason::NoParent) => Ok(()),
+                other => other,
+            },
+            Op::Remove { path } => match self.tree.get(path) {
+                Some(_) => self.delete(path),
+                None => Ok(()),
+            },
+            Op::Ensure { path, data } => self.ensure(path, data),
+            Op::Sweep { root, unless, limit } => self.sweep(root, unless, *limit),
+        }
+    }
+
+    fn stat(&self, path: &Path, expect: Option<Version>) -> Result<&Stat, Reason> {
+        let stat = &self.tree.get(path).ok_or(Reason::Absent)?.stat;
+        match expect {
+            Some(expected) if expected != stat.version => {
+                Err(Reason::Version { expected, found: stat.version })
+            }
+            _ => Ok(stat),
+        }
+    }
+
+    fn create(&mut self, path: &Path, data: &Arc<[u8]>, ephemeral: bool) -> Result<(), Reason> {
+        if self.tree.parent(path).is_none_or(|parent| parent.stat.owner.is_some()) {
+            return Err(Reason::NoParent);
+        }
+        let stat = Stat {
+            data: data.clone(),
+            version: Version(0),
+            created: self.revision,
+            modified: self.revision,
+            owner: ephemeral.then_some(self.session),
+        };
+        self.tree.install(path, stat);
+        self.changes.push(Change { path: path.clone(), before: None, deleted: false });
+        Ok(())
+    }
+
+    fn set(&mut self, path: &Path, data: &Arc<[u8]>) {
+        let Some(node) = self.tree.find_mut(path.as_str()) else { return };
+        let before = node.stat.clone();
+        node.stat.data = data.clone();
+        node.stat.version = before.version.next();
+        node.stat.modified = self.revision;
+        self.changes.push(Change { path: path.clone(), before: Some(before), deleted: false });
+    }
+
+    fn delete(&mut self, path: &Path) -> Result<(), Reason> {
+        if self.tree.get(path).is_some_and(|node| !node.children.is_empty()) {
+            return Err(Reason::NotEmpty);
+        }
+        let before = self.tree.uninstall(path);
+        self.changes.push(Change { path: path.clone(), before, deleted: true });
+        Ok(())
+    }
+
+    fn put(&mut self, path: &Path, data: &Arc<[u8]>, ephemeral: bool) -> Result<(), Reason> {
+        let wanted = ephemeral.then_some(self.session);
+        match self.tree.get(path).map(|node| node.stat.owner) {
+            Some(owner) if owner == wanted => {
+                self.set(path, data);
+                Ok(())
+            }
+            Some(_) => {
+                self.delete(path)?;
+                self.create(path, data, ephemeral)
+            }
+            None => self.create(path, data, ephemeral),
+        }
+    }
+
+    fn ensure(&mut self, path: &Path, data: &Arc<[u8]>) -> Result<(), Reason> {
+        if self.tree.get(path).is_some() {
+            return Ok(());
+        }
+        let above = split(path).0;
+        if let Some(parent) = Path::stored(above) {
+            self.ensure(&parent, &Arc::from([]))?;
+        }
+        self.create(path, data, false)
+    }
+
+    fn sweep(&mut self, root: &Path, unless: &[Path], limit: usize) -> Result<(), Reason> {
+        if unless.iter().any(|path| self.tree.get(path).is_some()) {
+            return Ok(());
+        }
+        let mut found = Vec::new();
+        if let Some(node) = self.tree.get(root) {
+            children_first(root, node, limit, &mut found);
+        }
+        found.iter().try_for_each(|path| self.delete(path))
+    }
+}
+
+fn children_first(path: &Path, node: &Node, limit: usize, found: &mut Vec<Path>) {
+    for (name, child) in &node.children {
+        if found.len() >= limit {
+            return;
+        }
+        children_first(&path.child(name), child, limit, found);
+    }
+    if found.len() < limit {
+        found.push(path.clone());
+    }
+}
+
+#[cfg(test)]
+#[path = "tree_tests.rs"]
+mod tests;
