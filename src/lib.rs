@@ -2,5 +2,6 @@
 
 pub mod code;
 pub mod coordinator;
+pub mod proto;
 pub mod registry;
 pub mod session;

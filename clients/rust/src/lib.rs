@@ -1,1 +1,58 @@
-//! (being written)
+//! Workers for rosterd.
+//!
+//! rosterd splits every job into items, gives each item to exactly one live worker and tells that worker when to run
+//! it. A worker says which jobs it works for, and how:
+//!
+//! ```no_run
+//! use rosterd_client::{Run, Worker};
+//!
+//! #[tokio::main]
+//! async fn main() -> rosterd_client::Result<()> {
+//!     Worker::connect("http://localhost:7700")
+//!         .slots(8)
+//!         .job("hello", |run: Run| async move {
+//!             println!("item {} of {}: {}", run.item(), run.total(), run.item_parameter());
+//!             Ok(())
+//!         })
+//!         .run()
+//!         .await
+//! }
+//! ```
+//!
+//! Four nouns: a [`Worker`] with its [`Options`] works for [`Job`]s, each execution is a [`Run`]. Connection,
+//! heartbeats, lease, retries and the clean leave are the library's; a handler only has to end soon when
+//! [`Run::cancelled`] says so.
+//!
+//! # Embedding and testing
+//!
+//! [`Worker::drive`] runs the same conversation in place over any [`Connector`] and [`Clock`]: in-memory channels and
+//! tokio's paused time make a worker part of a deterministic simulation.
+#![warn(missing_docs)]
+
+mod clock;
+mod connect;
+mod driver;
+mod error;
+mod job;
+mod machine;
+mod options;
+mod run;
+mod signals;
+mod user;
+mod worker;
+
+/// The frames of the worker protocol, for connectors of your own.
+#[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
+pub mod proto {
+    tonic::include_proto!("rosterd.v1");
+}
+
+pub use clock::{BootClock, Clock, TokioClock};
+pub use connect::{Connector, LinkError, TonicConnector, Wire};
+pub use error::{Error, Failure, Result};
+pub use job::{Fire, Job, Outcome, Output};
+pub use options::{OnRefused, Options};
+pub use run::{Run, Source};
+pub use worker::Worker;
+
+pub use tokio_util::sync::CancellationToken;

@@ -1,0 +1,10 @@
+//! Compiles the worker protocol with a pure-Rust compiler, so nobody needs protoc.
+//! Maps become BTreeMaps: what this library sends is the same at every run.
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let proto = "../../proto";
+    println!("cargo:rerun-if-changed={proto}");
+    let files = protox::compile(["rosterd/v1/worker.proto"], [proto])?;
+    tonic_prost_build::configure().build_server(false).bytes(".").btree_map(".").compile_fds(files)?;
+    Ok(())
+}

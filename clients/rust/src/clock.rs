@@ -1,0 +1,74 @@
+//! The only file that reads a clock.
+
+use std::future::Future;
+use std::time::{Duration, SystemTime};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Time, as the worker needs it.
+pub trait Clock: Send + Sync + 'static {
+    /// Since some fixed moment; only goes forward, also while the machine sleeps.
+    fn now(&self) -> Duration;
+    /// What people's clocks say: for timestamps in reports, and for `start_before`.
+    fn wall(&self) -> SystemTime;
+    /// Ends when `now()` has reached `at`, or sooner: the caller looks again.
+    fn sleep_until(&self, at: Duration) -> impl Future<Output = ()> + Send;
+}
+
+/// The machine's clock that also counts its sleep: a laptop or a virtual machine that was suspended past its lease
+/// knows it at once.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct BootClock;
+
+/// Timers do not count the machine's sleep, so none is trusted for longer.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const CLOCK: ClockId = ClockId::Boottime;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const CLOCK: ClockId = ClockId::Monotonic;
+
+impl Clock for BootClock {
+    fn now(&self) -> Duration {
+        Duration::try_from(clock_gettime(CLOCK)).unwrap_or_default()
+    }
+
+    fn wall(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    async fn sleep_until(&self, at: Duration) {
+        tokio::time::sleep(at.saturating_sub(self.now()).min(LOOK_AGAIN)).await;
+    }
+}
+
+/// Tokio's clock, which a test or a simulation can pause: the wall clock moves with it.
+#[derive(Debug, Clone, Copy)]
+pub struct TokioClock {
+    start: tokio::time::Instant,
+    wall: SystemTime,
+}
+
+impl TokioClock {
+    /// Zero is now, at which people's clocks say `wall`.
+    pub fn starting_at(wall: SystemTime) -> Self {
+        Self { start: tokio::time::Instant::now(), wall }
+    }
+}
+
+/// No timer is longer; who waits longer looks again.
+const LONGEST: Duration = Duration::from_secs(86_400);
+
+impl Clock for TokioClock {
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    fn wall(&self) -> SystemTime {
+        self.wall + self.now()
+    }
+
+    async fn sleep_until(&self, at: Duration) {
+        tokio::time::sleep_until(self.start + at.min(self.now() + LONGEST)).await;
+    }
+}

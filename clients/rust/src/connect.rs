@@ -1,0 +1,163 @@
+//! How a worker reaches a coordinator: the seam between the conversation and the network.
+//!
+//! Production uses [`TonicConnector`]; a simulation or a test gives channels of its own. A connector makes one
+//! stream at a time and knows nothing of what is said on it.
+
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use futures_util::stream::{self, BoxStream};
+use futures_util::{FutureExt, StreamExt, TryFutureExt, TryStreamExt};
+use tokio::sync::mpsc;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::transport::Endpoint;
+
+use crate::error::{Error, Result};
+use crate::proto::worker_service_client::WorkerServiceClient;
+use crate::proto::{SessionRequest, SessionResponse};
+
+/// Opens streams to coordinators.
+pub trait Connector: Send + Sync + 'static {
+    /// Opens one. `address` is as the worker was given it, or as a Welcome named it. The first frame that will be
+    /// written is the Hello; do not wait for it, nor for an answer. Dropping the [`Wire`] closes the stream.
+    fn connect(
+        &self,
+        address: &str,
+    ) -> impl Future<Output = std::result::Result<Wire, LinkError>> + Send + 'static;
+}
+
+/// The two halves of an open stream.
+pub struct Wire {
+    /// Frames to the coordinator. A full channel makes the worker queue, a closed one is noticed by `responses`.
+    pub requests: mpsc::Sender<SessionRequest>,
+    /// Frames from the coordinator. The end, or an error, is the end of the stream.
+    pub responses: BoxStream<'static, std::result::Result<SessionResponse, LinkError>>,
+}
+
+/// Why there is no stream, or no more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkError {
+    code: Option<tonic::Code>,
+    message: String,
+}
+
+impl LinkError {
+    /// The network failed; trying again may help.
+    pub fn lost(message: impl Into<String>) -> Self {
+        Self { code: None, message: message.into() }
+    }
+
+    /// Whether the coordinator rejects this worker as it is: a wrong credential, a namespace that is not served.
+    pub fn rejected(&self) -> bool {
+        use tonic::Code;
+        matches!(
+            self.code,
+            Some(
+                Code::Unauthenticated
+                    | Code::PermissionDenied
+                    | Code::InvalidArgument
+                    | Code::NotFound
+                    | Code::Unimplemented
+            )
+        )
+    }
+}
+
+impl fmt::Display for LinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.code {
+            Some(code) => write!(f, "{code:?}: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+impl std::error::Error for LinkError {}
+
+impl From<tonic::Status> for LinkError {
+    fn from(status: tonic::Status) -> Self {
+        Self { code: Some(status.code()), message: status.message().to_owned() }
+    }
+}
+
+/// Many small frames may lie unread for a moment; HTTP/2 ends a connection whose window they fill.
+const CONNECTION_WINDOW: u32 = 32 * 1024 * 1024;
+const STREAM_WINDOW: u32 = 1024 * 1024;
+const MESSAGE_BYTES: usize = 4 * 1024 * 1024;
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(20);
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Frames between the conversation and HTTP/2; when full, frames wait in the driver, whose queue is bounded.
+const QUEUE: usize = 256;
+
+/// gRPC over TCP.
+#[derive(Debug, Clone, Default)]
+pub struct TonicConnector {
+    authorization: Option<MetadataValue<Ascii>>,
+}
+
+impl TonicConnector {
+    /// `credential` goes with every stream as `authorization: Bearer …`.
+    pub fn new(credential: Option<&str>) -> Result<Self> {
+        let authorization = credential.map(|secret| {
+            let mut value: MetadataValue<Ascii> = format!("Bearer {secret}").parse().map_err(|_| {
+                Error::Options("the credential has characters that no header may have".into())
+            })?;
+            value.set_sensitive(true);
+            Ok::<_, Error>(value)
+        });
+        Ok(Self { authorization: authorization.transpose()? })
+    }
+
+    fn endpoint(address: &str) -> std::result::Result<Endpoint, LinkError> {
+        let endpoint = Endpoint::from_shared(url(address))
+            .map_err(|error| LinkError::lost(format!("{address} is no address: {error}")))?;
+        Ok(endpoint
+            .tcp_nodelay(true)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .http2_keep_alive_interval(KEEPALIVE_EVERY)
+            .keep_alive_timeout(KEEPALIVE_TIMEOUT)
+            .keep_alive_while_idle(true))
+    }
+}
+
+/// `host:port` is plain HTTP/2.
+pub(crate) fn url(address: &str) -> String {
+    if address.contains("://") { address.to_owned() } else { format!("http://{address}") }
+}
+
+impl Connector for TonicConnector {
+    fn connect(
+        &self,
+        address: &str,
+    ) -> impl Future<Output = std::result::Result<Wire, LinkError>> + Send + 'static {
+        let endpoint = Self::endpoint(address);
+        let authorization = self.authorization.clone();
+        let address = address.to_owned();
+        async move {
+            let channel = endpoint?.connect().await.map_err(|error| {
+                let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+                LinkError::lost(format!("{address}: {error}: {cause}"))
+            })?;
+            let (requests, mut queue) = mpsc::channel(QUEUE);
+            let mut request = tonic::Request::new(stream::poll_fn(move |context| queue.poll_recv(context)));
+            if let Some(authorization) = authorization {
+                request.metadata_mut().insert("authorization", authorization);
+            }
+            let mut client = WorkerServiceClient::new(channel.clone())
+                .max_decoding_message_size(MESSAGE_BYTES)
+                .max_encoding_message_size(MESSAGE_BYTES);
+            // Called when the responses are first read: a coordinator may hold its headers back until the Hello.
+            let call = async move { client.session(request).await.map(tonic::Response::into_inner) };
+            let responses = call.try_flatten_stream().map_err(LinkError::from).map(move |frame| {
+                let _as_long_as_the_stream = &channel;
+                frame
+            });
+            Ok(Wire { requests, responses: responses.boxed() })
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,138 @@
+//! The async half: owns time and I/O, feeds the machine and does what it says. Decides nothing.
+//!
+//! Every wait is biased and in one fixed order, so that the same events give the same conversation.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use tokio::sync::mpsc;
+
+use crate::clock::Clock;
+use crate::connect::{Connector, LinkError, Wire};
+use crate::machine::Machine;
+use crate::machine::words::{Effect, Event, Exit, Now};
+use crate::proto::{SessionRequest, session_request};
+use crate::user::{Says, UserCode};
+
+/// Frames that may wait for a coordinator which does not read. More, and the stream is left: it is as good as dead.
+const OUTBOX: usize = 16 * 1024;
+
+type Dialing = Pin<Box<dyn Future<Output = Result<Wire, LinkError>> + Send>>;
+
+enum Line {
+    None,
+    Dialing { connection: u64, dialing: Dialing },
+    Up { connection: u64, wire: Wire, outbox: VecDeque<SessionRequest>, deaf: bool },
+}
+
+/// Runs one worker until it exits. `orders` are Leave and Kill from outside.
+pub(crate) async fn drive<C: Connector, K: Clock>(
+    mut machine: Machine,
+    connector: C,
+    clock: K,
+    mut user: UserCode,
+    mut says: Says,
+    mut orders: BoxStream<'static, Event>,
+) -> Exit {
+    let mut line = Line::None;
+    let mut event = Event::Tick;
+    loop {
+        let now = Now { mono: clock.now(), wall: clock.wall() };
+        for effect in machine.handle(now, event) {
+            match effect {
+                Effect::Connect { connection, address } => {
+                    tracing::debug!(address, "connecting");
+                    line = Line::Dialing { connection, dialing: Box::pin(connector.connect(&address)) };
+                }
+                Effect::Close { .. } => line = Line::None,
+                Effect::Send(frame) => line.queue(frame),
+                Effect::Start(start) => user.start(start, now.wall),
+                Effect::Cancel(id) => user.cancel(&id),
+                Effect::Abort(id) => user.abort(&id),
+                Effect::StartCallback(callback) => user.start_callback(&callback),
+                Effect::StopCallback { callback_id } => user.stop_callback(&callback_id),
+                Effect::Exit(exit) => return exit,
+            }
+        }
+        event = if let Some(stalled) = line.stalled() {
+            stalled
+        } else {
+            tokio::select! {
+                biased;
+                Some(order) = orders.next() => order,
+                Some(end) = says.ends.recv() => end,
+                event = line.event() => event,
+                Some(said) = says.chatter.recv() => said,
+                () = clock.sleep_until(machine.deadline()) => Event::Tick,
+            }
+        };
+        user.over(&event);
+    }
+}
+
+impl Line {
+    fn queue(&mut self, frame: session_request::Frame) {
+        if let Self::Up { wire, outbox, deaf: false, .. } = self {
+            outbox.push_back(SessionRequest { frame: Some(frame) });
+            while let Some(frame) = outbox.pop_front() {
+                if let Err(mpsc::error::TrySendError::Full(frame)) = wire.requests.try_send(frame) {
+                    outbox.push_front(frame);
+                    break;
+                }
+            }
+        }
+    }
+
+    fn stalled(&self) -> Option<Event> {
+        match self {
+            Self::Up { connection, outbox, .. } if outbox.len() > OUTBOX => Some(Event::Closed {
+                connection: *connection,
+                error: LinkError::lost("the coordinator does not read"),
+            }),
+            _ => None,
+        }
+    }
+
+    /// What the network has to say; never ends while there is no network to listen to.
+    async fn event(&mut self) -> Event {
+        match self {
+            Self::None => std::future::pending().await,
+            Self::Dialing { connection, dialing } => {
+                let connection = *connection;
+                match dialing.await {
+                    Ok(wire) => {
+                        *self = Self::Up { connection, wire, outbox: VecDeque::new(), deaf: false };
+                        Event::Connected { connection }
+                    }
+                    Err(error) => {
+                        *self = Self::None;
+                        Event::Closed { connection, error }
+                    }
+                }
+            }
+            Self::Up { connection, wire, outbox, deaf } => loop {
+                tokio::select! {
+                    biased;
+                    permit = wire.requests.reserve(), if !outbox.is_empty() => match permit {
+                        Ok(permit) => if let Some(frame) = outbox.pop_front() { permit.send(frame) },
+                        // The responses tell why.
+                        Err(_) => { *deaf = true; outbox.clear(); }
+                    },
+                    frame = wire.responses.next() => {
+                        let connection = *connection;
+                        let frame = match frame {
+                            Some(Ok(response)) => response.frame,
+                            Some(Err(error)) => return Event::Closed { connection, error },
+                            None => return Event::Closed { connection, error: LinkError::lost("the stream ended") },
+                        };
+                        // A frame of a later version counts as a sign of life, and as nothing else.
+                        return frame.map_or(Event::Tick, |frame| Event::Frame { connection, frame });
+                    }
+                }
+            },
+        }
+    }
+}

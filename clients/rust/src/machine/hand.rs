@@ -1,0 +1,206 @@
+//! What this worker has in hand: runs in user code, outcomes that nobody acknowledged, and the highest token
+//! seen of each item. A table with rules; it sends nothing and starts nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+
+use super::words::{Ended, Now, RunId, UserResult};
+use crate::proto::{RunCompleted, RunOutcome, RunRef, Trigger};
+
+/// Why a run was told to stop. The first reason is the one that is reported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Why {
+    Operator(String),
+    TimedOut,
+    DrainDeadline,
+    /// The lease ran out.
+    LeaseEnded,
+    /// The coordinator says that the run is no longer ours.
+    Fenced(String),
+}
+
+impl Why {
+    pub(crate) fn outcome(&self) -> RunOutcome {
+        match self {
+            Self::Operator(_) => RunOutcome::Cancelled,
+            Self::TimedOut => RunOutcome::TimedOut,
+            Self::DrainDeadline => RunOutcome::HandedBack,
+            Self::LeaseEnded | Self::Fenced(_) => RunOutcome::Aborted,
+        }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Operator(message) if message.is_empty() => "cancelled by an operator".into(),
+            Self::Operator(message) => message.clone(),
+            Self::TimedOut => "the run took longer than its timeout".into(),
+            Self::DrainDeadline => "the worker left before the run had ended".into(),
+            Self::LeaseEnded => "the worker's lease ended while the run was in hand".into(),
+            Self::Fenced(message) if message.is_empty() => "the run was fenced".into(),
+            Self::Fenced(message) => format!("the run was fenced: {message}"),
+        }
+    }
+
+    /// Whether every instant counts: what stops for these must be gone within the lease's stop budget.
+    pub(crate) fn urgent(&self) -> bool {
+        matches!(self, Self::LeaseEnded | Self::Fenced(_))
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    InCode,
+    /// Between two attempts: no user code, the slot and the run are kept.
+    Backoff {
+        until: Duration,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) trigger: Arc<Trigger>,
+    pub(crate) stage: Stage,
+    pub(crate) attempt: u32,
+    pub(crate) began: SystemTime,
+    pub(crate) times_out_at: Option<Duration>,
+    pub(crate) offset: Option<Bytes>,
+    pub(crate) stop: Option<Why>,
+    /// When its future is dropped if it has not ended by then.
+    pub(crate) abort_at: Option<Duration>,
+    pub(crate) aborted: bool,
+    /// It was told that every instant counts.
+    pub(crate) urgent: bool,
+    /// Belongs to an identity that was declared dead: it ends without a report.
+    pub(crate) disowned: bool,
+    pub(crate) progress: Progress,
+}
+
+/// The latest progress, and when the last one went out.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    pub(crate) waiting: Option<(u32, String)>,
+    pub(crate) sent_at: Option<Duration>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) completed: RunCompleted,
+    pub(crate) sent: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Hand {
+    pub(crate) runs: BTreeMap<RunId, Held>,
+    /// In the order in which they arose.
+    pub(crate) reports: BTreeMap<u64, Report>,
+    next_report: u64,
+    seen: BTreeMap<(String, u32), u64>,
+}
+
+impl Hand {
+    /// Every run that is in user code or whose outcome is not acknowledged.
+    pub(crate) fn refs(&self) -> Vec<RunRef> {
+        let reported = self.reports.values().filter_map(|report| report.completed.run.clone());
+        let mut all: BTreeSet<RunId> = reported.map(RunId::from).collect();
+        all.extend(self.runs.keys().cloned());
+        all.iter().map(RunId::to_proto).collect()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.runs.is_empty() && self.reports.is_empty()
+    }
+
+    pub(crate) fn highest(&self, run: &RunId) -> Option<u64> {
+        self.seen.get(&(run.job.clone(), run.item)).copied()
+    }
+
+    pub(crate) fn see(&mut self, run: &RunId) {
+        let seen = self.seen.entry((run.job.clone(), run.item)).or_default();
+        *seen = run.token.max(*seen);
+    }
+
+    /// A run of the same item that is still in user code, or between its attempts.
+    pub(crate) fn occupant(&self, run: &RunId) -> Option<&RunId> {
+        self.runs.keys().find(|held| held.job == run.job && held.item == run.item)
+    }
+
+    pub(crate) fn report(&mut self, completed: RunCompleted) {
+        self.reports.insert(self.next_report, Report { completed, sent: false });
+        self.next_report += 1;
+    }
+
+    /// The user code of `id` ended for good, or never will begin: the outcome, unless nobody would believe it.
+    pub(crate) fn finish(&mut self, now: Now, id: &RunId, ended: Option<Ended>) {
+        let Some(held) = self.runs.remove(id) else { return };
+        if held.disowned {
+            return;
+        }
+        let (outcome, error) = verdict(&held, ended.as_ref());
+        let (processed, failed, output) =
+            ended.map_or((0, 0, String::new()), |e| (e.processed, e.failed, e.output));
+        self.report(RunCompleted {
+            run: Some(id.to_proto()),
+            outcome: outcome.into(),
+            error,
+            processed,
+            failed,
+            offset: held.offset,
+            started_at: Some(held.began.into()),
+            ended_at: Some(now.wall.into()),
+            output,
+            attempt: held.attempt,
+        });
+    }
+
+    /// The coordinator knows what became of the run. True: it was waiting for that.
+    pub(crate) fn acknowledge(&mut self, id: &RunId) -> bool {
+        let before = self.reports.len();
+        self.reports.retain(|_, report| {
+            report.completed.run.as_ref().is_none_or(|run| RunId::from(run.clone()) != *id)
+        });
+        self.reports.len() < before
+    }
+
+    /// The next reports to send, within the credit of the stream.
+    pub(crate) fn sendable(&mut self, credit: usize) -> Vec<RunCompleted> {
+        let sent = self.reports.values().filter(|report| report.sent).count();
+        let waiting = self.reports.values_mut().filter(|report| !report.sent);
+        waiting
+            .take(credit.saturating_sub(sent))
+            .map(|report| {
+                report.sent = true;
+                report.completed.clone()
+            })
+            .collect()
+    }
+
+    /// A new stream: everything that is not acknowledged is sent again.
+    pub(crate) fn resend(&mut self) {
+        self.reports.values_mut().for_each(|report| report.sent = false);
+    }
+
+    /// The identity was declared dead: nothing of what it has in hand is believed.
+    pub(crate) fn disown(&mut self) {
+        self.reports.clear();
+        self.runs.values_mut().for_each(|held| held.disowned = true);
+    }
+}
+
+/// What a stopped run reports is why it was stopped, whatever its handler returned: a handler that returns Ok
+/// because it was cancelled has not done its work.
+fn verdict(held: &Held, ended: Option<&Ended>) -> (RunOutcome, String) {
+    if let Some(why) = &held.stop {
+        return (why.outcome(), why.text());
+    }
+    match ended.map(|ended| &ended.result) {
+        Some(UserResult::Done) => (RunOutcome::Succeeded, String::new()),
+        Some(UserResult::Failed { error, .. }) => (RunOutcome::Failed, error.clone()),
+        Some(UserResult::Cancelled) => (RunOutcome::Cancelled, "cancelled by the handler".into()),
+        Some(UserResult::Dropped) | None => {
+            (RunOutcome::Aborted, "the handler was dropped before it ended".into())
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Which jobs this worker works for, as far as the coordinator agrees.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::words::{Exit, JobSpec, Now};
+use super::{Machine, Request};
+use crate::options::OnRefused;
+use crate::proto::{Refused, Register, Registered, Shutdown, Unregister};
+
+/// A refused job is offered again after this, in case an operator has mended it.
+const OFFER_AGAIN: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+enum State {
+    Offered,
+    Registered,
+    Refused {
+        code: String,
+        message: String,
+        again_at: Duration,
+    },
+    /// An operator shut it down here.
+    Stopped,
+}
+
+#[derive(Debug)]
+pub(crate) struct Jobs(BTreeMap<String, (JobSpec, State)>);
+
+impl Jobs {
+    pub(crate) fn new(specs: &[JobSpec]) -> Self {
+        Self(specs.iter().map(|spec| (spec.name.clone(), (spec.clone(), State::Offered))).collect())
+    }
+
+    /// Whether runs of the job may start here.
+    pub(crate) fn works_for(&self, job: &str) -> bool {
+        self.0.get(job).is_some_and(|(_, state)| !matches!(state, State::Stopped))
+    }
+
+    pub(crate) fn retry_at(&self) -> Option<Duration> {
+        let again = self.0.values().map(|(_, state)| match state {
+            State::Refused { again_at, .. } => Some(*again_at),
+            _ => None,
+        });
+        again.flatten().min()
+    }
+
+    fn set(&mut self, job: &str, state: State) {
+        if let Some((_, old)) = self.0.get_mut(job)
+            && !matches!(old, State::Stopped)
+        {
+            *old = state;
+        }
+    }
+
+    /// Offers every job for which `which` holds.
+    fn offer(&mut self, which: impl Fn(&State) -> bool) -> Vec<Register> {
+        let mut offers = Vec::new();
+        for (spec, state) in self.0.values_mut().filter(|(_, state)| which(state)) {
+            *state = State::Offered;
+            offers.push(Register {
+                job: spec.name.clone(),
+                handler_type: spec.handler_type.clone(),
+                config: spec.config.clone(),
+                overwrite: spec.overwrite,
+            });
+        }
+        offers
+    }
+}
+
+impl Machine {
+    /// After every Welcome.
+    pub(super) fn register_all(&mut self) {
+        for register in self.jobs.offer(|state| !matches!(state, State::Stopped)) {
+            self.send(Request::Register(register));
+        }
+    }
+
+    pub(super) fn jobs_due(&mut self, now: Now) {
+        if !self.link.is_open() || self.leave.is_some() {
+            // Nothing to offer to; the next Welcome offers all.
+            if self.jobs.retry_at().is_some_and(|at| now.mono >= at) {
+                self.postpone(now);
+            }
+            return;
+        }
+        let due = |state: &State| matches!(state, State::Refused { again_at, .. } if now.mono >= *again_at);
+        for register in self.jobs.offer(due) {
+            self.send(Request::Register(register));
+        }
+    }
+
+    fn postpone(&mut self, now: Now) {
+        for (_, state) in self.jobs.0.values_mut() {
+            if let State::Refused { again_at, .. } = state {
+                *again_at = now.mono + OFFER_AGAIN;
+            }
+        }
+    }
+
+    pub(super) fn on_registered(&mut self, registered: Registered) {
+        tracing::info!(job = registered.job, total = registered.sharding_total_count, "registered");
+        self.jobs.set(&registered.job, State::Registered);
+        self.quicken(registered.lease, registered.heartbeat_interval);
+    }
+
+    pub(super) fn on_refused(&mut self, now: Now, refused: Refused) {
+        if self.leave.is_some() {
+            return;
+        }
+        let Refused { job, code, message } = refused;
+        tracing::error!(job, code, "job refused: {message}");
+        self.jobs.set(&job, State::Refused { code, message, again_at: now.mono + OFFER_AGAIN });
+        self.nothing_left(now);
+    }
+
+    /// One job is shut down here, or all of them.
+    pub(super) fn on_shutdown(&mut self, now: Now, shutdown: &Shutdown) {
+        tracing::info!(job = shutdown.job, "shut down by an operator: {}", shutdown.message);
+        if shutdown.job.is_empty() {
+            return self.begin_leave(now, self.settings.drain_deadline);
+        }
+        if self.jobs.works_for(&shutdown.job) {
+            self.jobs.set(&shutdown.job, State::Stopped);
+            self.send(Request::Unregister(Unregister { job: shutdown.job.clone() }));
+        }
+        self.nothing_left(now);
+    }
+
+    /// Without a job that may still run, the worker leaves: with the refusal, or in peace if all were shut down.
+    fn nothing_left(&mut self, now: Now) {
+        let states = || self.jobs.0.values().map(|(_, state)| state);
+        if states().any(|state| matches!(state, State::Offered | State::Registered)) {
+            return;
+        }
+        let first = self.jobs.0.iter().find_map(|(job, (_, state))| match state {
+            State::Refused { code, message, .. } => Some((job.clone(), code.clone(), message.clone())),
+            _ => None,
+        });
+        match first {
+            None => self.begin_leave(now, self.settings.drain_deadline),
+            Some(_) if self.settings.on_refused == OnRefused::Retry => {}
+            // What is in hand still ends and is reported, then the refusal is told.
+            Some((job, code, message)) => {
+                self.begin_leave(now, self.settings.drain_deadline);
+                self.after_leave = Some(Exit::Refused { job, code, message });
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Taking leave in two phases, so that an exit is never mistaken for a crash: DrainRequest, Draining, the last
+//! reports and their acknowledgements, Goodbye, GoodbyeAck. Every step is bounded.
+
+use std::time::Duration;
+
+use super::words::{Effect, Exit, Now};
+use super::{Machine, Phase, Request, Why};
+use crate::proto::{DrainRequest, Goodbye};
+
+/// A Goodbye without its acknowledgement is said again, on another stream, after this.
+pub(crate) const GOODBYE_TIMEOUT: Duration = Duration::from_secs(3);
+/// What a worker with nothing to do, or past its drain deadline, gives to the rest of the leave.
+pub(crate) const LEAVE_MARGIN: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub(crate) struct Leave {
+    /// Runs may go on until here; then they are stopped and handed back.
+    runs_until: Duration,
+    stopped: bool,
+    /// Nothing is in hand since.
+    idle_since: Option<Duration>,
+    /// Draining was received on the current stream.
+    confirmed: bool,
+    goodbye_until: Option<Duration>,
+}
+
+impl Leave {
+    /// When the worker exits, acknowledged or not.
+    fn gives_up_at(&self) -> Duration {
+        let last = self.runs_until + LEAVE_MARGIN;
+        self.idle_since.map_or(last, |idle| last.min(idle + LEAVE_MARGIN))
+    }
+
+    pub(crate) fn deadline(&self) -> Duration {
+        let runs = if self.stopped { Duration::MAX } else { self.runs_until };
+        runs.min(self.gives_up_at()).min(self.goodbye_until.unwrap_or(Duration::MAX))
+    }
+
+    /// The drain deadline has passed: nothing may start any more.
+    pub(crate) fn too_late(&self) -> bool {
+        self.stopped
+    }
+
+    /// A new stream knows nothing of the leave yet.
+    pub(crate) fn restart(&mut self) {
+        self.confirmed = false;
+        self.goodbye_until = None;
+    }
+}
+
+impl Machine {
+    pub(crate) fn begin_leave(&mut self, now: Now, grace: Duration) {
+        if self.leave.is_some() {
+            return;
+        }
+        tracing::info!(in_hand = self.hand.refs().len(), "leaving");
+        self.leave = Some(Leave {
+            runs_until: now.mono + grace,
+            stopped: false,
+            idle_since: None,
+            confirmed: false,
+            goodbye_until: None,
+        });
+        if self.link.is_open() {
+            self.send(Request::DrainRequest(DrainRequest {}));
+        }
+    }
+
+    pub(crate) fn on_draining(&mut self) {
+        if let Some(leave) = &mut self.leave {
+            leave.confirmed = true;
+        }
+    }
+
+    pub(crate) fn on_goodbye_ack(&mut self) {
+        if self.leave.as_ref().is_some_and(|leave| leave.goodbye_until.is_some()) {
+            self.exit(Exit::Left);
+        }
+    }
+
+    /// What time alone brings to a leave.
+    pub(crate) fn leave_due(&mut self, now: Now) {
+        let Some(leave) = &mut self.leave else { return };
+        if now.mono >= leave.gives_up_at() {
+            let in_hand = self.hand.refs().len();
+            tracing::warn!(in_hand, "left without acknowledgement");
+            return self.exit(Exit::LeaveTimedOut { in_hand });
+        }
+        if leave.goodbye_until.is_some_and(|until| now.mono >= until) {
+            leave.goodbye_until = None;
+            self.lose(now, "no answer to the goodbye");
+        }
+        let Some(leave) = &mut self.leave else { return };
+        if !leave.stopped && now.mono >= leave.runs_until {
+            leave.stopped = true;
+            self.stop_all(now, &Why::DrainDeadline);
+        }
+    }
+
+    /// Goes one step further when the state allows it.
+    pub(crate) fn leave_step(&mut self, now: Now) {
+        let Some(leave) = &mut self.leave else { return };
+        let idle = self.hand.is_empty() && self.callbacks.is_empty();
+        leave.idle_since = if idle { leave.idle_since.or(Some(now.mono)) } else { None };
+        if !idle || self.exited {
+            return;
+        }
+        let unknown = self.me.is_none();
+        match &self.link.phase {
+            // Nobody knows of this worker: there is nobody to take leave of.
+            Phase::Waiting { .. } | Phase::Connecting { .. } if unknown => self.exit(Exit::Left),
+            Phase::Open(_) if leave.confirmed && leave.goodbye_until.is_none() => {
+                leave.goodbye_until = Some(now.mono + GOODBYE_TIMEOUT);
+                self.effects.push(Effect::Send(Request::Goodbye(Goodbye {})));
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Which coordinator to talk to, and when to try the next one.
+//!
+//! One stream at a time: a stream is left before another is opened, and what still comes out of a stream that was
+//! left is recognised by its number and dropped. Decides only; the driver connects.
+
+use std::time::Duration;
+
+use super::lease::Beats;
+
+/// A TCP connection (and TLS, HTTP/2) is given up after this.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// A Hello without Welcome is given up after this.
+pub(crate) const WELCOME_TIMEOUT: Duration = Duration::from_secs(3);
+const BACKOFF_FIRST: Duration = Duration::from_millis(200);
+const BACKOFF_MOST: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub(crate) enum Phase {
+    /// No stream; the next attempt is due at `until`.
+    Waiting {
+        until: Duration,
+    },
+    Connecting {
+        until: Duration,
+    },
+    /// Hello is sent, Welcome is not here.
+    Greeting {
+        hello_at: Duration,
+        until: Duration,
+    },
+    Open(Open),
+}
+
+/// A stream after its Welcome.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) beats: Beats,
+    /// The last frame of any kind.
+    pub(crate) heard_at: Duration,
+    /// The last frame that renewed the lease.
+    pub(crate) renewed_at: Duration,
+}
+
+#[derive(Debug)]
+pub(crate) struct Link {
+    given: Vec<String>,
+    learned: Vec<String>,
+    at: usize,
+    failures: u32,
+    connection: u64,
+    stream: u64,
+    pub(crate) phase: Phase,
+    random: Random,
+}
+
+impl Link {
+    pub(crate) fn new(given: Vec<String>, seed: u64) -> Self {
+        Self {
+            given,
+            learned: Vec::new(),
+            at: 0,
+            failures: 0,
+            connection: 0,
+            stream: 0,
+            phase: Phase::Waiting { until: Duration::ZERO },
+            random: Random(seed),
+        }
+    }
+
+    /// The connection whose frames count; frames of any other are dropped.
+    pub(crate) fn current(&self) -> Option<u64> {
+        match self.phase {
+            Phase::Waiting { .. } => None,
+            _ => Some(self.connection),
+        }
+    }
+
+    pub(crate) fn open(&mut self) -> Option<&mut Open> {
+        match &mut self.phase {
+            Phase::Open(open) => Some(open),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Open(_))
+    }
+
+    /// How many addresses there are to try.
+    pub(crate) fn addresses(&self) -> usize {
+        self.given.len() + self.learned.len()
+    }
+
+    /// Starts an attempt: the connection's number and where to.
+    pub(crate) fn dial(&mut self, now: Duration) -> (u64, String) {
+        self.connection += 1;
+        self.phase = Phase::Connecting { until: now + CONNECT_TIMEOUT };
+        let all = self.given.iter().chain(&self.learned);
+        let address = all.clone().nth(self.at % all.count().max(1)).cloned().unwrap_or_default();
+        (self.connection, address)
+    }
+
+    /// The connection stands and Hello goes out: the stream's number.
+    pub(crate) fn greet(&mut self, now: Duration) -> u64 {
+        self.stream += 1;
+        self.phase = Phase::Greeting { hello_at: now, until: now + WELCOME_TIMEOUT };
+        self.stream
+    }
+
+    pub(crate) fn welcome(&mut self, now: Duration, beats: Beats, others: Vec<String>) {
+        let here = self.given.iter().chain(&self.learned).nth(self.at).cloned();
+        self.learned.clear();
+        for address in others {
+            if !self.given.contains(&address) && !self.learned.contains(&address) {
+                self.learned.push(address);
+            }
+        }
+        // Stay where we are in the new list, so that "next" means another one.
+        let all = || self.given.iter().chain(&self.learned);
+        self.at = all().position(|address| Some(address) == here.as_ref()).unwrap_or(0);
+        self.phase = Phase::Open(Open { beats, heard_at: now, renewed_at: now });
+    }
+
+    /// An acknowledged heartbeat: this coordinator is well, the next loss is met at once.
+    pub(crate) fn healthy(&mut self) {
+        self.failures = 0;
+    }
+
+    /// The stream or the attempt is over: wait, then the next address.
+    pub(crate) fn lose(&mut self, now: Duration) {
+        self.at = (self.at + 1) % self.addresses().max(1);
+        self.phase = Phase::Waiting { until: now + self.backoff() };
+        self.failures = self.failures.saturating_add(1);
+    }
+
+    /// The first attempt is immediate, then 0.2 s to 10 s, doubling, each cut by up to a half.
+    fn backoff(&mut self) -> Duration {
+        if self.failures == 0 {
+            return Duration::ZERO;
+        }
+        let full = BACKOFF_FIRST.saturating_mul(1 << (self.failures - 1).min(10)).min(BACKOFF_MOST);
+        full / 2 + full.mul_f64(self.random.unit() / 2.0)
+    }
+
+    /// The next moment at which the link itself has something to do.
+    pub(crate) fn deadline(&self, silence: Duration, lease_end: Duration) -> Duration {
+        match &self.phase {
+            Phase::Waiting { until } | Phase::Connecting { until } | Phase::Greeting { until, .. } => *until,
+            Phase::Open(open) => open.beats.next_at().min(open.dead_at(silence, lease_end)),
+        }
+    }
+}
+
+impl Open {
+    /// When the stream is taken for dead: nothing heard, or the lease not renewed to its end.
+    pub(crate) fn dead_at(&self, silence: Duration, lease_end: Duration) -> Duration {
+        (self.heard_at + silence).min(lease_end.max(self.renewed_at + silence))
+    }
+}
+
+/// SplitMix64: the same seed gives the same delays.
+#[derive(Debug)]
+struct Random(u64);
+
+impl Random {
+    fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^= z >> 31;
+        (z >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    fn link(addresses: &[&str]) -> Link {
+        Link::new(addresses.iter().map(ToString::to_string).collect(), 7)
+    }
+
+    #[test]
+    fn the_first_attempt_is_immediate_then_delays_double_within_bounds() {
+        let mut link = link(&["a", "b"]);
+        let mut delays = Vec::new();
+        for _ in 0..12 {
+            link.dial(MS(0));
+            link.lose(MS(0));
+            let Phase::Waiting { until } = link.phase else { panic!("not waiting") };
+            delays.push(until);
+        }
+        assert_eq!(delays[0], MS(0));
+        for (index, delay) in delays.iter().enumerate().skip(1) {
+            let full = MS(200 << (index - 1)).min(MS(10_000));
+            assert!(*delay >= full / 2 && *delay <= full, "{index}: {delay:?} of {full:?}");
+        }
+        link.healthy();
+        link.lose(MS(5));
+        assert!(matches!(link.phase, Phase::Waiting { until } if until == MS(5)));
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_delays() {
+        let delays = |seed| {
+            let mut link = Link::new(vec!["a".into()], seed);
+            (0..8)
+                .map(|_| {
+                    link.lose(MS(0));
+                    link.deadline(MS(0), MS(0))
+                })
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(delays(1), delays(1));
+        assert_ne!(delays(1), delays(2));
+    }
+
+    #[test]
+    fn addresses_go_round_with_those_of_the_welcome() {
+        let mut link = link(&["a", "b"]);
+        assert_eq!(link.dial(MS(0)), (1, "a".into()));
+        link.welcome(MS(0), Beats::new(MS(0), MS(1)), vec!["a".into(), "c".into(), "c".into()]);
+        let mut seen = Vec::new();
+        for _ in 0..4 {
+            link.lose(MS(0));
+            seen.push(link.dial(MS(0)).1);
+        }
+        assert_eq!(seen, ["b", "c", "a", "b"]);
+    }
+
+    #[test]
+    fn streams_are_numbered_by_their_hello() {
+        let mut link = link(&["a"]);
+        link.dial(MS(0));
+        link.lose(MS(0));
+        link.dial(MS(0));
+        assert_eq!(link.greet(MS(0)), 1);
+        link.lose(MS(0));
+        assert_eq!(link.current(), None);
+        link.dial(MS(0));
+        assert_eq!(link.greet(MS(0)), 2);
+    }
+}

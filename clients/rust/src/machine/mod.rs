@@ -1,0 +1,220 @@
+//! The worker's half of the conversation, as a machine without I/O.
+//!
+//! `handle(now, event)` returns what is to be done about it; `deadline()` says when to call it with a Tick. Time
+//! is always looked at before the event: a process that slept past its lease stops its runs before it reads what
+//! waited in its socket. No clock, no async, no randomness but the seed's. The driver calls it.
+
+mod hand;
+mod jobs;
+mod lease;
+mod leave;
+pub(crate) mod limits;
+mod link;
+mod runs;
+mod stream;
+#[cfg(test)]
+mod tests {}
+pub(crate) mod words;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use self::hand::{Hand, Stage, Why};
+use self::jobs::Jobs;
+use self::lease::Lease;
+use self::leave::Leave;
+use self::link::{Link, Phase};
+use self::words::{Effect, Event, Exit, Now, Settings};
+use crate::proto::session_request::Frame as Request;
+use crate::proto::session_response::Frame as Response;
+use crate::proto::{CallbackDone, ReportResult};
+
+/// Who the coordinators say we are.
+#[derive(Debug, Clone)]
+struct Identity {
+    worker_id: String,
+    instance_id: String,
+    resume_key: String,
+}
+
+pub(crate) struct Machine {
+    settings: Settings,
+    link: Link,
+    lease: Lease,
+    me: Option<Identity>,
+    jobs: Jobs,
+    hand: Hand,
+    /// How many reports may be unacknowledged on this stream.
+    credit: usize,
+    /// Callbacks in user code and when each is over.
+    callbacks: BTreeMap<String, Option<Duration>>,
+    /// Answers to callbacks that found no open stream.
+    answers: Vec<CallbackDone>,
+    leave: Option<Leave>,
+    /// What is told instead of Left once the leave is through.
+    after_leave: Option<Exit>,
+    /// Coordinators in a row that rejected us before anyone welcomed us.
+    rejections: usize,
+    effects: Vec<Effect>,
+    exited: bool,
+}
+
+impl Machine {
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self {
+            link: Link::new(settings.servers.clone(), settings.seed),
+            lease: Lease::none(),
+            me: None,
+            jobs: Jobs::new(&settings.jobs),
+            hand: Hand::default(),
+            credit: 1,
+            callbacks: BTreeMap::new(),
+            answers: Vec::new(),
+            leave: None,
+            after_leave: None,
+            rejections: 0,
+            effects: Vec::new(),
+            exited: false,
+            settings,
+        }
+    }
+
+    /// What is to be done, in this order.
+    pub(crate) fn handle(&mut self, now: Now, event: Event) -> Vec<Effect> {
+        if !self.exited {
+            self.due(now);
+        }
+        if !self.exited {
+            self.on(now, event);
+        }
+        if !self.exited {
+            self.settle(now);
+        }
+        std::mem::take(&mut self.effects)
+    }
+
+    /// When a Tick is due at the latest.
+    pub(crate) fn deadline(&self) -> Duration {
+        let lease_end = self.lease.stops_at().unwrap_or_default();
+        let mut next = self.link.deadline(self.lease.silence(), lease_end);
+        let mut consider = |at: Option<Duration>| next = next.min(at.unwrap_or(Duration::MAX));
+        consider(self.leave.as_ref().map(Leave::deadline));
+        consider(self.jobs.retry_at());
+        consider(self.callbacks.values().flatten().min().copied());
+        for held in self.hand.runs.values() {
+            match held.stage {
+                Stage::Backoff { until } => consider(Some(until)),
+                Stage::InCode => {}
+            }
+            if held.stop.is_none() {
+                consider(held.times_out_at);
+            }
+            if !held.urgent {
+                consider(Some(lease_end));
+            }
+            consider(held.abort_at);
+        }
+        next
+    }
+
+    /// What time alone has brought. The lease first: nothing below may lean on a right that is over.
+    fn due(&mut self, now: Now) {
+        if !self.lease.valid(now.mono) {
+            self.stop_all(now, &Why::LeaseEnded);
+        }
+        self.runs_due(now);
+        self.callbacks_due(now);
+        self.leave_due(now);
+        if !self.exited {
+            self.stream_due(now);
+            self.jobs_due(now);
+        }
+    }
+
+    fn on(&mut self, now: Now, event: Event) {
+        match event {
+            Event::Tick => {}
+            Event::Connected { connection } if self.link.current() == Some(connection) => {
+                self.on_connected(now)
+            }
+            Event::Closed { connection, error } if self.link.current() == Some(connection) => {
+                self.on_closed(now, error);
+            }
+            Event::Frame { connection, frame } if self.link.current() == Some(connection) => {
+                self.on_frame(now, frame);
+            }
+            // Of a stream that we have left.
+            Event::Connected { .. } | Event::Closed { .. } | Event::Frame { .. } => {}
+            Event::Ended(ended) => self.on_ended(now, ended),
+            Event::Progress { run, percent, message } => self.on_progress(now, &run, percent, message),
+            Event::CallbackEnded { callback_id, error } => self.on_callback_ended(callback_id, error),
+            Event::Leave => self.begin_leave(now, self.settings.drain_deadline),
+            Event::Kill => self.exit(Exit::Killed),
+        }
+    }
+
+    fn on_frame(&mut self, now: Now, frame: Response) {
+        if let Some(open) = self.link.open() {
+            open.heard_at = now.mono;
+        }
+        match frame {
+            Response::Welcome(welcome) => self.on_welcome(now, welcome),
+            // The conversation starts with the Welcome.
+            _ if !self.link.is_open() => {}
+            Response::HeartbeatAck(ack) => self.on_heartbeat_ack(now, ack.sequence),
+            Response::Registered(registered) => self.on_registered(registered),
+            Response::Refused(refused) => self.on_refused(now, refused),
+            Response::Unregistered(_) => {}
+            Response::Assignment(assignment) => tracing::debug!(
+                job = assignment.job,
+                items = ?assignment.items,
+                generation = assignment.generation,
+                "assignment"
+            ),
+            Response::Trigger(trigger) => self.on_trigger(now, trigger),
+            Response::Cancel(cancel) => self.on_cancel(now, cancel),
+            Response::ReportAck(ack) => {
+                let Some(run) = ack.run.clone() else { return };
+                let known = self.hand.acknowledge(&run.into());
+                if known && ack.result() != ReportResult::Accepted {
+                    tracing::warn!(run = ?ack.run, code = ack.code, "report not accepted: {}", ack.message);
+                }
+            }
+            Response::Callback(callback) => self.on_callback(now, callback),
+            Response::Drain(drain) => {
+                tracing::info!("asked to leave: {}", drain.message);
+                let grace = drain.grace.and_then(|grace| grace.try_into().ok());
+                self.begin_leave(now, grace.unwrap_or(self.settings.drain_deadline));
+            }
+            Response::Draining(_) => self.on_draining(),
+            Response::GoodbyeAck(_) => self.on_goodbye_ack(),
+            Response::Shutdown(shutdown) => self.on_shutdown(now, &shutdown),
+        }
+    }
+
+    /// What the new state calls for.
+    fn settle(&mut self, now: Now) {
+        if self.link.is_open() {
+            for report in self.hand.sendable(self.credit) {
+                self.send(Request::RunCompleted(report));
+            }
+        }
+        self.leave_step(now);
+    }
+
+    fn send(&mut self, frame: Request) {
+        self.effects.push(Effect::Send(frame));
+    }
+
+    fn exit(&mut self, how: Exit) {
+        if let Some(connection) = self.link.current() {
+            self.effects.push(Effect::Close { connection });
+        }
+        self.exited = true;
+        let how = match how {
+            Exit::Left | Exit::LeaveTimedOut { .. } => self.after_leave.take().unwrap_or(how),
+            _ => how,
+        };
+        self.effects.push(Effect::Exit(how));
+    }
+}

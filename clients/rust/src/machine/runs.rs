@@ -1,0 +1,252 @@
+//! The life of a run in this process: the check before user code, attempts, the ways to stop it, its outcome.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use super::hand::{Held, Progress, Stage, Why};
+use super::words::{Effect, Ended, Now, RunId, Start, UserResult};
+use super::{Machine, Request, limits};
+use crate::proto::{
+    Callback, CallbackDone, Cancel, CancelReason, RunCompleted, RunOutcome, RunProgress, RunStarted, Trigger,
+};
+
+/// Progress of one run goes out at most this often; the latest wins.
+const PROGRESS_EVERY: Duration = Duration::from_millis(250);
+
+/// What the check before user code found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Check {
+    Start,
+    /// Sent before, or older than what the item has seen: nothing to answer.
+    Drop,
+    NotStarted(String),
+}
+
+impl Machine {
+    pub(super) fn on_trigger(&mut self, now: Now, trigger: Trigger) {
+        let Some(id) = trigger.run.clone().map(RunId::from) else { return };
+        let check = self.check(now, &id, &trigger);
+        self.hand.see(&id);
+        match check {
+            Check::Drop => tracing::debug!(%id, "trigger dropped: its token is not new"),
+            Check::NotStarted(why) => {
+                tracing::warn!(job = id.job, item = id.item, token = id.token, "not started: {why}");
+                self.hand.report(RunCompleted {
+                    run: Some(id.to_proto()),
+                    outcome: RunOutcome::NotStarted.into(),
+                    error: why,
+                    ended_at: Some(now.wall.into()),
+                    attempt: trigger.attempt,
+                    ..Default::default()
+                });
+            }
+            Check::Start => self.accept(now, id, trigger),
+        }
+    }
+
+    /// What must hold before user code starts. That the stream is current was checked when the frame came in.
+    pub(super) fn check(&self, now: Now, id: &RunId, trigger: &Trigger) -> Check {
+        let no = |why: &str| Check::NotStarted(why.to_owned());
+        if self.hand.highest(id).is_some_and(|seen| id.token <= seen) {
+            return Check::Drop;
+        }
+        if !self.lease.valid(now.mono) {
+            return no("the worker's lease is over");
+        }
+        if let Some(other) = self.hand.occupant(id) {
+            return Check::NotStarted(format!("run {} of this item is still in user code", other.token));
+        }
+        if !self.jobs.works_for(&id.job) {
+            return no("this worker does not work for the job");
+        }
+        if self.leave.as_ref().is_some_and(super::Leave::too_late) {
+            return no("the worker is leaving and its drain deadline has passed");
+        }
+        if self.hand.runs.len() >= self.settings.slots as usize {
+            return no("every slot of the worker is taken");
+        }
+        let start_before = trigger.start_before.and_then(|time| SystemTime::try_from(time).ok());
+        if start_before.is_some_and(|latest| now.wall > latest) {
+            return no("it came after the time by which it should have started");
+        }
+        Check::Start
+    }
+
+    fn accept(&mut self, now: Now, id: RunId, trigger: Trigger) {
+        let timeout: Option<Duration> = trigger.timeout.and_then(|timeout| timeout.try_into().ok());
+        let held = Held {
+            stage: Stage::InCode,
+            attempt: trigger.attempt.max(1),
+            began: now.wall,
+            times_out_at: timeout.filter(|timeout| !timeout.is_zero()).map(|timeout| now.mono + timeout),
+            offset: None,
+            stop: None,
+            abort_at: None,
+            aborted: false,
+            urgent: false,
+            disowned: false,
+            progress: Progress::default(),
+            trigger: Arc::new(trigger),
+        };
+        self.hand.runs.insert(id.clone(), held);
+        self.start(now, &id);
+    }
+
+    /// Lets one attempt into user code.
+    fn start(&mut self, now: Now, id: &RunId) {
+        let instance_id = self.me.as_ref().map(|me| me.instance_id.clone()).unwrap_or_default();
+        let Some(held) = self.hand.runs.get_mut(id) else { return };
+        held.stage = Stage::InCode;
+        let start = Start {
+            id: id.clone(),
+            attempt: held.attempt,
+            trigger: held.trigger.clone(),
+            offset: held.offset.clone().unwrap_or_else(|| held.trigger.offset.clone()),
+            instance_id,
+            timeout: held.times_out_at.map(|at| at.saturating_sub(now.mono)),
+        };
+        let started =
+            RunStarted { run: Some(id.to_proto()), started_at: Some(now.wall.into()), attempt: held.attempt };
+        if self.link.is_open() {
+            self.send(Request::RunStarted(started));
+        }
+        self.effects.push(Effect::Start(start));
+    }
+
+    pub(super) fn on_ended(&mut self, now: Now, mut ended: Ended) {
+        let id = ended.id.clone();
+        let Some(held) = self.hand.runs.get_mut(&id) else { return };
+        if held.attempt != ended.attempt || held.stage != Stage::InCode {
+            return;
+        }
+        held.offset = ended.offset.take().or(held.offset.take());
+        let may_retry = matches!(&ended.result, UserResult::Failed { retry: true, .. });
+        if may_retry && held.stop.is_none() && held.attempt < held.trigger.max_attempts {
+            let backoff = held.trigger.retry_backoff.and_then(|backoff| backoff.try_into().ok());
+            held.stage = Stage::Backoff { until: now.mono + backoff.unwrap_or(Duration::ZERO) };
+            tracing::warn!(%id, attempt = held.attempt, "attempt failed, another follows: {:?}", ended.result);
+            return;
+        }
+        self.hand.finish(now, &id, Some(ended));
+    }
+
+    pub(super) fn runs_due(&mut self, now: Now) {
+        let ids: Vec<RunId> = self.hand.runs.keys().cloned().collect();
+        for id in ids {
+            let Some(held) = self.hand.runs.get_mut(&id) else { continue };
+            if held.stop.is_none() && held.times_out_at.is_some_and(|at| now.mono >= at) {
+                self.stop(now, &id, &Why::TimedOut);
+                continue;
+            }
+            if held.abort_at.is_some_and(|at| now.mono >= at) {
+                held.abort_at = None;
+                held.aborted = true;
+                self.effects.push(Effect::Abort(id));
+                continue;
+            }
+            if matches!(held.stage, Stage::Backoff { until } if now.mono >= until) {
+                held.attempt += 1;
+                self.start(now, &id);
+            }
+        }
+    }
+
+    pub(super) fn on_cancel(&mut self, now: Now, cancel: Cancel) {
+        let reason = cancel.reason();
+        let Some(id) = cancel.run.map(RunId::from) else { return };
+        let why = match reason {
+            CancelReason::Fenced => Why::Fenced(cancel.message),
+            CancelReason::TimedOut => Why::TimedOut,
+            CancelReason::Drain => Why::DrainDeadline,
+            CancelReason::Operator | CancelReason::Unspecified => Why::Operator(cancel.message),
+        };
+        self.stop(now, &id, &why);
+    }
+
+    pub(super) fn stop_all(&mut self, now: Now, why: &Why) {
+        let ids: Vec<RunId> = self.hand.runs.keys().cloned().collect();
+        for id in ids {
+            self.stop(now, &id, why);
+        }
+    }
+
+    /// Tells a run to stop. The first reason stays; a more urgent one only makes it sooner.
+    fn stop(&mut self, now: Now, id: &RunId, why: &Why) {
+        let grace = if why.urgent() { self.lease.budget() } else { self.settings.stop_grace };
+        let Some(held) = self.hand.runs.get_mut(id) else { return };
+        let first = held.stop.is_none();
+        held.urgent |= why.urgent();
+        if first {
+            held.stop = Some(why.clone());
+            tracing::warn!(job = id.job, item = id.item, token = id.token, "run stopped: {}", why.text());
+        }
+        if held.stage != Stage::InCode {
+            return self.hand.finish(now, id, None);
+        }
+        if !held.aborted && (first || why.urgent()) {
+            let at = now.mono + grace;
+            held.abort_at = Some(held.abort_at.map_or(at, |before| before.min(at)));
+        }
+        if first {
+            self.effects.push(Effect::Cancel(id.clone()));
+        }
+    }
+
+    /// The identity under which the runs were started is dead.
+    pub(super) fn disown_all(&mut self, now: Now) {
+        self.hand.disown();
+        self.stop_all(now, &Why::Fenced("the worker was declared dead".into()));
+    }
+
+    pub(super) fn on_progress(&mut self, now: Now, id: &RunId, percent: u32, message: String) {
+        let Some(held) = self.hand.runs.get_mut(id) else { return };
+        held.progress.waiting = Some((percent.min(100), limits::cut(message, limits::PROGRESS_BYTES)));
+        self.flush_progress(now);
+    }
+
+    /// Sends what is waiting, as far as each run's rate allows. What is left goes with a later heartbeat.
+    pub(super) fn flush_progress(&mut self, now: Now) {
+        if !self.link.is_open() {
+            return;
+        }
+        for (id, held) in &mut self.hand.runs {
+            let allowed = held.progress.sent_at.is_none_or(|at| now.mono >= at + PROGRESS_EVERY);
+            if allowed && let Some((percent, message)) = held.progress.waiting.take() {
+                held.progress.sent_at = Some(now.mono);
+                let progress = RunProgress { run: Some(id.to_proto()), percent, message };
+                self.effects.push(Effect::Send(Request::RunProgress(progress)));
+            }
+        }
+    }
+
+    pub(super) fn on_callback(&mut self, now: Now, callback: Callback) {
+        if self.callbacks.contains_key(&callback.callback_id) {
+            return;
+        }
+        let timeout: Option<Duration> = callback.timeout.and_then(|timeout| timeout.try_into().ok());
+        let until = timeout.filter(|timeout| !timeout.is_zero()).map(|timeout| now.mono + timeout);
+        self.callbacks.insert(callback.callback_id.clone(), until);
+        self.effects.push(Effect::StartCallback(callback));
+    }
+
+    pub(super) fn on_callback_ended(&mut self, callback_id: String, error: String) {
+        if self.callbacks.remove(&callback_id).is_none() {
+            return;
+        }
+        let done = CallbackDone { callback_id, error: limits::cut(error, limits::ERROR_BYTES) };
+        if self.link.is_open() {
+            self.send(Request::CallbackDone(done));
+        } else {
+            self.answers.push(done);
+        }
+    }
+
+    pub(super) fn callbacks_due(&mut self, now: Now) {
+        let over = self.callbacks.iter().filter(|(_, until)| until.is_some_and(|until| now.mono >= until));
+        let over: Vec<String> = over.map(|(id, _)| id.clone()).collect();
+        for callback_id in over {
+            self.effects.push(Effect::StopCallback { callback_id: callback_id.clone() });
+            self.on_callback_ended(callback_id, "the callback took longer than its timeout".into());
+        }
+    }
+}

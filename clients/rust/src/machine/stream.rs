@@ -1,0 +1,147 @@
+//! One stream from dial to loss: Hello, Welcome, heartbeats, and the signs that it is dead.
+
+use std::time::Duration;
+
+use super::lease::{Beats, DEFAULT_BEAT, DEFAULT_BUDGET, DEFAULT_LEASE};
+use super::words::{Effect, Exit, Now};
+use super::{Identity, Machine, Phase, Request};
+use crate::connect::LinkError;
+use crate::proto::{DrainRequest, Heartbeat, Hello, Welcome};
+
+const CLIENT: &str = concat!("rosterd-client-rust/", env!("CARGO_PKG_VERSION"));
+
+impl Machine {
+    pub(super) fn stream_due(&mut self, now: Now) {
+        let silence = self.lease.silence();
+        let lease_end = self.lease.stops_at().unwrap_or_default();
+        match &self.link.phase {
+            Phase::Waiting { until } if now.mono >= *until => {
+                let (connection, address) = self.link.dial(now.mono);
+                self.effects.push(Effect::Connect { connection, address });
+            }
+            Phase::Connecting { until } if now.mono >= *until => self.lose(now, "no connection in time"),
+            Phase::Greeting { until, .. } if now.mono >= *until => self.lose(now, "no welcome in time"),
+            Phase::Open(open) if now.mono >= open.dead_at(silence, lease_end) => {
+                self.lose(now, "the coordinator is silent");
+            }
+            Phase::Open(open) if now.mono >= open.beats.next_at() => self.beat(now),
+            _ => {}
+        }
+    }
+
+    pub(super) fn on_connected(&mut self, now: Now) {
+        if !matches!(self.link.phase, Phase::Connecting { .. }) {
+            return;
+        }
+        let stream_number = self.link.greet(now.mono);
+        let me = self.me.as_ref();
+        let hello = Hello {
+            namespace: self.settings.namespace.clone(),
+            worker_id: me.map(|me| me.worker_id.clone()).unwrap_or_default(),
+            resume_key: me.map(|me| me.resume_key.clone()).unwrap_or_default(),
+            stream_number,
+            address: self.settings.address.clone(),
+            labels: self.settings.labels.clone(),
+            slots: self.settings.slots,
+            runs_in_hand: self.hand.refs(),
+            client: CLIENT.into(),
+            sent_at: Some(now.wall.into()),
+        };
+        self.send(Request::Hello(hello));
+    }
+
+    pub(super) fn on_welcome(&mut self, now: Now, welcome: Welcome) {
+        let Phase::Greeting { hello_at, .. } = self.link.phase else { return };
+        let same = self.me.as_ref().is_none_or(|me| me.worker_id == welcome.worker_id);
+        tracing::info!(instance = welcome.instance_id, coordinator = welcome.coordinator_id, "attached");
+        self.me = Some(Identity {
+            worker_id: welcome.worker_id,
+            instance_id: welcome.instance_id,
+            resume_key: welcome.resume_key,
+        });
+        self.rejections = 0;
+        self.lease.grant(
+            hello_at,
+            positive(welcome.lease).unwrap_or(DEFAULT_LEASE),
+            welcome.stop_budget.and_then(|budget| budget.try_into().ok()).unwrap_or(DEFAULT_BUDGET),
+            same,
+        );
+        if !same {
+            tracing::warn!("declared dead in the meantime: every run in hand is fenced");
+            self.disown_all(now);
+        }
+        let interval = positive(welcome.heartbeat_interval).unwrap_or(DEFAULT_BEAT);
+        self.link.welcome(now.mono, Beats::new(hello_at, interval), welcome.coordinators);
+        self.credit = welcome.max_unacknowledged_reports.max(1) as usize;
+        self.hand.resend();
+        match &mut self.leave {
+            Some(leave) => {
+                leave.restart();
+                self.send(Request::DrainRequest(DrainRequest {}));
+            }
+            None => self.register_all(),
+        }
+        for answer in std::mem::take(&mut self.answers) {
+            self.send(Request::CallbackDone(answer));
+        }
+    }
+
+    pub(super) fn on_heartbeat_ack(&mut self, now: Now, sequence: u64) {
+        let Some(open) = self.link.open() else { return };
+        if let Some(sent_at) = open.beats.acknowledge(sequence) {
+            open.renewed_at = now.mono;
+            self.lease.prove(sent_at);
+            self.link.healthy();
+        }
+    }
+
+    /// The lease in force from now on.
+    pub(super) fn quicken(
+        &mut self,
+        lease: Option<prost_types::Duration>,
+        interval: Option<prost_types::Duration>,
+    ) {
+        if let Some(lease) = positive(lease) {
+            self.lease.shorten(lease);
+        }
+        if let (Some(open), Some(interval)) = (self.link.open(), positive(interval)) {
+            open.beats.quicken(interval);
+        }
+    }
+
+    pub(super) fn on_closed(&mut self, now: Now, error: LinkError) {
+        let unknown = self.me.is_none();
+        if unknown && error.rejected() {
+            self.rejections += 1;
+            if self.rejections >= self.link.addresses() {
+                return self.exit(Exit::Rejected(error));
+            }
+        }
+        self.lose(now, &error.to_string());
+    }
+
+    /// Leaves the stream, or gives up the attempt; the next address follows.
+    pub(super) fn lose(&mut self, now: Now, why: &str) {
+        if let Some(connection) = self.link.current() {
+            self.effects.push(Effect::Close { connection });
+        }
+        self.link.lose(now.mono);
+        if let Some(leave) = &mut self.leave {
+            leave.restart();
+        }
+        tracing::warn!(in_hand = self.hand.refs().len(), "coordinator lost: {why}");
+    }
+
+    fn beat(&mut self, now: Now) {
+        self.flush_progress(now);
+        let runs_in_hand = self.hand.refs();
+        let Some(open) = self.link.open() else { return };
+        let sequence = open.beats.send(now.mono);
+        self.send(Request::Heartbeat(Heartbeat { sequence, runs_in_hand }));
+    }
+}
+
+/// A duration that the coordinator has set to something.
+fn positive(duration: Option<prost_types::Duration>) -> Option<Duration> {
+    duration.and_then(|duration| duration.try_into().ok()).filter(|duration| *duration > Duration::ZERO)
+}

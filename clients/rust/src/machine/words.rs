@@ -1,0 +1,184 @@
+//! The words that go in and out of the machine: events, effects and what they carry.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+
+use crate::connect::LinkError;
+use crate::options::OnRefused;
+use crate::proto;
+use crate::proto::session_request::Frame as Request;
+use crate::proto::session_response::Frame as Response;
+
+/// A moment on both clocks: one that only goes forward, and the one people read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Now {
+    pub(crate) mono: Duration,
+    pub(crate) wall: SystemTime,
+}
+
+/// Names one run.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RunId {
+    pub(crate) job: String,
+    pub(crate) item: u32,
+    pub(crate) token: u64,
+}
+
+impl RunId {
+    pub(crate) fn to_proto(&self) -> proto::RunRef {
+        proto::RunRef { job: self.job.clone(), item: self.item, token: self.token }
+    }
+}
+
+impl From<proto::RunRef> for RunId {
+    fn from(run: proto::RunRef) -> Self {
+        Self { job: run.job, item: run.item, token: run.token }
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}]#{}", self.job, self.item, self.token)
+    }
+}
+
+/// What the machine must know of a job.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct JobSpec {
+    pub(crate) name: String,
+    pub(crate) handler_type: String,
+    pub(crate) config: String,
+    pub(crate) overwrite: bool,
+}
+
+/// What the machine is told once.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) servers: Vec<String>,
+    pub(crate) namespace: String,
+    pub(crate) address: String,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) slots: u32,
+    pub(crate) jobs: Vec<JobSpec>,
+    pub(crate) drain_deadline: Duration,
+    pub(crate) stop_grace: Duration,
+    pub(crate) on_refused: OnRefused,
+    pub(crate) seed: u64,
+}
+
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// Time has passed.
+    Tick,
+    Connected {
+        connection: u64,
+    },
+    /// The attempt failed or the stream ended.
+    Closed {
+        connection: u64,
+        error: LinkError,
+    },
+    Frame {
+        connection: u64,
+        frame: Response,
+    },
+    /// User code of a run has really ended.
+    Ended(Ended),
+    Progress {
+        run: RunId,
+        percent: u32,
+        message: String,
+    },
+    CallbackEnded {
+        callback_id: String,
+        error: String,
+    },
+    /// The process wants to leave.
+    Leave,
+    /// The process leaves now, without a word.
+    Kill,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) enum Effect {
+    Connect {
+        connection: u64,
+        address: String,
+    },
+    Close {
+        connection: u64,
+    },
+    Send(Request),
+    Start(Start),
+    /// Ask user code to stop.
+    Cancel(RunId),
+    /// Drop user code where it can be dropped.
+    Abort(RunId),
+    StartCallback(proto::Callback),
+    StopCallback {
+        callback_id: String,
+    },
+    Exit(Exit),
+}
+
+/// One attempt of a run is to enter user code.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Start {
+    pub(crate) id: RunId,
+    pub(crate) attempt: u32,
+    pub(crate) trigger: Arc<proto::Trigger>,
+    pub(crate) offset: Bytes,
+    pub(crate) instance_id: String,
+    /// What is left of the run's timeout.
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// One attempt of a run came out of user code.
+#[derive(Debug, Clone)]
+pub(crate) struct Ended {
+    pub(crate) id: RunId,
+    pub(crate) attempt: u32,
+    pub(crate) result: UserResult,
+    pub(crate) processed: u64,
+    pub(crate) failed: u64,
+    pub(crate) offset: Option<Bytes>,
+    pub(crate) output: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum UserResult {
+    #[default]
+    Done,
+    Failed {
+        error: String,
+        retry: bool,
+    },
+    /// The handler says that it was cancelled.
+    Cancelled,
+    /// The future was dropped before it ended.
+    Dropped,
+}
+
+/// How the conversation is over for good.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Exit {
+    /// GoodbyeAck is here, or there was nobody to take leave of.
+    Left,
+    /// The leave was not acknowledged in time; so many runs were still in hand.
+    LeaveTimedOut {
+        in_hand: usize,
+    },
+    /// No job is left to work for.
+    Refused {
+        job: String,
+        code: String,
+        message: String,
+    },
+    /// Every coordinator rejects this worker.
+    Rejected(LinkError),
+    Killed,
+}

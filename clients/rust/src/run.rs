@@ -1,0 +1,174 @@
+//! What a handler sees of its run, and how it answers before it ends.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::Failure;
+use crate::machine::limits;
+use crate::machine::words::{Event, Start};
+use crate::proto;
+
+pub use crate::proto::RunSource as Source;
+
+/// One attempt of one execution of one item. Cheap to clone; every clone is the same run.
+#[derive(Debug, Clone)]
+pub struct Run(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    start: Start,
+    deadline: Option<SystemTime>,
+    cancelled: CancellationToken,
+    events: mpsc::Sender<Event>,
+    said: Mutex<Said>,
+}
+
+/// What the handler has said so far; goes into the report.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Said {
+    pub(crate) processed: u64,
+    pub(crate) failed: u64,
+    pub(crate) offset: Option<Bytes>,
+    pub(crate) output: String,
+}
+
+impl Run {
+    pub(crate) fn new(
+        start: Start,
+        wall: SystemTime,
+        cancelled: CancellationToken,
+        events: mpsc::Sender<Event>,
+    ) -> Self {
+        let deadline = start.timeout.and_then(|timeout| wall.checked_add(timeout));
+        Self(Arc::new(Inner { start, deadline, cancelled, events, said: Mutex::default() }))
+    }
+
+    /// The job's name.
+    pub fn job(&self) -> &str {
+        &self.0.start.id.job
+    }
+
+    /// The item, 0 to `total() - 1`.
+    pub fn item(&self) -> u32 {
+        self.0.start.id.item
+    }
+
+    /// The fencing token: a later run of the item has a larger one. Give it to the resources you write to, so that
+    /// they can refuse a run that was overtaken.
+    pub fn token(&self) -> u64 {
+        self.0.start.id.token
+    }
+
+    /// The due time; of a misfire the latest skipped one, of a failover the crashed run's.
+    pub fn fire_time(&self) -> SystemTime {
+        let time = self.trigger().fire_time;
+        time.and_then(|time| time.try_into().ok()).unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+
+    /// Why this run exists.
+    pub fn source(&self) -> Source {
+        self.trigger().source()
+    }
+
+    /// How many items the job has.
+    pub fn total(&self) -> u32 {
+        self.trigger().sharding_total_count
+    }
+
+    /// The item's own parameter, for example `Beijing` of `0=Beijing`; empty if it has none.
+    pub fn item_parameter(&self) -> &str {
+        &self.trigger().item_parameter
+    }
+
+    /// The job's parameter.
+    pub fn job_parameter(&self) -> &str {
+        &self.trigger().job_parameter
+    }
+
+    /// The attempt, from 1. All attempts of a run have the same token.
+    pub fn attempt(&self) -> u32 {
+        self.0.start.attempt
+    }
+
+    /// dataflow: whether to go on until fetch is empty.
+    pub fn streaming(&self) -> bool {
+        self.trigger().streaming
+    }
+
+    /// This worker under the job: `{address}@-@{unique}`.
+    pub fn instance_id(&self) -> &str {
+        &self.0.start.instance_id
+    }
+
+    /// What was left of the run's timeout when this attempt began.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.0.start.timeout
+    }
+
+    /// When the run will be stopped as timed out.
+    pub fn deadline(&self) -> Option<SystemTime> {
+        self.0.deadline
+    }
+
+    /// How far the item's last completed run came, or this run's own last `set_offset`. At most 64 KiB.
+    pub fn offset(&self) -> Bytes {
+        self.said().offset.clone().unwrap_or_else(|| self.0.start.offset.clone())
+    }
+
+    /// Committed together with the outcome and handed to the item's next run. At most 64 KiB.
+    pub fn set_offset(&self, offset: impl Into<Bytes>) -> Result<(), Failure> {
+        let offset = offset.into();
+        if offset.len() > limits::OFFSET_BYTES {
+            return Err(Failure::fatal(format!("an offset of {} bytes: at most 64 KiB", offset.len())));
+        }
+        self.said().offset = Some(offset);
+        Ok(())
+    }
+
+    /// Tells people how far the run is, 0 to 100. Cheap: only the latest is sent, a few times a second.
+    pub fn progress(&self, percent: u32, message: impl Into<String>) {
+        let run = self.0.start.id.clone();
+        // A full queue means that a later one is on its way.
+        let _ = self.0.events.try_send(Event::Progress { run, percent, message: message.into() });
+    }
+
+    /// Adds to the records processed, and to those of them that failed.
+    pub fn count(&self, processed: u64, failed: u64) {
+        let mut said = self.said();
+        said.processed = said.processed.saturating_add(processed);
+        said.failed = said.failed.saturating_add(failed);
+    }
+
+    /// The text that goes with the outcome, cut at 64 KiB. A handler's own `Ok(text)` replaces it.
+    pub fn set_output(&self, output: impl Into<String>) {
+        self.said().output = limits::cut(output.into(), limits::OUTPUT_BYTES);
+    }
+
+    /// Ends when the run is to stop: cancelled, timed out, fenced, or its lease is over. A handler that does not
+    /// end soon after is dropped, unless its job is [cooperative](crate::Job::cooperative).
+    pub async fn cancelled(&self) {
+        self.0.cancelled.cancelled().await;
+    }
+
+    /// Whether the run is to stop; for loops without an await.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.cancelled.is_cancelled()
+    }
+
+    /// The same as a token, to hand on to other tasks and threads.
+    pub fn cancellation(&self) -> CancellationToken {
+        self.0.cancelled.clone()
+    }
+
+    fn trigger(&self) -> &proto::Trigger {
+        &self.0.start.trigger
+    }
+
+    pub(crate) fn said(&self) -> MutexGuard<'_, Said> {
+        self.0.said.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

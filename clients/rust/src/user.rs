@@ -1,0 +1,227 @@
+//! Where user code runs: one task per attempt on the caller's runtime, and its end as an event.
+//!
+//! Decides nothing: the machine says what to start, cancel and drop. Dropping this is the worker's crash: every
+//! handler is dropped with it and nothing is reported.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use futures_util::FutureExt;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::Failure;
+use crate::job::{Fire, Job, Outcome};
+use crate::machine::limits;
+use crate::machine::words::{Ended, Event, RunId, Start, UserResult};
+use crate::proto;
+use crate::run::Run;
+
+/// What user code may say between two looks of the driver; more progress is dropped, the latest comes again.
+const CHATTER: usize = 1024;
+
+pub(crate) struct UserCode {
+    jobs: BTreeMap<String, Arc<Job>>,
+    runtime: Handle,
+    /// Ends of runs and callbacks: as many as there are slots and callbacks, so it needs no bound of its own.
+    ends: mpsc::UnboundedSender<Event>,
+    chatter: mpsc::Sender<Event>,
+    live: BTreeMap<RunId, Live>,
+    callbacks: BTreeMap<String, JoinHandle<()>>,
+}
+
+/// One attempt in user code.
+struct Live {
+    cancelled: CancellationToken,
+    dropped: CancellationToken,
+    cooperative: bool,
+    task: JoinHandle<()>,
+}
+
+/// What user code says.
+pub(crate) struct Says {
+    pub(crate) ends: mpsc::UnboundedReceiver<Event>,
+    pub(crate) chatter: mpsc::Receiver<Event>,
+}
+
+impl UserCode {
+    pub(crate) fn new(jobs: Vec<Job>, runtime: Handle) -> (Self, Says) {
+        let (ends, ends_out) = mpsc::unbounded_channel();
+        let (chatter, chatter_out) = mpsc::channel(CHATTER);
+        let jobs = jobs.into_iter().map(|job| (job.spec.name.clone(), Arc::new(job))).collect();
+        let live = BTreeMap::new();
+        let code = Self { jobs, runtime, ends, chatter, live, callbacks: BTreeMap::new() };
+        (code, Says { ends: ends_out, chatter: chatter_out })
+    }
+
+    pub(crate) fn start(&mut self, start: Start, wall: SystemTime) {
+        let Some(job) = self.jobs.get(&start.id.job).cloned() else { return };
+        let (id, attempt) = (start.id.clone(), start.attempt);
+        let (cancelled, dropped) = (CancellationToken::new(), CancellationToken::new());
+        let run = Run::new(start, wall, cancelled.clone(), self.chatter.clone());
+        let cooperative = job.cooperative;
+        let mut end = End { id: id.clone(), attempt, run: run.clone(), ends: self.ends.clone(), said: false };
+        let drop_now = dropped.clone();
+        let task = self.runtime.spawn(async move {
+            let result = tokio::select! {
+                biased;
+                result = attempt_of(job, run) => result,
+                () = drop_now.cancelled() => UserResult::Dropped,
+            };
+            end.say(result);
+        });
+        self.live.insert(id, Live { cancelled, dropped, cooperative, task });
+    }
+
+    pub(crate) fn cancel(&self, id: &RunId) {
+        if let Some(live) = self.live.get(id) {
+            live.cancelled.cancel();
+        }
+    }
+
+    pub(crate) fn abort(&self, id: &RunId) {
+        if let Some(live) = self.live.get(id).filter(|live| !live.cooperative) {
+            live.dropped.cancel();
+        }
+    }
+
+    pub(crate) fn start_callback(&mut self, callback: &proto::Callback) {
+        let job = self.jobs.get(&callback.job);
+        let hook = job.and_then(|job| match callback.kind() {
+            proto::CallbackKind::AllStarted => job.all_started.clone(),
+            proto::CallbackKind::AllCompleted => job.all_completed.clone(),
+            proto::CallbackKind::Unspecified => None,
+        });
+        let time = callback.fire_time.and_then(|time| time.try_into().ok());
+        let fire = Fire { job: callback.job.clone(), fire_time: time.unwrap_or(SystemTime::UNIX_EPOCH) };
+        let (callback_id, ends) = (callback.callback_id.clone(), self.ends.clone());
+        let id = callback_id.clone();
+        let task = self.runtime.spawn(async move {
+            let result = match hook {
+                Some(hook) => caught(async move { hook(fire).await }).await,
+                None => Ok(()),
+            };
+            let error = result.err().map(|error| error.to_string()).unwrap_or_default();
+            let _ = ends.send(Event::CallbackEnded { callback_id, error });
+        });
+        self.callbacks.insert(id, task);
+    }
+
+    pub(crate) fn stop_callback(&mut self, callback_id: &str) {
+        if let Some(task) = self.callbacks.remove(callback_id) {
+            task.abort();
+        }
+    }
+
+    /// The event came out of user code: what it was about is over.
+    pub(crate) fn over(&mut self, event: &Event) {
+        match event {
+            Event::Ended(ended) => drop(self.live.remove(&ended.id)),
+            Event::CallbackEnded { callback_id, .. } => drop(self.callbacks.remove(callback_id)),
+            _ => {}
+        }
+    }
+}
+
+impl Drop for UserCode {
+    fn drop(&mut self) {
+        for live in self.live.values() {
+            live.cancelled.cancel();
+            live.task.abort();
+        }
+        self.callbacks.values().for_each(JoinHandle::abort);
+    }
+}
+
+/// Says how an attempt ended, also when its task is dropped.
+struct End {
+    id: RunId,
+    attempt: u32,
+    run: Run,
+    ends: mpsc::UnboundedSender<Event>,
+    said: bool,
+}
+
+impl End {
+    fn say(&mut self, result: UserResult) {
+        if std::mem::replace(&mut self.said, true) {
+            return;
+        }
+        let said = self.run.said().clone();
+        let ended = Ended {
+            id: self.id.clone(),
+            attempt: self.attempt,
+            result,
+            processed: said.processed,
+            failed: said.failed,
+            offset: said.offset,
+            output: said.output,
+        };
+        let _ = self.ends.send(Event::Ended(ended));
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.say(UserResult::Dropped);
+    }
+}
+
+/// Hooks and handler of one attempt.
+async fn attempt_of(job: Arc<Job>, run: Run) -> UserResult {
+    let result = caught(async {
+        if let Some(before) = &job.before {
+            before(run.clone(), ()).await?;
+        }
+        match &job.handler {
+            Some(handler) => handler(run.clone()).await,
+            None => Err(Failure::fatal("the job has no handler")),
+        }
+    })
+    .await;
+    let (outcome, result) = match result {
+        Ok(text) => {
+            if let Some(text) = text {
+                run.set_output(text);
+            }
+            (Outcome::Succeeded, UserResult::Done)
+        }
+        Err(error) if error.is_cancelled() => (Outcome::Cancelled, UserResult::Cancelled),
+        Err(error) => {
+            let text = limits::cut(error.to_string(), limits::ERROR_BYTES);
+            (Outcome::Failed, UserResult::Failed { error: text, retry: error.may_retry() })
+        }
+    };
+    let hooks = caught(async {
+        if let (Some(on_error), UserResult::Failed { error, .. }) = (&job.on_error, &result) {
+            on_error(run.clone(), error.clone()).await;
+        }
+        if let Some(after) = &job.after {
+            after(run.clone(), outcome).await;
+        }
+        Ok(())
+    });
+    match hooks.await {
+        Ok(()) => result,
+        Err(error) => UserResult::Failed { error: error.to_string(), retry: error.may_retry() },
+    }
+}
+
+/// Runs user code; a panic is a failure with the panic's message.
+async fn caught<T>(code: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    AssertUnwindSafe(code)
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|panic| Err(Failure::new(format!("panicked: {}", message(panic.as_ref())))))
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
+}

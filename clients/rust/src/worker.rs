@@ -1,0 +1,232 @@
+//! The worker: what its author builds, and the two ways to run it.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::hash::{BuildHasher, Hasher};
+use std::time::Duration;
+
+use futures_util::stream::{self, BoxStream};
+use futures_util::{FutureExt, StreamExt};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::{BootClock, Clock};
+use crate::connect::{Connector, TonicConnector};
+use crate::error::{Error, Failure, Result};
+use crate::job::{Boxed, Job, Output};
+use crate::machine::Machine;
+use crate::machine::words::{Event, Exit, Settings};
+use crate::options::{OnRefused, Options, credential_from_env};
+use crate::run::Run;
+use crate::user::UserCode;
+use crate::{driver, signals};
+
+/// A process that works for jobs. Built, then run until it leaves.
+pub struct Worker {
+    options: Options,
+    jobs: Vec<Job>,
+    shutdown: Option<Boxed<()>>,
+}
+
+impl Worker {
+    /// A worker of the coordinator at `server`: `host:port` or a URL. Name others by [`Worker::server`]; those
+    /// that the coordinator names are found anyhow.
+    pub fn connect(server: impl Into<String>) -> Self {
+        Self::new(Options { servers: vec![server.into()], ..Options::default() })
+    }
+
+    /// A worker as the environment says: `ROSTERD_SERVER`, `ROSTERD_CREDENTIAL`.
+    pub fn from_env() -> Self {
+        Self::new(Options::from_env())
+    }
+
+    /// A worker with these settings.
+    pub fn new(options: Options) -> Self {
+        Self { options, jobs: Vec::new(), shutdown: None }
+    }
+
+    /// Another coordinator to try.
+    pub fn server(mut self, server: impl Into<String>) -> Self {
+        self.options.servers.push(server.into());
+        self
+    }
+
+    /// The secret that says who this worker is; else `ROSTERD_CREDENTIAL`.
+    pub fn credential(mut self, credential: impl Into<String>) -> Self {
+        self.options.credential = Some(credential.into());
+        self
+    }
+
+    /// The namespace that must be served.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.options.namespace = namespace.into();
+        self
+    }
+
+    /// How operators know this machine.
+    pub fn address(mut self, address: impl Into<String>) -> Self {
+        self.options.address = address.into();
+        self
+    }
+
+    /// A free label.
+    pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.labels.insert(key.into(), value.into());
+        self
+    }
+
+    /// How many runs at a time, over all jobs.
+    pub fn slots(mut self, slots: u32) -> Self {
+        self.options.slots = slots;
+        self
+    }
+
+    /// How long a leaving worker lets its runs go on.
+    pub fn drain_deadline(mut self, deadline: Duration) -> Self {
+        self.options.drain_deadline = deadline;
+        self
+    }
+
+    /// How long a cancelled handler may take before its future is dropped.
+    pub fn stop_grace(mut self, grace: Duration) -> Self {
+        self.options.stop_grace = grace;
+        self
+    }
+
+    /// What to do when every job is refused.
+    pub fn on_refused(mut self, what: OnRefused) -> Self {
+        self.options.on_refused = what;
+        self
+    }
+
+    /// The seed of everything random, which is only the jitter of reconnects.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.options.seed = Some(seed);
+        self
+    }
+
+    /// Leave when this ends, instead of at SIGTERM or SIGINT.
+    pub fn shutdown(mut self, when: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.shutdown = Some(Box::pin(when));
+        self
+    }
+
+    /// Work for a job that exists. [`Worker::add`] takes a [`Job`] with more to say.
+    pub fn job<F, Fut, T>(self, name: impl Into<String>, handler: F) -> Self
+    where
+        F: Fn(Run) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<T, Failure>> + Send + 'static,
+        T: Output,
+    {
+        self.add(Job::new(name).handler(handler))
+    }
+
+    /// Work for a job.
+    #[expect(clippy::should_implement_trait, reason = "it adds a job, not a number")]
+    pub fn add(mut self, job: Job) -> Self {
+        self.jobs.push(job);
+        self
+    }
+
+    /// Works until SIGTERM or SIGINT (or [`Worker::shutdown`]), then drains and leaves. A second signal exits at
+    /// once. Handlers run on the calling runtime, the conversation on a thread of its own: handlers that block
+    /// their runtime cost no lease. Dropping the future is a crash.
+    pub async fn run(self) -> Result<()> {
+        self.check()?;
+        let credential = self.options.credential.clone().or_else(credential_from_env);
+        let connector = TonicConnector::new(credential.as_deref())?;
+        let handlers = Handle::current();
+        let killed = CancellationToken::new();
+        let _kill_on_drop = killed.clone().drop_guard();
+        let (done, result) = oneshot::channel();
+        let thread = move || {
+            let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(done.send(Err(Error::Thread(error.to_string())))),
+            };
+            let exit = runtime.block_on(async move {
+                let mut this = self;
+                let orders = match this.shutdown.take() {
+                    Some(shutdown) => once_then_never(shutdown, || Event::Leave),
+                    None => signals::orders(),
+                };
+                let kill = once_then_never(killed.cancelled_owned().boxed(), || Event::Kill);
+                this.go(connector, BootClock, handlers, stream::select(kill, orders).boxed()).await
+            });
+            drop(done.send(exit));
+        };
+        let started = std::thread::Builder::new().name("rosterd-client".into()).spawn(thread);
+        started.map_err(|error| Error::Thread(error.to_string()))?;
+        result.await.unwrap_or_else(|_| Err(Error::Thread("it ended unexpectedly".into())))
+    }
+
+    /// For embedding and for tests: works in place, on the calling runtime, over any network and any clock, without
+    /// threads or signals. Ends when [`Worker::shutdown`] does and the leave is through. Dropping the future is a
+    /// crash: handlers are dropped and nobody is told. Under a paused clock and with a seed it is deterministic, as
+    /// long as its handlers are.
+    pub async fn drive<C: Connector, K: Clock>(mut self, connector: C, clock: K) -> Result<()> {
+        self.check()?;
+        let shutdown = self.shutdown.take().unwrap_or_else(|| Box::pin(std::future::pending()));
+        let orders = once_then_never(shutdown, || Event::Leave);
+        self.go(connector, clock, Handle::current(), orders).await
+    }
+
+    async fn go<C: Connector, K: Clock>(
+        self,
+        connector: C,
+        clock: K,
+        handlers: Handle,
+        orders: BoxStream<'static, Event>,
+    ) -> Result<()> {
+        let Options { servers, namespace, address, labels, slots, drain_deadline, stop_grace, .. } =
+            self.options;
+        let machine = Machine::new(Settings {
+            servers,
+            namespace,
+            address,
+            labels,
+            slots,
+            jobs: self.jobs.iter().map(|job| job.spec.clone()).collect(),
+            drain_deadline,
+            stop_grace,
+            on_refused: self.options.on_refused,
+            seed: self.options.seed.unwrap_or_else(any_seed),
+        });
+        let (user, says) = UserCode::new(self.jobs, handlers);
+        match driver::drive(machine, connector, clock, user, says, orders).await {
+            Exit::Left => Ok(()),
+            Exit::LeaveTimedOut { in_hand } => Err(Error::LeaveTimedOut { in_hand }),
+            Exit::Refused { job, code, message } => Err(Error::Refused { job, code, message }),
+            Exit::Rejected(error) => Err(Error::Rejected(error)),
+            Exit::Killed => Err(Error::Killed),
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        self.options.check()?;
+        let say = |what: String| Err(Error::Options(what));
+        if self.jobs.is_empty() {
+            return say("no job: call Worker::job(name, handler)".into());
+        }
+        let mut names = BTreeSet::new();
+        for job in &self.jobs {
+            if job.handler.is_none() {
+                return say(format!("job {} has no handler", job.spec.name));
+            }
+            if !names.insert(&job.spec.name) {
+                return say(format!("job {} is there twice", job.spec.name));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn once_then_never(when: Boxed<()>, event: fn() -> Event) -> BoxStream<'static, Event> {
+    stream::once(when).map(move |()| event()).chain(stream::pending()).boxed()
+}
+
+/// Another number in every process.
+fn any_seed() -> u64 {
+    std::hash::RandomState::new().build_hasher().finish()
+}
