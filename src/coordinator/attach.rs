@@ -210,6 +210,9 @@ impl Node {
             return;
         }
         worker.phase = Phase::Attached;
+        let lease = worker.lease;
+        let heartbeat = self.heartbeat_for(lease);
+        let Some(worker) = self.workers.get(id) else { return };
         let Some(stream) = worker.stream else { return };
         let others = self.coordinators.iter().filter(|(id, _)| **id != self.settings.id);
         let welcome = Welcome {
@@ -217,8 +220,8 @@ impl Node {
             instance: worker.instance.clone(),
             resume_key: worker.key.clone(),
             namespace: self.settings.namespace.clone(),
-            lease: worker.lease,
-            heartbeat: self.heartbeat_for(worker.lease),
+            lease,
+            heartbeat,
             stop_budget: self.settings.stop_budget.min(worker.lease / 4),
             coordinators: others.map(|(_, url)| url.clone()).filter(|url| !url.is_empty()).collect(),
             max_reports: u32::try_from(self.settings.max_reports).unwrap_or(u32::MAX),

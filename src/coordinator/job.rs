@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use rosterd_domain::id::{Generation, InstanceId, Item, JobName, Version, WorkerId};
 use rosterd_domain::item::Record;
+use rosterd_domain::job::JobSpec;
 use rosterd_domain::plan::{Plan, Report};
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::view::Job;
 
 use super::event::{RequestId, StreamId};
-use super::handle::Operation;
+use super::handle::Target;
 use crate::session::frame::Completed;
 
 /// A job as this coordinator knows it.
@@ -57,15 +58,17 @@ pub(crate) struct JobState {
     /// Registrations that wait.
     pub(crate) registering: VecDeque<Registering>,
     /// Operations that wait.
-    pub(crate) operations: VecDeque<(RequestId, Operation)>,
+    pub(crate) operations: VecDeque<Asked>,
     /// `instance` mirrors to be written, by the leader.
     pub(crate) mirrors: BTreeMap<Item, Option<InstanceId>>,
     /// What each hosted instance was last told that it owns.
-    pub(crate) told: BTreeMap<InstanceId, (Generation, Vec<Item>)>,
+    pub(crate) told: BTreeMap<InstanceId, (StreamId, Generation, Vec<Item>)>,
     /// Runs without a record that wait for their offset to be read.
     pub(crate) unmonitored: Vec<(Item, rosterd_domain::id::Token, rosterd_domain::item::Running)>,
     /// Items in user code without a record that says so (no monitorExecution).
     pub(crate) in_user_code: BTreeSet<Item>,
+    /// Why the assignment was last changed.
+    pub(crate) assigned_why: String,
     /// Hints are asked for.
     pub(crate) watched: bool,
     /// When the calendar next wants something.
@@ -86,6 +89,26 @@ pub(crate) struct Registering {
     pub(crate) overwrite: bool,
 }
 
+/// An operation on this job that somebody asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) request: RequestId,
+    pub(crate) operation: JobOperation,
+    pub(crate) tries: u32,
+}
+
+/// What may be asked of one job.
+#[derive(Debug, Clone)]
+pub(crate) enum JobOperation {
+    Apply { spec: Box<JobSpec>, dry_run: bool },
+    Trigger { items: Vec<Item>, after_current: bool },
+    Pause(bool),
+    Enable { target: Target, enabled: bool, cancel: bool },
+    Remove { cancel: bool },
+    Cancel { item: Item },
+    Shutdown { instance: InstanceId },
+}
+
 /// What the transaction under way is for.
 #[derive(Debug)]
 pub(crate) enum Intent {
@@ -104,7 +127,9 @@ pub(crate) enum Intent {
     /// The job is made for a registration or an operation.
     Create,
     /// A person's operation.
-    Operation { request: RequestId, operation: Operation, said: String },
+    Operation { asked: Asked, said: String },
+    /// A registration's config replaces what is registered.
+    Overwrite,
     /// A removed job's nodes are swept.
     Sweep,
     /// Held runs are released.

@@ -1,3 +1,19 @@
 //! The shell around the domain: it alone awaits and owns time.
+//!
+//! [`node::Node`] is the machine, without I/O; [`driver`] carries its effects out; [`handle::Handle`] is what
+//! the API layers see. Nothing here spells a znode or a proto message.
 
+mod advance;
+mod attach;
+mod commit;
+mod dispatch;
+pub mod event;
+mod guarantee;
 pub mod handle;
+mod job;
+mod leave;
+pub mod node;
+mod operate;
+pub mod settings;
+mod verdict;
+mod worker;

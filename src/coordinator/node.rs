@@ -14,9 +14,10 @@ use rosterd_domain::snapshot::Attachment;
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::Txn;
 
-use super::event::{Answer, Effect, Event, Now, Query, ReadId, StreamId, TxnId};
+use super::event::{Answer, Effect, Event, Now, Query, ReadId, RequestId, StreamId, TxnId};
 use super::handle::{Health, Peer};
 use super::job::{JobState, Jobs};
+use super::operate::Pending;
 use super::settings::Settings;
 use super::worker::Worker;
 use crate::code::{Code, Refusal};
@@ -43,6 +44,7 @@ pub struct Node {
     pub(super) calendar: BTreeSet<(Time, JobName)>,
     pub(super) timers: BTreeSet<(Mono, Timer)>,
     pub(super) dirty: BTreeSet<JobName>,
+    pub(super) requests: BTreeMap<RequestId, Pending>,
     pub(super) out: Vec<Effect>,
     pub(super) health: Health,
     /// Attachments were read: nothing is judged before.
@@ -150,6 +152,7 @@ impl Node {
             calendar: BTreeSet::new(),
             timers: BTreeSet::new(),
             dirty: BTreeSet::new(),
+            requests: BTreeMap::new(),
             out: Vec::new(),
             health: Health::Starting,
             informed: false,
@@ -448,7 +451,7 @@ impl Node {
         self.dirty.extend(self.jobs.keys().cloned());
     }
 
-    fn stop_at_once(&mut self) {
+    pub(super) fn stop_at_once(&mut self) {
         self.stopping = true;
         self.stopped = true;
         self.set_health(Health::Suspended);

@@ -10,6 +10,7 @@ use std::io::{Read, Write};
 use serde::{Deserialize, Serialize};
 
 use crate::id::{InstanceId, Item};
+use crate::item::Missed;
 use crate::strategy::Assignment;
 use crate::time::Time;
 
@@ -36,9 +37,24 @@ pub struct Sharding {
     pub disabled_instances: BTreeSet<InstanceId>,
     /// Counts withdrawals that change nothing else here (pause, disabled job or server, new config).
     pub withdrawals: u64,
+    /// Due times of the job up to here were not to be run: it was paused or disabled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gap: Option<Gap>,
+    /// The same for single items.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub gaps: BTreeMap<Item, Gap>,
     /// Where the schedule that is in force begins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub floor: Option<Floor>,
+}
+
+/// The end of a time in which nothing was to be run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gap {
+    /// Its last moment.
+    pub until: Time,
+    /// Why.
+    pub reason: Missed,
 }
 
 /// The moment from which the schedule in force counts, and the one before it.
@@ -97,6 +113,18 @@ impl Sharding {
             }
         }
         Self { instances, owners, ..self.clone() }
+    }
+
+    /// The same with one more withdrawal, so that what was decided before is refused.
+    #[must_use]
+    pub fn withdrawn(&self) -> Self {
+        Self { withdrawals: self.withdrawals + 1, ..self.clone() }
+    }
+
+    /// The gap that covers `due` of an item.
+    pub fn gap_of(&self, item: Item, due: Time) -> Option<Gap> {
+        let own = self.gaps.get(&item).copied();
+        [own, self.gap].into_iter().flatten().find(|gap| due <= gap.until)
     }
 
     /// How many items the plan covers.

@@ -46,6 +46,7 @@ enum Verdict {
 
 impl Accounting<'_, '_> {
     fn run(mut self) {
+        self.cap();
         while let Some(due) = self.overdue() {
             if !self.decide(due) {
                 break;
@@ -53,6 +54,9 @@ impl Accounting<'_, '_> {
         }
         self.drop_mark();
         self.candidate();
+        if self.draft.job.paused || self.disabled() {
+            return;
+        }
         let last = self.last_fire();
         if let Some(next) = self.timeline.next(last.max(self.draft.facts.now)) {
             let known = self.draft.plan.next;
@@ -60,8 +64,24 @@ impl Accounting<'_, '_> {
         }
     }
 
+    /// A last fire that lies far in the future was written by a clock that was wrong: it is set back, or the
+    /// item would be silent until then.
+    fn cap(&mut self) {
+        let (now, furthest) = (self.draft.facts.now, self.draft.facts.furthest_last_fire);
+        let last = self.last_fire();
+        if last > furthest {
+            let why = || format!("ALARM: its last fire {last} lies in the future and is set back to {now}");
+            self.draft.apply(self.item, Event::Cap { last_fire: now }, why);
+        }
+    }
+
     fn last_fire(&self) -> Time {
         self.draft.record(self.item).map_or(self.draft.facts.now, |record| record.last_fire)
+    }
+
+    fn disabled(&self) -> bool {
+        let job = self.draft.job;
+        job.rules.disabled || job.sharding.disabled_items.contains(&self.item)
     }
 
     fn now(&self) -> Time {
@@ -78,11 +98,12 @@ impl Accounting<'_, '_> {
         let job = self.draft.job;
         let now = self.now();
         let oldest_to_run = now.minus(job.rules.catch_up);
-        if job.paused {
-            return self.pass(now, Verdict::Pass(Became::Missed(Missed::Paused)));
+        if let Some(gap) = job.sharding.gap_of(self.item, due) {
+            return self.pass(gap.until.min(now), Verdict::Pass(Became::Missed(gap.reason)));
         }
-        if job.rules.disabled || job.sharding.disabled_items.contains(&self.item) {
-            return self.pass(now, Verdict::Pass(Became::Missed(Missed::Disabled)));
+        // An open gap is recorded as one when it ends, not fire by fire.
+        if job.paused || self.disabled() {
+            return false;
         }
         let busy_since = match self.draft.record(self.item).map(|record| &record.state) {
             Some(State::Running(run)) => Some(run.since),
@@ -172,8 +193,7 @@ impl Accounting<'_, '_> {
     /// A mark that will not be run is recorded.
     fn drop_mark(&mut self) {
         let job = self.draft.job;
-        let disabled = job.rules.disabled || job.sharding.disabled_items.contains(&self.item);
-        if !disabled {
+        if !self.disabled() {
             return;
         }
         let Some(marked) = self.draft.record(self.item).and_then(|record| record.misfire) else { return };
@@ -188,13 +208,12 @@ impl Accounting<'_, '_> {
     fn candidate(&mut self) {
         let job = self.draft.job;
         let Some(record) = self.draft.record(self.item) else { return };
-        let disabled = job.rules.disabled || job.sharding.disabled_items.contains(&self.item);
-        if !record.state.is_idle() || disabled || self.draft.facts.in_user_code.contains(&self.item) {
+        if !record.state.is_idle() || self.disabled() || self.draft.facts.in_user_code.contains(&self.item) {
             return;
         }
         let (class, fire, kind) = if let Some(marked) = record.misfire.filter(|_| !job.paused) {
             (Class::Misfire, marked, Kind::Misfire)
-        } else if let Some(due) = self.overdue() {
+        } else if let Some(due) = self.overdue().filter(|_| !job.paused) {
             (Class::Fire, due, Kind::Due)
         } else if let Some(trigger) = job.triggers.get(&self.item) {
             (Class::Fire, trigger.at, Kind::Manual(trigger.id.clone()))

@@ -44,6 +44,8 @@ pub struct Facts<'a> {
     pub dead: &'a BTreeSet<WorkerId>,
     /// Items that are in user code although their record is idle (jobs without monitorExecution).
     pub in_user_code: &'a BTreeSet<Item>,
+    /// A last fire later than this was written by a clock that was wrong.
+    pub furthest_last_fire: Time,
     /// The largest number of records that one transaction writes.
     pub most_writes: usize,
 }

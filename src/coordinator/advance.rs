@@ -1,0 +1,365 @@
+//! One job's turn: with nothing under way and a true cache, find the next thing to do and do it, one
+//! transaction at a time. Nothing to do is the usual answer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rosterd_domain::id::{InstanceId, Item, JobName, Token, Version, WorkerId};
+use rosterd_domain::item::{Event as ItemEvent, Record};
+use rosterd_domain::plan::{self, Candidates, Facts, Hosted};
+use rosterd_domain::txn::{Guard, Txn, Write};
+use rosterd_domain::view::Job;
+
+use super::event::{Effect, Query};
+use super::job::{Intent, JobState};
+use super::node::{Node, ReadFor, Timer, TxnFor};
+use super::worker::Phase;
+use crate::session::frame::{CancelReason, RunRef};
+
+/// `instance` mirrors and new records that one transaction writes.
+const CHUNK: usize = 200;
+
+impl Node {
+    pub(super) fn advance(&mut self, name: &JobName) {
+        let Some(mut job) = self.jobs.remove(name) else { return };
+        let keep = self.turn(name, &mut job);
+        if keep {
+            self.jobs.insert(name.clone(), job);
+        } else {
+            self.calendar.retain(|(_, other)| other != name);
+            if job.watched {
+                self.out.push(Effect::Watch(name.clone(), false));
+            }
+        }
+    }
+
+    /// Does the next thing; false: nothing is left of the job here.
+    fn turn(&mut self, name: &JobName, job: &mut JobState) -> bool {
+        if job.writing.is_some() || job.reading {
+            return true;
+        }
+        if let Some(at) = job.retry_at {
+            if at > self.now.mono {
+                self.timers.insert((at, Timer::Job(name.clone())));
+                return true;
+            }
+            job.retry_at = None;
+        }
+        if !job.loaded || job.stale || job.stale_records {
+            self.refresh(name, job);
+            return true;
+        }
+        self.answer_reports(name, job);
+        let Some(view) = job.view.clone() else { return self.without_view(name, job) };
+        self.act(name, job, &view);
+        true
+    }
+
+    fn refresh(&mut self, name: &JobName, job: &mut JobState) {
+        if !job.watched {
+            job.watched = true;
+            self.out.push(Effect::Watch(name.clone(), true));
+        }
+        job.reading = true;
+        let whole = !job.loaded || job.stale_records;
+        job.stale = false;
+        job.stale_records = false;
+        let (whom, query) = if whole {
+            (ReadFor::Job(name.clone()), Query::Job(name.clone()))
+        } else {
+            (ReadFor::Nodes(name.clone()), Query::Nodes(name.clone()))
+        };
+        self.read(whom, query);
+    }
+
+    /// The job does not exist, is being removed, or cannot be understood.
+    fn without_view(&mut self, name: &JobName, job: &mut JobState) -> bool {
+        if job.ending {
+            let mut txn = Txn::new("sweep");
+            txn.write(Write::SweepJob { job: name.clone(), limit: CHUNK });
+            self.submit(name, job, txn, Intent::Sweep);
+            return true;
+        }
+        self.refuse_or_create(name, job);
+        let wanted = job.writing.is_some() || !job.idle() || job.damaged.is_some();
+        if !wanted {
+            self.forget_workers(name);
+        }
+        wanted
+    }
+
+    fn forget_workers(&mut self, name: &JobName) {
+        let here: Vec<WorkerId> = self.workers.keys().cloned().collect();
+        for id in here {
+            if let Some(worker) = self.workers.get_mut(&id) {
+                let known: Vec<RunRef> = worker.known.keys().filter(|run| run.job == *name).cloned().collect();
+                worker.known.retain(|run, _| run.job != *name);
+                worker.runs.retain(|(job, _)| job != name);
+                worker.waiting.retain(|waiting| waiting.job != *name);
+                worker.jobs.remove(name);
+                let moved = worker.moving.remove(name);
+                for run in known {
+                    self.cancel(&id, run, CancelReason::Fenced, "the job was removed");
+                }
+                if moved {
+                    self.welcome_if_moved(&id);
+                }
+            }
+        }
+    }
+
+    fn act(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) {
+        let yields = std::mem::take(&mut job.yield_turn);
+        if !yields && self.host(name, job, view) {
+            job.yield_turn = true;
+            return;
+        }
+        let acted = self.instances(name, job, view)
+            || self.operations(name, job, view)
+            || self.elect(name, job, view)
+            || self.assign(name, job, view)
+            || self.new_records(name, job, view)
+            || self.guarantees(name, job, view)
+            || self.mirrors(name, job, view);
+        if !acted && yields && self.host(name, job, view) {
+            job.yield_turn = true;
+        }
+    }
+
+    pub(super) fn submit(&mut self, name: &JobName, job: &mut JobState, txn: Txn, intent: Intent) {
+        job.writing = Some(intent);
+        self.commit(TxnFor::Job(name.clone()), txn);
+    }
+
+    // ---- the host's own plan
+
+    fn host(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
+        let hosted = self.hosted(name, job, view);
+        let facts = Facts {
+            now: self.now.wall,
+            no_starts: self.no_starts(),
+            up_since: self.up_since,
+            gained: &job.gained,
+            hosted: &hosted,
+            reports: &job.reports,
+            dead: &job.dead,
+            in_user_code: &job.in_user_code,
+            most_writes: self.settings.max_records_per_txn,
+            furthest_last_fire: self.now.wall.plus(self.settings.max_clock_difference),
+        };
+        let mut plan = plan::host(view, &job.records, &facts);
+        self.note_waiting(name, job, &hosted, std::mem::take(&mut plan.waiting));
+        self.set_calendar(name, job, &plan);
+        if plan.txn.writes.is_empty() {
+            return false;
+        }
+        for reason in &plan.reasons {
+            tracing::debug!(job = %name, "{reason}");
+        }
+        let mut reserved: BTreeMap<WorkerId, u32> = BTreeMap::new();
+        for entry in &plan.entries {
+            if let plan::Entry::Started { run, .. } = entry {
+                *reserved.entry(run.worker.clone()).or_default() += 1;
+            }
+        }
+        for (worker, starts) in &reserved {
+            if let Some(worker) = self.workers.get_mut(worker) {
+                worker.reserved += starts;
+            }
+        }
+        let txn = std::mem::take(&mut plan.txn);
+        self.submit(name, job, txn, Intent::Host { plan: Box::new(plan), reserved });
+        true
+    }
+
+    fn hosted(&self, name: &JobName, job: &JobState, view: &Job) -> BTreeMap<InstanceId, Hosted> {
+        let here = job.hosted.iter().filter_map(|(instance, id)| Some((instance, self.workers.get(id)?)));
+        here.map(|(instance, worker)| {
+            let ready = worker.ready() && worker.jobs.contains(name) && view.instances.contains_key(instance);
+            let hosted = Hosted {
+                worker: worker.id.clone(),
+                attachment: worker.version,
+                ready,
+                free: worker.free(),
+                others: worker.others(name),
+            };
+            (instance.clone(), hosted)
+        })
+        .collect()
+    }
+
+    fn note_waiting(
+        &mut self,
+        name: &JobName,
+        job: &JobState,
+        hosted: &BTreeMap<InstanceId, Hosted>,
+        waiting: BTreeMap<InstanceId, Vec<plan::Waiting>>,
+    ) {
+        for instance in hosted.keys() {
+            let Some(worker) = job.hosted.get(instance).and_then(|id| self.workers.get_mut(id)) else { continue };
+            if worker.waiting.is_empty() && !waiting.contains_key(instance) {
+                continue;
+            }
+            worker.waiting.retain(|old| old.job != *name);
+            worker.waiting.extend(waiting.get(instance).into_iter().flatten().cloned());
+        }
+    }
+
+    fn set_calendar(&mut self, name: &JobName, job: &mut JobState, plan: &plan::Plan) {
+        if job.next == plan.next {
+            return;
+        }
+        if let Some(old) = job.next.take() {
+            self.calendar.remove(&(old, name.clone()));
+        }
+        if let Some(next) = plan.next {
+            self.calendar.insert((next, name.clone()));
+        }
+        job.next = plan.next;
+    }
+
+    // ---- who is there
+
+    /// Instances of workers here that are missing or not ours are put, those that left are removed.
+    fn instances(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
+        if self.stopping {
+            return false;
+        }
+        self.answer_registrations(name, job, view);
+        if job.writing.is_some() {
+            return true;
+        }
+        let mut txn = Txn::new("instances");
+        txn.guard(Guard::Incarnation(name.clone(), view.incarnation.clone()));
+        let (mut put, mut removed, mut joined) = (Vec::new(), Vec::new(), false);
+        for (instance, id) in &job.hosted {
+            let Some(worker) = self.workers.get(id).filter(|worker| worker.present() && !worker.writing) else { continue };
+            let seen = view.instances.get(instance);
+            if seen.is_some_and(|seen| seen.mine && seen.node.is_some()) {
+                continue;
+            }
+            joined |= seen.is_none() && !view.sharding.instances().contains(instance);
+            txn.guard(Guard::Attachment(id.clone(), worker.version));
+            txn.write(Write::Server { job: name.clone(), server: worker.address.clone(), enabled: None });
+            let node = Box::new(worker.node());
+            txn.write(Write::Instance { job: name.clone(), instance: instance.clone(), node });
+            for (_, item) in worker.runs.iter().filter(|(job, _)| job == name) {
+                let instance = Some(instance.clone());
+                txn.write(Write::Running { job: name.clone(), item: *item, instance });
+            }
+            put.push(id.clone());
+        }
+        for instance in &job.leaving {
+            if view.instances.contains_key(instance) {
+                txn.write(Write::RemoveInstance(name.clone(), instance.clone()));
+                removed.push(instance.clone());
+            }
+        }
+        if put.is_empty() && removed.is_empty() {
+            job.leaving.clear();
+            return false;
+        }
+        if joined || !removed.is_empty() {
+            txn.write(Write::RaiseNecessary(name.clone()));
+        }
+        self.submit(name, job, txn, Intent::Instances { put, removed });
+        true
+    }
+
+    // ---- leading
+
+    fn elect(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
+        if self.stopping && job.leads() {
+            let mut txn = Txn::new("abdicate");
+            txn.guard(Guard::Incarnation(name.clone(), view.incarnation.clone()));
+            txn.write(Write::Abdicate { job: name.clone(), expect: view.epoch });
+            self.submit(name, job, txn, Intent::Abdicate);
+            return true;
+        }
+        if view.leader.is_some() || self.no_starts() {
+            return false;
+        }
+        let mut txn = Txn::new("elect");
+        txn.guard(Guard::Incarnation(name.clone(), view.incarnation.clone()));
+        let (coordinator, expect) = (self.settings.id.clone(), view.epoch);
+        txn.write(Write::Elect { job: name.clone(), coordinator, expect });
+        txn.write(Write::RaiseNecessary(name.clone()));
+        self.submit(name, job, txn, Intent::Elect);
+        true
+    }
+
+    fn assign(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
+        if !job.leads() || self.no_starts() {
+            return false;
+        }
+        let mut candidates = Candidates::default();
+        for (instance, id) in &job.hosted {
+            let Some(worker) = self.workers.get(id) else { continue };
+            match worker.phase {
+                Phase::Attaching | Phase::Attached => {}
+                _ => {
+                    candidates.leaving.insert(instance.clone());
+                }
+            }
+        }
+        for instance in view.sharding.instances() {
+            if view.instances.contains_key(instance) || candidates.leaving.contains(instance) {
+                continue;
+            }
+            let Some(worker) = instance.worker() else { continue };
+            let here = self.workers.get(&worker).is_some_and(|worker| worker.present() && job.hosted.contains_key(instance));
+            let elsewhere = self.elsewhere.get(&worker).is_some_and(|found| !found.attachment.draining);
+            if (here || elsewhere) && !job.dead.contains(&worker) && !job.leaving.contains(instance) {
+                candidates.absent.insert(instance.clone());
+            }
+        }
+        let Some(assigned) = plan::assign(view, &candidates) else { return false };
+        let moved = assigned.moved;
+        self.submit(name, job, assigned.txn, Intent::Assign { moved, why: assigned.why });
+        true
+    }
+
+    fn new_records(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
+        if !job.leads() || self.no_starts() {
+            return false;
+        }
+        let missing = (0..view.rules.items).map(Item).filter(|item| !job.records.contains_key(item));
+        let (base, now) = (Token(view.base.0), self.now.wall);
+        let new: BTreeMap<Item, (Version, Record)> =
+            missing.take(CHUNK).map(|item| (item, (Version(0), Record::new(base, now)))).collect();
+        if new.is_empty() {
+            return false;
+        }
+        let mut txn = Txn::new("records");
+        txn.guard(Guard::Incarnation(name.clone(), view.incarnation.clone()));
+        txn.guard(Guard::Epoch(name.clone(), view.epoch));
+        for (item, (_, record)) in &new {
+            let record = Box::new(record.clone());
+            txn.write(Write::Record { job: name.clone(), item: *item, expect: None, record });
+        }
+        self.submit(name, job, txn, Intent::NewRecords(new));
+        true
+    }
+
+    fn mirrors(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
+        if !job.leads() || job.mirrors.is_empty() {
+            return false;
+        }
+        let mut txn = Txn::new("mirrors");
+        txn.guard(Guard::Incarnation(name.clone(), view.incarnation.clone()));
+        txn.guard(Guard::Epoch(name.clone(), view.epoch));
+        let chunk: Vec<(Item, Option<InstanceId>)> =
+            job.mirrors.iter().take(CHUNK).map(|(item, owner)| (*item, owner.clone())).collect();
+        for (item, instance) in &chunk {
+            txn.write(Write::ItemInstance { job: name.clone(), item: *item, instance: instance.clone() });
+        }
+        let items = chunk.into_iter().map(|(item, _)| item).collect();
+        self.submit(name, job, txn, Intent::Mirrors(items));
+        true
+    }
+}
+
+/// The record after an event that must be legal here; unchanged otherwise.
+pub(super) fn applied(record: &Record, event: &ItemEvent) -> Record {
+    record.apply(event).unwrap_or_else(|_| record.clone())
+}

@@ -1,0 +1,414 @@
+//! What follows a transaction's end and a read's. Persist, then speak: workers are told only here, after the
+//! commit. What was refused, or may have been applied, is read again and decided again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rosterd_domain::id::{InstanceId, Item, JobName, Token, WorkerId};
+use rosterd_domain::plan::{Entry, Plan, Reported};
+use rosterd_domain::snapshot::{JobNodes, Snapshot};
+use rosterd_domain::txn::Commit;
+use rosterd_domain::view::Job;
+
+use super::event::{Effect, TxnId};
+use super::handle::{Happening, Health};
+use super::job::{Intent, JobState};
+use super::node::{Node, Timer, TxnFor};
+use crate::registry::ReadError;
+use crate::session::frame::{Completed, ToWorker};
+
+impl Node {
+    pub(super) fn committed(&mut self, id: TxnId, commit: Commit) {
+        if commit == Commit::Fenced {
+            // The session is over, and every right with it.
+            tracing::error!("the registry session is over: this coordinator gives up everything");
+            return self.hint_gone();
+        }
+        if let Commit::Unavailable(why) = &commit {
+            tracing::error!("the registry cannot write: {why}");
+            self.set_health(Health::Suspended);
+        } else if self.health == Health::Suspended && matches!(commit, Commit::Committed(_)) && !self.stopping {
+            self.set_health(Health::Serving);
+            self.dirty.extend(self.jobs.keys().cloned());
+        }
+        match self.txns.remove(&id) {
+            Some(TxnFor::Job(job)) => self.job_committed(&job, commit),
+            Some(TxnFor::Attach { stream, hello, worker, key, .. }) => {
+                self.attached(stream, &hello, *worker, key, commit);
+            }
+            Some(TxnFor::Draining(worker)) => self.drained(&worker, commit),
+            Some(TxnFor::Lease(worker)) => self.lease_stated(&worker, commit),
+            Some(TxnFor::Verdict(worker)) => self.verdict_given(&worker, commit),
+            Some(TxnFor::Goodbye(worker)) => self.said_goodbye(&worker, commit),
+            Some(TxnFor::Elsewhere(worker)) => self.elsewhere_judged(&worker, commit),
+            Some(TxnFor::Own) | None => {}
+        }
+    }
+
+    fn hint_gone(&mut self) {
+        self.txns.clear();
+        for (_, job) in &mut self.jobs {
+            job.writing = None;
+        }
+        self.stop_at_once();
+    }
+
+    fn job_committed(&mut self, name: &JobName, commit: Commit) {
+        let Some(mut job) = self.jobs.remove(name) else { return };
+        if let Some(intent) = job.writing.take() {
+            self.release_slots(&intent);
+            match &commit {
+                Commit::Committed(_) => self.done(name, &mut job, intent),
+                other => self.not_done(name, &mut job, intent, other),
+            }
+        }
+        let touched: Vec<WorkerId> = job.hosted.values().cloned().collect();
+        self.jobs.insert(name.clone(), job);
+        self.dirty.insert(name.clone());
+        for id in touched {
+            self.look_at_leaver(&id);
+        }
+    }
+
+    /// A worker that is on its way out may be a step further.
+    fn look_at_leaver(&mut self, id: &WorkerId) {
+        self.confirm_draining(id);
+        self.finish_goodbye(id);
+    }
+
+    fn release_slots(&mut self, intent: &Intent) {
+        if let Intent::Host { reserved, .. } = intent {
+            for (worker, starts) in reserved {
+                if let Some(worker) = self.workers.get_mut(worker) {
+                    worker.reserved = worker.reserved.saturating_sub(*starts);
+                }
+            }
+        }
+    }
+
+    fn not_done(&mut self, name: &JobName, job: &mut JobState, intent: Intent, commit: &Commit) {
+        if let Commit::Unavailable(_) = commit {
+            job.retry_at = Some(self.now.mono.plus(self.settings.store_retry));
+            return self.operation_not_done(name, job, intent, commit);
+        }
+        tracing::debug!(job = %name, "a transaction was not applied: {commit:?}");
+        job.stale = true;
+        job.stale_records = true;
+        self.operation_not_done(name, job, intent, commit);
+    }
+
+    fn done(&mut self, name: &JobName, job: &mut JobState, intent: Intent) {
+        match intent {
+            Intent::Host { plan, .. } => self.host_done(name, job, *plan),
+            Intent::NewRecords(records) => {
+                for (item, (version, record)) in records {
+                    self.put_record(name, job, item, version, record);
+                }
+            }
+            Intent::Mirrors(items) => {
+                for item in items {
+                    job.mirrors.remove(&item);
+                }
+            }
+            Intent::Instances { put, removed } => {
+                job.stale = true;
+                for instance in removed {
+                    job.leaving.remove(&instance);
+                }
+                for id in put {
+                    self.moved(&id, name);
+                }
+            }
+            Intent::Assign { moved, why } => {
+                job.stale = true;
+                job.mirrors.extend(moved);
+                tracing::info!(job = %name, "items are assigned anew: {why}");
+                job.assigned_why = why;
+            }
+            Intent::Elect | Intent::Create | Intent::Sweep | Intent::Abdicate | Intent::Overwrite => job.stale = true,
+            Intent::Release(items) => self.released(name, job, &items),
+            Intent::Operation { asked, said } => self.operation_done(name, job, asked, said),
+        }
+        if job.ending {
+            job.stale = true;
+        }
+    }
+
+    fn host_done(&mut self, name: &JobName, job: &mut JobState, mut plan: Plan) {
+        let touched: Vec<Item> = plan.records.keys().copied().collect();
+        for (item, (version, record)) in std::mem::take(&mut plan.records) {
+            self.put_record(name, job, item, version, record);
+        }
+        for entry in plan.entries {
+            self.tell_entry(name, job, entry);
+        }
+        self.answer_reports(name, job);
+        for (item, token, run) in plan.unmonitored {
+            job.in_user_code.insert(item);
+            self.send_unmonitored(name, job, item, token, run);
+        }
+        for item in touched {
+            self.dispatch(name, job, item);
+        }
+    }
+
+    /// An entry goes to the history and to who watches.
+    fn tell_entry(&mut self, name: &JobName, job: &JobState, entry: Entry) {
+        let at = self.now.wall;
+        let mut detail: Option<Arc<Completed>> = None;
+        let happening = match &entry {
+            Entry::Started { item, token, run } => {
+                Happening::Started { job: name.clone(), item: *item, token: *token, run: run.clone() }
+            }
+            Entry::Ended { item, token, run, outcome, .. } => {
+                detail = job.details.get(item).filter(|detail| detail.run.token == *token).cloned();
+                let (error, output) = detail.as_ref().map(|d| (d.error.clone(), d.output.clone())).unwrap_or_default();
+                let (job, run, outcome) = (name.clone(), run.clone(), outcome.as_str());
+                Happening::Ended { job, item: *item, token: *token, run, outcome, error, output }
+            }
+            Entry::Unrun { item, first, latest, count, became } => {
+                use rosterd_domain::plan::Became;
+                let (became, reason) = match became {
+                    Became::Misfired => ("misfired", None),
+                    Became::Skipped => ("skipped", None),
+                    Became::Missed(reason) => ("missed", Some(*reason)),
+                };
+                let (job, first, latest) = (name.clone(), *first, *latest);
+                Happening::Unrun { job, item: *item, first, latest, count: *count, became, reason }
+            }
+        };
+        self.out.push(Effect::Tell(happening));
+        self.out.push(Effect::Record { job: name.clone(), at, entry, detail });
+    }
+
+    /// The end of a run that no record held.
+    pub(super) fn record_unmonitored(
+        &mut self,
+        name: &JobName,
+        job: &JobState,
+        item: Item,
+        token: Token,
+        detail: Option<Arc<Completed>>,
+    ) {
+        use rosterd_domain::item::{Outcome, Running, Source};
+        let Some(detail) = detail else { return };
+        let Reported::Done(outcome) = detail.ended else { return };
+        let Some((_, record)) = job.records.get(&item) else { return };
+        let Some((instance, worker)) = job.hosted.iter().next() else { return };
+        let run = Running {
+            fire: record.last_fire,
+            source: Source::NormalTrigger,
+            instance: instance.clone(),
+            worker: worker.clone(),
+            since: detail.started_at.unwrap_or(record.last_fire),
+            trigger: None,
+            held: false,
+        };
+        let (at, error, output) = (self.now.wall, detail.error.clone(), detail.output.clone());
+        let said = Outcome::as_str(outcome);
+        let happening =
+            Happening::Ended { job: name.clone(), item, token, run: run.clone(), outcome: said, error, output };
+        self.out.push(Effect::Tell(happening));
+        let entry = Entry::Ended { item, token, run, outcome, at, requeued: false };
+        self.out.push(Effect::Record { job: name.clone(), at, entry, detail: Some(detail) });
+    }
+
+    /// A worker's instance of this job is put: a registration is answered, a move is a step further.
+    fn moved(&mut self, id: &WorkerId, name: &JobName) {
+        if let Some(worker) = self.workers.get_mut(id) {
+            worker.jobs.insert(name.clone());
+        }
+    }
+
+    // ---- reads
+
+    pub(super) fn nodes_read(&mut self, name: JobName, read: Result<Option<JobNodes>, ReadError>) {
+        let Some(mut job) = self.jobs.remove(&name) else { return };
+        job.reading = false;
+        match read {
+            Ok(nodes) => self.take_nodes(&name, &mut job, nodes),
+            Err(error) => self.read_failed(&name, &mut job, &error),
+        }
+        self.jobs.insert(name.clone(), job);
+        self.dirty.insert(name);
+    }
+
+    pub(super) fn job_read(&mut self, name: JobName, read: Result<Option<Snapshot>, ReadError>) {
+        let Some(mut job) = self.jobs.remove(&name) else { return };
+        job.reading = false;
+        match read {
+            Ok(None) => self.take_nodes(&name, &mut job, None),
+            Ok(Some(snapshot)) => {
+                let gone: Vec<Item> =
+                    job.records.keys().filter(|item| !snapshot.records.contains_key(item)).copied().collect();
+                for item in gone {
+                    self.drop_record(&name, &mut job, item);
+                }
+                for (item, (version, record)) in snapshot.records {
+                    self.put_record(&name, &mut job, item, version, record);
+                }
+                self.take_nodes(&name, &mut job, Some(snapshot.nodes));
+                self.look_at_runs(&name, &mut job);
+            }
+            Err(error) => self.read_failed(&name, &mut job, &error),
+        }
+        let here: Vec<WorkerId> = job.hosted.values().cloned().collect();
+        let read = job.loaded;
+        self.jobs.insert(name.clone(), job);
+        for id in here {
+            if read {
+                self.moved_in(&id, &name);
+            }
+            self.look_at_leaver(&id);
+        }
+        self.dirty.insert(name);
+    }
+
+    /// The records of a job were read after the worker's attachment was written.
+    fn moved_in(&mut self, id: &WorkerId, name: &JobName) {
+        let Some(worker) = self.workers.get_mut(id) else { return };
+        if worker.moving.remove(name) {
+            worker.jobs.insert(name.clone());
+            self.welcome_if_moved(id);
+        }
+    }
+
+    fn read_failed(&mut self, name: &JobName, job: &mut JobState, error: &ReadError) {
+        job.stale = true;
+        job.stale_records = true;
+        if let ReadError::Damaged { .. } = error {
+            tracing::error!(job = %name, "{error}: the job is left alone until it is applied again or removed");
+            job.loaded = true;
+            job.view = None;
+            job.damaged = Some(error.to_string());
+            job.stale = false;
+            job.stale_records = false;
+            return;
+        }
+        job.retry_at = Some(self.now.mono.plus(self.settings.store_retry));
+    }
+
+    fn drop_record(&mut self, name: &JobName, job: &mut JobState, item: Item) {
+        if let Some((_, record)) = job.records.remove(&item)
+            && let Some(worker) = record.running().and_then(|run| self.workers.get_mut(&run.worker))
+        {
+            worker.runs.remove(&(name.clone(), item));
+        }
+    }
+
+    fn take_nodes(&mut self, name: &JobName, job: &mut JobState, nodes: Option<JobNodes>) {
+        let first = !job.loaded;
+        job.loaded = true;
+        job.damaged = None;
+        job.ending = false;
+        let before = job.view.take();
+        let Some(nodes) = nodes else {
+            return self.job_has_gone(name, job, before.is_some());
+        };
+        match Job::decode(name, &nodes) {
+            Ok(Some(view)) => {
+                let again = before.as_ref().is_some_and(|before| before.incarnation != view.incarnation);
+                if again {
+                    job.stale_records = true;
+                    job.offsets.clear();
+                    job.in_user_code.clear();
+                }
+                let view = Arc::new(view);
+                self.take_view(name, job, before, view);
+            }
+            Ok(None) => job.ending = true,
+            Err(why) => {
+                tracing::error!(job = %name, "the job cannot be understood and is left alone: {why}");
+                job.damaged = Some(why);
+            }
+        }
+        if first && job.view.is_some() {
+            self.look_at_runs(name, job);
+        }
+    }
+
+    fn job_has_gone(&mut self, name: &JobName, job: &mut JobState, was_there: bool) {
+        let records: Vec<Item> = job.records.keys().copied().collect();
+        for item in records {
+            self.drop_record(name, job, item);
+        }
+        job.offsets.clear();
+        job.gained.clear();
+        job.told.clear();
+        for id in job.hosted.values().filter(|_| was_there) {
+            if let Some(stream) = self.workers.get(id).and_then(|worker| worker.stream) {
+                let message = "the job was removed".to_string();
+                self.send(stream, ToWorker::Shutdown { job: Some(name.clone()), message });
+            }
+        }
+    }
+
+    fn take_view(&mut self, name: &JobName, job: &mut JobState, before: Option<Arc<Job>>, view: Arc<Job>) {
+        let mine = |sharding: &rosterd_domain::sharding::Sharding| -> BTreeSet<Item> {
+            sharding.owned().filter(|(_, owner)| job.hosted.contains_key(*owner)).map(|(item, _)| item).collect()
+        };
+        let now_mine = mine(&view.sharding);
+        let generation_moved = before.as_ref().is_none_or(|before| before.generation != view.generation);
+        if generation_moved {
+            let gained: BTreeMap<Item, _> = now_mine
+                .iter()
+                .map(|item| (*item, job.gained.get(item).copied().unwrap_or(self.now.wall)))
+                .collect();
+            job.gained = gained;
+        }
+        job.view = Some(view.clone());
+        self.tell_assignments(name, job, &view, before.as_deref());
+    }
+
+    pub(super) fn tell_assignments(&mut self, name: &JobName, job: &mut JobState, view: &Job, before: Option<&Job>) {
+        let mut owned: BTreeMap<&InstanceId, Vec<Item>> = BTreeMap::new();
+        for (item, owner) in view.sharding.owned() {
+            owned.entry(owner).or_default().push(item);
+        }
+        for (instance, id) in &job.hosted {
+            let items = owned.get(instance).cloned().unwrap_or_default();
+            let Some(worker) = self.workers.get(id) else { continue };
+            if !worker.jobs.contains(name) || worker.phase != super::worker::Phase::Attached {
+                continue;
+            }
+            let Some(stream) = worker.stream else { continue };
+            if job.told.get(instance).is_some_and(|(on, _, told)| *on == stream && *told == items) {
+                continue;
+            }
+            job.told.insert(instance.clone(), (stream, view.generation, items.clone()));
+            let (generation, total) = (view.generation.0, view.rules.items);
+            self.send(stream, ToWorker::Assignment { job: name.clone(), items, generation, total });
+        }
+        if before.is_none_or(|before| before.sharding.assignment() == view.sharding.assignment()) {
+            return;
+        }
+        let owners = view.sharding.assignment().iter().map(|(i, items)| (i.clone(), items.to_vec())).collect();
+        let why = std::mem::take(&mut job.assigned_why);
+        let (job, generation) = (name.clone(), view.generation.0);
+        self.out.push(Effect::Tell(Happening::Assigned { job, generation, owners, why }));
+    }
+
+    /// Runs in the records: those of workers here are sent if unknown, those of nobody are looked into.
+    fn look_at_runs(&mut self, name: &JobName, job: &mut JobState) {
+        let runs: Vec<(Item, WorkerId)> = job
+            .records
+            .iter()
+            .filter_map(|(item, (_, record))| Some((*item, record.running()?.worker.clone())))
+            .collect();
+        for (item, worker) in runs {
+            if self.workers.contains_key(&worker) {
+                self.dispatch(name, job, item);
+            } else if !self.elsewhere.contains_key(&worker) && !job.dead.contains(&worker) {
+                self.read(super::node::ReadFor::Suspect(worker.clone()), super::event::Query::Attachment(worker));
+            }
+        }
+    }
+
+    pub(super) fn tell_worker(&mut self, instance: &InstanceId, what: &'static str) {
+        self.out.push(Effect::Tell(Happening::Worker { instance: instance.clone(), what }));
+    }
+
+    pub(super) fn retry_later(&mut self, name: &JobName) {
+        self.set_timer(self.settings.store_retry, Timer::Job(name.clone()));
+    }
+}
