@@ -13,7 +13,7 @@ mod link;
 mod runs;
 mod stream;
 #[cfg(test)]
-mod tests {}
+mod tests;
 pub(crate) mod words;
 
 use std::collections::BTreeMap;
