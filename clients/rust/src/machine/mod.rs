@@ -117,6 +117,11 @@ impl Machine {
         next
     }
 
+    /// When user code must not start any more, as far as is known now.
+    pub(crate) fn lease_end(&self) -> Duration {
+        self.lease.stops_at().unwrap_or_default()
+    }
+
     /// What time alone has brought. The lease first: nothing below may lean on a right that is over.
     fn due(&mut self, now: Now) {
         if !self.lease.valid(now.mono) {

@@ -155,3 +155,16 @@ fn kill_exits_at_once_and_nothing_follows() {
     bench.after(|bench| bench.trigger(1, 1));
     assert_eq!(bench.said, []);
 }
+
+#[test]
+fn a_callback_that_does_not_end_is_stopped_at_the_drain_deadline() {
+    let mut bench = Bench::attached();
+    bench.frame(Response::Callback(proto::Callback { callback_id: "c".into(), ..Default::default() }));
+    bench.event(Event::Leave);
+    bench.frame(draining());
+    bench.live(29_999);
+    assert!(!says_goodbye(&bench));
+    bench.live(30_000);
+    assert!(bench.said.contains(&Effect::StopCallback { callback_id: "c".into() }));
+    assert!(says_goodbye(&bench));
+}
