@@ -66,7 +66,7 @@ codes! {
     /// A field of Hello is out of its range: the message names it.
     HelloInvalid = "HELLO_INVALID", Invalid;
     /// The worker expects another namespace than this coordinator serves: connect to one that serves it.
-    NamespaceMismatch = "NAMESPACE_MISMATCH", Precondition;
+    NamespaceMismatch = "NAMESPACE_MISMATCH", Invalid;
     /// A later stream of the same worker process is attached: this one is too late.
     StreamSuperseded = "STREAM_SUPERSEDED", Superseded;
     /// The resume key is not the one given to this worker: start without worker_id to get an identity of its own.

@@ -1,7 +1,9 @@
 //! rosterd: a gRPC coordination service for polyglot workers.
 
+pub mod api;
 pub mod code;
 pub mod coordinator;
 pub mod proto;
 pub mod registry;
+pub mod runtime;
 pub mod session;

@@ -151,7 +151,7 @@ impl Node {
         if let Some(known) = self.workers.get_mut(&worker) {
             known.writing = true;
         }
-        self.commit(TxnFor::Attach { stream, hello, heard, worker: Box::new(new), key }, txn);
+        self.commit(TxnFor::Attach { stream, hello, worker: Box::new(new), key }, txn);
     }
 
     pub(super) fn attached(

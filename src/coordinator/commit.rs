@@ -13,7 +13,7 @@ use rosterd_domain::view::Job;
 use super::event::{Effect, TxnId};
 use super::handle::{Happening, Health};
 use super::job::{Intent, JobState};
-use super::node::{Node, Timer, TxnFor};
+use super::node::{Node, TxnFor};
 use crate::registry::ReadError;
 use crate::session::frame::{Completed, ToWorker};
 
@@ -33,7 +33,7 @@ impl Node {
         }
         match self.txns.remove(&id) {
             Some(TxnFor::Job(job)) => self.job_committed(&job, commit),
-            Some(TxnFor::Attach { stream, hello, worker, key, .. }) => {
+            Some(TxnFor::Attach { stream, hello, worker, key }) => {
                 self.attached(stream, &hello, *worker, key, commit);
             }
             Some(TxnFor::Draining(worker)) => self.drained(&worker, commit),
@@ -406,9 +406,5 @@ impl Node {
 
     pub(super) fn tell_worker(&mut self, instance: &InstanceId, what: &'static str) {
         self.out.push(Effect::Tell(Happening::Worker { instance: instance.clone(), what }));
-    }
-
-    pub(super) fn retry_later(&mut self, name: &JobName) {
-        self.set_timer(self.settings.store_retry, Timer::Job(name.clone()));
     }
 }

@@ -3,7 +3,6 @@
 //! The first holds the fire: its runs are in the records, but no Trigger goes out until the callback is
 //! answered or its time is over. Announced once per fire while this coordinator lives; the leader decides.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rosterd_domain::id::{Item, JobName, Version};
@@ -28,9 +27,6 @@ pub(crate) struct Guarantee {
     released: Option<Time>,
     /// The latest fire whose completion was announced.
     completed: Option<Time>,
-    /// Items that have completed the fire under way.
-    done: BTreeSet<Item>,
-    fire: Option<Time>,
 }
 
 #[derive(Debug)]

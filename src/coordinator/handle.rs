@@ -3,15 +3,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use rosterd_domain::id::{InstanceId, Item, JobName, Namespace, ServerAddress, Token};
+use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName, Namespace, ServerAddress, Token};
 use rosterd_domain::item::{Counters, Ended, Missed, Running, State};
 use rosterd_domain::time::Time;
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
-use crate::code::Refusal;
-use crate::registry::DumpNode;
+use super::driver::{FromEdge, MOST_PENDING, OUTBOX, REQUESTS};
+use crate::code::{Code, Refusal};
+use crate::registry::Registry;
+use crate::runtime::clock::SharedClock;
 use crate::session::frame::{FromWorker, ToWorker};
 
 /// Who is on the other end of a stream, as the edge established it.
@@ -36,8 +39,8 @@ pub struct WorkerStream {
 #[derive(Debug)]
 pub struct Inbox {
     pub(crate) stream: u64,
-    pub(crate) queue: mpsc::UnboundedSender<(u64, Option<FromWorker>)>,
-    pub(crate) pending: Arc<std::sync::atomic::AtomicUsize>,
+    pub(crate) queue: mpsc::UnboundedSender<FromEdge>,
+    pub(crate) pending: Arc<AtomicUsize>,
 }
 
 /// What people may do. Each is answered once its effect is durable.
@@ -221,8 +224,14 @@ pub struct Handle {
 
 pub(crate) struct Inner {
     pub(crate) namespace: Namespace,
+    pub(crate) id: CoordinatorId,
     pub(crate) health: watch::Receiver<Health>,
     pub(crate) happenings: broadcast::Sender<Arc<Happening>>,
+    pub(crate) queue: mpsc::UnboundedSender<FromEdge>,
+    pub(crate) registry: Arc<dyn Registry>,
+    pub(crate) clock: SharedClock,
+    pub(crate) last_stream: AtomicU64,
+    pub(crate) asked: Arc<AtomicUsize>,
 }
 
 impl Handle {
@@ -231,44 +240,43 @@ impl Handle {
         &self.inner.namespace
     }
 
+    /// Who this is.
+    pub fn id(&self) -> &CoordinatorId {
+        &self.inner.id
+    }
+
     /// Opens a worker's stream.
-    pub fn open(&self, _peer: Peer) -> Result<WorkerStream, Refusal> {
-        unimplemented!()
+    pub fn open(&self, peer: Peer) -> Result<WorkerStream, Refusal> {
+        let stream = self.inner.last_stream.fetch_add(1, Ordering::Relaxed) + 1;
+        let (sender, outbox) = mpsc::channel(OUTBOX);
+        let opened = self.inner.queue.send(FromEdge::Opened(stream, peer, sender));
+        opened.map_err(|_| stopped())?;
+        let (queue, pending) = (self.inner.queue.clone(), Arc::new(AtomicUsize::new(0)));
+        Ok(WorkerStream { outbox, inbox: Inbox { stream, queue, pending } })
     }
 
-    /// Carries out an operation.
-    pub async fn operate(&self, _operation: Operation) -> Result<Done, Refusal> {
-        unimplemented!()
+    /// Carries out an operation; answered once its effect is durable.
+    pub async fn operate(&self, operation: Operation) -> Result<Done, Refusal> {
+        let asked = self.inner.asked.clone();
+        if asked.fetch_add(1, Ordering::Relaxed) >= REQUESTS {
+            asked.fetch_sub(1, Ordering::Relaxed);
+            let message = format!("more than {REQUESTS} operations wait: try again later");
+            return Err(Refusal::new(Code::Overloaded, message));
+        }
+        let (reply, answer) = oneshot::channel();
+        let sent = self.inner.queue.send(FromEdge::Operate(operation, reply));
+        let answer = match sent {
+            Ok(()) => answer.await.unwrap_or_else(|_| Err(stopped())),
+            Err(_) => Err(stopped()),
+        };
+        asked.fetch_sub(1, Ordering::Relaxed);
+        answer
     }
 
-    /// All jobs, by name.
-    pub async fn jobs(&self) -> Result<Vec<JobRow>, Refusal> {
-        unimplemented!()
-    }
-
-    /// One job in full, with its next `upcoming` due times.
-    pub async fn job(&self, _job: &JobName, _upcoming: usize) -> Result<JobDetail, Refusal> {
-        unimplemented!()
-    }
-
-    /// A job's items.
-    pub async fn items(&self, _job: &JobName) -> Result<Vec<ItemRow>, Refusal> {
-        unimplemented!()
-    }
-
-    /// Instances of one job, or of all.
-    pub async fn instances(&self, _job: Option<&JobName>) -> Result<Vec<InstanceRow>, Refusal> {
-        unimplemented!()
-    }
-
-    /// Servers of one job, or of all.
-    pub async fn servers(&self, _job: Option<&JobName>) -> Result<Vec<ServerRow>, Refusal> {
-        unimplemented!()
-    }
-
-    /// A job's whole tree.
-    pub async fn dump(&self, _job: &JobName) -> Result<BTreeMap<String, DumpNode>, Refusal> {
-        unimplemented!()
+    /// Asks the coordinator to stop: streams are ended, leaderships given up, reports committed.
+    pub fn stop(&self) {
+        // One that has stopped already need not be told.
+        let _stopped = self.inner.queue.send(FromEdge::Stop);
     }
 
     /// What happens from now on; a reader that is too slow loses the oldest.
@@ -282,9 +290,25 @@ impl Handle {
     }
 }
 
+fn stopped() -> Refusal {
+    Refusal::new(Code::Draining, "this coordinator has stopped: connect to another one")
+}
+
 impl Inbox {
     /// Hands a frame over.
-    pub fn put(&self, _frame: FromWorker) -> Result<(), Refusal> {
-        unimplemented!()
+    pub fn put(&self, frame: FromWorker) -> Result<(), Refusal> {
+        if self.pending.fetch_add(1, Ordering::Relaxed) >= MOST_PENDING {
+            let message = format!("more than {MOST_PENDING} frames wait to be taken in: wait for acknowledgements");
+            return Err(Refusal::new(Code::TooManyFrames, message));
+        }
+        let sent = self.queue.send(FromEdge::Frame(self.stream, frame, self.pending.clone()));
+        sent.map_err(|_| stopped())
+    }
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        // A coordinator that has stopped need not know.
+        let _stopped = self.queue.send(FromEdge::Closed(self.stream));
     }
 }

@@ -139,11 +139,6 @@ pub(crate) enum Intent {
 }
 
 impl JobState {
-    /// Nothing is under way and the cache is true: decisions may be made.
-    pub(crate) fn settled(&self) -> bool {
-        self.writing.is_none() && !self.reading && !self.stale && !self.stale_records
-    }
-
     /// Whether this coordinator leads the job.
     pub(crate) fn leads(&self) -> bool {
         self.view.as_ref().is_some_and(|view| matches!(view.leader, Some((_, true))))

@@ -15,13 +15,13 @@ impl Node {
     pub(super) fn drain_requested(&mut self, id: &WorkerId) {
         let Some(worker) = self.workers.get_mut(id) else { return };
         match worker.phase {
-            Phase::Attaching | Phase::Attached => {}
+            Phase::Attached => {}
             // Asked again, for example on another stream: answered again.
             Phase::Draining { .. } => {
                 worker.phase = Phase::Draining { confirmed: false };
                 return self.confirm_draining(id);
             }
-            Phase::Leaving | Phase::Condemned => return,
+            Phase::Attaching | Phase::Leaving | Phase::Condemned => return,
         }
         if worker.writing {
             return;

@@ -121,7 +121,7 @@ pub(super) enum ReadFor {
 pub(super) enum TxnFor {
     Job(JobName),
     /// The attachment of a Hello.
-    Attach { stream: StreamId, hello: Box<Hello>, heard: Mono, worker: Box<Worker>, key: String },
+    Attach { stream: StreamId, hello: Box<Hello>, worker: Box<Worker>, key: String },
     Draining(WorkerId),
     /// The lease that an attachment states.
     Lease(WorkerId),

@@ -260,6 +260,21 @@ impl Counters {
         self.succeeded + self.failed + self.cancelled + self.crashed + self.timed_out
     }
 
+    /// Adds what became of another item's fires.
+    pub fn add(&mut self, other: &Self) {
+        self.fired += other.fired;
+        self.succeeded += other.succeeded;
+        self.failed += other.failed;
+        self.cancelled += other.cancelled;
+        self.crashed += other.crashed;
+        self.timed_out += other.timed_out;
+        self.misfired += other.misfired;
+        self.skipped += other.skipped;
+        for (reason, count) in &other.missed {
+            *self.missed.entry(*reason).or_default() += count;
+        }
+    }
+
     fn count(&mut self, outcome: Outcome) {
         let counter = match outcome {
             Outcome::Succeeded => &mut self.succeeded,

@@ -37,6 +37,12 @@ impl Jobs {
         self.0.get(job).is_some_and(|(_, state)| !matches!(state, State::Stopped))
     }
 
+    /// The jobs that the coordinator has agreed to.
+    pub(crate) fn registered(&self) -> Vec<String> {
+        let agreed = self.0.iter().filter(|(_, (_, state))| matches!(state, State::Registered));
+        agreed.map(|(name, _)| name.clone()).collect()
+    }
+
     pub(crate) fn retry_at(&self) -> Option<Duration> {
         let again = self.0.values().map(|(_, state)| match state {
             State::Refused { again_at, .. } => Some(*again_at),

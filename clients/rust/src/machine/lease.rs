@@ -36,6 +36,12 @@ impl Lease {
     /// A job with a shorter grace makes the whole worker's lease shorter, until the next Welcome.
     pub(crate) fn shorten(&mut self, length: Duration) {
         self.length = self.length.min(length);
+        self.budget = self.budget.min(self.length / 4);
+    }
+
+    /// How long a proof holds, before drift and budget.
+    pub(crate) fn length(&self) -> Duration {
+        self.length
     }
 
     /// A heartbeat that was sent at `sent` is acknowledged.

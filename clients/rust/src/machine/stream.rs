@@ -46,6 +46,7 @@ impl Machine {
             runs_in_hand: self.hand.refs(),
             client: CLIENT.into(),
             sent_at: Some(now.wall.into()),
+            jobs: self.jobs.registered(),
         };
         self.send(Request::Hello(hello));
     }
@@ -137,7 +138,8 @@ impl Machine {
         let runs_in_hand = self.hand.refs();
         let Some(open) = self.link.open() else { return };
         let sequence = open.beats.send(now.mono);
-        self.send(Request::Heartbeat(Heartbeat { sequence, runs_in_hand }));
+        let lease = prost_types::Duration::try_from(self.lease.length()).ok();
+        self.send(Request::Heartbeat(Heartbeat { sequence, runs_in_hand, lease }));
     }
 }
 

@@ -1,0 +1,104 @@
+//! What the edge needs of those behind it, so that it can be served by a real coordinator, or by a script in
+//! tests. Implemented for the coordinator's [`Handle`]; called by `api::grpc` and `api::http` only.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use rosterd_domain::id::{JobName, Namespace};
+use tokio::sync::{broadcast, mpsc, watch};
+
+use crate::code::Refusal;
+use crate::coordinator::handle::{
+    Done, Handle, Happening, Health, Inbox, InstanceRow, ItemRow, JobDetail, JobRow, Operation, Peer,
+    ServerRow,
+};
+use crate::registry::DumpNode;
+use crate::session::frame::{FromWorker, ToWorker};
+
+/// An answer under way.
+pub type Answer<'a, T> = BoxFuture<'a, Result<T, Refusal>>;
+
+/// Takes a worker's frames and never waits: a frame too many is refused.
+pub trait Frames: Send + Sync {
+    /// Hands a frame over.
+    fn put(&self, frame: FromWorker) -> Result<(), Refusal>;
+}
+
+/// A worker's stream as the edge holds it. Dropping it ends the conversation.
+pub struct Conversation {
+    /// Frames for the worker, in order.
+    pub outbox: mpsc::Receiver<ToWorker>,
+    /// Takes the worker's frames.
+    pub inbox: Box<dyn Frames>,
+}
+
+/// The coordinator. The methods are those of [`Handle`].
+#[allow(missing_docs)]
+pub trait Backend: Send + Sync + 'static {
+    fn namespace(&self) -> &Namespace;
+    fn open(&self, peer: Peer) -> Result<Conversation, Refusal>;
+    fn operate(&self, operation: Operation) -> Answer<'_, Done>;
+    fn jobs(&self) -> Answer<'_, Vec<JobRow>>;
+    fn job<'a>(&'a self, job: &'a JobName, upcoming: usize) -> Answer<'a, JobDetail>;
+    fn items<'a>(&'a self, job: &'a JobName) -> Answer<'a, Vec<ItemRow>>;
+    fn instances<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<InstanceRow>>;
+    fn servers<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<ServerRow>>;
+    fn dump<'a>(&'a self, job: &'a JobName) -> Answer<'a, BTreeMap<String, DumpNode>>;
+    fn watch(&self) -> broadcast::Receiver<Arc<Happening>>;
+    fn health(&self) -> watch::Receiver<Health>;
+}
+
+impl Frames for Inbox {
+    fn put(&self, frame: FromWorker) -> Result<(), Refusal> {
+        Inbox::put(self, frame)
+    }
+}
+
+impl Backend for Handle {
+    fn namespace(&self) -> &Namespace {
+        self.namespace()
+    }
+
+    fn open(&self, peer: Peer) -> Result<Conversation, Refusal> {
+        let stream = self.open(peer)?;
+        Ok(Conversation { outbox: stream.outbox, inbox: Box::new(stream.inbox) })
+    }
+
+    fn operate(&self, operation: Operation) -> Answer<'_, Done> {
+        self.operate(operation).boxed()
+    }
+
+    fn jobs(&self) -> Answer<'_, Vec<JobRow>> {
+        self.jobs().boxed()
+    }
+
+    fn job<'a>(&'a self, job: &'a JobName, upcoming: usize) -> Answer<'a, JobDetail> {
+        self.job(job, upcoming).boxed()
+    }
+
+    fn items<'a>(&'a self, job: &'a JobName) -> Answer<'a, Vec<ItemRow>> {
+        self.items(job).boxed()
+    }
+
+    fn instances<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<InstanceRow>> {
+        self.instances(job).boxed()
+    }
+
+    fn servers<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<ServerRow>> {
+        self.servers(job).boxed()
+    }
+
+    fn dump<'a>(&'a self, job: &'a JobName) -> Answer<'a, BTreeMap<String, DumpNode>> {
+        self.dump(job).boxed()
+    }
+
+    fn watch(&self) -> broadcast::Receiver<Arc<Happening>> {
+        self.watch()
+    }
+
+    fn health(&self) -> watch::Receiver<Health> {
+        self.health()
+    }
+}

@@ -1,0 +1,256 @@
+//! A TCP connection as the edge holds it: it has a place that is counted, it must say what it wants in time,
+//! and it can be cut. Below it is a socket, above it the HTTP stack, which has no deadline of its own for
+//! the first bytes. Made by `listen` alone.
+
+use std::collections::BTreeMap;
+use std::future::Future as _;
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::Sleep;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tonic::transport::server::Connected;
+
+use crate::runtime::telemetry::Metrics;
+
+/// Who is on the other end, in the extensions of each of its requests.
+#[derive(Debug, Clone)]
+pub struct Remote {
+    /// Its address.
+    pub address: SocketAddr,
+    /// Cuts the connection.
+    pub cut: CancellationToken,
+}
+
+/// How many connections there may be.
+#[derive(Debug, Clone, Copy)]
+pub struct Caps {
+    /// In total.
+    pub total: usize,
+    /// From one address; of IPv6, one /64.
+    pub per_peer: usize,
+}
+
+/// The places that connections take.
+#[derive(Debug)]
+pub struct Places {
+    caps: Caps,
+    metrics: Arc<Metrics>,
+    taken: Mutex<(usize, BTreeMap<IpAddr, usize>)>,
+}
+
+/// A place; given back when it is dropped.
+#[derive(Debug)]
+pub struct Place {
+    places: Arc<Places>,
+    peer: IpAddr,
+}
+
+impl Places {
+    /// All free.
+    pub fn new(caps: Caps, metrics: Arc<Metrics>) -> Arc<Self> {
+        Arc::new(Self { caps, metrics, taken: Mutex::default() })
+    }
+
+    /// A place for a peer; or which cap stands against it.
+    pub fn take(self: &Arc<Self>, address: IpAddr) -> Result<Place, &'static str> {
+        let peer = network(address);
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let (total, peers) = &mut *taken;
+        if *total >= self.caps.total {
+            return Err("total");
+        }
+        if peers.get(&peer).is_some_and(|count| *count >= self.caps.per_peer) {
+            return Err("per_peer");
+        }
+        *total += 1;
+        *peers.entry(peer).or_default() += 1;
+        self.metrics.connections.inc();
+        Ok(Place { places: self.clone(), peer })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.places.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let (total, peers) = &mut *taken;
+        *total -= 1;
+        if let Some(count) = peers.get_mut(&self.peer) {
+            *count -= 1;
+            if *count == 0 {
+                peers.remove(&self.peer);
+            }
+        }
+        self.places.metrics.connections.dec();
+    }
+}
+
+/// What counts as one peer.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 64))),
+        v4 => v4,
+    }
+}
+
+/// A connection.
+pub struct Connection {
+    io: TcpStream,
+    remote: Remote,
+    cut: Pin<Box<WaitForCancellationFutureOwned>>,
+    opening: Option<Opening>,
+    place: Place,
+}
+
+/// What has been seen of a connection that has not said what it wants.
+struct Opening {
+    deadline: Pin<Box<Sleep>>,
+    seen: usize,
+    http2: bool,
+    /// How much of an empty line has been seen.
+    blank: usize,
+}
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const BLANK: &[u8] = b"\r\n\r\n";
+
+impl Opening {
+    fn new(patience: Duration) -> Self {
+        Self { deadline: Box::pin(tokio::time::sleep(patience)), seen: 0, http2: true, blank: 0 }
+    }
+
+    /// Looks at the next bytes; says whether an HTTP/2 preface or the head of a first request is complete.
+    fn see(&mut self, bytes: &[u8]) -> bool {
+        for byte in bytes {
+            self.http2 &= PREFACE.get(self.seen) == Some(byte);
+            self.seen += 1;
+            self.blank = match BLANK.get(self.blank) {
+                Some(expected) if expected == byte => self.blank + 1,
+                _ => usize::from(*byte == BLANK[0]),
+            };
+            let complete = if self.http2 { self.seen == PREFACE.len() } else { self.blank == BLANK.len() };
+            if complete {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+impl Connection {
+    /// Takes over a socket that has its place; `patience` is how long the opening may take.
+    pub fn new(io: TcpStream, remote: Remote, place: Place, patience: Duration) -> Self {
+        let cut = Box::pin(remote.cut.clone().cancelled_owned());
+        Self { io, remote, cut, opening: Some(Opening::new(patience)), place }
+    }
+
+    fn poll_cut(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        match self.cut.as_mut().poll(cx) {
+            Poll::Ready(()) => {
+                Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the connection was cut"))
+            }
+            Poll::Pending => Ok(()),
+        }
+    }
+
+    fn poll_opening(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        let Some(opening) = &mut self.opening else { return Ok(()) };
+        if opening.deadline.as_mut().poll(cx).is_pending() {
+            return Ok(());
+        }
+        self.place.places.metrics.connections_refused.get_or_create(&[("reason", "silent")]).inc();
+        tracing::debug!(peer = %self.remote.address, bytes = opening.seen, "closed: no request in time");
+        Err(io::Error::new(io::ErrorKind::TimedOut, "no request in time"))
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = Remote;
+
+    fn connect_info(&self) -> Remote {
+        self.remote.clone()
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.poll_cut(cx)?;
+        self.poll_opening(cx)?;
+        let before = buf.filled().len();
+        let polled = Pin::new(&mut self.io).poll_read(cx, buf);
+        let complete = self.opening.as_mut().is_some_and(|opening| opening.see(&buf.filled()[before..]));
+        if complete {
+            self.opening = None;
+        }
+        polled
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_cut(cx)?;
+        Pin::new(&mut self.io).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_cut(cx)?;
+        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_opening_is_a_preface_or_a_whole_head_in_any_pieces() {
+        let complete = |text: &[u8]| {
+            let mut opening = Opening::new(Duration::from_secs(1));
+            text.iter().position(|byte| opening.see(&[*byte]))
+        };
+        assert_eq!(complete(PREFACE), Some(23));
+        assert_eq!(complete(&PREFACE[..20]), None, "its empty line is not the preface's end");
+        assert_eq!(complete(b"GET / HTTP/1.1\r\nHost: a\r\n\r\nmore"), Some(26));
+        assert_eq!(complete(b"GET / HTTP/1.1\r\nHost: a\r\n\r\r\n\r\n"), Some(29));
+        assert_eq!(complete(b"PRI * HTTP/2.0\r\nHost: a\r\n"), None);
+    }
+
+    #[test]
+    fn places_are_counted_by_network_and_given_back() {
+        let places = Places::new(Caps { total: 3, per_peer: 2 }, Metrics::new());
+        let peer = |text: &str| text.parse::<IpAddr>().unwrap();
+        let first = places.take(peer("2001:db8::1")).unwrap();
+        let _second = places.take(peer("2001:db8::2")).unwrap();
+        assert_eq!(places.take(peer("2001:db8::3")).unwrap_err(), "per_peer");
+        let _other = places.take(peer("10.0.0.1")).unwrap();
+        assert_eq!(places.take(peer("10.0.0.2")).unwrap_err(), "total");
+        drop(first);
+        places.take(peer("::ffff:10.0.0.1")).unwrap();
+    }
+}

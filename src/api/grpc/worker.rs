@@ -1,0 +1,326 @@
+//! `WorkerService`: carries frames between a worker's stream and its conversation in the coordinator.
+//!
+//! One task per stream. It always reads: an HTTP/2 connection with many small frames unread is closed by the
+//! stack below, and a worker that does not read must not keep its own reports from being read. So of every
+//! queue here the bound and the answer are known:
+//!
+//! | queue | bound | when it is full |
+//! | --- | --- | --- |
+//! | frames for the coordinator | its inbox | the stream ends: TOO_MANY_FRAMES |
+//! | frames for the worker | [`SessionLimits::outgoing`], for [`SessionLimits::stall`] | the stream ends: TOO_SLOW |
+//! | answers of the edge itself | [`SessionLimits::outgoing`] | the stream ends: TOO_MANY_FRAMES |
+//!
+//! A worker that does not even take the end of its stream loses its connection. Nothing here knows what a
+//! frame means; the first must be a Hello, within [`SessionLimits::hello`].
+
+use std::collections::VecDeque;
+use std::future::Future as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_util::Stream;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tonic::{Request, Response, Status, Streaming};
+
+use super::convert;
+use super::status;
+use crate::api::backend::{Backend, Conversation};
+use crate::api::connection::Remote;
+use crate::api::layers::auth::Principal;
+use crate::code::{Code, Refusal};
+use crate::coordinator::handle::Peer;
+use crate::proto::v1::worker_service_server::WorkerService;
+use crate::proto::v1::{SessionRequest, SessionResponse};
+use crate::runtime::tasks::{Phase, Tasks};
+use crate::runtime::telemetry::Metrics;
+use crate::session::frame::FromWorker;
+
+/// Bounds of one stream.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionLimits {
+    /// How long a stream may be open without a Hello.
+    pub hello: Duration,
+    /// How long a worker may leave frames unread.
+    pub stall: Duration,
+    /// How many frames wait for the worker here, besides what the connection holds.
+    pub outgoing: usize,
+}
+
+impl Default for SessionLimits {
+    fn default() -> Self {
+        Self { hello: Duration::from_secs(5), stall: Duration::from_secs(5), outgoing: 64 }
+    }
+}
+
+/// The service.
+pub struct Workers {
+    /// Who listens to workers.
+    pub backend: Arc<dyn Backend>,
+    /// Owns the streams' tasks.
+    pub tasks: Tasks,
+    /// Bounds.
+    pub limits: SessionLimits,
+    /// Counts.
+    pub metrics: Arc<Metrics>,
+    /// Cancelled when streams that are still open at shutdown have had their time.
+    pub late: CancellationToken,
+}
+
+#[tonic::async_trait]
+impl WorkerService for Workers {
+    type SessionStream = Frames;
+
+    async fn session(&self, request: Request<Streaming<SessionRequest>>) -> Result<Response<Frames>, Status> {
+        let remote = request.extensions().get::<Remote>().cloned();
+        let peer = Peer {
+            address: remote.as_ref().map(|remote| remote.address.to_string()).unwrap_or_default(),
+            principal: request.extensions().get::<Principal>().map(|principal| principal.name.to_string()),
+        };
+        let (out, queue) = mpsc::channel(self.limits.outgoing);
+        let (end, ended) = oneshot::channel();
+        let gone = CancellationToken::new();
+        let session = Session {
+            out,
+            waiting: VecDeque::new(),
+            stalled: None,
+            limits: self.limits,
+            metrics: self.metrics.clone(),
+        };
+        let (backend, late, body_gone) = (self.backend.clone(), self.late.clone(), gone.clone());
+        let (metrics, stall) = (self.metrics.clone(), self.limits.stall);
+        self.tasks.session(Phase::Edge, "worker stream", async move {
+            let _open = Open::new(metrics);
+            let why = session.run(request.into_inner(), &*backend, peer, &late).await;
+            let _ = end.send(why);
+            if tokio::time::timeout(stall, body_gone.cancelled()).await.is_err()
+                && let Some(remote) = remote
+            {
+                tracing::debug!(peer = %remote.address, "a worker did not take the end of its stream");
+                remote.cut.cancel();
+            }
+        });
+        Ok(Response::new(Frames { queue, ended, _gone: gone.drop_guard() }))
+    }
+}
+
+/// A stream that is open, as it is counted.
+struct Open(Arc<Metrics>);
+
+impl Open {
+    fn new(metrics: Arc<Metrics>) -> Self {
+        metrics.streams.inc();
+        Self(metrics)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.streams.dec();
+    }
+}
+
+/// How a stream ended; `Ok`: orderly, or there is nobody to tell.
+type End = Result<(), Status>;
+
+struct Session {
+    out: mpsc::Sender<SessionResponse>,
+    /// Frames that found the queue full.
+    waiting: VecDeque<SessionResponse>,
+    /// Until when the worker must have taken the first of them.
+    stalled: Option<Instant>,
+    limits: SessionLimits,
+    metrics: Arc<Metrics>,
+}
+
+impl Session {
+    async fn run(
+        mut self,
+        mut frames: Streaming<SessionRequest>,
+        backend: &dyn Backend,
+        peer: Peer,
+        late: &CancellationToken,
+    ) -> End {
+        let hello = tokio::select! {
+            () = late.cancelled() => return self.refuse(&draining()),
+            () = self.out.closed() => return Ok(()),
+            hello = tokio::time::timeout(self.limits.hello, self.hello(&mut frames)) => match hello {
+                Ok(hello) => hello?,
+                Err(_) => return self.refuse(&Refusal::new(
+                    Code::HelloTimeout,
+                    format!("no Hello within {:?}: send it as the first frame", self.limits.hello),
+                )),
+            },
+        };
+        let Some(hello) = hello else { return Ok(()) };
+        let mut conversation = match backend.open(peer) {
+            Ok(conversation) => conversation,
+            Err(refusal) => return self.refuse(&refusal),
+        };
+        if let Err(refusal) = conversation.inbox.put(hello) {
+            return self.refuse(&refusal);
+        }
+        self.talk(&mut frames, &mut conversation, late).await
+    }
+
+    /// The first frame that this version knows; `None`: the worker left.
+    async fn hello(&self, frames: &mut Streaming<SessionRequest>) -> Result<Option<FromWorker>, Status> {
+        loop {
+            let Some(frame) = self.arrived(frames.message().await)? else { return Ok(None) };
+            match convert::from_worker(frame) {
+                Ok(None) => {}
+                Ok(Some(hello @ FromWorker::Hello(_))) => return Ok(Some(hello)),
+                Ok(Some(_)) => {
+                    let what = "the first frame of a stream must be a Hello";
+                    return Err(self.refuse(&Refusal::new(Code::HelloExpected, what)).unwrap_err());
+                }
+                Err(defect) => return Err(self.malformed(&defect.malformed)),
+            }
+        }
+    }
+
+    async fn talk(
+        &mut self,
+        frames: &mut Streaming<SessionRequest>,
+        conversation: &mut Conversation,
+        late: &CancellationToken,
+    ) -> End {
+        // After the worker's half is closed its conversation has this long to end.
+        let mut last_word: Option<Instant> = None;
+        let mut outbox_filled = false;
+        let out = self.out.clone();
+        loop {
+            // Waits are bounded by what the worker reads, not by how much it sends: yield now and then.
+            tokio::task::coop::consume_budget().await;
+            tokio::select! {
+                frame = frames.message(), if last_word.is_none() => match self.arrived(frame)? {
+                    Some(frame) => self.take(frame, conversation)?,
+                    None => last_word = Some(Instant::now() + self.limits.stall),
+                },
+                frame = conversation.outbox.recv(), if self.waiting.is_empty() => {
+                    outbox_filled |= conversation.outbox.len() + 1 >= conversation.outbox.max_capacity();
+                    match frame.map(convert::to_worker) {
+                        Some(Ok(frame)) => self.send(frame)?,
+                        Some(Err(None)) => return Ok(()),
+                        Some(Err(Some(refusal))) => return self.refuse(&refusal),
+                        None if outbox_filled => return self.refuse(&too_slow()),
+                        None => return self.refuse(&draining()),
+                    }
+                },
+                permit = out.reserve(), if !self.waiting.is_empty() => {
+                    let (Ok(permit), Some(frame)) = (permit, self.waiting.pop_front()) else { return Ok(()) };
+                    permit.send(frame);
+                    self.stalled = (!self.waiting.is_empty()).then(|| Instant::now() + self.limits.stall);
+                },
+                () = until(self.stalled) => return self.refuse(&too_slow()),
+                () = until(last_word) => return Ok(()),
+                () = late.cancelled() => return self.refuse(&draining()),
+                () = out.closed() => return Ok(()),
+            }
+        }
+    }
+
+    /// A frame of the worker; `None`: it will send no more.
+    fn arrived(
+        &self,
+        frame: Result<Option<SessionRequest>, Status>,
+    ) -> Result<Option<SessionRequest>, Status> {
+        frame.or_else(|status| match status.code() {
+            // These are found by the decoder. Everything else is the connection's end: there is nobody to tell.
+            tonic::Code::OutOfRange | tonic::Code::Internal | tonic::Code::Unimplemented => {
+                let what = format!("a frame cannot be read: {}", status.message());
+                Err(self.refuse(&Refusal::new(Code::RequestInvalid, what)).unwrap_err())
+            }
+            _ => Ok(None),
+        })
+    }
+
+    fn take(&mut self, frame: SessionRequest, conversation: &Conversation) -> Result<(), Status> {
+        match convert::from_worker(frame) {
+            Ok(None) => Ok(()),
+            Ok(Some(FromWorker::Hello(_))) => {
+                self.refuse(&Refusal::new(Code::HelloExpected, "only the first frame of a stream is a Hello"))
+            }
+            Ok(Some(frame)) => conversation.inbox.put(frame).or_else(|refusal| self.refuse(&refusal)),
+            Err(defect) => {
+                let status = self.malformed(&defect.malformed);
+                match defect.answer {
+                    Some(answer) => self.send(*answer),
+                    None => Err(status),
+                }
+            }
+        }
+    }
+
+    /// Queues a frame for the worker, behind those that wait.
+    fn send(&mut self, frame: SessionResponse) -> Result<(), Status> {
+        let frame = match self.waiting.is_empty().then(|| self.out.try_reserve()) {
+            Some(Ok(permit)) => {
+                permit.send(frame);
+                return Ok(());
+            }
+            _ => frame,
+        };
+        if self.waiting.len() >= self.limits.outgoing {
+            let what = "refused frames are sent faster than their answers are read";
+            return self.refuse(&Refusal::new(Code::TooManyFrames, what));
+        }
+        self.stalled.get_or_insert_with(|| Instant::now() + self.limits.stall);
+        self.waiting.push_back(frame);
+        Ok(())
+    }
+
+    fn refuse(&self, refusal: &Refusal) -> End {
+        self.metrics.refused.get_or_create(&[("code", refusal.code.as_str())]).inc();
+        Err(status::status(refusal))
+    }
+
+    fn malformed(&self, defect: &status::Malformed) -> Status {
+        self.metrics.refused.get_or_create(&[("code", defect.refusal.code.as_str())]).inc();
+        status::malformed(defect)
+    }
+}
+
+fn too_slow() -> Refusal {
+    Refusal::new(Code::TooSlow, "frames for the worker were left unread: read the stream at all times")
+}
+
+fn draining() -> Refusal {
+    Refusal::new(Code::Draining, "this coordinator let go of the stream: connect to another one")
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The frames for a worker, then how the stream ended.
+pub struct Frames {
+    queue: mpsc::Receiver<SessionResponse>,
+    ended: oneshot::Receiver<End>,
+    _gone: DropGuard,
+}
+
+impl Stream for Frames {
+    type Item = Result<SessionResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(frame) = ready!(self.queue.poll_recv(cx)) {
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        if self.ended.is_terminated() {
+            return Poll::Ready(None);
+        }
+        Poll::Ready(match ready!(Pin::new(&mut self.ended).poll(cx)) {
+            Ok(Ok(())) => None,
+            Ok(Err(status)) => Some(Err(status)),
+            // Its task panicked, which is counted and logged where it is owned.
+            Err(_) => Some(Err(Status::internal("the stream was lost to a defect: connect again"))),
+        })
+    }
+}

@@ -1,0 +1,71 @@
+//! Calls end in time: by the client's own `grpc-timeout`, or by ours where it has none or a longer one.
+//! Streams have no deadline here: their services end them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::HeaderMap;
+
+use super::methods::Methods;
+use super::{is_grpc, refused};
+use crate::code::{Code, Refusal};
+
+/// How long calls may take.
+pub struct Deadlines {
+    /// Which paths stream.
+    pub methods: Arc<Methods>,
+    /// The longest time for a call.
+    pub most: Duration,
+}
+
+/// The layer.
+pub async fn layer(State(deadlines): State<Arc<Deadlines>>, request: Request, next: Next) -> Response {
+    if deadlines.methods.streams(request.uri().path()) {
+        return next.run(request).await;
+    }
+    let grpc = is_grpc(request.headers());
+    let time = grpc_timeout(request.headers()).unwrap_or(deadlines.most).min(deadlines.most);
+    tokio::time::timeout(time, next.run(request)).await.unwrap_or_else(|_| {
+        let what = format!("it took longer than {time:?}: what it would have changed may yet be changed");
+        refused(grpc, &Refusal::new(Code::DeadlineExceeded, what))
+    })
+}
+
+/// At most eight digits and a unit, as gRPC has it.
+fn grpc_timeout(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get("grpc-timeout")?.to_str().ok()?;
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    let count: u64 = digits.parse().ok()?;
+    Some(match unit {
+        "H" => Duration::from_secs(count * 3600),
+        "M" => Duration::from_secs(count * 60),
+        "S" => Duration::from_secs(count),
+        "m" => Duration::from_millis(count),
+        "u" => Duration::from_micros(count),
+        "n" => Duration::from_nanos(count),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_is_digits_and_a_unit() {
+        let parse = |text: &'static str| {
+            grpc_timeout(&HeaderMap::from_iter([("grpc-timeout".parse().unwrap(), text.parse().unwrap())]))
+        };
+        assert_eq!(parse("250m"), Some(Duration::from_millis(250)));
+        assert_eq!(parse("2H"), Some(Duration::from_secs(7200)));
+        for bad in ["", "S", "1", "1s", "-1S", "123456789S", "+1S"] {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The methods and pages that this edge serves, and what each of them takes: the one table of rights. What is
+//! not in it is not served once credentials are required, however its path is spelled.
+
+use std::collections::BTreeMap;
+
+use prost::Message as _;
+
+use crate::proto::v1::DESCRIPTOR;
+
+/// What a credential may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Works: opens worker streams, nothing else.
+    Worker,
+    /// Looks.
+    Viewer,
+    /// Looks and changes.
+    Operator,
+}
+
+/// What a method takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Nothing.
+    Open,
+    /// Any valid credential.
+    Any,
+    /// A worker's.
+    Worker,
+    /// A viewer's or an operator's.
+    View,
+    /// An operator's.
+    Operate,
+}
+
+impl Access {
+    /// Whether a role is enough.
+    pub fn allows(self, role: Role) -> bool {
+        match self {
+            Self::Open | Self::Any => true,
+            Self::Worker => role == Role::Worker,
+            Self::View => role >= Role::Viewer,
+            Self::Operate => role == Role::Operator,
+        }
+    }
+}
+
+/// The rule for a path; `None`: it is not served.
+pub fn access(path: &str) -> Option<Access> {
+    if let Some(method) = path.strip_prefix("/rosterd.v1.AdminService/") {
+        return match method {
+            "ListJobs" | "GetJob" | "ListItems" | "ListInstances" | "ListServers" | "ListRuns"
+            | "ListFires" | "DumpJob" | "GetServerInfo" | "Watch" => Some(Access::View),
+            "ApplyJobs" | "TriggerJob" | "PauseJob" | "ResumeJob" | "SetEnabled" | "RemoveJob"
+            | "CancelRun" | "DrainInstance" | "ShutdownInstance" => Some(Access::Operate),
+            _ => None,
+        };
+    }
+    match path {
+        "/rosterd.v1.WorkerService/Session" => Some(Access::Worker),
+        "/grpc.health.v1.Health/Check" | "/grpc.health.v1.Health/Watch" | "/healthz" => Some(Access::Open),
+        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
+        | "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo" => Some(Access::Any),
+        "/" | "/metrics" => Some(Access::View),
+        _ => None,
+    }
+}
+
+/// Methods that are not in our own descriptors, and whether they stream.
+const FOREIGN: [(&str, bool); 7] = [
+    ("/", false),
+    ("/healthz", false),
+    ("/metrics", false),
+    ("/grpc.health.v1.Health/Check", false),
+    ("/grpc.health.v1.Health/Watch", true),
+    ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", true),
+    ("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", true),
+];
+
+/// Every path that is served, and whether it streams.
+#[derive(Debug)]
+pub struct Methods(BTreeMap<String, bool>);
+
+impl Default for Methods {
+    fn default() -> Self {
+        let mut methods: BTreeMap<_, _> =
+            FOREIGN.iter().map(|(path, streams)| ((*path).to_owned(), *streams)).collect();
+        // The descriptors are our own, compiled in; without them every stream would be held to a deadline.
+        let set = prost_types::FileDescriptorSet::decode(DESCRIPTOR).unwrap_or_default();
+        for file in &set.file {
+            for service in &file.service {
+                for method in &service.method {
+                    let path = format!("/{}.{}/{}", file.package(), service.name(), method.name());
+                    methods.insert(path, method.client_streaming() || method.server_streaming());
+                }
+            }
+        }
+        Self(methods)
+    }
+}
+
+impl Methods {
+    /// All paths.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// Whether the path is one that streams.
+    pub fn streams(&self, path: &str) -> bool {
+        self.0.get(path).copied().unwrap_or(false)
+    }
+
+    /// The path as a label: one of a closed set.
+    pub fn label(&self, path: &str) -> String {
+        self.0.get_key_value(path).map_or_else(|| "other".to_owned(), |(known, _)| known.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_method_of_the_descriptors_has_a_rule() {
+        let methods = Methods::default();
+        assert!(methods.paths().any(|path| path == "/rosterd.v1.AdminService/ListJobs"));
+        for path in methods.paths() {
+            assert!(access(path).is_some(), "{path} has no rule: say who may call it");
+        }
+    }
+
+    #[test]
+    fn a_path_spelled_otherwise_has_no_rule() {
+        for path in ["//metrics", "/metrics/", "/METRICS", "/%6detrics", "/healthz/../metrics", ""] {
+            assert_eq!(access(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_worker_neither_looks_nor_changes() {
+        assert!(!Access::View.allows(Role::Worker) && !Access::Operate.allows(Role::Worker));
+        assert!(!Access::Worker.allows(Role::Operator) && !Access::Operate.allows(Role::Viewer));
+        assert!(Access::View.allows(Role::Operator));
+    }
+
+    #[test]
+    fn streams_are_known() {
+        let methods = Methods::default();
+        assert!(methods.streams("/rosterd.v1.WorkerService/Session"));
+        assert!(methods.streams("/rosterd.v1.AdminService/Watch"));
+        assert!(!methods.streams("/rosterd.v1.AdminService/ListJobs"));
+        assert_eq!(methods.label("/no/such"), "other");
+    }
+}

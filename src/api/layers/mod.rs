@@ -1,0 +1,32 @@
+//! What every request passes on its way in, REST and gRPC alike: observe (metrics, panics), limits, auth,
+//! deadlines. In this order, so that everything is counted and nothing unauthenticated costs more than a look.
+
+pub mod auth;
+pub mod deadlines;
+pub mod limits;
+pub mod methods;
+pub mod observe;
+
+use axum::body::Body;
+use axum::response::Response;
+use http::{HeaderMap, HeaderValue, header};
+
+use crate::api::grpc::status;
+use crate::code::Refusal;
+
+/// Whether a request is gRPC, and wants its answers so.
+fn is_grpc(headers: &HeaderMap) -> bool {
+    headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
+}
+
+/// A refusal in the form that the client reads.
+fn refused(grpc: bool, refusal: &Refusal) -> Response {
+    if grpc {
+        return status::status(refusal).into_http();
+    }
+    let mut response = Response::new(Body::from(format!("{refusal}\n")));
+    *response.status_mut() = status::http(refusal.code.class());
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, plain);
+    response
+}

@@ -1,0 +1,57 @@
+//! Counts every request by its method and what came of it, and turns a panic of a handler into an answer.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use futures_util::FutureExt as _;
+use http::StatusCode;
+use tokio::time::Instant;
+
+use super::is_grpc;
+use super::methods::Methods;
+use crate::runtime::tasks::panic_text;
+use crate::runtime::telemetry::Metrics;
+
+/// What counts.
+pub struct Observer {
+    /// The closed set of labels.
+    pub methods: Arc<Methods>,
+    /// Where it is counted.
+    pub metrics: Arc<Metrics>,
+}
+
+/// The layer.
+pub async fn layer(State(observer): State<Arc<Observer>>, request: Request, next: Next) -> Response {
+    let (grpc, method) = (is_grpc(request.headers()), observer.methods.label(request.uri().path()));
+    let begin = Instant::now();
+    let response = AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|panic| {
+        observer.metrics.handler_panics.inc();
+        tracing::error!(method, why = panic_text(&panic), "a handler panicked: this is a defect, report it");
+        broken(grpc)
+    });
+    let status = if grpc {
+        // A status that comes in trailers is of an answer that has begun well.
+        let header = response.headers().get("grpc-status").and_then(|status| status.to_str().ok());
+        format!("grpc_{}", header.unwrap_or("0"))
+    } else {
+        response.status().as_u16().to_string()
+    };
+    let metrics = &observer.metrics;
+    let seconds = begin.elapsed().as_secs_f64();
+    metrics.request_seconds.get_or_create(&vec![("method", method.clone())]).observe(seconds);
+    metrics.requests.get_or_create(&vec![("method", method), ("status", status)]).inc();
+    response
+}
+
+fn broken(grpc: bool) -> Response {
+    const WHAT: &str = "a defect in this coordinator; its log says more";
+    if grpc {
+        return tonic::Status::internal(WHAT).into_http();
+    }
+    let mut response = Response::new(format!("{WHAT}\n").into());
+    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    response
+}

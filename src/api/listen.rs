@@ -1,0 +1,141 @@
+//! Accepts connections and serves them: gRPC and HTTP/1 on one port. The HTTP stack sets no deadline on a
+//! silent connection and no bound on their number, so the accept loop here does both; every limit of HTTP/2 is
+//! set, none is left to a default.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::Stream;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tonic::service::Routes;
+use tonic::transport::Server;
+
+use super::connection::{Caps, Connection, Places, Remote};
+use crate::runtime::telemetry::Metrics;
+
+/// Largest message that is taken, in bytes.
+pub const MAX_RECEIVE: usize = 1 << 20;
+/// Largest message that is sent, in bytes.
+pub const MAX_SEND: usize = 4 << 20;
+
+/// Bounds of the listener and its connections.
+#[derive(Debug, Clone, Copy)]
+pub struct ListenLimits {
+    /// How many connections.
+    pub caps: Caps,
+    /// How long a connection may take to open: its preface, or the head of its first request.
+    pub preface: Duration,
+    /// How often a silent HTTP/2 connection is pinged, and how long the answer may take.
+    pub keepalive: (Duration, Duration),
+    /// Streams per connection.
+    pub streams_per_connection: u32,
+    /// What one connection may send ahead. It is also what keeps a burst of small frames from being taken for
+    /// an attack: the stack closes a connection whose unread small frames cost more than half of this.
+    pub connection_window: u32,
+    /// What one stream may send ahead.
+    pub stream_window: u32,
+    /// Largest head of a request, in bytes.
+    pub header_list: u32,
+    /// How long open streams have at shutdown before they are ended.
+    pub shutdown: Duration,
+}
+
+impl Default for ListenLimits {
+    fn default() -> Self {
+        Self {
+            caps: Caps { total: 20_000, per_peer: 5_000 },
+            preface: Duration::from_secs(5),
+            keepalive: (Duration::from_secs(20), Duration::from_secs(10)),
+            streams_per_connection: 1024,
+            connection_window: 48 << 20,
+            stream_window: 1 << 20,
+            header_list: 16 << 10,
+            shutdown: Duration::from_secs(10),
+        }
+    }
+}
+
+/// After streams were told to end, how long their last frames may take before the connection is cut.
+const LAST_FRAMES: Duration = Duration::from_millis(500);
+
+/// Serves `routes` until `stop` is cancelled and its connections have ended. Those that have not by
+/// [`ListenLimits::shutdown`] see `late` cancelled, and are then cut.
+pub async fn serve(
+    listener: TcpListener,
+    routes: axum::Router,
+    limits: ListenLimits,
+    metrics: Arc<Metrics>,
+    stop: CancellationToken,
+    late: CancellationToken,
+) -> io::Result<()> {
+    let cut = CancellationToken::new();
+    let _cut_if_dropped = cut.clone().drop_guard();
+    let connections = accept(listener, limits, metrics, cut.clone());
+    let (interval, timeout) = limits.keepalive;
+    let server = Server::builder()
+        .accept_http1(true)
+        .initial_connection_window_size(limits.connection_window)
+        .initial_stream_window_size(limits.stream_window)
+        .max_concurrent_streams(limits.streams_per_connection)
+        .max_frame_size(16 << 10)
+        .http2_keepalive_interval(Some(interval))
+        .http2_keepalive_timeout(Some(timeout))
+        .http2_max_header_list_size(limits.header_list)
+        .http2_max_pending_accept_reset_streams(Some(20))
+        .http2_max_local_error_reset_streams(Some(1024))
+        .add_routes(Routes::from(routes))
+        .serve_with_incoming_shutdown(connections, stop.clone().cancelled_owned());
+    let deadline = async {
+        stop.cancelled().await;
+        tokio::time::sleep(limits.shutdown).await;
+        tracing::info!("streams were still open at the shutdown deadline; they are ended");
+        late.cancel();
+        tokio::time::sleep(LAST_FRAMES).await;
+        cut.cancel();
+        tokio::time::sleep(LAST_FRAMES).await;
+    };
+    tokio::select! {
+        served = server => served.map_err(io::Error::other),
+        () = deadline => Ok(()),
+    }
+}
+
+/// Connections that have a place.
+fn accept(
+    listener: TcpListener,
+    limits: ListenLimits,
+    metrics: Arc<Metrics>,
+    cut: CancellationToken,
+) -> impl Stream<Item = io::Result<Connection>> {
+    let places = Places::new(limits.caps, metrics.clone());
+    futures_util::stream::unfold((listener, places, metrics, cut), move |state| async move {
+        let (listener, places, metrics, cut) = &state;
+        loop {
+            let (socket, address) = match listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Out of descriptors, or a peer that left at once: neither ends the listener.
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            };
+            match places.take(address.ip()) {
+                Ok(place) => {
+                    if let Err(error) = socket.set_nodelay(true) {
+                        tracing::debug!(%error, "a connection without nodelay");
+                    }
+                    let remote = Remote { address, cut: cut.child_token() };
+                    let connection = Connection::new(socket, remote, place, limits.preface);
+                    return Some((Ok(connection), state));
+                }
+                Err(reason) => {
+                    metrics.connections_refused.get_or_create(&[("reason", reason)]).inc();
+                    tracing::debug!(peer = %address, reason, "closed: there are too many connections");
+                }
+            }
+        }
+    })
+}

@@ -1,0 +1,9 @@
+//! The edge: gRPC and HTTP on one port. It parses, limits and answers; it decides nothing about jobs.
+//!
+//! Of the coordinator it sees [`backend::Backend`] alone. Proto types stop at `grpc`.
+
+pub mod backend;
+pub mod connection;
+pub mod grpc;
+pub mod layers;
+pub mod listen;

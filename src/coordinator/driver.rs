@@ -1,0 +1,311 @@
+//! The async half: puts all event sources in one order, hands each to the machine, and carries its effects
+//! out. It decides nothing.
+//!
+//! Queues: the inbox is bounded per stream ([`MOST_PENDING`] frames; one more ends the stream with
+//! TOO_MANY_FRAMES), the outbox per stream ([`OUTBOX`] frames; full ends it with TOO_SLOW), operations by
+//! [`REQUESTS`] (full: OVERLOADED), happenings by [`HAPPENINGS`] (the slowest watcher loses the oldest).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use rosterd_domain::id::JobName;
+use rosterd_domain::plan::Entry;
+use rosterd_domain::time::{Mono, Time};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
+
+use super::event::{Answer, Effect, Event, Now, Query, RequestId, StreamId};
+use super::handle::{Done, Handle, Happening, Health, Inner, Operation, Peer};
+use super::node::Node;
+use super::settings::Settings;
+use crate::code::{Code, Refusal};
+use crate::registry::Registry;
+use crate::runtime::clock::SharedClock;
+use crate::session::frame::{Completed, FromWorker, ToWorker};
+
+/// Frames of one stream that may wait to be taken in.
+pub const MOST_PENDING: usize = 16_384;
+/// Frames that may wait to be sent on one stream.
+pub const OUTBOX: usize = 16_384;
+/// Operations that may wait.
+pub const REQUESTS: usize = 1024;
+/// Happenings that a watcher may be behind.
+pub const HAPPENINGS: usize = 4096;
+/// The calendar may jump: it is looked at again after this long at the latest.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Where what became of fires and runs goes. Never waits, never fails: the history is a projection.
+pub trait Sink: Send + 'static {
+    /// Takes one entry, after its commit.
+    fn record(&mut self, job: &JobName, at: Time, entry: &Entry, detail: Option<&Completed>);
+    /// Takes a line for the audit.
+    fn happened(&mut self, _at: Time, _happening: &Happening) {}
+}
+
+/// Keeps nothing.
+#[derive(Debug, Default)]
+pub struct NoHistory;
+
+impl Sink for NoHistory {
+    fn record(&mut self, _: &JobName, _: Time, _: &Entry, _: Option<&Completed>) {}
+}
+
+/// What the driver measures.
+pub trait Gauge: Send + 'static {
+    /// A transaction ended after this long.
+    fn committed(&mut self, _purpose: &'static str, _took: Duration, _applied: bool) {}
+    /// A run was sent this long after its due time.
+    fn sent(&mut self, _lag: Duration) {}
+    /// An entry was committed.
+    fn entry(&mut self, _entry: &Entry) {}
+}
+
+impl Gauge for NoHistory {}
+
+/// What the edge tells the driver.
+#[derive(Debug)]
+pub(crate) enum FromEdge {
+    Opened(StreamId, Peer, mpsc::Sender<ToWorker>),
+    Frame(StreamId, FromWorker, Arc<AtomicUsize>),
+    Closed(StreamId),
+    Operate(Operation, oneshot::Sender<Result<Done, Refusal>>),
+    Stop,
+}
+
+enum Ended {
+    Commit(u64, &'static str, Mono, rosterd_domain::txn::Commit),
+    Read(u64, Answer),
+}
+
+/// Drives one coordinator until it stops.
+pub struct Driver {
+    node: Node,
+    registry: Arc<dyn Registry>,
+    clock: SharedClock,
+    inbox: mpsc::UnboundedReceiver<FromEdge>,
+    hints: crate::registry::Hints,
+    outboxes: BTreeMap<StreamId, mpsc::Sender<ToWorker>>,
+    replies: BTreeMap<RequestId, oneshot::Sender<Result<Done, Refusal>>>,
+    last_request: RequestId,
+    under_way: FuturesUnordered<BoxFuture<'static, Ended>>,
+    happenings: broadcast::Sender<Arc<Happening>>,
+    health: watch::Sender<Health>,
+    sink: Box<dyn Sink>,
+    gauge: Box<dyn Gauge>,
+    /// Streams that were found too slow while effects were carried out.
+    broken: Vec<StreamId>,
+    stopped: bool,
+}
+
+/// Makes a coordinator: its handle, and the driver that somebody must run.
+pub fn coordinator(
+    settings: Settings,
+    registry: Arc<dyn Registry>,
+    clock: SharedClock,
+    ids: Box<dyn FnMut() -> String + Send>,
+    sink: Box<dyn Sink>,
+    gauge: Box<dyn Gauge>,
+) -> (Handle, Driver) {
+    let (queue, inbox) = mpsc::unbounded_channel();
+    let (health, health_seen) = watch::channel(Health::Starting);
+    let (happenings, _) = broadcast::channel(HAPPENINGS);
+    let inner = Inner {
+        namespace: settings.namespace.clone(),
+        id: settings.id.clone(),
+        health: health_seen,
+        happenings: happenings.clone(),
+        queue,
+        registry: registry.clone(),
+        clock: clock.clone(),
+        last_stream: AtomicU64::new(0),
+        asked: Arc::new(AtomicUsize::new(0)),
+    };
+    let driver = Driver {
+        node: Node::new(settings, registry.session(), ids),
+        hints: registry.hints(),
+        registry,
+        clock,
+        inbox,
+        outboxes: BTreeMap::new(),
+        replies: BTreeMap::new(),
+        last_request: 0,
+        under_way: FuturesUnordered::new(),
+        happenings,
+        health,
+        sink,
+        gauge,
+        broken: Vec::new(),
+        stopped: false,
+    };
+    (Handle { inner: Arc::new(inner) }, driver)
+}
+
+impl Driver {
+    /// Runs until the machine has stopped: on request with everything handed over, or because its session is
+    /// over.
+    pub async fn run(mut self) {
+        self.take(Event::Start);
+        while !self.stopped {
+            let event = self.next().await;
+            self.take(event);
+        }
+        self.health.send_replace(Health::Draining);
+    }
+
+    async fn next(&mut self) -> Event {
+        loop {
+            let deadline = self.deadline();
+            let event = tokio::select! {
+                biased;
+                Some(hint) = self.hints.recv() => Some(Event::Hint(hint)),
+                Some(ended) = self.under_way.next(), if !self.under_way.is_empty() => Some(self.ended(ended)),
+                from = self.inbox.recv() => match from {
+                    Some(from) => self.from_edge(from),
+                    None => Some(Event::Stop),
+                },
+                () = self.clock.sleep_until(deadline) => Some(Event::Tick),
+            };
+            if let Some(event) = event {
+                return event;
+            }
+        }
+    }
+
+    fn deadline(&self) -> Mono {
+        let (wall, mono) = self.node.wake_at();
+        let now = self.now();
+        let latest = now.mono.plus(LOOK_AGAIN);
+        let wall = wall.map(|at| now.mono.plus(at.since(now.wall)));
+        [wall, mono].into_iter().flatten().fold(latest, Mono::min)
+    }
+
+    fn now(&self) -> Now {
+        Now { wall: self.clock.wall(), mono: self.clock.mono() }
+    }
+
+    fn ended(&mut self, ended: Ended) -> Event {
+        match ended {
+            Ended::Commit(id, purpose, since, commit) => {
+                let took = self.clock.mono().since(since);
+                self.gauge.committed(purpose, took, matches!(commit, rosterd_domain::txn::Commit::Committed(_)));
+                Event::Committed(id, commit)
+            }
+            Ended::Read(id, answer) => Event::Read(id, answer),
+        }
+    }
+
+    fn from_edge(&mut self, from: FromEdge) -> Option<Event> {
+        Some(match from {
+            FromEdge::Opened(stream, peer, outbox) => {
+                self.outboxes.insert(stream, outbox);
+                Event::Opened(stream, peer)
+            }
+            FromEdge::Frame(stream, frame, pending) => {
+                pending.fetch_sub(1, Ordering::Relaxed);
+                Event::Frame(stream, frame)
+            }
+            FromEdge::Closed(stream) => {
+                self.outboxes.remove(&stream);
+                Event::Closed(stream)
+            }
+            FromEdge::Operate(operation, reply) => {
+                self.last_request += 1;
+                self.replies.insert(self.last_request, reply);
+                Event::Operate(self.last_request, operation)
+            }
+            FromEdge::Stop => Event::Stop,
+        })
+    }
+
+    fn take(&mut self, event: Event) {
+        let mut events = vec![event];
+        while let Some(event) = events.pop() {
+            let now = self.now();
+            for effect in self.node.handle(now, event) {
+                self.carry_out(effect, now);
+            }
+            events.extend(std::mem::take(&mut self.broken).into_iter().map(Event::Closed));
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect, now: Now) {
+        match effect {
+            Effect::Commit(id, txn) => {
+                let purpose = txn.purpose;
+                let commit = self.registry.commit(txn);
+                self.under_way.push(Box::pin(async move { Ended::Commit(id, purpose, now.mono, commit.await) }));
+            }
+            Effect::Read(id, query) => {
+                let read = self.read(query);
+                self.under_way.push(Box::pin(async move { Ended::Read(id, read.await) }));
+            }
+            Effect::Watch(job, true) => self.registry.watch(&job),
+            Effect::Watch(job, false) => self.registry.unwatch(&job),
+            Effect::Send(stream, frame) => self.send(stream, frame, now),
+            Effect::Reply(request, reply) => {
+                if let Some(waiting) = self.replies.remove(&request) {
+                    // Who asked may have gone; the operation stands all the same.
+                    let _gone = waiting.send(reply);
+                }
+            }
+            Effect::Record { job, at, entry, detail } => {
+                self.gauge.entry(&entry);
+                self.sink.record(&job, at, &entry, detail.as_deref());
+            }
+            Effect::Tell(happening) => {
+                self.sink.happened(now.wall, &happening);
+                if self.happenings.receiver_count() > 0 {
+                    let _nobody = self.happenings.send(Arc::new(happening));
+                }
+            }
+            Effect::Health(health) => {
+                self.health.send_replace(health);
+            }
+            Effect::Stopped => self.stopped = true,
+        }
+    }
+
+    fn send(&mut self, stream: StreamId, frame: ToWorker, now: Now) {
+        let Some(outbox) = self.outboxes.get(&stream) else { return };
+        if let ToWorker::Trigger(trigger) = &frame {
+            self.gauge.sent(now.wall.since(trigger.fire));
+        }
+        let last = matches!(frame, ToWorker::Close(_));
+        // The last place is kept for saying why.
+        let (frame, last) = if outbox.capacity() > 1 || last {
+            (frame, last)
+        } else {
+            let message = format!("more than {OUTBOX} frames wait for this worker: it does not read");
+            self.broken.push(stream);
+            (ToWorker::Close(Some(Refusal::new(Code::TooSlow, message))), true)
+        };
+        let sent = outbox.try_send(frame);
+        if last || sent.is_err() {
+            self.outboxes.remove(&stream);
+        }
+    }
+
+    fn read(&self, query: Query) -> BoxFuture<'static, Answer> {
+        let registry = &self.registry;
+        match query {
+            Query::Jobs => map(registry.jobs(), Answer::Jobs),
+            Query::Nodes(job) => map(registry.job(&job), |read| Answer::Nodes(Box::new(read))),
+            Query::Job(job) => map(registry.snapshot(&job), |read| Answer::Job(Box::new(read))),
+            Query::Offset(job, item) => map(registry.offset(&job, item), Answer::Offset),
+            Query::Attachment(worker) => map(registry.attachment(&worker), Answer::Attachment),
+            Query::Attachments => map(registry.attachments(), Answer::Attachments),
+            Query::Coordinators => map(registry.coordinators(), Answer::Coordinators),
+        }
+    }
+}
+
+fn map<T: 'static>(
+    read: BoxFuture<'static, T>,
+    into: impl FnOnce(T) -> Answer + Send + 'static,
+) -> BoxFuture<'static, Answer> {
+    Box::pin(async move { into(read.await) })
+}

@@ -1,0 +1,195 @@
+//! What people see: rows made from the registry as it is, on any coordinator alike.
+
+use std::collections::BTreeMap;
+
+use rosterd_domain::id::{InstanceId, Item, JobName};
+use rosterd_domain::item::Counters;
+use rosterd_domain::snapshot::Snapshot;
+use rosterd_domain::time::Time;
+use rosterd_domain::view::{Job, Timeline};
+
+use super::handle::{Handle, InstanceRow, ItemRow, JobDetail, JobRow, ServerRow};
+use crate::code::{Code, Refusal};
+use crate::registry::{DumpNode, ReadError};
+
+impl Handle {
+    /// All jobs, by name.
+    pub async fn jobs(&self) -> Result<Vec<JobRow>, Refusal> {
+        let mut rows = Vec::new();
+        for name in self.names(None).await? {
+            if let Some(snapshot) = self.inner.registry.snapshot(&name).await.map_err(unreadable)? {
+                rows.push(self.row(&name, &snapshot));
+            }
+        }
+        Ok(rows)
+    }
+
+    /// One job in full, with its next `upcoming` due times.
+    pub async fn job(&self, name: &JobName, upcoming: usize) -> Result<JobDetail, Refusal> {
+        let snapshot = self.snapshot(name).await?;
+        let row = self.row(name, &snapshot);
+        let view = self.decoded(name, &snapshot)?;
+        let timeline = Timeline::new(&view);
+        let mut due = Vec::new();
+        let mut after = self.inner.clock.wall();
+        while let Some(next) = timeline.next(after).filter(|_| due.len() < upcoming) {
+            due.push(next);
+            after = next;
+        }
+        let (generation, epoch) = (view.generation.0, view.epoch.0);
+        Ok(JobDetail { row, spec: view.spec.to_file(), generation, epoch, upcoming: due })
+    }
+
+    /// A job as decisions see it.
+    pub async fn decision_view(&self, name: &JobName) -> Result<Job, Refusal> {
+        let snapshot = self.snapshot(name).await?;
+        self.decoded(name, &snapshot)
+    }
+
+    /// A job's items.
+    pub async fn items(&self, name: &JobName) -> Result<Vec<ItemRow>, Refusal> {
+        let snapshot = self.snapshot(name).await?;
+        let view = self.decoded(name, &snapshot)?;
+        let count = view.rules.items.max(snapshot.records.keys().next_back().map_or(0, |item| item.0 + 1));
+        Ok((0..count).map(Item).filter_map(|item| item_row(&view, &snapshot, item)).collect())
+    }
+
+    /// Instances of one job, or of all.
+    pub async fn instances(&self, job: Option<&JobName>) -> Result<Vec<InstanceRow>, Refusal> {
+        let mut rows = Vec::new();
+        for name in self.names(job).await? {
+            let Some(nodes) = self.inner.registry.job(&name).await.map_err(unreadable)? else { continue };
+            let Ok(Some(view)) = Job::decode(&name, &nodes) else { continue };
+            rows.extend(view.instances.iter().map(|(instance, seen)| {
+                let node = seen.node.as_ref();
+                InstanceRow {
+                    instance: instance.clone(),
+                    job: name.clone(),
+                    address: instance.address().to_string(),
+                    host: node.map(|node| node.host.to_string()).unwrap_or_default(),
+                    slots: node.map_or(0, |node| node.slots),
+                    items: u32::try_from(view.sharding.items_of(instance).len()).unwrap_or(u32::MAX),
+                    enabled: view.is_enabled(instance),
+                    client: node.map(|node| node.client.clone()).unwrap_or_default(),
+                    labels: node.map(|node| node.labels.clone()).unwrap_or_default(),
+                }
+            }));
+        }
+        Ok(rows)
+    }
+
+    /// Servers of one job, or of all.
+    pub async fn servers(&self, job: Option<&JobName>) -> Result<Vec<ServerRow>, Refusal> {
+        let mut rows = Vec::new();
+        for name in self.names(job).await? {
+            let Some(nodes) = self.inner.registry.job(&name).await.map_err(unreadable)? else { continue };
+            let of = |server: &str| nodes.instances.keys().filter(|i| i.address() == server).count();
+            rows.extend(nodes.servers.iter().map(|(server, enabled)| ServerRow {
+                server: server.clone(),
+                job: name.clone(),
+                enabled: *enabled,
+                instances: u32::try_from(of(server.as_str())).unwrap_or(u32::MAX),
+            }));
+        }
+        Ok(rows)
+    }
+
+    /// A job's whole tree.
+    pub async fn dump(&self, name: &JobName) -> Result<BTreeMap<String, DumpNode>, Refusal> {
+        self.inner.registry.dump(name).await.map_err(unreadable)?.ok_or_else(|| unknown(name))
+    }
+
+    async fn names(&self, job: Option<&JobName>) -> Result<Vec<JobName>, Refusal> {
+        match job {
+            Some(job) => self.snapshot(job).await.map(|_| vec![job.clone()]),
+            None => Ok(self.inner.registry.jobs().await.map_err(unreadable)?.into_iter().collect()),
+        }
+    }
+
+    async fn snapshot(&self, name: &JobName) -> Result<Snapshot, Refusal> {
+        self.inner.registry.snapshot(name).await.map_err(unreadable)?.ok_or_else(|| unknown(name))
+    }
+
+    fn decoded(&self, name: &JobName, snapshot: &Snapshot) -> Result<Job, Refusal> {
+        match Job::decode(name, &snapshot.nodes) {
+            Ok(Some(view)) => Ok(view),
+            Ok(None) => Err(Refusal::new(Code::JobRemoving, format!("job {name} is being removed"))),
+            Err(why) => Err(Refusal::new(Code::ConfigDamaged, format!("job {name}: {why}: apply it again"))),
+        }
+    }
+
+    fn row(&self, name: &JobName, snapshot: &Snapshot) -> JobRow {
+        let decoded = Job::decode(name, &snapshot.nodes);
+        let view = decoded.as_ref().ok().and_then(Option::as_ref);
+        let config = view.map(|view| view.spec.config());
+        let running = snapshot.records.values().filter(|(_, record)| record.running().is_some()).count();
+        JobRow {
+            name: name.clone(),
+            handler_type: snapshot.nodes.handler_type.to_string(),
+            cron: config.and_then(|config| config.cron.clone()),
+            time_zone: config.map(|config| config.zone().to_string()).unwrap_or_default(),
+            items: config.map_or(0, |config| config.sharding_total_count),
+            description: config.map(|config| config.description.clone()).unwrap_or_default(),
+            status: status(&decoded),
+            instances: u32::try_from(snapshot.nodes.instances.len()).unwrap_or(u32::MAX),
+            running: u32::try_from(running).unwrap_or(u32::MAX),
+            leader: snapshot.nodes.leader.as_ref().map(|(leader, _)| leader.to_string()),
+            next_fire: view.and_then(|view| next_fire(view, self.inner.clock.wall())),
+            counters: sum(snapshot),
+        }
+    }
+}
+
+fn status(decoded: &Result<Option<Job>, String>) -> &'static str {
+    match decoded {
+        Err(_) => "damaged",
+        Ok(None) => "removing",
+        Ok(Some(view)) if view.rules.disabled => "disabled",
+        Ok(Some(view)) if view.paused => "paused",
+        Ok(Some(view)) if !view.instances.keys().any(|instance| view.is_enabled(instance)) => "no_worker",
+        Ok(Some(_)) => "enabled",
+    }
+}
+
+fn next_fire(view: &Job, now: Time) -> Option<Time> {
+    if view.paused || view.rules.disabled { None } else { Timeline::new(view).next(now) }
+}
+
+fn sum(snapshot: &Snapshot) -> Counters {
+    let mut all = Counters::default();
+    for (_, record) in snapshot.records.values() {
+        all.add(&record.counters);
+    }
+    all
+}
+
+fn item_row(view: &Job, snapshot: &Snapshot, item: Item) -> Option<ItemRow> {
+    let record = snapshot.records.get(&item).map(|(_, record)| record.clone());
+    if record.is_none() && item.0 >= view.rules.items {
+        return None;
+    }
+    let owner: Option<InstanceId> = view.sharding.owner(item).cloned();
+    let parameter = view.spec.config().sharding_item_parameters.get(item).unwrap_or_default().to_string();
+    let disabled = view.sharding.disabled_items.contains(&item);
+    let record = record.unwrap_or_else(|| rosterd_domain::item::Record::new(view.base, Time::default()));
+    Some(ItemRow {
+        item,
+        parameter,
+        owner,
+        disabled,
+        state: record.state,
+        token: record.token,
+        last_fire: record.last_fire,
+        misfire: record.misfire,
+        last: record.last,
+        counters: record.counters,
+    })
+}
+
+fn unknown(name: &JobName) -> Refusal {
+    Refusal::new(Code::JobUnknown, format!("job {name} does not exist: see rosterd jobs list"))
+}
+
+fn unreadable(error: ReadError) -> Refusal {
+    Refusal::new(Code::StoreUnavailable, format!("{error}: try again"))
+}

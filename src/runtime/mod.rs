@@ -1,0 +1,5 @@
+//! What every part runs on: clocks, tasks, logs and metrics. Nothing here knows what a job is.
+
+pub mod clock;
+pub mod tasks;
+pub mod telemetry;
