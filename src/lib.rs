@@ -2,5 +2,6 @@
 
 pub mod code;
 pub mod coordinator;
+pub mod history;
 pub mod registry;
 pub mod session;
