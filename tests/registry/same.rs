@@ -154,7 +154,9 @@ proptest! {
             prop_assert_eq!(everything(&memory, true).await, everything(&embedded, true).await);
             drop(embedded);
             let embedded = open(dir.path());
-            prop_assert_eq!(everything(&memory, false).await, everything(&embedded, true).await);
+            let whole = everything(&embedded, true).await;
+            prop_assert_eq!(everything(&memory, false).await, everything(&embedded, false).await);
+            prop_assert!(!whole.contains("ephemeral: true") && whole.ends_with("{}\n"), "{}", whole);
             Ok(())
         })?;
     }

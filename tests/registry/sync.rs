@@ -108,3 +108,46 @@ fn child_meets_a_failed_sync() {
         assert_eq!(given, [Hint::Jobs, Hint::Session(SessionState::Suspended)]);
     });
 }
+
+/// SQLite itself would hide this one, and take the log's pages for written at the next attempt.
+#[test]
+fn a_failed_checkpoint_is_the_end_as_well() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let data = dir.path().join("data");
+    drop(open(&data));
+    let database = data.join("registry.db");
+    let trace = dir.path().join("trace");
+    let inject = ["-P", database.to_str().unwrap(), "-e", "inject=fdatasync,fsync:error=EIO:when=1"];
+    let text = run(child(&strace(&inject, &trace), "sync::child_meets_a_failed_checkpoint", dir.path()));
+    let found = std::fs::read_to_string(&trace).unwrap();
+    assert!(found.contains("(INJECTED)"), "{text}\n{found}");
+    let acknowledged =
+        text.lines().find_map(|line| line.strip_prefix("last ack ")?.parse::<u32>().ok()).unwrap();
+    let registry = open(&data);
+    for item in 0..acknowledged {
+        assert!(block_on(registry.offset(&j(), rosterd_domain::id::Item(item))).unwrap().is_some(), "{item}");
+    }
+}
+
+#[test]
+fn child_meets_a_failed_checkpoint() {
+    let Some(dir) = directory() else { return };
+    block_on(async {
+        let registry = open(&dir.join("data"));
+        put(&registry, [create(&j(), "i1")]).await;
+        for item in 0..1_000 {
+            let data = vec![1; 60_000].into();
+            let write =
+                rosterd_domain::txn::Write::Offset { job: j(), item: rosterd_domain::id::Item(item), data };
+            match registry.commit(txn([], [write])).await {
+                Commit::Committed(_) => {}
+                Commit::Unavailable(text) => {
+                    assert!(text.contains("check the disk, then restart"), "{text}");
+                    return println!("\nlast ack {item}");
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        panic!("no checkpoint has failed");
+    });
+}

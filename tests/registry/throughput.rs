@@ -70,3 +70,28 @@ async fn overload_is_refused_and_what_was_taken_is_done() {
     assert!(done >= 4 && refused > 0, "{done} done, {refused} refused");
     assert_eq!(snapshot(&registry).await.records.len(), done);
 }
+
+/// A store at its largest: how long it takes to open, and to read its largest job.
+#[tokio::test]
+async fn a_large_store_is_opened_and_read() {
+    let (jobs, items) = if cfg!(debug_assertions) { (200, 5_000) } else { (5_000, 100_000) };
+    let dir = tempfile::TempDir::new().unwrap();
+    let registry = open(dir.path());
+    let made: Vec<_> =
+        (0..jobs).map(|n| registry.commit(create_new(&job(&format!("job-{n}")), "i"))).collect();
+    for commit in made {
+        committed(commit.await);
+    }
+    put(&registry, [create(&j(), "i1")]).await;
+    for chunk in (0..items).collect::<Vec<u32>>().chunks(1_000) {
+        put(&registry, chunk.iter().map(|item| write_record(*item, None, 0))).await;
+    }
+    drop(registry);
+    let start = Instant::now();
+    let registry = open(dir.path());
+    let opened = start.elapsed();
+    let start = Instant::now();
+    assert_eq!(snapshot(&registry).await.records.len(), items as usize);
+    println!("{jobs} jobs and a job of {items} items: opened in {opened:?}, snapshot {:?}", start.elapsed());
+    assert_eq!(registry.jobs().await.unwrap().len(), jobs + 1);
+}

@@ -1,49 +1,36 @@
-//! The database: persistent nodes as rows, one SQLite transaction per batch.
+//! Writing the database: persistent nodes as rows, one SQLite transaction per batch.
 //!
-//! Opening reads everything once and checks it: structure, digest, and that nothing acknowledged is missing.
 //! Checkpoints are made here and not by SQLite itself, which hides their errors: a database page whose sync
 //! failed must not be taken for written. Called by the store's thread only.
 
-use std::fs::{File, TryLockError};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::fs::File;
+use std::path::PathBuf;
 
-use rosterd_domain::id::{Namespace, Revision, Version};
-use rusqlite::{Connection, ErrorCode, OpenFlags, params};
+use rosterd_domain::id::Revision;
+use rusqlite::{Connection, ErrorCode, params};
 
-use super::digest::Digest;
-use super::error::OpenError;
-use super::note::{Note, sync_dir};
-use crate::registry::forms;
-use crate::registry::paths::{Path as NodePath, Paths};
+use super::note::Note;
+use super::open::{Ledger, Opened};
+use crate::registry::paths::Path as NodePath;
 use crate::registry::tree::{Stat, Tree};
 
-const DATABASE: &str = "registry.db";
-const LOCK: &str = "registry.lock";
-/// `rstd`: tells a registry from any other SQLite database.
-const APPLICATION: i64 = 0x7273_7464;
-const FORMAT: i64 = 1;
 /// How many revisions are reserved at once. Transactions on ephemeral nodes alone raise the revision without
 /// writing; after a restart the count goes on behind everything that may have been used.
 const REVISIONS: u64 = 65_536;
 /// After about so many pages in the log they are moved to the database.
 const CHECKPOINT_PAGES: usize = 4_096;
 
-const SCHEMA: &str = "
-    CREATE TABLE node (
-        path TEXT PRIMARY KEY NOT NULL, data BLOB NOT NULL,
-        version INTEGER NOT NULL, created INTEGER NOT NULL, modified INTEGER NOT NULL
-    ) STRICT, WITHOUT ROWID;
-    CREATE TABLE ledger (
-        id INTEGER PRIMARY KEY CHECK (id = 1), namespace TEXT NOT NULL,
-        batch INTEGER NOT NULL, rows INTEGER NOT NULL, sum INTEGER NOT NULL, ceiling INTEGER NOT NULL
-    ) STRICT;";
-
 /// What a batch did to one persistent node.
 pub(super) struct Row<'a> {
     pub(super) path: &'a NodePath,
     pub(super) before: Option<&'a Stat>,
     pub(super) after: Option<&'a Stat>,
+}
+
+impl Row<'_> {
+    fn pages(&self) -> usize {
+        1 + self.after.map_or(0, |stat| stat.data.len() / 4096)
+    }
 }
 
 /// A batch that was not acknowledged by the disk.
@@ -69,34 +56,11 @@ pub(super) struct Disk {
     _lock: File,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Ledger {
-    batch: u64,
-    digest: Digest,
-    /// No revision above it was ever answered.
-    ceiling: Revision,
-}
-
 impl Disk {
-    /// Opens or makes the database and reads the tree.
-    pub(super) fn open(dir: &Path, namespace: &Namespace, paths: &Paths) -> Result<(Self, Tree), OpenError> {
-        std::fs::create_dir_all(dir).map_err(|e| OpenError::io("making", dir, e))?;
-        let lock = lock(dir)?;
-        let file = dir.join(DATABASE);
-        let noted = Note::read(dir)?;
-        prepare(dir, &file, noted, namespace)?;
-        let connection = connect(&file)?;
-        check(&connection, &file)?;
-        let ledger = read_ledger(&connection, &file, namespace)?;
-        if let Some(noted) = noted
-            && ledger.batch < noted
-        {
-            let note = Note::path(dir);
-            return Err(OpenError::LostTail { file, note, noted, found: ledger.batch });
-        }
-        let tree = read_tree(&connection, &file, ledger, paths)?;
-        let note = Note::open(dir, ledger.batch)?;
-        Ok((Self { file, connection, note, ledger, pages: 0, _lock: lock }, tree))
+    /// Goes on with a database that was opened and checked.
+    pub(super) fn new(opened: Opened) -> (Self, Tree) {
+        let Opened { file, connection, note, ledger, tree, lock } = opened;
+        (Self { file, connection, note, ledger, pages: 0, _lock: lock }, tree)
     }
 
     /// Whether a revision may be answered without a write.
@@ -126,7 +90,7 @@ impl Disk {
         }
         self.ledger = ledger;
         self.note.write(ledger.batch);
-        self.pages += rows.len() + 3;
+        self.pages += 3 + rows.iter().map(Row::pages).sum::<usize>();
         Ok(())
     }
 
@@ -209,190 +173,4 @@ fn stage(connection: &Connection, rows: &[Row<'_>], ledger: Ledger) -> rusqlite:
 /// SQLite's integers are signed: the same 64 bits.
 fn signed(number: u64) -> i64 {
     i64::from_ne_bytes(number.to_ne_bytes())
-}
-
-fn unsigned(number: i64) -> u64 {
-    u64::from_ne_bytes(number.to_ne_bytes())
-}
-
-fn lock(dir: &Path) -> Result<File, OpenError> {
-    let path = dir.join(LOCK);
-    let file = File::options()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&path)
-        .map_err(|e| OpenError::io("opening", &path, e))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(OpenError::InUse { dir: dir.to_owned() }),
-        Err(TryLockError::Error(e)) => Err(OpenError::io("locking", &path, e)),
-    }
-}
-
-/// Makes sure that there is a database which SQLite may open without harm: ours, or a new one where nothing
-/// ever was.
-fn prepare(dir: &Path, file: &Path, noted: Option<u64>, namespace: &Namespace) -> Result<(), OpenError> {
-    let log = with_suffix(file, "-wal");
-    let start = match read_start(file) {
-        Ok(start) => start,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            let evidence = if noted.is_some() { Note::path(dir) } else { log };
-            if noted.is_some() || evidence.exists() {
-                return Err(OpenError::Missing { database: file.to_owned(), evidence });
-            }
-            return create(dir, file, namespace);
-        }
-        Err(e) => return Err(OpenError::io("reading", file, e)),
-    };
-    if start.is_empty() {
-        return Err(OpenError::damaged(file, "it is empty"));
-    }
-    if !start.starts_with(b"SQLite format 3\0") {
-        // Ours once, if the note says so.
-        let reason = "it does not begin as an SQLite database does";
-        return Err(match noted {
-            Some(_) => OpenError::damaged(file, reason),
-            None => OpenError::Foreign { file: file.to_owned(), reason: reason.into() },
-        });
-    }
-    Ok(())
-}
-
-fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
-
-fn read_start(file: &Path) -> std::io::Result<Vec<u8>> {
-    use std::io::Read;
-    let mut start = Vec::new();
-    File::open(file)?.take(16).read_to_end(&mut start)?;
-    Ok(start)
-}
-
-/// Makes the database under another name first, so that under its own it is always whole.
-fn create(dir: &Path, file: &Path, namespace: &Namespace) -> Result<(), OpenError> {
-    let draft = with_suffix(file, ".new");
-    let made = (|| {
-        for suffix in ["", "-journal", "-wal", "-shm"] {
-            match std::fs::remove_file(with_suffix(&draft, suffix)) {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
-                _ => {}
-            }
-        }
-        write_schema(&draft, namespace).map_err(std::io::Error::other)?;
-        File::open(&draft)?.sync_all()?;
-        std::fs::rename(&draft, file)
-    })();
-    made.map_err(|e| OpenError::io("making", file, e))?;
-    sync_dir(dir)
-}
-
-fn write_schema(file: &Path, namespace: &Namespace) -> rusqlite::Result<()> {
-    let connection = Connection::open(file)?;
-    connection.pragma_update(None, "application_id", APPLICATION)?;
-    connection.pragma_update(None, "user_version", FORMAT)?;
-    connection.pragma_update(None, "journal_mode", "WAL")?;
-    connection.execute_batch(SCHEMA)?;
-    connection.execute("INSERT INTO ledger VALUES (1, ?1, 0, 0, 0, 0)", [namespace.as_str()])?;
-    connection.close().map_err(|(_, e)| e)
-}
-
-fn connect(file: &Path) -> Result<Connection, OpenError> {
-    let damage = |e: rusqlite::Error| OpenError::damaged(file, e.to_string());
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(file, flags).map_err(damage)?;
-    // SQLite must not make a checkpoint whose errors nobody sees, nor remove a log that could not be read.
-    connection
-        .set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
-        .map_err(damage)?;
-    // Exclusive before the first access: then there is no shared-memory file, which a full disk could tear away.
-    connection.pragma_update(None, "locking_mode", "EXCLUSIVE").map_err(damage)?;
-    let application: i64 =
-        connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(damage)?;
-    if application != APPLICATION {
-        let reason = "another program's database".to_owned();
-        return Err(OpenError::Foreign { file: file.to_owned(), reason });
-    }
-    let format: i64 =
-        connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(damage)?;
-    if format != FORMAT {
-        return Err(OpenError::Format { file: file.to_owned(), found: format, known: FORMAT });
-    }
-    let mode: String =
-        connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)).map_err(damage)?;
-    if mode != "wal" {
-        return Err(OpenError::damaged(file, format!("it cannot be written with a log (mode {mode})")));
-    }
-    connection.pragma_update(None, "synchronous", "FULL").map_err(damage)?;
-    connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(damage)?;
-    connection.pragma_update(None, "cache_spill", false).map_err(damage)?;
-    connection.pragma_update(None, "cache_size", -32_768).map_err(damage)?;
-    connection.pragma_update(None, "temp_store", "MEMORY").map_err(damage)?;
-    Ok(connection)
-}
-
-fn check(connection: &Connection, file: &Path) -> Result<(), OpenError> {
-    let damage = |e: rusqlite::Error| OpenError::damaged(file, e.to_string());
-    let found: String =
-        connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(damage)?;
-    if found == "ok" { Ok(()) } else { Err(OpenError::damaged(file, found)) }
-}
-
-fn read_ledger(connection: &Connection, file: &Path, namespace: &Namespace) -> Result<Ledger, OpenError> {
-    let (found, ledger) = connection
-        .query_row("SELECT namespace, batch, rows, sum, ceiling FROM ledger WHERE id = 1", [], |row| {
-            let digest = Digest { rows: unsigned(row.get(2)?), sum: unsigned(row.get(3)?) };
-            let ceiling = Revision(unsigned(row.get(4)?));
-            Ok((row.get::<_, String>(0)?, Ledger { batch: unsigned(row.get(1)?), digest, ceiling }))
-        })
-        .map_err(|e| OpenError::damaged(file, format!("its ledger cannot be read: {e}")))?;
-    if found != namespace.as_str() {
-        let asked = namespace.to_string();
-        return Err(OpenError::Namespace { file: file.to_owned(), found, asked });
-    }
-    Ok(ledger)
-}
-
-fn read_tree(connection: &Connection, file: &Path, ledger: Ledger, paths: &Paths) -> Result<Tree, OpenError> {
-    let damage = |e: rusqlite::Error| OpenError::damaged(file, e.to_string());
-    let mut tree = Tree::new(ledger.ceiling);
-    for root in paths.roots() {
-        tree.load_folder(&root);
-    }
-    let mut digest = Digest::default();
-    let mut select = connection
-        .prepare("SELECT path, data, version, created, modified FROM node ORDER BY path")
-        .map_err(damage)?;
-    let mut rows = select.query([]).map_err(damage)?;
-    while let Some(row) = rows.next().map_err(damage)? {
-        let path: String = row.get(0).map_err(damage)?;
-        let stat = read_stat(row).map_err(damage)?;
-        digest.add(&path, &stat);
-        let stored = NodePath::stored(&path);
-        if stored.is_none_or(|path| tree.load(&path, stat).is_err()) {
-            return Err(OpenError::damaged(file, format!("node {path:?} hangs from nothing")));
-        }
-    }
-    if digest == ledger.digest {
-        return Ok(tree);
-    }
-    let (found, expected) = (digest.rows, ledger.digest.rows);
-    Err(OpenError::damaged(
-        file,
-        format!("its contents do not match their digest ({found} nodes found, {expected} expected)"),
-    ))
-}
-
-fn read_stat(row: &rusqlite::Row<'_>) -> rusqlite::Result<Stat> {
-    let data = row.get_ref(1)?.as_blob()?;
-    Ok(Stat {
-        data: if data.is_empty() { forms::empty() } else { Arc::from(data) },
-        version: Version(unsigned(row.get(2)?)),
-        created: Revision(unsigned(row.get(3)?)),
-        modified: Revision(unsigned(row.get(4)?)),
-        owner: None,
-    })
 }

@@ -1,7 +1,7 @@
 //! The embedded registry: the store of a single node, in this process and on its disk.
 //!
 //! One thread owns the tree and the database ([`store`]); callers hand transactions over through a bounded
-//! queue and are answered when their batch is synced. Persistent nodes are on disk ([`disk`]); the session, its
+//! queue and are answered when their batch is synced. Persistent nodes are on disk ([`disk`], opened and checked by [`open`]); the session, its
 //! ephemeral nodes and the hints are in memory and end with the process, so every start is a new session.
 //! It never answers before the sync, never retries a failed sync, and never starts empty where something was.
 
@@ -9,6 +9,7 @@ mod digest;
 mod disk;
 mod error;
 mod note;
+mod open;
 mod store;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,7 +81,7 @@ impl EmbeddedRegistry {
     /// Opens the store in `dir`, or makes one if nothing was ever stored there. Blocks while it reads all of it.
     pub fn open(dir: &Path, options: EmbeddedOptions) -> Result<Self, OpenError> {
         let paths = Arc::new(Paths::new(&options.namespace));
-        let (disk, tree) = disk::Disk::open(dir, &options.namespace, &paths)?;
+        let (disk, tree) = disk::Disk::new(open::Opened::open(dir, &options.namespace, &paths)?);
         let (commands, inbox) = sync_channel(options.queue.max(1));
         let watched = Watched::default();
         let hints = HintQueue::default();
