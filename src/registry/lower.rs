@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use rosterd_domain::id::Version;
 use rosterd_domain::txn::{Guard, Txn, Write};
 
 use super::forms;
@@ -65,14 +66,13 @@ pub(crate) fn lower(paths: &Paths, txn: &Txn) -> Result<Lowered, String> {
         close(&ops, i);
     }
     for (i, write) in txn.writes.iter().enumerate() {
-        Lowering { paths, txn, ops: &mut ops }.write(write)?;
+        Lowering { paths, txn, ops: &mut ops }.job(write)?;
         close(&ops, txn.guards.len() + i);
     }
     Ok(Lowered { ops, origins })
 }
 
 fn check(paths: &Paths, guard: &Guard) -> Result<Op, String> {
-    use rosterd_domain::id::Version;
     Ok(match guard {
         Guard::Incarnation(job, name) => {
             let path = paths.incarnation(job, name).ok_or_else(|| no_incarnation(name))?;
@@ -100,10 +100,6 @@ struct Lowering<'a> {
 }
 
 impl Lowering<'_> {
-    fn write(&mut self, write: &Write) -> Result<(), String> {
-        self.job(write)
-    }
-
     fn create(&mut self, path: Path, data: Arc<[u8]>) {
         self.ops.push(Op::Create { path, data, ephemeral: false });
     }
@@ -117,7 +113,6 @@ impl Lowering<'_> {
     }
 
     fn set(&mut self, path: Path, data: Arc<[u8]>, expect: Option<u64>) {
-        use rosterd_domain::id::Version;
         self.ops.push(Op::Set { path, data, expect: expect.map(Version) });
     }
 
@@ -133,7 +128,7 @@ impl Lowering<'_> {
         });
     }
 
-    /// The life and the settings of a job, and its leadership.
+    /// The life and the settings of a job, and its leadership; what is none of these goes on to `item`.
     fn job(&mut self, write: &Write) -> Result<(), String> {
         let paths = self.paths;
         match write {
@@ -173,7 +168,7 @@ impl Lowering<'_> {
                 self.ops.push(Op::Create { path: paths.leader(job), data, ephemeral: true });
             }
             Write::Abdicate { job, expect } => {
-                let version = rosterd_domain::id::Version(expect.0);
+                let version = Version(expect.0);
                 self.ops.push(Op::Check { path: paths.election(job), version });
                 self.remove(paths.leader(job));
             }
@@ -201,7 +196,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// An item's record and its mirrors.
+    /// An item's record and its mirrors; what is none of these goes on to `member`.
     fn item(&mut self, write: &Write) -> Result<(), String> {
         let paths = self.paths;
         match write {

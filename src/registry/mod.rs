@@ -15,6 +15,7 @@ use rosterd_domain::snapshot::{Attachment, JobNodes, Snapshot};
 use rosterd_domain::txn::{Commit, Txn};
 
 mod conflict;
+pub mod embedded;
 mod forms;
 mod hints;
 mod lower;

@@ -152,6 +152,16 @@ impl Tree {
         Ok(())
     }
 
+    /// Makes a folder that is never persisted, with all above it.
+    pub(crate) fn load_folder(&mut self, path: &Path) {
+        let stat = self.root.stat.clone();
+        for (end, _) in path.as_str().match_indices('/').skip(1).chain([(path.as_str().len(), "")]) {
+            if let Some(above) = Path::stored(&path.as_str()[..end]) {
+                self.install(&above, stat.clone());
+            }
+        }
+    }
+
     /// Applies all steps as the next transaction of `session`, or none.
     pub(crate) fn apply(&mut self, ops: &[Op], session: SessionId) -> Result<Applied, Refusal> {
         let mut edit = Edit {

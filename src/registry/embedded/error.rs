@@ -1,0 +1,120 @@
+//! Why the store cannot be opened, and what to do about it.
+
+use std::path::{Path, PathBuf};
+
+/// Why an embedded registry cannot be opened. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The operating system refused something.
+    #[error(
+        "{action} {} failed: {source}; check that the directory exists, is writable by this user and has space",
+        path.display()
+    )]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// Another process serves the directory.
+    #[error(
+        "{} is in use by another rosterd process; stop that one, or give this one a data directory of its own",
+        dir.display()
+    )]
+    InUse {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The database has gone.
+    #[error(
+        "{} is missing, but {} says that a registry was stored here; put the file back from a backup, or, to \
+         start with an empty registry, move the whole directory away",
+        database.display(), evidence.display()
+    )]
+    Missing {
+        /// The missing file.
+        database: PathBuf,
+        /// What speaks for it.
+        evidence: PathBuf,
+    },
+    /// Something else's file.
+    #[error(
+        "{} is not a registry of rosterd ({reason}); check the data directory's path, and move the file away if \
+         it does not belong there",
+        file.display()
+    )]
+    Foreign {
+        /// The file.
+        file: PathBuf,
+        /// How that shows.
+        reason: String,
+    },
+    /// Made by a later version.
+    #[error(
+        "{} has format {found}, this version of rosterd reads format {known}; run the version that wrote it, or \
+         a later one",
+        file.display()
+    )]
+    Format {
+        /// The file.
+        file: PathBuf,
+        /// Its format.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
+    /// Another namespace's registry.
+    #[error(
+        "{} holds the registry of namespace {found}, not of {asked}; set the namespace to {found}, or use \
+         another data directory",
+        file.display()
+    )]
+    Namespace {
+        /// The file.
+        file: PathBuf,
+        /// Whose it is.
+        found: String,
+        /// Whose was asked for.
+        asked: String,
+    },
+    /// The file is not what was written.
+    #[error(
+        "{} is damaged: {reason}; check the disk, then restore the whole directory from a backup. Nothing was \
+         changed",
+        file.display()
+    )]
+    Damaged {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The latest changes are not there.
+    #[error(
+        "{} has lost its latest changes: {noted} batches were acknowledged, {found} are there; put {}-wal back \
+         next to it, or restore the whole directory from a backup. To go on without the lost changes, delete {}",
+        file.display(), file.display(), note.display()
+    )]
+    LostTail {
+        /// The database.
+        file: PathBuf,
+        /// The file that knows what was acknowledged.
+        note: PathBuf,
+        /// The last acknowledged batch.
+        noted: u64,
+        /// The last batch found.
+        found: u64,
+    },
+}
+
+impl OpenError {
+    pub(super) fn io(action: &'static str, path: &Path, source: std::io::Error) -> Self {
+        Self::Io { action, path: path.to_owned(), source }
+    }
+
+    pub(super) fn damaged(file: &Path, reason: impl Into<String>) -> Self {
+        Self::Damaged { file: file.to_owned(), reason: reason.into() }
+    }
+}

@@ -1,0 +1,219 @@
+//! The embedded registry: the store of a single node, in this process and on its disk.
+//!
+//! One thread owns the tree and the database ([`store`]); callers hand transactions over through a bounded
+//! queue and are answered when their batch is synced. Persistent nodes are on disk ([`disk`], opened and checked by [`open`]); the session, its
+//! ephemeral nodes and the hints are in memory and end with the process, so every start is a new session.
+//! It never answers before the sync, never retries a failed sync, and never starts empty where something was.
+
+mod digest;
+mod disk;
+mod error;
+mod note;
+mod open;
+mod store;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, ready};
+use rosterd_domain::id::{CoordinatorId, Item, JobName, Namespace, Version, WorkerId};
+use rosterd_domain::snapshot::{Attachment, JobNodes, Snapshot};
+use rosterd_domain::txn::{Commit, Txn};
+use tokio::sync::oneshot;
+
+pub use error::OpenError;
+
+use self::store::{Command, Limits, Pending, Store};
+use super::hints::HintQueue;
+use super::lower::lower;
+use super::paths::Paths;
+use super::read::RawSnapshot;
+use super::{DumpNode, Hints, Read, ReadError, Registry, View};
+
+/// How many transactions and reads may wait; more are refused as overload.
+pub const DEFAULT_QUEUE: usize = 16_384;
+/// How many transactions share one sync at most.
+pub const DEFAULT_BATCH: usize = 1_000;
+/// After how many bytes no more transactions join a batch.
+pub const DEFAULT_BATCH_BYTES: usize = 4 << 20;
+
+/// How the store is opened.
+#[derive(Debug, Clone)]
+pub struct EmbeddedOptions {
+    /// The one namespace that the directory holds.
+    pub namespace: Namespace,
+    /// See [`DEFAULT_QUEUE`].
+    pub queue: usize,
+    /// See [`DEFAULT_BATCH`].
+    pub batch: usize,
+    /// See [`DEFAULT_BATCH_BYTES`].
+    pub batch_bytes: usize,
+}
+
+impl EmbeddedOptions {
+    /// The defaults for a namespace.
+    pub fn new(namespace: Namespace) -> Self {
+        Self { namespace, queue: DEFAULT_QUEUE, batch: DEFAULT_BATCH, batch_bytes: DEFAULT_BATCH_BYTES }
+    }
+}
+
+/// The jobs that the session watches.
+type Watched = Arc<Mutex<BTreeSet<JobName>>>;
+
+/// The one session of an embedded store. Dropping it waits for what was handed over and closes the store.
+#[derive(Debug)]
+pub struct EmbeddedRegistry {
+    paths: Arc<Paths>,
+    session: String,
+    queue: usize,
+    commands: Option<SyncSender<Command>>,
+    thread: Option<JoinHandle<()>>,
+    watched: Watched,
+    hints: HintQueue,
+}
+
+impl EmbeddedRegistry {
+    /// Opens the store in `dir`, or makes one if nothing was ever stored there. Blocks while it reads all of it.
+    pub fn open(dir: &Path, options: EmbeddedOptions) -> Result<Self, OpenError> {
+        let paths = Arc::new(Paths::new(&options.namespace));
+        let (disk, tree) = disk::Disk::new(open::Opened::open(dir, &options.namespace, &paths)?);
+        let (commands, inbox) = sync_channel(options.queue.max(1));
+        let watched = Watched::default();
+        let hints = HintQueue::default();
+        let limits = Limits { transactions: options.batch.max(1), bytes: options.batch_bytes.max(1) };
+        let store = Store::new(tree, disk, paths.clone(), limits, watched.clone(), hints.clone());
+        let thread = std::thread::Builder::new()
+            .name("registry".into())
+            .spawn(move || store.run(&inbox))
+            .map_err(|source| OpenError::io("starting the thread for", dir, source))?;
+        Ok(Self {
+            paths,
+            session: format!("embedded-{}", uuid::Uuid::new_v4()),
+            queue: options.queue.max(1),
+            commands: Some(commands),
+            thread: Some(thread),
+            watched,
+            hints,
+        })
+    }
+
+    /// Hands a command over; the text says why it could not be.
+    fn send(&self, command: Command) -> Result<(), String> {
+        let Some(commands) = &self.commands else { return Err(STOPPED.into()) };
+        commands.try_send(command).map_err(|error| match error {
+            TrySendError::Full(_) => format!(
+                "the registry is overloaded: {} requests wait for its disk; try again later, and if this lasts \
+                 give it a faster disk or fewer jobs",
+                self.queue
+            ),
+            TrySendError::Disconnected(_) => STOPPED.into(),
+        })
+    }
+
+    fn read<T, F>(&self, look: F) -> BoxFuture<'static, Result<T, ReadError>>
+    where
+        T: Send + 'static,
+        F: FnOnce(View<'_>) -> Result<T, ReadError> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let look = Box::new(move |view: Result<View<'_>, ReadError>| {
+            // The reader may have gone meanwhile.
+            let _ = reply.send(view.and_then(look));
+        });
+        if let Err(text) = self.send(Command::Read(look)) {
+            return ready(Err(ReadError::Unavailable(text))).boxed();
+        }
+        answer.map(|answer| answer.unwrap_or_else(|_| Err(ReadError::Unavailable(STOPPED.into())))).boxed()
+    }
+}
+
+const STOPPED: &str = "the registry has stopped; restart the server and look at its log for the reason";
+
+impl Drop for EmbeddedRegistry {
+    fn drop(&mut self) {
+        self.commands = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Registry for EmbeddedRegistry {
+    fn commit(&self, txn: Txn) -> BoxFuture<'static, Commit> {
+        // Spelled out here, so that the one thread has less to do.
+        let lowered = match lower(&self.paths, &txn) {
+            Ok(lowered) => lowered,
+            Err(text) => return ready(Commit::Conflict(text)).boxed(),
+        };
+        let (reply, answer) = oneshot::channel();
+        if let Err(text) = self.send(Command::Commit(Pending { txn, lowered, reply })) {
+            return ready(Commit::Unavailable(text)).boxed();
+        }
+        // No answer: the thread broke down with the transaction in hand.
+        answer.map(|answer| answer.unwrap_or(Commit::Unknown)).boxed()
+    }
+
+    fn jobs(&self) -> Read<BTreeSet<JobName>> {
+        self.read(|view| Ok(view.jobs()))
+    }
+
+    fn job(&self, job: &JobName) -> Read<Option<JobNodes>> {
+        let job = job.clone();
+        self.read(move |view| view.job(&job))
+    }
+
+    fn snapshot(&self, job: &JobName) -> Read<Option<Snapshot>> {
+        let job = job.clone();
+        let raw = self.read(move |view| view.raw_snapshot(&job));
+        raw.map(|raw| raw?.map(RawSnapshot::decode).transpose()).boxed()
+    }
+
+    fn offset(&self, job: &JobName, item: Item) -> Read<Option<Arc<[u8]>>> {
+        let job = job.clone();
+        self.read(move |view| Ok(view.offset(&job, item)))
+    }
+
+    fn attachment(&self, worker: &WorkerId) -> Read<Option<(Version, Attachment)>> {
+        let worker = worker.clone();
+        self.read(move |view| view.attachment(&worker))
+    }
+
+    fn attachments(&self) -> Read<BTreeMap<WorkerId, (Version, Attachment)>> {
+        self.read(|view| view.attachments())
+    }
+
+    fn coordinators(&self) -> Read<BTreeMap<CoordinatorId, Arc<str>>> {
+        self.read(|view| Ok(view.coordinators()))
+    }
+
+    fn dump(&self, job: &JobName) -> Read<Option<BTreeMap<String, DumpNode>>> {
+        let job = job.clone();
+        self.read(move |view| Ok(view.dump(&job)))
+    }
+
+    fn watch(&self, job: &JobName) {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner).insert(job.clone());
+    }
+
+    fn unwatch(&self, job: &JobName) {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner).remove(job);
+    }
+
+    fn hints(&self) -> Hints {
+        self.hints.take()
+    }
+
+    fn session(&self) -> String {
+        self.session.clone()
+    }
+
+    fn session_timeout(&self) -> Option<Duration> {
+        None
+    }
+}

@@ -1,0 +1,264 @@
+//! Opening the database: everything is read once and checked.
+//!
+//! The lock, the structure, the digest over all rows, and that nothing acknowledged is missing. Whatever does
+//! not hold is an error that says what to do; nothing is repaired, emptied or changed on the way. Called when
+//! the registry is opened.
+
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rosterd_domain::id::{Namespace, Revision, Version};
+use rusqlite::{Connection, OpenFlags};
+
+use super::digest::Digest;
+use super::error::OpenError;
+use super::note::{Note, sync_dir};
+use crate::registry::forms;
+use crate::registry::paths::{Path as NodePath, Paths};
+use crate::registry::tree::{Stat, Tree};
+
+const DATABASE: &str = "registry.db";
+const LOCK: &str = "registry.lock";
+/// `rstd`: tells a registry from any other SQLite database.
+const APPLICATION: i64 = 0x7273_7464;
+const FORMAT: i64 = 1;
+const SCHEMA: &str = "
+    CREATE TABLE node (
+        path TEXT PRIMARY KEY NOT NULL, data BLOB NOT NULL,
+        version INTEGER NOT NULL, created INTEGER NOT NULL, modified INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE ledger (
+        id INTEGER PRIMARY KEY CHECK (id = 1), namespace TEXT NOT NULL,
+        batch INTEGER NOT NULL, rows INTEGER NOT NULL, sum INTEGER NOT NULL, ceiling INTEGER NOT NULL
+    ) STRICT;";
+
+/// What the database says of itself, in its one row.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ledger {
+    pub(super) batch: u64,
+    pub(super) digest: Digest,
+    /// No revision above it was ever answered.
+    pub(super) ceiling: Revision,
+}
+
+/// An open database and what it holds.
+pub(super) struct Opened {
+    pub(super) file: PathBuf,
+    pub(super) connection: Connection,
+    pub(super) note: Note,
+    pub(super) ledger: Ledger,
+    pub(super) tree: Tree,
+    /// Held as long as the database is open.
+    pub(super) lock: File,
+}
+
+impl Opened {
+    /// Opens or makes the database and reads the tree.
+    pub(super) fn open(dir: &Path, namespace: &Namespace, paths: &Paths) -> Result<Self, OpenError> {
+        std::fs::create_dir_all(dir).map_err(|e| OpenError::io("making", dir, e))?;
+        let lock = lock(dir)?;
+        let file = dir.join(DATABASE);
+        let noted = Note::read(dir)?;
+        prepare(dir, &file, noted, namespace)?;
+        let connection = connect(&file)?;
+        check(&connection, &file)?;
+        let ledger = read_ledger(&connection, &file, namespace)?;
+        if let Some(noted) = noted
+            && ledger.batch < noted
+        {
+            let note = Note::path(dir);
+            return Err(OpenError::LostTail { file, note, noted, found: ledger.batch });
+        }
+        let tree = read_tree(&connection, &file, ledger, paths)?;
+        let note = Note::open(dir, ledger.batch)?;
+        Ok(Self { file, connection, note, ledger, tree, lock })
+    }
+}
+
+/// SQLite's integers are signed: the same 64 bits.
+fn unsigned(number: i64) -> u64 {
+    u64::from_ne_bytes(number.to_ne_bytes())
+}
+
+fn lock(dir: &Path) -> Result<File, OpenError> {
+    let path = dir.join(LOCK);
+    let file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(|e| OpenError::io("opening", &path, e))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse { dir: dir.to_owned() }),
+        Err(TryLockError::Error(e)) => Err(OpenError::io("locking", &path, e)),
+    }
+}
+
+/// Makes sure that there is a database which SQLite may open without harm: ours, or a new one where nothing
+/// ever was.
+fn prepare(dir: &Path, file: &Path, noted: Option<u64>, namespace: &Namespace) -> Result<(), OpenError> {
+    let log = with_suffix(file, "-wal");
+    let start = match read_start(file) {
+        Ok(start) => start,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            let evidence = if noted.is_some() { Note::path(dir) } else { log };
+            if noted.is_some() || evidence.exists() {
+                return Err(OpenError::Missing { database: file.to_owned(), evidence });
+            }
+            return create(dir, file, namespace);
+        }
+        Err(e) => return Err(OpenError::io("reading", file, e)),
+    };
+    if start.is_empty() {
+        return Err(OpenError::damaged(file, "it is empty"));
+    }
+    if !start.starts_with(b"SQLite format 3\0") {
+        // Ours once, if the note says so.
+        let reason = "it does not begin as an SQLite database does";
+        return Err(match noted {
+            Some(_) => OpenError::damaged(file, reason),
+            None => OpenError::Foreign { file: file.to_owned(), reason: reason.into() },
+        });
+    }
+    Ok(())
+}
+
+fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+fn read_start(file: &Path) -> std::io::Result<Vec<u8>> {
+    use std::io::Read;
+    let mut start = Vec::new();
+    File::open(file)?.take(16).read_to_end(&mut start)?;
+    Ok(start)
+}
+
+/// Makes the database under another name first, so that under its own it is always whole.
+fn create(dir: &Path, file: &Path, namespace: &Namespace) -> Result<(), OpenError> {
+    let draft = with_suffix(file, ".new");
+    let made = (|| {
+        for suffix in ["", "-journal", "-wal", "-shm"] {
+            match std::fs::remove_file(with_suffix(&draft, suffix)) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
+                _ => {}
+            }
+        }
+        write_schema(&draft, namespace).map_err(std::io::Error::other)?;
+        File::open(&draft)?.sync_all()?;
+        std::fs::rename(&draft, file)
+    })();
+    made.map_err(|e| OpenError::io("making", file, e))?;
+    sync_dir(dir)
+}
+
+fn write_schema(file: &Path, namespace: &Namespace) -> rusqlite::Result<()> {
+    let connection = Connection::open(file)?;
+    connection.pragma_update(None, "application_id", APPLICATION)?;
+    connection.pragma_update(None, "user_version", FORMAT)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.execute_batch(SCHEMA)?;
+    connection.execute("INSERT INTO ledger VALUES (1, ?1, 0, 0, 0, 0)", [namespace.as_str()])?;
+    connection.close().map_err(|(_, e)| e)
+}
+
+fn connect(file: &Path) -> Result<Connection, OpenError> {
+    let damage = |e: rusqlite::Error| OpenError::damaged(file, e.to_string());
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(file, flags).map_err(damage)?;
+    // SQLite must not make a checkpoint whose errors nobody sees, nor remove a log that could not be read.
+    connection
+        .set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+        .map_err(damage)?;
+    // Exclusive before the first access: then there is no shared-memory file, which a full disk could tear away.
+    connection.pragma_update(None, "locking_mode", "EXCLUSIVE").map_err(damage)?;
+    let application: i64 =
+        connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(damage)?;
+    if application != APPLICATION {
+        let reason = "another program's database".to_owned();
+        return Err(OpenError::Foreign { file: file.to_owned(), reason });
+    }
+    let format: i64 =
+        connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(damage)?;
+    if format != FORMAT {
+        return Err(OpenError::Format { file: file.to_owned(), found: format, known: FORMAT });
+    }
+    let mode: String =
+        connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)).map_err(damage)?;
+    if mode != "wal" {
+        return Err(OpenError::damaged(file, format!("it cannot be written with a log (mode {mode})")));
+    }
+    connection.pragma_update(None, "synchronous", "FULL").map_err(damage)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(damage)?;
+    connection.pragma_update(None, "cache_spill", false).map_err(damage)?;
+    connection.pragma_update(None, "cache_size", -32_768).map_err(damage)?;
+    connection.pragma_update(None, "temp_store", "MEMORY").map_err(damage)?;
+    Ok(connection)
+}
+
+fn check(connection: &Connection, file: &Path) -> Result<(), OpenError> {
+    let damage = |e: rusqlite::Error| OpenError::damaged(file, e.to_string());
+    let found: String =
+        connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(damage)?;
+    if found == "ok" { Ok(()) } else { Err(OpenError::damaged(file, found)) }
+}
+
+fn read_ledger(connection: &Connection, file: &Path, namespace: &Namespace) -> Result<Ledger, OpenError> {
+    let (found, ledger) = connection
+        .query_row("SELECT namespace, batch, rows, sum, ceiling FROM ledger WHERE id = 1", [], |row| {
+            let digest = Digest { rows: unsigned(row.get(2)?), sum: unsigned(row.get(3)?) };
+            let ceiling = Revision(unsigned(row.get(4)?));
+            Ok((row.get::<_, String>(0)?, Ledger { batch: unsigned(row.get(1)?), digest, ceiling }))
+        })
+        .map_err(|e| OpenError::damaged(file, format!("its ledger cannot be read: {e}")))?;
+    if found != namespace.as_str() {
+        let asked = namespace.to_string();
+        return Err(OpenError::Namespace { file: file.to_owned(), found, asked });
+    }
+    Ok(ledger)
+}
+
+fn read_tree(connection: &Connection, file: &Path, ledger: Ledger, paths: &Paths) -> Result<Tree, OpenError> {
+    let damage = |e: rusqlite::Error| OpenError::damaged(file, e.to_string());
+    let mut tree = Tree::new(ledger.ceiling);
+    for root in paths.roots() {
+        tree.load_folder(&root);
+    }
+    let mut digest = Digest::default();
+    let mut select = connection
+        .prepare("SELECT path, data, version, created, modified FROM node ORDER BY path")
+        .map_err(damage)?;
+    let mut rows = select.query([]).map_err(damage)?;
+    while let Some(row) = rows.next().map_err(damage)? {
+        let path: String = row.get(0).map_err(damage)?;
+        let stat = read_stat(row).map_err(damage)?;
+        digest.add(&path, &stat);
+        let stored = NodePath::stored(&path);
+        if stored.is_none_or(|path| tree.load(&path, stat).is_err()) {
+            return Err(OpenError::damaged(file, format!("node {path:?} hangs from nothing")));
+        }
+    }
+    if digest == ledger.digest {
+        return Ok(tree);
+    }
+    let (found, expected) = (digest.rows, ledger.digest.rows);
+    Err(OpenError::damaged(
+        file,
+        format!("its contents do not match their digest ({found} nodes found, {expected} expected)"),
+    ))
+}
+
+fn read_stat(row: &rusqlite::Row<'_>) -> rusqlite::Result<Stat> {
+    let data = row.get_ref(1)?.as_blob()?;
+    Ok(Stat {
+        data: if data.is_empty() { forms::empty() } else { Arc::from(data) },
+        version: Version(unsigned(row.get(2)?)),
+        created: Revision(unsigned(row.get(3)?)),
+        modified: Revision(unsigned(row.get(4)?)),
+        owner: None,
+    })
+}

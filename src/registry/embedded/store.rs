@@ -1,0 +1,254 @@
+//! The thread that owns the tree and the database.
+//!
+//! It takes what waits, applies it to the tree, writes what changed in one SQLite transaction, and only when
+//! that is synced it answers, gives hints and serves reads. If the disk refuses, the tree is put back to what
+//! it was and everybody in the batch is told so. After a failure that leaves open what the disk holds, it
+//! fences itself: from then on it answers nothing but the reason. Fed by `EmbeddedRegistry`.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, PoisonError};
+
+use rosterd_domain::txn::{Commit, Txn};
+use tokio::sync::oneshot;
+
+use super::Watched;
+use super::disk::{Disk, Row, WriteError};
+use crate::registry::hints::{HintQueue, told};
+use crate::registry::lower::Lowered;
+use crate::registry::paths::{Path, Paths};
+use crate::registry::tree::{Change, SessionId, Stat, Tree};
+use crate::registry::{Hint, ReadError, SessionState, View, conflict};
+
+/// The process is the session.
+const SESSION: SessionId = SessionId(1);
+
+/// What the thread is asked for.
+pub(super) enum Command {
+    Commit(Pending),
+    Read(Look),
+}
+
+/// A read: runs on the thread, so it only copies what it needs.
+pub(super) type Look = Box<dyn FnOnce(Result<View<'_>, ReadError>) + Send>;
+
+/// A transaction that waits for its answer.
+pub(super) struct Pending {
+    pub(super) txn: Txn,
+    pub(super) lowered: Lowered,
+    pub(super) reply: oneshot::Sender<Commit>,
+}
+
+/// How much shares one sync.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) transactions: usize,
+    pub(super) bytes: usize,
+}
+
+pub(super) struct Store {
+    tree: Tree,
+    disk: Disk,
+    paths: Arc<Paths>,
+    limits: Limits,
+    watched: Watched,
+    hints: HintQueue,
+    /// Why nothing is served any more.
+    fenced: Option<String>,
+    /// The last write found no space.
+    full: bool,
+}
+
+/// What was taken from the queue at once.
+#[derive(Default)]
+struct Batch {
+    commits: Vec<Pending>,
+    reads: Vec<Look>,
+    bytes: usize,
+}
+
+impl Batch {
+    fn add(&mut self, command: Command) {
+        match command {
+            Command::Commit(pending) => {
+                self.bytes += pending.lowered.weight();
+                self.commits.push(pending);
+            }
+            Command::Read(look) => self.reads.push(look),
+        }
+    }
+
+    fn has_room(&self, limits: Limits) -> bool {
+        self.commits.len() < limits.transactions
+            && self.reads.len() < limits.transactions
+            && self.bytes < limits.bytes
+    }
+}
+
+/// However the thread ends, whoever waits for hints learns that the session is over.
+struct Goodbye(HintQueue);
+
+impl Drop for Goodbye {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            tracing::error!("the registry's thread has broken down: restart the server");
+        }
+        self.0.push(Hint::Session(SessionState::Gone));
+        self.0.close();
+    }
+}
+
+impl Store {
+    pub(super) fn new(
+        tree: Tree,
+        disk: Disk,
+        paths: Arc<Paths>,
+        limits: Limits,
+        watched: Watched,
+        hints: HintQueue,
+    ) -> Self {
+        Self { tree, disk, paths, limits, watched, hints, fenced: None, full: false }
+    }
+
+    /// Serves until every sender is gone, then closes the database.
+    pub(super) fn run(mut self, inbox: &Receiver<Command>) {
+        let _goodbye = Goodbye(self.hints.clone());
+        while let Ok(command) = inbox.recv() {
+            let mut batch = Batch::default();
+            batch.add(command);
+            while batch.has_room(self.limits) {
+                match inbox.try_recv() {
+                    Ok(command) => batch.add(command),
+                    Err(_) => break,
+                }
+            }
+            self.serve(batch);
+        }
+        if self.fenced.is_none()
+            && let Err(text) = self.disk.checkpoint(true)
+        {
+            tracing::error!("{text}");
+        }
+    }
+
+    fn serve(&mut self, batch: Batch) {
+        let Batch { commits, reads, .. } = batch;
+        if !commits.is_empty() {
+            self.commit(commits);
+        }
+        for look in reads {
+            look(match &self.fenced {
+                Some(text) => Err(ReadError::Unavailable(text.clone())),
+                None => Ok(View::new(&self.tree, &self.paths, Some(SESSION))),
+            });
+        }
+        if self.fenced.is_none()
+            && let Err(text) = self.disk.checkpoint(false)
+        {
+            self.fence(text);
+        }
+    }
+
+    fn commit(&mut self, commits: Vec<Pending>) {
+        if let Some(text) = &self.fenced {
+            return answer_all(commits, &Commit::Unavailable(text.clone()));
+        }
+        let mut changes: Vec<Change> = Vec::with_capacity(commits.len() * 2);
+        let mut answers = Vec::with_capacity(commits.len());
+        for pending in &commits {
+            answers.push(match self.tree.apply(&pending.lowered.ops, SESSION) {
+                Ok(applied) => {
+                    changes.extend(applied.changes);
+                    Commit::Committed(applied.revision)
+                }
+                Err(refusal) => Commit::Conflict(conflict::explain(&pending.txn, &pending.lowered, refusal)),
+            });
+        }
+        match self.persist(&changes) {
+            Ok(()) => {
+                self.full = false;
+                for (pending, answer) in commits.into_iter().zip(answers) {
+                    // Who asked may have gone; the transaction stands.
+                    let _ = pending.reply.send(answer);
+                }
+                self.tell(&changes);
+            }
+            Err(error) => {
+                self.tree.undo(changes);
+                self.refuse(commits, &answers, error);
+            }
+        }
+    }
+
+    /// Brings what a batch changed to the disk: each node once, as it is now.
+    fn persist(&mut self, changes: &[Change]) -> Result<(), WriteError> {
+        let mut first: BTreeMap<&Path, Option<&Stat>> = BTreeMap::new();
+        for change in changes {
+            first.entry(&change.path).or_insert(change.before.as_ref());
+        }
+        let persistent = |stat: Option<&'_ Stat>| stat.is_some_and(|stat| stat.owner.is_none());
+        let mut rows = Vec::with_capacity(first.len());
+        for (path, before) in first {
+            let before = before.filter(|stat| persistent(Some(stat)));
+            let after = self.tree.get(path).map(|node| &node.stat).filter(|stat| persistent(Some(stat)));
+            if before != after {
+                rows.push(Row { path, before, after });
+            }
+        }
+        let revision = self.tree.revision();
+        if rows.is_empty() && self.disk.covers(revision) {
+            return Ok(());
+        }
+        self.disk.write(&rows, revision)
+    }
+
+    /// Nothing of the batch stands, and what was a conflict was one with something that never came to be.
+    fn refuse(&mut self, commits: Vec<Pending>, answers: &[Commit], error: WriteError) {
+        match error {
+            WriteError::Full(text) => {
+                if !std::mem::replace(&mut self.full, true) {
+                    tracing::error!("{text}");
+                }
+                answer_all(commits, &Commit::Unavailable(text));
+            }
+            WriteError::Failed(text) => {
+                answer_all(commits, &Commit::Unavailable(text.clone()));
+                self.fence(text);
+            }
+            WriteError::Unknown(text) => {
+                for (pending, answer) in commits.into_iter().zip(answers) {
+                    let _ = pending.reply.send(match answer {
+                        Commit::Committed(_) => Commit::Unknown,
+                        _ => Commit::Unavailable(text.clone()),
+                    });
+                }
+                self.fence(text);
+            }
+        }
+    }
+
+    fn fence(&mut self, text: String) {
+        tracing::error!("{text}");
+        self.fenced = Some(text);
+        self.hints.push(Hint::Session(SessionState::Suspended));
+    }
+
+    fn tell(&self, changes: &[Change]) {
+        let hints = told(&self.paths, changes);
+        if hints.is_empty() {
+            return;
+        }
+        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        for hint in hints {
+            if !matches!(&hint, Hint::Job(job) if !watched.contains(job)) {
+                self.hints.push(hint);
+            }
+        }
+    }
+}
+
+fn answer_all(commits: Vec<Pending>, answer: &Commit) {
+    for pending in commits {
+        let _ = pending.reply.send(answer.clone());
+    }
+}

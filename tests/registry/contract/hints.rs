@@ -1,0 +1,131 @@
+use std::time::Duration;
+
+use rosterd::registry::{Hint, Hints, Registry};
+use rosterd_domain::id::{Epoch, Item, Token, Version};
+use rosterd_domain::txn::{Guard, Write};
+
+use crate::backend::Backend;
+use crate::words::*;
+
+/// The hints given so far: a transaction that nobody watches comes after them.
+async fn drain(registry: &dyn Registry, hints: &mut Hints) -> Vec<Hint> {
+    let node = Write::Coordinator { id: coordinator("mark"), data: "".into() };
+    put(registry, [node]).await;
+    let mut found = Vec::new();
+    loop {
+        let hint = tokio::time::timeout(Duration::from_secs(10), hints.recv()).await.unwrap().unwrap();
+        if hint == Hint::Coordinators {
+            return found;
+        }
+        found.push(hint);
+    }
+}
+
+pub async fn decisions_are_told_and_run_state_is_not(backend: &mut impl Backend) {
+    let registry = &*backend.registry();
+    let mut hints = registry.hints();
+    put(registry, [create(&j(), "i1"), write_record(0, None, 1)]).await;
+    registry.watch(&j());
+    drain(registry, &mut hints).await;
+    let (job, item) = (j(), Item(0));
+    let crashed = Some((at(1), Token(1)));
+    let table = [
+        (Write::Config(j(), "{2}".into()), true),
+        (Write::Server { job: job.clone(), server: server(), enabled: None }, true),
+        (Write::Server { job: job.clone(), server: server(), enabled: None }, false),
+        (Write::Server { job: job.clone(), server: server(), enabled: Some(false) }, true),
+        (write_instance("w"), true),
+        (trigger(0, "t"), true),
+        (Write::Paused(j(), true), true),
+        (Write::Paused(j(), false), true),
+        (Write::Paused(j(), false), false),
+        (elect(0), true),
+        (Write::Abdicate { job: j(), expect: Epoch(1) }, true),
+        (Write::RaiseNecessary(j()), true),
+        (Write::RaiseNecessary(j()), true),
+        (Write::ClearNecessary(j(), Version(1)), true),
+        (assign(0, "a1"), true),
+        (Write::FailoverItem { job: job.clone(), item, crashed }, true),
+        (Write::RemoveTrigger(j(), item), true),
+        (Write::RemoveTrigger(j(), item), false),
+        (Write::RemoveInstance(j(), instance("w")), true),
+        (Write::RemoveServer(j(), server()), true),
+        (Write::Policy(j(), "p1".into()), false),
+        (Write::HandlerType(j(), "h".into()), false),
+        (write_record(0, Some(0), 2), false),
+        (write_record(1, None, 2), false),
+        (running(0, Some("w")), false),
+        (Write::Failover { job: job.clone(), item, instance: Some(instance("w")) }, false),
+        (Write::Misfire { job: job.clone(), item, marked: true }, false),
+        (Write::ItemDisabled { job: job.clone(), item, disabled: true }, false),
+        (Write::ItemInstance { job: job.clone(), item, instance: Some(instance("w")) }, false),
+        (Write::Started { job: job.clone(), item, present: true }, false),
+        (Write::Completed { job: job.clone(), item, present: true }, false),
+        (Write::Offset { job: job.clone(), item, data: bytes("o") }, false),
+        (attach("w", None, 1), false),
+    ];
+    for (write, told) in table {
+        put(registry, [write.clone()]).await;
+        let expected = if told { vec![Hint::Job(j())] } else { vec![] };
+        assert_eq!(drain(registry, &mut hints).await, expected, "{write:?}");
+    }
+    refused(registry, txn([Guard::NoJob(j())], [assign(1, "a")])).await;
+    assert_eq!(drain(registry, &mut hints).await, [], "a refused transaction tells nothing");
+}
+
+pub async fn jobs_and_coordinators_are_told_to_all(backend: &mut impl Backend) {
+    let registry = &*backend.registry();
+    let mut hints = registry.hints();
+    put(registry, [create(&j(), "i1")]).await;
+    assert_eq!(drain(registry, &mut hints).await, [Hint::Jobs]);
+    committed(registry.commit(txn([Guard::Incarnation(j(), "i1".into())], [Write::EndJob(j())])).await);
+    put(registry, [Write::SweepJob { job: j(), limit: 3 }]).await;
+    assert_eq!(drain(registry, &mut hints).await, []);
+    put(registry, [Write::SweepJob { job: j(), limit: 1000 }]).await;
+    assert_eq!(drain(registry, &mut hints).await, [Hint::Jobs]);
+}
+
+pub async fn hints_that_wait_are_one(backend: &mut impl Backend) {
+    let registry = &*backend.registry();
+    put(registry, [create(&j(), "i1"), create(&job("b"), "i2")]).await;
+    let mut hints = registry.hints();
+    registry.watch(&j());
+    registry.watch(&job("b"));
+    drain(registry, &mut hints).await;
+    for n in 0..3 {
+        put(registry, [Write::Config(job("b"), format!("{n}").into())]).await;
+        put(registry, [assign(n, "a")]).await;
+    }
+    assert_eq!(drain(registry, &mut hints).await, [Hint::Job(job("b")), Hint::Job(j())]);
+    assert_eq!(registry.hints().recv().await, None, "hints can be taken once");
+}
+
+pub async fn an_unwatched_job_is_quiet(backend: &mut impl Backend) {
+    let registry = &*backend.registry();
+    put(registry, [create(&j(), "i1")]).await;
+    let mut hints = registry.hints();
+    drain(registry, &mut hints).await;
+    for (n, watched) in [false, true, false].into_iter().enumerate() {
+        if watched {
+            registry.watch(&j());
+        } else {
+            registry.unwatch(&j());
+        }
+        put(registry, [assign(n as u64, "a")]).await;
+        assert_eq!(drain(registry, &mut hints).await.len(), usize::from(watched));
+    }
+}
+
+pub async fn another_session_is_told(backend: &mut impl Backend) {
+    let Some(second) = backend.second() else { return };
+    let registry = &*backend.registry();
+    let mut hints = second.hints();
+    second.watch(&j());
+    put(registry, [create(&j(), "i1"), write_instance("w")]).await;
+    put(registry, [Write::Coordinator { id: coordinator("a"), data: "".into() }]).await;
+    let given: Vec<Hint> = std::iter::from_fn(|| hints.try_recv()).collect();
+    assert_eq!(given, [Hint::Jobs, Hint::Job(j()), Hint::Coordinators]);
+    backend.next_session();
+    let given: Vec<Hint> = std::iter::from_fn(|| hints.try_recv()).collect();
+    assert_eq!(given, [Hint::Job(j()), Hint::Coordinators], "the session's end is told");
+}

@@ -1,0 +1,179 @@
+//! A damaged store is never opened as if nothing were wrong: a clear error, or everything is there.
+
+use std::fs;
+use std::path::Path;
+
+use rosterd::registry::embedded::{EmbeddedOptions, EmbeddedRegistry, OpenError};
+use rosterd_domain::id::{Item, Namespace};
+use rosterd_domain::txn::Write;
+use tempfile::TempDir;
+
+use crate::backend::open;
+use crate::words::*;
+
+const FILES: [&str; 3] = ["registry.db", "registry.db-wal", "registry.note"];
+
+/// What a whole store holds.
+type Contents = (Vec<String>, Vec<(Item, u64)>);
+
+async fn contents(registry: &EmbeddedRegistry) -> Contents {
+    let records = snapshot(registry).await.records;
+    let versions = records.into_iter().map(|(item, (version, _))| (item, version.0)).collect();
+    (dump(registry, &j()).await, versions)
+}
+
+/// A store with some hundred nodes, partly in the database and partly in its log only; still open, so that a
+/// copy of its files is what a kill leaves.
+async fn filled(dir: &Path) -> (EmbeddedRegistry, Contents) {
+    let registry = open(dir);
+    put(&registry, [create(&j(), "i1")]).await;
+    put(&registry, (0..300).map(|item| write_record(item, None, 1))).await;
+    drop(registry);
+    let registry = open(dir);
+    for n in 0..20 {
+        put(&registry, [write_record(n, Some(0), 2)]).await;
+    }
+    let offset = Write::Offset { job: j(), item: Item(0), data: vec![7; 20_000].into() };
+    put(&registry, [offset]).await;
+    let contents = contents(&registry).await;
+    (registry, contents)
+}
+
+/// A copy of the files as a kill would leave them.
+fn copy(from: &Path, to: &Path) {
+    for name in FILES {
+        let _ = fs::copy(from.join(name), to.join(name));
+    }
+}
+
+fn try_open(dir: &Path) -> Result<EmbeddedRegistry, OpenError> {
+    EmbeddedRegistry::open(dir, EmbeddedOptions::new(namespace()))
+}
+
+/// The error, which must name the file and say what to do.
+fn error(dir: &Path) -> String {
+    let text = try_open(dir).expect_err("a damaged store was opened").to_string();
+    assert!(text.contains("registry.") && text.contains(';'), "{text}");
+    text
+}
+
+#[tokio::test]
+async fn a_flipped_byte_is_found_or_harmless() {
+    let whole = TempDir::new().unwrap();
+    let (_open, expected) = filled(whole.path()).await;
+    let (mut found, mut harmless) = (0, 0);
+    for name in FILES {
+        let bytes = fs::read(whole.path().join(name)).unwrap();
+        // Every header byte, then every so many: enough to meet each kind of page.
+        let step = (bytes.len() / 150).max(1) | 1;
+        for at in (0..bytes.len().min(110)).chain((110..bytes.len()).step_by(step)) {
+            let dir = TempDir::new().unwrap();
+            copy(whole.path(), dir.path());
+            let mut bytes = bytes.clone();
+            bytes[at] ^= 0x40;
+            fs::write(dir.path().join(name), &bytes).unwrap();
+            match try_open(dir.path()) {
+                Ok(registry) => {
+                    assert_eq!(contents(&registry).await, expected, "byte {at} of {name}: silently lost");
+                    harmless += 1;
+                }
+                Err(error) => {
+                    assert!(error.to_string().contains("registry."), "{error}");
+                    let after = fs::read(dir.path().join(name)).unwrap();
+                    assert!(after == bytes, "byte {at} of {name}: the evidence was changed");
+                    found += 1;
+                }
+            }
+        }
+    }
+    println!("{found} flipped bytes found, {harmless} harmless, none silent");
+    assert!(found > 100);
+}
+
+#[tokio::test]
+async fn a_cut_off_file_is_found() {
+    let whole = TempDir::new().unwrap();
+    let (_open, expected) = filled(whole.path()).await;
+    for name in FILES {
+        let bytes = fs::read(whole.path().join(name)).unwrap();
+        for keep in
+            [0, 1, 31, 100, 4096, 4097, bytes.len() / 2, bytes.len() - 4096.min(bytes.len()), bytes.len() - 1]
+        {
+            if keep >= bytes.len() {
+                continue;
+            }
+            let dir = TempDir::new().unwrap();
+            copy(whole.path(), dir.path());
+            fs::write(dir.path().join(name), &bytes[..keep]).unwrap();
+            match try_open(dir.path()) {
+                Ok(registry) => {
+                    assert_eq!(contents(&registry).await, expected, "{name} cut to {keep}: silently lost");
+                }
+                Err(error) => assert!(error.to_string().contains("registry."), "{error}"),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_missing_file_is_found() {
+    let whole = TempDir::new().unwrap();
+    let _open = filled(whole.path()).await;
+    let without = |names: &[&str]| {
+        let dir = TempDir::new().unwrap();
+        copy(whole.path(), dir.path());
+        for name in names {
+            fs::remove_file(dir.path().join(name)).unwrap();
+        }
+        dir
+    };
+    let text = error(without(&["registry.db"]).path());
+    assert!(text.contains("is missing"), "{text}");
+    let text = error(without(&["registry.db", "registry.note"]).path());
+    assert!(text.contains("is missing"), "{text}");
+    let text = error(without(&["registry.db", "registry.db-wal"]).path());
+    assert!(text.contains("is missing"), "{text}");
+    let text = error(without(&["registry.db-wal"]).path());
+    assert!(text.contains("has lost its latest changes"), "{text}");
+    // The note alone holds nothing.
+    assert!(try_open(without(&["registry.note"]).path()).is_ok());
+}
+
+#[test]
+fn a_foreign_file_is_left_alone() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("registry.db");
+    fs::write(&file, "my shopping list").unwrap();
+    assert!(error(dir.path()).contains("is not a registry"));
+    assert_eq!(fs::read(&file).unwrap(), b"my shopping list");
+    fs::remove_file(&file).unwrap();
+    let foreign = rusqlite::Connection::open(&file).unwrap();
+    foreign.execute_batch("CREATE TABLE node (a)").unwrap();
+    drop(foreign);
+    let before = fs::read(&file).unwrap();
+    assert!(error(dir.path()).contains("is not a registry"));
+    assert_eq!(fs::read(&file).unwrap(), before);
+}
+
+#[test]
+fn another_namespace_or_a_later_format_is_refused() {
+    let dir = TempDir::new().unwrap();
+    drop(open(dir.path()));
+    let options = EmbeddedOptions::new(Namespace::new("other").unwrap());
+    let text = EmbeddedRegistry::open(dir.path(), options).unwrap_err().to_string();
+    assert!(text.contains("namespace ns, not of other"), "{text}");
+    let database = rusqlite::Connection::open(dir.path().join("registry.db")).unwrap();
+    database.pragma_update(None, "user_version", 2).unwrap();
+    drop(database);
+    assert!(error(dir.path()).contains("has format 2"));
+}
+
+#[test]
+fn two_processes_do_not_share_a_directory() {
+    let dir = TempDir::new().unwrap();
+    let first = open(dir.path());
+    let text = try_open(dir.path()).unwrap_err().to_string();
+    assert!(text.contains("in use by another rosterd"), "{text}");
+    drop(first);
+    assert!(try_open(dir.path()).is_ok());
+}

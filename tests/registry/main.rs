@@ -1,0 +1,19 @@
+//! The registry: one contract for every backend, and what the embedded store promises of its disk.
+//!
+//! `contract` runs on each backend; `same` compares them on random transactions; `kill`, `full_disk`, `damage`
+//! and `sync` try the embedded store as real processes on real files.
+
+// A test binary exports nothing: what its rooms share is `pub`.
+#![allow(unreachable_pub)]
+
+mod backend;
+mod contract;
+mod damage;
+mod full_disk;
+mod kill;
+mod memory;
+mod process;
+mod same;
+mod sync;
+mod throughput;
+mod words;

@@ -1,0 +1,163 @@
+//! Random transactions do the same in memory and embedded: the same answers, the same nodes, and after a
+//! restart of the embedded store the same persistent ones.
+
+use proptest::prelude::*;
+use rosterd::registry::embedded::EmbeddedRegistry;
+use rosterd::registry::memory::{MemoryStore, SessionOptions};
+use rosterd::registry::{DumpNode, Registry};
+use rosterd_domain::id::*;
+use rosterd_domain::snapshot::JobNodes;
+use rosterd_domain::txn::{Commit, Guard, Txn, Write};
+
+use crate::backend::open;
+use crate::words::*;
+
+/// Small numbers, so that versions often fit and often do not.
+fn version() -> impl Strategy<Value = u64> {
+    prop_oneof![4 => Just(0_u64), 3 => Just(1), 2 => Just(2), 1 => 3..6_u64]
+}
+
+fn name() -> impl Strategy<Value = JobName> {
+    prop_oneof![3 => Just(j()), 1 => Just(job("job-2"))]
+}
+
+fn incarnation() -> impl Strategy<Value = &'static str> {
+    prop_oneof![3 => Just("i1"), 1 => Just("i2")]
+}
+
+fn some_instance() -> impl Strategy<Value = Option<InstanceId>> {
+    prop_oneof![Just(None), Just(Some(instance("w"))), Just(Some(instance("v")))]
+}
+
+fn guard() -> impl Strategy<Value = Guard> {
+    (name(), incarnation(), version(), 0..7).prop_map(|(job, incarnation, version, which)| match which {
+        0 => Guard::Incarnation(job, incarnation.into()),
+        1 => Guard::NoJob(job),
+        2 => Guard::Generation(job, Generation(version)),
+        3 => Guard::Epoch(job, Epoch(version)),
+        4 => Guard::Config(job, Version(version)),
+        5 => Guard::Attachment(worker("w"), Version(version)),
+        _ => Guard::NoAttachment(worker("w")),
+    })
+}
+
+fn write() -> impl Strategy<Value = Write> {
+    let arguments = (name(), incarnation(), version(), 0..3_u32, some_instance(), any::<bool>());
+    (0..31, arguments).prop_map(|(which, (job, incarnation, version, item, instance, yes))| {
+        let item = Item(item);
+        let unique =
+            instance.as_ref().map_or("u", |id| id.as_str().rsplit('@').next().unwrap_or("u")).to_owned();
+        let expect = yes.then_some(version);
+        match which {
+            0 | 1 => create(&job, incarnation),
+            2 => Write::Config(job, format!("{version}").into()),
+            3 => Write::Policy(job, "p".into()),
+            4 => Write::EndJob(job),
+            5 => Write::SweepJob { job, limit: version as usize * 5 },
+            6 => Write::Paused(job, yes),
+            7 | 8 => Write::Assignment { job, expect: Generation(version), data: bytes("a") },
+            9 => Write::RaiseNecessary(job),
+            10 => Write::ClearNecessary(job, Version(version)),
+            11 => Write::Elect { job, coordinator: coordinator("c"), expect: Epoch(version) },
+            12 => Write::Abdicate { job, expect: Epoch(version) },
+            13..=15 => {
+                Write::Record { job, item, expect: expect.map(Version), record: Box::new(record(version)) }
+            }
+            16 => Write::Offset { job, item, data: bytes("o") },
+            17 => Write::Running { job, item, instance },
+            18 => Write::Failover { job, item, instance },
+            19 => Write::Misfire { job, item, marked: yes },
+            20 => Write::ItemInstance { job, item, instance },
+            21 => Write::FailoverItem { job, item, crashed: yes.then_some((at(1), Token(version))) },
+            22 => Write::Server { job, server: server(), enabled: expect.map(|v| v > 0) },
+            23 => Write::RemoveServer(job, server()),
+            24 => write_instance(&unique),
+            25 => Write::RemoveInstance(job, crate::words::instance(&unique)),
+            26 => trigger(item.0, "t"),
+            27 => Write::RemoveTrigger(job, item),
+            28 => attach("w", expect, version),
+            29 => Write::RemoveAttachment { worker: worker("w"), expect: Version(version) },
+            _ => Write::Coordinator { id: coordinator("c"), data: "d".into() },
+        }
+    })
+}
+
+fn transactions() -> impl Strategy<Value = Vec<(Txn, bool)>> {
+    let one = (prop::collection::vec(guard(), 0..2), prop::collection::vec(write(), 1..4), any::<bool>());
+    let one = one.prop_map(|(guards, writes, wait)| (txn(guards, writes), wait));
+    prop::collection::vec(one, 1..60).prop_map(|mut all| {
+        // Most of it needs a job.
+        all.insert(0, (txn([], [create(&j(), "i1"), write_record(0, None, 1)]), true));
+        all
+    })
+}
+
+/// Hands all over, waiting where it says so: what is not waited for shares a batch.
+async fn carry_out(registry: &dyn Registry, all: &[(Txn, bool)]) -> Vec<Result<(), String>> {
+    let mut waiting = Vec::new();
+    let mut answers = Vec::new();
+    for (txn, wait) in all {
+        waiting.push(registry.commit(txn.clone()));
+        if *wait {
+            for commit in waiting.drain(..) {
+                answers.push(plain(commit.await));
+            }
+        }
+    }
+    for commit in waiting {
+        answers.push(plain(commit.await));
+    }
+    answers
+}
+
+fn plain(commit: Commit) -> Result<(), String> {
+    match commit {
+        Commit::Committed(_) => Ok(()),
+        Commit::Conflict(text) => Err(text),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// All that a reader can see, without the revisions: those are each store's own.
+async fn everything(registry: &dyn Registry, ephemerals: bool) -> String {
+    let mut text = String::new();
+    for job in registry.jobs().await.unwrap() {
+        let mut snapshot = registry.snapshot(&job).await.unwrap().unwrap();
+        snapshot.nodes = JobNodes { revision: Revision(0), created: Revision(0), ..snapshot.nodes };
+        if !ephemerals {
+            snapshot.nodes.instances.clear();
+            snapshot.nodes.leader = None;
+        }
+        let mut dump = registry.dump(&job).await.unwrap().unwrap();
+        dump.retain(|_, DumpNode { ephemeral, .. }| ephemerals || !*ephemeral);
+        text.push_str(&format!("{job}: {snapshot:#?}\n{dump:#?}\n"));
+    }
+    text.push_str(&format!("{:?}\n", registry.attachments().await.unwrap()));
+    if ephemerals {
+        text.push_str(&format!("{:?}\n", registry.coordinators().await.unwrap()));
+    }
+    text
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn memory_and_embedded_do_the_same(all in transactions()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let dir = tempfile::TempDir::new().unwrap();
+            let memory = MemoryStore::new(&namespace()).open("m", SessionOptions::default());
+            let embedded: EmbeddedRegistry = open(dir.path());
+            let (one, other) = (carry_out(&memory, &all).await, carry_out(&embedded, &all).await);
+            prop_assert_eq!(one, other);
+            prop_assert_eq!(everything(&memory, true).await, everything(&embedded, true).await);
+            drop(embedded);
+            let embedded = open(dir.path());
+            let whole = everything(&embedded, true).await;
+            prop_assert_eq!(everything(&memory, false).await, everything(&embedded, false).await);
+            prop_assert!(!whole.contains("ephemeral: true") && whole.ends_with("{}\n"), "{}", whole);
+            Ok(())
+        })?;
+    }
+}
