@@ -1,0 +1,196 @@
+"""Drives the machine: a thread and an event loop of its own, so that heartbeats go on whatever user code does.
+
+Feeds events to the machine one at a time, does what it answers, and wakes it when a timer is due. The only place
+where machine, transport and runner meet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import threading
+from collections.abc import Callable
+
+from . import clock
+from .errors import RosterdError
+from .events import (
+    Close,
+    Effect,
+    Event,
+    Finish,
+    Leaving,
+    Lost,
+    Note,
+    Open,
+    Progressed,
+    Send,
+    Start,
+    StartCallback,
+    StartRun,
+    StopReason,
+    StopRun,
+    Tick,
+)
+from .machine import Machine
+from .options import Options
+from .run import Run
+from .runner import Runner
+from .transport import Stream
+
+# The loop's clock stands still while the machine sleeps, the lease's does not: look at least this often.
+LONGEST_WAIT = 0.25
+_LOG = logging.getLogger("rosterd")
+
+
+class Driver:
+    def __init__(self, machine: Machine, options: Options) -> None:
+        self._machine = machine
+        self._options = options
+        self._runner: Runner | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._streams: dict[int, Stream] = {}
+        self._closing: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._over: asyncio.Event | None = None
+        self._error: RosterdError | None = None
+        self._lease_stops_at = float("-inf")
+        self._lock = threading.RLock()  # a signal handler may post while its thread does
+        self._early: list[Callable[[], None]] = []
+        self._thread = threading.Thread(target=self._main, name="rosterd", daemon=True)
+        #: Done when the worker is over; carries the error that ended it.
+        self.result: concurrent.futures.Future[None] = concurrent.futures.Future()
+
+    # ---- called from any thread
+
+    def start(self, runner: Runner) -> None:
+        self._runner = runner
+        self._thread.start()
+
+    def post(self, event: Event) -> None:
+        self._soon(lambda: self._feed(event))
+
+    def progress(self, run: Run) -> None:
+        """Of many calls only the last value is taken along."""
+        self._soon(lambda: self._feed(Progressed(run.key, *run._take_progress())))
+
+    def may_start(self) -> bool:
+        """The last check of the lease, on the thread that is about to call user code."""
+        return clock.boot() < self._lease_stops_at
+
+    def _soon(self, function: Callable[[], None]) -> None:
+        with self._lock:
+            if self._loop is None:
+                self._early.append(function)
+                return
+            loop = self._loop
+        try:
+            loop.call_soon_threadsafe(function)
+        except RuntimeError:
+            _LOG.debug("came after the end of the worker")
+
+    # ---- the thread
+
+    def _main(self) -> None:
+        try:
+            asyncio.run(self._until_over())
+        except BaseException as error:
+            _LOG.critical("the worker's own code failed: its runs are no longer covered by a lease", exc_info=True)
+            self._error = RosterdError(f"internal error: {error!r}")
+            self._lease_stops_at = float("-inf")
+            if self._runner is not None:
+                self._runner.stop_all(StopReason.LEASE)
+        finally:
+            if self._runner is not None:
+                self._runner.close()
+            if self._error is None:
+                self.result.set_result(None)
+            else:
+                self.result.set_exception(self._error)
+
+    async def _until_over(self) -> None:
+        self._over = asyncio.Event()
+        with self._lock:
+            self._loop = asyncio.get_running_loop()
+            early, self._early = self._early, []
+        self._feed(Start())
+        for function in early:
+            function()
+        await self._over.wait()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._closing is not None:
+            await self._closing
+
+    def _feed(self, event: Event) -> None:
+        over = self._over
+        if over is None or over.is_set():
+            return
+        try:
+            effects = self._machine.handle(clock.now(), event)
+            # Before any effect: user code may be called by the next line.
+            self._lease_stops_at = self._machine.lease_stops_at
+            for effect in effects:
+                self._perform(effect)
+        except Exception as error:
+            self._fail(error)
+            return
+        self._arm()
+
+    def _fail(self, error: Exception) -> None:
+        """A defect of this package: without heartbeats every run must stop."""
+        _LOG.critical("the worker's own code failed", exc_info=error)
+        self._lease_stops_at = float("-inf")
+        self._error = RosterdError(f"internal error: {error!r}")
+        if self._runner is not None:
+            self._runner.stop_all(StopReason.LEASE)
+        for number in list(self._streams):
+            self._close(number)
+        if self._over is not None:
+            self._over.set()
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        wait = min(max(0.0, self._machine.deadline() - clock.boot()), LONGEST_WAIT)
+        self._timer = asyncio.get_running_loop().call_later(wait, self._feed, Tick())
+
+    def _perform(self, effect: Effect) -> None:
+        assert self._runner is not None
+        match effect:
+            case Open(number, address):
+                self._streams[number] = Stream(number, address, self._options, self._feed)
+                self._streams[number].open(self._closing)
+            case Close(number):
+                self._close(number)
+            case Send(number, frame):
+                stream = self._streams.get(number)
+                if stream is not None and not stream.send(frame):
+                    self._soon(lambda: self._feed(Lost(number, "", "the coordinator does not read")))
+            case StartRun():
+                self._runner.start(effect)
+            case StopRun(key, reason):
+                self._runner.stop(key, reason)
+            case StartCallback(callback):
+                self._runner.callback(callback)
+            case Leaving():
+                self._runner.leaving()
+            case Note(level, text):
+                _LOG.log(level, "%s", text)
+            case Finish(error):
+                self._error = error
+                if self._over is not None:
+                    self._over.set()
+
+    def _close(self, number: int) -> None:
+        stream = self._streams.pop(number, None)
+        if stream is None:
+            return
+        before = self._closing
+
+        async def close() -> None:
+            if before is not None:
+                await before
+            await stream.close()
+
+        self._closing = asyncio.get_running_loop().create_task(close())

@@ -1,0 +1,30 @@
+"""What a user of this package can meet. Every one is a RosterdError, but for Cancelled, which handlers raise."""
+
+from __future__ import annotations
+
+
+class RosterdError(Exception):
+    """The worker cannot go on."""
+
+
+class JobRefused(RosterdError):
+    """The coordinator refused the job, and the worker has no other."""
+
+    def __init__(self, code: str, message: str, job: str = "") -> None:
+        super().__init__(f"job {job!r} was refused: {code}: {message}")
+        self.code = code
+        self.message = message
+        self.job = job
+
+
+class Rejected(RosterdError):
+    """Every coordinator rejected this worker before it was ever welcomed: credential, namespace or a bad Hello."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"the coordinator rejected this worker: {code}: {message}")
+        self.code = code
+        self.message = message
+
+
+class Cancelled(Exception):
+    """Raised in a handler to end a run that was cancelled, or by its own choice: the run counts as cancelled."""

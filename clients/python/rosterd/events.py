@@ -1,0 +1,208 @@
+"""What goes into the conversation machine (events) and what comes out of it (effects)."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from ._proto import types_pb2, worker_pb2
+from .errors import RosterdError
+
+
+class Key(NamedTuple):
+    """Names one run; the token is its fencing token."""
+
+    job: str
+    item: int
+    token: int
+
+    @classmethod
+    def of(cls, ref: types_pb2.RunRef) -> Key:
+        return cls(ref.job, ref.item, ref.token)
+
+    def ref(self) -> types_pb2.RunRef:
+        return types_pb2.RunRef(job=self.job, item=self.item, token=self.token)
+
+    def __str__(self) -> str:
+        return f"{self.job}/{self.item} token {self.token}"
+
+
+class StopReason(enum.Enum):
+    """Why user code was told to stop; decides what is reported once it has really ended."""
+
+    OPERATOR = "an operator asked for it"
+    TIMED_OUT = "its time is over"
+    DRAIN = "the worker leaves"
+    LEASE = "the lease ended"
+    FENCED = "another run of the item took its place"
+    # The coordinator gave this process a new identity: nobody waits for a report.
+    DEAD = "the worker had been declared dead"
+
+
+class EndKind(enum.Enum):
+    RETURNED = "returned"
+    RAISED = "raised"
+    CANCELLED = "cancelled"
+    # The last check, made by the thread that was about to call user code, found the lease gone.
+    NOT_BEGUN = "not begun"
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How one attempt of a run ended."""
+
+    kind: EndKind
+    output: str = ""
+    error: str = ""
+    processed: int = 0
+    failed: int = 0
+    offset: bytes | None = None
+
+
+# ---- events
+
+
+@dataclass(frozen=True)
+class Start:
+    pass
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A timer is due."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The connection stands and frames can be sent."""
+
+    stream: int
+
+
+@dataclass(frozen=True)
+class Lost:
+    """The stream ended or never came to be; code is a gRPC status or empty."""
+
+    stream: int
+    code: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Received:
+    stream: int
+    frame: worker_pb2.SessionResponse
+
+
+@dataclass(frozen=True)
+class Began:
+    """User code is about to be called."""
+
+    key: Key
+
+
+@dataclass(frozen=True)
+class Ended:
+    """User code has really ended."""
+
+    key: Key
+    ending: Ending
+
+
+@dataclass(frozen=True)
+class Progressed:
+    key: Key
+    percent: int
+    message: str
+
+
+@dataclass(frozen=True)
+class CallbackEnded:
+    callback_id: str
+    error: str
+
+
+@dataclass(frozen=True)
+class Leave:
+    """Leave in good order; runs have `grace` seconds, None: what the options say."""
+
+    grace: float | None = None
+
+
+@dataclass(frozen=True)
+class Quit:
+    """Leave now, without a goodbye."""
+
+
+Event: TypeAlias = Start | Tick | Opened | Lost | Received | Began | Ended | Progressed | CallbackEnded | Leave | Quit
+
+# ---- effects
+
+
+@dataclass(frozen=True)
+class Open:
+    """Connect, once every earlier stream is closed; answered by Opened or Lost."""
+
+    stream: int
+    address: str
+
+
+@dataclass(frozen=True)
+class Close:
+    stream: int
+
+
+@dataclass(frozen=True)
+class Send:
+    stream: int
+    frame: worker_pb2.SessionRequest
+
+
+@dataclass(frozen=True)
+class StartRun:
+    """Call user code; answered by Began (unless the last check failed) and Ended."""
+
+    key: Key
+    trigger: worker_pb2.Trigger
+    instance_id: str
+    attempt: int
+    offset: bytes
+    # Seconds since 1970; None: no limit.
+    deadline: float | None
+
+
+@dataclass(frozen=True)
+class StopRun:
+    key: Key
+    reason: StopReason
+
+
+@dataclass(frozen=True)
+class StartCallback:
+    callback: worker_pb2.Callback
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """No new work is wanted: what could stop early, may."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """A line for the log; level as in `logging`."""
+
+    level: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The machine's last effect."""
+
+    error: RosterdError | None
+
+
+Effect: TypeAlias = Open | Close | Send | StartRun | StopRun | StartCallback | Leaving | Note | Finish
+Emit: TypeAlias = Callable[[Effect], None]

@@ -1,0 +1,300 @@
+"""The runs in hand: every run that is in user code, or between attempts, or whose outcome is not acknowledged.
+
+Owns the life of a run: the checks before it starts, stopping, retries, its report until that is acknowledged. Knows
+nothing of streams but the number of the one that a report was sent on. Called by the machine only.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from ._proto import types_pb2, worker_pb2
+from .clock import Now
+from .events import Emit, Ending, EndKind, Key, Note, StartRun, StopReason, StopRun
+from .lease import seconds
+from .text import shorten
+
+MAX_ERROR = 8 * 1024
+MAX_OUTPUT = 64 * 1024
+PROGRESS_EVERY = 0.25
+
+_OUTCOME_OF_STOP = {
+    StopReason.OPERATOR: types_pb2.RUN_OUTCOME_CANCELLED,
+    StopReason.TIMED_OUT: types_pb2.RUN_OUTCOME_TIMED_OUT,
+    StopReason.DRAIN: types_pb2.RUN_OUTCOME_HANDED_BACK,
+    StopReason.LEASE: types_pb2.RUN_OUTCOME_ABORTED,
+    StopReason.FENCED: types_pb2.RUN_OUTCOME_ABORTED,
+}
+_OUTCOME_OF_END = {
+    EndKind.RETURNED: types_pb2.RUN_OUTCOME_SUCCEEDED,
+    EndKind.RAISED: types_pb2.RUN_OUTCOME_FAILED,
+    EndKind.CANCELLED: types_pb2.RUN_OUTCOME_CANCELLED,
+}
+
+
+class Phase(enum.Enum):
+    IN_USER_CODE = enum.auto()
+    # A failed attempt waits for the next one.
+    BETWEEN = enum.auto()
+    # Only the report is left.
+    REPORTED = enum.auto()
+
+
+@dataclass
+class Held:
+    key: Key
+    trigger: worker_pb2.Trigger
+    instance_id: str
+    attempt: int
+    offset: bytes
+    phase: Phase = Phase.IN_USER_CODE
+    stop: StopReason | None = None
+    new_offset: bytes | None = None
+    processed: int = 0
+    failed: int = 0
+    started_at: float | None = None
+    timeout_at: float | None = None
+    deadline: float | None = None
+    retry_at: float = 0.0
+    progress: tuple[int, str] | None = None
+    progress_at: float = float("-inf")
+    report: worker_pb2.RunCompleted | None = None
+    # The stream that the report went out on last; 0: none.
+    sent_on: int = 0
+
+
+class Hand:
+    def __init__(self, slots: int, emit: Emit) -> None:
+        self._slots = slots
+        self._emit = emit
+        self._held: dict[Key, Held] = {}
+        self._highest: dict[tuple[str, int], int] = {}
+
+    # ---- what is in hand
+
+    def refs(self) -> list[types_pb2.RunRef]:
+        return [key.ref() for key in self._held]
+
+    def empty(self) -> bool:
+        return not self._held
+
+    def at_rest(self) -> bool:
+        """Nothing is left but reports."""
+        return all(run.phase is Phase.REPORTED for run in self._held.values())
+
+    def _working(self) -> list[Held]:
+        return [run for run in self._held.values() if run.phase is not Phase.REPORTED]
+
+    # ---- a run begins
+
+    def take(self, now: Now, trigger: worker_pb2.Trigger, instance_id: str, objection: str) -> None:
+        """A Trigger arrived. `objection` is what the machine has against starting it, or empty."""
+        key = Key.of(trigger.run)
+        if key in self._held:
+            return
+        if key.token <= self._highest.get(key[:2], -1):
+            self._emit(Note(logging.WARNING, f"dropped a stale trigger: {key}"))
+            return
+        self._highest[key[:2]] = key.token
+        self._supersede(now, key)
+        run = Held(key, trigger, instance_id, max(1, trigger.attempt), trigger.offset)
+        objection = objection or self._objection(now, key, trigger)
+        self._held[key] = run
+        if objection:
+            self._emit(Note(logging.WARNING, f"did not start {key}: {objection}"))
+            self._report(now, run, types_pb2.RUN_OUTCOME_NOT_STARTED, objection)
+            return
+        timeout = seconds(trigger.timeout)
+        if timeout > 0:
+            run.timeout_at, run.deadline = now.boot + timeout, now.wall + timeout
+        self._start(run)
+
+    def _supersede(self, now: Now, key: Key) -> None:
+        """A higher token says that older runs of the item are not believed any more."""
+        for older in self._working():
+            if older.key[:2] == key[:2]:
+                self._stop(now, older, StopReason.FENCED)
+
+    def _objection(self, now: Now, key: Key, trigger: worker_pb2.Trigger) -> str:
+        working = self._working()
+        if any(run.key[:2] == key[:2] for run in working):
+            return "an older run of the item is still in user code"
+        if len(working) >= self._slots:
+            return "no slot is free"
+        if trigger.HasField("start_before") and now.wall >= _unix(trigger.start_before):
+            return "it came after start_before"
+        return ""
+
+    def _start(self, run: Held) -> None:
+        run.phase = Phase.IN_USER_CODE
+        self._emit(StartRun(run.key, run.trigger, run.instance_id, run.attempt, run.offset, run.deadline))
+
+    def began(self, now: Now, key: Key) -> worker_pb2.RunStarted | None:
+        run = self._held.get(key)
+        if run is None:
+            return None
+        if run.started_at is None:
+            run.started_at = now.wall
+        return worker_pb2.RunStarted(run=key.ref(), started_at=stamp(now.wall), attempt=run.attempt)
+
+    # ---- a run is stopped
+
+    def cancel(self, now: Now, key: Key, reason: StopReason) -> None:
+        run = self._held.get(key)
+        if run is not None and run.phase is not Phase.REPORTED:
+            self._stop(now, run, reason)
+
+    def stop_all(self, now: Now, reason: StopReason) -> None:
+        for run in self._working():
+            self._stop(now, run, reason)
+
+    def disown(self, now: Now) -> None:
+        """The coordinator declared the old identity dead: old reports go, old runs stop and are not reported."""
+        for run in list(self._held.values()):
+            if run.phase is Phase.IN_USER_CODE:
+                self._stop(now, run, StopReason.DEAD)
+            else:
+                del self._held[run.key]
+
+    def _stop(self, now: Now, run: Held, reason: StopReason) -> None:
+        told = run.stop is not None
+        if not told or reason in (StopReason.FENCED, StopReason.DEAD):
+            # What takes the right away outweighs an earlier reason; otherwise the first one counts.
+            run.stop = reason if run.stop is not StopReason.DEAD else StopReason.DEAD
+        if run.phase is Phase.BETWEEN:
+            self._close(now, run, Ending(EndKind.CANCELLED, error=f"cancelled: {reason.value}"))
+        elif not told:
+            self._emit(Note(logging.WARNING, f"stopping {run.key}: {reason.value}"))
+            self._emit(StopRun(run.key, reason))
+
+    # ---- a run ends
+
+    def ended(self, now: Now, key: Key, ending: Ending) -> None:
+        run = self._held.get(key)
+        if run is None or run.phase is not Phase.IN_USER_CODE:
+            return
+        run.processed += ending.processed
+        run.failed += ending.failed
+        if ending.offset is not None:
+            run.new_offset = run.offset = ending.offset
+        retry = ending.kind is EndKind.RAISED and run.stop is None and run.attempt < run.trigger.max_attempts
+        if retry:
+            run.phase = Phase.BETWEEN
+            run.retry_at = now.boot + seconds(run.trigger.retry_backoff)
+            summary = ending.error.partition("\n")[0]
+            self._emit(Note(logging.WARNING, f"attempt {run.attempt} of {key} failed: {summary}"))
+        else:
+            self._close(now, run, ending)
+
+    def _close(self, now: Now, run: Held, ending: Ending) -> None:
+        if run.stop is StopReason.DEAD:
+            del self._held[run.key]
+            return
+        outcome, error = _outcome(run, ending), ending.error
+        if run.stop is not None:
+            error = error or f"cancelled: {run.stop.value}"
+        if outcome == types_pb2.RUN_OUTCOME_FAILED:
+            self._emit(Note(logging.ERROR, f"{run.key} failed: {error}"))
+        self._report(now, run, outcome, error, ending.output)
+
+    def _report(self, now: Now, run: Held, outcome: types_pb2.RunOutcome, error: str = "", output: str = "") -> None:
+        report = worker_pb2.RunCompleted(
+            run=run.key.ref(),
+            outcome=outcome,
+            error=shorten(error, MAX_ERROR),
+            output=shorten(output, MAX_OUTPUT),
+            processed=run.processed,
+            failed=run.failed,
+            offset=run.new_offset,
+            started_at=None if run.started_at is None else stamp(run.started_at),
+            ended_at=stamp(now.wall),
+            attempt=run.attempt,
+        )
+        run.phase, run.report, run.progress = Phase.REPORTED, report, None
+        # Reports go out in the order in which runs ended.
+        self._held[run.key] = self._held.pop(run.key)
+
+    # ---- reports
+
+    def due_reports(self, stream: int, credits: int) -> Iterator[worker_pb2.RunCompleted]:
+        """The reports to be sent on this stream now; at most `credits` of them may be unacknowledged."""
+        reported = [run for run in self._held.values() if run.report is not None]
+        free = credits - sum(run.sent_on == stream for run in reported)
+        for run in reported:
+            if free <= 0:
+                return
+            if run.sent_on != stream and run.report is not None:
+                free -= 1
+                run.sent_on = stream
+                yield run.report
+
+    def acknowledged(self, ack: worker_pb2.ReportAck) -> None:
+        key = Key.of(ack.run)
+        run = self._held.get(key)
+        if run is None or run.report is None:
+            return
+        del self._held[key]
+        if ack.result != worker_pb2.REPORT_RESULT_ACCEPTED:
+            result = f"{ack.code} {ack.message}".strip() or "no reason given"
+            self._emit(Note(logging.WARNING, f"the report of {key} was refused: {result}"))
+
+    # ---- progress
+
+    def progressed(self, key: Key, percent: int, message: str) -> None:
+        run = self._held.get(key)
+        if run is not None and run.phase is Phase.IN_USER_CODE:
+            run.progress = (percent, message)
+
+    def due_progress(self, now: Now) -> Iterator[worker_pb2.RunProgress]:
+        """Only the last progress of a run is kept, and it goes out at most every PROGRESS_EVERY."""
+        for run in self._held.values():
+            if run.progress is not None and now.boot >= run.progress_at:
+                percent, message = run.progress
+                run.progress, run.progress_at = None, now.boot + PROGRESS_EVERY
+                yield worker_pb2.RunProgress(run=run.key.ref(), percent=percent, message=message)
+
+    # ---- time
+
+    def timers(self, live: bool) -> Iterator[float]:
+        for run in self._held.values():
+            if run.phase is Phase.BETWEEN:
+                yield run.retry_at
+            if run.timeout_at is not None and run.stop is None and run.phase is not Phase.REPORTED:
+                yield run.timeout_at
+            if run.progress is not None and live:
+                yield run.progress_at
+
+    def has_unstopped(self) -> bool:
+        return any(run.stop is None for run in self._working())
+
+    def expire(self, now: Now, may_start: Callable[[], bool]) -> None:
+        for run in self._working():
+            if run.timeout_at is not None and run.stop is None and now.boot >= run.timeout_at:
+                self._stop(now, run, StopReason.TIMED_OUT)
+            elif run.phase is Phase.BETWEEN and now.boot >= run.retry_at and may_start():
+                run.attempt += 1
+                self._start(run)
+
+
+def _outcome(run: Held, ending: Ending) -> types_pb2.RunOutcome:
+    not_begun = ending.kind is EndKind.NOT_BEGUN
+    if not_begun and run.started_at is None and run.stop in (None, StopReason.LEASE, StopReason.FENCED):
+        return types_pb2.RUN_OUTCOME_NOT_STARTED
+    if run.stop is not None:
+        return _OUTCOME_OF_STOP[run.stop]
+    # A later attempt that could not begin: user code of this run has been called before.
+    return types_pb2.RUN_OUTCOME_ABORTED if not_begun else _OUTCOME_OF_END[ending.kind]
+
+
+def stamp(unix: float) -> Timestamp:
+    nanos = round(unix * 1e9)
+    return Timestamp(seconds=nanos // 10**9, nanos=nanos % 10**9)
+
+
+def _unix(timestamp: Timestamp) -> float:
+    return timestamp.seconds + timestamp.nanos / 1e9

@@ -1,0 +1,60 @@
+"""Which coordinator to try next, and when."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+
+FIRST_DELAY = 0.2
+LONGEST_DELAY = 10.0
+
+
+def secure(address: str) -> bool:
+    return address.startswith("https://")
+
+
+class Route:
+    """The given coordinators, then those that the last Welcome named."""
+
+    def __init__(self, given: Sequence[str], chance: random.Random) -> None:
+        if not given:
+            raise ValueError("no coordinator is given")
+        self._given = tuple(given)
+        self._addresses = tuple(dict.fromkeys(given))
+        self._chance = chance
+        self._position = -1
+        self._attempts = 0
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        return self._addresses
+
+    def learn(self, addresses: Iterable[str]) -> None:
+        current = self._addresses[self._position]
+        # The credential that went over TLS so far goes nowhere in the clear.
+        tls = all(secure(address) for address in self._given)
+        learned = (_complete(address, tls) for address in addresses if address)
+        wanted = [address for address in learned if secure(address) or not tls]
+        self._addresses = tuple(dict.fromkeys([*self._given, *wanted]))
+        self._position = self._addresses.index(current) if current in self._addresses else -1
+
+    def take(self) -> str:
+        """The next coordinator in turn; counts as an attempt."""
+        self._attempts += 1
+        self._position = (self._position + 1) % len(self._addresses)
+        return self._addresses[self._position]
+
+    def delay(self, longest: float = LONGEST_DELAY) -> float:
+        """How long to wait before the next attempt: the first one after a good stream is immediate."""
+        if self._attempts == 0:
+            return 0.0
+        full = min(longest, FIRST_DELAY * 2.0 ** min(self._attempts - 1, 16))
+        return full * self._chance.uniform(0.5, 1.0)
+
+    def good(self) -> None:
+        """The stream has proved itself."""
+        self._attempts = 0
+
+
+def _complete(address: str, tls: bool) -> str:
+    return address if "://" in address or not tls else f"https://{address}"

@@ -1,0 +1,213 @@
+"""What a handler gets: one run of one item."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from ._proto import types_pb2, worker_pb2
+from .errors import Cancelled
+from .events import Key, StartRun, StopReason
+from .text import shorten
+
+MAX_OFFSET = 64 * 1024
+MAX_PROGRESS = 1024
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_LOG = logging.getLogger("rosterd.run")
+
+
+class Cancellation:
+    """Like a threading.Event that is only ever set from outside; true once the run must stop."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._lock = threading.Lock()
+        self._listeners: list[Callable[[], None]] = []
+        self._reason: StopReason | None = None
+
+    @property
+    def reason(self) -> str:
+        """Why the run must stop, for people; empty while it need not."""
+        return "" if self._reason is None else self._reason.value
+
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
+    def __bool__(self) -> bool:
+        return self._event.is_set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Sleeps until the run must stop, at most `timeout` seconds; says whether it must."""
+        return self._event.wait(timeout)
+
+    def _set(self, reason: StopReason) -> None:
+        with self._lock:
+            if self._event.is_set():
+                return
+            self._reason = reason
+            self._event.set()
+            listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            listener()
+
+    def _listen(self, listener: Callable[[], None]) -> None:
+        with self._lock:
+            if not self._event.is_set():
+                self._listeners.append(listener)
+                return
+        listener()
+
+
+class RunLog(logging.LoggerAdapter):  # type: ignore[type-arg]  # not generic at runtime before 3.11
+    """Puts the run's ids before the message and into the record's fields job, item, token and instance."""
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        ids = dict(self.extra or {})
+        kwargs["extra"] = {**ids, **(kwargs.get("extra") or {})}
+        return f"[{ids['job']}/{ids['item']} token {ids['token']}] {msg}", kwargs
+
+
+@dataclass
+class _Outlet:
+    """What a run needs of the worker that runs it."""
+
+    progress: Callable[[Run], None]
+    leaving: threading.Event
+
+
+class Run:
+    """One run of one item for one fire. Its methods may be called from any thread."""
+
+    def __init__(self, start: StartRun, outlet: _Outlet) -> None:
+        trigger = start.trigger
+        self.job: str = start.key.job
+        #: 0 to total - 1.
+        self.item: int = start.key.item
+        #: The fencing token: only grows per item. Give it to what the run writes to, so that late writes are refused.
+        self.token: int = start.key.token
+        #: How many items the job has.
+        self.total: int = trigger.sharding_total_count
+        self.item_parameter: str = trigger.item_parameter
+        self.job_parameter: str = trigger.job_parameter
+        #: The due time in UTC (for MISFIRE the latest skipped one, for FAILOVER that of the crashed run).
+        self.fire_time: datetime = instant(trigger.fire_time)
+        #: NORMAL_TRIGGER, MISFIRE, FAILOVER or MANUAL.
+        self.source: str = source_name(trigger.source)
+        #: From 1.
+        self.attempt: int = start.attempt
+        #: What the last run left with `set_offset`, or an earlier attempt of this one.
+        self.offset: bytes = start.offset
+        #: When the run will be stopped as timed out; None: never.
+        self.deadline: datetime | None = None
+        if start.deadline is not None:
+            self.deadline = datetime.fromtimestamp(start.deadline, timezone.utc)
+        #: The worker's id under its jobs.
+        self.instance_id: str = start.instance_id
+        #: dataflow: go on until there is nothing left to fetch.
+        self.streaming: bool = trigger.streaming
+        self.cancelled = Cancellation()
+        ids = {"job": self.job, "item": self.item, "token": self.token, "instance": self.instance_id}
+        self.log = RunLog(_LOG, ids)
+        self._outlet = outlet
+        self._lock = threading.Lock()
+        self._processed = 0
+        self._failed = 0
+        self._new_offset: bytes | None = None
+        self._progress: tuple[int, str] = (0, "")
+        self._progress_told = False
+
+    @property
+    def key(self) -> Key:
+        return Key(self.job, self.item, self.token)
+
+    @property
+    def leaving(self) -> bool:
+        """The worker is leaving: a run that can end early and be taken up again later should."""
+        return self._outlet.leaving.is_set()
+
+    async def wait_cancelled(self) -> str:
+        """Waits until the run must stop; gives the reason. (The task of an async handler is cancelled as well.)"""
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+
+        def wake() -> None:
+            if not waiter.done():
+                waiter.set_result(None)
+
+        def listener() -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(wake)
+
+        self.cancelled._listen(listener)
+        await waiter
+        return self.cancelled.reason
+
+    def check(self) -> None:
+        """Raises Cancelled if the run must stop."""
+        if self.cancelled:
+            raise Cancelled(self.cancelled.reason)
+
+    def set_offset(self, offset: bytes) -> None:
+        """The item's new offset, at most 64 KiB: handed to its next run once this one's outcome is recorded."""
+        data = bytes(offset)
+        if len(data) > MAX_OFFSET:
+            raise ValueError(f"an offset may have {MAX_OFFSET} bytes, not {len(data)}")
+        with self._lock:
+            self._new_offset = data
+
+    def count(self, processed: int = 0, failed: int = 0) -> None:
+        """Adds to the counts of records that the outcome will carry."""
+        if processed < 0 or failed < 0:
+            raise ValueError("counts only grow")
+        with self._lock:
+            self._processed += processed
+            self._failed += failed
+
+    def progress(self, percent: float, message: str = "") -> None:
+        """Tells people how far the run is. Cheap: of many calls in a row only the last is sent."""
+        with self._lock:
+            self._progress = (max(0, min(100, int(percent))), shorten(message, MAX_PROGRESS))
+            told, self._progress_told = self._progress_told, True
+        if not told:
+            self._outlet.progress(self)
+
+    def _take_progress(self) -> tuple[int, str]:
+        with self._lock:
+            self._progress_told = False
+            return self._progress
+
+    def _counts(self) -> tuple[int, int, bytes | None]:
+        with self._lock:
+            return self._processed, self._failed, self._new_offset
+
+    def __repr__(self) -> str:
+        return f"<Run {self.key} of {self.total}, attempt {self.attempt}>"
+
+
+@dataclass(frozen=True)
+class Fire:
+    """What a callback for all items of one fire gets."""
+
+    job: str
+    #: UTC.
+    fire_time: datetime
+
+    @classmethod
+    def of(cls, callback: worker_pb2.Callback) -> Fire:
+        return cls(callback.job, instant(callback.fire_time))
+
+
+def instant(timestamp: Any) -> datetime:
+    return _EPOCH + timedelta(seconds=timestamp.seconds, microseconds=timestamp.nanos // 1000)
+
+
+def source_name(source: int) -> str:
+    try:
+        return types_pb2.RunSource.Name(source).removeprefix("RUN_SOURCE_")
+    except ValueError:
+        return "UNSPECIFIED"

@@ -1,0 +1,217 @@
+"""The worker: collects jobs, then works until it is asked to leave."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from types import FrameType
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from .driver import Driver
+from .events import Leave, Quit
+from .job import Config, ErrorHook, FireHook, Handler, Job, dataflow_handler
+from .machine import Machine
+from .options import Options
+from .run import Run
+from .runner import Runner
+
+_LOG = logging.getLogger("rosterd")
+# How long async handlers get to notice that the worker is over.
+ABANDON_PATIENCE = 1.0
+
+H = TypeVar("H", bound=Callable[[Run], Any])
+
+
+class Worker:
+    """One worker process: one stream to a coordinator carries all its jobs.
+
+    What is given here goes before `options`, and those before the environment (see Options).
+    """
+
+    def __init__(
+        self,
+        server: str | Sequence[str] | None = None,
+        *,
+        slots: int | None = None,
+        credential: str | None = None,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        options: Options | None = None,
+    ) -> None:
+        servers = None if server is None else _servers(server)
+        given = {
+            "servers": servers,
+            "slots": slots,
+            "credential": credential,
+            "namespace": namespace,
+            "labels": labels,
+        }
+        changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        self.options = Options(**changes) if options is None else replace(options, **changes)
+        self._jobs: dict[str, Job] = {}
+        self._driver: Driver | None = None
+        # What was asked of the worker before it ran.
+        self._early_stop: Leave | None = None
+        self._signals = 0
+        # The exit code once a second signal has come.
+        self._at_once: int | None = None
+
+    # ---- jobs
+
+    @property
+    def jobs(self) -> Mapping[str, Job]:
+        return self._jobs
+
+    def add(self, job: Job) -> Job:
+        if self._driver is not None:
+            raise RuntimeError("jobs are added before the worker runs")
+        if job.name in self._jobs:
+            raise ValueError(f"job {job.name} is there already")
+        self._jobs[job.name] = job
+        return job
+
+    def job(
+        self,
+        name: str,
+        *,
+        config: Config | None = None,
+        overwrite: bool = False,
+        handler_type: str = "",
+        before: Handler | None = None,
+        after: Handler | None = None,
+        on_error: ErrorHook | None = None,
+        on_all_started: FireHook | None = None,
+        on_all_completed: FireHook | None = None,
+    ) -> Callable[[H], H]:
+        """Decorates the handler of a job, plain or async; it gets the Run. The fields are those of Job."""
+        if not isinstance(name, str):
+            raise TypeError('a job needs its name: @worker.job("name")')
+
+        def decorate(handler: H) -> H:
+            self.add(
+                Job(
+                    name,
+                    handler,
+                    config=config,
+                    overwrite=overwrite,
+                    handler_type=handler_type,
+                    before=before,
+                    after=after,
+                    on_error=on_error,
+                    on_all_started=on_all_started,
+                    on_all_completed=on_all_completed,
+                )
+            )
+            return handler
+
+        return decorate
+
+    def dataflow(
+        self,
+        name: str,
+        *,
+        fetch: Callable[[Run], Any],
+        process: Callable[[Run, Any], Any],
+        **fields: Any,
+    ) -> Job:
+        """Adds a job that fetches and processes, and does it again until fetch is empty where the job streams."""
+        return self.add(Job(name, dataflow_handler(fetch, process), **fields))
+
+    # ---- working
+
+    def run(self) -> None:
+        """Works until the worker has left. SIGTERM or SIGINT: leave in good order; a second one: at once."""
+        with self._signal_handlers():
+            asyncio.run(self.run_async())
+        if self._at_once is not None:
+            # The handler's exit was caught by user code that ran on this thread.
+            raise SystemExit(self._at_once)
+
+    async def run_async(self) -> None:
+        """The same on a loop that is there already; signals are the caller's. Cancelling it leaves without grace."""
+        if self._driver is not None:
+            raise RuntimeError("a worker runs once")
+        if not self._jobs:
+            raise RuntimeError("a worker without jobs has nothing to do")
+        loop = asyncio.get_running_loop()
+        address = self.options.address or await loop.run_in_executor(None, own_address, self.options.servers)
+        registers = [job.register() for job in self._jobs.values()]
+        machine = Machine(self.options, registers, address, random.Random())
+        driver = Driver(machine, self.options)
+        runner = Runner(self._jobs, loop, driver.post, driver.progress, driver.may_start)
+        self._driver = driver
+        if self._early_stop is not None:
+            driver.post(self._early_stop)
+        driver.start(runner)
+        try:
+            await asyncio.shield(asyncio.wrap_future(driver.result))
+        except asyncio.CancelledError:
+            driver.post(Leave(grace=0))
+            left = asyncio.wrap_future(driver.result)
+            await asyncio.wait([left], timeout=self.options.leave_timeout)
+            driver.post(Quit())
+            raise
+        finally:
+            await runner.abandon(ABANDON_PATIENCE)
+
+    def stop(self, grace: float | None = None) -> None:
+        """Leave in good order: runs have `grace` seconds (None: drain_timeout). Any thread may call it."""
+        if self._driver is None:
+            self._early_stop = Leave(grace)
+        else:
+            self._driver.post(Leave(grace))
+
+    # ---- signals
+
+    @contextmanager
+    def _signal_handlers(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        wanted = (signal.SIGTERM, signal.SIGINT)
+        before = {number: signal.signal(number, self._signalled) for number in wanted}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _signalled(self, number: int, frame: FrameType | None) -> None:
+        self._signals += 1
+        if self._signals == 1:
+            self.stop()
+            return
+        # From now on a further one does what it does without us.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self._driver is not None:
+            self._driver.post(Quit())
+        self._at_once = 128 + number
+        raise SystemExit(self._at_once)
+
+
+def _servers(server: str | Sequence[str]) -> tuple[str, ...]:
+    listed = server.split(",") if isinstance(server, str) else server
+    return tuple(part.strip() for part in listed if part.strip())
+
+
+def own_address(servers: Sequence[str]) -> str:
+    """The address of this machine that faces the first coordinator; the host's name where there is none."""
+    first = servers[0] if "://" in servers[0] else f"http://{servers[0]}"
+    try:
+        url = urlsplit(first)
+        family, kind, protocol, _, target = socket.getaddrinfo(url.hostname, url.port or 443, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            # A datagram socket sends nothing here: this only asks for a route.
+            probe.connect(target)
+            return str(probe.getsockname()[0])
+    except (OSError, ValueError):
+        return socket.gethostname()

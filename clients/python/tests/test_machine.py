@@ -1,0 +1,798 @@
+"""The conversation as a table: one script per rule, with a clock that only the script moves."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import frames as f
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from rosterd import JobRefused, Options, Rejected
+from rosterd._proto import worker_pb2
+from rosterd.clock import Now
+from rosterd.events import (
+    Began,
+    CallbackEnded,
+    Close,
+    Effect,
+    Ended,
+    Ending,
+    EndKind,
+    Event,
+    Finish,
+    Key,
+    Leave,
+    Lost,
+    Open,
+    Opened,
+    Progressed,
+    Quit,
+    Received,
+    Send,
+    Start,
+    StartCallback,
+    StartRun,
+    StopReason,
+    StopRun,
+    Tick,
+)
+from rosterd.machine import Machine
+
+WALL = 1_700_000_000.0
+RETURNED = Ending(EndKind.RETURNED, output="done")
+RAISED = Ending(EndKind.RAISED, error="ValueError: no")
+
+
+class Script:
+    """Plays the driver and the coordinator for one machine."""
+
+    def __init__(self, *jobs: str, **options: Any) -> None:
+        given: dict[str, Any] = {"servers": ("a:1", "b:1"), "slots": 4, **options}
+        registers = [worker_pb2.Register(job=job, handler_type=job) for job in jobs or ("hello",)]
+        self.machine = Machine(Options(**given), registers, "10.0.0.1", random.Random(7))
+        self.time = 100.0
+        self.stream = 0
+        self.effects: list[Effect] = []
+        self.feed(Start())
+
+    def feed(self, event: Event) -> list[Effect]:
+        effects = self.machine.handle(Now(self.time, WALL + self.time), event)
+        for effect in effects:
+            if isinstance(effect, Open):
+                self.stream = effect.stream
+        self.effects += effects
+        return effects
+
+    def recv(self, frame: worker_pb2.SessionResponse, stream: int | None = None) -> list[Effect]:
+        return self.feed(Received(self.stream if stream is None else stream, frame))
+
+    def wait(self, seconds: float, *, answer: bool = False, step: float = 0.05) -> None:
+        """Lets time pass; a driver ticks at the machine's deadlines. `answer`: heartbeats are acknowledged at once."""
+        end = self.time + seconds
+        while self.time < end:
+            self.time = min(end, max(self.time + 1e-6, min(self.machine.deadline(), self.time + step)))
+            for frame in sends(self.feed(Tick()), "heartbeat"):
+                if answer:
+                    self.recv(f.heartbeat_ack(frame.sequence))
+
+    def attach(self, worker_id: str = "w1", **welcome: Any) -> None:
+        self.feed(Opened(self.stream))
+        self.recv(f.welcome(worker_id, **welcome))
+
+    def reattach(self, worker_id: str = "w1", **welcome: Any) -> None:
+        before = self.stream
+        self.feed(Lost(self.stream, "UNAVAILABLE", "gone"))
+        while self.stream == before:
+            self.wait(0.01)
+        self.attach(worker_id, **welcome)
+
+    def clear(self) -> None:
+        self.effects.clear()
+
+    def sent(self, kind: str) -> list[Any]:
+        return sends(self.effects, kind)
+
+    def reports(self) -> list[tuple[int, str]]:
+        return [(report.run.token, f.outcome(report)) for report in self.sent("run_completed")]
+
+    def all(self, kind: type[Any]) -> list[Any]:
+        return [effect for effect in self.effects if isinstance(effect, kind)]
+
+    def started(self) -> list[int]:
+        return [start.key.token for start in self.all(StartRun)]
+
+    def stopped(self) -> list[tuple[int, StopReason]]:
+        return [(stop.key.token, stop.reason) for stop in self.all(StopRun)]
+
+    def end(self, token: int, ending: Ending = RETURNED, item: int = 0) -> None:
+        self.feed(Ended(key(token, item), ending))
+
+
+def key(token: int, item: int = 0) -> Key:
+    return Key("hello", item, token)
+
+
+def sends(effects: list[Effect], kind: str) -> list[Any]:
+    found = [effect.frame for effect in effects if isinstance(effect, Send)]
+    return [getattr(frame, kind) for frame in found if frame.WhichOneof("frame") == kind]
+
+
+def attached(*jobs: str, **options: Any) -> Script:
+    script = Script(*jobs, **options)
+    script.attach()
+    return script
+
+
+def running(token: int = 5, **fields: Any) -> Script:
+    script = attached()
+    script.recv(f.trigger(token, **fields))
+    script.feed(Began(key(token)))
+    assert script.started() == [token]
+    return script
+
+
+# ---- attach
+
+
+def test_first_attach_says_who_it_is_and_registers_every_job() -> None:
+    script = Script("hello", "other", labels={"zone": "a"})
+    assert script.effects == [Open(1, "a:1")]
+    script.feed(Opened(1))
+    [hello] = script.sent("hello")
+    assert (hello.worker_id, hello.resume_key, hello.stream_number, hello.slots) == ("", "", 1, 4)
+    assert (hello.address, dict(hello.labels)) == ("10.0.0.1", {"zone": "a"})
+    script.recv(f.welcome())
+    assert [register.job for register in script.sent("register")] == ["hello", "other"]
+
+
+def test_resume_gives_identity_key_higher_number_and_runs_in_hand() -> None:
+    script = running()
+    script.clear()
+    script.reattach()
+    [hello] = script.sent("hello")
+    assert (hello.worker_id, hello.resume_key, hello.stream_number) == ("w1", "key of w1", 2)
+    assert [run.token for run in hello.runs_in_hand] == [5]
+    assert [register.job for register in script.sent("register")] == ["hello"]
+    assert script.stopped() == []
+
+
+def test_old_stream_is_closed_before_the_next_opens() -> None:
+    script = attached()
+    script.clear()
+    script.reattach()
+    kinds = [type(effect) for effect in script.effects if isinstance(effect, Close | Open)]
+    assert kinds == [Close, Open]
+
+
+def test_frames_of_a_left_stream_are_ignored() -> None:
+    script = attached()
+    script.reattach()
+    script.recv(f.trigger(9), stream=1)
+    assert script.started() == []
+
+
+def test_unknown_and_empty_frames_are_ignored() -> None:
+    script = attached()
+    script.recv(worker_pb2.SessionResponse.FromString(b"\xfa\x07\x01x"))
+    script.recv(worker_pb2.SessionResponse())
+    script.recv(f.trigger(3))
+    assert script.started() == [3]
+
+
+def test_another_identity_fences_everything_old() -> None:
+    script = running(5)
+    script.recv(f.trigger(6, item=1))
+    script.end(6, item=1)
+    assert script.reports() == [(6, "SUCCEEDED")]
+    script.clear()
+    script.reattach("w2")
+    assert script.stopped() == [(5, StopReason.DEAD)]
+    script.end(5)
+    assert script.reports() == []
+    script.wait(1.1)
+    assert list(script.sent("heartbeat")[-1].runs_in_hand) == []
+
+
+# ---- reconnect
+
+
+def test_first_attempt_is_immediate_then_backs_off_to_the_limit_over_all_coordinators() -> None:
+    script = attached()
+    script.wait(1.1, answer=True)
+    script.clear()
+    script.feed(Lost(script.stream, "UNAVAILABLE", "gone"))
+    assert [effect.address for effect in script.all(Open)] == ["b:1"]
+    pauses = []
+    for _ in range(10):
+        script.feed(Lost(script.stream, "UNAVAILABLE", "refused"))
+        before = script.time
+        script.time = script.machine.deadline()
+        assert any(isinstance(effect, Open) for effect in script.feed(Tick()))
+        pauses.append(script.time - before)
+    assert 0.1 <= pauses[0] <= 0.2
+    assert all(pause <= 10.0 for pause in pauses)
+    assert pauses[-1] >= 5.0
+    addresses = [effect.address for effect in script.all(Open)]
+    assert addresses == ["b:1", "a:1"] * 5 + ["b:1"]
+
+
+def test_a_welcome_without_a_heartbeat_acknowledged_does_not_reset_the_back_off() -> None:
+    script = attached()
+    script.clear()
+    script.feed(Lost(script.stream, "UNAVAILABLE", "gone"))
+    assert script.all(Open) == []
+
+
+def test_coordinators_of_the_welcome_are_tried_and_a_secret_never_goes_in_the_clear() -> None:
+    script = Script(servers=("https://a:1",))
+    script.attach(coordinators=("http://plain:1", "https://b:1", "c:1"))
+    seen = []
+    for _ in range(3):
+        script.reattach(coordinators=("http://plain:1", "https://b:1", "c:1"))
+        seen.append(script.all(Open)[-1].address)
+    assert seen == ["https://b:1", "https://c:1", "https://a:1"]
+
+
+def test_connect_and_welcome_are_bounded() -> None:
+    script = Script()
+    script.wait(3.01)
+    assert [effect.stream for effect in script.all(Close)] == [1]
+    script.wait(0.3)
+    script.feed(Opened(2))
+    script.wait(3.5)
+    assert [effect.stream for effect in script.all(Close)] == [1, 2]
+
+
+def test_silence_of_two_thirds_of_the_lease_closes_the_stream() -> None:
+    script = attached()
+    script.wait(3.3)
+    assert script.all(Close) == []
+    script.wait(0.1)
+    assert [effect.stream for effect in script.all(Close)] == [1]
+
+
+@pytest.mark.parametrize("code", ["UNAUTHENTICATED", "PERMISSION_DENIED", "FAILED_PRECONDITION", "INVALID_ARGUMENT"])
+def test_rejected_by_every_coordinator_before_any_welcome_is_the_end(code: str) -> None:
+    script = Script()
+    script.feed(Lost(1, code, "namespace prod is served here"))
+    assert script.all(Finish) == []
+    script.wait(0.3)
+    script.feed(Lost(2, code, "namespace prod is served here"))
+    [finish] = script.all(Finish)
+    assert isinstance(finish.error, Rejected)
+    assert finish.error.code == code
+
+
+def test_rejected_after_a_welcome_is_tried_again() -> None:
+    script = attached()
+    for _ in range(4):
+        script.reattach()
+        script.feed(Lost(script.stream, "UNAUTHENTICATED", "credentials are being changed"))
+        script.wait(11)
+    assert script.all(Finish) == []
+
+
+# ---- lease
+
+
+def test_lease_counts_from_when_the_acknowledged_heartbeat_was_sent() -> None:
+    script = running()
+    begun = script.time
+    script.wait(1.0)
+    assert script.machine.lease_stops_at == pytest.approx(begun + 5 * 0.995 - 0.5)
+    [beat] = script.sent("heartbeat")
+    sent = script.time
+    script.wait(0.5)
+    script.recv(f.heartbeat_ack(beat.sequence))
+    assert script.machine.lease_stops_at == pytest.approx(sent + 5 * 0.995 - 0.5)
+
+
+def test_lease_end_stops_runs_and_they_are_reported_aborted_after_the_resume() -> None:
+    script = running()
+    script.wait(4.4)
+    assert script.stopped() == []
+    script.wait(0.1)
+    assert script.stopped() == [(5, StopReason.LEASE)]
+    # The handler ignores it until long after the worker is attached again: in hand all the while.
+    script.wait(10)
+    script.reattach()
+    assert [run.token for run in script.sent("hello")[-1].runs_in_hand] == [5]
+    script.clear()
+    script.end(5)
+    assert script.reports() == [(5, "ABORTED")]
+    script.reattach()
+    assert script.reports() == [(5, "ABORTED"), (5, "ABORTED")]
+    script.recv(f.report_ack(5, result="FENCED"))
+    script.reattach()
+    assert len(script.reports()) == 2
+
+
+def test_an_acknowledgement_that_waited_in_the_socket_still_counts() -> None:
+    script = running()
+    script.wait(1.0)
+    script.time += 3.6
+    script.recv(f.heartbeat_ack(1))
+    assert script.stopped() == []
+
+
+def test_a_trigger_that_waited_in_the_socket_does_not_start() -> None:
+    script = attached()
+    script.wait(3.0)
+    script.time += 5.0
+    effects = script.recv(f.trigger(5))
+    assert not any(isinstance(effect, StartRun) for effect in effects)
+
+
+def test_acknowledgements_of_a_left_stream_prove_nothing() -> None:
+    script = attached()
+    script.wait(1.0)
+    script.reattach()
+    stops = script.machine.lease_stops_at
+    script.time += 0.5
+    script.recv(f.heartbeat_ack(1), stream=1)
+    script.recv(f.heartbeat_ack(1))
+    assert script.machine.lease_stops_at == stops
+
+
+def test_a_job_may_agree_on_a_shorter_lease_and_keeps_it_over_a_reconnect() -> None:
+    script = attached()
+    script.recv(f.registered(lease=f.duration(0.9), heartbeat_interval=f.duration(0.3)))
+    assert script.machine.lease_stops_at == pytest.approx(100 + 0.9 * 0.995 - 0.3)
+    script.clear()
+    script.wait(0.5, answer=True)
+    assert len(script.sent("heartbeat")) == 1
+    script.reattach()
+    assert script.machine.lease_stops_at - script.time == pytest.approx(0.9 * 0.995 - 0.3, abs=0.05)
+
+
+def test_heartbeats_name_the_runs_in_hand_until_they_are_acknowledged() -> None:
+    script = running()
+    script.end(5)
+    script.wait(1.0)
+    assert [run.token for run in script.sent("heartbeat")[-1].runs_in_hand] == [5]
+    script.recv(f.report_ack(5))
+    script.wait(1.0)
+    assert list(script.sent("heartbeat")[-1].runs_in_hand) == []
+    assert [beat.sequence for beat in script.sent("heartbeat")] == [1, 2]
+
+
+# ---- the checks before a start
+
+
+def expired(script: Script) -> None:
+    script.wait(3.3)
+    script.recv(f.registered())
+    script.wait(1.3)
+
+
+def occupied(script: Script) -> None:
+    script.recv(f.trigger(4))
+
+
+def full(script: Script) -> None:
+    for item in range(1, 5):
+        script.recv(f.trigger(4, item=item))
+
+
+def shut(script: Script) -> None:
+    script.recv(f.shutdown("hello"))
+
+
+def drained(script: Script) -> None:
+    script.feed(Leave(grace=0))
+
+
+@pytest.mark.parametrize(
+    ("prepare", "fields"),
+    [
+        (expired, {}),
+        (occupied, {}),
+        (full, {}),
+        (shut, {}),
+        (drained, {}),
+        (None, {"start_before": Timestamp(seconds=int(WALL + 99))}),
+        (None, {"job": "unknown"}),
+    ],
+    ids=["lease", "occupied", "slots", "shut down", "drained", "start_before", "unknown job"],
+)
+def test_what_may_not_start_is_reported_not_started(
+    prepare: Callable[[Script], None] | None, fields: dict[str, Any]
+) -> None:
+    script = attached("hello", "other")
+    if prepare is not None:
+        prepare(script)
+    script.recv(f.trigger(5, **fields))
+    assert 5 not in script.started()
+    assert script.reports()[-1] == (5, "NOT_STARTED")
+
+
+@pytest.mark.parametrize("token", [4, 5], ids=["lower", "the same again"])
+def test_a_stale_trigger_is_dropped(token: int) -> None:
+    script = running(5)
+    script.end(5)
+    script.recv(f.report_ack(5))
+    script.clear()
+    script.recv(f.trigger(token))
+    assert script.started() == []
+    assert script.reports() == []
+
+
+def test_a_trigger_of_a_run_in_hand_is_ignored() -> None:
+    script = running(5)
+    script.recv(f.trigger(5))
+    assert script.started() == [5]
+    assert script.reports() == []
+
+
+def test_an_item_whose_handler_ignores_cancellation_stays_occupied() -> None:
+    script = running(5)
+    script.reattach("w2")
+    script.recv(f.trigger(6))
+    assert script.reports() == [(6, "NOT_STARTED")]
+    script.recv(f.report_ack(6))
+    script.end(5)
+    script.recv(f.trigger(7))
+    assert script.started() == [5, 7]
+
+
+def test_a_higher_token_fences_the_older_run() -> None:
+    script = running(5)
+    script.recv(f.trigger(6))
+    assert script.stopped() == [(5, StopReason.FENCED)]
+    script.end(5)
+    assert script.reports() == [(6, "NOT_STARTED"), (5, "ABORTED")]
+
+
+def test_the_last_check_of_the_thread_that_calls_user_code() -> None:
+    script = attached()
+    script.recv(f.trigger(5))
+    script.end(5, Ending(EndKind.NOT_BEGUN))
+    assert script.reports() == [(5, "NOT_STARTED")]
+    assert script.sent("run_started") == []
+
+
+# ---- how runs end
+
+
+@pytest.mark.parametrize(
+    ("frame", "kind", "expected"),
+    [
+        (None, EndKind.RETURNED, "SUCCEEDED"),
+        (None, EndKind.RAISED, "FAILED"),
+        (None, EndKind.CANCELLED, "CANCELLED"),
+        ("OPERATOR", EndKind.RETURNED, "CANCELLED"),
+        ("OPERATOR", EndKind.CANCELLED, "CANCELLED"),
+        ("OPERATOR", EndKind.RAISED, "CANCELLED"),
+        ("FENCED", EndKind.RETURNED, "ABORTED"),
+        ("FENCED", EndKind.CANCELLED, "ABORTED"),
+        ("TIMED_OUT", EndKind.CANCELLED, "TIMED_OUT"),
+        ("DRAIN", EndKind.CANCELLED, "HANDED_BACK"),
+        ("UNSPECIFIED", EndKind.CANCELLED, "CANCELLED"),
+    ],
+)
+def test_outcomes(frame: str | None, kind: EndKind, expected: str) -> None:
+    script = running(max_attempts=3)
+    if frame is not None:
+        script.recv(f.cancel(5, frame))
+        assert len(script.stopped()) == 1
+        assert script.reports() == []
+    ending = Ending(kind, output="out", error="bad" if kind is EndKind.RAISED else "")
+    if kind is EndKind.RAISED and frame is None:
+        script.end(5, ending)
+        script.wait(0.1)
+        script.end(5, ending)
+        script.wait(0.1)
+    script.end(5, ending)
+    assert script.reports() == [(5, expected)]
+
+
+def test_a_report_carries_what_the_handler_left() -> None:
+    script = running()
+    script.time += 0.5
+    script.end(5, Ending(EndKind.RETURNED, "x" * 70_000, "", 10, 2, b"next"))
+    [report] = script.sent("run_completed")
+    assert (report.processed, report.failed, report.offset, report.attempt) == (10, 2, b"next", 1)
+    assert len(report.output.encode()) <= 64 * 1024
+    assert report.ended_at.ToNanoseconds() - report.started_at.ToNanoseconds() == 500_000_000
+
+
+def test_an_offset_that_was_not_set_is_not_sent() -> None:
+    script = running()
+    script.end(5)
+    [report] = script.sent("run_completed")
+    assert not report.HasField("offset")
+
+
+def test_a_timeout_stops_the_run_once() -> None:
+    script = running(timeout=f.duration(2))
+    script.wait(1.9, answer=True)
+    assert script.stopped() == []
+    script.wait(0.2, answer=True)
+    script.recv(f.cancel(5, "TIMED_OUT"))
+    assert script.stopped() == [(5, StopReason.TIMED_OUT)]
+    script.end(5)
+    assert script.reports() == [(5, "TIMED_OUT")]
+
+
+def test_retries_keep_the_token_and_the_offset() -> None:
+    script = running(max_attempts=3, retry_backoff=f.duration(1))
+    script.end(5, Ending(EndKind.RAISED, error="bad", processed=1, offset=b"half"))
+    assert script.reports() == []
+    script.wait(0.9, answer=True)
+    assert script.started() == [5]
+    script.wait(0.2, answer=True)
+    assert [(start.attempt, start.offset) for start in script.all(StartRun)] == [(1, b""), (2, b"half")]
+    script.feed(Began(key(5)))
+    script.end(5, Ending(EndKind.RETURNED, processed=2))
+    [report] = script.sent("run_completed")
+    assert (f.outcome(report), report.attempt, report.processed, report.offset) == ("SUCCEEDED", 2, 3, b"half")
+    assert [started.attempt for started in script.sent("run_started")] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (f.cancel(5), "CANCELLED"),
+        (f.cancel(5, "FENCED"), "ABORTED"),
+        (f.drain(0), "HANDED_BACK"),
+    ],
+    ids=["cancel", "fence", "drain"],
+)
+def test_between_two_attempts_nothing_has_to_end(event: worker_pb2.SessionResponse, expected: str) -> None:
+    script = running(max_attempts=3, retry_backoff=f.duration(60))
+    script.end(5, RAISED)
+    script.recv(event)
+    script.wait(0.1, answer=True)
+    assert script.reports() == [(5, expected)]
+    assert script.stopped() == []
+
+
+def test_lease_end_between_two_attempts_aborts() -> None:
+    script = running(max_attempts=3, retry_backoff=f.duration(60))
+    script.end(5, RAISED)
+    script.wait(5)
+    script.reattach()
+    assert script.reports() == [(5, "ABORTED")]
+
+
+# ---- reports
+
+
+def test_credits_bound_the_reports_under_way() -> None:
+    script = Script()
+    script.attach(credits=2)
+    for token in (1, 2, 3, 4):
+        script.recv(f.trigger(token, item=token))
+    for token in (4, 3, 2, 1):
+        script.end(token, item=token)
+    assert [token for token, _ in script.reports()] == [4, 3]
+    script.recv(f.report_ack(4, item=4))
+    assert [token for token, _ in script.reports()] == [4, 3, 2]
+    script.clear()
+    script.reattach(credits=8)
+    assert [token for token, _ in script.reports()] == [3, 2, 1]
+
+
+@pytest.mark.parametrize("result", ["ACCEPTED", "FENCED", "INVALID"])
+def test_any_acknowledgement_ends_a_report(result: str) -> None:
+    script = running()
+    script.end(5)
+    script.recv(f.report_ack(5, result=result))
+    script.clear()
+    script.reattach()
+    assert script.reports() == []
+
+
+def test_progress_is_merged_and_paced() -> None:
+    script = running()
+    for percent in range(50):
+        script.feed(Progressed(key(5), percent, "going"))
+    script.wait(0.3)
+    assert [progress.percent for progress in script.sent("run_progress")] == [0, 49]
+
+
+def test_progress_without_a_stream_wakes_nobody() -> None:
+    script = running()
+    script.feed(Lost(script.stream, "UNAVAILABLE", "gone"))
+    script.feed(Progressed(key(5), 10, ""))
+    assert script.machine.deadline() > script.time
+
+
+# ---- jobs
+
+
+def test_the_only_job_refused_is_the_end_after_a_goodbye() -> None:
+    script = attached()
+    script.recv(f.refused())
+    script.recv(f.draining())
+    script.recv(f.goodbye_ack())
+    [finish] = script.all(Finish)
+    assert isinstance(finish.error, JobRefused)
+    assert (finish.error.code, finish.error.message) == ("JOB_UNKNOWN", "no such job")
+
+
+def test_one_job_of_two_refused_is_asked_for_again_at_the_next_attach() -> None:
+    script = attached("hello", "other")
+    script.recv(f.refused())
+    assert script.sent("drain_request") == []
+    script.clear()
+    script.reattach()
+    assert [register.job for register in script.sent("register")] == ["hello", "other"]
+
+
+def test_a_job_shut_down_is_not_registered_again_and_its_runs_go_on() -> None:
+    script = attached("hello", "other")
+    script.recv(f.trigger(5))
+    script.recv(f.shutdown("hello"))
+    assert script.stopped() == []
+    script.clear()
+    script.reattach()
+    assert [register.job for register in script.sent("register")] == ["other"]
+    script.recv(f.shutdown("other"))
+    assert len(script.sent("drain_request")) == 1
+
+
+# ---- leaving
+
+
+@pytest.mark.parametrize("cause", [Leave(), f.drain(), f.shutdown()], ids=["asked", "Drain", "Shutdown"])
+def test_leave_waits_for_runs_then_reports_then_says_goodbye(cause: Leave | worker_pb2.SessionResponse) -> None:
+    script = running()
+    if isinstance(cause, Leave):
+        script.feed(cause)
+    else:
+        script.recv(cause)
+    assert len(script.sent("drain_request")) == 1
+    # What was recorded before the coordinator knew still comes, and runs.
+    script.recv(f.trigger(6, item=1))
+    assert script.started() == [5, 6]
+    script.recv(f.draining())
+    script.wait(3, answer=True)
+    script.end(5)
+    script.end(6, item=1)
+    script.recv(f.report_ack(5))
+    assert script.sent("goodbye") == []
+    script.recv(f.report_ack(6, item=1))
+    assert len(script.sent("goodbye")) == 1
+    assert script.all(Finish) == []
+    script.recv(f.goodbye_ack())
+    assert script.all(Finish) == [Finish(None)]
+    assert script.effects.index(Close(1)) < script.effects.index(Finish(None))
+    assert script.feed(Tick()) == []
+
+
+def test_runs_that_outlive_the_drain_deadline_are_handed_back() -> None:
+    script = running()
+    script.recv(f.drain(10))
+    script.recv(f.draining())
+    script.wait(9.9, answer=True)
+    assert script.stopped() == []
+    script.wait(0.2, answer=True)
+    assert script.stopped() == [(5, StopReason.DRAIN)]
+    script.end(5, Ending(EndKind.CANCELLED))
+    assert script.reports() == [(5, "HANDED_BACK")]
+
+
+def test_a_handler_that_never_ends_cannot_keep_the_worker() -> None:
+    script = running()
+    script.feed(Leave(grace=1))
+    script.recv(f.draining())
+    script.wait(10.9, answer=True)
+    assert script.all(Finish) == []
+    script.wait(0.2, answer=True)
+    assert script.all(Finish) == [Finish(None)]
+    assert script.sent("goodbye") == []
+
+
+def test_a_goodbye_without_answer_is_said_to_the_next_coordinator() -> None:
+    script = attached()
+    script.feed(Leave())
+    script.recv(f.draining())
+    script.clear()
+    script.wait(3.4, answer=True)
+    assert [effect.address for effect in script.all(Open)] == ["b:1"]
+    script.attach()
+    assert script.sent("register") == []
+    assert len(script.sent("drain_request")) == 1
+    script.recv(f.draining())
+    script.recv(f.goodbye_ack())
+    assert script.all(Finish) == [Finish(None)]
+
+
+def test_leaving_is_bounded_where_nobody_answers() -> None:
+    script = attached()
+    script.feed(Leave())
+    script.feed(Lost(script.stream, "UNAVAILABLE", "gone"))
+    script.wait(10.1)
+    assert script.all(Finish) == [Finish(None)]
+
+
+def test_leaving_before_any_welcome_needs_no_goodbye() -> None:
+    script = Script()
+    script.feed(Leave())
+    assert script.all(Finish) == [Finish(None)]
+
+
+def test_heartbeats_go_on_while_draining() -> None:
+    script = running()
+    script.feed(Leave())
+    script.recv(f.draining())
+    script.clear()
+    script.wait(5.5, answer=True)
+    assert len(script.sent("heartbeat")) >= 5
+
+
+def test_quit_stops_runs_and_is_over_at_once() -> None:
+    script = running()
+    script.feed(Leave())
+    script.feed(Quit())
+    assert script.stopped() == [(5, StopReason.DRAIN)]
+    assert script.all(Finish) == [Finish(None)]
+
+
+# ---- callbacks
+
+
+def test_a_callback_is_called_once_and_answered_from_memory() -> None:
+    script = attached()
+    script.recv(f.callback("c1", "ALL_STARTED"))
+    script.recv(f.callback("c1", "ALL_STARTED"))
+    assert len(script.all(StartCallback)) == 1
+    script.feed(CallbackEnded("c1", ""))
+    script.recv(f.callback("c1", "ALL_STARTED"))
+    assert [(done.callback_id, done.error) for done in script.sent("callback_done")] == [("c1", ""), ("c1", "")]
+
+
+def test_a_callback_that_takes_too_long_has_failed() -> None:
+    script = attached()
+    script.recv(f.callback("c1", "ALL_STARTED", timeout=2))
+    script.wait(2.1, answer=True)
+    script.feed(CallbackEnded("c1", ""))
+    assert [done.error for done in script.sent("callback_done")] == ["timed out"]
+
+
+# ---- any order
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_whatever_comes_no_item_is_twice_in_user_code_and_none_starts_without_a_lease(seed: int) -> None:
+    chance = random.Random(seed)
+    script = Script(slots=3)
+    inside: dict[Key, int] = {}
+    for token in range(1, 401):
+        before = len(script.effects)
+        match chance.randrange(9):
+            case 0 | 1:
+                script.recv(
+                    f.trigger(chance.randint(max(1, token - 5), token), item=chance.randrange(3), max_attempts=2)
+                )
+            case 2:
+                script.feed(Opened(script.stream))
+            case 3:
+                script.recv(f.welcome(chance.choice(["w1", "w1", "w1", f"w{token}"]), credits=2))
+            case 4:
+                script.wait(chance.choice([0.1, 1.0, 4.0]), answer=chance.random() < 0.8)
+            case 5:
+                script.feed(Lost(script.stream, "UNAVAILABLE", "gone"))
+            case 6 if inside:
+                ended = chance.choice(list(inside))
+                del inside[ended]
+                script.feed(Ended(ended, chance.choice([RETURNED, RAISED])))
+            case 7:
+                script.recv(f.report_ack(chance.randint(1, token), item=chance.randrange(3)))
+            case _:
+                script.recv(f.cancel(chance.randint(1, token), chance.choice(["OPERATOR", "FENCED"])))
+        for effect in script.effects[before:]:
+            if isinstance(effect, StartRun):
+                assert effect.key not in inside
+                assert all(run[:2] != effect.key[:2] for run in inside), "two runs of one item"
+                inside[effect.key] = effect.attempt
+                assert len(inside) <= 3
+        under_way = script.machine._hand._held.values()
+        assert sum(run.report is not None and run.sent_on == script.stream for run in under_way) <= 2
+        if script.time >= script.machine.lease_stops_at:
+            assert not script.machine._hand.has_unstopped()
+    assert script.machine.deadline() > script.time
