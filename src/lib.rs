@@ -2,6 +2,7 @@
 
 pub mod api;
 pub mod code;
+pub mod config;
 pub mod coordinator;
 pub mod history;
 pub mod proto;

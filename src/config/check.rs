@@ -1,0 +1,262 @@
+//! From texts to the [`Config`], and the rules between fields.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::reader::Reader;
+use super::value::show;
+use super::{Config, History, Limits, Log, Registry, Timing};
+
+/// Largest window HTTP/2 knows.
+const MAX_WINDOW: u64 = (1 << 31) - 1;
+
+/// Types every field; none only where a field without which there is no configuration is unusable.
+pub(super) fn config(reader: &mut Reader) -> Option<Config> {
+    let namespace = reader.name("namespace", "give the namespace another name");
+    let listen = reader.parsed("listen", listen_address, "write address:port, for example 127.0.0.1:7700");
+    let (timing, limits, history, log) = (timing(reader), limits(reader), history(reader), log(reader));
+    let registry = registry(reader);
+    let credentials = credentials(reader);
+    let insecure = reader.flag("insecure_listen");
+    if let Some(listen) = listen {
+        check_listen(reader, listen, credentials.is_some(), insecure);
+    }
+    let advertise = advertise(reader, listen?);
+    let (namespace, listen, registry) = (namespace?, listen?, registry?);
+    Some(Config { namespace, listen, advertise, credentials, registry, timing, limits, history, log })
+}
+
+fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    let text = text.strip_prefix("localhost:").map_or(text.to_owned(), |port| format!("127.0.0.1:{port}"));
+    text.parse().map_err(|_| "that is no address with a port".into())
+}
+
+fn check_listen(reader: &mut Reader, listen: SocketAddr, credentials: bool, insecure: bool) {
+    if !listen.ip().is_loopback() && !credentials && !insecure {
+        let problem = "everybody who reaches it could run and remove jobs: it is not loopback, and there are no \
+                       credentials";
+        let remedy = "give a credential file with --credentials, or say --insecure-listen if the network itself \
+                      is trusted";
+        reader.push("listen", problem, remedy);
+    }
+}
+
+fn advertise(reader: &mut Reader, listen: SocketAddr) -> Option<String> {
+    let url = |text: &str| {
+        let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+        host.filter(|host| !host.is_empty()).ok_or_else(|| "that is no URL".to_owned())?;
+        Ok(text.trim_end_matches('/').to_owned())
+    };
+    let told = reader.parsed("advertise", url, "write http://host:port");
+    told.or_else(|| (!listen.ip().is_unspecified()).then(|| format!("http://{listen}")))
+}
+
+fn credentials(reader: &mut Reader) -> Option<PathBuf> {
+    let path = PathBuf::from(reader.text("credentials")?);
+    if let Err(error) =
+        std::fs::File::open(&path).and_then(|mut file| std::io::Read::read(&mut file, &mut [0]))
+    {
+        reader.push("credentials", format!("it cannot be read: {error}"), "name a file that can be read");
+    }
+    Some(path)
+}
+
+fn registry(reader: &mut Reader) -> Option<Registry> {
+    let data_dir = reader.text("data_dir").map(PathBuf::from);
+    if let Some(path) = data_dir.as_deref().filter(|path| path.exists() && !path.is_dir()) {
+        reader.push("data_dir", format!("{} is not a directory", path.display()), "name a directory");
+    }
+    let servers: Vec<String> =
+        reader.text("zk").unwrap_or_default().split(',').map(str::trim).map(str::to_owned).collect();
+    match reader.text("registry") {
+        Some("embedded") => {
+            if reader.text("zk").is_some() {
+                reader.push(
+                    "zk",
+                    "the embedded registry has no servers",
+                    "say registry = zookeeper, or leave zk out",
+                );
+            }
+            if data_dir.is_none() {
+                reader.push(
+                    "data_dir",
+                    "it is not set, and the embedded registry keeps its data there",
+                    "give --data-dir DIR",
+                );
+            }
+            Some(Registry::Embedded { data_dir: data_dir? })
+        }
+        Some("zookeeper") => {
+            let bad = |server: &&String| {
+                !server
+                    .rsplit_once(':')
+                    .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+            };
+            if let Some(bad) = servers.iter().find(bad) {
+                reader.push(
+                    "zk",
+                    format!("{bad:?} is no server"),
+                    "write host:port, several separated by commas",
+                );
+            }
+            Some(Registry::ZooKeeper { servers, data_dir })
+        }
+        _ => {
+            reader.push("registry", "there is no such registry", "write embedded or zookeeper");
+            None
+        }
+    }
+}
+
+fn timing(reader: &mut Reader) -> Timing {
+    let session = reader.duration("session", "1s", "10m");
+    let window =
+        reader.text("catch_up_window").is_some().then(|| reader.duration("catch_up_window", "0s", "1d"));
+    let timing = Timing {
+        lease: reader.duration("lease", "200ms", "5m"),
+        heartbeat: reader.duration("heartbeat", "50ms", "1m"),
+        stop_budget: reader.duration("stop_budget", "10ms", "1m"),
+        session,
+        clock_drift_ppm: reader.count("clock_drift_ppm", 0, 100_000),
+        catch_up_window: window.unwrap_or(session),
+        max_clock_difference: reader.duration("max_clock_difference", "1ms", "1h"),
+        registry_timeout: reader.duration("registry_timeout", "100ms", "5m"),
+        drain_deadline: reader.duration("drain_deadline", "0s", "1h"),
+        server_retention: reader.duration("server_retention", "1m", "3650d"),
+    };
+    if reader.defects.is_empty() {
+        check_timing(reader, &timing);
+    }
+    timing
+}
+
+fn check_timing(reader: &mut Reader, timing: &Timing) {
+    let Timing { lease, heartbeat, stop_budget, session, .. } = *timing;
+    if session < 2 * lease {
+        let problem =
+            format!("a lease of {} needs a session of {}, twice as long", show(lease), show(2 * lease));
+        reader.push(
+            "session",
+            problem,
+            format!("set session to {} or lease to {}", show(2 * lease), show(session / 2)),
+        );
+    }
+    if lease < 3 * heartbeat {
+        let problem = format!(
+            "a heartbeat of {} needs a lease of {}, three times as long",
+            show(heartbeat),
+            show(3 * heartbeat)
+        );
+        let third = Duration::from_millis(u64::try_from(lease.as_millis() / 3).unwrap_or(u64::MAX));
+        reader.push(
+            "lease",
+            problem,
+            format!("set lease to {} or heartbeat to {}", show(3 * heartbeat), show(third)),
+        );
+    }
+    if stop_budget + 2 * heartbeat > lease {
+        let problem = format!(
+            "it leaves {} of a lease of {}, less than two heartbeats of {}",
+            show(lease.saturating_sub(stop_budget)),
+            show(lease),
+            show(heartbeat)
+        );
+        reader.push("stop_budget", problem, "make stop_budget or heartbeat shorter, or lease longer");
+    }
+}
+
+fn limits(reader: &mut Reader) -> Limits {
+    let limits = Limits {
+        max_receive_bytes: reader.bytes("max_receive_bytes", 256 << 10, 64 << 20),
+        max_send_bytes: reader.bytes("max_send_bytes", 1 << 20, 1 << 30),
+        max_connections: reader.count("max_connections", 1, 1_000_000),
+        max_connections_per_ip: reader.count("max_connections_per_ip", 1, 1_000_000),
+        max_streams_per_connection: reader.count("max_streams_per_connection", 1, 65_536),
+        max_workers: reader.count("max_workers", 1, 1_000_000),
+        max_watchers: reader.count("max_watchers", 0, 100_000),
+        max_requests: reader.count("max_requests", 1, 100_000),
+        max_jobs_per_worker: reader.count("max_jobs_per_worker", 1, 100_000),
+        max_unacknowledged_reports: reader.count("max_unacknowledged_reports", 1, 65_536),
+        max_inbox_frames: reader.count("max_inbox_frames", 16, 1_000_000),
+        max_outbox_frames: reader.count("max_outbox_frames", 16, 1_000_000),
+        preface_timeout: reader.duration("preface_timeout", "100ms", "5m"),
+        hello_timeout: reader.duration("hello_timeout", "100ms", "5m"),
+        request_timeout: reader.duration("request_timeout", "100ms", "1h"),
+        keepalive_interval: reader.duration("keepalive_interval", "1s", "1h"),
+        keepalive_timeout: reader.duration("keepalive_timeout", "1s", "1h"),
+        connection_window: reader.bytes("connection_window", 1 << 16, MAX_WINDOW),
+        stream_window: reader.bytes("stream_window", 1 << 16, MAX_WINDOW),
+    };
+    if limits.max_connections_per_ip > limits.max_connections
+        && reader.values["max_connections_per_ip"].1 != super::Origin::Default
+    {
+        let problem = format!("that is more than max_connections, {}", limits.max_connections);
+        reader.push("max_connections_per_ip", problem, "make it smaller, or max_connections larger");
+    }
+    limits
+}
+
+fn history(reader: &mut Reader) -> History {
+    History {
+        retention: reader.duration("history_retention", "1m", "3650d"),
+        max_runs: reader.count("history_max_runs", 1000, 10_000_000_000),
+        queue: reader.count("history_queue", 16, 10_000_000),
+    }
+}
+
+fn log(reader: &mut Reader) -> Log {
+    let filter = |text: &str| {
+        let parsed = tracing_subscriber::EnvFilter::try_new(text);
+        parsed.map(|_| text.to_owned()).map_err(|error| error.to_string())
+    };
+    let json = |text: &str| match text {
+        "json" => Ok(true),
+        "text" => Ok(false),
+        _ => Err("there is no such format".to_owned()),
+    };
+    Log {
+        filter: reader
+            .parsed("log", filter, "write a level, for example info or info,rosterd=debug")
+            .unwrap_or_default(),
+        json: reader.parsed("log_format", json, "write text or json").unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Loaded, Sources};
+
+    fn read(flags: &[(&str, &str)]) -> Result<Loaded, String> {
+        let flags = flags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Loaded::read(&Sources { flags, ..Sources::default() }).map_err(|defects| defects.to_string())
+    }
+
+    #[test]
+    fn the_defaults_hold_together() {
+        let config = read(&[("data_dir", "d")]).unwrap().config;
+        assert_eq!(config.timing.catch_up_window, config.timing.session);
+        assert_eq!(config.advertise.as_deref(), Some("http://127.0.0.1:7700"));
+    }
+
+    #[test]
+    fn lease_session_and_heartbeat_are_refused_with_the_numbers() {
+        let refused = read(&[("data_dir", "d"), ("lease", "6s"), ("heartbeat", "2500ms")]).unwrap_err();
+        assert_eq!(
+            refused,
+            "session = \"10s\" (default): a lease of 6s needs a session of 12s, twice as long; \
+             set session to 12s or lease to 5s\n\
+             lease = \"6s\" (command line): a heartbeat of 2500ms needs a lease of 7500ms, three times as long; \
+             set lease to 7500ms or heartbeat to 2s"
+        );
+    }
+
+    #[test]
+    fn an_open_listener_needs_credentials_or_a_word() {
+        let open = [("data_dir", "d"), ("listen", "0.0.0.0:7700")];
+        assert!(read(&open).unwrap_err().starts_with("listen = \"0.0.0.0:7700\" (command line): everybody"));
+        let said = read(&[open[0], open[1], ("insecure_listen", "true")]).unwrap();
+        assert_eq!(said.config.advertise, None);
+        assert!(read(&[("data_dir", "d"), ("listen", "[::1]:1")]).is_ok());
+    }
+}

@@ -1,0 +1,76 @@
+//! Every field of the configuration: its name, default, and what it is for. The one table from which the file,
+//! the environment, the flags and `--print-config` are understood.
+
+/// One field.
+#[derive(Debug, Clone, Copy)]
+pub struct Field {
+    /// As in the file; in the environment it is upper case after `ROSTERD_`.
+    pub name: &'static str,
+    /// As it would be written; empty: not set.
+    pub default: &'static str,
+    /// What it is for.
+    pub what: &'static str,
+}
+
+impl Field {
+    /// The variable that sets it.
+    pub fn variable(&self) -> String {
+        format!("ROSTERD_{}", self.name.to_uppercase())
+    }
+}
+
+/// The field of this name.
+pub fn field(name: &str) -> Option<&'static Field> {
+    FIELDS.iter().find(|field| field.name == name)
+}
+
+const fn row(name: &'static str, default: &'static str, what: &'static str) -> Field {
+    Field { name, default, what }
+}
+
+/// The table, in the order in which it is shown: one row a line, whatever its width.
+#[rustfmt::skip]
+pub const FIELDS: &[Field] = &[
+    row("namespace", "default", "the one namespace that is served"),
+    row("listen", "127.0.0.1:7700", "address and port of gRPC, REST, console and metrics"),
+    row("advertise", "", "URL under which workers reach this coordinator; default: from listen, where that is one address"),
+    row("credentials", "", "file with the credentials that are accepted; without one everybody may do everything"),
+    row("insecure_listen", "false", "allow an address that is not loopback without credentials"),
+    row("registry", "embedded", "embedded: a single node; zookeeper: a cluster"),
+    row("data_dir", "", "directory of the embedded registry and of the history"),
+    row("zk", "", "ZooKeeper servers, host:port separated by commas"),
+    row("lease", "5s", "a worker that is silent for so long is dead"),
+    row("heartbeat", "1s", "how often a worker says that it lives; at most a third of lease"),
+    row("stop_budget", "500ms", "how long before its lease ends a worker stops its runs"),
+    row("session", "10s", "a coordinator that is silent for so long loses its registry session; at least twice lease"),
+    row("clock_drift_ppm", "5000", "how much faster or slower than ours a machine's clock may run, in millionths"),
+    row("catch_up_window", "", "a fire found late runs as if on time up to this age; default: session"),
+    row("max_clock_difference", "2s", "no fires while this clock and the registry's are further apart"),
+    row("registry_timeout", "5s", "a registry call that takes longer counts as suspended"),
+    row("drain_deadline", "30s", "how long a coordinator that stops waits for its workers to attach elsewhere"),
+    row("server_retention", "1d", "a server without instances that is not disabled is forgotten after this"),
+    row("max_receive_bytes", "1MiB", "largest message that is taken"),
+    row("max_send_bytes", "16MiB", "largest message that is sent"),
+    row("max_connections", "10000", "connections, over all addresses"),
+    row("max_connections_per_ip", "1000", "connections from one address"),
+    row("max_streams_per_connection", "256", "calls and streams at a time on one connection"),
+    row("max_workers", "10000", "worker streams"),
+    row("max_watchers", "256", "watches of people and consoles"),
+    row("max_requests", "1024", "requests of people being carried out"),
+    row("max_jobs_per_worker", "1000", "jobs that one worker may register"),
+    row("max_unacknowledged_reports", "1024", "reports that one worker may have unacknowledged"),
+    row("max_inbox_frames", "1024", "frames of one worker that wait to be handled; one more ends its stream"),
+    row("max_outbox_frames", "4096", "frames that wait for one worker; one more ends its stream"),
+    row("preface_timeout", "5s", "how long a connection may take until it speaks HTTP"),
+    row("hello_timeout", "5s", "how long a worker stream may take until its Hello"),
+    row("request_timeout", "30s", "how long a request may take that names no deadline"),
+    row("keepalive_interval", "15s", "how often an idle connection is probed"),
+    row("keepalive_timeout", "10s", "a probed connection that is silent for so long is closed"),
+    row("connection_window", "32MiB", "HTTP/2 window of a connection"),
+    row("stream_window", "1MiB", "HTTP/2 window of a stream"),
+    row("history_retention", "30d", "how long ended runs are kept, where the job does not say"),
+    row("history_max_runs", "10000000", "most runs kept; the oldest go first"),
+    row("history_queue", "65536", "runs that wait to be written to the history; more are counted and dropped"),
+    row("log", "info", "what is logged: error, warn, info, debug, trace, also by module"),
+    row("log_format", "text", "text or json"),
+];

@@ -1,0 +1,207 @@
+//! The configuration of a coordinator: file < environment < flag, parsed to types, all defects at once.
+//!
+//! Fields are flat: `lease = "5s"` in the TOML file, `ROSTERD_LEASE=5s` in the environment, `--set lease=5s` or a
+//! flag of its own on the command line. Variables that name no field are left alone, since others put theirs
+//! under the same prefix. Called by the command line; decides nothing about jobs.
+
+mod check;
+mod defect;
+mod field;
+mod reader;
+pub mod value;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rosterd_domain::id::Namespace;
+
+pub use defect::{Defect, Defects, Origin};
+pub use field::{FIELDS, Field, field};
+use reader::Reader;
+
+/// Everything that `serve` and `dev` need to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// The one namespace that is served.
+    pub namespace: Namespace,
+    /// Where gRPC, REST, console and metrics are served, all on one port.
+    pub listen: SocketAddr,
+    /// URL for workers; none where it cannot be told.
+    pub advertise: Option<String>,
+    /// The credential file; none: everybody may do everything.
+    pub credentials: Option<PathBuf>,
+    /// The coordination store.
+    pub registry: Registry,
+    /// Leases and other times.
+    pub timing: Timing,
+    /// Limits and deadlines of the edge.
+    pub limits: Limits,
+    /// What is kept of ended runs.
+    pub history: History,
+    /// What is logged.
+    pub log: Log,
+}
+
+/// The coordination store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Registry {
+    /// A single node keeps it itself.
+    Embedded {
+        /// Where; the history is there as well.
+        data_dir: PathBuf,
+    },
+    /// A ZooKeeper ensemble.
+    ZooKeeper {
+        /// `host:port` each.
+        servers: Vec<String>,
+        /// Where the history is, if on this machine.
+        data_dir: Option<PathBuf>,
+    },
+}
+
+/// Leases and other times. `session ≥ 2 lease` and `lease ≥ 3 heartbeat` hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Timing {
+    /// A worker silent for so long is dead.
+    pub lease: Duration,
+    /// How often a worker says that it lives.
+    pub heartbeat: Duration,
+    /// How long before the lease's end a worker stops its runs.
+    pub stop_budget: Duration,
+    /// The registry session.
+    pub session: Duration,
+    /// How much faster or slower another clock may run, in millionths.
+    pub clock_drift_ppm: u32,
+    /// A late fire runs as if on time up to this age, where the job does not say.
+    pub catch_up_window: Duration,
+    /// No fires while this clock and the registry's are further apart.
+    pub max_clock_difference: Duration,
+    /// A registry call that takes longer counts as suspended.
+    pub registry_timeout: Duration,
+    /// How long a coordinator that stops waits for its workers to go elsewhere.
+    pub drain_deadline: Duration,
+    /// A server without instances is forgotten after this.
+    pub server_retention: Duration,
+}
+
+/// Limits and deadlines of the edge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest message taken, in bytes.
+    pub max_receive_bytes: usize,
+    /// Largest message sent, in bytes.
+    pub max_send_bytes: usize,
+    /// Connections over all addresses.
+    pub max_connections: usize,
+    /// Connections from one address.
+    pub max_connections_per_ip: usize,
+    /// Calls and streams at a time on one connection.
+    pub max_streams_per_connection: u32,
+    /// Worker streams.
+    pub max_workers: usize,
+    /// Watches of people and consoles.
+    pub max_watchers: usize,
+    /// Requests of people being carried out.
+    pub max_requests: usize,
+    /// Jobs that one worker may register.
+    pub max_jobs_per_worker: usize,
+    /// Unacknowledged reports of one worker.
+    pub max_unacknowledged_reports: u32,
+    /// Frames of one worker that wait to be handled.
+    pub max_inbox_frames: usize,
+    /// Frames that wait for one worker.
+    pub max_outbox_frames: usize,
+    /// How long a connection may take until it speaks HTTP.
+    pub preface_timeout: Duration,
+    /// How long a worker stream may take until its Hello.
+    pub hello_timeout: Duration,
+    /// How long a request may take that names no deadline.
+    pub request_timeout: Duration,
+    /// How often an idle connection is probed.
+    pub keepalive_interval: Duration,
+    /// A probed connection that is silent for so long is closed.
+    pub keepalive_timeout: Duration,
+    /// HTTP/2 window of a connection, in bytes.
+    pub connection_window: u32,
+    /// HTTP/2 window of a stream, in bytes.
+    pub stream_window: u32,
+}
+
+/// What is kept of ended runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct History {
+    /// For how long, where the job does not say.
+    pub retention: Duration,
+    /// Most runs kept.
+    pub max_runs: u64,
+    /// Runs that wait to be written.
+    pub queue: usize,
+}
+
+/// What is logged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    /// A level, also by module.
+    pub filter: String,
+    /// JSON lines instead of text.
+    pub json: bool,
+}
+
+/// Where values come from; later ones win.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    /// A TOML file.
+    pub file: Option<PathBuf>,
+    /// Variables; only those that name a field count.
+    pub environment: BTreeMap<String, String>,
+    /// Field and value.
+    pub flags: Vec<(String, String)>,
+}
+
+impl Sources {
+    /// The environment of this process.
+    pub fn environment() -> BTreeMap<String, String> {
+        let texts = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        texts.filter(|(name, _)| name.starts_with("ROSTERD_")).collect()
+    }
+}
+
+/// A configuration with the origin of each of its values.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    values: BTreeMap<&'static str, (String, Origin)>,
+}
+
+impl Loaded {
+    /// Reads and checks; either all of it is right, or every defect is reported.
+    pub fn read(sources: &Sources) -> Result<Self, Defects> {
+        let mut reader = Reader::new(sources);
+        match (check::config(&mut reader), reader.defects.is_empty()) {
+            (Some(config), true) => Ok(Self { config, values: reader.values }),
+            _ => Err(Defects(reader.defects)),
+        }
+    }
+
+    /// The configuration as a file, with the origin of what was set.
+    pub fn print(&self) -> String {
+        let mut out = String::new();
+        for field in FIELDS {
+            let (value, origin) = &self.values[field.name];
+            let literal = match value.as_str() {
+                plain if plain.parse::<u64>().is_ok() || plain.parse::<bool>().is_ok() => plain.to_owned(),
+                text => toml::Value::from(text).to_string(),
+            };
+            let unset = if value.is_empty() { "# " } else { "" };
+            let from = if *origin == Origin::Default { String::new() } else { format!("  # {origin}") };
+            let _ = writeln!(out, "# {}\n{unset}{} = {literal}{from}\n", field.what, field.name);
+        }
+        out.truncate(out.trim_end().len());
+        out
+    }
+}

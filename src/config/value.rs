@@ -1,0 +1,61 @@
+//! Texts to durations and sizes, and back.
+
+use std::time::Duration;
+
+const TIMES: [(&str, u64); 5] = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+const SIZES: [(&str, u64); 4] = [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
+
+/// A duration: a whole number and `ms`, `s`, `m`, `h` or `d`.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let millis = united(text, &TIMES).ok_or("write a whole number and a unit: ms, s, m, h or d")?;
+    Ok(Duration::from_millis(millis))
+}
+
+/// A number of bytes: a whole number, and `KiB`, `MiB` or `GiB`.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let plain = text.parse().ok();
+    plain.or_else(|| united(text, &SIZES)).ok_or_else(|| "write a whole number, and KiB, MiB or GiB".into())
+}
+
+/// A duration as it would be written: `1500ms`, `5s`, `30d`.
+pub fn show(duration: Duration) -> String {
+    let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    if millis == 0 {
+        return "0s".into();
+    }
+    let (unit, size) = TIMES.iter().rev().find(|(_, size)| millis.is_multiple_of(*size)).unwrap_or(&TIMES[0]);
+    format!("{}{unit}", millis / size)
+}
+
+fn united(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
+    let (_, size) = units.iter().find(|(name, _)| *name == unit)?;
+    number.parse::<u64>().ok()?.checked_mul(*size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_and_written() {
+        for (text, millis) in
+            [("0s", 0), ("500ms", 500), ("5s", 5000), ("90s", 90_000), ("30d", 2_592_000_000)]
+        {
+            assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        assert_eq!(show(Duration::from_secs(90)), "90s");
+        assert_eq!(show(Duration::from_secs(120)), "2m");
+        assert_eq!(show(Duration::from_millis(1500)), "1500ms");
+        for bad in ["", "5", "s", "-1s", "1.5s", "5 s", "5S", "99999999999999999999d"] {
+            assert!(duration(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_read() {
+        assert_eq!(bytes("1MiB"), Ok(1 << 20));
+        assert_eq!(bytes("4096"), Ok(4096));
+        assert!(bytes("1MB").is_err() && bytes("").is_err() && bytes("-1").is_err());
+    }
+}
