@@ -1,6 +1,7 @@
 //! The composition root: the only file that knows every module. It starts them in order and stops them in
 //! reverse: listener, coordinator, history, registry.
 
+mod credentials;
 mod demo;
 mod gauge;
 mod history;
@@ -19,7 +20,7 @@ use crate::api::edge::{Edge, EdgeConfig};
 use crate::api::grpc::admin::Info;
 use crate::api::grpc::worker::SessionLimits;
 use crate::api::listen::ListenLimits;
-use crate::config::{Config, Registry as RegistryConfig, credentials};
+use crate::config::{Config, Registry as RegistryConfig};
 use crate::coordinator::driver::coordinator;
 use crate::coordinator::handle::Handle;
 use crate::coordinator::settings::Settings;
@@ -84,14 +85,17 @@ struct Running {
 /// Serves until it is asked to stop.
 pub async fn serve(config: Config) -> Result<(), AppError> {
     let running = start(config).await?;
-    running.until_stopped().await
+    let stopped = running.until_asked().await;
+    running.stop(stopped).await
 }
 
 /// Serves with a demonstration job and its workers, until it is asked to stop.
 pub async fn dev(config: Config) -> Result<(), AppError> {
     let running = start(config).await?;
-    demo::start(&running.handle, running.address, &running.tasks).await?;
-    running.until_stopped().await
+    let demo = demo::start(&running.handle, running.address).await?;
+    let stopped = running.until_asked().await;
+    demo.end(Phase::Edge, Duration::from_secs(5)).await;
+    running.stop(stopped).await
 }
 
 async fn start(config: Config) -> Result<Running, AppError> {
@@ -123,7 +127,12 @@ async fn start(config: Config) -> Result<Running, AppError> {
         Box::new(history::ToHistory(recorder.clone())),
         Box::new(gauge::ToMetrics(metrics.clone())),
     );
-    tasks.essential(Phase::Work, "coordinator", driver.run());
+    let work_ends = tasks.stop(Phase::Work);
+    tasks.essential(Phase::Work, "coordinator", async move {
+        if driver.run().await {
+            work_ends.cancelled().await;
+        }
+    });
     stop_with(&tasks, handle.clone());
     let url = settings.advertise.clone();
     let (_, coordinators) = watch::channel(vec![url]);
@@ -162,11 +171,15 @@ fn stop_with(tasks: &Tasks, handle: Handle) {
 }
 
 impl Running {
-    async fn until_stopped(self) -> Result<(), AppError> {
-        let failed = tokio::select! {
+    /// Waits for a signal, or for the end of an essential part.
+    async fn until_asked(&self) -> Option<Failure> {
+        tokio::select! {
             () = asked_to_stop() => None,
             failure = self.tasks.failed() => Some(failure),
-        };
+        }
+    }
+
+    async fn stop(self, failed: Option<Failure>) -> Result<(), AppError> {
         tracing::info!("stopping");
         self.tasks.end(Phase::Edge, self.drain + Duration::from_secs(2)).await;
         self.tasks.end(Phase::Work, HAND_OVER).await;

@@ -1,6 +1,7 @@
 //! rosterd: a gRPC coordination service for polyglot workers.
 
 pub mod api;
+pub mod app;
 pub mod code;
 pub mod config;
 pub mod coordinator;

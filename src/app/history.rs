@@ -105,7 +105,7 @@ impl edge::History for FromHistory {
 
 fn refused(error: HistoryError) -> Refusal {
     let code = match error {
-        HistoryError::PageToken | HistoryError::TooMuch => Code::RequestInvalid,
+        HistoryError::PageToken(_) | HistoryError::TooMuch => Code::RequestInvalid,
         _ => Code::StoreUnavailable,
     };
     Refusal::new(code, error.to_string())
@@ -151,8 +151,8 @@ fn fire_run(job: &JobName, fire: Time, item: Item, seen: FireRun) -> (edge::RunV
         source: seen.source,
         instance: seen.instance,
         outcome: seen.state.outcome(),
-        started: seen.started,
-        ended: seen.ended,
+        started: fire,
+        ended: None,
         attempt: 0,
         error: String::new(),
         output: String::new(),
