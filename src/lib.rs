@@ -1,5 +1,7 @@
 //! rosterd: a gRPC coordination service for polyglot workers.
 
+pub mod app;
+pub mod cli;
 pub mod code;
 pub mod config;
 pub mod coordinator;
