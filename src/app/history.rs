@@ -52,18 +52,15 @@ impl Sink for ToHistory {
 /// Counts what the history dropped into the metrics.
 pub(super) fn watch_drops(tasks: &Tasks, recorder: Recorder, metrics: Arc<Metrics>) {
     let stop = tasks.stop(Phase::Store);
-    tasks.restartable(Phase::Store, "history drops", move || {
-        let (recorder, metrics, stop) = (recorder.clone(), metrics.clone(), stop.clone());
-        async move {
-            let mut seen = 0;
-            loop {
-                let dropped = recorder.dropped();
-                metrics.history_dropped.inc_by(dropped.saturating_sub(seen));
-                seen = dropped;
-                tokio::select! {
-                    () = stop.cancelled() => return,
-                    () = tokio::time::sleep(Duration::from_secs(5)) => {}
-                }
+    tasks.session(Phase::Store, "history drops", async move {
+        let mut seen = 0;
+        loop {
+            let dropped = recorder.dropped();
+            metrics.history_dropped.inc_by(dropped.saturating_sub(seen));
+            seen = dropped;
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(Duration::from_secs(5)) => {}
             }
         }
     });
