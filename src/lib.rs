@@ -1,6 +1,8 @@
 //! rosterd: a gRPC coordination service for polyglot workers.
 
 pub mod api;
+pub mod app;
+pub mod cli;
 pub mod code;
 pub mod config;
 pub mod coordinator;

@@ -1,1 +1,5 @@
-fn main() {}
+//! The one binary: coordinator, command line, worker of commands.
+
+fn main() -> std::process::ExitCode {
+    rosterd::cli::main()
+}

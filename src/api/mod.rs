@@ -4,6 +4,9 @@
 
 pub mod backend;
 pub mod connection;
+pub mod edge;
 pub mod grpc;
+pub mod history;
+pub mod http;
 pub mod layers;
 pub mod listen;

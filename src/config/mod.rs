@@ -153,6 +153,8 @@ pub struct Log {
 /// Where values come from; later ones win.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
+    /// Instead of the defaults of the table.
+    pub defaults: Vec<(&'static str, String)>,
     /// A TOML file.
     pub file: Option<PathBuf>,
     /// Variables; only those that name a field count.

@@ -22,6 +22,9 @@ impl Reader {
     pub(super) fn new(sources: &Sources) -> Self {
         let values = FIELDS.iter().map(|field| (field.name, (field.default.to_owned(), Origin::Default)));
         let mut reader = Self { values: values.collect(), defects: Vec::new() };
+        for (name, value) in &sources.defaults {
+            reader.values.insert(*name, (value.clone(), Origin::Default));
+        }
         if let Some(path) = &sources.file {
             reader.take_file(path);
         }

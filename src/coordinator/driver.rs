@@ -99,6 +99,7 @@ pub struct Driver {
     /// Streams that were found too slow while effects were carried out.
     broken: Vec<StreamId>,
     stopped: bool,
+    asked_to_stop: bool,
 }
 
 /// Makes a coordinator: its handle, and the driver that somebody must run.
@@ -140,20 +141,22 @@ pub fn coordinator(
         gauge,
         broken: Vec::new(),
         stopped: false,
+        asked_to_stop: false,
     };
     (Handle { inner: Arc::new(inner) }, driver)
 }
 
 impl Driver {
-    /// Runs until the machine has stopped: on request with everything handed over, or because its session is
-    /// over.
-    pub async fn run(mut self) {
+    /// Runs until the machine has stopped: on request with everything handed over (true), or because its session
+    /// is over (false).
+    pub async fn run(mut self) -> bool {
         self.take(Event::Start);
         while !self.stopped {
             let event = self.next().await;
             self.take(event);
         }
         self.health.send_replace(Health::Draining);
+        self.asked_to_stop
     }
 
     async fn next(&mut self) -> Event {
@@ -217,7 +220,10 @@ impl Driver {
                 self.replies.insert(self.last_request, reply);
                 Event::Operate(self.last_request, operation)
             }
-            FromEdge::Stop => Event::Stop,
+            FromEdge::Stop => {
+                self.asked_to_stop = true;
+                Event::Stop
+            }
         })
     }
 

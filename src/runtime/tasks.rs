@@ -94,7 +94,7 @@ impl Tasks {
         }
     }
 
-    /// Cancelled when the tasks of the phase are to stop. They watch it themselves.
+    /// Cancelled when the tasks of the phase are to stop. Essential tasks and sessions watch it themselves.
     pub fn stop(&self, phase: Phase) -> CancellationToken {
         self.inner.stops[phase as usize].clone()
     }
@@ -123,7 +123,7 @@ impl Tasks {
         });
     }
 
-    /// A task that can begin anew at any time.
+    /// A task that can begin anew at any time, and be dropped wherever it waits when its phase ends.
     pub fn restartable<M, F>(&self, phase: Phase, name: &'static str, mut make: M)
     where
         M: FnMut() -> F + Send + 'static,
@@ -132,10 +132,10 @@ impl Tasks {
         let (inner, stop) = (self.inner.clone(), self.stop(phase));
         self.spawn(phase, name, async move {
             loop {
-                let ended = AssertUnwindSafe(async { make().await }).catch_unwind().await;
-                if stop.is_cancelled() {
-                    return;
-                }
+                let ended = tokio::select! {
+                    () = stop.cancelled() => return,
+                    ended = AssertUnwindSafe(async { make().await }).catch_unwind() => ended,
+                };
                 match ended {
                     Ok(()) => tracing::warn!(task = name, "a task ended; it begins again"),
                     Err(panic) => drop(inner.panicked(Kind::Restartable, name, &panic)),

@@ -1,1 +1,11 @@
-fn main() {}
+//! The edge over real loopback TCP, with a scripted coordinator behind it. Nothing here sleeps to wait: every
+//! wait is for a state, with a deadline that only a failure reaches.
+
+mod admin;
+mod auth;
+mod flood;
+mod opening;
+mod pages;
+mod session;
+mod shutdown;
+mod support;

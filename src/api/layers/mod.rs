@@ -15,7 +15,7 @@ use crate::api::grpc::status;
 use crate::code::Refusal;
 
 /// Whether a request is gRPC, and wants its answers so.
-fn is_grpc(headers: &HeaderMap) -> bool {
+pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
     headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }
 

@@ -116,12 +116,6 @@ impl JobSpec {
     fn check(&self) -> Vec<Defect> {
         let mut defects: Vec<_> = self.policy.check().into_iter().map(|d| d.below("rosterd")).collect();
         defects.extend(handler_defect(&self.handler));
-        if self.policy.kind == Kind::Command && self.command_line().is_none_or(|line| line.trim().is_empty())
-        {
-            let field = format!("props.{COMMAND_LINE}");
-            let problem = "a command job needs a command line";
-            defects.push(Defect::new(DefectKind::Missing, field, problem, "say which program to run"));
-        }
         defects.extend(self.streaming_defect());
         defects
     }

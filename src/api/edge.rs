@@ -1,0 +1,149 @@
+//! The edge put together: services, pages and layers on one listener. The composition root makes one.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::Response;
+use http::StatusCode;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tonic::service::Routes;
+use tonic_health::pb::health_server::HealthServer;
+
+use super::backend::Backend;
+use super::grpc::admin::{Admin, Info};
+use super::grpc::health;
+use super::grpc::worker::{SessionLimits, Workers};
+use super::history::History;
+use super::http::{Site, routes as http_routes};
+use super::layers::auth::{Auth, Credential};
+use super::layers::deadlines::Deadlines;
+use super::layers::limits::Limits;
+use super::layers::methods::Methods;
+use super::layers::observe::Observer;
+use super::layers::{auth, deadlines, is_grpc, limits, observe};
+use super::listen::{ListenLimits, MAX_RECEIVE, MAX_SEND, serve};
+use crate::proto::v1::DESCRIPTOR;
+use crate::proto::v1::admin_service_server::AdminServiceServer;
+use crate::proto::v1::worker_service_server::WorkerServiceServer;
+use crate::runtime::clock::SharedClock;
+use crate::runtime::tasks::{Phase, Tasks};
+use crate::runtime::telemetry::Metrics;
+
+/// A service with its limits of size.
+macro_rules! limited {
+    ($service:expr) => {
+        $service.max_decoding_message_size(MAX_RECEIVE).max_encoding_message_size(MAX_SEND)
+    };
+}
+
+/// Bounds and rights of the edge.
+#[derive(Debug, Clone)]
+pub struct EdgeConfig {
+    /// Of the listener.
+    pub listen: ListenLimits,
+    /// Of a worker's stream.
+    pub session: SessionLimits,
+    /// Calls at a time.
+    pub calls: usize,
+    /// Streams at a time.
+    pub streams: usize,
+    /// The longest time for a call.
+    pub call_deadline: Duration,
+    /// Who may do what; none: everybody may do everything.
+    pub credentials: Vec<Credential>,
+}
+
+impl Default for EdgeConfig {
+    fn default() -> Self {
+        Self {
+            listen: ListenLimits::default(),
+            session: SessionLimits::default(),
+            calls: 1024,
+            streams: 50_000,
+            call_deadline: Duration::from_secs(30),
+            credentials: Vec::new(),
+        }
+    }
+}
+
+/// What the edge is made of.
+pub struct Edge {
+    /// Who decides.
+    pub backend: Arc<dyn Backend>,
+    /// What was.
+    pub history: Arc<dyn History>,
+    /// What time it is.
+    pub clock: SharedClock,
+    /// Who this is.
+    pub info: Info,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// Owns what is spawned; the end of its phase Edge ends the edge.
+    pub tasks: Tasks,
+    /// Bounds and rights.
+    pub config: EdgeConfig,
+}
+
+impl Edge {
+    /// Serves until the phase Edge is to end and the connections have. It ends on its own at
+    /// [`ListenLimits::shutdown`] and a second at the latest, so that phase's deadline is above that.
+    pub async fn serve(self, listener: TcpListener) -> io::Result<()> {
+        let (stop, late) = (self.tasks.stop(Phase::Edge), CancellationToken::new());
+        let (limits, metrics) = (self.config.listen, self.metrics.clone());
+        let routes = self.routes(late.clone()).await?;
+        serve(listener, routes, limits, metrics, stop, late).await
+    }
+
+    async fn routes(self, late: CancellationToken) -> io::Result<axum::Router> {
+        let Self { backend, history, clock, info, metrics, tasks, config } = self;
+        let methods = Arc::new(Methods::default());
+        let health = HealthServer::new(health::service(backend.clone(), &tasks).await);
+        let reflection = || {
+            tonic_reflection::server::Builder::configure()
+                .register_encoded_file_descriptor_set(DESCRIPTOR)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        };
+        let workers = Workers {
+            backend: backend.clone(),
+            tasks: tasks.clone(),
+            limits: config.session,
+            metrics: metrics.clone(),
+            late,
+        };
+        let stop = tasks.stop(Phase::Edge);
+        let admin = Admin { backend: backend.clone(), history, clock, info, stop };
+        let grpc = Routes::default()
+            .add_service(limited!(WorkerServiceServer::new(workers)))
+            .add_service(limited!(AdminServiceServer::new(admin)))
+            .add_service(limited!(health))
+            .add_service(limited!(reflection().build_v1().map_err(io::Error::other)?))
+            .add_service(limited!(reflection().build_v1alpha().map_err(io::Error::other)?));
+        let site = Arc::new(Site { backend, metrics: metrics.clone() });
+        let grpc = grpc.into_axum_router().reset_fallback().layer(from_fn(only_grpc));
+        let deadlines = Arc::new(Deadlines { methods: methods.clone(), most: config.call_deadline });
+        let auth = Auth::new(config.credentials, metrics.clone());
+        let limits = Limits::new(methods.clone(), config.calls, config.streams, metrics.clone());
+        let observer = Arc::new(Observer { methods, metrics });
+        // The last one is the outermost.
+        Ok(http_routes(site)
+            .merge(grpc)
+            .layer(from_fn_with_state(deadlines, deadlines::layer))
+            .layer(from_fn_with_state(auth, auth::layer))
+            .layer(from_fn_with_state(limits, limits::layer))
+            .layer(from_fn_with_state(observer, observe::layer)))
+    }
+}
+
+/// A path of a service is no page.
+async fn only_grpc(request: Request, next: Next) -> Response {
+    if is_grpc(request.headers()) {
+        return next.run(request).await;
+    }
+    let mut response = Response::new("no such page\n".into());
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response
+}

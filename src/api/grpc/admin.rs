@@ -1,0 +1,315 @@
+//! `AdminService`: people's questions and changes, carried to the coordinator and the history. It parses and
+//! shows; it decides nothing. Every change is logged with who asked for it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures_util::Stream;
+use rosterd_domain::id::{InstanceId, Item, JobName, NameError, ServerAddress};
+use rosterd_domain::time::Time;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status};
+
+use super::rows;
+use super::scalar::{self, timestamp};
+use super::status::{Malformed, malformed, status};
+use super::{convert, fires, watching};
+use crate::api::backend::Backend;
+use crate::api::history::{History, RunQuery};
+use crate::api::layers::auth::Principal;
+use crate::code::{Code, Refusal};
+use crate::coordinator::handle::{Done, Operation, Target};
+use crate::proto::v1;
+use crate::proto::v1::admin_service_server::AdminService;
+use crate::runtime::clock::SharedClock;
+
+/// Who answers.
+#[derive(Debug, Clone)]
+pub struct Info {
+    /// This coordinator's id.
+    pub coordinator: String,
+    /// `embedded` or `zookeeper`.
+    pub registry: &'static str,
+    /// When it was started.
+    pub started: Time,
+    /// URLs of the namespace's coordinators, this one included, as they are now.
+    pub coordinators: watch::Receiver<Vec<String>>,
+}
+
+/// The service.
+pub struct Admin {
+    /// Who decides.
+    pub backend: Arc<dyn Backend>,
+    /// What was.
+    pub history: Arc<dyn History>,
+    /// What time it is.
+    pub clock: SharedClock,
+    /// Who answers.
+    pub info: Info,
+    /// Cancelled when watchers are to leave.
+    pub stop: CancellationToken,
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+fn refused(refusal: Refusal) -> Status {
+    status(&refusal)
+}
+
+fn invalid(field: &str, what: impl std::fmt::Display) -> Status {
+    malformed(&Malformed::new(Code::RequestInvalid, field, what))
+}
+
+fn named<T>(field: &str, parsed: Result<T, NameError>) -> Result<T, Status> {
+    parsed.map_err(|error| malformed(&Malformed::new(Code::NameInvalid, field, error)))
+}
+
+fn job(text: String) -> Result<JobName, Status> {
+    named("job", JobName::new(text))
+}
+
+fn any_job(text: String) -> Result<Option<JobName>, Status> {
+    (!text.is_empty()).then(|| job(text)).transpose()
+}
+
+impl Admin {
+    async fn operate(&self, who: Option<Principal>, operation: Operation) -> Result<Done, Status> {
+        let who = who.map_or_else(|| "anybody".to_owned(), |who| who.name.to_string());
+        let what = match &operation {
+            // A job file may hold secrets among its parameters.
+            Operation::Apply { text, dry_run } => format!("Apply {} bytes, dry_run: {dry_run}", text.len()),
+            other => format!("{other:?}"),
+        };
+        let done = self.backend.operate(operation).await;
+        let outcome = done.as_ref().map_or_else(|refusal| refusal.code.as_str(), |_| "done");
+        tracing::info!(target: "rosterd::audit", principal = who, operation = what, outcome, "a change was asked for");
+        done.map_err(refused)
+    }
+}
+
+fn who<T>(request: &Request<T>) -> Option<Principal> {
+    request.extensions().get::<Principal>().cloned()
+}
+
+#[tonic::async_trait]
+impl AdminService for Admin {
+    async fn list_jobs(&self, request: Request<v1::ListJobsRequest>) -> Answer<v1::ListJobsResponse> {
+        let part = request.into_inner().name_contains.to_ascii_lowercase();
+        let rows = self.backend.jobs().await.map_err(refused)?.into_iter();
+        let jobs = rows.filter(|row| row.name.as_str().to_ascii_lowercase().contains(&part)).map(rows::job);
+        Ok(Response::new(v1::ListJobsResponse { jobs: jobs.collect() }))
+    }
+
+    async fn get_job(&self, request: Request<v1::GetJobRequest>) -> Answer<v1::GetJobResponse> {
+        let v1::GetJobRequest { job: name, upcoming } = request.into_inner();
+        if upcoming > 1000 {
+            return Err(invalid("upcoming", format!("{upcoming} is more than 1000")));
+        }
+        let detail = self.backend.job(&job(name)?, upcoming as usize).await.map_err(refused)?;
+        Ok(Response::new(rows::detail(detail)))
+    }
+
+    async fn apply_jobs(&self, request: Request<v1::ApplyJobsRequest>) -> Answer<v1::ApplyJobsResponse> {
+        let (who, v1::ApplyJobsRequest { text, dry_run }) = (who(&request), request.into_inner());
+        if text.len() > convert::MAX_CONFIG {
+            let what = format!("{} bytes are more than {}", text.len(), convert::MAX_CONFIG);
+            return Err(invalid("text", what + ": apply the jobs in parts"));
+        }
+        let done = self.operate(who, Operation::Apply { text, dry_run }).await?;
+        Ok(Response::new(v1::ApplyJobsResponse { changes: rows::changes(done) }))
+    }
+
+    async fn trigger_job(&self, request: Request<v1::TriggerJobRequest>) -> Answer<v1::TriggerJobResponse> {
+        let (who, request) = (who(&request), request.into_inner());
+        let operation = Operation::Trigger {
+            job: job(request.job)?,
+            items: request.items.into_iter().map(Item).collect(),
+            after_current: request.after_current,
+        };
+        let mut done = self.operate(who, operation).await?;
+        let trigger_id = done.trigger.take().unwrap_or_default();
+        Ok(Response::new(v1::TriggerJobResponse { trigger_id, changes: rows::changes(done) }))
+    }
+
+    async fn pause_job(&self, request: Request<v1::PauseJobRequest>) -> Answer<v1::PauseJobResponse> {
+        let (who, request) = (who(&request), request.into_inner());
+        let done = self.operate(who, Operation::Pause { job: job(request.job)?, paused: true }).await?;
+        Ok(Response::new(v1::PauseJobResponse { changes: rows::changes(done) }))
+    }
+
+    async fn resume_job(&self, request: Request<v1::ResumeJobRequest>) -> Answer<v1::ResumeJobResponse> {
+        let (who, request) = (who(&request), request.into_inner());
+        let done = self.operate(who, Operation::Pause { job: job(request.job)?, paused: false }).await?;
+        Ok(Response::new(v1::ResumeJobResponse { changes: rows::changes(done) }))
+    }
+
+    async fn set_enabled(&self, request: Request<v1::SetEnabledRequest>) -> Answer<v1::SetEnabledResponse> {
+        use v1::set_enabled_request::Target as Of;
+        let (who, request) = (who(&request), request.into_inner());
+        let target = match request.target {
+            None => Target::Job,
+            Some(Of::Item(item)) => Target::Item(Item(item)),
+            Some(Of::Server(server)) => Target::Server(named("server", ServerAddress::new(server))?),
+            Some(Of::Instance(instance)) => Target::Instance(named("instance", InstanceId::new(instance))?),
+        };
+        let (enabled, cancel) = (request.enabled, request.cancel);
+        if enabled && cancel {
+            return Err(invalid("cancel", "it goes with enabled = false only: leave it out"));
+        }
+        let operation = Operation::Enable { job: job(request.job)?, target, enabled, cancel };
+        let done = self.operate(who, operation).await?;
+        Ok(Response::new(v1::SetEnabledResponse { changes: rows::changes(done) }))
+    }
+
+    async fn remove_job(&self, request: Request<v1::RemoveJobRequest>) -> Answer<v1::RemoveJobResponse> {
+        let (who, request) = (who(&request), request.into_inner());
+        let operation = Operation::Remove { job: job(request.job)?, cancel: request.cancel };
+        let done = self.operate(who, operation).await?;
+        Ok(Response::new(v1::RemoveJobResponse { changes: rows::changes(done) }))
+    }
+
+    async fn cancel_run(&self, request: Request<v1::CancelRunRequest>) -> Answer<v1::CancelRunResponse> {
+        let (who, request) = (who(&request), request.into_inner());
+        let operation = Operation::Cancel { job: job(request.job)?, item: Item(request.item) };
+        let done = self.operate(who, operation).await?;
+        Ok(Response::new(v1::CancelRunResponse { changes: rows::changes(done) }))
+    }
+
+    async fn drain_instance(
+        &self,
+        request: Request<v1::DrainInstanceRequest>,
+    ) -> Answer<v1::DrainInstanceResponse> {
+        let (who, request) = (who(&request), request.into_inner());
+        let grace = match request.grace {
+            None => std::time::Duration::MAX,
+            Some(grace) => scalar::to_duration(grace).ok_or_else(|| invalid("grace", "it is negative"))?,
+        };
+        let instance = named("instance", InstanceId::new(request.instance))?;
+        let done = self.operate(who, Operation::Drain { instance, grace }).await?;
+        Ok(Response::new(v1::DrainInstanceResponse { changes: rows::changes(done) }))
+    }
+
+    async fn shutdown_instance(
+        &self,
+        request: Request<v1::ShutdownInstanceRequest>,
+    ) -> Answer<v1::ShutdownInstanceResponse> {
+        let (who, request) = (who(&request), request.into_inner());
+        let instance = named("instance", InstanceId::new(request.instance))?;
+        let done = self.operate(who, Operation::Shutdown { job: job(request.job)?, instance }).await?;
+        Ok(Response::new(v1::ShutdownInstanceResponse { changes: rows::changes(done) }))
+    }
+
+    async fn list_items(&self, request: Request<v1::ListItemsRequest>) -> Answer<v1::ListItemsResponse> {
+        let rows = self.backend.items(&job(request.into_inner().job)?).await.map_err(refused)?;
+        Ok(Response::new(v1::ListItemsResponse { items: rows.into_iter().map(rows::item).collect() }))
+    }
+
+    async fn list_instances(
+        &self,
+        request: Request<v1::ListInstancesRequest>,
+    ) -> Answer<v1::ListInstancesResponse> {
+        let job = any_job(request.into_inner().job)?;
+        let rows = self.backend.instances(job.as_ref()).await.map_err(refused)?;
+        let instances = rows.into_iter().map(rows::instance).collect();
+        Ok(Response::new(v1::ListInstancesResponse { instances }))
+    }
+
+    async fn list_servers(
+        &self,
+        request: Request<v1::ListServersRequest>,
+    ) -> Answer<v1::ListServersResponse> {
+        let job = any_job(request.into_inner().job)?;
+        let rows = self.backend.servers(job.as_ref()).await.map_err(refused)?;
+        Ok(Response::new(v1::ListServersResponse { servers: rows.into_iter().map(rows::server).collect() }))
+    }
+
+    async fn list_runs(&self, request: Request<v1::ListRunsRequest>) -> Answer<v1::ListRunsResponse> {
+        let request = request.into_inner();
+        let outcome = match request.outcome() {
+            v1::RunOutcome::Unspecified => None,
+            worded => Some(
+                rows::to_outcome(worded)
+                    .ok_or_else(|| invalid("outcome", format!("no run ends as {}", worded.as_str_name())))?,
+            ),
+        };
+        let query = RunQuery {
+            job: any_job(request.job)?,
+            item: request.item.map(Item),
+            outcome,
+            from: request.start_time.and_then(scalar::to_time),
+            to: request.end_time.and_then(scalar::to_time),
+            size: page_size(request.page_size, 100, 1000),
+            token: (!request.page_token.is_empty()).then_some(request.page_token),
+        };
+        let (runs, next) = self.history.runs(query).await.map_err(refused)?;
+        Ok(Response::new(v1::ListRunsResponse {
+            runs: runs.into_iter().map(rows::run).collect(),
+            next_page_token: next.unwrap_or_default(),
+        }))
+    }
+
+    async fn list_fires(&self, request: Request<v1::ListFiresRequest>) -> Answer<v1::ListFiresResponse> {
+        let request = request.into_inner();
+        let name = job(request.job)?;
+        let row = self.backend.job(&name, 0).await.map_err(refused)?.row;
+        let to = request.end_time.and_then(scalar::to_time).unwrap_or_else(|| self.clock.wall());
+        let hour = std::time::Duration::from_secs(3600);
+        let span = fires::Span {
+            from: request.start_time.and_then(scalar::to_time).unwrap_or_else(|| to.minus(hour)),
+            to,
+            items: request.item.map_or(0..row.items, |item| item..item.saturating_add(1)),
+            size: page_size(request.page_size, 1000, 10_000),
+            token: request.page_token,
+        };
+        let page = fires::page(&row, span).map_err(|defect| malformed(&defect))?;
+        let fires = match page.due.is_empty() {
+            true => Vec::new(),
+            false => self.history.fires(&name, page.items, page.due).await.map_err(refused)?,
+        };
+        let (fires, next_page_token) = fires::cut(fires, page.after, page.size, page.more);
+        let fires = fires.into_iter().map(rows::fire).collect();
+        Ok(Response::new(v1::ListFiresResponse { fires, next_page_token }))
+    }
+
+    async fn dump_job(&self, request: Request<v1::DumpJobRequest>) -> Answer<v1::DumpJobResponse> {
+        let nodes = self.backend.dump(&job(request.into_inner().job)?).await.map_err(refused)?;
+        let nodes = nodes.into_iter().map(|(path, node)| {
+            let data = bytes::Bytes::copy_from_slice(&node.data);
+            (path, v1::DumpNode { data, ephemeral: node.ephemeral })
+        });
+        Ok(Response::new(v1::DumpJobResponse { nodes: nodes.collect() }))
+    }
+
+    async fn get_server_info(
+        &self,
+        _request: Request<v1::GetServerInfoRequest>,
+    ) -> Answer<v1::GetServerInfoResponse> {
+        let health = *self.backend.health().borrow();
+        Ok(Response::new(v1::GetServerInfoResponse {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            namespace: self.backend.namespace().to_string(),
+            coordinator_id: self.info.coordinator.clone(),
+            registry: self.info.registry.to_owned(),
+            health: rows::health(health).into(),
+            started_at: Some(timestamp(self.info.started)),
+            now: Some(timestamp(self.clock.wall())),
+            coordinators: self.info.coordinators.borrow().clone(),
+        }))
+    }
+
+    type WatchStream = Pin<Box<dyn Stream<Item = Result<v1::WatchResponse, Status>> + Send>>;
+
+    async fn watch(&self, request: Request<v1::WatchRequest>) -> Answer<Self::WatchStream> {
+        let job = any_job(request.into_inner().job)?;
+        let (clock, stop) = (self.clock.clone(), self.stop.clone());
+        Ok(Response::new(Box::pin(watching::watch(self.backend.watch(), job, clock, stop))))
+    }
+}
+
+fn page_size(asked: u32, default: usize, most: usize) -> usize {
+    match asked {
+        0 => default,
+        asked => (asked as usize).min(most),
+    }
+}

@@ -1,0 +1,45 @@
+//! `grpc.health.v1`: whether work may be sent here, as a whole and per service.
+
+use std::sync::Arc;
+
+use tonic_health::ServingStatus;
+use tonic_health::server::{HealthReporter, HealthService};
+
+use crate::api::backend::Backend;
+use crate::coordinator::handle::Health;
+use crate::runtime::tasks::{Phase, Tasks};
+
+const SERVICES: [&str; 3] = ["", "rosterd.v1.WorkerService", "rosterd.v1.AdminService"];
+
+/// The service, with a task that keeps it true. The answers are right from the first on.
+pub async fn service(backend: Arc<dyn Backend>, tasks: &Tasks) -> HealthService {
+    let reporter = HealthReporter::new();
+    let first = *backend.health().borrow();
+    report(&reporter, first).await;
+    let keep = reporter.clone();
+    tasks.restartable(Phase::Edge, "health", move || follow(keep.clone(), backend.clone()));
+    HealthService::from_health_reporter(reporter)
+}
+
+async fn follow(reporter: HealthReporter, backend: Arc<dyn Backend>) {
+    let mut health = backend.health();
+    loop {
+        let now = *health.borrow_and_update();
+        report(&reporter, now).await;
+        if health.changed().await.is_err() {
+            // Whoever knew is gone, and so is the coordinator.
+            report(&reporter, Health::Draining).await;
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+async fn report(reporter: &HealthReporter, health: Health) {
+    let status = match health {
+        Health::Serving => ServingStatus::Serving,
+        Health::Starting | Health::Suspended | Health::Draining => ServingStatus::NotServing,
+    };
+    for service in SERVICES {
+        reporter.set_service_status(service, status).await;
+    }
+}

@@ -1,0 +1,302 @@
+//! What people are shown, for the wire. Called by `admin` and `watch`.
+
+use rosterd_domain::id::{Item, JobName, Token};
+use rosterd_domain::item::{Counters, Ended, Outcome, Running, State};
+use rosterd_domain::time::Time;
+
+use super::convert::to_source;
+use super::scalar::timestamp;
+use crate::api::history::{Fate, FireView, RunView};
+use crate::coordinator::handle::{
+    Done, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, ServerRow,
+};
+use crate::proto::v1;
+
+pub(super) fn counters(counters: Counters) -> v1::Counters {
+    v1::Counters {
+        fired: counters.fired,
+        succeeded: counters.succeeded,
+        failed: counters.failed,
+        cancelled: counters.cancelled,
+        crashed: counters.crashed,
+        timed_out: counters.timed_out,
+        misfired: counters.misfired,
+        skipped: counters.skipped,
+        missed: counters.missed.into_iter().map(|(reason, count)| (reason.to_string(), count)).collect(),
+    }
+}
+
+pub(super) fn job(row: JobRow) -> v1::JobSummary {
+    let status = match row.status {
+        "enabled" => v1::JobStatus::Enabled,
+        "disabled" => v1::JobStatus::Disabled,
+        "paused" => v1::JobStatus::Paused,
+        "no_worker" => v1::JobStatus::NoWorker,
+        "removing" => v1::JobStatus::Removing,
+        "damaged" => v1::JobStatus::Damaged,
+        _ => v1::JobStatus::Unspecified,
+    };
+    v1::JobSummary {
+        name: row.name.into(),
+        handler_type: row.handler_type,
+        cron: row.cron,
+        time_zone: row.time_zone,
+        sharding_total_count: row.items,
+        description: row.description,
+        status: status.into(),
+        instances: row.instances,
+        running: row.running,
+        leader: row.leader,
+        next_fire: row.next_fire.map(timestamp),
+        counters: Some(counters(row.counters)),
+    }
+}
+
+pub(super) fn detail(detail: JobDetail) -> v1::GetJobResponse {
+    v1::GetJobResponse {
+        summary: Some(job(detail.row)),
+        spec: detail.spec,
+        generation: detail.generation,
+        epoch: detail.epoch,
+        upcoming: detail.upcoming.into_iter().map(timestamp).collect(),
+    }
+}
+
+pub(super) fn outcome(outcome: Outcome) -> v1::RunOutcome {
+    match outcome {
+        Outcome::Succeeded => v1::RunOutcome::Succeeded,
+        Outcome::Failed => v1::RunOutcome::Failed,
+        Outcome::Cancelled => v1::RunOutcome::Cancelled,
+        Outcome::Crashed => v1::RunOutcome::Crashed,
+        Outcome::TimedOut => v1::RunOutcome::TimedOut,
+    }
+}
+
+/// An outcome that a run can have ended with; a worker's own words for it are none.
+pub(super) fn to_outcome(outcome: v1::RunOutcome) -> Option<Outcome> {
+    Some(match outcome {
+        v1::RunOutcome::Succeeded => Outcome::Succeeded,
+        v1::RunOutcome::Failed => Outcome::Failed,
+        v1::RunOutcome::Cancelled => Outcome::Cancelled,
+        v1::RunOutcome::Crashed => Outcome::Crashed,
+        v1::RunOutcome::TimedOut => Outcome::TimedOut,
+        _ => return None,
+    })
+}
+
+fn in_flight(token: Token, run: Running) -> v1::RunInFlight {
+    v1::RunInFlight {
+        token: token.0,
+        fire_time: Some(timestamp(run.fire)),
+        source: to_source(run.source).into(),
+        instance: run.instance.into(),
+        started_at: Some(timestamp(run.since)),
+        trigger_id: run.trigger.map(String::from).unwrap_or_default(),
+    }
+}
+
+fn ended(ended: Ended) -> v1::EndedRun {
+    v1::EndedRun {
+        token: ended.token.0,
+        fire_time: Some(timestamp(ended.fire)),
+        source: to_source(ended.source).into(),
+        instance: ended.instance.into(),
+        outcome: outcome(ended.outcome).into(),
+        ended_at: Some(timestamp(ended.at)),
+        reported: ended.reported,
+    }
+}
+
+pub(super) fn item(row: ItemRow) -> v1::ItemSummary {
+    let (state, running, crashed) = match row.state {
+        State::Idle => (v1::ItemState::Idle, None, None),
+        State::Running(run) => (v1::ItemState::Running, Some(in_flight(row.token, run)), None),
+        State::Crashed(run) => {
+            let crashed = v1::CrashedRun {
+                fire_time: Some(timestamp(run.fire)),
+                instance: run.instance.into(),
+                crashed_at: Some(timestamp(run.since)),
+            };
+            (v1::ItemState::Crashed, None, Some(crashed))
+        }
+    };
+    v1::ItemSummary {
+        item: row.item.0,
+        parameter: row.parameter,
+        owner: row.owner.map(String::from),
+        disabled: row.disabled,
+        state: state.into(),
+        running,
+        crashed,
+        token: row.token.0,
+        last_fire: Some(timestamp(row.last_fire)),
+        misfire: row.misfire.map(timestamp),
+        last: row.last.map(ended),
+        counters: Some(counters(row.counters)),
+    }
+}
+
+pub(super) fn instance(row: InstanceRow) -> v1::InstanceSummary {
+    v1::InstanceSummary {
+        instance: row.instance.into(),
+        job: row.job.into(),
+        address: row.address,
+        host: row.host,
+        slots: row.slots,
+        items: row.items,
+        enabled: row.enabled,
+        client: row.client,
+        labels: row.labels.into_iter().collect(),
+    }
+}
+
+pub(super) fn server(row: ServerRow) -> v1::ServerSummary {
+    v1::ServerSummary {
+        server: row.server.into(),
+        job: row.job.into(),
+        enabled: row.enabled,
+        instances: row.instances,
+    }
+}
+
+pub(super) fn run(run: RunView) -> v1::RunRecord {
+    v1::RunRecord {
+        run: Some(v1::RunRef { job: run.job.into(), item: run.item.0, token: run.token.0 }),
+        fire_time: Some(timestamp(run.fire)),
+        source: to_source(run.source).into(),
+        instance: run.instance.into(),
+        outcome: run.outcome.map_or(v1::RunOutcome::Unspecified, outcome).into(),
+        started_at: Some(timestamp(run.started)),
+        ended_at: run.ended.map(timestamp),
+        attempt: run.attempt,
+        error: run.error,
+        output: run.output,
+        processed: run.counts.0,
+        failed: run.counts.1,
+    }
+}
+
+pub(super) fn fire(row: FireView) -> v1::FireRecord {
+    let (result, reason) = match row.fate {
+        Fate::Pending => (v1::FireResult::Pending, String::new()),
+        Fate::Unknown => (v1::FireResult::Unspecified, String::new()),
+        Fate::Run => (v1::FireResult::Run, String::new()),
+        Fate::Misfired => (v1::FireResult::Misfired, String::new()),
+        Fate::Skipped => (v1::FireResult::Skipped, String::new()),
+        Fate::Missed(reason) => (v1::FireResult::Missed, reason.to_string()),
+    };
+    let (last, runs) = row.run.map_or((None, 0), |(last, runs)| (Some(run(last)), runs));
+    v1::FireRecord {
+        fire_time: Some(timestamp(row.fire)),
+        item: row.item.0,
+        result: result.into(),
+        reason,
+        run: last,
+        runs,
+    }
+}
+
+/// Lines of the same job that follow each other become one change.
+pub(super) fn changes(done: Done) -> Vec<v1::JobChange> {
+    let mut changes: Vec<v1::JobChange> = Vec::new();
+    for (job, line) in done.lines {
+        let lines = (!line.is_empty()).then_some(line);
+        match changes.last_mut() {
+            Some(last) if last.job == job.as_str() => last.lines.extend(lines),
+            _ => changes.push(v1::JobChange { job: job.into(), lines: lines.into_iter().collect() }),
+        }
+    }
+    changes
+}
+
+pub(super) fn health(health: Health) -> v1::ServerHealth {
+    match health {
+        Health::Starting => v1::ServerHealth::Starting,
+        Health::Serving => v1::ServerHealth::Serving,
+        Health::Suspended => v1::ServerHealth::Suspended,
+        Health::Draining => v1::ServerHealth::Draining,
+    }
+}
+
+/// The job that something happened to; `None`: it belongs to none.
+pub(super) fn about(happening: &Happening) -> Option<&JobName> {
+    match happening {
+        Happening::Started { job, .. }
+        | Happening::Ended { job, .. }
+        | Happening::Progress { job, .. }
+        | Happening::Unrun { job, .. }
+        | Happening::Assigned { job, .. }
+        | Happening::Job { job, .. } => Some(job),
+        Happening::Worker { .. } => None,
+    }
+}
+
+pub(super) fn happening(at: Time, happening: &Happening) -> v1::WatchResponse {
+    use v1::watch_response::Event;
+    let event = match happening.clone() {
+        Happening::Started { job, item, token, run } => Event::RunStarted(v1::RunStartedEvent {
+            job: job.into(),
+            item: item.0,
+            run: Some(in_flight(token, run)),
+        }),
+        Happening::Ended { job, item, token, run, outcome, error, output } => {
+            Event::RunEnded(v1::RunEndedEvent {
+                job: job.into(),
+                item: item.0,
+                run: Some(in_flight(token, run)),
+                outcome: ended_as(outcome).into(),
+                error,
+                output,
+            })
+        }
+        Happening::Progress { job, item, token, percent, message } => {
+            let run = Some(v1::RunRef { job: job.into(), item: item.0, token: token.0 });
+            Event::RunProgress(v1::RunProgressEvent { run, percent, message })
+        }
+        Happening::Unrun { job, item, first, latest, count, became, reason } => {
+            Event::FiresUnrun(v1::FiresUnrunEvent {
+                job: job.into(),
+                item: item.0,
+                first: Some(timestamp(first)),
+                latest: Some(timestamp(latest)),
+                count,
+                became: became_of(became).into(),
+                reason: reason.map(|reason| reason.to_string()).unwrap_or_default(),
+            })
+        }
+        Happening::Assigned { job, generation, owners, why } => Event::Assigned(v1::AssignedEvent {
+            job: job.into(),
+            generation,
+            owners: owners
+                .into_iter()
+                .map(|(instance, items)| v1::InstanceItems {
+                    instance: instance.into(),
+                    items: items.into_iter().map(|Item(item)| item).collect(),
+                })
+                .collect(),
+            why,
+        }),
+        Happening::Worker { instance, what } => {
+            Event::Worker(v1::WorkerEvent { instance: instance.into(), what: what.to_owned() })
+        }
+        Happening::Job { job, what } => Event::Job(v1::JobEvent { job: job.into(), what }),
+    };
+    v1::WatchResponse { at: Some(timestamp(at)), event: Some(event) }
+}
+
+fn ended_as(name: &str) -> v1::RunOutcome {
+    use Outcome::{Cancelled, Crashed, Failed, Succeeded, TimedOut};
+    [Succeeded, Failed, Cancelled, Crashed, TimedOut]
+        .into_iter()
+        .find(|outcome| outcome.as_str() == name)
+        .map_or(v1::RunOutcome::Unspecified, outcome)
+}
+
+fn became_of(name: &str) -> v1::FireResult {
+    match name {
+        "misfired" => v1::FireResult::Misfired,
+        "missed" => v1::FireResult::Missed,
+        "skipped" => v1::FireResult::Skipped,
+        _ => v1::FireResult::Unspecified,
+    }
+}

@@ -1,0 +1,91 @@
+//! The HTTP side: a page that shows the state of things, numbers for a scraper, and a probe. It only reads.
+
+mod page;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::get;
+use http::{HeaderName, HeaderValue, StatusCode, header};
+
+use super::backend::Backend;
+use super::grpc::status;
+use crate::code::Refusal;
+use crate::coordinator::handle::Health;
+use crate::runtime::telemetry::Metrics;
+
+/// What is shown.
+pub struct Site {
+    /// The coordinator.
+    pub backend: Arc<dyn Backend>,
+    /// The numbers.
+    pub metrics: Arc<Metrics>,
+}
+
+/// The routes, and the answer to what is none.
+pub fn routes(site: Arc<Site>) -> Router {
+    Router::new()
+        .route("/", get(overview))
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(healthz))
+        .fallback(unknown)
+        .with_state(site)
+}
+
+async fn overview(State(site): State<Arc<Site>>) -> Response {
+    let (jobs, instances) = match (site.backend.jobs().await, site.backend.instances(None).await) {
+        (Ok(jobs), Ok(instances)) => (jobs, instances),
+        (Err(refusal), _) | (_, Err(refusal)) => return refused(&refusal),
+    };
+    let health = *site.backend.health().borrow();
+    let html = page::render(site.backend.namespace(), health, &jobs, &instances);
+    let mut response = answer(StatusCode::OK, "text/html; charset=utf-8", html);
+    let policy =
+        HeaderValue::from_str(&page::policy()).unwrap_or(HeaderValue::from_static("default-src 'none'"));
+    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+    response
+}
+
+async fn metrics(State(site): State<Arc<Site>>) -> Response {
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    answer(StatusCode::OK, kind, site.metrics.encode())
+}
+
+async fn healthz(State(site): State<Arc<Site>>) -> Response {
+    let health = *site.backend.health().borrow();
+    let code = if health == Health::Serving { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    answer(code, TEXT, format!("{}\n", page::health_text(health)))
+}
+
+async fn unknown(request: Request) -> Response {
+    if super::layers::is_grpc(request.headers()) {
+        return tonic::Status::unimplemented("no such service").into_http();
+    }
+    answer(StatusCode::NOT_FOUND, TEXT, "no such page\n".to_owned())
+}
+
+const TEXT: &str = "text/plain; charset=utf-8";
+
+fn refused(refusal: &Refusal) -> Response {
+    answer(status::http(refusal.code.class()), TEXT, format!("{refusal}\n"))
+}
+
+fn answer(code: StatusCode, kind: &'static str, body: String) -> Response {
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = code;
+    let headers: [(HeaderName, &'static str); 6] = [
+        (header::CONTENT_TYPE, kind),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ];
+    for (name, value) in headers {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}

@@ -1,0 +1,249 @@
+//! The composition root: the only file that knows every module. It starts them in order and stops them in
+//! reverse: listener, coordinator, history, registry.
+
+mod credentials;
+mod demo;
+mod gauge;
+mod history;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rosterd_domain::id::CoordinatorId;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::api::connection::Caps;
+use crate::api::edge::{Edge, EdgeConfig};
+use crate::api::grpc::admin::Info;
+use crate::api::grpc::worker::SessionLimits;
+use crate::api::listen::ListenLimits;
+use crate::config::{Config, Registry as RegistryConfig};
+use crate::coordinator::driver::coordinator;
+use crate::coordinator::handle::Handle;
+use crate::coordinator::settings::Settings;
+use crate::history::{History, HistoryError, Options};
+use crate::registry::Registry;
+use crate::registry::embedded::{EmbeddedOptions, EmbeddedRegistry, OpenError};
+use crate::runtime::clock::{Clock as _, System};
+use crate::runtime::tasks::{Failure, Phase, Tasks};
+use crate::runtime::telemetry::Metrics;
+
+/// How long the coordinator may take to hand everything over.
+const HAND_OVER: Duration = Duration::from_secs(10);
+
+/// Why a coordinator could not be started, or ended other than by request.
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    /// The store cannot be opened.
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    /// The data directory cannot be made.
+    #[error("data_dir {path} cannot be made: {source}: name a directory that this user may write")]
+    DataDir {
+        /// Which.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The history cannot be started.
+    #[error("the history cannot be started: {0}")]
+    History(#[from] HistoryError),
+    /// The address cannot be listened on.
+    #[error("listen {address} cannot be used: {source}: choose another with --listen, or stop what uses it")]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The credential file cannot be used.
+    #[error("{0}")]
+    Credentials(String),
+    /// This build has no such registry.
+    #[error("registry zookeeper is not built yet: use the embedded registry (--registry embedded --data-dir DIR)")]
+    NoZooKeeper,
+    /// An essential part ended.
+    #[error(transparent)]
+    Failed(#[from] Failure),
+    /// The demonstration could not be set up.
+    #[error("the demonstration job could not be made: {0}")]
+    Demo(String),
+}
+
+/// A coordinator that runs.
+struct Running {
+    handle: Handle,
+    tasks: Tasks,
+    address: SocketAddr,
+    recorder: crate::history::Recorder,
+    drain: Duration,
+}
+
+/// Serves until it is asked to stop.
+pub async fn serve(config: Config) -> Result<(), AppError> {
+    let running = start(config).await?;
+    let stopped = running.until_asked().await;
+    running.stop(stopped).await
+}
+
+/// Serves with a demonstration job and its workers, until it is asked to stop.
+pub async fn dev(config: Config) -> Result<(), AppError> {
+    let running = start(config).await?;
+    let demo = demo::start(&running.handle, running.address).await?;
+    let stopped = running.until_asked().await;
+    demo.end(Phase::Edge, Duration::from_secs(5)).await;
+    running.stop(stopped).await
+}
+
+async fn start(config: Config) -> Result<Running, AppError> {
+    let RegistryConfig::Embedded { data_dir } = &config.registry else { return Err(AppError::NoZooKeeper) };
+    make_private_dir(data_dir)?;
+    // The address first: who cannot be reached need not open anything.
+    let listener = TcpListener::bind(config.listen)
+        .await
+        .map_err(|source| AppError::Listen { address: config.listen, source })?;
+    let address = listener.local_addr().unwrap_or(config.listen);
+    let credentials = credentials::read(config.credentials.as_deref()).map_err(AppError::Credentials)?;
+    let registry = EmbeddedRegistry::open(data_dir, EmbeddedOptions::new(config.namespace.clone()))?;
+    let registry: Arc<dyn Registry> = Arc::new(registry);
+    let metrics = Metrics::new();
+    let tasks = Tasks::default();
+    let options = Options {
+        retention: config.history.retention,
+        max_rows: config.history.max_runs,
+        queue: config.history.queue,
+        ..Options::default()
+    };
+    let (recorder, reader) = History::open(data_dir.join("history.db"), options, Arc::new(|| System.wall()))?;
+    let settings = settings(&config, address);
+    let (handle, driver) = coordinator(
+        settings.clone(),
+        registry,
+        System::shared(),
+        Box::new(|| uuid::Uuid::new_v4().simple().to_string()),
+        Box::new(history::ToHistory(recorder.clone())),
+        Box::new(gauge::ToMetrics(metrics.clone())),
+    );
+    let work_ends = tasks.stop(Phase::Work);
+    tasks.essential(Phase::Work, "coordinator", async move {
+        if driver.run().await {
+            work_ends.cancelled().await;
+        }
+    });
+    stop_with(&tasks, handle.clone());
+    let url = settings.advertise.clone();
+    let (_, coordinators) = watch::channel(vec![url]);
+    let edge = Edge {
+        backend: Arc::new(handle.clone()),
+        history: Arc::new(history::FromHistory(reader)),
+        clock: System::shared(),
+        info: Info {
+            coordinator: settings.id.to_string(),
+            registry: "embedded",
+            started: System.wall(),
+            coordinators,
+        },
+        metrics: metrics.clone(),
+        tasks: tasks.clone(),
+        config: edge_config(&config, credentials),
+    };
+    history::watch_drops(&tasks, recorder.clone(), metrics);
+    tasks.essential(Phase::Edge, "edge", async move {
+        if let Err(error) = edge.serve(listener).await {
+            tracing::error!("the listener failed: {error}");
+        }
+    });
+    tracing::info!(%address, namespace = %config.namespace, "serving");
+    let drain = config.timing.drain_deadline;
+    Ok(Running { handle, tasks, address, recorder, drain })
+}
+
+/// The coordinator ends its streams as soon as the edge is to stop: streams do not end by themselves.
+fn stop_with(tasks: &Tasks, handle: Handle) {
+    let stop = tasks.stop(Phase::Edge);
+    tasks.session(Phase::Work, "stop", async move {
+        stop.cancelled().await;
+        handle.stop();
+    });
+}
+
+impl Running {
+    /// Waits for a signal, or for the end of an essential part.
+    async fn until_asked(&self) -> Option<Failure> {
+        tokio::select! {
+            () = asked_to_stop() => None,
+            failure = self.tasks.failed() => Some(failure),
+        }
+    }
+
+    async fn stop(self, failed: Option<Failure>) -> Result<(), AppError> {
+        tracing::info!("stopping");
+        self.tasks.end(Phase::Edge, self.drain + Duration::from_secs(2)).await;
+        self.tasks.end(Phase::Work, HAND_OVER).await;
+        self.recorder.stop().await;
+        self.tasks.end(Phase::Store, HAND_OVER).await;
+        failed.map_or(Ok(()), |failure| Err(failure.into()))
+    }
+}
+
+async fn asked_to_stop() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+        tracing::error!("signals cannot be listened for: end this process with SIGKILL");
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = int.recv() => {}
+    }
+}
+
+fn make_private_dir(path: &Path) -> Result<(), AppError> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|source| AppError::DataDir { path: path.display().to_string(), source })
+}
+
+fn settings(config: &Config, address: SocketAddr) -> Settings {
+    let unique = uuid::Uuid::new_v4().simple().to_string();
+    // The address of a listener and hexadecimal digits are a name.
+    let id = CoordinatorId::new(format!("{}@-@{unique}", address.ip()))
+        .unwrap_or_else(|_| unreachable!("an address is a name"));
+    let timing = &config.timing;
+    Settings {
+        advertise: config.advertise.clone().unwrap_or_else(|| format!("http://{address}")),
+        lease: timing.lease,
+        heartbeat: timing.heartbeat,
+        stop_budget: timing.stop_budget,
+        drift_permille: timing.clock_drift_ppm.div_ceil(1000),
+        max_reports: config.limits.max_unacknowledged_reports as usize,
+        max_jobs_per_worker: config.limits.max_jobs_per_worker,
+        max_clock_difference: timing.max_clock_difference,
+        server_retention: timing.server_retention,
+        ..Settings::new(config.namespace.clone(), id)
+    }
+}
+
+fn edge_config(config: &Config, credentials: Vec<crate::api::layers::auth::Credential>) -> EdgeConfig {
+    let limits = &config.limits;
+    EdgeConfig {
+        listen: ListenLimits {
+            caps: Caps { total: limits.max_connections, per_peer: limits.max_connections_per_ip },
+            preface: limits.preface_timeout,
+            keepalive: (limits.keepalive_interval, limits.keepalive_timeout),
+            streams_per_connection: limits.max_streams_per_connection,
+            connection_window: limits.connection_window,
+            stream_window: limits.stream_window,
+            shutdown: config.timing.drain_deadline,
+            ..ListenLimits::default()
+        },
+        session: SessionLimits { hello: limits.hello_timeout, ..SessionLimits::default() },
+        calls: limits.max_requests,
+        streams: limits.max_workers + limits.max_watchers,
+        call_deadline: limits.request_timeout,
+        credentials,
+    }
+}

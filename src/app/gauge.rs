@@ -1,0 +1,45 @@
+//! What the coordinator's driver measures, as metrics.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rosterd_domain::plan::{Became, Entry};
+
+use crate::coordinator::driver::Gauge;
+use crate::runtime::telemetry::Metrics;
+
+pub(super) struct ToMetrics(pub(super) Arc<Metrics>);
+
+impl Gauge for ToMetrics {
+    fn committed(&mut self, _purpose: &'static str, took: Duration, applied: bool) {
+        let what = if applied { "applied" } else { "not_applied" };
+        self.0.commits.get_or_create(&[("outcome", what)]).inc();
+        self.0.commit_seconds.observe(took.as_secs_f64());
+    }
+
+    fn sent(&mut self, lag: Duration) {
+        self.0.fire_lag_seconds.observe(lag.as_secs_f64());
+    }
+
+    fn entry(&mut self, entry: &Entry) {
+        match entry {
+            Entry::Started { run, .. } => {
+                self.0.fires.get_or_create(&[("source", run.source.as_str())]).inc();
+            }
+            Entry::Ended { outcome, .. } => {
+                self.0.runs.get_or_create(&[("outcome", outcome.as_str())]).inc();
+            }
+            Entry::Unrun { count, became, .. } => match became {
+                Became::Misfired => {
+                    self.0.misfired.inc_by(*count);
+                }
+                Became::Skipped => {
+                    self.0.skipped.inc_by(*count);
+                }
+                Became::Missed(reason) => {
+                    self.0.missed.get_or_create(&[("reason", reason.as_str())]).inc_by(*count);
+                }
+            },
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! `rosterd cron`: what a schedule means, without a coordinator.
+
+use clap::{Args, Subcommand};
+use jiff::tz::TimeZone;
+use rosterd_domain::schedule::Schedule;
+use rosterd_domain::time::Time;
+use serde_json::Value;
+
+use super::failure::{Failure, Result};
+use super::show::{Form, table};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Cron {
+    /// List the next due times of an expression
+    Next(Next),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Next {
+    /// Quartz notation: seconds minutes hours day-of-month month day-of-week [year]
+    expression: String,
+    /// IANA name of the schedule's zone
+    #[arg(long, value_name = "ZONE", default_value = "UTC")]
+    time_zone: String,
+    /// List due times later than this (RFC 3339); default: now
+    #[arg(long, value_name = "TIME", value_parser = Time::parse)]
+    from: Option<Time>,
+    /// How many
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    count: u32,
+    #[command(flatten)]
+    form: Form,
+}
+
+impl Cron {
+    pub(crate) fn run(&self) -> Result {
+        match self {
+            Self::Next(next) => next.run(),
+        }
+    }
+}
+
+impl Next {
+    fn run(&self) -> Result {
+        let schedule = Schedule::parse(&self.expression, &self.time_zone);
+        let schedule = schedule.map_err(|error| Failure::failed("SCHEDULE_INVALID", error))?;
+        let from = self.from.unwrap_or_else(|| jiff::Timestamp::now().into());
+        let times = schedule.upcoming(from, self.count as usize);
+        let text = || {
+            if times.is_empty() {
+                return format!("no due time after {from}");
+            }
+            let zone = TimeZone::get(schedule.zone()).unwrap_or(TimeZone::UTC);
+            let row = |at: &Time| {
+                let local = at.timestamp().to_zoned(zone.clone());
+                [local.strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string(), at.to_string()]
+            };
+            table([schedule.zone(), "UTC"], times.iter().map(row))
+        };
+        self.form.show(|| times.iter().map(|at| Value::from(at.to_string())).collect(), text)
+    }
+}

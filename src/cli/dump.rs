@@ -1,0 +1,56 @@
+//! `rosterd dump`: a job's whole tree, as the registry holds it.
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::failure::Result;
+use super::server::Server;
+use super::show::Form;
+use crate::proto::v1;
+
+#[derive(Debug, Args)]
+pub(crate) struct Dump {
+    /// The job
+    #[arg(long, value_name = "NAME")]
+    job: String,
+    #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
+    server: Server,
+}
+
+impl Dump {
+    pub(crate) async fn run(self) -> Result {
+        let question = v1::DumpJobRequest { job: self.job };
+        let answer = self.server.ask(question, |mut c, q| async move { c.dump_job(q).await }).await?;
+        let mut nodes: Vec<_> = answer.nodes.into_iter().collect();
+        nodes.sort_unstable_by(|(a, _), (b, _)| order(a).cmp(&order(b)));
+        let json = || {
+            let entry = |(path, node): &(String, v1::DumpNode)| (path.clone(), node_json(node));
+            Value::Object(nodes.iter().map(entry).collect::<Map<_, _>>())
+        };
+        let text = || {
+            let line = |(path, node): &(String, v1::DumpNode)| {
+                let mark = if node.ephemeral { " (ephemeral)" } else { "" };
+                let gap = if node.data.is_empty() { "" } else { "  " };
+                format!("{path}{mark}{gap}{}\n", String::from_utf8_lossy(&node.data).replace('\n', "\\n"))
+            };
+            nodes.iter().map(line).collect()
+        };
+        self.form.show(json, text)
+    }
+}
+
+/// Data that is no text is a list of bytes.
+fn node_json(node: &v1::DumpNode) -> Value {
+    let data = match std::str::from_utf8(&node.data) {
+        Ok(text) => Value::from(text),
+        Err(_) => node.data.to_vec().into(),
+    };
+    json!({ "data": data, "ephemeral": node.ephemeral })
+}
+
+/// Segments in order, numbers by value.
+fn order(path: &str) -> Vec<(u64, &str)> {
+    path.split('/').map(|segment| (segment.parse().unwrap_or(u64::MAX), segment)).collect()
+}

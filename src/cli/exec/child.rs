@@ -1,0 +1,113 @@
+//! One program under its guard, from start to end. Dropping it kills the program before the drop returns.
+
+use std::ffi::OsString;
+use std::future::Future;
+use std::process::{ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::{ChildStdin, Command};
+use tokio::task::JoinHandle;
+
+use super::guard::SELF;
+use super::output::{Printer, Stream, Tail, copy};
+
+/// How long output may still come after the program's end: only from what left its process group.
+const LAST_OUTPUT: Duration = Duration::from_secs(1);
+/// How long a drop waits for the guard; it needs a few milliseconds.
+const DROP_WAIT: Duration = Duration::from_millis(250);
+
+/// A program that runs.
+pub(super) struct Child {
+    process: tokio::process::Child,
+    /// The pipe whose end is the program's end.
+    lifeline: Option<ChildStdin>,
+    beat: Duration,
+    output: Tail,
+    copies: [JoinHandle<()>; 2],
+    ended: bool,
+}
+
+/// How it ended.
+pub(super) struct Finished {
+    pub(super) status: ExitStatus,
+    pub(super) output: Tail,
+    /// It was asked to stop before it ended.
+    pub(super) stopped: bool,
+}
+
+impl Child {
+    /// Starts the guard, which starts the program in a process group of its own.
+    pub(super) fn start(
+        program: &[OsString],
+        environment: Vec<(&'static str, String)>,
+        silence: Duration,
+        label: &str,
+        printer: &Printer,
+    ) -> std::io::Result<Self> {
+        let mut command = Command::new(SELF);
+        command.arg("exec-guard").arg("--silence-ms").arg(silence.as_millis().to_string());
+        command.arg("--").args(program).envs(environment).env_remove("ROSTERD_CREDENTIAL");
+        // A group of its own: an interrupt from the terminal is for us to turn into a clean leave.
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let mut process = command.spawn()?;
+        let output = Tail::default();
+        let lifeline = process.stdin.take();
+        let missing = || std::io::Error::other("the program has no output");
+        let (out, err) =
+            (process.stdout.take().ok_or_else(missing)?, process.stderr.take().ok_or_else(missing)?);
+        let copies = [
+            tokio::spawn(copy(out, Stream::Out, label.into(), output.clone(), printer.clone())),
+            tokio::spawn(copy(err, Stream::Err, label.into(), output.clone(), printer.clone())),
+        ];
+        let beat = (silence / 10).clamp(Duration::from_millis(10), Duration::from_millis(300));
+        Ok(Self { process, lifeline, beat, output, copies, ended: false })
+    }
+
+    /// Waits for its end; asks it to stop when `stop` comes first, and kills it `kill_after` later.
+    pub(super) async fn finish(
+        mut self,
+        stop: impl Future<Output = ()>,
+        kill_after: Duration,
+    ) -> std::io::Result<Finished> {
+        let mut stopped = false;
+        let mut beats = tokio::time::interval(self.beat);
+        beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        tokio::pin!(stop);
+        let status = loop {
+            tokio::select! {
+                status = self.process.wait() => break status?,
+                () = &mut stop, if !stopped => {
+                    stopped = true;
+                    self.tell(&format!("stop {}\n", kill_after.as_millis())).await;
+                }
+                _ = beats.tick() => self.tell("beat\n").await,
+            }
+        };
+        self.ended = true;
+        for copy in &mut self.copies {
+            if tokio::time::timeout(LAST_OUTPUT, &mut *copy).await.is_err() {
+                copy.abort();
+            }
+        }
+        Ok(Finished { status, output: self.output.clone(), stopped })
+    }
+
+    /// A guard that does not listen has ended, which its wait tells.
+    async fn tell(&mut self, word: &str) {
+        if let Some(lifeline) = &mut self.lifeline {
+            let _ = lifeline.write_all(word.as_bytes()).await;
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        drop(self.lifeline.take());
+        let until = Instant::now() + DROP_WAIT;
+        while !self.ended && Instant::now() < until && matches!(self.process.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.copies.iter().for_each(JoinHandle::abort);
+    }
+}

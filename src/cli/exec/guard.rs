@@ -1,0 +1,151 @@
+//! `rosterd exec-guard`: the small process between `exec` and a program, so that the program dies with `exec`.
+//!
+//! Its stdin is a pipe from `exec`. Lines on it: `beat` (alive), `stop MILLISECONDS` (SIGTERM now, SIGKILL then).
+//! When the pipe ends, or is silent for too long since `exec` is stopped or starved, the program's whole process
+//! group gets SIGKILL. It ends as the program ended, by exit code or signal, after it has killed what the program
+//! left behind in its group. Without threads of a runtime and without any connection; called by `exec` alone.
+
+use std::ffi::OsString;
+use std::io::{BufRead as _, Error};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process, kill_process_group,
+    set_parent_process_death_signal, setrlimit, waitid,
+};
+use rustix::time::{ClockId, clock_gettime};
+
+/// This binary, also when its file was replaced.
+pub(super) const SELF: &str = "/proc/self/exe";
+/// How often the clock is looked at: it counts suspended time, which no wait does.
+const LOOK: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Args)]
+pub(crate) struct Guard {
+    /// Kill after so many milliseconds without a word
+    #[arg(long, default_value_t = 3000)]
+    silence_ms: u64,
+    /// Become the program of this guard
+    #[arg(long)]
+    program_of: Option<i32>,
+    #[arg(last = true, required = true)]
+    program: Vec<OsString>,
+}
+
+/// What the guard hears.
+enum Word {
+    Beat,
+    Stop(Duration),
+    Gone,
+    Exited,
+}
+
+impl Guard {
+    pub(crate) fn run(&self) -> ExitCode {
+        match self.program_of {
+            Some(guard) => self.become_program(guard),
+            None => self.supervise(),
+        }
+    }
+
+    /// Dies with the guard, even where that is killed, and is the program from here on.
+    fn become_program(&self, guard: i32) -> ExitCode {
+        let asked = set_parent_process_death_signal(Some(Signal::KILL));
+        if asked.is_err() || getppid().map(Pid::as_raw_pid) != Some(guard) {
+            return ExitCode::from(126);
+        }
+        cannot_start(&self.program[0], &Command::new(&self.program[0]).args(&self.program[1..]).exec())
+    }
+
+    fn supervise(&self) -> ExitCode {
+        let mut command = Command::new(SELF);
+        command.args(["exec-guard", "--program-of", &getpid().as_raw_pid().to_string(), "--"]);
+        command.args(&self.program).stdin(Stdio::null()).process_group(0);
+        match command.spawn() {
+            Ok(child) => end_as(guard(child, Duration::from_millis(self.silence_ms))),
+            Err(error) => cannot_start(&self.program[0], &error),
+        }
+    }
+}
+
+fn cannot_start(program: &OsString, error: &Error) -> ExitCode {
+    eprintln!("rosterd exec: {}: {error}", program.to_string_lossy());
+    ExitCode::from(if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
+}
+
+/// Watches over the program until it has ended.
+fn guard(mut child: Child, silence: Duration) -> ExitStatus {
+    let group = Pid::from_child(&child);
+    let words = listen(group);
+    let (mut heard, mut kill_at, mut killed) = (now(), None::<Duration>, false);
+    loop {
+        match words.recv_timeout(LOOK) {
+            Ok(Word::Exited) => break,
+            Ok(Word::Beat) => heard = now(),
+            Ok(Word::Stop(after)) => {
+                heard = now();
+                signal(group, Signal::TERM);
+                // One that is stopped would not see it.
+                signal(group, Signal::CONT);
+                kill_at = Some(kill_at.map_or(heard + after, |at| at.min(heard + after)));
+            }
+            Ok(Word::Gone) => kill_at = Some(Duration::ZERO),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+        }
+        if !killed && (now() >= heard + silence || kill_at.is_some_and(|at| now() >= at)) {
+            signal(group, Signal::KILL);
+            killed = true;
+        }
+    }
+    // The program is not reaped yet, so its number cannot mean another group.
+    signal(group, Signal::KILL);
+    child.wait().unwrap_or_else(|_| ExitStatus::from_raw(127 << 8))
+}
+
+/// The words of `exec`, and the program's end.
+fn listen(program: Pid) -> mpsc::Receiver<Word> {
+    let (heard, words) = mpsc::channel();
+    let ended = heard.clone();
+    thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            let millis = line.strip_prefix("stop ").and_then(|millis| millis.parse().ok());
+            let _ = heard.send(millis.map_or(Word::Beat, |millis| Word::Stop(Duration::from_millis(millis))));
+        }
+        heard.send(Word::Gone)
+    });
+    thread::spawn(move || {
+        let ends = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        while matches!(waitid(WaitId::Pid(program), ends), Err(rustix::io::Errno::INTR)) {}
+        ended.send(Word::Exited)
+    });
+    words
+}
+
+fn signal(group: Pid, signal: Signal) {
+    // The only error left is that nobody is there any more.
+    let _ = kill_process_group(group, signal);
+}
+
+/// Ends this process as the program ended.
+fn end_as(status: ExitStatus) -> ExitCode {
+    if let Some(code) = status.code() {
+        return ExitCode::from(u8::try_from(code).unwrap_or(1));
+    }
+    let number = status.signal().unwrap_or(9);
+    if let Some(signal) = Signal::from_named_raw(number) {
+        let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+        let _ = kill_process(getpid(), signal);
+    }
+    ExitCode::from(u8::try_from(128 + number).unwrap_or(255))
+}
+
+/// Counts suspended time.
+fn now() -> Duration {
+    let now = clock_gettime(ClockId::Boottime);
+    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or_default())
+}

@@ -1,0 +1,216 @@
+//! `rosterd exec`: any program as a worker. One process per run, no shell; its exit code is the outcome.
+//!
+//! What the program writes goes to our own stdout and stderr, and its last 64 KiB into the report. On a terminal
+//! each line is marked with `[job/item]`; a file or a pipe gets the bytes as they come.
+//!
+//! A run that is to stop gets SIGTERM, its whole process group, and SIGKILL after the grace. Nothing outlives the
+//! lease: the client drops the handler when that ends, and dropping it kills the group before it returns. Nothing
+//! outlives this process either, nor its being stopped: see [`guard`].
+
+mod child;
+pub(super) mod guard;
+mod job_file;
+mod output;
+
+use std::ffi::OsString;
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use rosterd_client::{Error, Failure as RunFailure, Job, Options, Run, Worker};
+use rosterd_domain::time::Time;
+
+use self::child::{Child, Finished};
+use self::output::Printer;
+use super::failure::{Exit, Failure, Result};
+use super::log;
+use crate::config::value;
+
+/// Without a sign of life from us for so long the guard kills the program: sooner than a lease of 5 s ends.
+const SILENCE: Duration = Duration::from_secs(3);
+/// How much of a failed program's output goes into the error.
+const ERROR_TAIL: usize = 2 << 10;
+
+#[derive(Debug, Args)]
+pub(crate) struct Exec {
+    /// Coordinators to work for: a URL or host:port
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "ROSTERD_SERVER",
+        value_delimiter = ',',
+        default_value = "http://127.0.0.1:7700"
+    )]
+    server: Vec<String>,
+    /// The namespace that must be served
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    namespace: String,
+    /// The job
+    #[arg(long, value_name = "NAME")]
+    job: String,
+    /// Names what runs the job, the same on all its workers [default: the job's name]
+    #[arg(long, value_name = "NAME")]
+    handler: Option<String>,
+    /// How many runs at a time [default: twice the cores, at least 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    slots: Option<u32>,
+    /// How operators know this machine [default: its host name]
+    #[arg(long, value_name = "ADDRESS")]
+    address: Option<String>,
+    /// A free label; may be given again
+    #[arg(long, value_name = "KEY=VALUE", value_parser = label)]
+    label: Vec<(String, String)>,
+    /// How long a program may take to end after SIGTERM; never longer than its lease
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = value::duration)]
+    grace: Duration,
+    /// SIGKILL this long after SIGTERM, where that is less than --grace
+    #[arg(long, value_name = "DURATION", value_parser = value::duration)]
+    kill_after: Option<Duration>,
+    /// How long runs may go on when this worker is asked to leave
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = value::duration)]
+    drain_deadline: Duration,
+    /// Mark each line of output with [job/item]; auto: on a terminal
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    prefix: Prefix,
+    /// What is logged on stderr
+    #[arg(long, value_name = "FILTER", default_value = "warn")]
+    log: String,
+    #[command(flatten)]
+    registration: job_file::Registration,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Prefix {
+    Auto,
+    Always,
+    Never,
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("write KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+/// What all runs share.
+struct Setting {
+    program: Vec<OsString>,
+    kill_after: Duration,
+    silence: Duration,
+    printer: Printer,
+}
+
+impl Exec {
+    pub(crate) async fn run(self) -> Result {
+        log::start(&self.log, false)?;
+        find_program(&self.program[0])?;
+        let config = self.registration.text(&self.job, self.handler.as_deref())?;
+        let prefixed = match self.prefix {
+            Prefix::Auto => std::io::stdout().is_terminal(),
+            when => when == Prefix::Always,
+        };
+        let grace = self.registration.disconnect_grace.map(|grace| grace * 3 / 5);
+        let setting = Arc::new(Setting {
+            program: self.program,
+            kill_after: self.kill_after.map_or(self.grace, |after| after.min(self.grace)),
+            silence: grace.map_or(SILENCE, |grace| grace.min(SILENCE)),
+            printer: Printer::start(prefixed),
+        });
+        let defaults = Options::default();
+        let options = Options {
+            servers: self.server,
+            namespace: self.namespace,
+            address: self.address.unwrap_or(defaults.address),
+            labels: self.label.into_iter().collect(),
+            slots: self.slots.unwrap_or(defaults.slots),
+            drain_deadline: self.drain_deadline,
+            // The guard kills at the end of the grace; what the client drops was not killed by then.
+            stop_grace: self.grace + Duration::from_secs(1),
+            ..Options::default()
+        };
+        let mut job = Job::new(&self.job);
+        if let Some(handler) = self.handler {
+            job = job.handler_type(handler);
+        }
+        if let Some(config) = config {
+            job = job.config(config).overwrite(self.registration.overwrite);
+        }
+        let shared = setting.clone();
+        let job = job.handler(move |run: Run| attempt(shared.clone(), run));
+        let done = Worker::new(options).add(job).run().await;
+        setting.printer.flush().await;
+        done.map_err(failure)
+    }
+}
+
+/// One run: a process from its start to its end.
+async fn attempt(setting: Arc<Setting>, run: Run) -> Result<String, RunFailure> {
+    let label = format!("{}/{}", run.job(), run.item());
+    let child = Child::start(&setting.program, environment(&run), setting.silence, &label, &setting.printer)
+        .map_err(|error| RunFailure::new(format!("{}: {error}", setting.program[0].to_string_lossy())))?;
+    let Finished { status, output, stopped } = child.finish(run.cancelled(), setting.kill_after).await?;
+    if stopped {
+        run.set_output(output.text());
+        return Err(RunFailure::cancelled());
+    }
+    if status.success() {
+        return Ok(output.text());
+    }
+    run.set_output(output.text());
+    Err(RunFailure::new(format!("{}\n{}", ending(status), output.last(ERROR_TAIL)).trim_end()))
+}
+
+fn ending(status: std::process::ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt as _;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit status {code}"),
+        (None, Some(signal)) => format!("killed by signal {signal}"),
+        (None, None) => status.to_string(),
+    }
+}
+
+/// What the program is told.
+fn environment(run: &Run) -> Vec<(&'static str, String)> {
+    let fire = jiff::Timestamp::try_from(run.fire_time()).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    let source = run.source().as_str_name();
+    vec![
+        ("ROSTERD_JOB", run.job().to_owned()),
+        ("ROSTERD_ITEM", run.item().to_string()),
+        ("ROSTERD_ITEM_PARAMETER", run.item_parameter().to_owned()),
+        ("ROSTERD_TOTAL", run.total().to_string()),
+        ("ROSTERD_JOB_PARAMETER", run.job_parameter().to_owned()),
+        ("ROSTERD_FIRE_TIME", Time::from(fire).to_string()),
+        ("ROSTERD_TOKEN", run.token().to_string()),
+        ("ROSTERD_SOURCE", source.strip_prefix("RUN_SOURCE_").unwrap_or(source).to_owned()),
+        ("ROSTERD_INSTANCE", run.instance_id().to_owned()),
+        ("ROSTERD_ATTEMPT", run.attempt().to_string()),
+    ]
+}
+
+/// Refuses a program that is not there, before a job is registered for it.
+fn find_program(program: &OsString) -> Result {
+    let path = Path::new(program);
+    let there = if path.components().count() > 1 {
+        path.is_file()
+    } else {
+        let dirs = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&dirs).map(|dir: PathBuf| dir.join(path)).any(|path| path.is_file())
+    };
+    if there {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("{}: no such program; give its path, or one that is in PATH", path.display())))
+}
+
+fn failure(error: Error) -> Failure {
+    match &error {
+        Error::Refused { job, code, message } => Failure::failed(code, format!("job {job}: {message}")),
+        Error::Options(_) => Failure::usage(error),
+        Error::Rejected(_) => Failure::new(Exit::Credential, "REJECTED", error.to_string()),
+        _ => Failure::failed("WORKER", error),
+    }
+}

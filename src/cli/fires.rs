@@ -1,0 +1,89 @@
+//! `rosterd fires`: the due times of a job against what became of them.
+
+use clap::Args;
+use rosterd_domain::time::Time;
+use serde_json::Value;
+
+use super::failure::Result;
+use super::json;
+use super::options::moment;
+use super::server::Server;
+use super::show::{Form, short_time, table, timestamp};
+use crate::proto::v1;
+
+#[derive(Debug, Args)]
+pub(crate) struct Fires {
+    /// The job
+    #[arg(long, value_name = "NAME")]
+    job: String,
+    /// Only of this item
+    #[arg(long, value_name = "N")]
+    item: Option<u32>,
+    /// Due not before: RFC 3339, or how long ago [default: 1h]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    since: Option<Time>,
+    /// Due before [default: now]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    until: Option<Time>,
+    /// Only those that were not run
+    #[arg(long)]
+    unrun: bool,
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    limit: u32,
+    #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
+    server: Server,
+}
+
+impl Fires {
+    pub(crate) async fn run(self) -> Result {
+        let admin = self.server.admin().await?;
+        let limit = self.limit as usize;
+        let mut question = v1::ListFiresRequest {
+            job: self.job,
+            item: self.item,
+            start_time: self.since.map(timestamp),
+            end_time: self.until.map(timestamp),
+            page_size: self.limit.min(10_000),
+            page_token: String::new(),
+        };
+        let mut fires = Vec::new();
+        loop {
+            let page = admin.ask(question.clone(), |mut c, q| async move { c.list_fires(q).await }).await?;
+            let wanted = |fire: &v1::FireRecord| !self.unrun || fire.result() != v1::FireResult::Run;
+            fires.extend(page.fires.into_iter().filter(wanted));
+            if page.next_page_token.is_empty() || fires.len() >= limit {
+                break;
+            }
+            question.page_token = page.next_page_token;
+        }
+        fires.truncate(limit);
+        self.form.show(|| fires.iter().map(json::fire).collect::<Value>(), || text(&fires))
+    }
+}
+
+fn text(fires: &[v1::FireRecord]) -> String {
+    if fires.is_empty() {
+        return "no due times".into();
+    }
+    let row = |fire: &v1::FireRecord| {
+        let became = match fire.reason.as_str() {
+            "" => json::result(fire.result()),
+            reason => format!("{} ({reason})", json::result(fire.result())),
+        };
+        let run = fire.run.as_ref();
+        let outcome = run.map(|run| json::outcome(run.outcome()).unwrap_or_else(|| "running".into()));
+        let dash = || "-".to_owned();
+        [
+            short_time(fire.fire_time.as_ref()),
+            fire.item.to_string(),
+            became,
+            run.map_or_else(dash, |run| json::source(run.source())),
+            outcome.unwrap_or_else(dash),
+            run.map_or_else(dash, |run| run.instance.clone()),
+        ]
+    };
+    table(["DUE", "ITEM", "BECAME", "SOURCE", "OUTCOME", "INSTANCE"], fires.iter().map(row))
+}

@@ -1,0 +1,51 @@
+//! `rosterd items`: a job's items, who owns them and what they do.
+
+use clap::Args;
+
+use super::failure::Result;
+use super::json;
+use super::server::Server;
+use super::show::{Form, brief, or_dash, short_time, table};
+use crate::proto::v1;
+
+#[derive(Debug, Args)]
+pub(crate) struct Items {
+    /// The job
+    #[arg(long, value_name = "NAME")]
+    job: String,
+    #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
+    server: Server,
+}
+
+impl Items {
+    pub(crate) async fn run(self) -> Result {
+        let question = v1::ListItemsRequest { job: self.job };
+        let answer = self.server.ask(question, |mut c, q| async move { c.list_items(q).await }).await?;
+        self.form.show(|| answer.items.iter().map(json::item).collect(), || text(&answer.items))
+    }
+}
+
+fn text(items: &[v1::ItemSummary]) -> String {
+    if items.is_empty() {
+        return "no items".into();
+    }
+    let row = |item: &v1::ItemSummary| {
+        let state = match (item.state(), item.disabled) {
+            (v1::ItemState::Idle, true) => "disabled".to_owned(),
+            (state, disabled) => json::state(state) + if disabled { ", disabled" } else { "" },
+        };
+        let last = item.last.as_ref().and_then(|last| json::outcome(last.outcome()));
+        [
+            item.item.to_string(),
+            or_dash(&brief(&item.parameter, 16)),
+            state,
+            item.owner.clone().unwrap_or_else(|| "-".into()),
+            item.token.to_string(),
+            short_time(item.last_fire.as_ref()),
+            last.unwrap_or_else(|| "-".into()),
+        ]
+    };
+    table(["ITEM", "PARAMETER", "STATE", "OWNER", "TOKEN", "LAST FIRE", "LAST RUN"], items.iter().map(row))
+}

@@ -1,0 +1,61 @@
+//! Job files: applying them, and saying what that would change. The coordinator reads them, so both give the
+//! same answer.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::report;
+use crate::cli::failure::{Failure, Result};
+use crate::cli::options::read_text;
+use crate::cli::server::Server;
+use crate::cli::show::Form;
+use crate::proto::v1;
+
+#[derive(Debug, Args)]
+pub(crate) struct Apply {
+    /// A job file, YAML or JSON; - reads stdin
+    #[arg(short, long, value_name = "FILE")]
+    file: PathBuf,
+    /// Change nothing, say what would be changed
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
+    server: Server,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Diff {
+    /// A job file, YAML or JSON; - reads stdin
+    #[arg(short, long, value_name = "FILE")]
+    file: PathBuf,
+    /// Exit with 1 when something would be changed
+    #[arg(long)]
+    exit_code: bool,
+    #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
+    server: Server,
+}
+
+impl Apply {
+    pub(crate) async fn run(self) -> Result {
+        let question = v1::ApplyJobsRequest { text: read_text(&self.file)?, dry_run: self.dry_run };
+        let answer = self.server.ask(question, |mut c, q| async move { c.apply_jobs(q).await }).await?;
+        report(self.form, &answer.changes)
+    }
+}
+
+impl Diff {
+    pub(crate) async fn run(self) -> Result {
+        let question = v1::ApplyJobsRequest { text: read_text(&self.file)?, dry_run: true };
+        let answer = self.server.ask(question, |mut c, q| async move { c.apply_jobs(q).await }).await?;
+        report(self.form, &answer.changes)?;
+        if self.exit_code && answer.changes.iter().any(|change| !change.lines.is_empty()) {
+            return Err(Failure::failed("DIFFERENT", "the file and the stored jobs differ"));
+        }
+        Ok(())
+    }
+}

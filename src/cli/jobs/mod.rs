@@ -1,0 +1,76 @@
+//! `rosterd jobs`: everything about jobs as wholes.
+
+mod apply;
+mod change;
+mod list;
+
+use clap::Subcommand;
+use serde_json::json;
+
+use super::failure::Result;
+use super::json;
+use super::show::Form;
+use crate::proto::v1;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Jobs {
+    /// List jobs
+    List(list::List),
+    /// Show a job with its file
+    Show(list::Show),
+    /// List a job's next due times
+    Next(list::Next),
+    /// Make or change jobs from a job file
+    Apply(apply::Apply),
+    /// Say what applying a job file would change
+    Diff(apply::Diff),
+    /// Fire a job now
+    Trigger(change::Trigger),
+    /// Hold a job's scheduled fires; they count as missed
+    Pause(change::Named),
+    /// Let a job's scheduled fires go on
+    Resume(change::Named),
+    /// Take a job, or a part of it, out of service
+    Disable(change::Disable),
+    /// Take a job, or a part of it, back into service
+    Enable(change::Enable),
+    /// Stop the run of an item
+    Cancel(change::Cancel),
+    /// Remove a job and all that is known of it
+    Remove(change::Remove),
+}
+
+impl Jobs {
+    pub(crate) async fn run(self) -> Result {
+        match self {
+            Self::List(list) => list.run().await,
+            Self::Show(show) => show.run().await,
+            Self::Next(next) => next.run().await,
+            Self::Apply(apply) => apply.run().await,
+            Self::Diff(diff) => diff.run().await,
+            Self::Trigger(trigger) => trigger.run().await,
+            Self::Pause(job) => job.pause().await,
+            Self::Resume(job) => job.resume().await,
+            Self::Disable(disable) => disable.run().await,
+            Self::Enable(enable) => enable.run().await,
+            Self::Cancel(cancel) => cancel.run().await,
+            Self::Remove(remove) => remove.run().await,
+        }
+    }
+}
+
+/// Shows what a change did.
+pub(crate) fn report(form: Form, changes: &[v1::JobChange]) -> Result {
+    form.show(|| json!({ "changes": json::changes(changes) }), || lines(changes))
+}
+
+fn lines(changes: &[v1::JobChange]) -> String {
+    let of = |change: &v1::JobChange| -> String {
+        let about = if change.job.is_empty() { String::new() } else { format!("{}: ", change.job) };
+        if change.lines.is_empty() {
+            return format!("{about}unchanged\n");
+        }
+        change.lines.iter().map(|line| format!("{about}{line}\n")).collect()
+    };
+    changes.iter().map(of).collect()
+}

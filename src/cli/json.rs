@@ -1,0 +1,154 @@
+//! What a coordinator answers, as JSON with stable names: times in RFC 3339, enum values as words, numbers as
+//! numbers, null for what is not there.
+
+use serde_json::{Value, json};
+
+use super::show::{json_time, word};
+use crate::proto::v1;
+
+pub(crate) fn job(job: &v1::JobSummary) -> Value {
+    json!({
+        "name": job.name,
+        "handler_type": job.handler_type,
+        "cron": job.cron,
+        "time_zone": job.time_zone,
+        "sharding_total_count": job.sharding_total_count,
+        "description": job.description,
+        "status": status(job.status()),
+        "instances": job.instances,
+        "running": job.running,
+        "leader": job.leader,
+        "next_fire": json_time(job.next_fire.as_ref()),
+        "counters": job.counters.as_ref().map(counters),
+    })
+}
+
+pub(crate) fn job_detail(answer: &v1::GetJobResponse) -> Value {
+    let mut value = job(&answer.summary.clone().unwrap_or_default());
+    value["spec"] = answer.spec.as_str().into();
+    value["generation"] = answer.generation.into();
+    value["epoch"] = answer.epoch.into();
+    value["upcoming"] = answer.upcoming.iter().map(|at| json_time(Some(at))).collect();
+    value
+}
+
+pub(crate) fn changes(changes: &[v1::JobChange]) -> Value {
+    changes.iter().map(|change| json!({ "job": change.job, "lines": change.lines })).collect()
+}
+
+pub(crate) fn item(item: &v1::ItemSummary) -> Value {
+    let crashed = |crashed: &v1::CrashedRun| {
+        json!({
+            "fire_time": json_time(crashed.fire_time.as_ref()),
+            "instance": crashed.instance,
+            "crashed_at": json_time(crashed.crashed_at.as_ref()),
+        })
+    };
+    let last = |last: &v1::EndedRun| {
+        json!({
+            "token": last.token,
+            "fire_time": json_time(last.fire_time.as_ref()),
+            "source": source(last.source()),
+            "instance": last.instance,
+            "outcome": outcome(last.outcome()),
+            "ended_at": json_time(last.ended_at.as_ref()),
+            "reported": last.reported,
+        })
+    };
+    json!({
+        "item": item.item,
+        "parameter": item.parameter,
+        "owner": item.owner,
+        "disabled": item.disabled,
+        "state": state(item.state()),
+        "running": item.running.as_ref().map(in_flight),
+        "crashed": item.crashed.as_ref().map(crashed),
+        "token": item.token,
+        "last_fire": json_time(item.last_fire.as_ref()),
+        "misfire": json_time(item.misfire.as_ref()),
+        "last": item.last.as_ref().map(last),
+        "counters": item.counters.as_ref().map(counters),
+    })
+}
+
+pub(crate) fn in_flight(run: &v1::RunInFlight) -> Value {
+    json!({
+        "token": run.token,
+        "fire_time": json_time(run.fire_time.as_ref()),
+        "source": source(run.source()),
+        "instance": run.instance,
+        "started_at": json_time(run.started_at.as_ref()),
+        "trigger_id": run.trigger_id,
+    })
+}
+
+pub(crate) fn counters(c: &v1::Counters) -> Value {
+    json!({
+        "fired": c.fired, "succeeded": c.succeeded, "failed": c.failed, "cancelled": c.cancelled,
+        "crashed": c.crashed, "timed_out": c.timed_out, "misfired": c.misfired, "skipped": c.skipped,
+        "missed": c.missed,
+    })
+}
+
+pub(crate) fn instance(row: &v1::InstanceSummary) -> Value {
+    json!({
+        "instance": row.instance, "job": row.job, "address": row.address, "host": row.host,
+        "slots": row.slots, "items": row.items, "enabled": row.enabled, "client": row.client,
+        "labels": row.labels,
+    })
+}
+
+pub(crate) fn server(row: &v1::ServerSummary) -> Value {
+    json!({ "server": row.server, "job": row.job, "enabled": row.enabled, "instances": row.instances })
+}
+
+pub(crate) fn run(run: &v1::RunRecord) -> Value {
+    let id = run.run.clone().unwrap_or_default();
+    json!({
+        "job": id.job, "item": id.item, "token": id.token,
+        "fire_time": json_time(run.fire_time.as_ref()),
+        "source": source(run.source()),
+        "instance": run.instance,
+        "outcome": outcome(run.outcome()),
+        "started_at": json_time(run.started_at.as_ref()),
+        "ended_at": json_time(run.ended_at.as_ref()),
+        "attempt": run.attempt,
+        "error": run.error,
+        "output": run.output,
+        "processed": run.processed,
+        "failed": run.failed,
+    })
+}
+
+pub(crate) fn fire(fire: &v1::FireRecord) -> Value {
+    json!({
+        "fire_time": json_time(fire.fire_time.as_ref()),
+        "item": fire.item,
+        "result": result(fire.result()),
+        "reason": Some(&fire.reason).filter(|reason| !reason.is_empty()),
+        "run": fire.run.as_ref().map(run),
+        "runs": fire.runs,
+    })
+}
+
+pub(crate) fn status(status: v1::JobStatus) -> String {
+    word(status.as_str_name(), "JOB_STATUS_")
+}
+
+pub(crate) fn state(state: v1::ItemState) -> String {
+    word(state.as_str_name(), "ITEM_STATE_")
+}
+
+pub(crate) fn result(result: v1::FireResult) -> String {
+    word(result.as_str_name(), "FIRE_RESULT_")
+}
+
+/// As user code sees it: NORMAL_TRIGGER and so on.
+pub(crate) fn source(source: v1::RunSource) -> String {
+    word(source.as_str_name(), "RUN_SOURCE_").to_uppercase()
+}
+
+/// None while it is in flight.
+pub(crate) fn outcome(outcome: v1::RunOutcome) -> Option<String> {
+    (outcome != v1::RunOutcome::Unspecified).then(|| word(outcome.as_str_name(), "RUN_OUTCOME_"))
+}

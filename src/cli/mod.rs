@@ -1,0 +1,122 @@
+//! The command line: one file per command. It asks a coordinator through the admin service, or answers by itself
+//! what needs none. Called by `main` alone.
+
+mod completion;
+mod cron;
+mod dev;
+mod dump;
+mod exec;
+mod failure;
+mod fires;
+mod instances;
+mod items;
+mod jobs;
+mod json;
+mod log;
+mod options;
+mod plan;
+mod probe;
+mod runs;
+mod serve;
+mod server;
+mod servers;
+mod show;
+mod watch;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use failure::Result;
+
+/// Says who is on duty: splits jobs into items and gives each to exactly one live worker.
+#[derive(Debug, Parser)]
+#[command(name = "rosterd", version, after_help = failure::EXIT_CODES, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve on this machine with everything on one port, and a demonstration job
+    Dev(dev::Dev),
+    /// Serve: gRPC, REST, console and metrics on one port
+    Serve(serve::Serve),
+    /// Ask whether a coordinator is serving
+    Probe(probe::Probe),
+    /// Work for a job by running a program, once per item and fire
+    Exec(Box<exec::Exec>),
+    #[command(hide = true)]
+    ExecGuard(exec::guard::Guard),
+    /// List, apply, trigger, pause, disable and remove jobs
+    #[command(subcommand, visible_alias = "job")]
+    Jobs(jobs::Jobs),
+    /// List a job's items: who owns them, what they do
+    Items(items::Items),
+    /// List instances, drain or shut down one of them
+    Instances(instances::Instances),
+    /// List servers
+    Servers(servers::Servers),
+    /// List runs, latest first
+    Runs(runs::Runs),
+    /// List a job's due times and what became of them
+    Fires(fires::Fires),
+    /// Show what happens, as it happens
+    Watch(watch::Watch),
+    /// Show a job's whole tree in the registry
+    Dump(dump::Dump),
+    /// Understand a cron expression
+    #[command(subcommand)]
+    Cron(cron::Cron),
+    /// Spread items over instances as a strategy would
+    Plan(plan::Plan),
+    /// Write a completion script for a shell
+    Completion(completion::Completion),
+}
+
+/// Parses the arguments of this process, does what they say, and says how it went.
+pub fn main() -> ExitCode {
+    let command = Cli::parse().command;
+    // Neither needs the other's threads: the guard must be one thread and no runtime.
+    let done = match command {
+        Command::ExecGuard(guard) => return guard.run(),
+        Command::Cron(cron) => cron.run(),
+        Command::Plan(plan) => plan.run(),
+        Command::Completion(completion) => completion.run(),
+        command => tokio::runtime::Runtime::new()
+            .map_err(|error| failure::Failure::failed("RUNTIME", error))
+            .and_then(|runtime| {
+                let done = runtime.block_on(command.run());
+                runtime.shutdown_background();
+                done
+            }),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+impl Command {
+    async fn run(self) -> Result {
+        match self {
+            Self::Dev(dev) => dev.run().await,
+            Self::Serve(serve) => serve.run().await,
+            Self::Probe(probe) => probe.run().await,
+            Self::Exec(exec) => exec.run().await,
+            Self::Jobs(jobs) => jobs.run().await,
+            Self::Items(items) => items.run().await,
+            Self::Instances(instances) => instances.run().await,
+            Self::Servers(servers) => servers.run().await,
+            Self::Runs(runs) => runs.run().await,
+            Self::Fires(fires) => fires.run().await,
+            Self::Watch(watch) => watch.run().await,
+            Self::Dump(dump) => dump.run().await,
+            Self::Cron(cron) => cron.run(),
+            Self::Plan(plan) => plan.run(),
+            Self::Completion(completion) => completion.run(),
+            Self::ExecGuard(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! `rosterd runs`: what has run, latest first.
+
+use clap::{Args, ValueEnum};
+use rosterd_domain::time::Time;
+use serde_json::Value;
+
+use super::failure::Result;
+use super::json;
+use super::options::moment;
+use super::server::Server;
+use super::show::{Form, brief, short_time, table, time, timestamp};
+use crate::config::value;
+use crate::proto::v1;
+
+#[derive(Debug, Args)]
+pub(crate) struct Runs {
+    /// Only of this job
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    job: String,
+    /// Only of this item
+    #[arg(long, value_name = "N", requires = "job")]
+    item: Option<u32>,
+    /// Only runs that ended so
+    #[arg(long)]
+    outcome: Option<Outcome>,
+    /// Started not before: RFC 3339, or how long ago (2h)
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    since: Option<Time>,
+    /// Started before
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    until: Option<Time>,
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    limit: u32,
+    #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
+    server: Server,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum Outcome {
+    Succeeded,
+    Failed,
+    Cancelled,
+    Crashed,
+    TimedOut,
+}
+
+impl From<Outcome> for v1::RunOutcome {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Succeeded => Self::Succeeded,
+            Outcome::Failed => Self::Failed,
+            Outcome::Cancelled => Self::Cancelled,
+            Outcome::Crashed => Self::Crashed,
+            Outcome::TimedOut => Self::TimedOut,
+        }
+    }
+}
+
+impl Runs {
+    pub(crate) async fn run(self) -> Result {
+        let admin = self.server.admin().await?;
+        let mut question = v1::ListRunsRequest {
+            job: self.job,
+            item: self.item,
+            outcome: self.outcome.map_or(v1::RunOutcome::Unspecified, Into::into).into(),
+            start_time: self.since.map(timestamp),
+            end_time: self.until.map(timestamp),
+            page_size: self.limit.min(1000),
+            page_token: String::new(),
+        };
+        let mut runs = Vec::new();
+        let limit = self.limit as usize;
+        loop {
+            let page = admin.ask(question.clone(), |mut c, q| async move { c.list_runs(q).await }).await?;
+            runs.extend(page.runs);
+            if page.next_page_token.is_empty() || runs.len() >= limit {
+                break;
+            }
+            question.page_token = page.next_page_token;
+        }
+        runs.truncate(limit);
+        self.form.show(|| runs.iter().map(json::run).collect::<Value>(), || text(&runs))
+    }
+}
+
+fn text(runs: &[v1::RunRecord]) -> String {
+    if runs.is_empty() {
+        return "no runs".into();
+    }
+    let row = |run: &v1::RunRecord| {
+        let id = run.run.clone().unwrap_or_default();
+        let took = run.started_at.as_ref().zip(run.ended_at.as_ref());
+        let took = took.map(|(from, to)| value::show(time(to).since(time(from))));
+        [
+            short_time(run.started_at.as_ref()),
+            format!("{}/{}", id.job, id.item),
+            id.token.to_string(),
+            json::source(run.source()),
+            json::outcome(run.outcome()).unwrap_or_else(|| "running".into()),
+            took.unwrap_or_else(|| "-".into()),
+            run.instance.clone(),
+            brief(&run.error, 40),
+        ]
+    };
+    table(
+        ["STARTED", "ITEM", "TOKEN", "SOURCE", "OUTCOME", "TOOK", "INSTANCE", "ERROR"],
+        runs.iter().map(row),
+    )
+}

@@ -1,0 +1,143 @@
+//! `rosterd serve`: a coordinator, configured by file, environment and flags.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::failure::{Exit, Failure, Result};
+use super::log;
+use super::show::say;
+use crate::config::{Config, Loaded, Registry, Sources};
+
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    /// embedded: a single node; zookeeper: a cluster
+    #[arg(long, value_name = "KIND")]
+    registry: Option<String>,
+    /// ZooKeeper servers
+    #[arg(long, value_name = "HOST:PORT,…")]
+    zk: Option<String>,
+    /// Check the configuration, start nothing
+    #[arg(long)]
+    check: bool,
+    /// Write the configuration that would hold as a file, start nothing
+    #[arg(long)]
+    print_config: bool,
+}
+
+/// The configuration as flags. What has no flag of its own is set by `--set`.
+#[derive(Debug, Args)]
+pub(crate) struct Settings {
+    /// A TOML file; the environment (ROSTERD_*) and flags go before it
+    #[arg(long, value_name = "FILE", env = "ROSTERD_CONFIG")]
+    config: Option<PathBuf>,
+    /// Where the embedded registry and the history are kept
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<String>,
+    /// Address and port [default: 127.0.0.1:7700]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// URL under which workers reach this coordinator
+    #[arg(long, value_name = "URL")]
+    advertise: Option<String>,
+    /// The one namespace that is served [default: default]
+    #[arg(long, value_name = "NAME")]
+    namespace: Option<String>,
+    /// File with the credentials that are accepted
+    #[arg(long, value_name = "FILE")]
+    credentials: Option<String>,
+    /// Allow an address that is not loopback without credentials
+    #[arg(long)]
+    insecure_listen: bool,
+    /// What is logged: a level, also by module [default: info]
+    #[arg(long, value_name = "FILTER")]
+    log: Option<String>,
+    /// text or json [default: text]
+    #[arg(long, value_name = "FORM")]
+    log_format: Option<String>,
+    /// Any field of the configuration; --print-config lists them
+    #[arg(long = "set", value_name = "FIELD=VALUE", value_parser = assignment)]
+    set: Vec<(String, String)>,
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write FIELD=VALUE")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+impl Settings {
+    /// Where values come from; `more` are flags that not every command has.
+    pub(crate) fn sources(&self, more: &[(&str, Option<&String>)]) -> Sources {
+        let own = [
+            ("data_dir", self.data_dir.as_ref()),
+            ("listen", self.listen.as_ref()),
+            ("advertise", self.advertise.as_ref()),
+            ("namespace", self.namespace.as_ref()),
+            ("credentials", self.credentials.as_ref()),
+            ("log", self.log.as_ref()),
+            ("log_format", self.log_format.as_ref()),
+        ];
+        let given = self.set.iter().cloned();
+        let insecure = self.insecure_listen.then(|| ("insecure_listen".to_owned(), "true".to_owned()));
+        let named = own
+            .iter()
+            .chain(more)
+            .filter_map(|(name, value)| value.map(|value| ((*name).to_owned(), value.clone())));
+        let flags = given.chain(named).chain(insecure).collect();
+        Sources {
+            defaults: Vec::new(),
+            file: self.config.clone(),
+            environment: Sources::environment(),
+            flags,
+        }
+    }
+}
+
+/// Reads a configuration, or says all that is wrong with it.
+pub(crate) fn read(sources: &Sources) -> Result<Loaded> {
+    Loaded::read(sources).map_err(|defects| {
+        let count = match defects.0.len() {
+            1 => "1 defect".to_owned(),
+            count => format!("{count} defects"),
+        };
+        let lines: String = defects.0.iter().map(|defect| format!("\n  {defect}")).collect();
+        Failure::new(Exit::Usage, "CONFIG_INVALID", format!("the configuration has {count}{lines}"))
+    })
+}
+
+/// Starts logging and runs `app` with the configuration.
+pub(crate) async fn start<F, E>(config: Config, app: impl FnOnce(Config) -> F) -> Result
+where
+    F: Future<Output = Result<(), E>>,
+    E: std::error::Error,
+{
+    log::start(&config.log.filter, config.log.json)?;
+    app(config).await.map_err(|error| Failure::failed("SERVE", chain(&error)))
+}
+
+/// An error and its causes, on one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+impl Serve {
+    pub(crate) async fn run(self) -> Result {
+        let more = [("registry", self.registry.as_ref()), ("zk", self.zk.as_ref())];
+        let loaded = read(&self.settings.sources(&more))?;
+        if self.print_config {
+            return say(&loaded.print());
+        }
+        if matches!(loaded.config.registry, Registry::ZooKeeper { .. }) {
+            let message = "registry = \"zookeeper\": this build has only the embedded registry; \
+                           use --registry embedded with --data-dir DIR";
+            return Err(Failure::new(Exit::Usage, "CONFIG_INVALID", message));
+        }
+        if self.check {
+            return say("the configuration is in order");
+        }
+        start(loaded.config, crate::app::serve).await
+    }
+}

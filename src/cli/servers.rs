@@ -1,0 +1,38 @@
+//! `rosterd servers`: the addresses that instances state, per job.
+
+use clap::Args;
+
+use super::failure::Result;
+use super::json;
+use super::server::Server;
+use super::show::{Form, table};
+use crate::proto::v1;
+
+#[derive(Debug, Args)]
+pub(crate) struct Servers {
+    /// Only of this job
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    job: String,
+    #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
+    server: Server,
+}
+
+impl Servers {
+    pub(crate) async fn run(self) -> Result {
+        let question = v1::ListServersRequest { job: self.job };
+        let answer = self.server.ask(question, |mut c, q| async move { c.list_servers(q).await }).await?;
+        let text = || {
+            if answer.servers.is_empty() {
+                return "no servers".into();
+            }
+            let row = |row: &v1::ServerSummary| {
+                let status = if row.enabled { "enabled" } else { "disabled" };
+                [row.server.clone(), row.job.clone(), status.into(), row.instances.to_string()]
+            };
+            table(["SERVER", "JOB", "STATUS", "INSTANCES"], answer.servers.iter().map(row))
+        };
+        self.form.show(|| answer.servers.iter().map(json::server).collect(), text)
+    }
+}

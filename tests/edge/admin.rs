@@ -1,0 +1,209 @@
+//! The admin service, health and reflection.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rosterd::coordinator::handle::{Happening, Health, Operation, Target};
+use rosterd::proto::v1;
+use rosterd::proto::v1::admin_service_client::AdminServiceClient;
+use rosterd::proto::v1::watch_response::Event;
+use rosterd_domain::id::{Item, JobName};
+use tonic::Code;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+use tonic_reflection::pb::v1::ServerReflectionRequest;
+use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
+use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
+use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
+
+use crate::support::{Jobs, Served, config, job, reason, serve, soon};
+
+async fn admin(served: &Served) -> AdminServiceClient<tonic::transport::Channel> {
+    AdminServiceClient::new(served.channel().await)
+}
+
+#[tokio::test]
+async fn jobs_are_listed_by_a_part_of_their_name() {
+    let served = serve(config()).await;
+    served.fake.jobs.lock().unwrap().1 = vec![job("Nightly"), job("hourly")];
+    let request = v1::ListJobsRequest { name_contains: "NIGHT".into() };
+    let jobs = admin(&served).await.list_jobs(request).await.unwrap().into_inner().jobs;
+    assert_eq!(jobs.iter().map(|job| job.name.as_str()).collect::<Vec<_>>(), ["Nightly"]);
+    assert_eq!(jobs[0].status(), v1::JobStatus::Enabled);
+}
+
+#[tokio::test]
+async fn changes_are_carried_to_the_coordinator_in_its_words() {
+    let served = serve(config()).await;
+    let mut admin = admin(&served).await;
+    let trigger = v1::TriggerJobRequest { job: "j".into(), items: vec![1], after_current: true };
+    let answer = admin.trigger_job(trigger).await.unwrap().into_inner();
+    assert_eq!(
+        (answer.trigger_id.as_str(), answer.changes[0].lines.as_slice()),
+        ("t-1", &["done".to_owned()][..])
+    );
+    let target = Some(v1::set_enabled_request::Target::Server("10.0.0.7".into()));
+    let disable = v1::SetEnabledRequest { job: "j".into(), target, enabled: false, cancel: true };
+    admin.set_enabled(disable).await.unwrap();
+    admin.resume_job(v1::ResumeJobRequest { job: "j".into() }).await.unwrap();
+    let job = JobName::new("j").unwrap();
+    let server = rosterd_domain::id::ServerAddress::new("10.0.0.7").unwrap();
+    let expected = [
+        Operation::Trigger { job: job.clone(), items: vec![Item(1)], after_current: true },
+        Operation::Enable { job: job.clone(), target: Target::Server(server), enabled: false, cancel: true },
+        Operation::Pause { job, paused: false },
+    ];
+    assert_eq!(served.fake.operations.lock().unwrap().as_slice(), expected);
+}
+
+#[tokio::test]
+async fn a_request_that_is_wrong_names_its_field_and_changes_nothing() {
+    let served = serve(config()).await;
+    let mut admin = admin(&served).await;
+    let status = admin.pause_job(v1::PauseJobRequest { job: "a/b".into() }).await.unwrap_err();
+    assert_eq!((status.code(), reason(&status)), (Code::InvalidArgument, "NAME_INVALID".into()));
+    let status = admin.get_job(v1::GetJobRequest { job: "absent".into(), upcoming: 0 }).await.unwrap_err();
+    assert_eq!((status.code(), reason(&status)), (Code::NotFound, "JOB_UNKNOWN".into()));
+    let outcome = v1::RunOutcome::HandedBack.into();
+    let status = admin.list_runs(v1::ListRunsRequest { outcome, ..Default::default() }).await.unwrap_err();
+    assert_eq!(reason(&status), "REQUEST_INVALID");
+    assert!(served.fake.operations.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn fires_come_in_pages() {
+    let served = serve(config()).await;
+    let mut admin = admin(&served).await;
+    let mut request = v1::ListFiresRequest {
+        job: "j".into(),
+        start_time: Some(prost_types::Timestamp { seconds: 0, nanos: 0 }),
+        end_time: Some(prost_types::Timestamp { seconds: 300, nanos: 0 }),
+        page_size: 3,
+        ..Default::default()
+    };
+    let mut seen = Vec::new();
+    loop {
+        let page = admin.list_fires(request.clone()).await.unwrap().into_inner();
+        seen.extend(page.fires.iter().map(|fire| (fire.fire_time.unwrap().seconds / 60, fire.item)));
+        request.page_token = page.next_page_token;
+        if request.page_token.is_empty() {
+            break;
+        }
+    }
+    let all: Vec<_> = (0..5).flat_map(|minute| [(minute, 0), (minute, 1)]).collect();
+    assert_eq!(seen, all);
+}
+
+#[tokio::test]
+async fn a_call_ends_at_its_clients_deadline() {
+    let served = serve(config()).await;
+    served.fake.jobs.lock().unwrap().0 = Jobs::Never;
+    // By hand: a client library would give up by itself.
+    let io = tokio::net::TcpStream::connect(served.address).await.unwrap();
+    let (mut client, connection) = h2::client::handshake(io).await.unwrap();
+    let _connection = tokio::spawn(connection);
+    let request = http::Request::post("http://a/rosterd.v1.AdminService/ListJobs")
+        .header("content-type", "application/grpc")
+        .header("grpc-timeout", "50m")
+        .body(())
+        .unwrap();
+    let (answer, mut body) = client.send_request(request, false).unwrap();
+    body.send_data(vec![0; 5].into(), true).unwrap();
+    let answer = soon("an answer", answer).await.unwrap();
+    assert_eq!(answer.headers()["grpc-status"], (Code::DeadlineExceeded as i32).to_string().as_str());
+    let mut config = crate::support::config();
+    config.call_deadline = Duration::from_millis(50);
+    let served = serve(config).await;
+    served.fake.jobs.lock().unwrap().0 = Jobs::Never;
+    let call = admin(&served).await.list_jobs(v1::ListJobsRequest::default()).await;
+    assert_eq!(reason(&call.unwrap_err()), "DEADLINE_EXCEEDED");
+}
+
+#[tokio::test]
+async fn a_panic_in_a_call_is_an_answer() {
+    let served = serve(config()).await;
+    served.fake.jobs.lock().unwrap().0 = Jobs::Panics;
+    let mut admin = admin(&served).await;
+    let status = admin.list_jobs(v1::ListJobsRequest::default()).await.unwrap_err();
+    assert_eq!(status.code(), Code::Internal);
+    assert_eq!(
+        admin.get_server_info(v1::GetServerInfoRequest {}).await.unwrap().into_inner().namespace,
+        "test"
+    );
+}
+
+fn happened(job: &str, what: String) -> Arc<Happening> {
+    Arc::new(Happening::Job { job: JobName::new(job).unwrap(), what })
+}
+
+#[tokio::test]
+async fn a_watcher_is_told_of_its_job_and_of_what_it_lost() {
+    let served = serve(config()).await;
+    let request = v1::WatchRequest { job: "j".into() };
+    let mut watch = admin(&served).await.watch(request).await.unwrap().into_inner();
+    served.fake.happenings.send(happened("other", "made".into())).unwrap();
+    served.fake.happenings.send(happened("j", "changed".into())).unwrap();
+    let told = soon("an event", watch.message()).await.unwrap().unwrap();
+    let Some(Event::Job(event)) = told.event else { panic!("{told:?}") };
+    assert_eq!((event.job.as_str(), event.what.as_str()), ("j", "changed"));
+    let fake = served.fake.clone();
+    let long = "x".repeat(100_000);
+    let flood = async {
+        loop {
+            fake.happenings.send(happened("j", long.clone())).unwrap();
+            tokio::task::yield_now().await;
+            if fake.happenings.len() >= 16 {
+                return;
+            }
+        }
+    };
+    soon("a watcher that lags", flood).await;
+    for _ in 0..17 {
+        served.fake.happenings.send(happened("j", long.clone())).unwrap();
+    }
+    let lost = async {
+        loop {
+            if let Some(Event::EventsLost(lost)) = watch.message().await.unwrap().unwrap().event {
+                return lost.count;
+            }
+        }
+    };
+    assert!(soon("the count of what was lost", lost).await > 0);
+}
+
+#[tokio::test]
+async fn health_follows_the_coordinator() {
+    let served = serve(config()).await;
+    let mut client = HealthClient::new(served.channel().await);
+    for service in ["", "rosterd.v1.WorkerService", "rosterd.v1.AdminService"] {
+        let request = HealthCheckRequest { service: service.into() };
+        let mut watch = client.watch(request.clone()).await.unwrap().into_inner();
+        assert_eq!(watch.message().await.unwrap().unwrap().status(), ServingStatus::Serving);
+        for health in [Health::Suspended, Health::Serving] {
+            served.fake.health.send_replace(health);
+            let told = soon("the change", watch.message()).await.unwrap().unwrap().status();
+            assert_eq!(told == ServingStatus::Serving, health == Health::Serving, "{service:?}");
+        }
+        assert_eq!(client.check(request).await.unwrap().into_inner().status(), ServingStatus::Serving);
+    }
+    let request = HealthCheckRequest { service: "no.such".into() };
+    assert_eq!(client.check(request).await.unwrap_err().code(), Code::NotFound);
+}
+
+#[tokio::test]
+async fn reflection_lists_the_services() {
+    let served = serve(config()).await;
+    let mut client = ServerReflectionClient::new(served.channel().await);
+    let request = ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(MessageRequest::ListServices(String::new())),
+    };
+    let answer = client.server_reflection_info(tokio_stream::once(request)).await.unwrap();
+    let answer = soon("the services", answer.into_inner().message()).await.unwrap().unwrap();
+    let Some(MessageResponse::ListServicesResponse(list)) = answer.message_response else { panic!() };
+    let names: Vec<_> = list.service.iter().map(|service| service.name.as_str()).collect();
+    for name in ["rosterd.v1.WorkerService", "rosterd.v1.AdminService", "grpc.health.v1.Health"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+}

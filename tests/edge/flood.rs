@@ -1,0 +1,173 @@
+//! Too much of everything.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rosterd::proto::v1;
+use rosterd::proto::v1::admin_service_client::AdminServiceClient;
+use rosterd::proto::v1::session_request::Frame;
+use rosterd::session::frame::{FromWorker, ToWorker};
+use tokio::net::TcpStream;
+
+use crate::support::{Jobs, config, heartbeat, reason, serve, soon, until};
+
+const MANY: u64 = 10_000;
+
+#[tokio::test]
+async fn ten_thousand_small_heartbeats_do_not_end_the_connection() {
+    let mut served = serve(config()).await;
+    let channel = served.channel().await;
+    // Nobody takes the frames out of this inbox until all are sent.
+    let (worker, mut seen) = served.attached(channel.clone()).await;
+    for sequence in 1..=MANY {
+        worker.send(heartbeat(sequence)).await;
+    }
+    for sequence in 1..=MANY {
+        assert!(
+            matches!(seen.frame().await, Some(FromWorker::Heartbeat { sequence: s, .. }) if s == sequence)
+        );
+    }
+    served.attached(channel).await;
+    assert_eq!(served.metrics.connections.get(), 1);
+}
+
+#[tokio::test]
+async fn frames_too_many_end_the_stream_and_not_the_connection() {
+    let mut served = serve(config()).await;
+    served.fake.inbox.store(100, Ordering::SeqCst);
+    let channel = served.channel().await;
+    let (mut worker, _seen) = served.attached(channel.clone()).await;
+    let sender = worker.sender.clone();
+    let flood = tokio::spawn(async move {
+        for sequence in 1..=MANY {
+            let frame = v1::SessionRequest { frame: Some(heartbeat(sequence)) };
+            if sender.send(frame).await.is_err() {
+                return;
+            }
+        }
+    });
+    let status = worker.end().await.unwrap();
+    assert_eq!(
+        (status.code(), reason(&status)),
+        (tonic::Code::ResourceExhausted, "TOO_MANY_FRAMES".into()),
+        "{status:?}"
+    );
+    drop(worker);
+    soon("the flood's end", flood).await.unwrap();
+    let (_, mut seen) = served.attached(channel).await;
+    assert_eq!(seen.frame().await, None);
+    assert_eq!(served.metrics.connections.get(), 1, "the same connection goes on");
+}
+
+#[tokio::test]
+async fn a_frame_too_large_ends_the_stream_with_a_reason() {
+    let mut served = serve(config()).await;
+    let channel = served.channel().await;
+    let (mut worker, _seen) = served.attached(channel.clone()).await;
+    let config = "x".repeat(2 << 20);
+    let register = v1::Register { job: "j".into(), handler_type: "h".into(), config, overwrite: false };
+    worker.send(Frame::Register(register)).await;
+    let status = worker.end().await.unwrap();
+    assert_eq!(
+        (status.code(), reason(&status)),
+        (tonic::Code::InvalidArgument, "REQUEST_INVALID".into()),
+        "{status:?}"
+    );
+    let text = "x".repeat(5 << 20);
+    let request = v1::ApplyJobsRequest { text, dry_run: false };
+    let mut admin = AdminServiceClient::new(channel.clone());
+    let status = soon("an answer", admin.apply_jobs(request)).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::OutOfRange, "{status:?}");
+    served.attached(channel).await;
+}
+
+fn large() -> ToWorker {
+    ToWorker::Shutdown { job: None, message: "m".repeat(60 << 10) }
+}
+
+#[tokio::test]
+async fn a_worker_that_does_not_read_is_told_so_when_it_does() {
+    let mut config = config();
+    config.session.stall = Duration::from_secs(1);
+    let mut served = serve(config).await;
+    let channel = served.channel().await;
+    let (mut worker, seen) = served.attached(channel).await;
+    let fill = async { while seen.to_worker.send(large()).await.is_ok() {} };
+    soon("the end of the conversation", fill).await;
+    let status = worker.end().await.unwrap();
+    assert_eq!((status.code(), reason(&status)), (tonic::Code::ResourceExhausted, "TOO_SLOW".into()));
+}
+
+#[tokio::test]
+async fn a_worker_that_never_reads_loses_its_connection() {
+    let mut config = config();
+    config.session.stall = Duration::from_millis(100);
+    let mut served = serve(config).await;
+    let channel = served.channel().await;
+    let (_worker, seen) = served.attached(channel).await;
+    let fill = async { while seen.to_worker.send(large()).await.is_ok() {} };
+    soon("the end of the conversation", fill).await;
+    let metrics = served.metrics.clone();
+    until("the connection to be cut", || metrics.connections.get() == 0).await;
+}
+
+#[tokio::test]
+async fn streams_opened_and_reset_end_their_own_connection_alone() {
+    let mut served = serve(config()).await;
+    let healthy = served.channel().await;
+    let io = TcpStream::connect(served.address).await.unwrap();
+    let (mut client, connection) = h2::client::handshake(io).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let resets = async {
+        for _ in 0..100_000 {
+            let Ok(ready) = client.clone().ready().await else { return };
+            client = ready;
+            let request = http::Request::post("http://a/rosterd.v1.WorkerService/Session")
+                .header("content-type", "application/grpc")
+                .body(())
+                .unwrap();
+            let Ok((_response, mut stream)) = client.send_request(request, false) else { return };
+            stream.send_reset(h2::Reason::CANCEL);
+            tokio::task::yield_now().await;
+        }
+        panic!("100,000 resets were taken");
+    };
+    soon("the connection to be closed", resets).await;
+    // The GOAWAY may be lost to the reset of the connection behind it.
+    let error = soon("the connection's end", connection).await.unwrap().unwrap_err();
+    assert!(error.is_io() || error.reason() == Some(h2::Reason::ENHANCE_YOUR_CALM), "{error:?}");
+    served.attached(healthy).await;
+}
+
+#[tokio::test]
+async fn calls_too_many_are_refused_at_once_and_streams_are_not_calls() {
+    let mut config = config();
+    config.calls = 1;
+    config.streams = 1;
+    let mut served = serve(config).await;
+    let channel = served.channel().await;
+    served.fake.jobs.lock().unwrap().0 = Jobs::Never;
+    let mut admin = AdminServiceClient::new(channel.clone());
+    let waiting = tokio::spawn({
+        let mut admin = admin.clone();
+        async move { admin.list_jobs(v1::ListJobsRequest::default()).await }
+    });
+    let mut refusals = 0;
+    while refusals == 0 {
+        // Until the first call has its place.
+        match soon("an answer", admin.get_server_info(v1::GetServerInfoRequest {})).await {
+            Ok(_) => tokio::task::yield_now().await,
+            Err(status) => {
+                assert_eq!(
+                    (status.code(), reason(&status)),
+                    (tonic::Code::ResourceExhausted, "OVERLOADED".into())
+                );
+                refusals += 1;
+            }
+        }
+    }
+    let (_worker, _seen) = served.attached(channel.clone()).await;
+    let watch = admin.watch(v1::WatchRequest::default());
+    assert_eq!(reason(&soon("an answer", watch).await.unwrap_err()), "OVERLOADED");
+    waiting.abort();
+}

@@ -1,0 +1,343 @@
+//! An edge with a scripted coordinator, and clients of it.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use rosterd::api::backend::{Answer, Backend, Conversation, Frames};
+use rosterd::api::connection::Caps;
+use rosterd::api::edge::{Edge, EdgeConfig};
+use rosterd::api::grpc::admin::Info;
+use rosterd::api::history::{Fate, FireView, History, RunQuery, RunView};
+use rosterd::code::{Code, Refusal};
+use rosterd::coordinator::handle::{
+    Done, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, Operation, Peer, ServerRow,
+};
+use rosterd::proto::v1;
+use rosterd::proto::v1::session_request::Frame;
+use rosterd::proto::v1::worker_service_client::WorkerServiceClient;
+use rosterd::registry::DumpNode;
+use rosterd::runtime::clock::System;
+use rosterd::runtime::tasks::{Phase, Tasks};
+use rosterd::runtime::telemetry::Metrics;
+use rosterd::session::frame::{FromWorker, ToWorker};
+use rosterd_domain::id::{InstanceId, Item, JobName, Namespace};
+use rosterd_domain::item::Counters;
+use rosterd_domain::time::Time;
+use tokio::net::TcpListener;
+use tokio::sync::{broadcast, mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Status, Streaming};
+use tonic_types::StatusExt as _;
+
+/// No wait of a test that passes takes as long.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The answer, or a failure that says what was waited for.
+pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    let waited = tokio::time::timeout(PATIENCE, future).await;
+    waited.unwrap_or_else(|_| panic!("waited in vain for {what}"))
+}
+
+/// Looks again and again until it is so.
+pub async fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let looks = async {
+        while !so() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    soon(what, looks).await;
+}
+
+/// A stream as the scripted coordinator sees it.
+pub struct Seen {
+    pub peer: Peer,
+    pub to_worker: mpsc::Sender<ToWorker>,
+    pub frames: mpsc::UnboundedReceiver<FromWorker>,
+}
+
+impl Seen {
+    pub async fn frame(&mut self) -> Option<FromWorker> {
+        soon("a frame of the worker", self.frames.recv()).await
+    }
+}
+
+/// How `jobs()` answers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Jobs {
+    Listed,
+    Never,
+    Panics,
+}
+
+/// The scripted coordinator.
+pub struct Fake {
+    namespace: Namespace,
+    pub health: watch::Sender<Health>,
+    pub happenings: broadcast::Sender<Arc<Happening>>,
+    opened: mpsc::UnboundedSender<Seen>,
+    pub refuse: Mutex<Option<Refusal>>,
+    pub jobs: Mutex<(Jobs, Vec<JobRow>)>,
+    pub instances: Mutex<Vec<InstanceRow>>,
+    pub operations: Mutex<Vec<Operation>>,
+    /// How many frames an inbox takes that nobody looks at.
+    pub inbox: AtomicUsize,
+}
+
+struct FakeInbox {
+    frames: mpsc::UnboundedSender<FromWorker>,
+    left: AtomicUsize,
+}
+
+impl Frames for FakeInbox {
+    fn put(&self, frame: FromWorker) -> Result<(), Refusal> {
+        let taken = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        taken.map_err(|_| Refusal::new(Code::TooManyFrames, "wait for acknowledgements"))?;
+        let _ = self.frames.send(frame);
+        Ok(())
+    }
+}
+
+impl Backend for Fake {
+    fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    fn open(&self, peer: Peer) -> Result<Conversation, Refusal> {
+        if let Some(refusal) = self.refuse.lock().unwrap().clone() {
+            return Err(refusal);
+        }
+        let (to_worker, outbox) = mpsc::channel(16);
+        let (sender, frames) = mpsc::unbounded_channel();
+        let _ = self.opened.send(Seen { peer, to_worker, frames });
+        let left = AtomicUsize::new(self.inbox.load(Ordering::SeqCst));
+        Ok(Conversation { outbox, inbox: Box::new(FakeInbox { frames: sender, left }) })
+    }
+
+    fn operate(&self, operation: Operation) -> Answer<'_, Done> {
+        self.operations.lock().unwrap().push(operation);
+        let lines = vec![(JobName::new("j").unwrap(), "done".to_owned())];
+        async { Ok(Done { lines, trigger: Some("t-1".to_owned()) }) }.boxed()
+    }
+
+    fn jobs(&self) -> Answer<'_, Vec<JobRow>> {
+        let (how, rows) = self.jobs.lock().unwrap().clone();
+        async move {
+            match how {
+                Jobs::Listed => Ok(rows),
+                Jobs::Never => std::future::pending().await,
+                Jobs::Panics => panic!("scripted"),
+            }
+        }
+        .boxed()
+    }
+
+    fn job<'a>(&'a self, job: &'a JobName, _upcoming: usize) -> Answer<'a, JobDetail> {
+        let row = self.jobs.lock().unwrap().1.iter().find(|row| row.name == *job).cloned();
+        let detail = row.ok_or_else(|| Refusal::new(Code::JobUnknown, format!("there is no job {job}")));
+        let full = |row| JobDetail { row, spec: String::new(), generation: 1, epoch: 1, upcoming: vec![] };
+        async move { detail.map(full) }.boxed()
+    }
+
+    fn items<'a>(&'a self, _job: &'a JobName) -> Answer<'a, Vec<ItemRow>> {
+        async { Ok(Vec::new()) }.boxed()
+    }
+
+    fn instances<'a>(&'a self, _job: Option<&'a JobName>) -> Answer<'a, Vec<InstanceRow>> {
+        let rows = self.instances.lock().unwrap().clone();
+        async move { Ok(rows) }.boxed()
+    }
+
+    fn servers<'a>(&'a self, _job: Option<&'a JobName>) -> Answer<'a, Vec<ServerRow>> {
+        async { Ok(Vec::new()) }.boxed()
+    }
+
+    fn dump<'a>(&'a self, _job: &'a JobName) -> Answer<'a, BTreeMap<String, DumpNode>> {
+        async { Ok(BTreeMap::new()) }.boxed()
+    }
+
+    fn watch(&self) -> broadcast::Receiver<Arc<Happening>> {
+        self.happenings.subscribe()
+    }
+
+    fn health(&self) -> watch::Receiver<Health> {
+        self.health.subscribe()
+    }
+}
+
+/// A history in which every due time is pending.
+struct Blank;
+
+impl History for Blank {
+    fn runs(&self, _query: RunQuery) -> Answer<'_, (Vec<RunView>, Option<String>)> {
+        async { Ok((Vec::new(), Some("next".to_owned()))) }.boxed()
+    }
+
+    fn fires<'a>(&'a self, _job: &'a JobName, items: Vec<Item>, due: Vec<Time>) -> Answer<'a, Vec<FireView>> {
+        let pairs = due.into_iter().flat_map(|fire| items.clone().into_iter().map(move |item| (fire, item)));
+        let pairs: Vec<_> =
+            pairs.map(|(fire, item)| FireView { fire, item, fate: Fate::Pending, run: None }).collect();
+        async { Ok(pairs) }.boxed()
+    }
+}
+
+/// An edge that serves.
+pub struct Served {
+    pub address: SocketAddr,
+    pub fake: Arc<Fake>,
+    pub opened: mpsc::UnboundedReceiver<Seen>,
+    pub tasks: Tasks,
+    pub metrics: Arc<Metrics>,
+}
+
+/// Bounds with a long patience; tests shorten what they are about.
+pub fn config() -> EdgeConfig {
+    let mut config = EdgeConfig::default();
+    config.listen.preface = PATIENCE;
+    config.session.hello = PATIENCE;
+    config.session.stall = PATIENCE;
+    config.listen.caps = Caps { total: 100, per_peer: 100 };
+    config
+}
+
+pub async fn serve(config: EdgeConfig) -> Served {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (opened_sender, opened) = mpsc::unbounded_channel();
+    let fake = Arc::new(Fake {
+        namespace: Namespace::new("test").unwrap(),
+        health: watch::Sender::new(Health::Serving),
+        happenings: broadcast::Sender::new(16),
+        opened: opened_sender,
+        refuse: Mutex::default(),
+        jobs: Mutex::new((Jobs::Listed, vec![job("j")])),
+        instances: Mutex::default(),
+        operations: Mutex::default(),
+        inbox: AtomicUsize::new(1_000_000),
+    });
+    let (tasks, metrics) = (Tasks::default(), Metrics::new());
+    let info = Info {
+        coordinator: "c-1".into(),
+        registry: "embedded",
+        started: Time(0),
+        coordinators: watch::Sender::new(vec!["http://127.0.0.1:1".to_owned()]).subscribe(),
+    };
+    let edge = Edge {
+        backend: fake.clone(),
+        history: Arc::new(Blank),
+        clock: System::shared(),
+        info,
+        metrics: metrics.clone(),
+        tasks: tasks.clone(),
+        config,
+    };
+    tasks.essential(Phase::Edge, "edge", async move { edge.serve(listener).await.unwrap() });
+    Served { address, fake, opened, tasks, metrics }
+}
+
+/// A job in a list.
+pub fn job(name: &str) -> JobRow {
+    JobRow {
+        name: JobName::new(name).unwrap(),
+        handler_type: "h".into(),
+        cron: Some("0 * * * * ?".into()),
+        time_zone: "UTC".into(),
+        items: 2,
+        description: String::new(),
+        status: "enabled",
+        instances: 1,
+        running: 0,
+        leader: None,
+        next_fire: None,
+        counters: Counters::default(),
+    }
+}
+
+/// An instance in a list, as a hostile worker would name it.
+pub fn instance(client: &str) -> InstanceRow {
+    InstanceRow {
+        instance: InstanceId::new("10.0.0.7@-@w").unwrap(),
+        job: JobName::new("j").unwrap(),
+        address: "10.0.0.7".into(),
+        host: "c-1".into(),
+        slots: 1,
+        items: 1,
+        enabled: true,
+        client: client.into(),
+        labels: BTreeMap::from([("zone".to_owned(), client.to_owned())]),
+    }
+}
+
+impl Served {
+    pub async fn channel(&self) -> Channel {
+        let endpoint = Endpoint::from_shared(format!("http://{}", self.address)).unwrap();
+        soon("a connection", endpoint.connect()).await.unwrap()
+    }
+
+    /// The next stream that the coordinator was given.
+    pub async fn seen(&mut self) -> Seen {
+        soon("a stream", self.opened.recv()).await.unwrap()
+    }
+
+    /// A worker that has said Hello, on both of its sides.
+    pub async fn attached(&mut self, channel: Channel) -> (Worker, Seen) {
+        let worker = Worker::open(channel).await;
+        worker.send(Frame::Hello(hello())).await;
+        let mut seen = self.seen().await;
+        assert!(matches!(seen.frame().await, Some(FromWorker::Hello(_))));
+        (worker, seen)
+    }
+}
+
+/// A worker's stream.
+pub struct Worker {
+    pub sender: mpsc::Sender<v1::SessionRequest>,
+    pub frames: Streaming<v1::SessionResponse>,
+}
+
+impl Worker {
+    pub async fn open(channel: Channel) -> Self {
+        let (sender, queue) = mpsc::channel(64);
+        let mut client = WorkerServiceClient::new(channel);
+        let frames =
+            soon("the stream", client.session(ReceiverStream::new(queue))).await.unwrap().into_inner();
+        Self { sender, frames }
+    }
+
+    pub async fn send(&self, frame: Frame) {
+        soon("room", self.sender.send(v1::SessionRequest { frame: Some(frame) })).await.unwrap();
+    }
+
+    pub async fn next(&mut self) -> Result<Option<v1::SessionResponse>, Status> {
+        soon("a frame of the coordinator", self.frames.message()).await
+    }
+
+    /// What ends the stream; frames before it are passed over.
+    pub async fn end(&mut self) -> Option<Status> {
+        loop {
+            match self.next().await {
+                Ok(Some(_)) => {}
+                Ok(None) => return None,
+                Err(status) => return Some(status),
+            }
+        }
+    }
+}
+
+pub fn hello() -> v1::Hello {
+    v1::Hello { stream_number: 1, slots: 4, address: "10.0.0.7".into(), ..Default::default() }
+}
+
+pub fn heartbeat(sequence: u64) -> Frame {
+    Frame::Heartbeat(v1::Heartbeat { sequence, ..Default::default() })
+}
+
+/// The code that a status carries.
+pub fn reason(status: &Status) -> String {
+    status.get_error_details().error_info().map(|info| info.reason.clone()).unwrap_or_default()
+}
