@@ -89,7 +89,8 @@ impl Crew {
     pub(crate) fn used(&self) -> Used {
         self.members.iter().map(|member| Used::of(member.child.id())).fold(Used::default(), |sum, used| {
             Used {
-                user: sum.user + used.user,
+                ran: sum.ran + used.ran,
+                waited: sum.waited + used.waited,
                 system: sum.system + used.system,
                 rss: sum.rss + used.rss,
                 threads: sum.threads + used.threads,

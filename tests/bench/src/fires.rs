@@ -229,11 +229,11 @@ impl Taken {
     }
 
     fn per_run(&self, used: Used) -> f64 {
-        used.cpu() * 1e6 / (self.lags.len().max(1) as f64)
+        used.ran * 1e6 / (self.lags.len().max(1) as f64)
     }
 
     fn add_costs(&self, figure: &str, name: &str, report: &mut Report) {
-        let cores = self.coordinator.cpu() / self.seconds;
+        let cores = self.coordinator.ran / self.seconds;
         report.add(&format!("{figure} coordinator CPU"), name, "cores", None, cores, &self.floor);
         let each = self.per_run(self.coordinator);
         report.add(&format!("{figure} coordinator CPU a run"), name, "µs", None, each, &self.floor);
@@ -253,11 +253,12 @@ impl Taken {
             self.twice,
             self.late
         );
-        let Used { user, system, rss, threads, switches } = self.coordinator;
+        let Used { ran, waited, system, rss, threads, switches } = self.coordinator;
         println!(
-            "    coordinator {:.2} cores ({:.0} % in the kernel), {:.0} µs a run, {:.1} switches a run, {rss:.0} MiB, {threads} threads",
-            (user + system) / self.seconds,
-            100.0 * system / (user + system),
+            "    coordinator {:.2} cores ({:.0} % in the kernel), {:.0} µs a run, {:.1} switches a run, {rss:.0} MiB, {threads} threads; \
+             it waited {waited:.1} s for a processor",
+            ran / self.seconds,
+            100.0 * system / ran,
             self.per_run(self.coordinator),
             switches as f64 / self.lags.len().max(1) as f64
         );
@@ -265,7 +266,7 @@ impl Taken {
             "    {:.2} transactions a run of {:.1} ms each; workers {:.2} cores, {:.0} µs a run",
             self.commits / self.lags.len().max(1) as f64,
             self.commit_ms,
-            self.workers.cpu() / self.seconds,
+            self.workers.ran / self.seconds,
             self.per_run(self.workers)
         );
         println!("    beside: {}", self.floor);

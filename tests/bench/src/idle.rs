@@ -87,14 +87,14 @@ fn take(options: &Options, workers: u32, report: &mut Report) -> Result {
     println!(
         "\n  {name}: {streams} streams after {start:.0} s; coordinator {:.3} cores, {rss:.0} MiB ({:.0} KiB a worker), {threads} threads, \
          {:.1} switches a heartbeat; workers {:.2} cores",
-        used.cpu() / seconds,
+        used.ran / seconds,
         (rss - empty.rss) * 1024.0 / f64::from(workers),
         switches as f64 / seconds / f64::from(workers),
-        theirs.cpu() / seconds
+        theirs.ran / seconds
     );
     println!("    beside: {floor}; {}", server.log());
     report.add("idle workers: lost", &name, "streams", Some(0.0), f64::from(workers) - streams, &floor);
-    report.add("idle workers: CPU", &name, "cores", None, used.cpu() / seconds, &floor);
+    report.add("idle workers: CPU", &name, "cores", None, used.ran / seconds, &floor);
     report.add("idle workers: RSS", &name, "MiB", None, rss, &floor);
     Ok(())
 }

@@ -32,7 +32,9 @@ impl Owned {
 
     /// Whether these workers own all items, each the same number.
     fn covers(&self, who: impl Iterator<Item = usize>, items: u32) -> bool {
-        let all: Vec<&BTreeSet<u32>> = who.filter_map(|who| self.items.get(&who)).collect();
+        let Some(all) = who.map(|who| self.items.get(&who)).collect::<Option<Vec<&BTreeSet<u32>>>>() else {
+            return false;
+        };
         let (least, most) = all
             .iter()
             .fold((usize::MAX, 0), |(least, most), own| (least.min(own.len()), most.max(own.len())));
@@ -105,7 +107,7 @@ fn take(options: &Options, items: u32, report: &mut Report) -> Result {
     println!(
         "  {name}: first assignment {first:.0} ms after the workers' start; leave {took:.1} ms, coordinator {:.0} ms of CPU; \
          {} items moved, the leaver had {}{}",
-        used.cpu() * 1e3,
+        used.ran * 1e3,
         moved.len(),
         theirs.len(),
         if exactly { "" } else { " (others moved!)" }

@@ -1,6 +1,6 @@
 //! What the machine itself can do, and what a process has used: read from /proc, or tried.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -114,9 +114,11 @@ fn round_trip() -> Result<(f64, f64)> {
 /// What a process has used so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Used {
-    /// Seconds in its own code.
-    pub(crate) user: f64,
-    /// Seconds in the kernel.
+    /// Seconds on a processor.
+    pub(crate) ran: f64,
+    /// Seconds that its threads waited for a processor that others had.
+    pub(crate) waited: f64,
+    /// The part of its time that it spent in the kernel, in seconds.
     pub(crate) system: f64,
     /// Mebibytes.
     pub(crate) rss: f64,
@@ -129,41 +131,33 @@ impl Used {
     pub(crate) fn of(pid: u32) -> Self {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
-        let ticks = |n: usize| fields.get(n).and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0) / 100.0;
+        let system = fields.get(12).and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0) / 100.0;
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let number = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-            line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0)
-        };
-        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        let switches = tasks
-            .filter_map(|task| {
-                let mut text = String::new();
-                File::open(task.path().join("status")).ok()?.read_to_string(&mut text).ok()?;
-                let line = text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
-                line.trim().parse::<u64>().ok()
-            })
-            .sum();
-        Self {
-            user: ticks(11),
-            system: ticks(12),
-            rss: number("VmRSS") as f64 / 1024.0,
-            threads: number("Threads"),
-            switches,
+        let rss = number(&status, "VmRSS") as f64 / 1024.0;
+        let mut used = Self { system, rss, threads: number(&status, "Threads"), ..Self::default() };
+        for task in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+            let read = |name| fs::read_to_string(task.path().join(name)).unwrap_or_default();
+            let times: Vec<f64> = read("schedstat").split(' ').filter_map(|text| text.parse().ok()).collect();
+            used.ran += times.first().unwrap_or(&0.0) / 1e9;
+            used.waited += times.get(1).unwrap_or(&0.0) / 1e9;
+            used.switches += number(&read("status"), "voluntary_ctxt_switches");
         }
+        used
     }
 
     /// What was used since `before`; size and threads as they are now.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
-            user: self.user - before.user,
+            ran: self.ran - before.ran,
+            waited: self.waited - before.waited,
             system: self.system - before.system,
             switches: self.switches.saturating_sub(before.switches),
             ..self
         }
     }
+}
 
-    pub(crate) fn cpu(&self) -> f64 {
-        self.user + self.system
-    }
+fn number(status: &str, name: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
