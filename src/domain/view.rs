@@ -178,8 +178,8 @@ pub struct Timeline<'a> {
     schedule: Option<&'a Schedule>,
     before: Option<&'a Schedule>,
     floor: Option<Time>,
-    /// The last question and its answer: items mostly ask the same.
-    asked: Cell<Option<(Time, Option<Time>)>>,
+    /// The last questions and their answers, the latest first: items mostly ask the same.
+    asked: Cell<[Option<(Time, Option<Time>)>; 4]>,
 }
 
 impl<'a> Timeline<'a> {
@@ -189,19 +189,19 @@ impl<'a> Timeline<'a> {
             schedule: job.rules.schedule.as_ref(),
             before: job.rules.before_floor.as_ref(),
             floor: job.sharding.floor.as_ref().map(|floor| floor.at),
-            asked: Cell::new(None),
+            asked: Cell::default(),
         }
     }
 
     /// The first due time after `after`.
     pub fn next(&self, after: Time) -> Option<Time> {
-        if let Some((asked, answer)) = self.asked.get()
-            && asked == after
-        {
+        let known = self.asked.get();
+        if let Some((_, answer)) = known.into_iter().flatten().find(|(asked, _)| *asked == after) {
             return answer;
         }
         let answer = self.find_next(after);
-        self.asked.set(Some((after, answer)));
+        let [first, second, third, _] = known;
+        self.asked.set([Some((after, answer)), first, second, third]);
         answer
     }
 
