@@ -11,6 +11,7 @@ use rosterd_domain::job;
 use rosterd_domain::plan::Report;
 use rosterd_domain::view::Job;
 
+use super::agenda::Agenda;
 use super::event::{Query, StreamId};
 use super::handle::Happening;
 use super::job::JobState;
@@ -38,7 +39,7 @@ impl Node {
     }
 
     /// The jobs whose items waited longest for a slot of this worker are looked at.
-    pub(super) fn offer_slots(dirty: &mut std::collections::BTreeSet<JobName>, worker: &Worker) {
+    pub(super) fn offer_slots(dirty: &mut Agenda, worker: &Worker) {
         dirty.extend(worker.waiting.iter().take(worker.free() as usize).map(|waiting| waiting.job.clone()));
     }
 

@@ -4,6 +4,7 @@
 //! the API layers see. Nothing here spells a znode or a proto message.
 
 mod advance;
+mod agenda;
 mod attach;
 mod commit;
 mod dispatch;

@@ -2,7 +2,7 @@
 //!
 //! It holds caches of the registry and the conversations with its workers. Decisions about a job are the
 //! domain's; here is only when to decide, and what follows a commit. It is level-triggered: an event changes
-//! what is known, marks jobs as worth a look, and [`Node::handle`] ends by looking at each of those once.
+//! what is known, marks jobs as worth a look, and [`Node::handle`] ends by looking at each of those once; [`Node::hear`] and [`Node::settle`] are its two halves.
 //! The parts are in sibling files: `attach` and `leave` (a worker's coming and going), `verdict` (its death),
 //! `advance` (one job's turn), `commit` (what follows a transaction), `dispatch` (what workers are told),
 //! `operate` (people).
@@ -14,6 +14,7 @@ use rosterd_domain::snapshot::Attachment;
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::Txn;
 
+use super::agenda::Agenda;
 use super::event::{Answer, Effect, Event, Now, Query, ReadId, RequestId, StreamId, TxnId};
 use super::handle::{Health, Peer};
 use super::job::{JobState, Jobs};
@@ -43,7 +44,7 @@ pub struct Node {
     pub(super) txns: BTreeMap<TxnId, TxnFor>,
     pub(super) calendar: BTreeSet<(Time, JobName)>,
     pub(super) timers: BTreeSet<(Mono, Timer)>,
-    pub(super) dirty: BTreeSet<JobName>,
+    pub(super) dirty: Agenda,
     pub(super) requests: BTreeMap<RequestId, Pending>,
     pub(super) out: Vec<Effect>,
     pub(super) health: Health,
@@ -151,7 +152,7 @@ impl Node {
             txns: BTreeMap::new(),
             calendar: BTreeSet::new(),
             timers: BTreeSet::new(),
-            dirty: BTreeSet::new(),
+            dirty: Agenda::default(),
             requests: BTreeMap::new(),
             out: Vec::new(),
             health: Health::Starting,
@@ -162,16 +163,36 @@ impl Node {
         }
     }
 
-    /// Takes an event in and answers with what is to be done.
+    /// Takes an event in and answers with all that is to be done.
     pub fn handle(&mut self, now: Now, event: Event) -> Vec<Effect> {
+        self.hear(now, event);
+        self.settle(now, usize::MAX)
+    }
+
+    /// Takes an event in. What follows from several is decided once, by [`Node::settle`].
+    pub fn hear(&mut self, now: Now, event: Event) {
         self.now = now;
         self.take_in(event);
+    }
+
+    /// Looks at no more than `most` of the jobs that are worth it, and answers with what is to be done. While
+    /// [`Node::is_settled`] says no, it is to be called again.
+    pub fn settle(&mut self, now: Now, most: usize) -> Vec<Effect> {
+        self.now = now;
         self.run_timers();
-        while let Some(job) = self.dirty.pop_first() {
+        for _ in 0..most {
+            let Some(job) = self.dirty.pop() else { break };
             self.advance(&job);
         }
-        self.stop_if_done();
+        if self.dirty.is_empty() {
+            self.stop_if_done();
+        }
         std::mem::take(&mut self.out)
+    }
+
+    /// No job is left that is worth a look now.
+    pub fn is_settled(&self) -> bool {
+        self.dirty.is_empty()
     }
 
     /// When the machine wants a [`Event::Tick`], by either clock.

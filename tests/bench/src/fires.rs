@@ -25,6 +25,8 @@ struct Load {
 struct Taken {
     /// Milliseconds, sorted.
     lags: Vec<f64>,
+    /// That were due in the time in which costs were counted, about.
+    runs: f64,
     expected: usize,
     missed: usize,
     twice: usize,
@@ -163,6 +165,7 @@ fn take(options: &Options, load: &Load) -> Result<Taken> {
     let (first, last) = (from.div_euclid(1_000_000) + 1, until.div_euclid(1_000_000));
     let mut taken = Taken {
         lags: Vec::new(),
+        runs: (load.rate() * seconds).max(1.0),
         expected: 0,
         missed: 0,
         twice: 0,
@@ -229,7 +232,7 @@ impl Taken {
     }
 
     fn per_run(&self, used: Used) -> f64 {
-        used.ran * 1e6 / (self.lags.len().max(1) as f64)
+        used.ran * 1e6 / self.runs
     }
 
     fn add_costs(&self, figure: &str, name: &str, report: &mut Report) {
@@ -260,11 +263,11 @@ impl Taken {
             ran / self.seconds,
             100.0 * system / ran,
             self.per_run(self.coordinator),
-            switches as f64 / self.lags.len().max(1) as f64
+            switches as f64 / self.runs
         );
         println!(
             "    {:.2} transactions a run of {:.1} ms each; workers {:.2} cores, {:.0} µs a run",
-            self.commits / self.lags.len().max(1) as f64,
+            self.commits / self.runs,
             self.commit_ms,
             self.workers.ran / self.seconds,
             self.per_run(self.workers)
