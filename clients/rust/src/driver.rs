@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
@@ -32,7 +33,7 @@ enum Line {
 pub(crate) async fn drive<C: Connector, K: Clock>(
     mut machine: Machine,
     connector: C,
-    clock: K,
+    clock: Arc<K>,
     mut user: UserCode,
     mut says: Says,
     mut orders: BoxStream<'static, Event>,
@@ -41,7 +42,9 @@ pub(crate) async fn drive<C: Connector, K: Clock>(
     let mut event = Event::Tick;
     loop {
         let now = Now { mono: clock.now(), wall: clock.wall() };
-        for effect in machine.handle(now, event) {
+        let effects = machine.handle(now, event);
+        user.lease(machine.lease_end());
+        for effect in effects {
             match effect {
                 Effect::Connect { connection, address } => {
                     tracing::debug!(address, "connecting");

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
 use futures_util::FutureExt;
 use tokio::runtime::Handle;
@@ -34,6 +35,22 @@ pub(crate) struct UserCode {
     chatter: mpsc::Sender<Event>,
     live: BTreeMap<RunId, Live>,
     callbacks: BTreeMap<String, JoinHandle<()>>,
+    gate: Gate,
+}
+
+/// The last look at the lease, where user code really starts: its runtime may have been busy, or the process asleep,
+/// since the machine decided.
+#[derive(Clone)]
+struct Gate {
+    now: Arc<dyn Fn() -> Duration + Send + Sync>,
+    /// In nanoseconds.
+    lease_end: Arc<AtomicU64>,
+}
+
+impl Gate {
+    fn open(&self) -> bool {
+        (self.now)() < Duration::from_nanos(self.lease_end.load(Ordering::Acquire))
+    }
 }
 
 /// One attempt in user code.
@@ -51,13 +68,23 @@ pub(crate) struct Says {
 }
 
 impl UserCode {
-    pub(crate) fn new(jobs: Vec<Job>, runtime: Handle) -> (Self, Says) {
+    pub(crate) fn new(
+        jobs: Vec<Job>,
+        runtime: Handle,
+        now: Arc<dyn Fn() -> Duration + Send + Sync>,
+    ) -> (Self, Says) {
         let (ends, ends_out) = mpsc::unbounded_channel();
         let (chatter, chatter_out) = mpsc::channel(CHATTER);
         let jobs = jobs.into_iter().map(|job| (job.spec.name.clone(), Arc::new(job))).collect();
-        let live = BTreeMap::new();
-        let code = Self { jobs, runtime, ends, chatter, live, callbacks: BTreeMap::new() };
+        let gate = Gate { now, lease_end: Arc::default() };
+        let (live, callbacks) = (BTreeMap::new(), BTreeMap::new());
+        let code = Self { jobs, runtime, ends, chatter, live, callbacks, gate };
         (code, Says { ends: ends_out, chatter: chatter_out })
+    }
+
+    /// User code may start until then.
+    pub(crate) fn lease(&self, end: Duration) {
+        self.gate.lease_end.store(u64::try_from(end.as_nanos()).unwrap_or(u64::MAX), Ordering::Release);
     }
 
     pub(crate) fn start(&mut self, start: Start, wall: SystemTime) {
@@ -67,8 +94,11 @@ impl UserCode {
         let run = Run::new(start, wall, cancelled.clone(), self.chatter.clone());
         let cooperative = job.cooperative;
         let mut end = End { id: id.clone(), attempt, run: run.clone(), ends: self.ends.clone(), said: false };
-        let drop_now = dropped.clone();
+        let (drop_now, stop, gate) = (dropped.clone(), cancelled.clone(), self.gate.clone());
         let task = self.runtime.spawn(async move {
+            if stop.is_cancelled() || !gate.open() {
+                return end.say(UserResult::Dropped);
+            }
             let result = tokio::select! {
                 biased;
                 result = attempt_of(job, run) => result,
@@ -224,4 +254,42 @@ async fn caught<T>(code: impl Future<Output = Result<T, Failure>>) -> Result<T, 
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start() -> Start {
+        Start {
+            id: RunId { job: "j".into(), item: 0, token: 1 },
+            attempt: 1,
+            trigger: Arc::default(),
+            offset: bytes::Bytes::new(),
+            instance_id: String::new(),
+            timeout: None,
+        }
+    }
+
+    /// The handlers' runtime was busy while the lease ran out: what it finds when it wakes does not start.
+    #[tokio::test]
+    async fn user_code_does_not_start_after_the_lease_however_late_its_task_wakes() {
+        for (lease, result) in [(10, UserResult::Done), (5, UserResult::Dropped)] {
+            let begun = Arc::new(AtomicU64::new(0));
+            let seen = begun.clone();
+            let job = Job::new("j").handler(move |_| {
+                seen.fetch_add(1, Ordering::Relaxed);
+                async { Ok(()) }
+            });
+            let now = Arc::new(|| Duration::from_millis(5));
+            let (mut code, mut says) = UserCode::new(vec![job], Handle::current(), now);
+            code.lease(Duration::from_secs(10));
+            code.start(start(), SystemTime::UNIX_EPOCH);
+            // The task has not been polled yet.
+            code.lease(Duration::from_millis(lease));
+            let Some(Event::Ended(ended)) = says.ends.recv().await else { panic!("no end") };
+            assert_eq!(ended.result, result);
+            assert_eq!(begun.load(Ordering::Relaxed), u64::from(result == UserResult::Done));
+        }
+    }
 }

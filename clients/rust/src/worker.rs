@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream};
@@ -193,7 +194,9 @@ impl Worker {
             on_refused: self.options.on_refused,
             seed: self.options.seed.unwrap_or_else(any_seed),
         });
-        let (user, says) = UserCode::new(self.jobs, handlers);
+        let clock = Arc::new(clock);
+        let gate = clock.clone();
+        let (user, says) = UserCode::new(self.jobs, handlers, Arc::new(move || gate.now()));
         match driver::drive(machine, connector, clock, user, says, orders).await {
             Exit::Left => Ok(()),
             Exit::LeaveTimedOut { in_hand } => Err(Error::LeaveTimedOut { in_hand }),

@@ -124,7 +124,8 @@ impl Hand {
 
     /// A run of the same item that is still in user code, or between its attempts.
     pub(crate) fn occupant(&self, run: &RunId) -> Option<&RunId> {
-        self.runs.keys().find(|held| held.job == run.job && held.item == run.item)
+        let of_item = |token| RunId { token, ..run.clone() };
+        self.runs.range(of_item(0)..=of_item(u64::MAX)).next().map(|(id, _)| id)
     }
 
     pub(crate) fn report(&mut self, completed: RunCompleted) {
@@ -158,9 +159,8 @@ impl Hand {
     /// The coordinator knows what became of the run. True: it was waiting for that.
     pub(crate) fn acknowledge(&mut self, id: &RunId) -> bool {
         let before = self.reports.len();
-        self.reports.retain(|_, report| {
-            report.completed.run.as_ref().is_none_or(|run| RunId::from(run.clone()) != *id)
-        });
+        let of_run = |run: &RunRef| run.token == id.token && run.item == id.item && run.job == id.job;
+        self.reports.retain(|_, report| !report.completed.run.as_ref().is_some_and(of_run));
         self.reports.len() < before
     }
 

@@ -94,6 +94,7 @@ impl Machine {
         if !leave.stopped && now.mono >= leave.runs_until {
             leave.stopped = true;
             self.stop_all(now, &Why::DrainDeadline);
+            self.stop_callbacks();
         }
     }
 

@@ -13,7 +13,7 @@ mod link;
 mod runs;
 mod stream;
 #[cfg(test)]
-mod tests {}
+mod tests;
 pub(crate) mod words;
 
 use std::collections::BTreeMap;
@@ -115,6 +115,11 @@ impl Machine {
             consider(held.abort_at);
         }
         next
+    }
+
+    /// When user code must not start any more, as far as is known now.
+    pub(crate) fn lease_end(&self) -> Duration {
+        self.lease.stops_at().unwrap_or_default()
     }
 
     /// What time alone has brought. The lease first: nothing below may lean on a right that is over.

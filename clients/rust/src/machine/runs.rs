@@ -10,9 +10,6 @@ use crate::proto::{
     Callback, CallbackDone, Cancel, CancelReason, RunCompleted, RunOutcome, RunProgress, RunStarted, Trigger,
 };
 
-/// Progress of one run goes out at most this often; the latest wins.
-const PROGRESS_EVERY: Duration = Duration::from_millis(250);
-
 /// What the check before user code found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Check {
@@ -131,8 +128,9 @@ impl Machine {
     }
 
     pub(super) fn runs_due(&mut self, now: Now) {
-        let ids: Vec<RunId> = self.hand.runs.keys().cloned().collect();
-        for id in ids {
+        let due = self.hand.runs.iter().filter(|(_, held)| held.due(now.mono));
+        let due: Vec<RunId> = due.map(|(id, _)| id.clone()).collect();
+        for id in due {
             let Some(held) = self.hand.runs.get_mut(&id) else { continue };
             if held.stop.is_none() && held.times_out_at.is_some_and(|at| now.mono >= at) {
                 self.stop(now, &id, &Why::TimedOut);
@@ -164,8 +162,11 @@ impl Machine {
     }
 
     pub(super) fn stop_all(&mut self, now: Now, why: &Why) {
-        let ids: Vec<RunId> = self.hand.runs.keys().cloned().collect();
-        for id in ids {
+        // Those that were told so before have nothing new to hear.
+        let told = |held: &Held| held.urgent || held.stop.as_ref() == Some(why);
+        let untold = self.hand.runs.iter().filter(|(_, held)| !told(held));
+        let untold: Vec<RunId> = untold.map(|(id, _)| id.clone()).collect();
+        for id in untold {
             self.stop(now, &id, why);
         }
     }
@@ -201,21 +202,15 @@ impl Machine {
     pub(super) fn on_progress(&mut self, now: Now, id: &RunId, percent: u32, message: String) {
         let Some(held) = self.hand.runs.get_mut(id) else { return };
         held.progress.waiting = Some((percent.min(100), limits::cut(message, limits::PROGRESS_BYTES)));
-        self.flush_progress(now);
+        if self.link.is_open() {
+            self.effects.extend(held.progress.take(now.mono, id));
+        }
     }
 
-    /// Sends what is waiting, as far as each run's rate allows. What is left goes with a later heartbeat.
+    /// With every heartbeat, what the rate held back.
     pub(super) fn flush_progress(&mut self, now: Now) {
-        if !self.link.is_open() {
-            return;
-        }
         for (id, held) in &mut self.hand.runs {
-            let allowed = held.progress.sent_at.is_none_or(|at| now.mono >= at + PROGRESS_EVERY);
-            if allowed && let Some((percent, message)) = held.progress.waiting.take() {
-                held.progress.sent_at = Some(now.mono);
-                let progress = RunProgress { run: Some(id.to_proto()), percent, message };
-                self.effects.push(Effect::Send(Request::RunProgress(progress)));
-            }
+            self.effects.extend(held.progress.take(now.mono, id));
         }
     }
 
@@ -245,8 +240,45 @@ impl Machine {
         let over = self.callbacks.iter().filter(|(_, until)| until.is_some_and(|until| now.mono >= until));
         let over: Vec<String> = over.map(|(id, _)| id.clone()).collect();
         for callback_id in over {
-            self.effects.push(Effect::StopCallback { callback_id: callback_id.clone() });
-            self.on_callback_ended(callback_id, "the callback took longer than its timeout".into());
+            self.stop_callback(callback_id, "the callback took longer than its timeout");
         }
+    }
+
+    /// The drain deadline is theirs too.
+    pub(super) fn stop_callbacks(&mut self) {
+        let all: Vec<String> = self.callbacks.keys().cloned().collect();
+        for callback_id in all {
+            self.stop_callback(callback_id, "the worker left before the callback had ended");
+        }
+    }
+
+    fn stop_callback(&mut self, callback_id: String, why: &str) {
+        self.effects.push(Effect::StopCallback { callback_id: callback_id.clone() });
+        self.on_callback_ended(callback_id, why.into());
+    }
+}
+
+/// Progress of one run goes out at most this often; the latest wins.
+const PROGRESS_EVERY: Duration = Duration::from_millis(250);
+
+impl Progress {
+    /// What may be said now.
+    fn take(&mut self, now: Duration, id: &RunId) -> Option<Effect> {
+        if self.sent_at.is_some_and(|at| now < at + PROGRESS_EVERY) {
+            return None;
+        }
+        let (percent, message) = self.waiting.take()?;
+        self.sent_at = Some(now);
+        Some(Effect::Send(Request::RunProgress(RunProgress { run: Some(id.to_proto()), percent, message })))
+    }
+}
+
+impl Held {
+    /// Whether time alone has something for this run.
+    fn due(&self, now: Duration) -> bool {
+        let passed = |at: Option<Duration>| at.is_some_and(|at| now >= at);
+        (self.stop.is_none() && passed(self.times_out_at))
+            || passed(self.abort_at)
+            || matches!(self.stage, Stage::Backoff { until } if now >= until)
     }
 }

@@ -1,0 +1,140 @@
+//! Jobs: offered after every Welcome, refused, shut down; the lease that a job shortens.
+
+use super::*;
+
+fn registers(bench: &Bench) -> Vec<String> {
+    let jobs = bench.frames().filter_map(|frame| match frame {
+        Request::Register(register) => Some(register.job.clone()),
+        _ => None,
+    });
+    jobs.collect()
+}
+
+fn refused(job: &str) -> Response {
+    let (code, message) = ("JOB_UNKNOWN".into(), "create it".into());
+    Response::Refused(proto::Refused { job: job.into(), code, message })
+}
+
+fn registered(job: &str) -> Response {
+    Response::Registered(proto::Registered { job: job.into(), ..Default::default() })
+}
+
+#[test]
+fn jobs_are_offered_after_every_welcome() {
+    let mut bench = Bench::attached();
+    bench.frame(registered("j"));
+    bench.frame(refused("k"));
+    bench.after(|bench| bench.reattach("w1"));
+    assert_eq!(registers(&bench), ["j", "k"]);
+    assert_eq!(bench.exit(), None);
+}
+
+#[test]
+fn a_refused_job_is_offered_again_later() {
+    let mut bench = Bench::attached();
+    bench.frame(registered("j"));
+    bench.frame(refused("k"));
+    bench.after(|bench| bench.live(29_999));
+    assert_eq!(registers(&bench), [""; 0]);
+    bench.live(30_000);
+    assert_eq!(registers(&bench), ["k"]);
+    bench.after(|bench| bench.live(90_000));
+    assert_eq!(registers(&bench), [""; 0], "not while it is offered");
+}
+
+#[test]
+fn a_refused_job_that_finds_no_stream_does_not_spin() {
+    let mut bench = Bench::attached();
+    bench.frame(refused("k"));
+    bench.close();
+    bench.advance(29_000);
+    bench.connect();
+    bench.advance(60_000);
+}
+
+#[test]
+fn a_worker_with_every_job_refused_leaves_and_says_so() {
+    let mut bench = Bench::attached();
+    bench.frame(refused("j"));
+    assert!(!bench.said_frame(|frame| matches!(frame, Request::DrainRequest(_))), "k may still be accepted");
+    bench.frame(refused("k"));
+    bench.frame(Response::Draining(proto::Draining {}));
+    bench.frame(Response::GoodbyeAck(proto::GoodbyeAck {}));
+    let exit = Exit::Refused { job: "j".into(), code: "JOB_UNKNOWN".into(), message: "create it".into() };
+    assert_eq!(bench.exit(), Some(&exit));
+}
+
+#[test]
+fn a_worker_may_be_told_to_stay_when_refused() {
+    let mut bench =
+        Bench::attached_with(Settings { on_refused: OnRefused::Retry, ..settings() }, welcome("w1"));
+    bench.frame(refused("j"));
+    bench.frame(refused("k"));
+    bench.after(|bench| bench.live(30_000));
+    assert_eq!(registers(&bench), ["j", "k"]);
+}
+
+#[test]
+fn a_job_that_is_shut_down_starts_nothing_and_stays_down() {
+    let mut bench = Bench::attached();
+    bench.trigger(0, 1);
+    bench.after(|bench| {
+        bench.frame(Response::Shutdown(proto::Shutdown { job: "j".into(), message: String::new() }));
+        bench.trigger(1, 1);
+    });
+    assert!(bench.said_frame(|frame| matches!(frame, Request::Unregister(_))));
+    assert_eq!((bench.cancels(), bench.starts()), (vec![], vec![]), "the run in hand goes on");
+    assert_eq!(bench.outcomes(), [(1, 1, RunOutcome::NotStarted)]);
+    bench.frame(registered("j"));
+    bench.after(|bench| bench.reattach("w1"));
+    assert_eq!(registers(&bench), ["k"]);
+    bench.done(0, 1);
+    bench.frame(Response::Shutdown(proto::Shutdown { job: "k".into(), message: String::new() }));
+    assert!(bench.said_frame(|frame| matches!(frame, Request::DrainRequest(_))), "nothing left to do");
+}
+
+#[test]
+fn shutdown_of_all_and_drain_leave() {
+    let grace = proto_ms(2_000);
+    for frame in [
+        Response::Shutdown(proto::Shutdown::default()),
+        Response::Drain(proto::Drain { grace, ..Default::default() }),
+    ] {
+        let mut bench = Bench::attached();
+        bench.frame(frame);
+        assert!(bench.said_frame(|frame| matches!(frame, Request::DrainRequest(_))));
+    }
+}
+
+#[test]
+fn a_short_grace_shortens_lease_and_interval_until_the_next_welcome() {
+    let mut bench = Bench::attached_with(settings(), Welcome { stop_budget: proto_ms(100), ..welcome("w1") });
+    bench.advance(400);
+    let lease = proto_ms(900);
+    let heartbeat_interval = proto_ms(300);
+    bench.after(|bench| {
+        let job = "j".into();
+        bench.frame(Response::Registered(proto::Registered {
+            job,
+            lease,
+            heartbeat_interval,
+            ..Default::default()
+        }));
+        bench.advance(400);
+    });
+    assert_eq!(bench.beats().len(), 1, "due at once");
+    bench.acknowledge_beat();
+    bench.frame(registered("k"));
+    bench.trigger(0, 1);
+    bench.advance(700);
+    assert_eq!(bench.beats().len(), 2);
+    bench.advance(1_100);
+    assert_eq!(
+        bench.machine.lease.stops_at(),
+        Some(ms(400) + ms(900) - Duration::from_micros(4_500) - ms(100))
+    );
+    bench.advance(1_200);
+    assert_eq!(bench.cancels(), [id(0, 1)]);
+    bench.reattach("w1");
+    assert_eq!(bench.machine.lease.stops_at(), Some(bench.mono + ms(4_975 - 500)));
+}

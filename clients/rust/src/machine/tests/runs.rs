@@ -1,0 +1,244 @@
+//! Runs from start to acknowledged report: stops, timeouts, attempts, credits, callbacks.
+
+use bytes::Bytes;
+
+use super::*;
+
+fn cancel(item: u32, token: u64, reason: proto::CancelReason) -> Response {
+    let run = Some(id(item, token).to_proto());
+    Response::Cancel(proto::Cancel { run, reason: reason.into(), message: "why".into() })
+}
+
+fn failed(retry: bool) -> UserResult {
+    UserResult::Failed { error: "boom".into(), retry }
+}
+
+#[test]
+fn the_result_of_user_code_is_the_outcome() {
+    let cases = [
+        (UserResult::Done, RunOutcome::Succeeded),
+        (failed(true), RunOutcome::Failed),
+        (failed(false), RunOutcome::Failed),
+        (UserResult::Cancelled, RunOutcome::Cancelled),
+        (UserResult::Dropped, RunOutcome::Aborted),
+    ];
+    for (result, outcome) in cases {
+        let mut bench = Bench::attached();
+        bench.trigger(0, 1);
+        bench.ended(id(0, 1), 1, result);
+        assert_eq!(bench.outcomes(), [(0, 1, outcome)]);
+    }
+}
+
+#[test]
+fn a_stopped_run_reports_why_it_was_stopped_whatever_it_returned() {
+    use proto::CancelReason as Reason;
+    let cases = [
+        (Reason::Operator, RunOutcome::Cancelled, 5_000),
+        (Reason::TimedOut, RunOutcome::TimedOut, 5_000),
+        (Reason::Drain, RunOutcome::HandedBack, 5_000),
+        (Reason::Fenced, RunOutcome::Aborted, 500),
+    ];
+    for (reason, outcome, grace) in cases {
+        let mut bench = Bench::attached();
+        bench.trigger(0, 1);
+        bench.after(|bench| bench.frame(cancel(0, 1, reason)));
+        assert_eq!((bench.cancels(), bench.outcomes()), (vec![id(0, 1)], vec![]), "{reason:?}");
+        bench.live(grace - 1);
+        assert_eq!(bench.aborts(), [], "{reason:?}");
+        bench.live(grace);
+        assert_eq!(bench.aborts(), [id(0, 1)], "{reason:?}");
+        bench.live(grace + 9_000);
+        assert_eq!(bench.aborts().len(), 1, "{reason:?}");
+        bench.done(0, 1);
+        assert_eq!(bench.outcomes(), [(0, 1, outcome)], "{reason:?}");
+    }
+}
+
+#[test]
+fn a_run_stopped_by_its_lease_is_reported_aborted_until_acknowledged() {
+    let mut bench = Bench::attached();
+    bench.trigger(0, 1);
+    bench.close();
+    bench.after(|bench| bench.advance(4_474));
+    assert_eq!(bench.cancels(), []);
+    bench.advance(4_475);
+    assert_eq!(bench.cancels(), [id(0, 1)]);
+    bench.advance(4_975);
+    assert_eq!(bench.aborts(), [id(0, 1)], "gone when the lease is");
+    bench.ended(id(0, 1), 1, UserResult::Dropped);
+    bench.event(Event::Connected { connection: bench.connection });
+    assert_eq!(bench.hello().runs_in_hand, [id(0, 1).to_proto()]);
+    bench.frame(Response::Welcome(welcome("w1")));
+    assert_eq!(bench.outcomes(), [(0, 1, RunOutcome::Aborted)]);
+    bench.after(|bench| bench.reattach("w1"));
+    assert_eq!(bench.outcomes(), [(0, 1, RunOutcome::Aborted)]);
+    bench.acknowledge(0, 1, proto::ReportResult::Fenced);
+    bench.after(|bench| bench.reattach("w1"));
+    assert_eq!((bench.outcomes(), bench.hello().runs_in_hand.len()), (vec![], 0));
+}
+
+#[test]
+fn the_lease_end_shortens_the_grace_of_a_run_that_was_stopped_before() {
+    let mut bench = Bench::attached();
+    bench.trigger(0, 1);
+    bench.close();
+    bench.advance(4_000);
+    bench.event(Event::Leave);
+    bench.frame(cancel(0, 1, proto::CancelReason::Operator));
+    bench.after(|bench| bench.advance(4_975));
+    assert_eq!(bench.aborts(), [id(0, 1)]);
+}
+
+#[test]
+fn a_timeout_counts_over_all_attempts() {
+    let mut bench = Bench::attached();
+    let with = Trigger {
+        timeout: proto_ms(2_500),
+        max_attempts: 9,
+        retry_backoff: proto_ms(1_000),
+        ..trigger(0, 1)
+    };
+    bench.frame(Response::Trigger(with));
+    bench.live(500);
+    bench.ended(id(0, 1), 1, failed(true));
+    bench.live(1_600);
+    let starts = bench.starts();
+    assert_eq!((starts[1].attempt, starts[1].timeout), (2, Some(ms(1_000))));
+    bench.after(|bench| bench.live(2_499));
+    assert_eq!(bench.cancels(), []);
+    bench.live(2_500);
+    assert_eq!(bench.cancels(), [id(0, 1)]);
+    bench.ended(id(0, 1), 2, UserResult::Cancelled);
+    assert_eq!(bench.outcomes(), [(0, 1, RunOutcome::TimedOut)]);
+}
+
+#[test]
+fn attempts_keep_token_slot_and_offset() {
+    let mut bench = Bench::attached();
+    let retried = Trigger { max_attempts: 3, retry_backoff: proto_ms(700), ..trigger(0, 1) };
+    bench.frame(Response::Trigger(Trigger { offset: Bytes::from_static(b"old"), ..retried }));
+    assert_eq!(bench.starts()[0].offset, "old");
+    bench.event(Event::Ended(Ended {
+        id: id(0, 1),
+        attempt: 1,
+        result: failed(true),
+        processed: 0,
+        failed: 0,
+        offset: Some(Bytes::from_static(b"new")),
+        output: String::new(),
+    }));
+    bench.after(|bench| bench.trigger(0, 2));
+    assert_eq!(bench.outcomes(), [(0, 2, RunOutcome::NotStarted)], "the item is taken between attempts");
+    bench.after(|bench| bench.live(1_000));
+    assert_eq!(bench.beats()[0].runs_in_hand.len(), 2);
+    assert_eq!((bench.starts()[0].attempt, bench.starts()[0].offset.as_ref()), (2, b"new".as_slice()));
+    bench.ended(id(0, 1), 1, UserResult::Done);
+    assert_eq!(bench.outcomes(), [], "an end of an attempt that is over");
+    bench.ended(id(0, 1), 2, failed(true));
+    bench.live(2_000);
+    bench.ended(id(0, 1), 3, failed(true));
+    let report = bench.reports().pop().unwrap();
+    assert_eq!((report.outcome(), report.attempt, report.error.as_str()), (RunOutcome::Failed, 3, "boom"));
+    assert_eq!(report.offset.as_deref(), Some(b"new".as_slice()));
+}
+
+#[test]
+fn a_fatal_failure_or_a_stop_ends_the_attempts() {
+    let retried = Trigger { max_attempts: 3, retry_backoff: proto_ms(700), ..trigger(0, 1) };
+    let mut bench = Bench::attached();
+    bench.frame(Response::Trigger(retried.clone()));
+    bench.ended(id(0, 1), 1, failed(false));
+    assert_eq!(bench.outcomes(), [(0, 1, RunOutcome::Failed)]);
+
+    let mut bench = Bench::attached();
+    bench.frame(Response::Trigger(retried));
+    bench.ended(id(0, 1), 1, failed(true));
+    bench.after(|bench| bench.frame(cancel(0, 1, proto::CancelReason::Operator)));
+    assert_eq!((bench.cancels(), bench.outcomes()), (vec![], vec![(0, 1, RunOutcome::Cancelled)]));
+}
+
+#[test]
+fn reports_wait_for_credit_and_keep_their_order() {
+    let mut bench = Bench::attached();
+    for item in [2, 0, 1] {
+        bench.trigger(item, 1);
+    }
+    for item in [2, 0, 1] {
+        bench.done(item, 1);
+    }
+    let first = [(2, 1, RunOutcome::Succeeded), (0, 1, RunOutcome::Succeeded)];
+    assert_eq!(bench.outcomes(), first);
+    bench.after(|bench| bench.reattach("w1"));
+    assert_eq!(bench.outcomes(), first, "again, and still two");
+    assert_eq!(bench.hello().runs_in_hand.len(), 3);
+    bench.after(|bench| bench.acknowledge(0, 1, proto::ReportResult::Accepted));
+    assert_eq!(bench.outcomes(), [(1, 1, RunOutcome::Succeeded)]);
+    bench.after(|bench| bench.acknowledge(0, 1, proto::ReportResult::Accepted));
+    assert_eq!(bench.outcomes(), [], "an acknowledgement gives its credit once");
+}
+
+#[test]
+fn any_answer_to_a_report_ends_it() {
+    use proto::ReportResult as Answer;
+    for answer in [Answer::Accepted, Answer::Fenced, Answer::Invalid, Answer::Unspecified] {
+        let mut bench = Bench::attached();
+        bench.trigger(0, 1);
+        bench.done(0, 1);
+        bench.acknowledge(0, 1, answer);
+        bench.after(|bench| bench.reattach("w1"));
+        assert_eq!(bench.outcomes(), []);
+    }
+}
+
+#[test]
+fn a_finished_run_waits_for_its_answer_and_ignores_a_cancel() {
+    let mut bench = Bench::attached();
+    bench.trigger(0, 1);
+    bench.done(0, 1);
+    bench.after(|bench| bench.frame(cancel(0, 1, proto::CancelReason::Fenced)));
+    assert_eq!(bench.said, []);
+    bench.after(|bench| bench.reattach("w1"));
+    assert_eq!(bench.outcomes(), [(0, 1, RunOutcome::Succeeded)]);
+}
+
+#[test]
+fn progress_is_cut_thinned_and_the_latest_wins() {
+    let mut bench = Bench::attached();
+    bench.trigger(0, 1);
+    bench.said.clear();
+    for percent in [1, 2, 300] {
+        bench.event(Event::Progress { run: id(0, 1), percent, message: "é".repeat(1_000) });
+    }
+    bench.advance(1_000);
+    let progress = bench.frames().filter_map(|frame| match frame {
+        Request::RunProgress(progress) => Some((progress.percent, progress.message.len())),
+        _ => None,
+    });
+    assert_eq!(progress.collect::<Vec<_>>(), [(1, 1_024), (100, 1_024)]);
+}
+
+#[test]
+fn callbacks_are_answered_once_and_in_time() {
+    let mut bench = Bench::attached();
+    let callback = |id: &str| {
+        let timeout = proto_ms(2_000);
+        Response::Callback(proto::Callback { callback_id: id.into(), timeout, ..Default::default() })
+    };
+    bench.frame(callback("c1"));
+    bench.frame(callback("c1"));
+    bench.frame(callback("c2"));
+    let started = |effect: &&Effect| matches!(effect, Effect::StartCallback(_));
+    assert_eq!(bench.said.iter().filter(started).count(), 2);
+    bench.event(Event::CallbackEnded { callback_id: "c1".into(), error: String::new() });
+    bench.live(1_000);
+    bench.close();
+    bench.advance(2_000);
+    assert!(bench.said.contains(&Effect::StopCallback { callback_id: "c2".into() }));
+    bench.after(|bench| {
+        bench.connect();
+        bench.frame(Response::Welcome(welcome("w1")));
+    });
+    let answered = |frame: &Request| matches!(frame, Request::CallbackDone(done) if done.callback_id == "c2" && done.error.contains("timeout"));
+    assert!(bench.said_frame(answered), "the answer waited for a stream");
+}

@@ -1,0 +1,200 @@
+//! Over real gRPC and real time: the production thread, the connector, signals.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::mpsc as blocking;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use futures_util::{FutureExt, StreamExt};
+use rosterd_client::proto::session_response::Frame as Response;
+use rosterd_client::proto::{RunOutcome, SessionRequest, SessionResponse, Welcome};
+use rosterd_client::{Error, LinkError, Run, Worker};
+use rustix::process::{Signal, getpid, kill_process};
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, mpsc};
+use tonic::codegen::{BoxFuture, Service, http};
+use tonic::server::{Grpc, NamedService, StreamingService};
+use tonic::transport::server::TcpIncoming;
+use tonic::{Status, Streaming};
+use tonic_prost::ProstCodec;
+
+use crate::script::*;
+
+type Responses = futures_util::stream::BoxStream<'static, Result<SessionResponse, Status>>;
+
+/// Hands every stream to the test.
+#[derive(Clone)]
+struct Server {
+    peers: mpsc::UnboundedSender<Peer>,
+    credential: Option<&'static str>,
+}
+
+impl NamedService for Server {
+    const NAME: &'static str = "rosterd.v1.WorkerService";
+}
+
+impl StreamingService<SessionRequest> for Server {
+    type Response = SessionResponse;
+    type ResponseStream = Responses;
+    type Future = BoxFuture<tonic::Response<Responses>, Status>;
+
+    fn call(&mut self, request: tonic::Request<Streaming<SessionRequest>>) -> Self::Future {
+        let this = self.clone();
+        async move {
+            let bearer = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
+            if this.credential.is_some_and(|secret| bearer != Some(&format!("Bearer {secret}"))) {
+                return Err(Status::unauthenticated("unknown credential"));
+            }
+            let mut incoming = request.into_inner();
+            let (requests, requests_out) = mpsc::channel(64);
+            let (responses, mut responses_out) = mpsc::channel::<Result<SessionResponse, LinkError>>(64);
+            // As a coordinator may: no answer, not even headers, before the Hello is here.
+            let Some(Ok(hello)) = incoming.next().await else { return Err(Status::aborted("no hello")) };
+            let _ = requests.send(hello).await;
+            tokio::spawn(async move {
+                while let Some(Ok(frame)) = incoming.next().await {
+                    let _ = requests.send(frame).await;
+                }
+            });
+            let _ = this.peers.send(Peer::new("tcp", requests_out, responses));
+            let frames = futures_util::stream::poll_fn(move |context| responses_out.poll_recv(context));
+            let frames = frames.map(|frame| frame.map_err(|error| Status::unavailable(error.to_string())));
+            Ok(tonic::Response::new(frames.boxed()))
+        }
+        .boxed()
+    }
+}
+
+impl Service<http::Request<tonic::body::Body>> for Server {
+    type Response = http::Response<tonic::body::Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Self::Response, Infallible>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<tonic::body::Body>) -> Self::Future {
+        let this = self.clone();
+        let codec = ProstCodec::<SessionResponse, SessionRequest>::default();
+        async move { Ok(Grpc::new(codec).streaming(this, request).await) }.boxed()
+    }
+}
+
+/// A server on a thread of its own: its address and its streams.
+fn serve(credential: Option<&'static str>) -> (String, mpsc::UnboundedReceiver<Peer>) {
+    let (peers, peers_out) = mpsc::unbounded_channel();
+    let (bound, address) = blocking::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async move {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            bound.send(listener.local_addr().unwrap().to_string()).unwrap();
+            let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+            let server = tonic::transport::Server::builder().add_service(Server { peers, credential });
+            server.serve_with_incoming(incoming).await.unwrap();
+        });
+    });
+    (address.recv().unwrap(), peers_out)
+}
+
+#[tokio::test]
+async fn a_whole_life_over_tcp() {
+    let (address, mut peers) = serve(Some("sesame"));
+    let leave = Arc::new(Notify::new());
+    let told = leave.clone();
+    let worker = Worker::connect(address).credential("sesame").shutdown(async move { told.notified().await });
+    let worker = worker.job("j", |run: Run| async move { Ok(format!("{} of {}", run.item(), run.total())) });
+    let worker = tokio::spawn(worker.run());
+    let mut peer = peers.recv().await.unwrap();
+    let hello = peer.attach(welcome("w1")).await;
+    assert!(hello.client.starts_with("rosterd-client-rust/"));
+    assert!(hello.sent_at.is_some() && !hello.address.is_empty() && hello.slots >= 4);
+    peer.registers().await;
+    peer.trigger(3, 1).await;
+    assert_eq!(peer.completes(3, 1, RunOutcome::Succeeded).await.output, "3 of 4");
+    // The stream is lost and resumed over a new connection.
+    drop(peer);
+    let mut peer = peers.recv().await.unwrap();
+    assert_eq!(peer.attach(welcome("w1")).await.stream_number, 2);
+    peer.registers().await;
+    leave.notify_one();
+    peer.dismiss().await;
+    assert_eq!(worker.await.unwrap(), Ok(()));
+}
+
+#[tokio::test]
+async fn a_wrong_credential_ends_the_worker_with_the_reason() {
+    let (address, _peers) = serve(Some("sesame"));
+    let worker = Worker::connect(address).credential("melon").shutdown(std::future::pending());
+    let error = worker.job("j", |_| async { Ok(()) }).run().await.unwrap_err();
+    assert!(matches!(&error, Error::Rejected(_)), "{error}");
+    assert!(error.to_string().contains("unknown credential"), "{error}");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn heartbeats_go_on_while_a_handler_blocks_its_runtime_for_three_leases() {
+    let (address, mut peers) = serve(None);
+    let (open, gate) = blocking::channel();
+    let lease = ms(900);
+    // The coordinator lives on a thread of its own: the handler blocks this one.
+    let coordinator = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async move {
+            let mut peer = peers.recv().await.unwrap();
+            peer.attach(Welcome {
+                lease: lease.try_into().ok(),
+                heartbeat_interval: ms(100).try_into().ok(),
+                stop_budget: ms(100).try_into().ok(),
+                ..welcome("w1")
+            })
+            .await;
+            peer.trigger(0, 1).await;
+            peer.started().await;
+            let started = Instant::now();
+            while started.elapsed() < 3 * lease {
+                peer.live(ms(100)).await;
+            }
+            let beats = peer.beats.len();
+            open.send(()).unwrap();
+            peer.completes(0, 1, RunOutcome::Succeeded).await;
+            peer.say(Response::Shutdown(rosterd_client::proto::Shutdown::default())).await;
+            peer.dismiss().await;
+            assert!(peers.try_recv().is_err(), "one stream was enough");
+            beats
+        })
+    });
+    let gate = std::sync::Mutex::new(gate);
+    let gate = Arc::new(gate);
+    let worker = Worker::connect(address).shutdown(std::future::pending()).job("j", move |run: Run| {
+        let gate = gate.clone();
+        async move {
+            gate.lock().unwrap().recv().unwrap();
+            assert!(!run.is_cancelled(), "the lease was kept");
+            Ok(())
+        }
+    });
+    assert_eq!(worker.run().await, Ok(()));
+    assert!(coordinator.join().unwrap() >= 9, "heartbeats");
+}
+
+#[tokio::test]
+async fn the_first_signal_leaves_and_the_second_exits_at_once() {
+    let (address, mut peers) = serve(None);
+    let worker = Worker::connect(address).job("j", |_| async {
+        std::future::pending::<()>().await;
+        Ok(())
+    });
+    let worker = tokio::spawn(worker.run());
+    let mut peer = peers.recv().await.unwrap();
+    peer.attach(welcome("w1")).await;
+    peer.registers().await;
+    peer.trigger(0, 1).await;
+    peer.started().await;
+    kill_process(getpid(), Signal::TERM).unwrap();
+    peer.asks_to_drain().await;
+    assert!(!worker.is_finished());
+    kill_process(getpid(), Signal::INT).unwrap();
+    assert_eq!(worker.await.unwrap(), Err(Error::Killed));
+}
