@@ -3,6 +3,7 @@
 pub mod api;
 pub mod code;
 pub mod coordinator;
+pub mod history;
 pub mod proto;
 pub mod registry;
 pub mod runtime;

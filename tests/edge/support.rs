@@ -12,11 +12,12 @@ use rosterd::api::backend::{Answer, Backend, Conversation, Frames};
 use rosterd::api::connection::Caps;
 use rosterd::api::edge::{Edge, EdgeConfig};
 use rosterd::api::grpc::admin::Info;
-use rosterd::api::history::{Fate, FireView, History, RunQuery, RunView};
+use rosterd::api::history::History;
 use rosterd::code::{Code, Refusal};
 use rosterd::coordinator::handle::{
     Done, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, Operation, Peer, ServerRow,
 };
+use rosterd::history::{Fate, FireRow, Page, RunFilter, RunRow};
 use rosterd::proto::v1;
 use rosterd::proto::v1::session_request::Frame;
 use rosterd::proto::v1::worker_service_client::WorkerServiceClient;
@@ -174,14 +175,15 @@ impl Backend for Fake {
 struct Blank;
 
 impl History for Blank {
-    fn runs(&self, _query: RunQuery) -> Answer<'_, (Vec<RunView>, Option<String>)> {
+    fn runs(&self, _filter: RunFilter, _page: Page) -> Answer<'_, (Vec<RunRow>, Option<String>)> {
         async { Ok((Vec::new(), Some("next".to_owned()))) }.boxed()
     }
 
-    fn fires<'a>(&'a self, _job: &'a JobName, items: Vec<Item>, due: Vec<Time>) -> Answer<'a, Vec<FireView>> {
+    fn fires<'a>(&'a self, _job: &'a JobName, items: Vec<Item>, due: Vec<Time>) -> Answer<'a, Vec<FireRow>> {
         let pairs = due.into_iter().flat_map(|fire| items.clone().into_iter().map(move |item| (fire, item)));
-        let pairs: Vec<_> =
-            pairs.map(|(fire, item)| FireView { fire, item, fate: Fate::Pending, run: None }).collect();
+        let pairs: Vec<_> = pairs
+            .map(|(fire, item)| FireRow { fire, item, became: Fate::Pending, reason: None, run: None })
+            .collect();
         async { Ok(pairs) }.boxed()
     }
 }

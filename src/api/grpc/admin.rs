@@ -16,10 +16,11 @@ use super::scalar::{self, timestamp};
 use super::status::{Malformed, malformed, status};
 use super::{convert, fires, watching};
 use crate::api::backend::Backend;
-use crate::api::history::{History, RunQuery};
+use crate::api::history::History;
 use crate::api::layers::auth::Principal;
 use crate::code::{Code, Refusal};
 use crate::coordinator::handle::{Done, Operation, Target};
+use crate::history::{Page, RunFilter, RunState};
 use crate::proto::v1;
 use crate::proto::v1::admin_service_server::AdminService;
 use crate::runtime::clock::SharedClock;
@@ -233,16 +234,19 @@ impl AdminService for Admin {
                     .ok_or_else(|| invalid("outcome", format!("no run ends as {}", worded.as_str_name())))?,
             ),
         };
-        let query = RunQuery {
+        let filter = RunFilter {
             job: any_job(request.job)?,
             item: request.item.map(Item),
-            outcome,
+            state: outcome.map(RunState::from),
+            instance: None,
             from: request.start_time.and_then(scalar::to_time),
             to: request.end_time.and_then(scalar::to_time),
+        };
+        let page = Page {
             size: page_size(request.page_size, 100, 1000),
             token: (!request.page_token.is_empty()).then_some(request.page_token),
         };
-        let (runs, next) = self.history.runs(query).await.map_err(refused)?;
+        let (runs, next) = self.history.runs(filter, page).await.map_err(refused)?;
         Ok(Response::new(v1::ListRunsResponse {
             runs: runs.into_iter().map(rows::run).collect(),
             next_page_token: next.unwrap_or_default(),
@@ -268,7 +272,7 @@ impl AdminService for Admin {
             false => self.history.fires(&name, page.items, page.due).await.map_err(refused)?,
         };
         let (fires, next_page_token) = fires::cut(fires, page.after, page.size, page.more);
-        let fires = fires.into_iter().map(rows::fire).collect();
+        let fires = fires.into_iter().map(|fire| rows::fire(&name, fire)).collect();
         Ok(Response::new(v1::ListFiresResponse { fires, next_page_token }))
     }
 

@@ -1,0 +1,123 @@
+//! The history: what became of fires and runs, and who did what, kept in SQLite for people to look at.
+//!
+//! It is a projection. The counters in the records are the truth; the history may lose a row (its queue is full,
+//! the disk is full, the process is killed) and says how many, but nothing waits for it and nothing is decided
+//! from it. Opening it never fails because of what is on the disk: a damaged file, or one that a newer version
+//! wrote, is set aside under another name and a new one begun; where nothing can be written, rows are dropped
+//! and counted until it can.
+//!
+//! The coordinator holds the [`Recorder`] and tells it what was committed; the API layers hold the [`Reader`].
+//! One thread writes, in batches; all SQL is in `sql`. Nothing here reads a clock: it comes in as a closure.
+
+mod ledger;
+mod queue;
+mod reader;
+mod recorder;
+mod rows;
+mod sql;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use rosterd_domain::time::Time;
+
+pub use ledger::{Fate, FireRow, FireRun};
+pub use reader::Reader;
+pub use recorder::Recorder;
+pub use rows::{Detail, EventFilter, EventKind, EventRow, Page, RunFilter, RunRow, RunState, UnrunRow};
+
+use queue::Queue;
+use writer::Writer;
+
+/// Says what time it is.
+pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
+
+/// Longest error text that is kept, in bytes; the rest is cut.
+pub const MAX_ERROR: usize = 8 << 10;
+/// Longest output, and longest text of an event, that is kept, in bytes; the rest is cut.
+pub const MAX_OUTPUT: usize = 64 << 10;
+/// Most rows of a page.
+pub const MAX_PAGE: usize = 1000;
+/// Most rows that one question may be answered with where there are no pages: more is refused.
+pub const MAX_ANSWER: usize = 100_000;
+
+/// Limits of the history.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How long rows are kept.
+    pub retention: Duration,
+    /// Most rows kept, over all tables; the oldest go first.
+    pub max_rows: u64,
+    /// Most bytes kept in the file; the oldest rows go first. The file does not shrink, its space is used again.
+    pub max_bytes: u64,
+    /// How long a row may wait for others to be written with it.
+    pub flush: Duration,
+    /// Most rows written in one transaction.
+    pub batch: usize,
+    /// Most rows that wait; a row too many is dropped and counted.
+    pub queue: usize,
+    /// Most bytes of texts that wait; a row that comes then is kept without its texts.
+    pub queue_bytes: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            retention: Duration::from_secs(30 * 86_400),
+            max_rows: 5_000_000,
+            max_bytes: 8 << 30,
+            flush: Duration::from_millis(50),
+            batch: 500,
+            queue: 65_536,
+            queue_bytes: 64 << 20,
+        }
+    }
+}
+
+/// What keeps the history from being written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum HistoryError {
+    /// No thread for the writer.
+    #[error("the history's writer cannot be started: {0}")]
+    Thread(#[source] std::io::Error),
+    /// The file cannot be read now.
+    #[error("the history cannot be read: {0}")]
+    Unavailable(String),
+    /// A page token that no answer of ours held.
+    #[error("{0:?} is no page token: give the one of the last answer, with the same filter")]
+    PageToken(String),
+    /// The answer would be too long.
+    #[error("the answer would have more than {MAX_ANSWER} rows: ask for a shorter span, or for fewer items")]
+    TooMuch,
+}
+
+/// The history's door.
+#[derive(Debug)]
+pub struct History;
+
+impl History {
+    /// Opens the history at `path`, or begins one, and starts its writer.
+    ///
+    /// Blocks while the file is opened. Fails only if there is no thread to be had. The writer stops with
+    /// [`Recorder::stop`], or after the last recorder is dropped; both write what waits.
+    pub fn open(
+        path: impl Into<PathBuf>,
+        options: Options,
+        clock: Clock,
+    ) -> Result<(Recorder, Reader), HistoryError> {
+        let path = path.into();
+        let file = Arc::new(AtomicU64::new(0));
+        let queue = Arc::new(Queue::new(options.queue, options.queue_bytes));
+        let writer = Writer::new(path.clone(), options, clock, queue.clone(), file.clone());
+        let thread = std::thread::Builder::new()
+            .name("history".into())
+            .spawn(move || writer.run())
+            .map_err(HistoryError::Thread)?;
+        Ok((Recorder::new(queue, Some(thread)), Reader::new(path, file)))
+    }
+}

@@ -1,0 +1,196 @@
+//! What waits to be written: a queue with room for so many rows and so many bytes, whose filling never waits.
+//! A row too many is dropped and counted. Filled by the recorder, emptied by the writer's thread.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rosterd_domain::id::{Item, JobName, Token};
+use rosterd_domain::item::{Outcome, Running};
+use rosterd_domain::plan::Became;
+use rosterd_domain::time::Time;
+
+use super::rows::{Detail, EventKind};
+
+/// A row on its way.
+#[derive(Debug, Clone)]
+pub(super) struct Row {
+    /// When it was recorded.
+    pub(super) at: Time,
+    /// How many rows had been dropped before it: where this has grown, something is missing before the row.
+    pub(super) losses: u64,
+    pub(super) what: What,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum What {
+    Started { of: Of, run: Running, detail: Option<Box<Detail>> },
+    Ended { of: Of, run: Running, outcome: Outcome, at: Time, requeued: bool, detail: Option<Box<Detail>> },
+    Unrun { job: JobName, item: Item, first: Time, latest: Time, count: u64, became: Became },
+    Event { job: Option<JobName>, kind: EventKind, text: String, principal: Option<String> },
+}
+
+/// Which run.
+#[derive(Debug, Clone)]
+pub(super) struct Of {
+    pub(super) job: JobName,
+    pub(super) item: Item,
+    pub(super) token: Token,
+}
+
+impl Row {
+    fn bytes(&self) -> usize {
+        match &self.what {
+            What::Started { detail, .. } | What::Ended { detail, .. } => {
+                detail.as_ref().map_or(0, |detail| detail.error.len() + detail.output.len())
+            }
+            What::Unrun { .. } => 0,
+            What::Event { text, .. } => text.len(),
+        }
+    }
+
+    fn shorten(&mut self) {
+        match &mut self.what {
+            What::Started { detail: Some(detail), .. } | What::Ended { detail: Some(detail), .. } => {
+                (detail.error, detail.output) = Default::default();
+            }
+            What::Event { text, .. } => super::rows::cut(text, 256),
+            _ => {}
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Queue {
+    most_rows: usize,
+    most_bytes: usize,
+    waiting: Mutex<Waiting>,
+    filled: Condvar,
+    settled: Condvar,
+    dropped: AtomicU64,
+    shortened: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    rows: VecDeque<Row>,
+    bytes: usize,
+    /// Rows ever taken in, and ever done with.
+    put: u64,
+    done: u64,
+    /// Somebody waits for it: do not wait for more rows.
+    hurry: bool,
+    closed: bool,
+}
+
+impl Queue {
+    pub(super) fn new(most_rows: usize, most_bytes: usize) -> Self {
+        Self {
+            most_rows,
+            most_bytes,
+            waiting: Mutex::default(),
+            filled: Condvar::new(),
+            settled: Condvar::new(),
+            dropped: AtomicU64::new(0),
+            shortened: AtomicU64::new(0),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a row in, or drops it. The lock is never held for longer than a move of rows takes.
+    pub(super) fn put(&self, at: Time, what: What) {
+        let mut row = Row { at, losses: 0, what };
+        let mut waiting = self.lock();
+        if waiting.closed || waiting.rows.len() >= self.most_rows {
+            drop(waiting);
+            self.lost(1);
+            return;
+        }
+        if waiting.bytes + row.bytes() > self.most_bytes {
+            row.shorten();
+            self.shortened.fetch_add(1, Ordering::Relaxed);
+        }
+        row.losses = self.dropped();
+        waiting.bytes += row.bytes();
+        waiting.put += 1;
+        waiting.rows.push_back(row);
+        drop(waiting);
+        self.filled.notify_one();
+    }
+
+    /// Waits for rows: for the first at most `idle`, for a full batch at most `flush`. Empty: nothing came.
+    /// `None`: there is nothing more and never will be.
+    pub(super) fn take(&self, batch: usize, flush: Duration, idle: Duration) -> Option<Vec<Row>> {
+        let wait = |waiting, limit, until: &dyn Fn(&Waiting) -> bool| {
+            self.filled
+                .wait_timeout_while(waiting, limit, |w| !(until(w) || w.hurry || w.closed))
+                .unwrap_or_else(PoisonError::into_inner)
+                .0
+        };
+        let mut waiting = wait(self.lock(), idle, &|w| !w.rows.is_empty());
+        if !waiting.rows.is_empty() {
+            waiting = wait(waiting, flush, &|w| w.rows.len() >= batch);
+        }
+        if waiting.closed && waiting.rows.is_empty() {
+            return None;
+        }
+        let n = batch.min(waiting.rows.len());
+        let rows: Vec<Row> = waiting.rows.drain(..n).collect();
+        waiting.bytes -= rows.iter().map(Row::bytes).sum::<usize>();
+        Some(rows)
+    }
+
+    /// So many of the rows taken are done with, written or dropped.
+    pub(super) fn done(&self, n: usize) {
+        let mut waiting = self.lock();
+        waiting.done += n as u64;
+        waiting.hurry &= waiting.done < waiting.put;
+        self.settled.notify_all();
+    }
+
+    /// Waits until all that was put before is done with.
+    pub(super) fn settle(&self) {
+        let mut waiting = self.lock();
+        let until = waiting.put;
+        waiting.hurry |= waiting.done < until;
+        self.filled.notify_one();
+        drop(self.settled.wait_while(waiting, |w| w.done < until).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Takes nothing in any more; what waits is still written.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.filled.notify_one();
+    }
+
+    /// Nobody will take from it any more: what waits is dropped.
+    pub(super) fn abandon(&self) {
+        let mut waiting = self.lock();
+        waiting.closed = true;
+        self.lost(waiting.rows.len());
+        waiting.rows.clear();
+        waiting.bytes = 0;
+        waiting.done = waiting.put;
+        self.settled.notify_all();
+    }
+
+    pub(super) fn lost(&self, n: usize) {
+        self.dropped.fetch_add(n as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn shortened(&self) -> u64 {
+        self.shortened.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.lock().rows.len()
+    }
+}

@@ -1,0 +1,127 @@
+//! The recorder: takes what was committed and goes on at once. Held by the coordinator.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use rosterd_domain::id::JobName;
+use rosterd_domain::plan::Entry;
+use rosterd_domain::time::Time;
+
+use super::queue::{Of, Queue, What};
+use super::rows::{Detail, EventKind, cut};
+use super::{MAX_ERROR, MAX_OUTPUT};
+
+/// Writes to the history. Cheap to clone; nothing it does to record waits.
+#[derive(Debug, Clone)]
+pub struct Recorder {
+    queue: Arc<Queue>,
+    writer: Arc<WriterThread>,
+}
+
+/// Shared by all clones: the writer ends after the last of them.
+#[derive(Debug)]
+struct WriterThread {
+    queue: Arc<Queue>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Drop for WriterThread {
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}
+
+impl Recorder {
+    pub(super) fn new(queue: Arc<Queue>, thread: Option<JoinHandle<()>>) -> Self {
+        let writer = WriterThread { queue: queue.clone(), thread: Mutex::new(thread) };
+        Self { queue, writer: Arc::new(writer) }
+    }
+
+    /// One that keeps nothing, and counts all of it as dropped.
+    pub fn none() -> Self {
+        Self::new(Arc::new(Queue::new(0, 0)), None)
+    }
+
+    /// Records what a committed plan did. The same entry may come again (a commit whose outcome was unknown, a
+    /// report sent twice): it changes nothing; detail that comes late is filled in.
+    pub fn record(&self, job: &JobName, at: Time, entry: &Entry, detail: Option<Detail>) {
+        let detail = detail.map(|mut detail| {
+            cut(&mut detail.error, MAX_ERROR);
+            cut(&mut detail.output, MAX_OUTPUT);
+            Box::new(detail)
+        });
+        let of = |item, token| Of { job: job.clone(), item, token };
+        let what = match entry {
+            Entry::Started { item, token, run } => {
+                What::Started { of: of(*item, *token), run: run.clone(), detail }
+            }
+            Entry::Ended { item, token, run, outcome, at, requeued } => What::Ended {
+                of: of(*item, *token),
+                run: run.clone(),
+                outcome: *outcome,
+                at: *at,
+                requeued: *requeued,
+                detail,
+            },
+            Entry::Unrun { item, first, latest, count, became } => What::Unrun {
+                job: job.clone(),
+                item: *item,
+                first: *first,
+                latest: *latest,
+                count: *count,
+                became: *became,
+            },
+        };
+        self.queue.put(at, what);
+    }
+
+    /// Records something that happened, and whose doing it was. One of kind [`EventKind::Job`] also ends the
+    /// job's gaps: due times that are not run after it begin a row of their own.
+    pub fn event(
+        &self,
+        at: Time,
+        job: Option<&JobName>,
+        kind: EventKind,
+        text: impl Into<String>,
+        principal: Option<&str>,
+    ) {
+        let (mut text, mut principal) = (text.into(), principal.map(str::to_owned));
+        cut(&mut text, MAX_OUTPUT);
+        if let Some(principal) = &mut principal {
+            cut(principal, 1024);
+        }
+        self.queue.put(at, What::Event { job: job.cloned(), kind, text, principal });
+    }
+
+    /// Rows that never reached the file, since the start.
+    pub fn dropped(&self) -> u64 {
+        self.queue.dropped()
+    }
+
+    /// Rows that lost their texts because too many bytes waited, since the start.
+    pub fn shortened(&self) -> u64 {
+        self.queue.shortened()
+    }
+
+    /// Rows that wait to be written.
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Waits until all that was recorded before is written, or dropped.
+    pub async fn settle(&self) {
+        let queue = self.queue.clone();
+        // Fails only while the runtime shuts down, when there is nobody left to wait.
+        let _ = tokio::task::spawn_blocking(move || queue.settle()).await;
+    }
+
+    /// Writes what waits and ends the writer; what is recorded after it is dropped and counted.
+    pub async fn stop(&self) {
+        self.queue.close();
+        let thread = self.writer.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // A writer that panicked has said so, and has given up its queue.
+            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! All SQL of the history, and nothing else: the tables and their upkeep ([`Store`], here), what is written
+//! ([`Batch`]) and what is read ([`Shelf`]). Times are milliseconds since 1970 UTC, names are those of `rows`.
+//! The writer's thread owns the store; the reader owns shelves. Another database would need another of this
+//! folder.
+
+mod read;
+mod write;
+
+use std::path::Path;
+use std::time::Duration;
+
+use rosterd_domain::time::Time;
+use rusqlite::{Connection, ErrorCode, params};
+
+pub(super) use read::{Shelf, Tally};
+#[cfg(test)]
+pub(super) use read::{events_sql, runs_sql};
+pub(super) use write::Batch;
+
+/// The schema's steps: step `n` leads from version `n` to `n + 1`. Only ever added to.
+const STEPS: [&str; 1] = ["
+    CREATE TABLE runs (
+        id INTEGER PRIMARY KEY,
+        job TEXT NOT NULL, item INTEGER NOT NULL, token INTEGER NOT NULL,
+        fire INTEGER NOT NULL, source TEXT NOT NULL,
+        instance TEXT NOT NULL, worker TEXT NOT NULL, trigger_id TEXT,
+        state TEXT NOT NULL, outcome TEXT, requeued INTEGER NOT NULL,
+        since INTEGER NOT NULL, started INTEGER, ended INTEGER,
+        error TEXT NOT NULL, output TEXT NOT NULL,
+        processed INTEGER NOT NULL, failed INTEGER NOT NULL, attempt INTEGER NOT NULL,
+        UNIQUE (job, item, token)) STRICT;
+    CREATE INDEX runs_since ON runs (since);
+    CREATE INDEX runs_job ON runs (job, since);
+    CREATE INDEX runs_job_state ON runs (job, state, since);
+    CREATE INDEX runs_fire ON runs (job, item, fire);
+    CREATE INDEX runs_instance ON runs (instance, since);
+    CREATE INDEX runs_state ON runs (state, since);
+    CREATE INDEX runs_open ON runs (job, item) WHERE state = 'TASK_RUNNING';
+    CREATE TABLE unrun (
+        id INTEGER PRIMARY KEY,
+        job TEXT NOT NULL, item INTEGER NOT NULL,
+        first INTEGER NOT NULL, latest INTEGER NOT NULL, count INTEGER NOT NULL,
+        became TEXT NOT NULL, reason TEXT NOT NULL, recorded INTEGER NOT NULL,
+        UNIQUE (job, item, became, reason, first)) STRICT;
+    CREATE INDEX unrun_job ON unrun (job, latest);
+    CREATE INDEX unrun_item ON unrun (job, item, latest);
+    CREATE INDEX unrun_recorded ON unrun (recorded);
+    CREATE TABLE events (
+        id INTEGER PRIMARY KEY,
+        at INTEGER NOT NULL, job TEXT, kind TEXT NOT NULL, text TEXT NOT NULL, principal TEXT) STRICT;
+    CREATE INDEX events_at ON events (at);
+    CREATE INDEX events_job ON events (job, at);
+    CREATE TABLE daily (
+        job TEXT NOT NULL, day INTEGER NOT NULL, what TEXT NOT NULL, n INTEGER NOT NULL,
+        PRIMARY KEY (job, day, what)) STRICT, WITHOUT ROWID;
+"];
+
+/// Milliseconds of a day.
+const DAY: i64 = 86_400_000;
+
+/// The table's rows that grow old, with the column that says how old.
+pub(super) const AGING: [(&str, &str); 3] = [("runs", "since"), ("unrun", "recorded"), ("events", "at")];
+
+/// Why a file cannot be the history.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum OpenError {
+    #[error("it is damaged: {0}")]
+    Damaged(rusqlite::Error),
+    #[error("a newer version of rosterd wrote it (schema {0}); this one writes schema {known}", known = STEPS.len())]
+    Newer(i64),
+    #[error(transparent)]
+    Other(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for OpenError {
+    fn from(error: rusqlite::Error) -> Self {
+        if is_damage(&error) { Self::Damaged(error) } else { Self::Other(error) }
+    }
+}
+
+/// The file's content is wrong.
+pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+/// Only the row is wrong: others can be written.
+pub(super) fn is_the_rows_fault(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::TooBig)
+    )
+}
+
+/// The history, for the one who writes it.
+#[derive(Debug)]
+pub(super) struct Store {
+    db: Connection,
+}
+
+impl Store {
+    /// Opens or makes the file and brings it to this version's schema.
+    pub(super) fn open(path: &Path) -> Result<Self, OpenError> {
+        let mut db = Connection::open(path)?;
+        db.busy_timeout(Duration::from_secs(5))?;
+        db.pragma_update(None, "journal_mode", "WAL")?;
+        db.pragma_update(None, "synchronous", "NORMAL")?;
+        db.pragma_update(None, "journal_size_limit", 64 << 20)?;
+        db.set_prepared_statement_cache_capacity(64);
+        let version: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        let steps =
+            usize::try_from(version).ok().and_then(|n| STEPS.get(n..)).ok_or(OpenError::Newer(version))?;
+        for (n, step) in steps.iter().enumerate() {
+            let tx = db.transaction()?;
+            tx.execute_batch(step)?;
+            tx.pragma_update(None, "user_version", version + signed(n as u64) + 1)?;
+            tx.commit()?;
+        }
+        let store = Self { db };
+        store.rows()?;
+        Ok(store)
+    }
+
+    pub(super) fn begin(&mut self) -> rusqlite::Result<Batch<'_>> {
+        Ok(Batch::new(self.db.transaction()?))
+    }
+
+    /// At least as many rows as each table has: the span of its row numbers.
+    pub(super) fn rows(&self) -> rusqlite::Result<[u64; 3]> {
+        let mut rows = [0; 3];
+        for (n, (table, _)) in rows.iter_mut().zip(AGING) {
+            let sql = format!("SELECT (SELECT max(id) FROM {table}) - (SELECT min(id) FROM {table}) + 1");
+            let span: Option<i64> = self.db.prepare_cached(&sql)?.query_row([], |row| row.get(0))?;
+            *n = unsigned(span.unwrap_or(0));
+        }
+        Ok(rows)
+    }
+
+    /// Bytes of the file that are in use.
+    pub(super) fn bytes(&self) -> rusqlite::Result<u64> {
+        let pragma = |name| self.db.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        Ok(unsigned((pragma("page_count")? - pragma("freelist_count")?) * pragma("page_size")?))
+    }
+
+    /// Deletes at most `most` rows of the table that are from before `cutoff`.
+    pub(super) fn prune_older(&self, table: usize, cutoff: Time, most: usize) -> rusqlite::Result<usize> {
+        let (table, age) = AGING[table];
+        let sql = format!(
+            "DELETE FROM {table} WHERE id IN (SELECT id FROM {table} WHERE {age} < ? ORDER BY {age} LIMIT ?)"
+        );
+        self.db.prepare_cached(&sql)?.execute(params![cutoff.0, signed(most as u64)])
+    }
+
+    /// Deletes the `most` rows of the table that were written first.
+    pub(super) fn prune_first(&self, table: usize, most: usize) -> rusqlite::Result<usize> {
+        let (table, _) = AGING[table];
+        let sql = format!("DELETE FROM {table} WHERE id IN (SELECT id FROM {table} ORDER BY id LIMIT ?)");
+        self.db.prepare_cached(&sql)?.execute([signed(most as u64)])
+    }
+
+    /// Deletes the counts of days that ended before `cutoff`.
+    pub(super) fn prune_days(&self, cutoff: Time) -> rusqlite::Result<usize> {
+        self.db.execute("DELETE FROM daily WHERE day < ?", [cutoff.0.div_euclid(DAY)])
+    }
+
+    /// Lets the file grow to so many pages and no further, as a full disk does.
+    #[cfg(test)]
+    pub(super) fn limit_pages(&self, pages: i64) -> i64 {
+        self.db.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |row| row.get(0)).unwrap()
+    }
+}
+
+fn signed(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+fn unsigned(n: i64) -> u64 {
+    u64::try_from(n).unwrap_or(0)
+}

@@ -1,0 +1,296 @@
+//! What is read. Whoever reads says how much is enough.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rosterd_domain::id::{Item, JobName, Token};
+use rosterd_domain::time::Time;
+use rusqlite::types::{Type, Value};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
+
+use super::{DAY, signed, unsigned};
+use crate::history::rows::{
+    EventFilter, EventKind, EventRow, RunFilter, RunRow, RunState, UnrunRow, became_named, source_named,
+};
+
+const RUN: &str = "job, item, token, fire, source, instance, worker, trigger_id, state, requeued, since, started, \
+                   ended, error, output, processed, failed, attempt";
+
+/// What counts of one day are called, the day's beginning, and how many.
+pub(in crate::history) type Tally = (Time, String, u64);
+
+/// The history, for one who reads it.
+#[derive(Debug)]
+pub(in crate::history) struct Shelf {
+    db: Connection,
+}
+
+impl Shelf {
+    pub(in crate::history) fn open(path: &Path) -> rusqlite::Result<Self> {
+        let db = Connection::open_with_flags(
+            path,
+            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        )?;
+        db.busy_timeout(Duration::from_secs(5))?;
+        Ok(Self { db })
+    }
+
+    /// All that is read in `reads` is of one moment.
+    pub(in crate::history) fn at_once<T, E: From<rusqlite::Error>>(
+        &self,
+        reads: impl FnOnce(&Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let _ended_on_drop = self.db.unchecked_transaction()?;
+        reads(self)
+    }
+
+    /// Runs, the newest first, after `after` (since and number); `take` says false when it has enough.
+    pub(in crate::history) fn runs(
+        &self,
+        filter: &RunFilter,
+        after: Option<(i64, i64)>,
+        mut take: impl FnMut((i64, i64), RunRow) -> bool,
+    ) -> rusqlite::Result<()> {
+        let (sql, values) = runs_sql(filter, after);
+        let mut statement = self.db.prepare_cached(&sql)?;
+        let mut rows = statement.query(rusqlite::params_from_iter(values))?;
+        while let Some(row) = rows.next()? {
+            let run = run(row)?;
+            if !take((run.since.0, row.get(18)?), run) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Events, in the same way.
+    pub(in crate::history) fn events(
+        &self,
+        filter: &EventFilter,
+        after: Option<(i64, i64)>,
+        mut take: impl FnMut((i64, i64), EventRow) -> bool,
+    ) -> rusqlite::Result<()> {
+        let (sql, values) = events_sql(filter, after);
+        let mut statement = self.db.prepare_cached(&sql)?;
+        let mut rows = statement.query(rusqlite::params_from_iter(values))?;
+        while let Some(row) = rows.next()? {
+            let event = EventRow {
+                at: Time(row.get(0)?),
+                job: row.get::<_, Option<String>>(1)?.map(|job| parsed(1, job.parse().ok())).transpose()?,
+                kind: named(row, 2, EventKind::named)?,
+                text: row.get(3)?,
+                principal: row.get(4)?,
+            };
+            if !take((event.at.0, row.get(5)?), event) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gaps that reach into `[from, to)`, of all items or of one, the oldest first.
+    pub(in crate::history) fn unrun(
+        &self,
+        job: &JobName,
+        from: Time,
+        to: Time,
+        most: usize,
+    ) -> rusqlite::Result<Vec<UnrunRow>> {
+        let mut statement = self.db.prepare_cached(
+            "SELECT item, first, latest, count, became, reason, recorded FROM unrun \
+             WHERE job = ? AND latest >= ? AND first < ? ORDER BY first, item, id LIMIT ?",
+        )?;
+        let rows = statement.query_map(params![job.as_str(), from.0, to.0, signed(most as u64)], |row| {
+            let (became, reason): (String, String) = (row.get(4)?, row.get(5)?);
+            Ok(UnrunRow {
+                job: job.clone(),
+                item: Item(row.get(0)?),
+                first: Time(row.get(1)?),
+                latest: Time(row.get(2)?),
+                count: unsigned(row.get(3)?),
+                became: parsed(4, became_named(&became, &reason))?,
+                recorded: Time(row.get(6)?),
+            })
+        })?;
+        rows.collect()
+    }
+
+    /// An item's runs of due times in `[from, to)`, and of the first due time from `to` on that was run as a
+    /// misfire; runs of one due time in the order of their tokens. The texts are left out.
+    pub(in crate::history) fn runs_of_fires(
+        &self,
+        job: &JobName,
+        item: Item,
+        from: Time,
+        to: Time,
+        most: usize,
+    ) -> rusqlite::Result<Vec<RunRow>> {
+        let columns = RUN.replace("error, output", "'', ''");
+        let mut between = self.db.prepare_cached(&format!(
+            "SELECT {columns} FROM runs INDEXED BY runs_fire WHERE job = ? AND item = ? AND fire >= ? AND fire < ? \
+             AND source <> 'MANUAL' ORDER BY fire, token LIMIT ?"
+        ))?;
+        let mut rows: Vec<RunRow> = between
+            .query_map(params![job.as_str(), item.0, from.0, to.0, signed(most as u64)], run)?
+            .collect::<rusqlite::Result<_>>()?;
+        let later: Option<i64> = self
+            .db
+            .prepare_cached(
+                "SELECT fire FROM runs INDEXED BY runs_fire WHERE job = ? AND item = ? AND fire >= ? \
+                 AND source = 'MISFIRE' ORDER BY fire LIMIT 1",
+            )?
+            .query_row(params![job.as_str(), item.0, to.0], |row| row.get(0))
+            .optional()?;
+        if let Some(fire) = later {
+            let params = params![job.as_str(), item.0, fire, fire.saturating_add(1), signed(most as u64)];
+            for row in between.query_map(params, run)? {
+                rows.push(row?);
+            }
+        }
+        Ok(rows)
+    }
+
+    /// The latest due time of the item that anything is known of.
+    pub(in crate::history) fn latest_known(
+        &self,
+        job: &JobName,
+        item: Item,
+    ) -> rusqlite::Result<Option<Time>> {
+        let mut statement = self.db.prepare_cached(
+            "SELECT max(coalesce((SELECT fire FROM runs WHERE job = ?1 AND item = ?2 AND source = 'NORMAL_TRIGGER' \
+             ORDER BY fire DESC LIMIT 1), -1), \
+             coalesce((SELECT max(latest) FROM unrun WHERE job = ?1 AND item = ?2), -1))",
+        )?;
+        let latest: i64 = statement.query_row(params![job.as_str(), item.0], |row| row.get(0))?;
+        Ok((latest >= 0).then_some(Time(latest)))
+    }
+
+    /// Counts by day of all jobs or of one, for the days that reach into `[from, to)`.
+    pub(in crate::history) fn tallies(
+        &self,
+        job: Option<&JobName>,
+        from: Time,
+        to: Time,
+    ) -> rusqlite::Result<Vec<Tally>> {
+        let mut wanted = Wanted::default();
+        wanted.is("job = ?", job.map(|job| job.as_str().to_owned()));
+        wanted.is("day >= ?", Some(from.0.div_euclid(DAY)));
+        wanted.is("day * 86400000 < ?", Some(to.0));
+        let sql = format!("SELECT day, what, sum(n) FROM daily{} GROUP BY day, what", wanted.clause());
+        let mut statement = self.db.prepare_cached(&sql)?;
+        let rows = statement.query_map(rusqlite::params_from_iter(wanted.values), |row| {
+            Ok((Time(row.get::<_, i64>(0)? * DAY), row.get(1)?, unsigned(row.get(2)?)))
+        })?;
+        rows.collect()
+    }
+}
+
+/// Conditions, with their values.
+#[derive(Default)]
+struct Wanted {
+    conditions: Vec<&'static str>,
+    values: Vec<Value>,
+}
+
+impl Wanted {
+    fn is(&mut self, condition: &'static str, value: Option<impl Into<Value>>) {
+        if let Some(value) = value {
+            self.conditions.push(condition);
+            self.values.push(value.into());
+        }
+    }
+
+    fn clause(&self) -> String {
+        if self.conditions.is_empty() {
+            return String::new();
+        }
+        format!(" WHERE {}", self.conditions.join(" AND "))
+    }
+
+    fn span(&mut self, [at_least, below, older]: [&'static str; 3], span: Span) {
+        self.is(at_least, span.from.map(|t| t.0));
+        self.is(below, span.to.map(|t| t.0));
+        if let Some((at, id)) = span.after {
+            self.is(older, Some(at));
+            self.values.push(id.into());
+        }
+    }
+}
+
+struct Span {
+    from: Option<Time>,
+    to: Option<Time>,
+    after: Option<(i64, i64)>,
+}
+
+/// The listing of runs. It names its index: a plan that sorts would read all rows for the first page.
+pub(in crate::history) fn runs_sql(filter: &RunFilter, after: Option<(i64, i64)>) -> (String, Vec<Value>) {
+    let index = match (&filter.job, &filter.instance, &filter.state) {
+        (Some(_), _, Some(_)) => "runs_job_state",
+        (Some(_), ..) => "runs_job",
+        (None, Some(_), _) => "runs_instance",
+        (None, None, Some(_)) => "runs_state",
+        (None, None, None) => "runs_since",
+    };
+    let mut wanted = Wanted::default();
+    wanted.is("job = ?", filter.job.as_ref().map(|job| job.as_str().to_owned()));
+    wanted.is("item = ?", filter.item.map(|item| i64::from(item.0)));
+    wanted.is("state = ?", filter.state.map(|state| state.as_str().to_owned()));
+    wanted.is("instance = ?", filter.instance.as_ref().map(|id| id.as_str().to_owned()));
+    let span = Span { from: filter.from, to: filter.to, after };
+    wanted.span(["since >= ?", "since < ?", "(since, id) < (?, ?)"], span);
+    let clause = wanted.clause();
+    let sql = format!("SELECT {RUN}, id FROM runs INDEXED BY {index}{clause} ORDER BY since DESC, id DESC");
+    (sql, wanted.values)
+}
+
+/// The listing of events, in the same way.
+pub(in crate::history) fn events_sql(
+    filter: &EventFilter,
+    after: Option<(i64, i64)>,
+) -> (String, Vec<Value>) {
+    let index = if filter.job.is_some() { "events_job" } else { "events_at" };
+    let mut wanted = Wanted::default();
+    wanted.is("job = ?", filter.job.as_ref().map(|job| job.as_str().to_owned()));
+    wanted.is("kind = ?", filter.kind.map(|kind| kind.as_str().to_owned()));
+    wanted.is("principal = ?", filter.principal.clone());
+    let span = Span { from: filter.from, to: filter.to, after };
+    wanted.span(["at >= ?", "at < ?", "(at, id) < (?, ?)"], span);
+    let clause = wanted.clause();
+    let sql = format!(
+        "SELECT at, job, kind, text, principal, id FROM events INDEXED BY {index}{clause} ORDER BY at DESC, id DESC"
+    );
+    (sql, wanted.values)
+}
+
+fn run(row: &Row<'_>) -> rusqlite::Result<RunRow> {
+    Ok(RunRow {
+        job: named(row, 0, |job| job.parse().ok())?,
+        item: Item(row.get(1)?),
+        token: Token(unsigned(row.get(2)?)),
+        fire: Time(row.get(3)?),
+        source: named(row, 4, source_named)?,
+        instance: named(row, 5, |id| id.parse().ok())?,
+        worker: named(row, 6, |id| id.parse().ok())?,
+        trigger: row.get::<_, Option<String>>(7)?.map(|id| parsed(7, id.parse().ok())).transpose()?,
+        state: named(row, 8, RunState::named)?,
+        requeued: row.get(9)?,
+        since: Time(row.get(10)?),
+        started: row.get::<_, Option<i64>>(11)?.map(Time),
+        ended: row.get::<_, Option<i64>>(12)?.map(Time),
+        error: row.get(13)?,
+        output: row.get(14)?,
+        processed: unsigned(row.get(15)?),
+        failed: unsigned(row.get(16)?),
+        attempt: row.get(17)?,
+    })
+}
+
+fn named<T>(row: &Row<'_>, column: usize, parse: impl FnOnce(&str) -> Option<T>) -> rusqlite::Result<T> {
+    let text: String = row.get(column)?;
+    parsed(column, parse(&text))
+}
+
+fn parsed<T>(column: usize, value: Option<T>) -> rusqlite::Result<T> {
+    value.ok_or_else(|| rusqlite::Error::InvalidColumnType(column, "a name".into(), Type::Text))
+}

@@ -1,0 +1,232 @@
+//! What is written, one transaction at a time. All of it may come again, and in either order.
+
+use std::collections::BTreeMap;
+
+use rosterd_domain::id::JobName;
+use rosterd_domain::item::{Outcome, Running};
+use rosterd_domain::time::Time;
+use rusqlite::{OptionalExtension, Transaction, params};
+
+use super::{DAY, signed};
+use crate::history::queue::Of;
+use crate::history::rows::{Detail, EventKind, RunState, UnrunRow, became_names};
+
+/// One transaction of the writer.
+pub(in crate::history) struct Batch<'a> {
+    tx: Transaction<'a>,
+    /// By job, day and what was counted.
+    tallies: BTreeMap<(JobName, i64, &'static str), u64>,
+}
+
+impl<'a> Batch<'a> {
+    pub(super) fn new(tx: Transaction<'a>) -> Self {
+        Self { tx, tallies: BTreeMap::new() }
+    }
+
+    fn execute(&self, sql: &str, params: impl rusqlite::Params) -> rusqlite::Result<usize> {
+        self.tx.prepare_cached(sql)?.execute(params)
+    }
+
+    fn tally(&mut self, job: &JobName, at: Time, what: &'static str, n: u64) {
+        *self.tallies.entry((job.clone(), at.0.div_euclid(DAY), what)).or_default() += n;
+    }
+
+    /// A run that was not known; runs of the item before it are over, whether or not their end was seen.
+    fn insert_run(
+        &mut self,
+        of: &Of,
+        run: &Running,
+        end: Option<(Outcome, Time, bool)>,
+        detail: &Detail,
+    ) -> rusqlite::Result<bool> {
+        let state = end.map_or(RunState::Running, |(outcome, ..)| outcome.into());
+        let inserted = self.execute(
+            "INSERT INTO runs (job, item, token, fire, source, instance, worker, trigger_id, state, outcome, requeued, \
+             since, started, ended, error, output, processed, failed, attempt) \
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            params![
+                of.job.as_str(),
+                of.item.0,
+                signed(of.token.0),
+                run.fire.0,
+                run.source.as_str(),
+                run.instance.as_str(),
+                run.worker.as_str(),
+                run.trigger.as_ref().map(|id| id.as_str()),
+                state.as_str(),
+                end.map(|(outcome, ..)| outcome.as_str()),
+                end.is_some_and(|(_, _, requeued)| requeued),
+                run.since.0,
+                detail.started_at.map(|t| t.0),
+                end.map(|(_, at, _)| detail.ended_at.unwrap_or(at).0),
+                detail.error,
+                detail.output,
+                signed(detail.processed),
+                signed(detail.failed),
+                detail.attempt,
+            ],
+        )?;
+        if inserted > 0 {
+            self.tally(&of.job, run.since, "fired", 1);
+            self.execute(
+                "UPDATE runs INDEXED BY runs_open SET state = 'TASK_UNKNOWN' \
+                 WHERE job = ? AND item = ? AND token < ? AND state = 'TASK_RUNNING'",
+                params![of.job.as_str(), of.item.0, signed(of.token.0)],
+            )?;
+        }
+        Ok(inserted > 0)
+    }
+
+    /// A run began. Changes nothing where the run is known.
+    pub(in crate::history) fn start(
+        &mut self,
+        of: &Of,
+        run: &Running,
+        detail: &Detail,
+    ) -> rusqlite::Result<bool> {
+        self.insert_run(of, run, None, detail)
+    }
+
+    /// A run ended, whether or not its beginning was seen. The first end stands; a later telling of the same end
+    /// fills in what the first did not tell.
+    pub(in crate::history) fn end(
+        &mut self,
+        of: &Of,
+        run: &Running,
+        (outcome, at, requeued): (Outcome, Time, bool),
+        detail: &Detail,
+    ) -> rusqlite::Result<()> {
+        let ended = self.execute(
+            "UPDATE runs SET state = ?4, outcome = ?5, requeued = ?6, ended = ?7, started = coalesce(?8, started), \
+             error = ?9, output = ?10, processed = ?11, failed = ?12, attempt = max(?13, attempt) \
+             WHERE job = ?1 AND item = ?2 AND token = ?3 AND outcome IS NULL",
+            params![
+                of.job.as_str(),
+                of.item.0,
+                signed(of.token.0),
+                RunState::from(outcome).as_str(),
+                outcome.as_str(),
+                requeued,
+                detail.ended_at.unwrap_or(at).0,
+                detail.started_at.map(|t| t.0),
+                detail.error,
+                detail.output,
+                signed(detail.processed),
+                signed(detail.failed),
+                detail.attempt,
+            ],
+        )?;
+        if ended > 0 || self.insert_run(of, run, Some((outcome, at, requeued)), detail)? {
+            self.tally(&of.job, at, outcome.as_str(), 1);
+        } else if *detail != Detail::default() {
+            self.fill_in(of, outcome, detail)?;
+        }
+        Ok(())
+    }
+
+    fn fill_in(&self, of: &Of, outcome: Outcome, detail: &Detail) -> rusqlite::Result<usize> {
+        self.execute(
+            "UPDATE runs SET started = coalesce(started, ?5), error = iif(error = '', ?6, error), \
+             output = iif(output = '', ?7, output), processed = max(processed, ?8), failed = max(failed, ?9), \
+             attempt = max(attempt, ?10) WHERE job = ?1 AND item = ?2 AND token = ?3 AND outcome = ?4",
+            params![
+                of.job.as_str(),
+                of.item.0,
+                signed(of.token.0),
+                outcome.as_str(),
+                detail.started_at.map(|t| t.0),
+                detail.error,
+                detail.output,
+                signed(detail.processed),
+                signed(detail.failed),
+                detail.attempt,
+            ],
+        )
+    }
+
+    /// Whether a row says of all these due times what `gap` says.
+    pub(in crate::history) fn covers(&self, gap: &UnrunRow) -> rusqlite::Result<bool> {
+        let (became, reason) = became_names(gap.became);
+        let latest: Option<i64> = self
+            .tx
+            .prepare_cached(
+                "SELECT latest FROM unrun WHERE job = ? AND item = ? AND became = ? AND reason = ? AND first <= ? \
+                 ORDER BY first DESC LIMIT 1",
+            )?
+            .query_row(params![gap.job.as_str(), gap.item.0, became, reason, gap.first.0], |row| row.get(0))
+            .optional()?;
+        Ok(latest.is_some_and(|latest| latest >= gap.latest.0))
+    }
+
+    /// Due times were not run on their own; the row's number.
+    pub(in crate::history) fn insert_gap(&mut self, gap: &UnrunRow) -> rusqlite::Result<i64> {
+        let (became, reason) = became_names(gap.became);
+        let id = self
+            .tx
+            .prepare_cached(
+                "INSERT INTO unrun (job, item, first, latest, count, became, reason, recorded) \
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET latest = max(latest, excluded.latest), \
+                 count = max(count, excluded.count), recorded = excluded.recorded RETURNING id",
+            )?
+            .query_row(
+                params![
+                    gap.job.as_str(),
+                    gap.item.0,
+                    gap.first.0,
+                    gap.latest.0,
+                    signed(gap.count),
+                    became,
+                    reason,
+                    gap.recorded.0
+                ],
+                |row| row.get(0),
+            )?;
+        self.tally_gap(gap);
+        Ok(id)
+    }
+
+    /// The gap of this number goes on; false when it has been pruned.
+    pub(in crate::history) fn extend_gap(&mut self, id: i64, by: &UnrunRow) -> rusqlite::Result<bool> {
+        let extended = self.execute(
+            "UPDATE unrun SET latest = ?, count = count + ?, recorded = ? WHERE id = ?",
+            params![by.latest.0, signed(by.count), by.recorded.0, id],
+        )?;
+        if extended > 0 {
+            self.tally_gap(by);
+        }
+        Ok(extended > 0)
+    }
+
+    fn tally_gap(&mut self, gap: &UnrunRow) {
+        let what = match became_names(gap.became) {
+            (became, "") => became,
+            (_, reason) => reason,
+        };
+        self.tally(&gap.job, gap.latest, what, gap.count);
+    }
+
+    pub(in crate::history) fn event(
+        &self,
+        at: Time,
+        job: Option<&JobName>,
+        kind: EventKind,
+        text: &str,
+        principal: Option<&str>,
+    ) -> rusqlite::Result<()> {
+        self.execute(
+            "INSERT INTO events (at, job, kind, text, principal) VALUES (?, ?, ?, ?, ?)",
+            params![at.0, job.map(JobName::as_str), kind.as_str(), text, principal],
+        )?;
+        Ok(())
+    }
+
+    pub(in crate::history) fn commit(mut self) -> rusqlite::Result<()> {
+        for ((job, day, what), n) in std::mem::take(&mut self.tallies) {
+            self.execute(
+                "INSERT INTO daily (job, day, what, n) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n",
+                params![job.as_str(), day, what, signed(n)],
+            )?;
+        }
+        self.tx.commit()
+    }
+}

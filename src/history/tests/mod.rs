@@ -1,0 +1,134 @@
+//! The history's tests: a writer that is driven by hand, so that nothing depends on when a thread runs.
+
+mod gaps;
+mod ledger;
+mod reading;
+mod runs;
+mod trouble;
+mod upkeep;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use rosterd_domain::id::{InstanceId, Item, JobName, Token, WorkerId};
+use rosterd_domain::item::{Outcome, Running, Source};
+use rosterd_domain::plan::{Became, Entry};
+use rosterd_domain::time::Time;
+use tempfile::TempDir;
+
+use super::queue::Queue;
+use super::rows::{Detail, Page, RunFilter, RunRow};
+use super::writer::Writer;
+use super::{Clock, Options, Reader, Recorder};
+
+/// The day all tests are on.
+const TODAY: i64 = 1_800_000_000;
+
+struct Desk {
+    dir: TempDir,
+    now: Arc<AtomicI64>,
+    queue: Arc<Queue>,
+    writer: Writer,
+    recorder: Recorder,
+    reader: Reader,
+    batch: usize,
+}
+
+impl Desk {
+    fn new() -> Self {
+        Self::with(Options::default())
+    }
+
+    fn with(options: Options) -> Self {
+        Self::at(tempfile::tempdir().unwrap(), options)
+    }
+
+    fn at(dir: TempDir, options: Options) -> Self {
+        let now = Arc::new(AtomicI64::new(TODAY * 1000));
+        let clock: Clock = {
+            let now = now.clone();
+            Arc::new(move || Time(now.load(Ordering::Relaxed)))
+        };
+        let path = dir.path().join("history.db");
+        let (file, batch) = (Arc::new(AtomicU64::new(0)), options.batch);
+        let queue = Arc::new(Queue::new(options.queue, options.queue_bytes));
+        let writer = Writer::new(path.clone(), options, clock, queue.clone(), file.clone());
+        let (recorder, reader) = (Recorder::new(queue.clone(), None), Reader::new(path, file));
+        Self { dir, now, queue, writer, recorder, reader, batch }
+    }
+
+    /// Ends it and opens the same directory again.
+    fn again(self) -> Self {
+        let Self { dir, writer, .. } = self;
+        drop(writer);
+        Self::at(dir, Options::default())
+    }
+
+    fn pass(&self, time: Duration) {
+        self.now.fetch_add(i64::try_from(time.as_millis()).unwrap(), Ordering::Relaxed);
+    }
+
+    /// Lets the writer do what it would do when rows wait.
+    fn write(&mut self) {
+        while self.queue.len() > 0 {
+            let rows = self.queue.take(self.batch, Duration::ZERO, Duration::ZERO).unwrap();
+            self.writer.step(&rows);
+        }
+    }
+
+    fn record(&mut self, entry: &Entry, detail: Option<Detail>) {
+        self.recorder.record(&job(), Time(self.now.load(Ordering::Relaxed)), entry, detail);
+        self.write();
+    }
+
+    async fn all(&self) -> Vec<RunRow> {
+        self.reader.runs(RunFilter::default(), Page { size: 0, token: None }).await.unwrap().0
+    }
+}
+
+fn job() -> JobName {
+    JobName::new("word-count").unwrap()
+}
+
+/// Seconds of today.
+fn at(second: i64) -> Time {
+    Time::from_seconds(TODAY + second)
+}
+
+fn run(source: Source, fire: i64) -> Running {
+    Running {
+        fire: at(fire),
+        source,
+        instance: InstanceId::new("10.0.0.7@-@w-1").unwrap(),
+        worker: WorkerId::new("w-1").unwrap(),
+        since: at(fire),
+        trigger: None,
+        held: false,
+    }
+}
+
+fn started(item: u32, token: u64, run: Running) -> Entry {
+    Entry::Started { item: Item(item), token: Token(token), run }
+}
+
+fn ended(item: u32, token: u64, run: Running, outcome: Outcome) -> Entry {
+    let at = run.since.plus(Duration::from_secs(5));
+    Entry::Ended { item: Item(item), token: Token(token), run, outcome, at, requeued: false }
+}
+
+fn unrun(item: u32, first: i64, latest: i64, count: u64, became: Became) -> Entry {
+    Entry::Unrun { item: Item(item), first: at(first), latest: at(latest), count, became }
+}
+
+fn told() -> Detail {
+    Detail {
+        error: "disk full".into(),
+        output: "3 lines".into(),
+        processed: 7,
+        failed: 2,
+        attempt: 3,
+        started_at: Some(at(101)),
+        ended_at: Some(at(104)),
+    }
+}

@@ -1,0 +1,130 @@
+use super::*;
+use crate::history::sql::{events_sql, runs_sql};
+use crate::history::{EventFilter, EventKind, HistoryError, RunState};
+
+fn page(size: usize, token: Option<String>) -> Page {
+    Page { size, token }
+}
+
+#[tokio::test]
+async fn pages_hold_every_run_once_also_while_more_come() {
+    let mut desk = Desk::new();
+    for n in 0..95_u64 {
+        // Ten at the same time each.
+        desk.recorder.record(
+            &job(),
+            at(0),
+            &started(n as u32, 1, run(Source::NormalTrigger, n as i64 / 10)),
+            None,
+        );
+    }
+    desk.write();
+    let (mut seen, mut token) = (Vec::new(), None);
+    loop {
+        let (rows, next) = desk.reader.runs(RunFilter::default(), page(7, token)).await.unwrap();
+        assert!(rows.len() == 7 || next.is_none());
+        seen.extend(rows.iter().map(|row| (row.since, row.item.0)));
+        desk.record(&started(1000 + seen.len() as u32, 1, run(Source::NormalTrigger, 500)), None);
+        token = next;
+        if token.is_none() {
+            break;
+        }
+    }
+    let mut expected: Vec<_> = (0..95).map(|n| (at(i64::from(n) / 10), n)).collect();
+    expected.reverse();
+    assert_eq!(seen, expected);
+}
+
+#[tokio::test]
+async fn a_page_of_long_texts_is_shorter_and_still_goes_on() {
+    let mut desk = Desk::new();
+    for n in 0..50 {
+        let detail = Detail { output: "x".repeat(64 << 10), ..Detail::default() };
+        desk.record(&ended(n, 1, run(Source::NormalTrigger, 0), Outcome::Succeeded), Some(detail));
+    }
+    let (first, next) = desk.reader.runs(RunFilter::default(), page(0, None)).await.unwrap();
+    assert_eq!(first.len(), 32);
+    let (second, end) = desk.reader.runs(RunFilter::default(), page(0, next)).await.unwrap();
+    assert_eq!((second.len(), end), (18, None));
+}
+
+#[tokio::test]
+async fn runs_are_found_by_what_is_known_of_them() {
+    let mut desk = Desk::new();
+    let other = Running { instance: InstanceId::new("b@-@2").unwrap(), ..run(Source::NormalTrigger, 30) };
+    desk.record(&ended(0, 1, run(Source::NormalTrigger, 10), Outcome::Succeeded), None);
+    desk.record(&ended(1, 1, run(Source::NormalTrigger, 20), Outcome::Failed), None);
+    desk.record(&started(0, 2, other.clone()), None);
+    let another = JobName::new("another").unwrap();
+    desk.recorder.record(&another, at(0), &started(0, 2, run(Source::NormalTrigger, 40)), None);
+    desk.write();
+    let cases = [
+        (RunFilter { job: Some(job()), ..RunFilter::default() }, vec![30, 20, 10]),
+        (RunFilter { job: Some(job()), item: Some(Item(0)), ..RunFilter::default() }, vec![30, 10]),
+        (RunFilter { state: Some(Outcome::Failed.into()), ..RunFilter::default() }, vec![20]),
+        (RunFilter { state: Some(RunState::Running), ..RunFilter::default() }, vec![40, 30]),
+        (RunFilter { instance: Some(other.instance), ..RunFilter::default() }, vec![30]),
+        (RunFilter { from: Some(at(20)), to: Some(at(40)), ..RunFilter::default() }, vec![30, 20]),
+    ];
+    for (filter, expected) in cases {
+        let rows = desk.reader.runs(filter.clone(), page(10, None)).await.unwrap().0;
+        let found: Vec<i64> = rows.iter().map(|row| row.fire.0 / 1000 - TODAY).collect();
+        assert_eq!(found, expected, "{filter:?}");
+    }
+    assert_eq!(desk.reader.last_runs(&job(), 2).await.unwrap().len(), 2);
+    assert!(desk.reader.last_runs(&job(), 0).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn events_are_kept_with_whose_doing_they_were() {
+    let mut desk = Desk::new();
+    desk.recorder.event(at(1), None, EventKind::Coordinator, "started", None);
+    desk.recorder.event(at(2), Some(&job()), EventKind::Operation, "paused", Some("ann"));
+    desk.recorder.event(at(2), Some(&job()), EventKind::Assigned, "item 0 to 10.0.0.7@-@w-1", None);
+    desk.write();
+    let all = desk.reader.events(EventFilter::default(), page(2, None)).await.unwrap();
+    assert_eq!(all.0.iter().map(|e| e.kind).collect::<Vec<_>>(), [EventKind::Assigned, EventKind::Operation]);
+    let rest = desk.reader.events(EventFilter::default(), page(2, all.1)).await.unwrap();
+    assert_eq!((rest.0.len(), rest.1), (1, None));
+    let by = EventFilter { principal: Some("ann".into()), ..EventFilter::default() };
+    let found = desk.reader.events(by, page(10, None)).await.unwrap().0;
+    assert_eq!((found.len(), found[0].text.as_str(), found[0].job.as_ref()), (1, "paused", Some(&job())));
+}
+
+#[tokio::test]
+async fn a_page_token_of_another_make_is_refused() {
+    let desk = Desk::new();
+    for token in ["", "1", "a.b", "1.2.3"] {
+        let answer = desk.reader.runs(RunFilter::default(), page(1, Some(token.into()))).await;
+        assert!(matches!(answer, Err(HistoryError::PageToken(_))), "{token:?}");
+    }
+}
+
+#[test]
+fn no_listing_reads_a_whole_table_or_sorts_it() {
+    let desk = Desk::new();
+    let db = rusqlite::Connection::open(desk.dir.path().join("history.db")).unwrap();
+    let instance = Some(InstanceId::new("b@-@2").unwrap());
+    let mut listings = Vec::new();
+    for bits in 0..32_u32 {
+        let is = |bit: u32| bits & bit != 0;
+        let after = is(16).then_some((1, 1));
+        let filter = RunFilter {
+            job: is(1).then(job),
+            item: is(2).then_some(Item(1)),
+            state: is(4).then_some(RunState::Error),
+            instance: instance.clone().filter(|_| is(8)),
+            from: is(16).then(|| at(1)),
+            to: None,
+        };
+        listings.push(runs_sql(&filter, after));
+        let (job, kind) = (is(1).then(job), is(2).then_some(EventKind::Job));
+        listings.push(events_sql(&EventFilter { job, kind, ..EventFilter::default() }, after));
+    }
+    for (sql, values) in listings {
+        let mut plan = db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let steps = plan.query_map(rusqlite::params_from_iter(values), |row| row.get(3)).unwrap();
+        let steps: Vec<String> = steps.map(Result::unwrap).collect();
+        assert!(steps.iter().all(|step| step.contains("INDEX")), "{sql}: {steps:?}");
+    }
+}

@@ -1,0 +1,92 @@
+use rosterd_domain::id::TriggerId;
+
+use super::*;
+use crate::history::RunState;
+
+const NORMAL: Source = Source::NormalTrigger;
+
+#[tokio::test]
+async fn a_run_is_seen_to_begin_and_to_end() {
+    let mut desk = Desk::new();
+    desk.record(&started(0, 8, run(NORMAL, 100)), None);
+    let before = desk.all().await;
+    assert_eq!((before[0].state, before[0].started, before[0].ended), (RunState::Running, None, None));
+    desk.record(&ended(0, 8, run(NORMAL, 100), Outcome::Failed), Some(told()));
+    let after = desk.all().await;
+    assert_eq!(after.len(), 1);
+    let row = &after[0];
+    assert_eq!((row.state, row.state.outcome()), (RunState::Error, Some(Outcome::Failed)));
+    assert_eq!((row.started, row.ended, row.since), (Some(at(101)), Some(at(104)), at(100)));
+    assert_eq!((row.error.as_str(), row.output.as_str()), ("disk full", "3 lines"));
+    assert_eq!((row.processed, row.failed, row.attempt), (7, 2, 3));
+}
+
+#[tokio::test]
+async fn either_order_and_any_repetition_give_the_same_row() {
+    let manual = Running { trigger: Some(TriggerId::new("t-1").unwrap()), ..run(Source::Manual, 100) };
+    let begin = (started(3, 8, manual.clone()), None);
+    let end = (ended(3, 8, manual, Outcome::Succeeded), Some(told()));
+    let mut rows = Vec::new();
+    for order in [&[0, 1][..], &[1, 0], &[1], &[0, 0, 1, 1, 0, 1]] {
+        let mut desk = Desk::new();
+        for which in order {
+            let (entry, detail) = [&begin, &end][*which].clone();
+            desk.record(&entry, detail);
+        }
+        rows.push(desk.all().await);
+        let counts = desk.reader.counts(Some(&job()), at(0), at(200)).await.unwrap();
+        let counts: Vec<_> = counts.into_values().map(|c| (c.fired, c.succeeded, c.ended())).collect();
+        assert_eq!(counts, [(1, 1, 1)], "{order:?}");
+    }
+    assert_eq!(rows[0].len(), 1);
+    assert!(rows.iter().all(|other| *other == rows[0]), "{rows:#?}");
+}
+
+#[tokio::test]
+async fn the_first_end_stands_and_detail_that_comes_late_is_filled_in() {
+    let mut desk = Desk::new();
+    desk.record(&ended(0, 8, run(NORMAL, 100), Outcome::Crashed), None);
+    desk.record(&ended(0, 8, run(NORMAL, 100), Outcome::Succeeded), Some(told()));
+    let row = &desk.all().await[0];
+    assert_eq!((row.state, row.error.as_str()), (RunState::Lost, ""));
+    desk.record(&ended(0, 8, run(NORMAL, 100), Outcome::Crashed), Some(told()));
+    desk.record(
+        &ended(0, 8, run(NORMAL, 100), Outcome::Crashed),
+        Some(Detail { error: "other".into(), ..told() }),
+    );
+    let row = &desk.all().await[0];
+    assert_eq!((row.state, row.error.as_str(), row.processed), (RunState::Lost, "disk full", 7));
+}
+
+#[tokio::test]
+async fn a_run_whose_end_was_lost_is_not_running_for_ever() {
+    let mut desk = Desk::new();
+    desk.record(&started(0, 8, run(NORMAL, 100)), None);
+    desk.record(&started(1, 3, run(NORMAL, 100)), None);
+    desk.record(&started(0, 9, run(NORMAL, 200)), None);
+    let states: Vec<_> = desk.all().await.iter().map(|r| (r.item.0, r.token.0, r.state)).collect();
+    let expected = [(0, 9, RunState::Running), (1, 3, RunState::Running), (0, 8, RunState::Unknown)];
+    assert_eq!(states, expected);
+    desk.record(&ended(0, 8, run(NORMAL, 100), Outcome::TimedOut), None);
+    assert_eq!(desk.all().await[2].state, RunState::Failed);
+}
+
+#[tokio::test]
+async fn long_texts_are_cut_between_characters() {
+    let mut desk = Desk::new();
+    let detail = Detail { error: "é".repeat(9_000), output: "ü".repeat(70_000), ..Detail::default() };
+    desk.record(&ended(0, 8, run(NORMAL, 100), Outcome::Failed), Some(detail));
+    let row = &desk.all().await[0];
+    for (text, max) in [(&row.error, crate::history::MAX_ERROR), (&row.output, crate::history::MAX_OUTPUT)] {
+        assert!(text.len() <= max && text.len() > max - 16, "{}", text.len());
+        assert!(text.ends_with("(cut)"));
+    }
+}
+
+#[test]
+fn every_state_reads_back() {
+    for state in RunState::ALL {
+        assert_eq!(RunState::named(state.as_str()), Some(state));
+        assert!(state.outcome().is_none_or(|outcome| RunState::from(outcome) == state));
+    }
+}

@@ -1,0 +1,158 @@
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use super::*;
+use crate::history::HistoryError;
+
+fn one(n: u32) -> Entry {
+    ended(n, 1, run(Source::NormalTrigger, i64::from(n)), Outcome::Succeeded)
+}
+
+/// Files beside the history whose names tell of this.
+fn aside(dir: &Path, what: &str) -> Vec<String> {
+    let names = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names
+        .filter(|name| name.contains(what) && !name.ends_with("-wal") && !name.ends_with("-shm"))
+        .collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn a_full_queue_drops_and_counts_and_never_waits() {
+    let mut desk = Desk::with(Options { queue: 10, ..Options::default() });
+    for n in 0..25 {
+        desk.recorder.record(&job(), at(0), &one(n), None);
+    }
+    assert_eq!((desk.recorder.dropped(), desk.recorder.waiting()), (15, 10));
+    desk.write();
+    assert_eq!(desk.all().await.len(), 10);
+    desk.record(&one(99), None);
+    assert_eq!((desk.recorder.dropped(), desk.all().await.len()), (15, 11));
+}
+
+#[tokio::test]
+async fn a_queue_full_of_texts_keeps_rows_without_them() {
+    let mut desk = Desk::with(Options { queue_bytes: 50_000, ..Options::default() });
+    for n in 0..5 {
+        let detail = Detail { output: "x".repeat(20_000), processed: 5, ..Detail::default() };
+        desk.recorder.record(&job(), at(0), &one(n), Some(detail));
+    }
+    desk.write();
+    let rows = desk.all().await;
+    assert_eq!(rows.iter().filter(|row| row.output.is_empty()).count(), 3);
+    assert!(rows.iter().all(|row| row.processed == 5));
+    assert_eq!((desk.recorder.dropped(), desk.recorder.shortened()), (0, 3));
+}
+
+#[tokio::test]
+async fn a_full_disk_loses_rows_counts_them_and_recovers() {
+    let mut desk = Desk::new();
+    desk.record(&one(0), None);
+    let store = desk.writer.store.as_ref().unwrap();
+    let pages = store.limit_pages(1);
+    let detail = || Some(Detail { output: "x".repeat(60_000), ..Detail::default() });
+    for n in 1..=5 {
+        desk.record(&one(n), detail());
+    }
+    assert_eq!((desk.recorder.dropped(), desk.all().await.len()), (5, 1));
+    desk.writer.store.as_ref().unwrap().limit_pages(pages * 100);
+    for n in 6..=8 {
+        desk.record(&one(n), detail());
+    }
+    assert_eq!((desk.recorder.dropped(), desk.all().await.len()), (5, 4));
+    let counted = desk.reader.counts(None, at(0), at(9)).await.unwrap();
+    assert_eq!(
+        counted.values().map(|day| day.succeeded).sum::<u64>(),
+        4,
+        "what was rolled back is not counted"
+    );
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_set_aside() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("history.db"), "certainly no database ".repeat(500)).unwrap();
+    let mut desk = Desk::at(dir, Options::default());
+    desk.record(&one(0), None);
+    assert_eq!((desk.recorder.dropped(), desk.all().await.len()), (0, 1));
+    let aside = aside(desk.dir.path(), "damaged");
+    assert_eq!(aside, ["history.db.damaged-20270115T080000Z-1"]);
+    let kept = std::fs::read_to_string(desk.dir.path().join(&aside[0])).unwrap();
+    assert!(kept.starts_with("certainly no database"));
+}
+
+#[tokio::test]
+async fn a_file_of_a_newer_version_is_set_aside_unharmed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("history.db");
+    let db = rusqlite::Connection::open(&path).unwrap();
+    db.execute_batch("CREATE TABLE later (a); PRAGMA user_version = 99").unwrap();
+    drop(db);
+    let mut desk = Desk::at(dir, Options::default());
+    desk.record(&one(0), None);
+    assert_eq!(desk.all().await.len(), 1);
+    let kept = desk.dir.path().join(&aside(desk.dir.path(), "newer")[0]);
+    let db = rusqlite::Connection::open(kept).unwrap();
+    assert_eq!(db.query_row("SELECT count(*) FROM later", [], |row| row.get::<_, i64>(0)).unwrap(), 0);
+}
+
+#[tokio::test]
+async fn damage_while_it_runs_begins_a_new_file_for_writer_and_readers() {
+    let mut desk = Desk::new();
+    for n in 0..200 {
+        desk.record(&one(n), None);
+    }
+    assert_eq!(desk.all().await.len(), 200);
+    // All pages but the first, once they are in the file itself.
+    let path = desk.dir.path().join("history.db");
+    let db = rusqlite::Connection::open(&path).unwrap();
+    db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    drop(db);
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    let length = usize::try_from(file.metadata().unwrap().len()).unwrap();
+    file.write_all_at(&vec![0xa5; length - 4096], 4096).unwrap();
+    // Pages that are held in memory still serve; a connection that has none of them sees the damage.
+    drop(desk.writer.store.take());
+    for n in 1000..1005 {
+        desk.pass(Duration::from_secs(10));
+        desk.record(&one(n), None);
+    }
+    assert_eq!(aside(desk.dir.path(), "damaged").len(), 1);
+    let rows = desk.all().await;
+    assert!(!rows.is_empty() && rows.iter().all(|row| row.item.0 >= 1000), "{}", rows.len());
+    assert_eq!(rows.len() as u64 + desk.recorder.dropped(), 5);
+}
+
+#[tokio::test]
+async fn where_no_file_can_be_made_rows_are_counted_until_one_can() {
+    let dir = tempfile::tempdir().unwrap();
+    // A directory in the file's place: nothing is to be opened there, nor is it ours to move.
+    std::fs::create_dir(dir.path().join("history.db")).unwrap();
+    let mut desk = Desk::at(dir, Options::default());
+    desk.record(&one(0), None);
+    assert_eq!(desk.recorder.dropped(), 1);
+    let answer = desk.reader.last_runs(&job(), 1).await;
+    assert!(matches!(answer, Err(HistoryError::Unavailable(_))));
+    std::fs::remove_dir(desk.dir.path().join("history.db")).unwrap();
+    desk.pass(Duration::from_secs(6));
+    desk.record(&one(1), None);
+    assert_eq!((desk.recorder.dropped(), desk.all().await.len()), (1, 1));
+}
+
+#[tokio::test]
+async fn the_schema_is_made_once_and_kept() {
+    let mut desk = Desk::new();
+    desk.record(&one(0), None);
+    let desk = desk.again();
+    assert_eq!(desk.all().await.len(), 1);
+    let db = rusqlite::Connection::open(desk.dir.path().join("history.db")).unwrap();
+    assert_eq!(db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap(), 1);
+}
+
+#[test]
+fn a_recorder_of_nothing_counts_what_it_did_not_keep() {
+    let recorder = Recorder::none();
+    recorder.record(&job(), at(0), &one(0), None);
+    assert_eq!((recorder.dropped(), recorder.waiting()), (1, 0));
+}

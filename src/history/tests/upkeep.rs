@@ -1,0 +1,131 @@
+use super::*;
+use crate::history::{EventFilter, EventKind, History};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+impl Desk {
+    /// Cleans until there is nothing more to clean; how many steps that took.
+    fn clean(&mut self) -> usize {
+        (1..).find(|_| self.writer.step(&[]) > self.flush()).unwrap()
+    }
+
+    fn flush(&self) -> Duration {
+        Options::default().flush
+    }
+}
+
+#[tokio::test]
+async fn old_rows_go_in_portions_and_young_ones_stay() {
+    let mut desk = Desk::new();
+    let old = |n: u32| Running { since: at(0).minus(40 * DAY), ..run(Source::NormalTrigger, i64::from(n)) };
+    for n in 0..12_000_u32 {
+        desk.recorder.record(&job(), at(0), &started(n, 1, old(n)), None);
+    }
+    desk.recorder.record(&job(), at(0), &started(0, 2, run(Source::NormalTrigger, 0)), None);
+    desk.recorder.record(&job(), at(0).minus(40 * DAY), &unrun(0, 1, 1, 1, Became::Skipped), None);
+    desk.recorder.record(&job(), at(0), &unrun(1, 1, 1, 1, Became::Skipped), None);
+    desk.recorder.event(at(0).minus(40 * DAY), None, EventKind::Worker, "old", None);
+    desk.recorder.event(at(0), None, EventKind::Worker, "young", None);
+    desk.write();
+    desk.pass(Duration::from_secs(61));
+    assert!(desk.clean() > 1, "one portion was enough");
+    assert_eq!(desk.all().await.len(), 1);
+    assert_eq!(desk.reader.unrun(&job(), at(0), at(9)).await.unwrap().len(), 1);
+    let events = desk.reader.events(EventFilter::default(), Page { size: 9, token: None }).await.unwrap().0;
+    assert_eq!(events.iter().map(|e| e.text.as_str()).collect::<Vec<_>>(), ["young"]);
+    // Counts of whole days go once a day.
+    desk.pass(DAY);
+    desk.clean();
+    let days = desk.reader.counts(None, at(0).minus(90 * DAY), at(9)).await.unwrap();
+    assert_eq!(days.values().map(|day| day.fired).sum::<u64>(), 1);
+}
+
+#[tokio::test]
+async fn what_grows_old_goes_later() {
+    let mut desk = Desk::new();
+    desk.record(&started(0, 1, run(Source::NormalTrigger, 0)), None);
+    desk.pass(29 * DAY);
+    desk.clean();
+    assert_eq!(desk.all().await.len(), 1);
+    desk.pass(2 * DAY);
+    desk.clean();
+    assert!(desk.all().await.is_empty());
+    // Its end brings it back whole.
+    desk.record(&ended(0, 1, run(Source::NormalTrigger, 0), Outcome::Succeeded), None);
+    assert_eq!(desk.all().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_calendar_set_back_does_not_stop_the_cleaning() {
+    let mut desk = Desk::new();
+    desk.pass(3650 * DAY);
+    desk.clean();
+    desk.now.store(TODAY * 1000, Ordering::Relaxed);
+    let old = Running { since: at(0).minus(40 * DAY), ..run(Source::NormalTrigger, 0) };
+    desk.record(&started(0, 1, old), None);
+    desk.clean();
+    assert!(desk.all().await.is_empty());
+}
+
+#[tokio::test]
+async fn the_oldest_go_when_there_are_too_many_rows_or_bytes() {
+    let bytes = 1 << 20;
+    for options in
+        [Options { max_rows: 100, ..Options::default() }, Options { max_bytes: bytes, ..Options::default() }]
+    {
+        let mut desk = Desk::with(options.clone());
+        for n in 0..300_u32 {
+            let detail = Detail { output: "x".repeat(32 << 10), ..Detail::default() };
+            let run = run(Source::NormalTrigger, i64::from(n));
+            desk.record(&ended(n, 1, run, Outcome::Succeeded), Some(detail));
+        }
+        desk.clean();
+        let rows = desk.all().await;
+        let in_use = desk.writer.store.as_ref().unwrap().bytes().unwrap();
+        assert!(rows.len() as u64 <= options.max_rows && in_use <= options.max_bytes, "{in_use}");
+        assert!(rows.len() > 10 && rows[0].item == Item(299), "{}", rows.len());
+    }
+}
+
+/// Through the thread, as it is used.
+#[tokio::test]
+async fn a_thread_writes_what_many_record_and_ends_when_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock: Clock = Arc::new(|| at(0));
+    let path = dir.path().join("history.db");
+    let (recorder, reader) = History::open(&path, Options::default(), clock.clone()).unwrap();
+    let each = 5_000_u32;
+    let threads: Vec<_> = (0..4)
+        .map(|worker| {
+            let recorder = recorder.clone();
+            std::thread::spawn(move || {
+                for n in 0..each {
+                    let run = run(Source::NormalTrigger, i64::from(n));
+                    recorder.record(
+                        &job(),
+                        at(0),
+                        &ended(worker * each + n, 1, run, Outcome::Succeeded),
+                        None,
+                    );
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    recorder.settle().await;
+    let total = |days: std::collections::BTreeMap<Time, rosterd_domain::item::Counters>| {
+        days.values().map(|day| day.succeeded).sum::<u64>()
+    };
+    assert_eq!(total(reader.counts(None, at(0), at(DAY.as_secs() as i64)).await.unwrap()), 20_000);
+    recorder.record(&job(), at(0), &started(0, 2, run(Source::NormalTrigger, 1)), None);
+    recorder.stop().await;
+    assert_eq!((recorder.dropped(), recorder.waiting()), (0, 0));
+    recorder.record(&job(), at(0), &started(0, 3, run(Source::NormalTrigger, 2)), None);
+    recorder.settle().await;
+    assert_eq!(recorder.dropped(), 1);
+    // What was recorded before the end is there after it.
+    let (_recorder, reader) = History::open(&path, Options::default(), clock).unwrap();
+    let filter = RunFilter { state: Some(crate::history::RunState::Running), ..RunFilter::default() };
+    let rows = reader.runs(filter, Page { size: 9, token: None }).await.unwrap().0;
+    assert_eq!(rows.iter().map(|row| row.token).collect::<Vec<_>>(), [Token(2)]);
+}

@@ -1,0 +1,363 @@
+//! The writer: takes what waits, writes it in batches, and deletes a little of what is old in between.
+//! It owns the file and lives on its own thread. Nothing that goes wrong here stops it: what cannot be written
+//! is dropped and counted, a damaged file is set aside, and it goes on.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rosterd_domain::id::{Item, JobName};
+use rosterd_domain::item::Source;
+use rosterd_domain::plan::Became;
+use rosterd_domain::time::Time;
+
+use super::queue::{Queue, Row, What};
+use super::rows::{Detail, EventKind, UnrunRow};
+use super::sql::{self, AGING, Batch, OpenError, Store};
+use super::{Clock, Options};
+
+/// How long the writer sleeps when nothing comes, and how often it looks for old rows.
+const REST: Duration = Duration::from_secs(60);
+/// Most rows deleted at a time.
+const PRUNE: usize = 5_000;
+/// How long to leave a file alone that could not be opened.
+const REOPEN: Duration = Duration::from_secs(5);
+/// Most files set aside by one process: beyond that it is the disk.
+const MOST_ASIDE: u32 = 3;
+
+pub(super) struct Writer {
+    path: PathBuf,
+    options: Options,
+    clock: Clock,
+    queue: Arc<Queue>,
+    /// Which file the path means: grows when a new one is begun, so that readers open it again.
+    file: Arc<AtomicU64>,
+    pub(super) store: Option<Store>,
+    gaps: Gaps,
+    aside: u32,
+    reopen_at: Time,
+    /// Rows dropped since it last went well; 0: it goes well.
+    failed: usize,
+    prune_at: Time,
+    pruned_day: Time,
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.queue.abandon();
+    }
+}
+
+impl Writer {
+    pub(super) fn new(
+        path: PathBuf,
+        options: Options,
+        clock: Clock,
+        queue: Arc<Queue>,
+        file: Arc<AtomicU64>,
+    ) -> Self {
+        let [reopen_at, prune_at, pruned_day] = [Time(i64::MIN); 3];
+        let (store, gaps) = (None, Gaps::default());
+        let mut writer = Self {
+            path,
+            options,
+            clock,
+            queue,
+            file,
+            store,
+            gaps,
+            aside: 0,
+            reopen_at,
+            failed: 0,
+            prune_at,
+            pruned_day,
+        };
+        writer.open();
+        writer
+    }
+
+    /// Until nobody records any more.
+    pub(super) fn run(mut self) {
+        let mut idle = Duration::ZERO;
+        while let Some(rows) = self.queue.take(self.options.batch.max(1), self.options.flush, idle) {
+            idle = self.step(&rows);
+        }
+    }
+
+    /// Writes the rows, and cleans up a little; how long it may rest.
+    pub(super) fn step(&mut self, rows: &[Row]) -> Duration {
+        if !rows.is_empty() {
+            self.write(rows);
+            self.queue.done(rows.len());
+        }
+        match self.clean() {
+            Ok(true) => self.options.flush,
+            Ok(false) => REST,
+            Err(error) => {
+                tracing::warn!(path = %self.path.display(), %error, "old rows of the history cannot be deleted");
+                self.prune_at = (self.clock)().plus(REST);
+                REST
+            }
+        }
+    }
+
+    /// Opens the file; sets it aside first, if it is none of ours.
+    fn open(&mut self) {
+        let now = (self.clock)();
+        // A calendar that was set back must not keep the file closed.
+        if self.store.is_some() || (now < self.reopen_at && now.plus(REOPEN) >= self.reopen_at) {
+            return;
+        }
+        self.reopen_at = now.plus(REOPEN);
+        let mut opened = Store::open(&self.path);
+        let aside = match &opened {
+            Err(OpenError::Damaged(_)) => Some("damaged"),
+            Err(OpenError::Newer(_)) => Some("newer"),
+            _ => None,
+        };
+        if let (Err(error), Some(what)) = (&opened, aside) {
+            if !self.set_aside(what, &error.to_string()) {
+                return;
+            }
+            opened = Store::open(&self.path);
+        }
+        match opened {
+            Ok(store) => self.store = Some(store),
+            Err(error) if self.failed == 0 => tracing::error!(
+                path = %self.path.display(), %error,
+                "the history cannot be opened: what happens is not kept until it can; check the directory's \
+                 owner, rights and free space"
+            ),
+            Err(_) => {}
+        }
+    }
+
+    /// Renames the file, with what belongs to it, so that a new one can be begun.
+    fn set_aside(&mut self, what: &str, why: &str) -> bool {
+        self.store = None;
+        if self.aside >= MOST_ASIDE {
+            return false;
+        }
+        self.aside += 1;
+        let named = |suffix: &str, of: &str| {
+            let mut name = OsString::from(&self.path);
+            name.push(suffix);
+            name.push(of);
+            PathBuf::from(name)
+        };
+        // Digits and letters only: the name must be good on every file system.
+        let stamp: String = (self.clock)().to_string().chars().filter(char::is_ascii_alphanumeric).collect();
+        let suffix = format!(".{what}-{stamp}-{}", self.aside);
+        for of in ["", "-wal", "-shm"] {
+            match std::fs::rename(named("", of), named(&suffix, of)) {
+                Err(error) if of.is_empty() => {
+                    tracing::error!(
+                        path = %self.path.display(), why, %error,
+                        "the history is {what} and cannot be renamed: what happens is not kept; move the file away"
+                    );
+                    return false;
+                }
+                // The other two need not be there.
+                _ => {}
+            }
+        }
+        self.file.fetch_add(1, Ordering::Release);
+        tracing::error!(
+            path = %self.path.display(), aside = %named(&suffix, "").display(), why,
+            "the history is {what}: it was renamed and a new one begun; jobs are not affected"
+        );
+        true
+    }
+
+    fn write(&mut self, rows: &[Row]) {
+        self.open();
+        let Some(store) = &mut self.store else {
+            return self.fail(rows.len(), None);
+        };
+        let written = put(store, &mut self.gaps, rows);
+        match written {
+            Ok(refused) => {
+                if refused > 0 {
+                    self.queue.lost(refused);
+                }
+                if self.failed > 0 {
+                    tracing::info!(
+                        dropped = self.failed,
+                        "the history is written again; these rows are lost"
+                    );
+                    self.failed = 0;
+                }
+            }
+            Err(error) => {
+                self.fail(rows.len(), Some(&error));
+                if sql::is_damage(&error) && self.set_aside("damaged", &error.to_string()) {
+                    self.reopen_at = Time(i64::MIN);
+                    self.open();
+                }
+            }
+        }
+    }
+
+    fn fail(&mut self, rows: usize, error: Option<&rusqlite::Error>) {
+        self.gaps.clear();
+        self.queue.lost(rows);
+        if let (0, Some(error)) = (self.failed, error) {
+            tracing::error!(
+                path = %self.path.display(), %error,
+                "the history cannot be written: rows are dropped and counted until it can; check the free space"
+            );
+        }
+        self.failed += rows;
+    }
+
+    /// Deletes at most one portion of what is too old or too much; whether there may be more.
+    fn clean(&mut self) -> rusqlite::Result<bool> {
+        let Some(store) = &self.store else { return Ok(false) };
+        let rows = store.rows()?;
+        let too_many = rows.iter().sum::<u64>() > self.options.max_rows;
+        if too_many || store.bytes()? > self.options.max_bytes {
+            let most = (0..AGING.len()).max_by_key(|table| rows[*table]).unwrap_or(0);
+            // A tenth at most, so that a low limit does not empty the table.
+            let portion = PRUNE.min(usize::try_from(rows[most] / 10).unwrap_or(PRUNE)).max(1);
+            if store.prune_first(most, portion)? > 0 {
+                return Ok(true);
+            }
+        }
+        let now = (self.clock)();
+        // A calendar that was set back must not stop it.
+        if now < self.prune_at && now.plus(REST) >= self.prune_at {
+            return Ok(false);
+        }
+        let cutoff = now.minus(self.options.retention);
+        for table in 0..AGING.len() {
+            if store.prune_older(table, cutoff, PRUNE)? == PRUNE {
+                return Ok(true);
+            }
+        }
+        if cutoff.since(self.pruned_day) >= Duration::from_secs(86_400) {
+            store.prune_days(cutoff)?;
+            self.pruned_day = cutoff;
+        }
+        self.prune_at = now.plus(REST);
+        Ok(false)
+    }
+}
+
+/// Writes the rows in one transaction; how many were refused for a fault of their own.
+fn put(store: &mut Store, gaps: &mut Gaps, rows: &[Row]) -> rusqlite::Result<usize> {
+    let mut batch = store.begin()?;
+    let mut refused = 0;
+    for row in rows {
+        match put_row(&mut batch, gaps, row) {
+            Ok(()) => {}
+            Err(error) if sql::is_the_rows_fault(&error) => {
+                tracing::error!(?row, %error, "the history refuses a row");
+                refused += 1;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    batch.commit()?;
+    Ok(refused)
+}
+
+fn put_row(batch: &mut Batch<'_>, gaps: &mut Gaps, row: &Row) -> rusqlite::Result<()> {
+    let nothing = Detail::default();
+    gaps.note_losses(row.losses);
+    match &row.what {
+        What::Started { of, run, detail } => {
+            if matches!(run.source, Source::NormalTrigger | Source::Misfire) {
+                gaps.end(&of.job, of.item);
+            }
+            batch.start(of, run, detail.as_deref().unwrap_or(&nothing))?;
+            Ok(())
+        }
+        What::Ended { of, run, outcome, at, requeued, detail } => {
+            batch.end(of, run, (*outcome, *at, *requeued), detail.as_deref().unwrap_or(&nothing))
+        }
+        What::Unrun { job, item, first, latest, count, became } => {
+            let (job, item, recorded) = (job.clone(), *item, row.at);
+            let gap = UnrunRow {
+                job,
+                item,
+                first: *first,
+                latest: *latest,
+                count: *count,
+                became: *became,
+                recorded,
+            };
+            gaps.put(batch, &gap)
+        }
+        What::Event { job, kind, text, principal } => {
+            if let (Some(job), EventKind::Job) = (job, kind) {
+                gaps.end_all(job);
+            }
+            batch.event(row.at, job.as_ref(), *kind, text, principal.as_deref())
+        }
+    }
+}
+
+/// The gap that each item's due times were last found in. Due times are accounted for in their order, so a gap
+/// for the same reason that comes next touches it, and is written as one with it.
+#[derive(Default)]
+struct Gaps {
+    last: BTreeMap<(JobName, Item), Gap>,
+    losses: u64,
+}
+
+struct Gap {
+    row: i64,
+    latest: Time,
+    became: Became,
+}
+
+impl Gaps {
+    /// Most items remembered; beyond, gaps are just not joined.
+    const MOST: usize = 100_000;
+
+    fn put(&mut self, batch: &mut Batch<'_>, gap: &UnrunRow) -> rusqlite::Result<()> {
+        let key = (gap.job.clone(), gap.item);
+        if let Some(last) = self.last.get_mut(&key)
+            && last.became == gap.became
+            && last.latest < gap.first
+            && batch.extend_gap(last.row, gap)?
+        {
+            last.latest = gap.latest;
+            return Ok(());
+        }
+        if batch.covers(gap)? {
+            return Ok(());
+        }
+        let row = batch.insert_gap(gap)?;
+        if self.last.len() >= Self::MOST {
+            self.last.clear();
+        }
+        if self.last.get(&key).is_none_or(|last| last.latest < gap.latest) {
+            self.last.insert(key, Gap { row, latest: gap.latest, became: gap.became });
+        }
+        Ok(())
+    }
+
+    /// Where rows were dropped, what lies between two gaps is not known.
+    fn note_losses(&mut self, losses: u64) {
+        if self.losses != losses {
+            self.losses = losses;
+            self.last.clear();
+        }
+    }
+
+    fn end(&mut self, job: &JobName, item: Item) {
+        self.last.remove(&(job.clone(), item));
+    }
+
+    fn end_all(&mut self, job: &JobName) {
+        self.last.retain(|(of, _), _| of != job);
+    }
+
+    fn clear(&mut self) {
+        self.last.clear();
+    }
+}
