@@ -3,13 +3,14 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use prost::Message as _;
 use rosterd::proto::v1;
 use rosterd::proto::v1::admin_service_client::AdminServiceClient;
 use rosterd::proto::v1::session_request::Frame;
 use rosterd::session::frame::{FromWorker, ToWorker};
 use tokio::net::TcpStream;
 
-use crate::support::{Jobs, config, heartbeat, reason, serve, soon, until};
+use crate::support::{Jobs, config, heartbeat, hello, reason, serve, soon, until};
 
 const MANY: u64 = 10_000;
 
@@ -29,6 +30,57 @@ async fn ten_thousand_small_heartbeats_do_not_end_the_connection() {
     }
     served.attached(channel.clone()).await;
     assert_eq!(served.metrics.connections.get(), 1);
+}
+
+/// A heartbeat as it goes over the wire.
+fn encoded(sequence: u64) -> bytes::Bytes {
+    let frame = v1::SessionRequest { frame: Some(heartbeat(sequence)) }.encode_to_vec();
+    let mut message = vec![0];
+    message.extend(u32::try_from(frame.len()).unwrap().to_be_bytes());
+    message.extend(frame);
+    message.into()
+}
+
+/// Many libraries send each message in a DATA frame of its own; the stack below counts small ones that are
+/// unread, and closes the connection.
+#[tokio::test]
+async fn ten_thousand_heartbeats_in_frames_of_their_own_do_not_end_the_connection() {
+    for inbox in [1_000_000, 100] {
+        let mut served = serve(config()).await;
+        served.fake.inbox.store(inbox, Ordering::SeqCst);
+        let io = TcpStream::connect(served.address).await.unwrap();
+        let (client, connection) = h2::client::handshake(io).await.unwrap();
+        let connection = tokio::spawn(connection);
+        let open = |client: &h2::client::SendRequest<bytes::Bytes>| {
+            let request = http::Request::post("http://a/rosterd.v1.WorkerService/Session")
+                .header("content-type", "application/grpc")
+                .body(())
+                .unwrap();
+            client.clone().send_request(request, false).unwrap()
+        };
+        let (answer, mut stream) = open(&client);
+        let mut first = v1::SessionRequest { frame: Some(Frame::Hello(hello())) }.encode_to_vec();
+        first.splice(0..0, [0, 0, 0, 0, u8::try_from(first.len()).unwrap()]);
+        stream.send_data(first.into(), false).unwrap();
+        let _body = soon("the head", answer).await.unwrap().into_body();
+        let mut seen = served.seen().await;
+        assert!(matches!(seen.frame().await, Some(FromWorker::Hello(_))));
+        for sequence in 1..=MANY {
+            if stream.send_data(encoded(sequence), false).is_err() {
+                assert_eq!(inbox, 100, "the stream was reset");
+                break;
+            }
+        }
+        let taken = if inbox == 100 { 99 } else { MANY };
+        for sequence in 1..=taken {
+            assert!(
+                matches!(seen.frame().await, Some(FromWorker::Heartbeat { sequence: s, .. }) if s == sequence)
+            );
+        }
+        let (answer, _stream) = open(&client);
+        soon("the head of another stream", answer).await.unwrap();
+        assert!(!connection.is_finished());
+    }
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::Stream;
 use rosterd_domain::id::{InstanceId, Item, JobName, NameError, ServerAddress};
@@ -51,6 +52,9 @@ pub struct Admin {
     /// Cancelled when watchers are to leave.
     pub stop: CancellationToken,
 }
+
+/// The longest grace of a drain.
+const MAX_GRACE: Duration = Duration::from_secs(366 * 86_400);
 
 type Answer<T> = Result<Response<T>, Status>;
 
@@ -183,8 +187,10 @@ impl AdminService for Admin {
     ) -> Answer<v1::DrainInstanceResponse> {
         let (who, request) = (who(&request), request.into_inner());
         let grace = match request.grace {
-            None => std::time::Duration::MAX,
-            Some(grace) => scalar::to_duration(grace).ok_or_else(|| invalid("grace", "it is negative"))?,
+            None => Duration::MAX,
+            Some(grace) => scalar::to_duration(grace)
+                .filter(|grace| *grace <= MAX_GRACE)
+                .ok_or_else(|| invalid("grace", "it is negative, or more than a year"))?,
         };
         let instance = named("instance", InstanceId::new(request.instance))?;
         let done = self.operate(who, Operation::Drain { instance, grace }).await?;
@@ -258,7 +264,7 @@ impl AdminService for Admin {
         let name = job(request.job)?;
         let row = self.backend.job(&name, 0).await.map_err(refused)?.row;
         let to = request.end_time.and_then(scalar::to_time).unwrap_or_else(|| self.clock.wall());
-        let hour = std::time::Duration::from_secs(3600);
+        let hour = Duration::from_secs(3600);
         let span = fires::Span {
             from: request.start_time.and_then(scalar::to_time).unwrap_or_else(|| to.minus(hour)),
             to,
