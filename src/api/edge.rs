@@ -112,10 +112,11 @@ impl Edge {
             tasks: tasks.clone(),
             limits: config.session,
             metrics: metrics.clone(),
+            clock: clock.clone(),
             late,
         };
         let stop = tasks.stop(Phase::Edge);
-        let admin = Admin { backend: backend.clone(), history, clock, info, stop };
+        let admin = Admin { backend: backend.clone(), history, clock: clock.clone(), info, stop };
         let grpc = Routes::default()
             .add_service(limited!(WorkerServiceServer::new(workers)))
             .add_service(limited!(AdminServiceServer::new(admin)))
@@ -127,7 +128,7 @@ impl Edge {
         let deadlines = Arc::new(Deadlines { methods: methods.clone(), most: config.call_deadline });
         let auth = Auth::new(config.credentials, metrics.clone());
         let limits = Limits::new(methods.clone(), config.calls, config.streams, metrics.clone());
-        let observer = Arc::new(Observer { methods, metrics });
+        let observer = Arc::new(Observer { methods, metrics, clock });
         // The last one is the outermost.
         Ok(http_routes(site)
             .merge(grpc)

@@ -31,23 +31,27 @@ impl Node {
             self.set_health(Health::Serving);
             self.dirty.extend(self.jobs.keys().cloned());
         }
-        match self.txns.remove(&id) {
-            Some(TxnFor::Job(job)) => self.job_committed(&job, commit),
-            Some(TxnFor::Attach { stream, hello, worker, key }) => {
+        let Some((whom, sent)) = self.txns.remove(&id) else { return };
+        if matches!(commit, Commit::Committed(_)) {
+            self.proved = self.proved.max(sent);
+        }
+        match whom {
+            TxnFor::Job(job) => self.job_committed(&job, commit),
+            TxnFor::Attach { stream, hello, worker, key } => {
                 self.attached(stream, &hello, *worker, key, commit);
             }
-            Some(TxnFor::Draining(worker)) => self.drained(&worker, commit),
-            Some(TxnFor::Lease(worker)) => self.lease_stated(&worker, commit),
-            Some(TxnFor::Verdict(worker)) => self.verdict_given(&worker, commit),
-            Some(TxnFor::Goodbye(worker)) => self.said_goodbye(&worker, commit),
-            Some(TxnFor::Elsewhere(worker)) => self.elsewhere_judged(&worker, commit),
-            Some(TxnFor::Own) | None => {}
+            TxnFor::Draining(worker) => self.drained(&worker, commit),
+            TxnFor::Lease(worker) => self.lease_stated(&worker, commit),
+            TxnFor::Verdict(worker) => self.verdict_given(&worker, commit),
+            TxnFor::Goodbye(worker) => self.said_goodbye(&worker, commit),
+            TxnFor::Elsewhere(worker) => self.elsewhere_judged(&worker, commit),
+            TxnFor::Own => {}
         }
     }
 
     fn hint_gone(&mut self) {
         self.txns.clear();
-        for (_, job) in &mut self.jobs {
+        for job in self.jobs.values_mut() {
             job.writing = None;
         }
         self.stop_at_once();
@@ -125,7 +129,12 @@ impl Node {
                 tracing::info!(job = %name, "items are assigned anew: {why}");
                 job.assigned_why = why;
             }
-            Intent::Elect | Intent::Create | Intent::Sweep | Intent::Abdicate | Intent::Overwrite => job.stale = true,
+            Intent::Elect => {
+                job.stale = true;
+                self.reconcile_later(name, job);
+            }
+            Intent::Servers | Intent::ForeignTriggers => job.stale = true,
+            Intent::Create | Intent::Sweep | Intent::Abdicate | Intent::Overwrite => job.stale = true,
             Intent::Release(items) => self.released(name, job, &items),
             Intent::Operation { asked, said } => self.operation_done(name, job, asked, said),
         }
@@ -236,6 +245,7 @@ impl Node {
     pub(super) fn job_read(&mut self, name: JobName, read: Result<Option<Snapshot>, ReadError>) {
         let Some(mut job) = self.jobs.remove(&name) else { return };
         job.reading = false;
+        let here: Vec<WorkerId> = job.hosted.values().cloned().collect();
         match read {
             Ok(None) => self.take_nodes(&name, &mut job, None),
             Ok(Some(snapshot)) => {
@@ -252,12 +262,11 @@ impl Node {
             }
             Err(error) => self.read_failed(&name, &mut job, &error),
         }
-        let here: Vec<WorkerId> = job.hosted.values().cloned().collect();
-        let read = job.loaded;
+        let (read, exists) = (job.loaded, job.view.is_some());
         self.jobs.insert(name.clone(), job);
         for id in here {
             if read {
-                self.moved_in(&id, &name);
+                self.moved_in(&id, &name, exists);
             }
             self.look_at_leaver(&id);
         }
@@ -265,10 +274,12 @@ impl Node {
     }
 
     /// The records of a job were read after the worker's attachment was written.
-    fn moved_in(&mut self, id: &WorkerId, name: &JobName) {
+    fn moved_in(&mut self, id: &WorkerId, name: &JobName, exists: bool) {
         let Some(worker) = self.workers.get_mut(id) else { return };
         if worker.moving.remove(name) {
-            worker.jobs.insert(name.clone());
+            if exists {
+                worker.jobs.insert(name.clone());
+            }
             self.welcome_if_moved(id);
         }
     }
@@ -339,6 +350,11 @@ impl Node {
             if let Some(stream) = self.workers.get(id).and_then(|worker| worker.stream) {
                 let message = "the job was removed".to_string();
                 self.send(stream, ToWorker::Shutdown { job: Some(name.clone()), message });
+            }
+        }
+        for id in std::mem::take(&mut job.hosted).into_values() {
+            if let Some(worker) = self.workers.get_mut(&id) {
+                worker.jobs.remove(name);
             }
         }
     }

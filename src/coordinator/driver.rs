@@ -104,13 +104,15 @@ pub struct Driver {
 
 /// Makes a coordinator: its handle, and the driver that somebody must run.
 pub fn coordinator(
-    settings: Settings,
+    mut settings: Settings,
     registry: Arc<dyn Registry>,
     clock: SharedClock,
     ids: Box<dyn FnMut() -> String + Send>,
     sink: Box<dyn Sink>,
     gauge: Box<dyn Gauge>,
 ) -> (Handle, Driver) {
+    settings.session = registry.session_timeout();
+    settings.session_tick = settings.session.map_or(settings.session_tick, |session| settings.session_tick.min(session / 10));
     let (queue, inbox) = mpsc::unbounded_channel();
     let (health, health_seen) = watch::channel(Health::Starting);
     let (happenings, _) = broadcast::channel(HAPPENINGS);

@@ -40,7 +40,10 @@ pub struct Node {
     pub(super) elsewhere: BTreeMap<WorkerId, Elsewhere>,
     pub(super) coordinators: BTreeMap<CoordinatorId, String>,
     pub(super) reads: BTreeMap<ReadId, ReadFor>,
-    pub(super) txns: BTreeMap<TxnId, TxnFor>,
+    /// Transactions under way: for whom, and when they were handed over.
+    pub(super) txns: BTreeMap<TxnId, (TxnFor, Mono)>,
+    /// When the last transaction that was committed was handed over: the session lived at least then.
+    pub(super) proved: Mono,
     pub(super) calendar: BTreeSet<(Time, JobName)>,
     pub(super) timers: BTreeSet<(Mono, Timer)>,
     pub(super) dirty: BTreeSet<JobName>,
@@ -78,8 +81,8 @@ pub(super) enum StreamPhase {
 pub(super) struct Elsewhere {
     pub(super) version: Version,
     pub(super) attachment: Attachment,
-    /// Since when this coordinator has seen it at this version.
-    pub(super) since: Mono,
+    /// Since when this coordinator has seen it at this version without a living host; `None` while its host lives.
+    pub(super) orphan_since: Option<Mono>,
     /// It is being deleted.
     pub(super) condemned: bool,
 }
@@ -97,6 +100,10 @@ pub(super) enum Timer {
     Callback(JobName),
     /// Attachments, jobs and coordinators are read again.
     Sweep,
+    /// This coordinator's session is to be proved by a write.
+    Proof,
+    /// The leader looks at everything of a job again.
+    Reconcile(JobName),
 }
 
 /// Whom a read is for.
@@ -149,6 +156,7 @@ impl Node {
             coordinators: BTreeMap::new(),
             reads: BTreeMap::new(),
             txns: BTreeMap::new(),
+            proved: Mono::default(),
             calendar: BTreeSet::new(),
             timers: BTreeSet::new(),
             dirty: BTreeSet::new(),
@@ -201,12 +209,32 @@ impl Node {
 
     fn start(&mut self) {
         self.up_since = self.now.wall;
-        self.prove();
+        self.proved = self.now.mono;
+        self.prove_if_idle();
         self.read(ReadFor::Coordinators, Query::Coordinators);
         self.read(ReadFor::Attachments, Query::Attachments);
     }
 
-    /// Writes this coordinator's own node.
+    /// Writes this coordinator's own node where nothing else has proved its session lately.
+    fn prove_if_idle(&mut self) {
+        let every = self.settings.session.map_or(self.settings.store_retry, |session| session / 6);
+        let idle = self.now.mono.since(self.proved) >= every || self.health != Health::Serving;
+        if idle && !self.txns.values().any(|(whom, _)| matches!(whom, TxnFor::Own)) {
+            self.prove();
+        }
+        if self.settings.session.is_some() || self.health != Health::Serving {
+            self.set_timer(every, Timer::Proof);
+        }
+    }
+
+    /// Whether the session surely lives: some write of ours proved it recently enough. Answers to pings and
+    /// reads prove nothing, since a follower that is cut off gives them too.
+    pub(super) fn proven(&self) -> bool {
+        let Some(session) = self.settings.session else { return true };
+        let usable = session - session * self.settings.drift_permille / 1000;
+        self.now.mono < self.proved.plus(usable.saturating_sub(self.settings.session_tick))
+    }
+
     fn prove(&mut self) {
         let data = self.settings.advertise.as_str().into();
         let mut txn = Txn::new("coordinator");
@@ -325,6 +353,7 @@ impl Node {
             (ReadFor::Attachments, Answer::Attachments(Ok(read))) => self.attachments_read(read),
             (ReadFor::Coordinators, Answer::Coordinators(Ok(read))) => {
                 self.coordinators = read.into_iter().map(|(id, data)| (id, data.to_string())).collect();
+                self.find_orphans();
                 self.dirty.extend(self.jobs.keys().cloned());
             }
             // A read that failed is tried again by the sweep, or with the next hint.
@@ -362,6 +391,8 @@ impl Node {
                     self.dirty.insert(job);
                 }
                 Timer::Callback(job) => self.callback_timer(&job),
+                Timer::Proof => self.prove_if_idle(),
+                Timer::Reconcile(job) => self.reconcile_job(&job),
                 Timer::Sweep => {
                     self.read(ReadFor::Attachments, Query::Attachments);
                     self.read(ReadFor::Jobs, Query::Jobs);
@@ -389,7 +420,7 @@ impl Node {
 
     pub(super) fn commit(&mut self, whom: TxnFor, txn: Txn) {
         let id = self.id();
-        self.txns.insert(id, whom);
+        self.txns.insert(id, (whom, self.now.mono));
         self.out.push(Effect::Commit(id, txn));
     }
 
@@ -426,6 +457,9 @@ impl Node {
 
     pub(super) fn set_health(&mut self, health: Health) {
         if self.health != health {
+            if health == Health::Suspended {
+                self.set_timer(self.settings.store_retry, Timer::Proof);
+            }
             self.health = health;
             self.out.push(Effect::Health(health));
         }
@@ -433,7 +467,7 @@ impl Node {
 
     /// Nothing may start: the registry does not answer, or this coordinator is leaving.
     pub(super) fn no_starts(&self) -> bool {
-        self.stopping || !self.informed || self.health == Health::Suspended
+        self.stopping || !self.informed || self.health == Health::Suspended || !self.proven()
     }
 
     // ---- the end

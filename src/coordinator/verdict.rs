@@ -36,14 +36,17 @@ impl Node {
             worker.lease = lease;
             self.state_lease(id);
         }
-        self.send(stream, ToWorker::HeartbeatAck { sequence });
+        // Without a proof of the session the lease must not grow: another may soon be given this worker's runs.
+        if self.proven() {
+            self.send(stream, ToWorker::HeartbeatAck { sequence });
+        }
         self.compare_runs(id, in_hand);
     }
 
     /// Writes the lease that a worker counts with into its attachment, so that a finder need not wait longer.
     fn state_lease(&mut self, id: &WorkerId) {
         let Some(worker) = self.workers.get_mut(id) else { return };
-        if let (false, Some(Timer::Lease(_))) = (worker.writing, Some(Timer::Lease(id.clone()))) {
+        if !worker.writing {
             worker.writing = true;
             worker.attachment.lease_ms = u64::try_from(worker.lease.as_millis()).unwrap_or(u64::MAX);
             let node = Box::new(worker.attachment.clone());
@@ -160,28 +163,39 @@ impl Node {
     }
 
     fn seen_elsewhere(&mut self, id: WorkerId, version: Version, attachment: Attachment) {
-        let lease = attachment.lease().max(self.settings.lease);
-        let known = self.elsewhere.get(&id);
-        if known.is_some_and(|known| known.version == version) {
+        if self.elsewhere.get(&id).is_some_and(|known| known.version == version) {
             return;
         }
-        let since = self.now.mono;
-        self.elsewhere.insert(id.clone(), Elsewhere { version, attachment, since, condemned: false });
-        self.set_timer(self.settings.verdict_after(lease), Timer::Elsewhere(id));
+        self.elsewhere.insert(id, Elsewhere { version, attachment, orphan_since: None, condemned: false });
+        self.find_orphans();
+    }
+
+    /// Takes note of attachments whose host has gone: from now on they are waited for.
+    pub(super) fn find_orphans(&mut self) {
+        let mut found = Vec::new();
+        for (id, elsewhere) in &mut self.elsewhere {
+            let host = &elsewhere.attachment.host;
+            if *host != self.settings.id && self.coordinators.contains_key(host) {
+                // While its host lives, its host judges.
+                elsewhere.orphan_since = None;
+            } else if elsewhere.orphan_since.is_none() {
+                elsewhere.orphan_since = Some(self.now.mono);
+                let lease = elsewhere.attachment.lease().max(self.settings.lease);
+                found.push((lease, id.clone()));
+            }
+        }
+        for (lease, id) in found {
+            self.set_timer(self.settings.verdict_after(lease), Timer::Elsewhere(id));
+        }
     }
 
     pub(super) fn elsewhere_timer(&mut self, id: &WorkerId) {
         let Some(found) = self.elsewhere.get_mut(id) else { return };
-        if found.condemned || self.stopping {
+        let Some(since) = found.orphan_since.filter(|_| !found.condemned && !self.stopping) else { return };
+        let until = since.plus(self.settings.verdict_after(found.attachment.lease().max(self.settings.lease)));
+        if until > self.now.mono {
+            self.timers.insert((until, Timer::Elsewhere(id.clone())));
             return;
-        }
-        let lease = found.attachment.lease().max(self.settings.lease);
-        let until = found.since.plus(self.settings.verdict_after(lease));
-        let hosted = self.coordinators.contains_key(&found.attachment.host) && found.attachment.host != self.settings.id;
-        if hosted || until > self.now.mono {
-            // While its host lives, its host judges.
-            let again = self.settings.verdict_after(lease);
-            return self.set_timer(again, Timer::Elsewhere(id.clone()));
         }
         found.condemned = true;
         tracing::warn!(worker = %id, "a worker's host has gone and it attached nowhere else: it is declared dead");
