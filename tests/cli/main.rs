@@ -1,5 +1,7 @@
 //! The command line as a user meets it: its forms, its output, its exit codes, and programs as workers.
 
+#![allow(clippy::disallowed_methods, reason = "tests measure, and are told to write golden files")]
+
 mod admin;
 mod args;
 mod binary;

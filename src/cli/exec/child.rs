@@ -102,6 +102,7 @@ impl Child {
 }
 
 impl Drop for Child {
+    #[allow(clippy::disallowed_methods, reason = "a drop cannot be told the time")]
     fn drop(&mut self) {
         drop(self.lifeline.take());
         let until = Instant::now() + DROP_WAIT;

@@ -208,6 +208,7 @@ fn environment(run: &Run) -> Vec<(&'static str, String)> {
 }
 
 /// Refuses a program that is not there, before a job is registered for it.
+#[allow(clippy::disallowed_methods, reason = "PATH is where programs are")]
 fn find_program(program: &OsString) -> Result {
     let path = Path::new(program);
     let there = if path.components().count() > 1 {
