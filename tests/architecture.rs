@@ -16,7 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("coordinator", &["registry", "session", "runtime", "code"]),
     ("history", &["runtime", "code"]),
     // Of the registry only the row of a dump: the edge asks the coordinator, never the store.
-    ("api", &["coordinator::handle", "session::frame", "registry::DumpNode", "runtime", "code", "proto"]),
+    ("api", &["coordinator::handle", "session::frame", "history", "runtime", "code", "proto"]),
     // A client of the admin service like any other; it starts the app, and sees nothing of what runs inside.
     ("cli", &["app", "config", "proto", "code", "runtime"]),
     ("app", &["api", "config", "coordinator", "history", "registry", "runtime", "session", "code"]),

@@ -170,7 +170,7 @@ impl Driver {
                 Some(hint) = self.hints.recv() => Some(Event::Hint(hint)),
                 Some(ended) = self.under_way.next(), if !self.under_way.is_empty() => Some(self.ended(ended)),
                 from = self.inbox.recv() => match from {
-                    Some(from) => self.from_edge(from),
+                    Some(from) => self.edge_event(from),
                     None => Some(Event::Stop),
                 },
                 () = self.clock.sleep_until(deadline) => Some(Event::Tick),
@@ -208,7 +208,7 @@ impl Driver {
         }
     }
 
-    fn from_edge(&mut self, from: FromEdge) -> Option<Event> {
+    fn edge_event(&mut self, from: FromEdge) -> Option<Event> {
         Some(match from {
             FromEdge::Opened(stream, peer, outbox) => {
                 self.outboxes.insert(stream, outbox);

@@ -4,7 +4,6 @@
 //! and `sync` try the embedded store as real processes on real files.
 
 #![allow(clippy::disallowed_methods, reason = "tests measure, and tell their child processes what to be")]
-
 // A test binary exports nothing: what its rooms share is `pub`.
 #![allow(unreachable_pub)]
 
