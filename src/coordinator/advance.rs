@@ -95,7 +95,8 @@ impl Node {
         let here: Vec<WorkerId> = self.workers.keys().cloned().collect();
         for id in here {
             if let Some(worker) = self.workers.get_mut(&id) {
-                let known: Vec<RunRef> = worker.known.keys().filter(|run| run.job == *name).cloned().collect();
+                let known: Vec<RunRef> =
+                    worker.known.keys().filter(|run| run.job == *name).cloned().collect();
                 worker.known.retain(|run, _| run.job != *name);
                 worker.runs.retain(|(job, _)| job != name);
                 worker.waiting.retain(|waiting| waiting.job != *name);
@@ -201,7 +202,9 @@ impl Node {
         waiting: BTreeMap<InstanceId, Vec<plan::Waiting>>,
     ) {
         for instance in hosted.keys() {
-            let Some(worker) = job.hosted.get(instance).and_then(|id| self.workers.get_mut(id)) else { continue };
+            let Some(worker) = job.hosted.get(instance).and_then(|id| self.workers.get_mut(id)) else {
+                continue;
+            };
             if worker.waiting.is_empty() && !waiting.contains_key(instance) {
                 continue;
             }
@@ -238,7 +241,10 @@ impl Node {
         txn.guard(Guard::Incarnation(name.clone(), view.incarnation.clone()));
         let (mut put, mut removed, mut joined) = (Vec::new(), Vec::new(), false);
         for (instance, id) in &job.hosted {
-            let Some(worker) = self.workers.get(id).filter(|worker| worker.present() && !worker.writing) else { continue };
+            let Some(worker) = self.workers.get(id).filter(|worker| worker.present() && !worker.writing)
+            else {
+                continue;
+            };
             let seen = view.instances.get(instance);
             if seen.is_some_and(|seen| seen.mine && seen.node.is_some()) {
                 continue;
@@ -312,7 +318,10 @@ impl Node {
                 continue;
             }
             let Some(worker) = instance.worker() else { continue };
-            let here = self.workers.get(&worker).is_some_and(|worker| worker.present() && job.hosted.contains_key(instance));
+            let here = self
+                .workers
+                .get(&worker)
+                .is_some_and(|worker| worker.present() && job.hosted.contains_key(instance));
             let elsewhere = self.elsewhere.get(&worker).is_some_and(|found| !found.attachment.draining);
             if (here || elsewhere) && !job.dead.contains(&worker) && !job.leaving.contains(instance) {
                 candidates.absent.insert(instance.clone());
@@ -395,7 +404,9 @@ impl Node {
         let used = |server: &ServerAddress| view.instances.keys().any(|i| i.address() == server.as_str());
         let empty = view.servers.iter().filter(|(server, enabled)| **enabled && !used(server));
         let empty: BTreeMap<ServerAddress, Mono> = empty
-            .map(|(server, _)| (server.clone(), job.empty_servers.get(server).copied().unwrap_or(self.now.mono)))
+            .map(|(server, _)| {
+                (server.clone(), job.empty_servers.get(server).copied().unwrap_or(self.now.mono))
+            })
             .collect();
         job.empty_servers = empty;
         let (now, retention) = (self.now.mono, self.settings.server_retention);
@@ -433,7 +444,8 @@ impl Node {
             job.stale = true;
             job.stale_records = true;
             if let Some(view) = &job.view {
-                let owners = (0..view.rules.items).map(Item).map(|item| (item, view.sharding.owner(item).cloned()));
+                let owners =
+                    (0..view.rules.items).map(Item).map(|item| (item, view.sharding.owner(item).cloned()));
                 job.mirrors = owners.collect();
             }
             self.reconcile_later(name, &mut job);

@@ -27,7 +27,8 @@ impl Node {
         if let Commit::Unavailable(why) = &commit {
             tracing::error!("the registry cannot write: {why}");
             self.set_health(Health::Suspended);
-        } else if self.health == Health::Suspended && matches!(commit, Commit::Committed(_)) && !self.stopping {
+        } else if self.health == Health::Suspended && matches!(commit, Commit::Committed(_)) && !self.stopping
+        {
             self.set_health(Health::Serving);
             self.dirty.extend(self.jobs.keys().cloned());
         }
@@ -171,7 +172,8 @@ impl Node {
             }
             Entry::Ended { item, token, run, outcome, .. } => {
                 detail = job.details.get(item).filter(|detail| detail.run.token == *token).cloned();
-                let (error, output) = detail.as_ref().map(|d| (d.error.clone(), d.output.clone())).unwrap_or_default();
+                let (error, output) =
+                    detail.as_ref().map(|d| (d.error.clone(), d.output.clone())).unwrap_or_default();
                 let (job, run, outcome) = (name.clone(), run.clone(), outcome.as_str());
                 Happening::Ended { job, item: *item, token: *token, run, outcome, error, output }
             }
@@ -215,8 +217,15 @@ impl Node {
         };
         let (at, error, output) = (self.now.wall, detail.error.clone(), detail.output.clone());
         let said = Outcome::as_str(outcome);
-        let happening =
-            Happening::Ended { job: name.clone(), item, token, run: run.clone(), outcome: said, error, output };
+        let happening = Happening::Ended {
+            job: name.clone(),
+            item,
+            token,
+            run: run.clone(),
+            outcome: said,
+            error,
+            output,
+        };
         self.out.push(Effect::Tell(happening));
         let entry = Entry::Ended { item, token, run, outcome, at, requeued: false };
         self.out.push(Effect::Record { job: name.clone(), at, entry, detail: Some(detail) });
@@ -361,7 +370,11 @@ impl Node {
 
     fn take_view(&mut self, name: &JobName, job: &mut JobState, before: Option<Arc<Job>>, view: Arc<Job>) {
         let mine = |sharding: &rosterd_domain::sharding::Sharding| -> BTreeSet<Item> {
-            sharding.owned().filter(|(_, owner)| job.hosted.contains_key(*owner)).map(|(item, _)| item).collect()
+            sharding
+                .owned()
+                .filter(|(_, owner)| job.hosted.contains_key(*owner))
+                .map(|(item, _)| item)
+                .collect()
         };
         let now_mine = mine(&view.sharding);
         let generation_moved = before.as_ref().is_none_or(|before| before.generation != view.generation);
@@ -376,7 +389,13 @@ impl Node {
         self.tell_assignments(name, job, &view, before.as_deref());
     }
 
-    pub(super) fn tell_assignments(&mut self, name: &JobName, job: &mut JobState, view: &Job, before: Option<&Job>) {
+    pub(super) fn tell_assignments(
+        &mut self,
+        name: &JobName,
+        job: &mut JobState,
+        view: &Job,
+        before: Option<&Job>,
+    ) {
         let mut owned: BTreeMap<&InstanceId, Vec<Item>> = BTreeMap::new();
         for (item, owner) in view.sharding.owned() {
             owned.entry(owner).or_default().push(item);
@@ -398,7 +417,8 @@ impl Node {
         if before.is_none_or(|before| before.sharding.assignment() == view.sharding.assignment()) {
             return;
         }
-        let owners = view.sharding.assignment().iter().map(|(i, items)| (i.clone(), items.to_vec())).collect();
+        let owners =
+            view.sharding.assignment().iter().map(|(i, items)| (i.clone(), items.to_vec())).collect();
         let why = std::mem::take(&mut job.assigned_why);
         let (job, generation) = (name.clone(), view.generation.0);
         self.out.push(Effect::Tell(Happening::Assigned { job, generation, owners, why }));
@@ -415,7 +435,10 @@ impl Node {
             if self.workers.contains_key(&worker) {
                 self.dispatch(name, job, item);
             } else if !self.elsewhere.contains_key(&worker) && !job.dead.contains(&worker) {
-                self.read(super::node::ReadFor::Suspect(worker.clone()), super::event::Query::Attachment(worker));
+                self.read(
+                    super::node::ReadFor::Suspect(worker.clone()),
+                    super::event::Query::Attachment(worker),
+                );
             }
         }
     }

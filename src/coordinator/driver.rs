@@ -112,7 +112,8 @@ pub fn coordinator(
     gauge: Box<dyn Gauge>,
 ) -> (Handle, Driver) {
     settings.session = registry.session_timeout();
-    settings.session_tick = settings.session.map_or(settings.session_tick, |session| settings.session_tick.min(session / 10));
+    settings.session_tick =
+        settings.session.map_or(settings.session_tick, |session| settings.session_tick.min(session / 10));
     let (queue, inbox) = mpsc::unbounded_channel();
     let (health, health_seen) = watch::channel(Health::Starting);
     let (happenings, _) = broadcast::channel(HAPPENINGS);
@@ -196,7 +197,11 @@ impl Driver {
         match ended {
             Ended::Commit(id, purpose, since, commit) => {
                 let took = self.clock.mono().since(since);
-                self.gauge.committed(purpose, took, matches!(commit, rosterd_domain::txn::Commit::Committed(_)));
+                self.gauge.committed(
+                    purpose,
+                    took,
+                    matches!(commit, rosterd_domain::txn::Commit::Committed(_)),
+                );
                 Event::Committed(id, commit)
             }
             Ended::Read(id, answer) => Event::Read(id, answer),
@@ -245,7 +250,8 @@ impl Driver {
             Effect::Commit(id, txn) => {
                 let purpose = txn.purpose;
                 let commit = self.registry.commit(txn);
-                self.under_way.push(Box::pin(async move { Ended::Commit(id, purpose, now.mono, commit.await) }));
+                self.under_way
+                    .push(Box::pin(async move { Ended::Commit(id, purpose, now.mono, commit.await) }));
             }
             Effect::Read(id, query) => {
                 let read = self.read(query);

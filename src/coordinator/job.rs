@@ -154,7 +154,10 @@ impl JobState {
 
     /// Nobody here needs the cache.
     pub(crate) fn idle(&self) -> bool {
-        self.hosted.is_empty() && self.registering.is_empty() && self.operations.is_empty() && self.reports.is_empty()
+        self.hosted.is_empty()
+            && self.registering.is_empty()
+            && self.operations.is_empty()
+            && self.reports.is_empty()
     }
 }
 

@@ -128,7 +128,12 @@ pub(super) enum ReadFor {
 pub(super) enum TxnFor {
     Job(JobName),
     /// The attachment of a Hello.
-    Attach { stream: StreamId, hello: Box<Hello>, worker: Box<Worker>, key: String },
+    Attach {
+        stream: StreamId,
+        hello: Box<Hello>,
+        worker: Box<Worker>,
+        key: String,
+    },
     Draining(WorkerId),
     /// The lease that an attachment states.
     Lease(WorkerId),
@@ -369,7 +374,8 @@ impl Node {
             }
         }
         // One that has gone is found so when it is read.
-        let gone: Vec<JobName> = self.jobs.iter().filter(|(_, job)| job.ending).map(|(n, _)| n.clone()).collect();
+        let gone: Vec<JobName> =
+            self.jobs.iter().filter(|(_, job)| job.ending).map(|(n, _)| n.clone()).collect();
         for job in gone {
             if let Some(state) = self.jobs.get_mut(&job) {
                 state.stale = true;
@@ -480,7 +486,10 @@ impl Node {
         self.set_health(Health::Draining);
         let streams: Vec<StreamId> = self.streams.keys().copied().collect();
         for stream in streams {
-            self.close(stream, Some(Refusal::new(Code::Draining, "this coordinator is stopping: connect to another one")));
+            self.close(
+                stream,
+                Some(Refusal::new(Code::Draining, "this coordinator is stopping: connect to another one")),
+            );
         }
         self.dirty.extend(self.jobs.keys().cloned());
     }
@@ -506,7 +515,9 @@ impl Node {
     pub(super) fn superseded(number: StreamNumber, stored: StreamNumber) -> Refusal {
         Refusal::new(
             Code::StreamSuperseded,
-            format!("stream_number {number} is not above {stored}, the stream that is attached: a worker process numbers its streams upwards and closes the old one first"),
+            format!(
+                "stream_number {number} is not above {stored}, the stream that is attached: a worker process numbers its streams upwards and closes the old one first"
+            ),
         )
     }
 }

@@ -40,9 +40,13 @@ impl Node {
         let (job, operation) = match operation {
             Operation::Apply { text, dry_run } => return self.apply_file(request, &text, dry_run),
             Operation::Drain { instance, grace } => return self.drain_instance(request, &instance, grace),
-            Operation::Trigger { job, items, after_current } => (job, JobOperation::Trigger { items, after_current }),
+            Operation::Trigger { job, items, after_current } => {
+                (job, JobOperation::Trigger { items, after_current })
+            }
             Operation::Pause { job, paused } => (job, JobOperation::Pause(paused)),
-            Operation::Enable { job, target, enabled, cancel } => (job, JobOperation::Enable { target, enabled, cancel }),
+            Operation::Enable { job, target, enabled, cancel } => {
+                (job, JobOperation::Enable { target, enabled, cancel })
+            }
             Operation::Remove { job, cancel } => (job, JobOperation::Remove { cancel }),
             Operation::Cancel { job, item } => (job, JobOperation::Cancel { item }),
             Operation::Shutdown { job, instance } => (job, JobOperation::Shutdown { instance }),
@@ -69,7 +73,10 @@ impl Node {
             }
         };
         if specs.is_empty() {
-            let refusal = Refusal::new(Code::ConfigInvalid, "the file holds no job: it needs at least jobName and shardingTotalCount");
+            let refusal = Refusal::new(
+                Code::ConfigInvalid,
+                "the file holds no job: it needs at least jobName and shardingTotalCount",
+            );
             return self.out.push(Effect::Reply(request, Err(refusal)));
         }
         self.requests.insert(request, Pending { left: specs.len(), ..Pending::default() });
@@ -80,9 +87,16 @@ impl Node {
     }
 
     fn drain_instance(&mut self, request: RequestId, instance: &InstanceId, grace: std::time::Duration) {
-        let stream = self.workers.values().find(|worker| worker.instance == *instance).and_then(|worker| worker.stream);
+        let stream = self
+            .workers
+            .values()
+            .find(|worker| worker.instance == *instance)
+            .and_then(|worker| worker.stream);
         let reply = match stream {
-            None => Err(Refusal::new(Code::InstanceUnknown, format!("instance {instance} has no stream at this coordinator"))),
+            None => Err(Refusal::new(
+                Code::InstanceUnknown,
+                format!("instance {instance} has no stream at this coordinator"),
+            )),
             Some(stream) => {
                 self.send(stream, ToWorker::Drain { message: "an operator asked for it".into(), grace });
                 Ok(Done::default())
@@ -91,7 +105,12 @@ impl Node {
         self.out.push(Effect::Reply(request, reply));
     }
 
-    pub(super) fn reply(&mut self, request: RequestId, name: &JobName, part: Result<(String, Option<String>), Refusal>) {
+    pub(super) fn reply(
+        &mut self,
+        request: RequestId,
+        name: &JobName,
+        part: Result<(String, Option<String>), Refusal>,
+    ) {
         let Some(pending) = self.requests.get_mut(&request) else { return };
         match part {
             Ok((line, trigger)) => {
@@ -123,16 +142,20 @@ impl Node {
                     let said = "created".to_string();
                     return self.create(name, job, &spec, Intent::Operation { asked, said });
                 }
-                JobOperation::Apply { .. } => self.reply(asked.request, name, Ok(("would be created".into(), None))),
+                JobOperation::Apply { .. } => {
+                    self.reply(asked.request, name, Ok(("would be created".into(), None)))
+                }
                 _ => {
-                    let refusal = Refusal::new(Code::JobUnknown, format!("job {name} does not exist: apply it first"));
+                    let refusal =
+                        Refusal::new(Code::JobUnknown, format!("job {name} does not exist: apply it first"));
                     self.reply(asked.request, name, Err(refusal));
                 }
             }
         }
         while let Some(registering) = job.registering.pop_front() {
             let Some(text) = registering.config.clone() else {
-                let message = format!("job {name} does not exist: register it with a config, or apply it first");
+                let message =
+                    format!("job {name} does not exist: register it with a config, or apply it first");
                 self.refuse(name, &registering, Refusal::new(Code::JobUnknown, message));
                 continue;
             };
@@ -199,8 +222,12 @@ impl Node {
                 self.refuse(name, &registering, Refusal::new(Code::HandlerConflict, message));
                 continue;
             }
-            if registering.overwrite && let Some(text) = registering.config.clone() {
-                match parse_one(name, &text, &registering.handler_type).and_then(|spec| change(view, &spec, self.now.wall)) {
+            if registering.overwrite
+                && let Some(text) = registering.config.clone()
+            {
+                match parse_one(name, &text, &registering.handler_type)
+                    .and_then(|spec| change(view, &spec, self.now.wall))
+                {
                     Err(refusal) => {
                         self.refuse(name, &registering, refusal);
                         continue;
@@ -233,7 +260,10 @@ impl Node {
         let instance = worker.instance.clone();
         let heartbeat = self.heartbeat_for(lease);
         let (items, kind) = (view.rules.items, dispatch::kind(view.spec.policy().kind));
-        self.send(registering.stream, ToWorker::Registered { job: name.clone(), items, kind, lease, heartbeat });
+        self.send(
+            registering.stream,
+            ToWorker::Registered { job: name.clone(), items, kind, lease, heartbeat },
+        );
         job.told.remove(&instance);
         self.tell_assignments(name, job, view, None);
         self.dirty.insert(name.clone());
@@ -256,7 +286,13 @@ impl Node {
         false
     }
 
-    fn operation(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>, asked: &Asked) -> Result<Step, Refusal> {
+    fn operation(
+        &mut self,
+        name: &JobName,
+        job: &mut JobState,
+        view: &Arc<Job>,
+        asked: &Asked,
+    ) -> Result<Step, Refusal> {
         match &asked.operation {
             JobOperation::Apply { spec, dry_run } => apply(view, spec, *dry_run, self.now.wall),
             JobOperation::Trigger { items, after_current } => self.trigger(job, view, items, *after_current),
@@ -268,7 +304,13 @@ impl Node {
         }
     }
 
-    fn trigger(&mut self, job: &JobState, view: &Job, items: &[Item], after_current: bool) -> Result<Step, Refusal> {
+    fn trigger(
+        &mut self,
+        job: &JobState,
+        view: &Job,
+        items: &[Item],
+        after_current: bool,
+    ) -> Result<Step, Refusal> {
         let all: Vec<Item> = (0..view.rules.items).map(Item).collect();
         let items = if items.is_empty() { all } else { items.to_vec() };
         let (name, at) = (view.name.clone(), self.now.wall);
@@ -281,10 +323,16 @@ impl Node {
         for item in &items {
             check_item(view, *item)?;
             if view.sharding.disabled_items.contains(item) {
-                return Err(Refusal::new(Code::Disabled, format!("item {item} of {name} is disabled: enable it first")));
+                return Err(Refusal::new(
+                    Code::Disabled,
+                    format!("item {item} of {name} is disabled: enable it first"),
+                ));
             }
             if view.triggers.contains_key(item) {
-                return Err(Refusal::new(Code::TriggerWaiting, format!("a trigger waits for item {item} of {name} already")));
+                return Err(Refusal::new(
+                    Code::TriggerWaiting,
+                    format!("a trigger waits for item {item} of {name} already"),
+                ));
             }
             let run = job.records.get(item).and_then(|(_, record)| Some((record.token, record.running()?)));
             if let Some((token, run)) = run.filter(|_| !after_current) {
@@ -300,26 +348,48 @@ impl Node {
         Ok(Step::Commit(txn, format!("triggered {} items as {id}", items.len())))
     }
 
-    fn cancel_item(&mut self, name: &JobName, job: &JobState, view: &Job, item: Item) -> Result<Step, Refusal> {
+    fn cancel_item(
+        &mut self,
+        name: &JobName,
+        job: &JobState,
+        view: &Job,
+        item: Item,
+    ) -> Result<Step, Refusal> {
         check_item(view, item)?;
-        let run = job.records.get(&item).and_then(|(_, record)| Some((record.token, record.running()?.clone())));
+        let run =
+            job.records.get(&item).and_then(|(_, record)| Some((record.token, record.running()?.clone())));
         let Some((token, run)) = run else {
             return Err(Refusal::new(Code::RunUnknown, format!("item {item} of {name} is not running")));
         };
         if !self.workers.contains_key(&run.worker) {
-            let message = format!("item {item} of {name} runs on {}, whose stream ends at another coordinator", run.instance);
+            let message = format!(
+                "item {item} of {name} runs on {}, whose stream ends at another coordinator",
+                run.instance
+            );
             return Err(Refusal::new(Code::RunUnknown, message));
         }
         self.cancel_run(name, item, token, &run.worker);
         Ok(Step::Said(format!("item {item}: run {token} on {} is asked to stop", run.instance)))
     }
 
-    fn cancel_run(&mut self, name: &JobName, item: Item, token: Token, worker: &rosterd_domain::id::WorkerId) {
+    fn cancel_run(
+        &mut self,
+        name: &JobName,
+        item: Item,
+        token: Token,
+        worker: &rosterd_domain::id::WorkerId,
+    ) {
         let run = RunRef { job: name.clone(), item, token };
         self.cancel(worker, run, CancelReason::Operator, "an operator asked for it");
     }
 
-    fn shut_down(&mut self, name: &JobName, job: &mut JobState, view: &Job, instance: &InstanceId) -> Result<Step, Refusal> {
+    fn shut_down(
+        &mut self,
+        name: &JobName,
+        job: &mut JobState,
+        view: &Job,
+        instance: &InstanceId,
+    ) -> Result<Step, Refusal> {
         if !view.instances.contains_key(instance) {
             return Err(Refusal::new(Code::InstanceUnknown, format!("{instance} is no instance of {name}")));
         }
@@ -372,7 +442,13 @@ impl Node {
         }
     }
 
-    pub(super) fn operation_not_done(&mut self, name: &JobName, job: &mut JobState, intent: Intent, commit: &Commit) {
+    pub(super) fn operation_not_done(
+        &mut self,
+        name: &JobName,
+        job: &mut JobState,
+        intent: Intent,
+        commit: &Commit,
+    ) {
         let Intent::Operation { mut asked, .. } = intent else { return };
         match commit {
             Commit::Conflict(_) if asked.tries < MOST_TRIES => {
@@ -380,14 +456,20 @@ impl Node {
                 job.operations.push_front(asked);
             }
             Commit::Conflict(what) => {
-                let refusal = Refusal::new(Code::Contended, format!("things changed again and again under the request ({what}): repeat it"));
+                let refusal = Refusal::new(
+                    Code::Contended,
+                    format!("things changed again and again under the request ({what}): repeat it"),
+                );
                 self.reply(asked.request, name, Err(refusal));
             }
             Commit::Unavailable(why) => {
                 self.reply(asked.request, name, Err(Refusal::new(Code::StoreUnavailable, why.clone())));
             }
             _ => {
-                let refusal = Refusal::new(Code::OutcomeUnknown, "the registry did not answer: look whether the change was made before you repeat it");
+                let refusal = Refusal::new(
+                    Code::OutcomeUnknown,
+                    "the registry did not answer: look whether the change was made before you repeat it",
+                );
                 self.reply(asked.request, name, Err(refusal));
             }
         }
@@ -428,14 +510,22 @@ fn parse_one(name: &JobName, text: &str, handler: &str) -> Result<JobSpec, Refus
         return Err(invalid(format!("config holds {} jobs: it must hold one, {name}", specs.len())));
     };
     if spec.config().job_name != *name {
-        return Err(invalid(format!("jobName is {}: it must be the registered job, {name}", spec.config().job_name)));
+        return Err(invalid(format!(
+            "jobName is {}: it must be the registered job, {name}",
+            spec.config().job_name
+        )));
     }
     view::validate(spec).map_err(|e| invalid(e.to_string()))?;
     let named = if handler.is_empty() { spec.handler() } else { handler };
     JobSpec::new(spec.config().clone(), spec.policy().clone(), named).map_err(|e| invalid(e.to_string()))
 }
 
-fn apply(view: &Job, spec: &JobSpec, dry_run: bool, now: rosterd_domain::time::Time) -> Result<Step, Refusal> {
+fn apply(
+    view: &Job,
+    spec: &JobSpec,
+    dry_run: bool,
+    now: rosterd_domain::time::Time,
+) -> Result<Step, Refusal> {
     match change(view, spec, now)? {
         None => Ok(Step::Said("unchanged".into())),
         Some((_, said)) if dry_run => Ok(Step::Said(format!("would change {said}"))),
@@ -444,7 +534,11 @@ fn apply(view: &Job, spec: &JobSpec, dry_run: bool, now: rosterd_domain::time::T
 }
 
 /// The transaction that makes the job as `spec` says; `None` where it is so already.
-fn change(view: &Job, spec: &JobSpec, now: rosterd_domain::time::Time) -> Result<Option<(Txn, String)>, Refusal> {
+fn change(
+    view: &Job,
+    spec: &JobSpec,
+    now: rosterd_domain::time::Time,
+) -> Result<Option<(Txn, String)>, Refusal> {
     let invalid = |e: job::Defects| Refusal::new(Code::ConfigInvalid, e.to_string());
     let config = spec.config().replacing(view.spec.config()).map_err(invalid)?;
     let next = JobSpec::new(config, spec.policy().clone(), spec.handler()).map_err(invalid)?;
@@ -455,13 +549,17 @@ fn change(view: &Job, spec: &JobSpec, now: rosterd_domain::time::Time) -> Result
     if next.handler() != view.spec.handler() && !view.instances.is_empty() {
         let message = format!(
             "handler {:?} of job {} is not the registered {:?}, and {} instances run that one: stop them first",
-            next.handler(), view.name, view.spec.handler(), view.instances.len()
+            next.handler(),
+            view.name,
+            view.spec.handler(),
+            view.instances.len()
         );
         return Err(Refusal::new(Code::HandlerConflict, message));
     }
     let mut sharding = view.sharding.withdrawn();
     let (old, new) = (view.spec.config(), next.config());
-    let same_schedule = (&old.cron, old.zone(), view.spec.policy().gap) == (&new.cron, new.zone(), next.policy().gap);
+    let same_schedule =
+        (&old.cron, old.zone(), view.spec.policy().gap) == (&new.cron, new.zone(), next.policy().gap);
     if !same_schedule {
         let before = old.cron.clone().map(|cron| (cron, old.zone().to_string()));
         sharding.floor = Some(Floor { at: now, before });
@@ -498,7 +596,12 @@ fn pause(view: &Job, paused: bool, now: rosterd_domain::time::Time) -> Step {
     Step::Commit(txn, if paused { "paused" } else { "resumed" }.into())
 }
 
-fn enable(view: &Job, target: &Target, enabled: bool, now: rosterd_domain::time::Time) -> Result<Step, Refusal> {
+fn enable(
+    view: &Job,
+    target: &Target,
+    enabled: bool,
+    now: rosterd_domain::time::Time,
+) -> Result<Step, Refusal> {
     let (name, word) = (view.name.clone(), if enabled { "enabled" } else { "disabled" });
     let mut sharding = view.sharding.withdrawn();
     let mut txn = guarded(if enabled { "enable" } else { "disable" }, view);
@@ -534,7 +637,10 @@ fn enable(view: &Job, target: &Target, enabled: bool, now: rosterd_domain::time:
         }
         Target::Instance(instance) => {
             if !view.instances.contains_key(instance) {
-                return Err(Refusal::new(Code::InstanceUnknown, format!("{instance} is no instance of {name}")));
+                return Err(Refusal::new(
+                    Code::InstanceUnknown,
+                    format!("{instance} is no instance of {name}"),
+                ));
             }
             if enabled {
                 sharding.disabled_instances.remove(instance);
@@ -558,7 +664,8 @@ fn remove(job: &JobState, view: &Job, cancel: bool) -> Result<Step, Refusal> {
     if let Some((item, instance)) = running.first_key_value().filter(|_| !cancel) {
         let message = format!(
             "{} runs of job {} are in flight (item {item} on {instance}): wait, or remove it with --cancel",
-            running.len(), view.name
+            running.len(),
+            view.name
         );
         return Err(Refusal::new(Code::RunInFlight, message));
     }

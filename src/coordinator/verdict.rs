@@ -113,7 +113,9 @@ impl Node {
         match read {
             Err(_) => self.set_timer(self.settings.store_retry, Timer::Lease(id.clone())),
             Ok(None) => self.gone(id, "dead"),
-            Ok(Some((version, stored))) if stored.session == self.session && stored.stream == worker.stream_number => {
+            Ok(Some((version, stored)))
+                if stored.session == self.session && stored.stream == worker.stream_number =>
+            {
                 worker.version = version;
                 worker.attachment = stored;
                 match worker.phase {
@@ -125,7 +127,8 @@ impl Node {
                     }
                     _ => self.confirm_draining(id),
                 }
-                self.dirty.extend(self.workers.get(id).into_iter().flat_map(|worker| worker.jobs.iter().cloned()));
+                self.dirty
+                    .extend(self.workers.get(id).into_iter().flat_map(|worker| worker.jobs.iter().cloned()));
             }
             Ok(Some((version, stored))) => self.lost_to_another(id, version, stored),
         }
@@ -135,7 +138,10 @@ impl Node {
     fn lost_to_another(&mut self, id: &WorkerId, version: Version, stored: Attachment) {
         let Some(worker) = self.workers.remove(id) else { return };
         if let Some(stream) = worker.stream {
-            self.close(stream, Some(Refusal::new(Code::StreamSuperseded, "the worker is attached elsewhere")));
+            self.close(
+                stream,
+                Some(Refusal::new(Code::StreamSuperseded, "the worker is attached elsewhere")),
+            );
         }
         for name in worker.jobs {
             if let Some(job) = self.jobs.get_mut(&name) {
@@ -192,7 +198,8 @@ impl Node {
     pub(super) fn elsewhere_timer(&mut self, id: &WorkerId) {
         let Some(found) = self.elsewhere.get_mut(id) else { return };
         let Some(since) = found.orphan_since.filter(|_| !found.condemned && !self.stopping) else { return };
-        let until = since.plus(self.settings.verdict_after(found.attachment.lease().max(self.settings.lease)));
+        let until =
+            since.plus(self.settings.verdict_after(found.attachment.lease().max(self.settings.lease)));
         if until > self.now.mono {
             self.timers.insert((until, Timer::Elsewhere(id.clone())));
             return;
@@ -215,7 +222,11 @@ impl Node {
     }
 
     /// A record names a worker that is not ours.
-    pub(super) fn suspect_read(&mut self, id: &WorkerId, read: Result<Option<(Version, Attachment)>, ReadError>) {
+    pub(super) fn suspect_read(
+        &mut self,
+        id: &WorkerId,
+        read: Result<Option<(Version, Attachment)>, ReadError>,
+    ) {
         match read {
             Err(_) => self.set_timer(self.settings.store_retry, Timer::Sweep),
             Ok(None) => {
@@ -234,7 +245,8 @@ impl Node {
     /// A worker that was never here is dead: every job whose records or instances name it is told.
     fn bury(&mut self, id: &WorkerId) {
         for (name, job) in &mut self.jobs {
-            let runs = job.records.values().any(|(_, record)| record.running().is_some_and(|run| run.worker == *id));
+            let runs =
+                job.records.values().any(|(_, record)| record.running().is_some_and(|run| run.worker == *id));
             let instance = job.view.as_ref().and_then(|view| {
                 let planned = view.sharding.instances().iter();
                 view.instances.keys().chain(planned).find(|i| i.worker().as_ref() == Some(id)).cloned()
