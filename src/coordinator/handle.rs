@@ -102,6 +102,8 @@ pub struct JobRow {
     pub running: u32,
     pub leader: Option<String>,
     pub next_fire: Option<Time>,
+    /// When it was made, as far as that is known.
+    pub made: Option<Time>,
     pub counters: Counters,
 }
 

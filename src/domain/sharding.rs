@@ -35,6 +35,9 @@ pub struct Sharding {
     /// Instances that get no items.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub disabled_instances: BTreeSet<InstanceId>,
+    /// When the job was made: it has no due times before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub made: Option<Time>,
     /// Counts withdrawals that change nothing else here (pause, disabled job or server, new config).
     pub withdrawals: u64,
     /// Due times of the job up to here were not to be run: it was paused or disabled.
