@@ -84,7 +84,7 @@ impl Node {
             handler_type: spec.handler().into(),
             config: spec.config().to_json().into(),
             policy: spec.policy().to_json().into(),
-            assignment: Sharding { made: Some(self.now.wall), ..Sharding::default() }.encode().into(),
+            assignment: Sharding::made_at(self.now.wall).encode().into(),
         });
         txn.write(Write::RaiseNecessary(name.clone()));
         self.submit(name, job, txn, intent);

@@ -76,6 +76,11 @@ pub struct Floor {
 pub struct ShardingError(String);
 
 impl Sharding {
+    /// That of a job that is made now: nobody owns anything.
+    pub fn made_at(now: Time) -> Self {
+        Self { made: Some(now), ..Self::default() }
+    }
+
     /// Reads the data of `sharding`; empty data (as Elastic-Job leaves it) is nobody's everything.
     pub fn decode(data: &[u8]) -> Result<Self, ShardingError> {
         if data.is_empty() {
