@@ -87,7 +87,7 @@ pub(crate) const SUITES: &[Suite] = &[
         packages: &["iproute2", "nftables"],
         ..programs("it", "real processes: coordinators, workers, kills", &[Pick::Test("rosterd", "it")])
     },
-    Suite { name: "python", what: "the Python client", kind: Kind::Python, packages: &["python3-venv"] },
+    Suite { name: "python", what: "the Python client", kind: Kind::Python, packages: &[] },
 ];
 
 /// The suites that were asked for, all without a word; in the table's order.
