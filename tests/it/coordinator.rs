@@ -89,7 +89,14 @@ async fn down_for_several_fires(policy: serde_json::Value, check: impl Fn(u64, u
     cluster.apply(job("down", 1, json!({ "cron": EVERY_SECOND, "rosterd": policy }))).await;
     cluster.worker("a", vec![runs_for("down", 1)]);
     cluster.verdict_when("two runs", |verdict| verdict.of("down").count() >= 2).await;
-    let before = cluster.items("down").await.remove(0);
+    // Between two fires, with nothing in flight.
+    let before = cluster
+        .items_when("down", "the latest run has ended", |items| {
+            let into = jiff::Timestamp::now().as_millisecond() - millis(items[0].last_fire.as_ref().unwrap());
+            items[0].running.is_none() && items[0].misfire.is_none() && (0..700).contains(&into)
+        })
+        .await
+        .remove(0);
     cluster.kill_coordinator();
     let died = jiff::Timestamp::now().as_second();
     until("five due times to pass", || jiff::Timestamp::now().as_second() >= died + 6).await;

@@ -144,6 +144,9 @@ async fn disconnect_grace_is_a_shorter_lease() {
     cluster.assigned("graced", 2).await;
     cluster.trigger("graced").await;
     cluster.verdict_when("two runs", |verdict| verdict.of("graced").count() == 2).await;
+    // The grace holds once a heartbeat has said that the worker counts with it.
+    let began = std::time::Instant::now();
+    until("a few heartbeats", || began.elapsed() > 3 * cluster.timing.heartbeat).await;
     cluster.kill("a");
     let verdict = cluster.verdict_when("a failover", |verdict| !verdict.by_source("graced", "FAILOVER").is_empty()).await;
     let killed = cluster.lines().into_iter().find(|line| line.what == What::Killed).unwrap().at;

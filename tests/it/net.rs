@@ -54,10 +54,8 @@ impl Net {
 
     /// From now on every packet vanishes, both ways.
     pub fn cut(&self) {
-        self.nft(
-            "table inet cut { chain from { type filter hook input priority 0; policy drop; } \
-             chain to { type filter hook output priority 0; policy drop; } }",
-        );
+        let chain = |name, hook| format!("add chain inet cut {name} {{ type filter hook {hook} priority 0; policy drop; }}\n");
+        self.nft(&format!("add table inet cut\n{}{}", chain("incoming", "input"), chain("outgoing", "output")));
     }
 
     /// Packets go through again.
