@@ -110,6 +110,7 @@ fn registry(reader: &mut Reader) -> Option<Registry> {
 }
 
 fn timing(reader: &mut Reader) -> Timing {
+    let before = reader.defects.len();
     let session = reader.duration("session", "1s", "10m");
     let window =
         reader.text("catch_up_window").is_some().then(|| reader.duration("catch_up_window", "0s", "1d"));
@@ -125,7 +126,7 @@ fn timing(reader: &mut Reader) -> Timing {
         drain_deadline: reader.duration("drain_deadline", "0s", "1h"),
         server_retention: reader.duration("server_retention", "1m", "3650d"),
     };
-    if reader.defects.is_empty() {
+    if reader.defects.len() == before {
         check_timing(reader, &timing);
     }
     timing

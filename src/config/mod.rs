@@ -165,6 +165,7 @@ pub struct Sources {
 
 impl Sources {
     /// The environment of this process.
+    #[allow(clippy::disallowed_methods, reason = "the one place that reads the configuration's variables")]
     pub fn environment() -> BTreeMap<String, String> {
         let texts = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));

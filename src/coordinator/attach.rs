@@ -51,7 +51,10 @@ impl Node {
         }
         if hello.jobs.len() > self.settings.max_jobs_per_worker {
             let most = self.settings.max_jobs_per_worker;
-            return Err(Refusal::new(Code::TooManyJobs, format!("jobs names {}: at most {most}", hello.jobs.len())));
+            return Err(Refusal::new(
+                Code::TooManyJobs,
+                format!("jobs names {}: at most {most}", hello.jobs.len()),
+            ));
         }
         Ok(())
     }
@@ -74,7 +77,9 @@ impl Node {
             Ok(Some((_, stored))) if !key::matches(&stored.resume_key, &shown) => {
                 let refusal = Refusal::new(
                     Code::ResumeRefused,
-                    format!("resume_key is not the one given to worker {worker}: leave worker_id empty to get an identity of its own"),
+                    format!(
+                        "resume_key is not the one given to worker {worker}: leave worker_id empty to get an identity of its own"
+                    ),
                 );
                 self.close(stream, Some(refusal));
             }
@@ -104,7 +109,8 @@ impl Node {
         if let Some(known) = self.workers.get_mut(&worker) {
             if known.phase == Phase::Condemned || known.writing {
                 // What is under way decides; the client comes again.
-                let refusal = Refusal::new(Code::Contended, "the worker's attachment is being written: connect again");
+                let refusal =
+                    Refusal::new(Code::Contended, "the worker's attachment is being written: connect again");
                 return self.close(stream, Some(refusal));
             }
             if let Some(old) = known.stream.filter(|old| *old != stream) {
@@ -132,7 +138,8 @@ impl Node {
         let instance = match InstanceId::from_parts(&hello.address, &worker) {
             Ok(instance) => instance,
             Err(error) => {
-                return self.close(stream, Some(Refusal::new(Code::HelloInvalid, format!("address: {error}"))));
+                return self
+                    .close(stream, Some(Refusal::new(Code::HelloInvalid, format!("address: {error}"))));
             }
         };
         let node = Attachment {
@@ -168,8 +175,14 @@ impl Node {
         if !matches!(commit, Commit::Committed(_)) {
             let refusal = match commit {
                 Commit::Unavailable(why) => Refusal::new(Code::StoreUnavailable, why),
-                Commit::Unknown => Refusal::new(Code::OutcomeUnknown, "the attachment may have been written: connect again with a higher stream_number"),
-                _ => Refusal::new(Code::Contended, "the worker's attachment was written by another: connect again"),
+                Commit::Unknown => Refusal::new(
+                    Code::OutcomeUnknown,
+                    "the attachment may have been written: connect again with a higher stream_number",
+                ),
+                _ => Refusal::new(
+                    Code::Contended,
+                    "the worker's attachment was written by another: connect again",
+                ),
             };
             return self.close(stream, Some(refusal));
         }

@@ -27,27 +27,32 @@ impl Node {
         if let Commit::Unavailable(why) = &commit {
             tracing::error!("the registry cannot write: {why}");
             self.set_health(Health::Suspended);
-        } else if self.health == Health::Suspended && matches!(commit, Commit::Committed(_)) && !self.stopping {
+        } else if self.health == Health::Suspended && matches!(commit, Commit::Committed(_)) && !self.stopping
+        {
             self.set_health(Health::Serving);
             self.dirty.extend(self.jobs.keys().cloned());
         }
-        match self.txns.remove(&id) {
-            Some(TxnFor::Job(job)) => self.job_committed(&job, commit),
-            Some(TxnFor::Attach { stream, hello, worker, key }) => {
+        let Some((whom, sent)) = self.txns.remove(&id) else { return };
+        if matches!(commit, Commit::Committed(_)) {
+            self.proved = self.proved.max(sent);
+        }
+        match whom {
+            TxnFor::Job(job) => self.job_committed(&job, commit),
+            TxnFor::Attach { stream, hello, worker, key } => {
                 self.attached(stream, &hello, *worker, key, commit);
             }
-            Some(TxnFor::Draining(worker)) => self.drained(&worker, commit),
-            Some(TxnFor::Lease(worker)) => self.lease_stated(&worker, commit),
-            Some(TxnFor::Verdict(worker)) => self.verdict_given(&worker, commit),
-            Some(TxnFor::Goodbye(worker)) => self.said_goodbye(&worker, commit),
-            Some(TxnFor::Elsewhere(worker)) => self.elsewhere_judged(&worker, commit),
-            Some(TxnFor::Own) | None => {}
+            TxnFor::Draining(worker) => self.drained(&worker, commit),
+            TxnFor::Lease(worker) => self.lease_stated(&worker, commit),
+            TxnFor::Verdict(worker) => self.verdict_given(&worker, commit),
+            TxnFor::Goodbye(worker) => self.said_goodbye(&worker, commit),
+            TxnFor::Elsewhere(worker) => self.elsewhere_judged(&worker, commit),
+            TxnFor::Own => {}
         }
     }
 
     fn hint_gone(&mut self) {
         self.txns.clear();
-        for (_, job) in &mut self.jobs {
+        for job in self.jobs.values_mut() {
             job.writing = None;
         }
         self.stop_at_once();
@@ -125,7 +130,12 @@ impl Node {
                 tracing::info!(job = %name, "items are assigned anew: {why}");
                 job.assigned_why = why;
             }
-            Intent::Elect | Intent::Create | Intent::Sweep | Intent::Abdicate | Intent::Overwrite => job.stale = true,
+            Intent::Elect => {
+                job.stale = true;
+                self.reconcile_later(name, job);
+            }
+            Intent::Servers | Intent::ForeignTriggers => job.stale = true,
+            Intent::Create | Intent::Sweep | Intent::Abdicate | Intent::Overwrite => job.stale = true,
             Intent::Release(items) => self.released(name, job, &items),
             Intent::Operation { asked, said } => self.operation_done(name, job, asked, said),
         }
@@ -162,7 +172,8 @@ impl Node {
             }
             Entry::Ended { item, token, run, outcome, .. } => {
                 detail = job.details.get(item).filter(|detail| detail.run.token == *token).cloned();
-                let (error, output) = detail.as_ref().map(|d| (d.error.clone(), d.output.clone())).unwrap_or_default();
+                let (error, output) =
+                    detail.as_ref().map(|d| (d.error.clone(), d.output.clone())).unwrap_or_default();
                 let (job, run, outcome) = (name.clone(), run.clone(), outcome.as_str());
                 Happening::Ended { job, item: *item, token: *token, run, outcome, error, output }
             }
@@ -206,8 +217,15 @@ impl Node {
         };
         let (at, error, output) = (self.now.wall, detail.error.clone(), detail.output.clone());
         let said = Outcome::as_str(outcome);
-        let happening =
-            Happening::Ended { job: name.clone(), item, token, run: run.clone(), outcome: said, error, output };
+        let happening = Happening::Ended {
+            job: name.clone(),
+            item,
+            token,
+            run: run.clone(),
+            outcome: said,
+            error,
+            output,
+        };
         self.out.push(Effect::Tell(happening));
         let entry = Entry::Ended { item, token, run, outcome, at, requeued: false };
         self.out.push(Effect::Record { job: name.clone(), at, entry, detail: Some(detail) });
@@ -236,6 +254,7 @@ impl Node {
     pub(super) fn job_read(&mut self, name: JobName, read: Result<Option<Snapshot>, ReadError>) {
         let Some(mut job) = self.jobs.remove(&name) else { return };
         job.reading = false;
+        let here: Vec<WorkerId> = job.hosted.values().cloned().collect();
         match read {
             Ok(None) => self.take_nodes(&name, &mut job, None),
             Ok(Some(snapshot)) => {
@@ -252,12 +271,11 @@ impl Node {
             }
             Err(error) => self.read_failed(&name, &mut job, &error),
         }
-        let here: Vec<WorkerId> = job.hosted.values().cloned().collect();
-        let read = job.loaded;
+        let (read, exists) = (job.loaded, job.view.is_some());
         self.jobs.insert(name.clone(), job);
         for id in here {
             if read {
-                self.moved_in(&id, &name);
+                self.moved_in(&id, &name, exists);
             }
             self.look_at_leaver(&id);
         }
@@ -265,10 +283,12 @@ impl Node {
     }
 
     /// The records of a job were read after the worker's attachment was written.
-    fn moved_in(&mut self, id: &WorkerId, name: &JobName) {
+    fn moved_in(&mut self, id: &WorkerId, name: &JobName, exists: bool) {
         let Some(worker) = self.workers.get_mut(id) else { return };
         if worker.moving.remove(name) {
-            worker.jobs.insert(name.clone());
+            if exists {
+                worker.jobs.insert(name.clone());
+            }
             self.welcome_if_moved(id);
         }
     }
@@ -341,11 +361,20 @@ impl Node {
                 self.send(stream, ToWorker::Shutdown { job: Some(name.clone()), message });
             }
         }
+        for id in std::mem::take(&mut job.hosted).into_values() {
+            if let Some(worker) = self.workers.get_mut(&id) {
+                worker.jobs.remove(name);
+            }
+        }
     }
 
     fn take_view(&mut self, name: &JobName, job: &mut JobState, before: Option<Arc<Job>>, view: Arc<Job>) {
         let mine = |sharding: &rosterd_domain::sharding::Sharding| -> BTreeSet<Item> {
-            sharding.owned().filter(|(_, owner)| job.hosted.contains_key(*owner)).map(|(item, _)| item).collect()
+            sharding
+                .owned()
+                .filter(|(_, owner)| job.hosted.contains_key(*owner))
+                .map(|(item, _)| item)
+                .collect()
         };
         let now_mine = mine(&view.sharding);
         let generation_moved = before.as_ref().is_none_or(|before| before.generation != view.generation);
@@ -360,7 +389,13 @@ impl Node {
         self.tell_assignments(name, job, &view, before.as_deref());
     }
 
-    pub(super) fn tell_assignments(&mut self, name: &JobName, job: &mut JobState, view: &Job, before: Option<&Job>) {
+    pub(super) fn tell_assignments(
+        &mut self,
+        name: &JobName,
+        job: &mut JobState,
+        view: &Job,
+        before: Option<&Job>,
+    ) {
         let mut owned: BTreeMap<&InstanceId, Vec<Item>> = BTreeMap::new();
         for (item, owner) in view.sharding.owned() {
             owned.entry(owner).or_default().push(item);
@@ -382,7 +417,8 @@ impl Node {
         if before.is_none_or(|before| before.sharding.assignment() == view.sharding.assignment()) {
             return;
         }
-        let owners = view.sharding.assignment().iter().map(|(i, items)| (i.clone(), items.to_vec())).collect();
+        let owners =
+            view.sharding.assignment().iter().map(|(i, items)| (i.clone(), items.to_vec())).collect();
         let why = std::mem::take(&mut job.assigned_why);
         let (job, generation) = (name.clone(), view.generation.0);
         self.out.push(Effect::Tell(Happening::Assigned { job, generation, owners, why }));
@@ -399,7 +435,10 @@ impl Node {
             if self.workers.contains_key(&worker) {
                 self.dispatch(name, job, item);
             } else if !self.elsewhere.contains_key(&worker) && !job.dead.contains(&worker) {
-                self.read(super::node::ReadFor::Suspect(worker.clone()), super::event::Query::Attachment(worker));
+                self.read(
+                    super::node::ReadFor::Suspect(worker.clone()),
+                    super::event::Query::Attachment(worker),
+                );
             }
         }
     }

@@ -104,13 +104,16 @@ pub struct Driver {
 
 /// Makes a coordinator: its handle, and the driver that somebody must run.
 pub fn coordinator(
-    settings: Settings,
+    mut settings: Settings,
     registry: Arc<dyn Registry>,
     clock: SharedClock,
     ids: Box<dyn FnMut() -> String + Send>,
     sink: Box<dyn Sink>,
     gauge: Box<dyn Gauge>,
 ) -> (Handle, Driver) {
+    settings.session = registry.session_timeout();
+    settings.session_tick =
+        settings.session.map_or(settings.session_tick, |session| settings.session_tick.min(session / 10));
     let (queue, inbox) = mpsc::unbounded_channel();
     let (health, health_seen) = watch::channel(Health::Starting);
     let (happenings, _) = broadcast::channel(HAPPENINGS);
@@ -167,7 +170,7 @@ impl Driver {
                 Some(hint) = self.hints.recv() => Some(Event::Hint(hint)),
                 Some(ended) = self.under_way.next(), if !self.under_way.is_empty() => Some(self.ended(ended)),
                 from = self.inbox.recv() => match from {
-                    Some(from) => self.from_edge(from),
+                    Some(from) => self.edge_event(from),
                     None => Some(Event::Stop),
                 },
                 () = self.clock.sleep_until(deadline) => Some(Event::Tick),
@@ -194,14 +197,18 @@ impl Driver {
         match ended {
             Ended::Commit(id, purpose, since, commit) => {
                 let took = self.clock.mono().since(since);
-                self.gauge.committed(purpose, took, matches!(commit, rosterd_domain::txn::Commit::Committed(_)));
+                self.gauge.committed(
+                    purpose,
+                    took,
+                    matches!(commit, rosterd_domain::txn::Commit::Committed(_)),
+                );
                 Event::Committed(id, commit)
             }
             Ended::Read(id, answer) => Event::Read(id, answer),
         }
     }
 
-    fn from_edge(&mut self, from: FromEdge) -> Option<Event> {
+    fn edge_event(&mut self, from: FromEdge) -> Option<Event> {
         Some(match from {
             FromEdge::Opened(stream, peer, outbox) => {
                 self.outboxes.insert(stream, outbox);
@@ -243,7 +250,8 @@ impl Driver {
             Effect::Commit(id, txn) => {
                 let purpose = txn.purpose;
                 let commit = self.registry.commit(txn);
-                self.under_way.push(Box::pin(async move { Ended::Commit(id, purpose, now.mono, commit.await) }));
+                self.under_way
+                    .push(Box::pin(async move { Ended::Commit(id, purpose, now.mono, commit.await) }));
             }
             Effect::Read(id, query) => {
                 let read = self.read(query);

@@ -13,6 +13,7 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use super::driver::{FromEdge, MOST_PENDING, OUTBOX, REQUESTS};
 use crate::code::{Code, Refusal};
+pub use crate::registry::DumpNode;
 use crate::registry::Registry;
 use crate::runtime::clock::SharedClock;
 use crate::session::frame::{FromWorker, ToWorker};
@@ -298,7 +299,8 @@ impl Inbox {
     /// Hands a frame over.
     pub fn put(&self, frame: FromWorker) -> Result<(), Refusal> {
         if self.pending.fetch_add(1, Ordering::Relaxed) >= MOST_PENDING {
-            let message = format!("more than {MOST_PENDING} frames wait to be taken in: wait for acknowledgements");
+            let message =
+                format!("more than {MOST_PENDING} frames wait to be taken in: wait for acknowledgements");
             return Err(Refusal::new(Code::TooManyFrames, message));
         }
         let sent = self.queue.send(FromEdge::Frame(self.stream, frame, self.pending.clone()));

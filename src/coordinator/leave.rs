@@ -32,7 +32,11 @@ impl Node {
         node.draining = true;
         worker.attachment = node.clone();
         let mut txn = Txn::new("drain");
-        txn.write(Write::Attachment { worker: id.clone(), expect: Some(worker.version), node: Box::new(node) });
+        txn.write(Write::Attachment {
+            worker: id.clone(),
+            expect: Some(worker.version),
+            node: Box::new(node),
+        });
         self.commit(TxnFor::Draining(id.clone()), txn);
     }
 
@@ -59,7 +63,8 @@ impl Node {
     /// Says Draining once nothing can follow it: no start is under way, and every job's cache is true.
     pub(super) fn confirm_draining(&mut self, id: &WorkerId) {
         let Some(worker) = self.workers.get(id) else { return };
-        let settled = |name: &JobName| self.jobs.get(name).is_none_or(|job| !job.stale_records && !job.reading);
+        let settled =
+            |name: &JobName| self.jobs.get(name).is_none_or(|job| !job.stale_records && !job.reading);
         if worker.phase != (Phase::Draining { confirmed: false })
             || worker.writing
             || worker.reserved > 0
@@ -99,7 +104,12 @@ impl Node {
             let Some(job) = self.jobs.get_mut(&name) else { continue };
             let Some((_, record)) = job.records.get(&item) else { continue };
             let (token, worker) = (record.token, id.clone());
-            job.reports.entry(item).or_insert(Report { token, worker, ended: Reported::HandedBack, offset: None });
+            job.reports.entry(item).or_insert(Report {
+                token,
+                worker,
+                ended: Reported::HandedBack,
+                offset: None,
+            });
             self.dirty.insert(name);
         }
     }
@@ -118,7 +128,9 @@ impl Node {
         }
         match commit {
             Commit::Committed(_) => self.gone(id, "left"),
-            Commit::Unavailable(_) => self.set_timer(self.settings.store_retry, super::node::Timer::Lease(id.clone())),
+            Commit::Unavailable(_) => {
+                self.set_timer(self.settings.store_retry, super::node::Timer::Lease(id.clone()))
+            }
             _ => self.read(ReadFor::Own(id.clone()), Query::Attachment(id.clone())),
         }
     }

@@ -5,6 +5,7 @@
 
 mod advance;
 mod attach;
+mod change;
 mod commit;
 mod dispatch;
 pub mod driver;
@@ -15,6 +16,7 @@ mod job;
 mod leave;
 pub mod node;
 mod operate;
+mod register;
 pub mod settings;
 mod verdict;
 mod views;

@@ -40,7 +40,10 @@ pub struct Node {
     pub(super) elsewhere: BTreeMap<WorkerId, Elsewhere>,
     pub(super) coordinators: BTreeMap<CoordinatorId, String>,
     pub(super) reads: BTreeMap<ReadId, ReadFor>,
-    pub(super) txns: BTreeMap<TxnId, TxnFor>,
+    /// Transactions under way: for whom, and when they were handed over.
+    pub(super) txns: BTreeMap<TxnId, (TxnFor, Mono)>,
+    /// When the last transaction that was committed was handed over: the session lived at least then.
+    pub(super) proved: Mono,
     pub(super) calendar: BTreeSet<(Time, JobName)>,
     pub(super) timers: BTreeSet<(Mono, Timer)>,
     pub(super) dirty: BTreeSet<JobName>,
@@ -78,8 +81,8 @@ pub(super) enum StreamPhase {
 pub(super) struct Elsewhere {
     pub(super) version: Version,
     pub(super) attachment: Attachment,
-    /// Since when this coordinator has seen it at this version.
-    pub(super) since: Mono,
+    /// Since when this coordinator has seen it at this version without a living host; `None` while its host lives.
+    pub(super) orphan_since: Option<Mono>,
     /// It is being deleted.
     pub(super) condemned: bool,
 }
@@ -97,6 +100,10 @@ pub(super) enum Timer {
     Callback(JobName),
     /// Attachments, jobs and coordinators are read again.
     Sweep,
+    /// This coordinator's session is to be proved by a write.
+    Proof,
+    /// The leader looks at everything of a job again.
+    Reconcile(JobName),
 }
 
 /// Whom a read is for.
@@ -121,7 +128,12 @@ pub(super) enum ReadFor {
 pub(super) enum TxnFor {
     Job(JobName),
     /// The attachment of a Hello.
-    Attach { stream: StreamId, hello: Box<Hello>, worker: Box<Worker>, key: String },
+    Attach {
+        stream: StreamId,
+        hello: Box<Hello>,
+        worker: Box<Worker>,
+        key: String,
+    },
     Draining(WorkerId),
     /// The lease that an attachment states.
     Lease(WorkerId),
@@ -149,6 +161,7 @@ impl Node {
             coordinators: BTreeMap::new(),
             reads: BTreeMap::new(),
             txns: BTreeMap::new(),
+            proved: Mono::default(),
             calendar: BTreeSet::new(),
             timers: BTreeSet::new(),
             dirty: BTreeSet::new(),
@@ -201,12 +214,32 @@ impl Node {
 
     fn start(&mut self) {
         self.up_since = self.now.wall;
-        self.prove();
+        self.proved = self.now.mono;
+        self.prove_if_idle();
         self.read(ReadFor::Coordinators, Query::Coordinators);
         self.read(ReadFor::Attachments, Query::Attachments);
     }
 
-    /// Writes this coordinator's own node.
+    /// Writes this coordinator's own node where nothing else has proved its session lately.
+    fn prove_if_idle(&mut self) {
+        let every = self.settings.session.map_or(self.settings.store_retry, |session| session / 6);
+        let idle = self.now.mono.since(self.proved) >= every || self.health != Health::Serving;
+        if idle && !self.txns.values().any(|(whom, _)| matches!(whom, TxnFor::Own)) {
+            self.prove();
+        }
+        if self.settings.session.is_some() || self.health != Health::Serving {
+            self.set_timer(every, Timer::Proof);
+        }
+    }
+
+    /// Whether the session surely lives: some write of ours proved it recently enough. Answers to pings and
+    /// reads prove nothing, since a follower that is cut off gives them too.
+    pub(super) fn proven(&self) -> bool {
+        let Some(session) = self.settings.session else { return true };
+        let usable = session - session * self.settings.drift_permille / 1000;
+        self.now.mono < self.proved.plus(usable.saturating_sub(self.settings.session_tick))
+    }
+
     fn prove(&mut self) {
         let data = self.settings.advertise.as_str().into();
         let mut txn = Txn::new("coordinator");
@@ -325,6 +358,7 @@ impl Node {
             (ReadFor::Attachments, Answer::Attachments(Ok(read))) => self.attachments_read(read),
             (ReadFor::Coordinators, Answer::Coordinators(Ok(read))) => {
                 self.coordinators = read.into_iter().map(|(id, data)| (id, data.to_string())).collect();
+                self.find_orphans();
                 self.dirty.extend(self.jobs.keys().cloned());
             }
             // A read that failed is tried again by the sweep, or with the next hint.
@@ -340,7 +374,8 @@ impl Node {
             }
         }
         // One that has gone is found so when it is read.
-        let gone: Vec<JobName> = self.jobs.iter().filter(|(_, job)| job.ending).map(|(n, _)| n.clone()).collect();
+        let gone: Vec<JobName> =
+            self.jobs.iter().filter(|(_, job)| job.ending).map(|(n, _)| n.clone()).collect();
         for job in gone {
             if let Some(state) = self.jobs.get_mut(&job) {
                 state.stale = true;
@@ -362,6 +397,8 @@ impl Node {
                     self.dirty.insert(job);
                 }
                 Timer::Callback(job) => self.callback_timer(&job),
+                Timer::Proof => self.prove_if_idle(),
+                Timer::Reconcile(job) => self.reconcile_job(&job),
                 Timer::Sweep => {
                     self.read(ReadFor::Attachments, Query::Attachments);
                     self.read(ReadFor::Jobs, Query::Jobs);
@@ -389,7 +426,7 @@ impl Node {
 
     pub(super) fn commit(&mut self, whom: TxnFor, txn: Txn) {
         let id = self.id();
-        self.txns.insert(id, whom);
+        self.txns.insert(id, (whom, self.now.mono));
         self.out.push(Effect::Commit(id, txn));
     }
 
@@ -426,6 +463,9 @@ impl Node {
 
     pub(super) fn set_health(&mut self, health: Health) {
         if self.health != health {
+            if health == Health::Suspended {
+                self.set_timer(self.settings.store_retry, Timer::Proof);
+            }
             self.health = health;
             self.out.push(Effect::Health(health));
         }
@@ -433,7 +473,7 @@ impl Node {
 
     /// Nothing may start: the registry does not answer, or this coordinator is leaving.
     pub(super) fn no_starts(&self) -> bool {
-        self.stopping || !self.informed || self.health == Health::Suspended
+        self.stopping || !self.informed || self.health == Health::Suspended || !self.proven()
     }
 
     // ---- the end
@@ -446,7 +486,10 @@ impl Node {
         self.set_health(Health::Draining);
         let streams: Vec<StreamId> = self.streams.keys().copied().collect();
         for stream in streams {
-            self.close(stream, Some(Refusal::new(Code::Draining, "this coordinator is stopping: connect to another one")));
+            self.close(
+                stream,
+                Some(Refusal::new(Code::Draining, "this coordinator is stopping: connect to another one")),
+            );
         }
         self.dirty.extend(self.jobs.keys().cloned());
     }
@@ -472,7 +515,9 @@ impl Node {
     pub(super) fn superseded(number: StreamNumber, stored: StreamNumber) -> Refusal {
         Refusal::new(
             Code::StreamSuperseded,
-            format!("stream_number {number} is not above {stored}, the stream that is attached: a worker process numbers its streams upwards and closes the old one first"),
+            format!(
+                "stream_number {number} is not above {stored}, the stream that is attached: a worker process numbers its streams upwards and closes the old one first"
+            ),
         )
     }
 }

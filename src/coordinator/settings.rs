@@ -21,6 +21,10 @@ pub struct Settings {
     pub stop_budget: Duration,
     /// How much two clocks may differ in rate (ρ), in parts of a thousand.
     pub drift_permille: u32,
+    /// After how long of silence the registry ends this coordinator's session (S); `None`: never.
+    pub session: Option<Duration>,
+    /// How coarsely the registry measures that.
+    pub session_tick: Duration,
     /// Reports of one worker that may be unacknowledged.
     pub max_reports: usize,
     /// Jobs of one worker.
@@ -50,6 +54,8 @@ impl Settings {
             heartbeat: Duration::from_secs(1),
             stop_budget: Duration::from_millis(500),
             drift_permille: 5,
+            session: None,
+            session_tick: Duration::from_secs(1),
             max_reports: 8192,
             max_jobs_per_worker: 10_000,
             max_slots: 4096,

@@ -86,6 +86,9 @@ impl Sharding {
                 &unpacked
             }
         };
+        if !text.starts_with(b"{") {
+            return Err(ShardingError("it is no object".into()));
+        }
         let read: Self = serde_json::from_slice(text).map_err(|e| ShardingError(e.to_string()))?;
         let known = i32::try_from(read.instances.len()).unwrap_or(i32::MAX);
         if let Some(stray) = read.owners.iter().find(|owner| **owner >= known) {
