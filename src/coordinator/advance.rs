@@ -143,7 +143,8 @@ impl Node {
         let hosted = self.hosted(name, job, view);
         let facts = Facts {
             now: self.now.wall,
-            no_starts: self.no_starts(),
+            no_starts: self.no_starts()
+                || !self.calendar_is_good(view.spec.max_clock_diff(self.settings.max_clock_difference)),
             up_since: self.up_since,
             gained: &job.gained,
             hosted: &hosted,
@@ -151,7 +152,7 @@ impl Node {
             dead: &job.dead,
             in_user_code: &job.in_user_code,
             most_writes: self.settings.max_records_per_txn,
-            furthest_last_fire: self.now.wall.plus(self.settings.max_clock_difference),
+            furthest_last_fire: self.now.wall.plus(self.settings.longest_silence),
         };
         let mut plan = plan::host(view, &job.records, &facts);
         self.note_waiting(name, job, &hosted, std::mem::take(&mut plan.waiting));

@@ -3,9 +3,10 @@
 //! Every Welcome follows a committed write of the attachment, on the same host too: the attachment decides who
 //! speaks for a worker. Records are read after that write, not before.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use rosterd_domain::id::{InstanceId, JobName, StreamNumber, Version, WorkerId};
+use rosterd_domain::id::{InstanceId, Item, JobName, StreamNumber, Version, WorkerId};
 use rosterd_domain::snapshot::Attachment;
 use rosterd_domain::time::Mono;
 use rosterd_domain::txn::{Commit, Txn, Write};
@@ -196,6 +197,9 @@ impl Node {
             worker.reserved = old.reserved;
             worker.waiting = old.waiting;
             worker.jobs = old.jobs;
+            worker.unacknowledged = old.unacknowledged;
+        } else if hello.identity.is_some() {
+            worker.runs = self.runs_of(&id);
         }
         worker.moving = hello.jobs.iter().cloned().collect();
         let (jobs, instance) = (worker.moving.clone(), worker.instance.clone());
@@ -214,6 +218,19 @@ impl Node {
             self.dirty.insert(name);
         }
         self.welcome_if_moved(&id);
+    }
+
+    /// The runs that the records known here give to a worker.
+    fn runs_of(&self, id: &WorkerId) -> BTreeSet<(JobName, Item)> {
+        let mut runs = BTreeSet::new();
+        for (name, job) in &self.jobs {
+            let of_worker = job
+                .records
+                .iter()
+                .filter(|(_, (_, record))| record.running().is_some_and(|r| r.worker == *id));
+            runs.extend(of_worker.map(|(item, _)| (name.clone(), *item)));
+        }
+        runs
     }
 
     /// All jobs of the Hello are moved and read: the worker is welcomed, and told what the records say.

@@ -67,18 +67,21 @@ impl Node {
                 other => self.not_done(name, &mut job, intent, other),
             }
         }
-        let touched: Vec<WorkerId> = job.hosted.values().cloned().collect();
         self.jobs.insert(name.clone(), job);
         self.dirty.insert(name.clone());
-        for id in touched {
-            self.look_at_leaver(&id);
-        }
+        self.look_at_leavers();
     }
 
-    /// A worker that is on its way out may be a step further.
-    fn look_at_leaver(&mut self, id: &WorkerId) {
-        self.confirm_draining(id);
-        self.finish_goodbye(id);
+    /// Workers on their way out may be a step further.
+    fn look_at_leavers(&mut self) {
+        for id in self.leavers.clone() {
+            if self.workers.contains_key(&id) {
+                self.confirm_draining(&id);
+                self.finish_goodbye(&id);
+            } else {
+                self.leavers.remove(&id);
+            }
+        }
     }
 
     fn release_slots(&mut self, intent: &Intent) {
@@ -277,8 +280,8 @@ impl Node {
             if read {
                 self.moved_in(&id, &name, exists);
             }
-            self.look_at_leaver(&id);
         }
+        self.look_at_leavers();
         self.dirty.insert(name);
     }
 

@@ -28,6 +28,7 @@ impl Node {
         }
         worker.writing = true;
         worker.phase = Phase::Draining { confirmed: false };
+        self.leavers.insert(id.clone());
         let mut node = worker.attachment.clone();
         node.draining = true;
         worker.attachment = node.clone();
@@ -87,6 +88,7 @@ impl Node {
             Phase::Condemned | Phase::Leaving => return,
             _ => worker.phase = Phase::Leaving,
         }
+        self.leavers.insert(id.clone());
         self.finish_goodbye(id);
     }
 

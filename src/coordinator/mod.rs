@@ -5,6 +5,7 @@
 
 mod advance;
 mod attach;
+mod calendar;
 mod change;
 mod commit;
 mod dispatch;

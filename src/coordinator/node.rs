@@ -14,6 +14,7 @@ use rosterd_domain::snapshot::Attachment;
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::Txn;
 
+use super::calendar::{CalendarWatch, Jump};
 use super::event::{Answer, Effect, Event, Now, Query, ReadId, RequestId, StreamId, TxnId};
 use super::handle::{Health, Peer};
 use super::job::{JobState, Jobs};
@@ -33,8 +34,11 @@ pub struct Node {
     pub(super) ids: Box<dyn FnMut() -> String + Send>,
     pub(super) now: Now,
     pub(super) up_since: Time,
+    pub(super) calendar_watch: CalendarWatch,
     pub(super) jobs: Jobs,
     pub(super) workers: BTreeMap<WorkerId, Worker>,
+    /// Workers that are draining or leaving.
+    pub(super) leavers: BTreeSet<WorkerId>,
     pub(super) streams: BTreeMap<StreamId, Stream>,
     /// Attachments that are hosted elsewhere, or by nobody any more.
     pub(super) elsewhere: BTreeMap<WorkerId, Elsewhere>,
@@ -154,8 +158,10 @@ impl Node {
             ids,
             now,
             up_since: now.wall,
+            calendar_watch: CalendarWatch::default(),
             jobs: Jobs::new(),
             workers: BTreeMap::new(),
+            leavers: BTreeSet::new(),
             streams: BTreeMap::new(),
             elsewhere: BTreeMap::new(),
             coordinators: BTreeMap::new(),
@@ -178,6 +184,9 @@ impl Node {
     /// Takes an event in and answers with what is to be done.
     pub fn handle(&mut self, now: Now, event: Event) -> Vec<Effect> {
         self.now = now;
+        if let Some(jump) = self.calendar_watch.look(now, &self.settings) {
+            self.calendar_jumped(&jump);
+        }
         self.take_in(event);
         self.run_timers();
         while let Some(job) = self.dirty.pop_first() {
@@ -474,6 +483,22 @@ impl Node {
     /// Nothing may start: the registry does not answer, or this coordinator is leaving.
     pub(super) fn no_starts(&self) -> bool {
         self.stopping || !self.informed || self.health == Health::Suspended || !self.proven()
+    }
+
+    /// Whether the calendar is within `limit` of what it should say.
+    pub(super) fn calendar_is_good(&self, limit: std::time::Duration) -> bool {
+        self.calendar_watch.off() <= limit
+    }
+
+    fn calendar_jumped(&mut self, jump: &Jump) {
+        let settles = self.settings.clock_settles;
+        match jump {
+            Jump::Off(by) => tracing::error!(
+                "ALARM: the calendar has jumped by {by:?}: jobs do not fire by it until it has gone on steadily for {settles:?}"
+            ),
+            Jump::Settled => tracing::warn!("the calendar goes on steadily: jobs fire by it again"),
+        }
+        self.dirty.extend(self.jobs.keys().cloned());
     }
 
     // ---- the end

@@ -37,8 +37,13 @@ pub struct Settings {
     pub store_retry: Duration,
     /// How often a job that another coordinator should lead, but does not, is looked at.
     pub election_patience: Duration,
-    /// How far a record's last fire may lie in the future before it is set back.
+    /// How far the calendar may be off before nothing is fired by it.
     pub max_clock_difference: Duration,
+    /// How long a calendar that has jumped must go on steadily to be believed again.
+    pub clock_settles: Duration,
+    /// How far a record's last fire may lie in the future before it is set back. Below that an item is silent
+    /// until then, so that a clock that was set back repeats no fire.
+    pub longest_silence: Duration,
     /// How old the oldest of a server's marks may be before the server is forgotten, once nobody uses it.
     pub server_retention: Duration,
 }
@@ -63,6 +68,8 @@ impl Settings {
             store_retry: Duration::from_secs(1),
             election_patience: Duration::from_secs(1),
             max_clock_difference: Duration::from_secs(2),
+            clock_settles: Duration::from_secs(60),
+            longest_silence: Duration::from_secs(3 * 3600),
             server_retention: Duration::from_secs(24 * 3600),
         }
     }

@@ -241,7 +241,10 @@ impl Cluster {
         let words: Vec<String> = self.wrapper.iter().cloned().chain([program]).collect();
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).arg("serve").arg("--data-dir").arg(&self.data);
-        command.args(["--listen", &format!("{}:{}", if self.host == "127.0.0.1" { "127.0.0.1" } else { "0.0.0.0" }, self.port)]);
+        command.args([
+            "--listen",
+            &format!("{}:{}", if self.host == "127.0.0.1" { "127.0.0.1" } else { "0.0.0.0" }, self.port),
+        ]);
         command.args(["--insecure-listen", "--log-format", "json"]);
         let set = [
             format!("lease={}ms", lease.as_millis()),
@@ -256,7 +259,8 @@ impl Cluster {
         // What an earlier process wrote is kept, and not taken for this one's.
         let log = self.coordinator_log();
         if log.exists() {
-            let older = (1..).map(|n| self.home.path(&format!("coordinator.{n}.log"))).find(|path| !path.exists());
+            let older =
+                (1..).map(|n| self.home.path(&format!("coordinator.{n}.log"))).find(|path| !path.exists());
             std::fs::rename(&log, older.unwrap()).unwrap();
         }
         self.coordinator = Some(Proc::spawn("coordinator", command, &log));
@@ -472,9 +476,14 @@ impl Cluster {
 
     /// Waits until all items are spread over so many instances.
     #[track_caller]
-    pub fn assigned<'a>(&'a self, job: &'a str, instances: usize) -> impl Future<Output = Vec<v1::ItemSummary>> + 'a {
+    pub fn assigned<'a>(
+        &'a self,
+        job: &'a str,
+        instances: usize,
+    ) -> impl Future<Output = Vec<v1::ItemSummary>> + 'a {
         self.items_when(job, "items are assigned", move |items| {
-            let owners: std::collections::BTreeSet<_> = items.iter().filter_map(|item| item.owner.clone()).collect();
+            let owners: std::collections::BTreeSet<_> =
+                items.iter().filter_map(|item| item.owner.clone()).collect();
             owners.len() == instances && items.iter().all(|item| item.owner.is_some())
         })
     }

@@ -54,8 +54,14 @@ impl Net {
 
     /// From now on every packet vanishes, both ways.
     pub fn cut(&self) {
-        let chain = |name, hook| format!("add chain inet cut {name} {{ type filter hook {hook} priority 0; policy drop; }}\n");
-        self.nft(&format!("add table inet cut\n{}{}", chain("incoming", "input"), chain("outgoing", "output")));
+        let chain = |name, hook| {
+            format!("add chain inet cut {name} {{ type filter hook {hook} priority 0; policy drop; }}\n")
+        };
+        self.nft(&format!(
+            "add table inet cut\n{}{}",
+            chain("incoming", "input"),
+            chain("outgoing", "output")
+        ));
     }
 
     /// Packets go through again.
@@ -65,7 +71,12 @@ impl Net {
 
     fn nft(&self, rules: &str) {
         let words = self.wrapper();
-        let mut nft = Command::new(words[0]).args(&words[1..]).args(["nft", "-f", "-"]).stdin(Stdio::piped()).spawn().unwrap();
+        let mut nft = Command::new(words[0])
+            .args(&words[1..])
+            .args(["nft", "-f", "-"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
         nft.stdin.take().unwrap().write_all(rules.as_bytes()).unwrap();
         assert!(nft.wait().unwrap().success(), "nft refuses {rules}");
     }
