@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn every_test_target_of_the_workspace_belongs_to_exactly_one_suite() {
-        for target in targets().unwrap().iter().filter(|target| target.kind != "bench") {
+        for target in &targets().unwrap() {
             let takes = |suite: &&Suite| match suite.kind {
                 Kind::Programs(picks) => picks.iter().any(|pick| pick.takes(target)),
                 _ => false,
