@@ -8,8 +8,12 @@
 
 mod coordinator;
 mod crash;
+mod features;
 mod harness;
+mod input;
 #[path = "../support/judge.rs"]
 mod judge;
 mod net;
+mod operate;
+mod raw;
 mod worker;
