@@ -23,7 +23,7 @@ pub(super) fn account(draft: &mut Draft<'_>) -> bool {
     let (job, facts, before) = (draft.job, draft.facts, draft.before);
     for (item, (_, record)) in before.range(..Item(job.rules.items)) {
         let Some(seat) = draft.seat(*item) else { continue };
-        if draft.changed.get(item).is_none() && nothing_to_do(&draft.timeline, job, facts, *item, record) {
+        if !draft.changed.contains_key(item) && nothing_to_do(&draft.timeline, job, facts, *item, record) {
             look_for(draft, *item);
             continue;
         }
