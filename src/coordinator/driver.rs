@@ -1,8 +1,8 @@
 //! The async half: puts all event sources in one order, hands each to the machine, and carries its effects
 //! out. It decides nothing.
 //!
-//! Queues: the inbox is bounded per stream ([`MOST_PENDING`] frames; one more ends the stream with
-//! TOO_MANY_FRAMES), the outbox per stream ([`OUTBOX`] frames; full ends it with TOO_SLOW), operations by
+//! Queues: the inbox is bounded per stream (`max_inbox_frames`; one more ends the stream with TOO_MANY_FRAMES),
+//! the outbox per stream (`max_outbox_frames`; full ends it with TOO_SLOW), operations by
 //! [`REQUESTS`] (full: OVERLOADED), happenings by [`HAPPENINGS`] (the slowest watcher loses the oldest).
 
 use std::collections::BTreeMap;
@@ -27,10 +27,6 @@ use crate::registry::Registry;
 use crate::runtime::clock::SharedClock;
 use crate::session::frame::{Completed, FromWorker, ToWorker};
 
-/// Frames of one stream that may wait to be taken in.
-pub const MOST_PENDING: usize = 16_384;
-/// Frames that may wait to be sent on one stream.
-pub const OUTBOX: usize = 16_384;
 /// Operations that may wait.
 pub const REQUESTS: usize = 1024;
 /// Happenings that a watcher may be behind.
@@ -119,6 +115,8 @@ pub fn coordinator(
     let (happenings, _) = broadcast::channel(HAPPENINGS);
     let inner = Inner {
         namespace: settings.namespace.clone(),
+        max_inbox: settings.max_inbox_frames,
+        max_outbox: settings.max_outbox_frames.max(2),
         id: settings.id.clone(),
         health: health_seen,
         happenings: happenings.clone(),
@@ -293,7 +291,7 @@ impl Driver {
         let (frame, last) = if outbox.capacity() > 1 || last {
             (frame, last)
         } else {
-            let message = format!("more than {OUTBOX} frames wait for this worker: it does not read");
+            let message = format!("{} frames wait for this worker: it does not read", outbox.max_capacity());
             self.broken.push(stream);
             (ToWorker::Close(Some(Refusal::new(Code::TooSlow, message))), true)
         };

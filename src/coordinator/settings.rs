@@ -31,6 +31,10 @@ pub struct Settings {
     pub max_jobs_per_worker: usize,
     /// Runs that one worker may have in hand.
     pub max_slots: u32,
+    /// Frames of one stream that may wait to be taken in; one more ends the stream.
+    pub max_inbox_frames: usize,
+    /// Frames that may wait to be sent on one stream; one more ends it.
+    pub max_outbox_frames: usize,
     /// Records that one transaction writes.
     pub max_records_per_txn: usize,
     /// How long to wait before trying again what the store could not write.
@@ -64,6 +68,8 @@ impl Settings {
             max_reports: 8192,
             max_jobs_per_worker: 10_000,
             max_slots: 4096,
+            max_inbox_frames: 16_384,
+            max_outbox_frames: 16_384,
             max_records_per_txn: 1000,
             store_retry: Duration::from_secs(1),
             election_patience: Duration::from_secs(1),
