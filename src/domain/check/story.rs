@@ -169,6 +169,24 @@ impl Story<'_, '_> {
         self.apply(&Event::DropMisfire { reason });
     }
 
+    /// Whether the owner is able, and has no slot that is free now or with this plan.
+    fn no_slot(&self) -> bool {
+        let owner = self.case.job.sharding.owner(self.item);
+        let Some((owner, hosted)) = owner.and_then(|owner| self.case.facts.hosted.get_key_value(owner))
+        else {
+            return false;
+        };
+        let (mut started, mut ended) = (0, false);
+        for entry in &self.case.plan.entries {
+            match entry {
+                Entry::Started { run, .. } => started += usize::from(run.instance == *owner),
+                Entry::Ended { run, .. } => ended |= run.instance == *owner,
+                Entry::Unrun { .. } => {}
+            }
+        }
+        !ended && hosted.ready && started + hosted.others.len() >= hosted.free as usize
+    }
+
     /// Whether due times up to `latest` may become that now.
     fn allowed(&mut self, latest: Time, became: Became) {
         let (job, facts, item) = (self.case.job, self.case.facts, self.item);
@@ -189,7 +207,8 @@ impl Story<'_, '_> {
         };
         self.case
             .expect(!late || old, item, || format!("{latest} may still wait behind the run and is {became}"));
-        let superseded = !busy && self.case.next_due(latest).is_some_and(|next| next <= facts.now);
+        let next_has_come = self.case.next_due(latest).is_some_and(|next| next <= facts.now);
+        let superseded = !busy && next_has_come && self.no_slot();
         let fits = match became {
             Became::Misfired => (busy || superseded) && job.rules.misfire || old && job.rules.run_late,
             Became::Skipped => busy && !job.rules.misfire,

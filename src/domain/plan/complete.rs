@@ -32,6 +32,9 @@ fn end(draft: &mut Draft<'_>, item: Item, report: &Report) -> bool {
         Reported::Aborted | Reported::NotStarted => (Outcome::Crashed, true),
         Reported::HandedBack => (Outcome::Cancelled, true),
     };
+    if let Ok(seat) = draft.seats.binary_search_by(|seat| seat.instance.cmp(&run.instance)) {
+        draft.seats[seat].freed = true;
+    }
     let requeue = again && draft.requeues(item);
     let at = draft.facts.now;
     let event = Event::End { outcome, at, reported: true, requeue };

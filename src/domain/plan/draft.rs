@@ -20,6 +20,8 @@ pub(super) struct Draft<'a> {
     pub(super) seats: Vec<Seat<'a>>,
     /// For each place in the assignment's instances the seat, of those hosted here.
     seat_of: Vec<Option<usize>>,
+    /// Items of which the calendar is asked about once all is decided.
+    pub(super) looked_at: Vec<Item>,
     generation_guarded: bool,
     pub(super) plan: Plan,
 }
@@ -32,7 +34,9 @@ pub(super) struct Seat<'a> {
     pub(super) eligible: bool,
     /// What its items, and crashed ones offered to it, could start.
     pub(super) wanted: Vec<start::Wanted>,
-    pub(super) guarded: bool,
+    /// A run of its worker ends with this plan: its slot is free once that is committed, and not counted yet.
+    pub(super) freed: bool,
+    guarded: bool,
 }
 
 impl<'a> Draft<'a> {
@@ -44,7 +48,7 @@ impl<'a> Draft<'a> {
         let seat = |(instance, hosted): (&'a InstanceId, &'a Hosted)| {
             let alive = hosted.ready && !facts.dead.contains(&hosted.worker);
             let eligible = alive && job.is_enabled(instance);
-            Seat { instance, hosted, eligible, wanted: Vec::new(), guarded: false }
+            Seat { instance, hosted, eligible, wanted: Vec::new(), freed: false, guarded: false }
         };
         let seats: Vec<Seat<'a>> = facts.hosted.iter().map(seat).collect();
         let place = |instance| seats.binary_search_by(|seat| seat.instance.cmp(instance)).ok();
@@ -55,6 +59,7 @@ impl<'a> Draft<'a> {
             seats,
             timeline: Timeline::new(job),
             changed: BTreeMap::new(),
+            looked_at: Vec::new(),
             generation_guarded: false,
             job,
             facts,

@@ -35,9 +35,16 @@ pub(super) fn account(draft: &mut Draft<'_>) -> bool {
         if let Some(wanted) = candidate(draft, *item).filter(|_| !busy) {
             draft.seats[seat].wanted.push(wanted);
         }
-        look_for(draft, *item);
+        draft.looked_at.push(*item);
     }
     true
+}
+
+/// Asks the calendar about what could not be passed over at once, as all is decided now.
+pub(super) fn look_at_rest(draft: &mut Draft<'_>) {
+    for item in std::mem::take(&mut draft.looked_at) {
+        look_for(draft, item);
+    }
 }
 
 /// Nothing is accounted for now; the calendar goes on.
@@ -202,12 +209,12 @@ impl Settling<'_, '_> {
     fn too_late(&mut self, due: Time, until: Time) -> bool {
         let Some(newest) = self.newest(until) else { return false };
         let (reason, reign) = self.late_because(due);
-        let why = format_args!("found too late: {reason}");
+        let why = format_args!("found too late");
         if !self.draft.job.rules.run_late {
             return self.pass(newest.min(reign), Became::Missed(reason), why);
         }
         if due == newest {
-            return self.pass(newest, Became::Misfired, why);
+            return self.pass(newest, Became::Misfired, format_args!("found too late ({reason})"));
         }
         self.pass(before(newest).min(reign), Became::Missed(reason), why)
     }

@@ -64,7 +64,7 @@ pub struct Hosted {
     pub attachment: Version,
     /// It may be given runs: leased, not draining, not disabled.
     pub ready: bool,
-    /// Slots that are free, over all its jobs.
+    /// Slots that are free, over all its jobs. One whose run's report waits to be committed is not free yet.
     pub free: u32,
     /// What other jobs' items wait for on the same worker, in their order; at most `free` of them.
     pub others: Vec<Waiting>,
@@ -174,8 +174,11 @@ pub fn host(job: &Job, records: &BTreeMap<Item, (Version, Record)>, facts: &Fact
     crash::crash(&mut draft);
     if facts.no_starts {
         due::look_again(&mut draft);
-    } else if due::account(&mut draft) {
-        start::start(&mut draft);
+    } else {
+        if due::account(&mut draft) {
+            start::start(&mut draft);
+        }
+        due::look_at_rest(&mut draft);
     }
     draft.finish()
 }

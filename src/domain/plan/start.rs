@@ -116,7 +116,7 @@ fn serve(draft: &mut Draft<'_>, seat: usize, wanted: &mut Vec<Wanted>, left: &mu
                 free -= 1;
                 *left -= 1;
             }
-        } else if matches!(kind, Kind::Due | Kind::Misfire) && due::superseded(draft, waiting.item) {
+        } else if scheduled(&kind) && !draft.seats[seat].freed && due::superseded(draft, waiting.item) {
             rest.extend(due::candidate(draft, waiting.item));
             settled = false;
         } else {
@@ -126,6 +126,10 @@ fn serve(draft: &mut Draft<'_>, seat: usize, wanted: &mut Vec<Wanted>, left: &mu
     rest.extend(queue);
     *wanted = rest;
     settled || draft.plan.more
+}
+
+fn scheduled(kind: &Kind) -> bool {
+    matches!(kind, Kind::Due | Kind::Misfire)
 }
 
 fn begin(draft: &mut Draft<'_>, seat: usize, waiting: &Waiting, kind: &Kind) -> bool {

@@ -156,8 +156,10 @@ impl World {
                     hosted.free -= 1;
                     hosted.others.truncate(hosted.free as usize);
                 }
-                Entry::Ended { item, .. } => {
+                Entry::Ended { item, run, .. } => {
                     self.reports.remove(item);
+                    let hosted = self.hosted.get_mut(&run.instance);
+                    hosted.into_iter().for_each(|hosted| hosted.free += 1);
                 }
                 Entry::Unrun { .. } => {}
             }
@@ -174,12 +176,12 @@ impl World {
     pub(super) fn settle(&mut self) -> Plan {
         let mut whole = self.plan();
         self.commit(&whole);
-        let mut more = whole.more;
+        let mut more = whole.more || freed(&whole);
         while more {
             let plan = self.plan();
             assert!(!plan.txn.writes.is_empty() || !plan.more, "more to do, and nothing is done: {plan:#?}");
             self.commit(&plan);
-            more = plan.more;
+            more = plan.more || freed(&plan);
             whole.entries.extend(plan.entries);
             whole.reasons.extend(plan.reasons);
             (whole.next, whole.waiting) = (plan.next, plan.waiting);
@@ -191,4 +193,9 @@ impl World {
         );
         whole
     }
+}
+
+/// Whether its commit gives back slots, which are then offered.
+fn freed(plan: &Plan) -> bool {
+    plan.entries.iter().any(|entry| matches!(entry, Entry::Ended { .. }))
 }
