@@ -386,9 +386,8 @@ impl Record {
                 next.misfire = Some(*latest);
                 next.counters.misfired += count;
             }
-            (State::Running(_) | State::Crashed(_), Event::Skip { latest, count })
-                if *latest > self.last_fire =>
-            {
+            // Also an idle item: where runs are not monitored the record does not know that one is in user code.
+            (_, Event::Skip { latest, count }) if *latest > self.last_fire => {
                 next.last_fire = *latest;
                 next.counters.skipped += count;
             }
@@ -504,7 +503,7 @@ mod tests {
             (end(false), [false, true, true, false]),
             (Event::GiveUp { at }, [false, false, false, true]),
             (Event::Misfire { latest, count }, [true, true, true, true]),
-            (Event::Skip { latest, count }, [false, true, true, true]),
+            (Event::Skip { latest, count }, [true, true, true, true]),
             (Event::Miss { latest, count, reason: Missed::Down }, [true, true, true, true]),
             (Event::DropMisfire { reason: Missed::Disabled }, [false, false, false, false]),
         ];
