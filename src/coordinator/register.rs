@@ -107,22 +107,21 @@ impl Node {
                 self.refuse(name, &registering, Refusal::new(Code::HandlerConflict, message));
                 continue;
             }
-            if registering.overwrite
-                && let Some(text) = registering.config.clone()
-            {
-                match parse_one(name, &text, &registering.handler_type)
-                    .and_then(|spec| change(view, &spec, self.now.wall))
-                {
+            if let Some(spec) = overwriting(name, &registering) {
+                match spec.and_then(|spec| change(view, &spec, self.now.wall)) {
                     Err(refusal) => {
                         self.refuse(name, &registering, refusal);
                         continue;
                     }
-                    Ok(Some((txn, _))) if job.writing.is_none() => {
+                    Ok(Some((txn, _))) => {
                         waiting.push_back(registering);
-                        self.submit(name, job, txn, Intent::Overwrite);
+                        // Else it is this one's turn when what is under way has ended.
+                        if job.writing.is_none() {
+                            self.submit(name, job, txn, Intent::Overwrite);
+                        }
                         continue;
                     }
-                    Ok(_) => {}
+                    Ok(None) => {}
                 }
             }
             let (instance, id) = (worker.instance.clone(), worker.id.clone());
@@ -153,6 +152,13 @@ impl Node {
         self.tell_assignments(name, job, view, None);
         self.dirty.insert(name.clone());
     }
+}
+
+/// What a registration puts in place of the stored configuration: where the worker says so, or its job file does.
+fn overwriting(name: &JobName, registering: &Registering) -> Option<Result<JobSpec, Refusal>> {
+    let spec = parse_one(name, registering.config.as_deref()?, &registering.handler_type);
+    let asked = registering.overwrite || spec.as_ref().is_ok_and(|spec| spec.config().overwrite);
+    asked.then_some(spec)
 }
 
 /// The one job of a registration's config.

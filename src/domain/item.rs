@@ -392,6 +392,7 @@ impl Record {
                 next.misfire = Some(*latest);
                 next.counters.misfired += count;
             }
+            // Also an idle item: where runs are not monitored the record does not know that one is in user code.
             (_, Event::Skip { latest, count }) if *latest > self.last_fire => {
                 next.last_fire = *latest;
                 next.counters.skipped += count;

@@ -179,3 +179,48 @@ async fn stopped_in_order_and_started_again_it_goes_on() {
     assert_eq!(verdict.of("long").count(), 9, "\n{}", verdict.table());
     assert_eq!(cluster.counters("long").await.crashed, 0);
 }
+
+/// It stands still for longer than a lease: its workers stop by themselves, and what it believed before is not done.
+#[tokio::test]
+async fn a_frozen_coordinator_that_wakes_finds_what_its_workers_did() {
+    let mut cluster = Cluster::start(SHORT).await;
+    nine_in_flight(&mut cluster).await;
+    cluster.coordinator.as_ref().unwrap().freeze();
+    cluster
+        .verdict_when("the workers to stop by themselves", |verdict| {
+            verdict.of("long").filter(|run| run.stopped_by_order()).count() == 9
+        })
+        .await;
+    cluster.coordinator.as_ref().unwrap().signal(rustix::process::Signal::CONT);
+    cluster.verdict_when("nine failovers", |verdict| verdict.by_source("long", "FAILOVER").len() == 9).await;
+    cluster.home.open("gate");
+    cluster.quiet("long").await;
+    let verdict = cluster.verdict();
+    verdict.is_clean();
+    assert_eq!(verdict.done("long", "FAILOVER").len(), 9, "\n{}", verdict.table());
+    let counters = cluster.counters("long").await;
+    assert_eq!((counters.fired, counters.succeeded, counters.crashed), (18, 9, 9));
+}
+
+/// Everything dies at once, workers and coordinator; others come and do the work.
+#[tokio::test]
+async fn when_all_die_others_finish_the_work() {
+    let mut cluster = Cluster::start(SHORT).await;
+    nine_in_flight(&mut cluster).await;
+    cluster.kill_coordinator();
+    for name in ["a", "b", "c"] {
+        cluster.kill(name);
+    }
+    cluster.home.open("gate");
+    cluster.serve().await;
+    let does = vec![runs_until("long", cluster.home.path("gate"))];
+    cluster.worker("d", does.clone());
+    cluster.worker("e", does);
+    cluster.verdict_when("nine failovers", |verdict| verdict.done("long", "FAILOVER").len() == 9).await;
+    cluster.quiet("long").await;
+    cluster.verdict().is_clean();
+    let counters = cluster.counters("long").await;
+    assert_eq!((counters.fired, counters.succeeded, counters.crashed), (18, 9, 9));
+    let hosts: BTreeSet<String> = cluster.instances("long").await.into_iter().map(|row| row.address).collect();
+    assert_eq!(hosts, BTreeSet::from(["host-d".to_owned(), "host-e".to_owned()]), "nothing refers to the dead");
+}

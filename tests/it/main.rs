@@ -8,12 +8,17 @@
 
 mod coordinator;
 mod crash;
+mod disk;
 mod features;
+mod fields;
 mod harness;
 mod input;
 #[path = "../support/judge.rs"]
 mod judge;
 mod net;
 mod operate;
+mod python;
 mod raw;
+mod slow;
+mod wordcount;
 mod worker;
