@@ -100,9 +100,13 @@ pub struct Inner {
     pub last_commit: BTreeMap<String, Instant>,
     /// Applied transactions by session's coordinator, purpose and job, for acknowledgements.
     pub applied: u64,
+    /// The latest of them by job and purpose.
+    pub purposes: BTreeMap<(String, &'static str), u64>,
     /// A coordinator that dies right after its write number so-and-so.
     pub doomed: Option<(String, u64, Hand)>,
     pub deaths: Vec<String>,
+    /// Who each process was last welcomed as.
+    pub who: BTreeMap<String, WorkerId>,
     writes: BTreeMap<String, u64>,
     start: Instant,
     base: Time,
@@ -119,8 +123,10 @@ impl Watch {
             trace: Vec::new(),
             last_commit: BTreeMap::new(),
             applied: 0,
+            purposes: BTreeMap::new(),
             doomed: None,
             deaths: Vec::new(),
+            who: BTreeMap::new(),
             writes: BTreeMap::new(),
             start: Instant::now(),
             base,
@@ -165,7 +171,10 @@ impl Inner {
         };
         let changes = txn.map(|txn| self.changes(txn)).unwrap_or_default();
         self.note(|| describe(seen.session, txn, &changes));
-        if txn.is_some() {
+        if let Some(txn) = txn {
+            let job = job_of(txn).map(ToString::to_string).unwrap_or_default();
+            self.purposes.insert((job, txn.purpose), self.applied + 1);
+            self.coverage.count(format!("write: {}", txn.purpose));
             self.last_commit.insert(seen.session.to_owned(), Instant::now());
             self.applied += 1;
         }
@@ -231,6 +240,9 @@ impl Inner {
         if !matches!(frame, ToWorker::HeartbeatAck { .. }) {
             let line = format!("{host} -> {worker}: {}", brief(frame));
             self.note(|| line);
+        }
+        if let ToWorker::Welcome(welcome) = frame {
+            self.who.insert(worker.to_owned(), welcome.worker.clone());
         }
         let shadow = std::mem::take(&mut self.shadow);
         let mut found = Vec::new();

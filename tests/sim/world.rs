@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
 use rosterd::coordinator::driver::{NoHistory, coordinator};
-use rosterd::coordinator::handle::Handle;
+use rosterd::coordinator::handle::{Handle, Operation};
 use rosterd::coordinator::settings::Settings;
 use rosterd::registry::Registry as _;
 use rosterd::registry::memory::{MemoryStore, SessionOptions};
 use rosterd::runtime::clock::Simulated;
 use rosterd_client::{OnRefused, Options, TokioClock, Worker};
-use rosterd_domain::id::{CoordinatorId, InstanceId, JobName, Namespace, WorkerId};
+use rosterd_domain::id::{CoordinatorId, JobName, Namespace, WorkerId};
 use rosterd_domain::time::Time;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -79,6 +79,7 @@ pub enum Later {
     ThawCoordinator(usize, u64),
     ThawWorker(usize, u64),
     Talk(String),
+    Operate(Operation),
 }
 
 /// Where a coordinator runs.
@@ -222,6 +223,7 @@ impl World {
                     self.thaw_worker(desk);
                 }
             }
+            Later::Operate(operation) => crate::operator::ask(self, operation),
             Later::Talk(worker) => self.net.silence_of(&worker, crate::wire::Way::Both, false),
         }
     }
@@ -320,7 +322,7 @@ impl World {
         let Some(running) = self.seats[seat].running.take() else { return };
         let url = self.seats[seat].url.clone();
         self.net.down(&url, vanish);
-        let silence = self.plan.times.session + self.rng.millis(0, 1000);
+        let silence = self.until_expiry(&running.session);
         self.later(silence, Later::Expire(running.session));
         let after = self.pause_before_start();
         self.later(after, Later::StartCoordinator(seat));
@@ -333,8 +335,10 @@ impl World {
         let session = running.session.clone();
         self.note(|| format!("c{seat} stands still for {span:?}"));
         let start = self.seats[seat].starts;
-        if span > self.plan.times.session {
-            self.later(self.plan.times.session, Later::Expire(session));
+        let until = self.until_expiry(&session);
+        if span > until {
+            self.coverage.count("fault: session of a frozen coordinator expires");
+            self.later(until, Later::Expire(session));
         }
         self.later(span, Later::ThawCoordinator(seat, start));
     }
@@ -345,11 +349,21 @@ impl World {
         let session = running.session.clone();
         self.store.suspend(&session);
         self.note(|| format!("c{seat} loses the store for {span:?}"));
-        if span > self.plan.times.session {
-            self.later(self.plan.times.session, Later::Expire(session));
+        let until = self.until_expiry(&session);
+        if span > until {
+            self.coverage.count("fault: session of a living coordinator expires");
+            self.later(until, Later::Expire(session));
         } else {
             self.later(span, Later::Resume(session));
         }
+    }
+
+    /// How long the store waits from now on before it ends a session that has fallen silent: the last committed
+    /// write is the last thing that is certain to have been heard.
+    fn until_expiry(&mut self, session: &str) -> Duration {
+        let jitter = self.rng.millis(0, 500);
+        let last = self.watch.lock().last_commit.get(session).copied().unwrap_or(self.start);
+        (last + self.plan.times.session).saturating_duration_since(Instant::now()) + jitter
     }
 
     // ---- workers
@@ -486,7 +500,7 @@ impl World {
             attachments: attachments.into_iter().map(|(id, (_, attachment))| (id, attachment)).collect(),
             sessions,
             coordinators,
-            workers: self.live_workers(),
+            workers: self.live_workers(&watch.who),
             in_user_code: self.in_user_code(),
             jobs,
         };
@@ -502,16 +516,7 @@ impl World {
     }
 
     /// The workers of living processes, as they were last welcomed.
-    fn live_workers(&self) -> BTreeSet<WorkerId> {
-        let mut who: BTreeMap<String, WorkerId> = BTreeMap::new();
-        for line in &self.watch.lock_trace() {
-            let Some((_, rest)) = line.split_once(" -> ") else { continue };
-            let Some((process, instance)) = rest.split_once(": welcome ") else { continue };
-            let worker = InstanceId::new(instance).ok().and_then(|instance| instance.worker());
-            if let Some(worker) = worker {
-                who.insert(process.to_owned(), worker);
-            }
-        }
+    fn live_workers(&self, who: &BTreeMap<String, WorkerId>) -> BTreeSet<WorkerId> {
         let live = self.desks.iter().filter_map(|desk| desk.running.as_ref());
         live.filter_map(|running| who.get(&running.process).cloned()).collect()
     }
@@ -533,12 +538,6 @@ impl World {
         for broken in judge(&self.log.lines()) {
             self.watch.lock().broke(broken.rule, broken.text);
         }
-    }
-}
-
-impl Watch {
-    fn lock_trace(&self) -> Vec<String> {
-        self.lock().trace.clone()
     }
 }
 
