@@ -100,6 +100,8 @@ pub struct Driver {
     broken: Vec<StreamId>,
     stopped: bool,
     asked_to_stop: bool,
+    /// Every handle is gone.
+    deserted: bool,
 }
 
 /// Makes a coordinator: its handle, and the driver that somebody must run.
@@ -142,6 +144,7 @@ pub fn coordinator(
         broken: Vec::new(),
         stopped: false,
         asked_to_stop: false,
+        deserted: false,
     };
     (Handle { inner: Arc::new(inner) }, driver)
 }
@@ -166,9 +169,13 @@ impl Driver {
                 biased;
                 Some(hint) = self.hints.recv() => Some(Event::Hint(hint)),
                 Some(ended) = self.under_way.next(), if !self.under_way.is_empty() => Some(self.ended(ended)),
-                from = self.inbox.recv() => match from {
+                from = self.inbox.recv(), if !self.deserted => match from {
                     Some(from) => self.from_edge(from),
-                    None => Some(Event::Stop),
+                    None => {
+                        // Nobody can ask for anything any more; said once, or the loop would spin until the end.
+                        self.deserted = true;
+                        Some(Event::Stop)
+                    }
                 },
                 () = self.clock.sleep_until(deadline) => Some(Event::Tick),
             };
