@@ -13,12 +13,13 @@ use rosterd_domain::view::Job;
 use super::event::{Effect, TxnId};
 use super::handle::{Happening, Health};
 use super::job::{Intent, JobState};
-use super::node::{Node, TxnFor};
+use super::node::{Node, Timer, TxnFor};
 use crate::registry::ReadError;
 use crate::session::frame::{Completed, ToWorker};
 
 impl Node {
     pub(super) fn committed(&mut self, id: TxnId, commit: Commit) {
+        self.note_proof(id, matches!(commit, Commit::Committed(_)));
         if commit == Commit::Fenced {
             // The session is over, and every right with it.
             tracing::error!("the registry session is over: this coordinator gives up everything");
@@ -41,6 +42,10 @@ impl Node {
             Some(TxnFor::Verdict(worker)) => self.verdict_given(&worker, commit),
             Some(TxnFor::Goodbye(worker)) => self.said_goodbye(&worker, commit),
             Some(TxnFor::Elsewhere(worker)) => self.elsewhere_judged(&worker, commit),
+            // Without its own node others would take this coordinator for dead.
+            Some(TxnFor::Own) if !matches!(commit, Commit::Committed(_)) => {
+                self.set_timer(self.settings.store_retry, Timer::Prove);
+            }
             Some(TxnFor::Own) | None => {}
         }
     }
@@ -226,7 +231,11 @@ impl Node {
         let Some(mut job) = self.jobs.remove(&name) else { return };
         job.reading = false;
         match read {
-            Ok(nodes) => self.take_nodes(&name, &mut job, nodes),
+            Ok(nodes) => {
+                let before = job.view.clone();
+                self.take_nodes(&name, &mut job, nodes);
+                job.stale_records |= records_are_behind(&job, before.as_deref());
+            }
             Err(error) => self.read_failed(&name, &mut job, &error),
         }
         self.jobs.insert(name.clone(), job);
@@ -252,8 +261,9 @@ impl Node {
             }
             Err(error) => self.read_failed(&name, &mut job, &error),
         }
-        let here: Vec<WorkerId> = job.hosted.values().cloned().collect();
-        let read = job.loaded;
+        let moving = self.workers.values().filter(|worker| worker.moving.contains(&name)).map(|worker| worker.id.clone());
+        let here: BTreeSet<WorkerId> = job.hosted.values().cloned().chain(moving).collect();
+        let read = job.loaded && !job.stale_records;
         self.jobs.insert(name.clone(), job);
         for id in here {
             if read {
@@ -268,7 +278,10 @@ impl Node {
     fn moved_in(&mut self, id: &WorkerId, name: &JobName) {
         let Some(worker) = self.workers.get_mut(id) else { return };
         if worker.moving.remove(name) {
-            worker.jobs.insert(name.clone());
+            let hosted = self.jobs.get(name).is_some_and(|job| job.hosted.contains_key(&worker.instance));
+            if hosted {
+                worker.jobs.insert(name.clone());
+            }
             self.welcome_if_moved(id);
         }
     }
@@ -407,4 +420,16 @@ impl Node {
     pub(super) fn tell_worker(&mut self, instance: &InstanceId, what: &'static str) {
         self.out.push(Effect::Tell(Happening::Worker { instance: instance.clone(), what }));
     }
+}
+
+/// Whether the decision state tells of records that others wrote: of items that are ours only now, and of runs
+/// that crashed elsewhere and wait for a taker. Run state itself gives no hint.
+fn records_are_behind(job: &JobState, before: Option<&Job>) -> bool {
+    let (Some(view), Some(before)) = (job.view.as_deref(), before) else { return false };
+    let ours = |view: &Job| -> BTreeSet<Item> {
+        view.sharding.owned().filter(|(_, owner)| job.hosted.contains_key(*owner)).map(|(item, _)| item).collect()
+    };
+    let gains = view.generation != before.generation && !ours(view).is_subset(&ours(before));
+    let waits = |item: &Item| job.records.get(item).is_some_and(|(_, record)| record.crashed().is_some());
+    gains || view.failover.iter().any(|item| !before.failover.contains(item) && !waits(item))
 }

@@ -128,7 +128,7 @@ pub fn coordinator(
         asked: Arc::new(AtomicUsize::new(0)),
     };
     let driver = Driver {
-        node: Node::new(settings, registry.session(), ids),
+        node: Node::new(settings, registry.session(), ids).with_session_timeout(registry.session_timeout()),
         hints: registry.hints(),
         registry,
         clock,

@@ -8,6 +8,7 @@
 //! `operate` (people).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use rosterd_domain::id::{CoordinatorId, Item, JobName, StreamNumber, Version, WorkerId};
 use rosterd_domain::snapshot::Attachment;
@@ -52,6 +53,12 @@ pub struct Node {
     pub(super) stopping: bool,
     stopped: bool,
     last_id: u64,
+    /// How long the store keeps a silent session; none: as long as this process lives.
+    session_timeout: Option<Duration>,
+    /// When the last committed write was handed over: from then on the session surely lived.
+    proved: Mono,
+    /// When each transaction under way was handed over.
+    handed_over: BTreeMap<TxnId, Mono>,
 }
 
 /// A stream, from its opening on.
@@ -78,7 +85,7 @@ pub(super) enum StreamPhase {
 pub(super) struct Elsewhere {
     pub(super) version: Version,
     pub(super) attachment: Attachment,
-    /// Since when this coordinator has seen it at this version.
+    /// Since when this coordinator has seen it at this version without a living host.
     pub(super) since: Mono,
     /// It is being deleted.
     pub(super) condemned: bool,
@@ -97,6 +104,10 @@ pub(super) enum Timer {
     Callback(JobName),
     /// Attachments, jobs and coordinators are read again.
     Sweep,
+    /// The session is to be proved.
+    Prove,
+    /// A run of an item of ours that is hosted elsewhere may have ended.
+    LookAgain(JobName),
 }
 
 /// Whom a read is for.
@@ -159,7 +170,17 @@ impl Node {
             stopping: false,
             stopped: false,
             last_id: 0,
+            session_timeout: None,
+            proved: Mono::default(),
+            handed_over: BTreeMap::new(),
         }
+    }
+
+    /// The store ends a session that was silent for this long.
+    #[must_use]
+    pub fn with_session_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.session_timeout = timeout;
+        self
     }
 
     /// Takes an event in and answers with what is to be done.
@@ -201,17 +222,46 @@ impl Node {
 
     fn start(&mut self) {
         self.up_since = self.now.wall;
+        self.proved = self.now.mono;
         self.prove();
+        self.set_prove_timer();
         self.read(ReadFor::Coordinators, Query::Coordinators);
         self.read(ReadFor::Attachments, Query::Attachments);
     }
 
-    /// Writes this coordinator's own node.
+    /// Writes this coordinator's own node: others see that it lives, and it sees that its session does.
     fn prove(&mut self) {
+        if self.txns.values().any(|whom| matches!(whom, TxnFor::Own)) {
+            return;
+        }
         let data = self.settings.advertise.as_str().into();
         let mut txn = Txn::new("coordinator");
         txn.write(rosterd_domain::txn::Write::Coordinator { id: self.settings.id.clone(), data });
         self.commit(TxnFor::Own, txn);
+    }
+
+    /// A coordinator that writes nothing else writes its own node six times in a session.
+    fn set_prove_timer(&mut self) {
+        if let Some(timeout) = self.session_timeout {
+            self.timers.insert((self.proved.plus(timeout / 6).max(self.now.mono.plus(timeout / 12)), Timer::Prove));
+        }
+    }
+
+    /// A transaction was applied: the session lived when it was handed over.
+    pub(super) fn note_proof(&mut self, txn: TxnId, applied: bool) {
+        if let Some(at) = self.handed_over.remove(&txn).filter(|_| applied) {
+            self.proved = self.proved.max(at);
+        }
+    }
+
+    /// Whether a heartbeat may be acknowledged: by this coordinator's own clock its session cannot be over yet.
+    /// Only a committed write proves that; answers to reads and pings come from a store's member that is cut off
+    /// as well. Otherwise workers could go on under a host whose place others have taken.
+    pub(super) fn may_acknowledge(&self) -> bool {
+        let Some(timeout) = self.session_timeout else { return true };
+        let drift = timeout * self.settings.drift_permille / 1000;
+        let margin = self.settings.session_margin.min(timeout / 5);
+        self.now.mono < self.proved.plus(timeout.saturating_sub(drift + margin))
     }
 
     fn opened(&mut self, stream: StreamId, peer: Peer) {
@@ -324,7 +374,9 @@ impl Node {
             (ReadFor::Suspect(worker), Answer::Attachment(read)) => self.suspect_read(&worker, read),
             (ReadFor::Attachments, Answer::Attachments(Ok(read))) => self.attachments_read(read),
             (ReadFor::Coordinators, Answer::Coordinators(Ok(read))) => {
-                self.coordinators = read.into_iter().map(|(id, data)| (id, data.to_string())).collect();
+                let read = read.into_iter().map(|(id, data)| (id, data.to_string())).collect();
+                let before = std::mem::replace(&mut self.coordinators, read);
+                self.hosts_have_gone(&before);
                 self.dirty.extend(self.jobs.keys().cloned());
             }
             // A read that failed is tried again by the sweep, or with the next hint.
@@ -362,6 +414,19 @@ impl Node {
                     self.dirty.insert(job);
                 }
                 Timer::Callback(job) => self.callback_timer(&job),
+                Timer::Prove => {
+                    if self.session_timeout.is_none_or(|timeout| self.proved.plus(timeout / 6) <= self.now.mono) {
+                        self.prove();
+                    }
+                    self.set_prove_timer();
+                }
+                Timer::LookAgain(job) => {
+                    if let Some(state) = self.jobs.get_mut(&job) {
+                        state.looks_again = false;
+                        state.stale_records = true;
+                        self.dirty.insert(job);
+                    }
+                }
                 Timer::Sweep => {
                     self.read(ReadFor::Attachments, Query::Attachments);
                     self.read(ReadFor::Jobs, Query::Jobs);
@@ -389,6 +454,7 @@ impl Node {
 
     pub(super) fn commit(&mut self, whom: TxnFor, txn: Txn) {
         let id = self.id();
+        self.handed_over.insert(id, self.now.mono);
         self.txns.insert(id, whom);
         self.out.push(Effect::Commit(id, txn));
     }

@@ -17,6 +17,9 @@ pub struct Settings {
     pub lease: Duration,
     /// How often a worker is to be heard.
     pub heartbeat: Duration,
+    /// How much earlier than its session's end a coordinator stops acknowledging heartbeats: the store's own
+    /// reckoning is no finer than this. At most a fifth of the session.
+    pub session_margin: Duration,
     /// How long before the lease's end a worker stops its runs (K).
     pub stop_budget: Duration,
     /// How much two clocks may differ in rate (ρ), in parts of a thousand.
@@ -48,6 +51,7 @@ impl Settings {
             advertise: String::new(),
             lease: Duration::from_secs(5),
             heartbeat: Duration::from_secs(1),
+            session_margin: Duration::from_secs(2),
             stop_budget: Duration::from_millis(500),
             drift_permille: 5,
             max_reports: 8192,

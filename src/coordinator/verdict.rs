@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rosterd_domain::id::{Version, WorkerId};
+use rosterd_domain::id::{CoordinatorId, Version, WorkerId};
 use rosterd_domain::snapshot::Attachment;
 use rosterd_domain::txn::{Commit, Txn, Write};
 
@@ -36,7 +36,9 @@ impl Node {
             worker.lease = lease;
             self.state_lease(id);
         }
-        self.send(stream, ToWorker::HeartbeatAck { sequence });
+        if self.may_acknowledge() {
+            self.send(stream, ToWorker::HeartbeatAck { sequence });
+        }
         self.compare_runs(id, in_hand);
     }
 
@@ -64,6 +66,7 @@ impl Node {
             Commit::Committed(_) => {
                 worker.version = worker.version.next();
                 self.dirty.extend(worker.jobs.iter().cloned());
+                self.go_on_leaving(id);
             }
             _ => self.read(ReadFor::Own(id.clone()), Query::Attachment(id.clone())),
         }
@@ -120,7 +123,8 @@ impl Node {
                         worker.phase = Phase::Attached;
                         self.drain_requested(id);
                     }
-                    _ => self.confirm_draining(id),
+                    Phase::Draining { .. } => self.leaves(id),
+                    _ => self.go_on_leaving(id),
                 }
                 self.dirty.extend(self.workers.get(id).into_iter().flat_map(|worker| worker.jobs.iter().cloned()));
             }
@@ -170,6 +174,19 @@ impl Node {
         self.set_timer(self.settings.verdict_after(lease), Timer::Elsewhere(id));
     }
 
+    /// Hosts that were there are not any more: their workers have a lease from now on to attach elsewhere.
+    pub(super) fn hosts_have_gone(&mut self, before: &BTreeMap<CoordinatorId, String>) {
+        for (id, found) in &mut self.elsewhere {
+            let host = &found.attachment.host;
+            if before.contains_key(host) && !self.coordinators.contains_key(host) {
+                found.since = self.now.mono;
+                let lease = found.attachment.lease().max(self.settings.lease);
+                let until = found.since.plus(self.settings.verdict_after(lease));
+                self.timers.insert((until, Timer::Elsewhere(id.clone())));
+            }
+        }
+    }
+
     pub(super) fn elsewhere_timer(&mut self, id: &WorkerId) {
         let Some(found) = self.elsewhere.get_mut(id) else { return };
         if found.condemned || self.stopping {
@@ -178,10 +195,15 @@ impl Node {
         let lease = found.attachment.lease().max(self.settings.lease);
         let until = found.since.plus(self.settings.verdict_after(lease));
         let hosted = self.coordinators.contains_key(&found.attachment.host) && found.attachment.host != self.settings.id;
-        if hosted || until > self.now.mono {
-            // While its host lives, its host judges.
+        if hosted {
+            // While its host lives, its host judges; once it has gone, the worker has a whole lease to come back.
+            found.since = self.now.mono;
             let again = self.settings.verdict_after(lease);
             return self.set_timer(again, Timer::Elsewhere(id.clone()));
+        }
+        if until > self.now.mono {
+            self.timers.insert((until, Timer::Elsewhere(id.clone())));
+            return;
         }
         found.condemned = true;
         tracing::warn!(worker = %id, "a worker's host has gone and it attached nowhere else: it is declared dead");
@@ -228,6 +250,8 @@ impl Node {
             if runs || instance.is_some() {
                 job.dead.insert(id.clone());
                 job.leaving.extend(instance);
+                // Its runs were recorded by another host.
+                job.stale_records = true;
                 self.dirty.insert(name.clone());
             }
         }
