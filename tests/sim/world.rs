@@ -232,7 +232,8 @@ impl World {
     fn notice(&mut self) {
         let deaths = std::mem::take(&mut self.watch.lock().deaths);
         for name in deaths {
-            if let Some(seat) = self.seats.iter().position(|seat| seat.name == name) {
+            let killed = |seat: &Seat| seat.running.as_ref().is_some_and(|running| running.hand.is_killed());
+            if let Some(seat) = self.seats.iter().position(|seat| seat.name == name && killed(seat)) {
                 self.coverage.count("fault: coordinator dies after a write");
                 self.buried(seat, false);
             }
