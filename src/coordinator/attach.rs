@@ -201,8 +201,18 @@ impl Node {
         } else if hello.identity.is_some() {
             worker.runs = self.runs_of(&id);
         }
-        worker.moving = hello.jobs.iter().cloned().collect();
-        let (jobs, instance) = (worker.moving.clone(), worker.instance.clone());
+        let (jobs, instance) = (hello.jobs.clone(), worker.instance.clone());
+        // Also jobs that it has runs of, or that name it, though it does not: their runs take its slots.
+        let names = |job: &super::job::JobState| {
+            job.view.as_ref().is_some_and(|view| {
+                view.instances.contains_key(&instance) || view.sharding.instances().contains(&instance)
+            })
+        };
+        let named = self.jobs.iter().filter(|(_, job)| names(job)).map(|(name, _)| name.clone());
+        let in_hand = hello.in_hand.iter().map(|run| run.job.clone());
+        let moving: std::collections::BTreeSet<JobName> =
+            jobs.iter().cloned().chain(named).chain(in_hand).collect();
+        worker.moving = moving.clone();
         if let Some(bound) = self.streams.get_mut(&stream) {
             bound.phase = StreamPhase::Bound(id.clone());
         }
@@ -212,6 +222,9 @@ impl Node {
         for name in jobs {
             let job = self.jobs.entry(name.clone()).or_default();
             job.hosted.insert(instance.clone(), id.clone());
+        }
+        for name in moving {
+            let job = self.jobs.entry(name.clone()).or_default();
             // The records are read after the attachment was written, not before.
             job.stale = true;
             job.stale_records = true;

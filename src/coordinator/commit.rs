@@ -46,7 +46,7 @@ impl Node {
             TxnFor::Verdict(worker) => self.verdict_given(&worker, commit),
             TxnFor::Goodbye(worker) => self.said_goodbye(&worker, commit),
             TxnFor::Elsewhere(worker) => self.elsewhere_judged(&worker, commit),
-            TxnFor::Own => {}
+            TxnFor::Own => self.listed(matches!(commit, Commit::Committed(_))),
         }
     }
 
@@ -247,7 +247,11 @@ impl Node {
         let Some(mut job) = self.jobs.remove(&name) else { return };
         job.reading = false;
         match read {
-            Ok(nodes) => self.take_nodes(&name, &mut job, nodes),
+            Ok(nodes) => {
+                let before = job.view.clone();
+                self.take_nodes(&name, &mut job, nodes);
+                job.stale_records |= records_are_behind(&job, before.as_deref());
+            }
             Err(error) => self.read_failed(&name, &mut job, &error),
         }
         self.jobs.insert(name.clone(), job);
@@ -274,7 +278,13 @@ impl Node {
             }
             Err(error) => self.read_failed(&name, &mut job, &error),
         }
-        let (read, exists) = (job.loaded, job.view.is_some());
+        let moving = self
+            .workers
+            .values()
+            .filter(|worker| worker.moving.contains(&name))
+            .map(|worker| worker.id.clone());
+        let here: BTreeSet<WorkerId> = here.into_iter().chain(moving).collect();
+        let (read, exists) = (job.loaded && !job.stale_records, job.view.is_some());
         self.jobs.insert(name.clone(), job);
         for id in here {
             if read {
@@ -289,7 +299,8 @@ impl Node {
     fn moved_in(&mut self, id: &WorkerId, name: &JobName, exists: bool) {
         let Some(worker) = self.workers.get_mut(id) else { return };
         if worker.moving.remove(name) {
-            if exists {
+            let hosted = self.jobs.get(name).is_some_and(|job| job.hosted.contains_key(&worker.instance));
+            if hosted && exists {
                 worker.jobs.insert(name.clone());
             }
             self.welcome_if_moved(id);
@@ -449,4 +460,20 @@ impl Node {
     pub(super) fn tell_worker(&mut self, instance: &InstanceId, what: &'static str) {
         self.out.push(Effect::Tell(Happening::Worker { instance: instance.clone(), what }));
     }
+}
+
+/// Whether the decision state tells of records that others wrote: of items that are ours only now, and of runs
+/// that crashed elsewhere and wait for a taker. Run state itself gives no hint.
+fn records_are_behind(job: &JobState, before: Option<&Job>) -> bool {
+    let (Some(view), Some(before)) = (job.view.as_deref(), before) else { return false };
+    let ours = |view: &Job| -> BTreeSet<Item> {
+        view.sharding
+            .owned()
+            .filter(|(_, owner)| job.hosted.contains_key(*owner))
+            .map(|(item, _)| item)
+            .collect()
+    };
+    let gains = view.generation != before.generation && !ours(view).is_subset(&ours(before));
+    let waits = |item: &Item| job.records.get(item).is_some_and(|(_, record)| record.crashed().is_some());
+    gains || view.failover.iter().any(|item| !before.failover.contains(item) && !waits(item))
 }

@@ -96,6 +96,8 @@ pub struct Driver {
     broken: Vec<StreamId>,
     stopped: bool,
     asked_to_stop: bool,
+    /// Every handle is gone.
+    deserted: bool,
 }
 
 /// Makes a coordinator: its handle, and the driver that somebody must run.
@@ -109,7 +111,7 @@ pub fn coordinator(
 ) -> (Handle, Driver) {
     settings.session = registry.session_timeout();
     settings.session_tick =
-        settings.session.map_or(settings.session_tick, |session| settings.session_tick.min(session / 10));
+        settings.session.map_or(settings.session_tick, |session| settings.session_tick.min(session / 5));
     let (queue, inbox) = mpsc::unbounded_channel();
     let (health, health_seen) = watch::channel(Health::Starting);
     let (happenings, _) = broadcast::channel(HAPPENINGS);
@@ -143,6 +145,7 @@ pub fn coordinator(
         broken: Vec::new(),
         stopped: false,
         asked_to_stop: false,
+        deserted: false,
     };
     (Handle { inner: Arc::new(inner) }, driver)
 }
@@ -167,9 +170,13 @@ impl Driver {
                 biased;
                 Some(hint) = self.hints.recv() => Some(Event::Hint(hint)),
                 Some(ended) = self.under_way.next(), if !self.under_way.is_empty() => Some(self.ended(ended)),
-                from = self.inbox.recv() => match from {
+                from = self.inbox.recv(), if !self.deserted => match from {
                     Some(from) => self.edge_event(from),
-                    None => Some(Event::Stop),
+                    None => {
+                        // Nobody can ask for anything any more; said once, or the loop would spin until the end.
+                        self.deserted = true;
+                        Some(Event::Stop)
+                    }
                 },
                 () = self.clock.sleep_until(deadline) => Some(Event::Tick),
             };

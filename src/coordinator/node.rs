@@ -59,6 +59,8 @@ pub struct Node {
     pub(super) stopping: bool,
     stopped: bool,
     last_id: u64,
+    /// This coordinator's own node stands: without it others take this coordinator for dead.
+    listed: bool,
 }
 
 /// A stream, from its opening on.
@@ -108,6 +110,8 @@ pub(super) enum Timer {
     Proof,
     /// The leader looks at everything of a job again.
     Reconcile(JobName),
+    /// A run of an item of ours that is hosted elsewhere may have ended.
+    LookAgain(JobName),
 }
 
 /// Whom a read is for.
@@ -178,6 +182,7 @@ impl Node {
             stopping: false,
             stopped: false,
             last_id: 0,
+            listed: false,
         }
     }
 
@@ -232,7 +237,8 @@ impl Node {
     /// Writes this coordinator's own node where nothing else has proved its session lately.
     fn prove_if_idle(&mut self) {
         let every = self.settings.session.map_or(self.settings.store_retry, |session| session / 6);
-        let idle = self.now.mono.since(self.proved) >= every || self.health != Health::Serving;
+        let idle =
+            self.now.mono.since(self.proved) >= every || self.health != Health::Serving || !self.listed;
         if idle && !self.txns.values().any(|(whom, _)| matches!(whom, TxnFor::Own)) {
             self.prove();
         }
@@ -254,6 +260,14 @@ impl Node {
         let mut txn = Txn::new("coordinator");
         txn.write(rosterd_domain::txn::Write::Coordinator { id: self.settings.id.clone(), data });
         self.commit(TxnFor::Own, txn);
+    }
+
+    /// The write of this coordinator's own node ended.
+    pub(super) fn listed(&mut self, listed: bool) {
+        self.listed |= listed;
+        if !self.listed {
+            self.set_timer(self.settings.store_retry, Timer::Proof);
+        }
     }
 
     fn opened(&mut self, stream: StreamId, peer: Peer) {
@@ -408,6 +422,13 @@ impl Node {
                 Timer::Callback(job) => self.callback_timer(&job),
                 Timer::Proof => self.prove_if_idle(),
                 Timer::Reconcile(job) => self.reconcile_job(&job),
+                Timer::LookAgain(job) => {
+                    if let Some(state) = self.jobs.get_mut(&job) {
+                        state.looks_again = false;
+                        state.stale_records = true;
+                        self.dirty.insert(job);
+                    }
+                }
                 Timer::Sweep => {
                     self.read(ReadFor::Attachments, Query::Attachments);
                     self.read(ReadFor::Jobs, Query::Jobs);

@@ -125,7 +125,10 @@ impl Node {
                 }
             }
             let (instance, id) = (worker.instance.clone(), worker.id.clone());
-            job.hosted.insert(instance.clone(), id);
+            if job.hosted.insert(instance.clone(), id).is_none() {
+                // It may have runs here from before that only its last host has seen.
+                job.stale_records = true;
+            }
             job.leaving.remove(&instance);
             if view.instances.get(&instance).is_some_and(|seen| seen.mine) {
                 self.registered(name, job, view, &registering);

@@ -23,7 +23,8 @@ pub struct Settings {
     pub drift_permille: u32,
     /// After how long of silence the registry ends this coordinator's session (S); `None`: never.
     pub session: Option<Duration>,
-    /// How coarsely the registry measures that.
+    /// How coarsely the registry measures that: so much earlier this coordinator stops acknowledging heartbeats.
+    /// At most a fifth of the session.
     pub session_tick: Duration,
     /// Reports of one worker that may be unacknowledged.
     pub max_reports: usize,
@@ -64,7 +65,7 @@ impl Settings {
             stop_budget: Duration::from_millis(500),
             drift_permille: 5,
             session: None,
-            session_tick: Duration::from_secs(1),
+            session_tick: Duration::from_secs(2),
             max_reports: 8192,
             max_jobs_per_worker: 10_000,
             max_slots: 4096,

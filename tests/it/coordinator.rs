@@ -221,6 +221,11 @@ async fn when_all_die_others_finish_the_work() {
     cluster.verdict().is_clean();
     let counters = cluster.counters("long").await;
     assert_eq!((counters.fired, counters.succeeded, counters.crashed), (18, 9, 9));
-    let hosts: BTreeSet<String> = cluster.instances("long").await.into_iter().map(|row| row.address).collect();
-    assert_eq!(hosts, BTreeSet::from(["host-d".to_owned(), "host-e".to_owned()]), "nothing refers to the dead");
+    let hosts: BTreeSet<String> =
+        cluster.instances("long").await.into_iter().map(|row| row.address).collect();
+    assert_eq!(
+        hosts,
+        BTreeSet::from(["host-d".to_owned(), "host-e".to_owned()]),
+        "nothing refers to the dead"
+    );
 }

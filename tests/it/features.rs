@@ -84,7 +84,10 @@ async fn attempts_of_a_run_share_its_token_and_the_last_decides() {
     assert_eq!(verdict.of("retry").count(), 1);
     assert_eq!(verdict.runs[0].attempts, 3, "\n{}", verdict.table());
     assert_eq!(items[0].last.as_ref().unwrap().outcome(), v1::RunOutcome::Succeeded);
-    let run = wait("the history", || async { cluster.runs("retry").await.pop().filter(|run| run.ended_at.is_some()) }).await;
+    let run = wait("the history", || async {
+        cluster.runs("retry").await.pop().filter(|run| run.ended_at.is_some())
+    })
+    .await;
     assert_eq!(run.attempt, 3);
     let failed = ["before", "error attempt N is to fail", "after Failed"];
     let wanted: Vec<String> = (1..=2)
