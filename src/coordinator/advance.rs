@@ -322,7 +322,7 @@ impl Node {
         if !job.leads() || self.no_starts() {
             return false;
         }
-        let mut candidates = Candidates::default();
+        let mut candidates = Candidates { now: self.now.wall, ..Candidates::default() };
         for (instance, id) in &job.hosted {
             let Some(worker) = self.workers.get(id) else { continue };
             match worker.phase {

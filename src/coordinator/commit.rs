@@ -152,6 +152,11 @@ impl Node {
         for (item, (version, record)) in std::mem::take(&mut plan.records) {
             self.put_record(name, job, item, version, record);
         }
+        // The triggers that were taken are still in the cached decision state: they must not start again.
+        job.stale |= plan
+            .entries
+            .iter()
+            .any(|entry| matches!(entry, Entry::Started { run, .. } if run.trigger.is_some()));
         for entry in plan.entries {
             self.tell_entry(name, job, entry);
         }
