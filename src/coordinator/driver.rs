@@ -1,8 +1,8 @@
 //! The async half: puts all event sources in one order, hands each to the machine, and carries its effects
 //! out. It decides nothing.
 //!
-//! Queues: the inbox is bounded per stream ([`MOST_PENDING`] frames; one more ends the stream with
-//! TOO_MANY_FRAMES), the outbox per stream ([`OUTBOX`] frames; full ends it with TOO_SLOW), operations by
+//! Queues: the inbox is bounded per stream (`max_inbox_frames`; one more ends the stream with TOO_MANY_FRAMES),
+//! the outbox per stream (`max_outbox_frames`; full ends it with TOO_SLOW), operations by
 //! [`REQUESTS`] (full: OVERLOADED), happenings by [`HAPPENINGS`] (the slowest watcher loses the oldest).
 
 use std::collections::BTreeMap;
@@ -28,10 +28,6 @@ use crate::registry::Registry;
 use crate::runtime::clock::SharedClock;
 use crate::session::frame::{Completed, FromWorker, ToWorker};
 
-/// Frames of one stream that may wait to be taken in.
-pub const MOST_PENDING: usize = 16_384;
-/// Frames that may wait to be sent on one stream.
-pub const OUTBOX: usize = 16_384;
 /// Operations that may wait.
 pub const REQUESTS: usize = 1024;
 /// Happenings that a watcher may be behind.
@@ -107,22 +103,29 @@ pub struct Driver {
     commits: Vec<(TxnId, Txn)>,
     stopped: bool,
     asked_to_stop: bool,
+    /// Every handle is gone.
+    deserted: bool,
 }
 
 /// Makes a coordinator: its handle, and the driver that somebody must run.
 pub fn coordinator(
-    settings: Settings,
+    mut settings: Settings,
     registry: Arc<dyn Registry>,
     clock: SharedClock,
     ids: Box<dyn FnMut() -> String + Send>,
     sink: Box<dyn Sink>,
     gauge: Box<dyn Gauge>,
 ) -> (Handle, Driver) {
+    settings.session = registry.session_timeout();
+    settings.session_tick =
+        settings.session.map_or(settings.session_tick, |session| settings.session_tick.min(session / 5));
     let (queue, inbox) = mpsc::unbounded_channel();
     let (health, health_seen) = watch::channel(Health::Starting);
     let (happenings, _) = broadcast::channel(HAPPENINGS);
     let inner = Inner {
         namespace: settings.namespace.clone(),
+        max_inbox: settings.max_inbox_frames,
+        max_outbox: settings.max_outbox_frames.max(2),
         id: settings.id.clone(),
         health: health_seen,
         happenings: happenings.clone(),
@@ -150,6 +153,7 @@ pub fn coordinator(
         commits: Vec::new(),
         stopped: false,
         asked_to_stop: false,
+        deserted: false,
     };
     (Handle { inner: Arc::new(inner) }, driver)
 }
@@ -178,9 +182,13 @@ impl Driver {
                 biased;
                 Some(hint) = self.hints.recv() => Some(Event::Hint(hint)),
                 Some(ended) = self.under_way.next(), if !self.under_way.is_empty() => Some(self.ended(ended)),
-                from = self.inbox.recv() => match from {
-                    Some(from) => self.from_edge(from),
-                    None => Some(Event::Stop),
+                from = self.inbox.recv(), if !self.deserted => match from {
+                    Some(from) => self.edge_event(from),
+                    None => {
+                        // Nobody can ask for anything any more; said once, or the loop would spin until the end.
+                        self.deserted = true;
+                        Some(Event::Stop)
+                    }
                 },
                 () = self.clock.sleep_until(deadline) => Some(Event::Tick),
             };
@@ -201,7 +209,7 @@ impl Driver {
             }
             match self.inbox.try_recv() {
                 Ok(from) => {
-                    if let Some(event) = self.from_edge(from) {
+                    if let Some(event) = self.edge_event(from) {
                         return Some(event);
                     }
                 }
@@ -228,14 +236,18 @@ impl Driver {
         match ended {
             Ended::Commit(id, purpose, since, commit) => {
                 let took = self.clock.mono().since(since);
-                self.gauge.committed(purpose, took, matches!(commit, rosterd_domain::txn::Commit::Committed(_)));
+                self.gauge.committed(
+                    purpose,
+                    took,
+                    matches!(commit, rosterd_domain::txn::Commit::Committed(_)),
+                );
                 Event::Committed(id, commit)
             }
             Ended::Read(id, answer) => Event::Read(id, answer),
         }
     }
 
-    fn from_edge(&mut self, from: FromEdge) -> Option<Event> {
+    fn edge_event(&mut self, from: FromEdge) -> Option<Event> {
         Some(match from {
             FromEdge::Opened(stream, peer, outbox) => {
                 self.outboxes.insert(stream, outbox);
@@ -332,7 +344,7 @@ impl Driver {
         let (frame, last) = if outbox.capacity() > 1 || last {
             (frame, last)
         } else {
-            let message = format!("more than {OUTBOX} frames wait for this worker: it does not read");
+            let message = format!("{} frames wait for this worker: it does not read", outbox.max_capacity());
             self.broken.push(stream);
             (ToWorker::Close(Some(Refusal::new(Code::TooSlow, message))), true)
         };

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use rosterd_domain::id::{Generation, InstanceId, Item, JobName, Version, WorkerId};
+use rosterd_domain::id::{Generation, InstanceId, Item, JobName, ServerAddress, Version, WorkerId};
 use rosterd_domain::item::Record;
 use rosterd_domain::job::JobSpec;
 use rosterd_domain::plan::{Plan, Report};
@@ -61,6 +61,10 @@ pub(crate) struct JobState {
     pub(crate) operations: VecDeque<Asked>,
     /// `instance` mirrors to be written, by the leader.
     pub(crate) mirrors: BTreeMap<Item, Option<InstanceId>>,
+    /// Servers without an instance, and since when, for the leader.
+    pub(crate) empty_servers: BTreeMap<ServerAddress, Mono>,
+    /// A reconciliation is due some time.
+    pub(crate) reconciling: bool,
     /// What each hosted instance was last told that it owns.
     pub(crate) told: BTreeMap<InstanceId, (StreamId, Generation, Vec<Item>)>,
     /// Runs without a record that wait for their offset to be read.
@@ -73,6 +77,8 @@ pub(crate) struct JobState {
     pub(crate) watched: bool,
     /// When the calendar next wants something.
     pub(crate) next: Option<Time>,
+    /// The records are to be read again soon: see [`super::node::Timer::LookAgain`].
+    pub(crate) looks_again: bool,
     /// The last transaction was the host's: others come first now.
     pub(crate) yield_turn: bool,
     /// Callbacks of the fire under way.
@@ -124,6 +130,10 @@ pub(crate) enum Intent {
     NewRecords(BTreeMap<Item, (Version, Record)>),
     /// `instance` mirrors.
     Mirrors(Vec<Item>),
+    /// Servers that nobody uses are forgotten.
+    Servers,
+    /// Commands of older tools are taken over.
+    ForeignTriggers,
     /// The job is made for a registration or an operation.
     Create,
     /// A person's operation.
@@ -146,7 +156,10 @@ impl JobState {
 
     /// Nobody here needs the cache.
     pub(crate) fn idle(&self) -> bool {
-        self.hosted.is_empty() && self.registering.is_empty() && self.operations.is_empty() && self.reports.is_empty()
+        self.hosted.is_empty()
+            && self.registering.is_empty()
+            && self.operations.is_empty()
+            && self.reports.is_empty()
     }
 }
 

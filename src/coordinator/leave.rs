@@ -24,15 +24,22 @@ impl Node {
             Phase::Attaching | Phase::Leaving | Phase::Condemned => return,
         }
         if worker.writing {
+            worker.drain_wanted = true;
             return;
         }
+        worker.drain_wanted = false;
         worker.writing = true;
         worker.phase = Phase::Draining { confirmed: false };
+        self.leavers.insert(id.clone());
         let mut node = worker.attachment.clone();
         node.draining = true;
         worker.attachment = node.clone();
         let mut txn = Txn::new("drain");
-        txn.write(Write::Attachment { worker: id.clone(), expect: Some(worker.version), node: Box::new(node) });
+        txn.write(Write::Attachment {
+            worker: id.clone(),
+            expect: Some(worker.version),
+            node: Box::new(node),
+        });
         self.commit(TxnFor::Draining(id.clone()), txn);
     }
 
@@ -42,24 +49,40 @@ impl Node {
         match commit {
             Commit::Committed(_) => {
                 worker.version = worker.version.next();
-                let (instance, jobs) = (worker.instance.clone(), worker.jobs.clone());
-                self.tell_worker(&instance, "draining");
-                for name in jobs {
-                    if let Some(job) = self.jobs.get_mut(&name) {
-                        job.leaving.insert(instance.clone());
-                        self.dirty.insert(name);
-                    }
-                }
-                self.confirm_draining(id);
+                self.leaves(id);
             }
             _ => self.read(ReadFor::Own(id.clone()), Query::Attachment(id.clone())),
         }
     }
 
+    /// The attachment says that the worker is leaving: its instances go.
+    pub(super) fn leaves(&mut self, id: &WorkerId) {
+        let Some(worker) = self.workers.get(id) else { return };
+        let (instance, jobs) = (worker.instance.clone(), worker.jobs.clone());
+        self.tell_worker(&instance, "draining");
+        for name in jobs {
+            if let Some(job) = self.jobs.get_mut(&name) {
+                job.leaving.insert(instance.clone());
+                self.dirty.insert(name);
+            }
+        }
+        self.confirm_draining(id);
+    }
+
+    /// A write of the attachment is over: what waited for that is done.
+    pub(super) fn go_on_leaving(&mut self, id: &WorkerId) {
+        if self.workers.get(id).is_some_and(|worker| worker.drain_wanted) {
+            self.drain_requested(id);
+        }
+        self.confirm_draining(id);
+        self.finish_goodbye(id);
+    }
+
     /// Says Draining once nothing can follow it: no start is under way, and every job's cache is true.
     pub(super) fn confirm_draining(&mut self, id: &WorkerId) {
         let Some(worker) = self.workers.get(id) else { return };
-        let settled = |name: &JobName| self.jobs.get(name).is_none_or(|job| !job.stale_records && !job.reading);
+        let settled =
+            |name: &JobName| self.jobs.get(name).is_none_or(|job| !job.stale_records && !job.reading);
         if worker.phase != (Phase::Draining { confirmed: false })
             || worker.writing
             || worker.reserved > 0
@@ -82,6 +105,7 @@ impl Node {
             Phase::Condemned | Phase::Leaving => return,
             _ => worker.phase = Phase::Leaving,
         }
+        self.leavers.insert(id.clone());
         self.finish_goodbye(id);
     }
 
@@ -99,7 +123,12 @@ impl Node {
             let Some(job) = self.jobs.get_mut(&name) else { continue };
             let Some((_, record)) = job.records.get(&item) else { continue };
             let (token, worker) = (record.token, id.clone());
-            job.reports.entry(item).or_insert(Report { token, worker, ended: Reported::HandedBack, offset: None });
+            job.reports.entry(item).or_insert(Report {
+                token,
+                worker,
+                ended: Reported::HandedBack,
+                offset: None,
+            });
             self.dirty.insert(name);
         }
     }
@@ -118,7 +147,9 @@ impl Node {
         }
         match commit {
             Commit::Committed(_) => self.gone(id, "left"),
-            Commit::Unavailable(_) => self.set_timer(self.settings.store_retry, super::node::Timer::Lease(id.clone())),
+            Commit::Unavailable(_) => {
+                self.set_timer(self.settings.store_retry, super::node::Timer::Lease(id.clone()))
+            }
             _ => self.read(ReadFor::Own(id.clone()), Query::Attachment(id.clone())),
         }
     }

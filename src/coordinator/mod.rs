@@ -6,6 +6,8 @@
 mod advance;
 mod agenda;
 mod attach;
+mod calendar;
+mod change;
 mod commit;
 mod dispatch;
 pub mod driver;
@@ -16,6 +18,7 @@ mod job;
 mod leave;
 pub mod node;
 mod operate;
+mod register;
 pub mod settings;
 mod verdict;
 mod views;

@@ -15,6 +15,7 @@ use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::Txn;
 
 use super::agenda::Agenda;
+use super::calendar::{CalendarWatch, Jump};
 use super::event::{Answer, Effect, Event, Now, Query, ReadId, RequestId, StreamId, TxnId};
 use super::handle::{Health, Peer};
 use super::job::{JobState, Jobs};
@@ -34,14 +35,20 @@ pub struct Node {
     pub(super) ids: Box<dyn FnMut() -> String + Send>,
     pub(super) now: Now,
     pub(super) up_since: Time,
+    pub(super) calendar_watch: CalendarWatch,
     pub(super) jobs: Jobs,
     pub(super) workers: BTreeMap<WorkerId, Worker>,
+    /// Workers that are draining or leaving.
+    pub(super) leavers: BTreeSet<WorkerId>,
     pub(super) streams: BTreeMap<StreamId, Stream>,
     /// Attachments that are hosted elsewhere, or by nobody any more.
     pub(super) elsewhere: BTreeMap<WorkerId, Elsewhere>,
     pub(super) coordinators: BTreeMap<CoordinatorId, String>,
     pub(super) reads: BTreeMap<ReadId, ReadFor>,
-    pub(super) txns: BTreeMap<TxnId, TxnFor>,
+    /// Transactions under way: for whom, and when they were handed over.
+    pub(super) txns: BTreeMap<TxnId, (TxnFor, Mono)>,
+    /// When the last transaction that was committed was handed over: the session lived at least then.
+    pub(super) proved: Mono,
     pub(super) calendar: BTreeSet<(Time, JobName)>,
     pub(super) timers: BTreeSet<(Mono, Timer)>,
     pub(super) dirty: Agenda,
@@ -53,6 +60,8 @@ pub struct Node {
     pub(super) stopping: bool,
     stopped: bool,
     last_id: u64,
+    /// This coordinator's own node stands: without it others take this coordinator for dead.
+    listed: bool,
 }
 
 /// A stream, from its opening on.
@@ -79,8 +88,8 @@ pub(super) enum StreamPhase {
 pub(super) struct Elsewhere {
     pub(super) version: Version,
     pub(super) attachment: Attachment,
-    /// Since when this coordinator has seen it at this version.
-    pub(super) since: Mono,
+    /// Since when this coordinator has seen it at this version without a living host; `None` while its host lives.
+    pub(super) orphan_since: Option<Mono>,
     /// It is being deleted.
     pub(super) condemned: bool,
 }
@@ -98,6 +107,12 @@ pub(super) enum Timer {
     Callback(JobName),
     /// Attachments, jobs and coordinators are read again.
     Sweep,
+    /// This coordinator's session is to be proved by a write.
+    Proof,
+    /// The leader looks at everything of a job again.
+    Reconcile(JobName),
+    /// A run of an item of ours that is hosted elsewhere may have ended.
+    LookAgain(JobName),
 }
 
 /// Whom a read is for.
@@ -122,7 +137,12 @@ pub(super) enum ReadFor {
 pub(super) enum TxnFor {
     Job(JobName),
     /// The attachment of a Hello.
-    Attach { stream: StreamId, hello: Box<Hello>, worker: Box<Worker>, key: String },
+    Attach {
+        stream: StreamId,
+        hello: Box<Hello>,
+        worker: Box<Worker>,
+        key: String,
+    },
     Draining(WorkerId),
     /// The lease that an attachment states.
     Lease(WorkerId),
@@ -143,13 +163,16 @@ impl Node {
             ids,
             now,
             up_since: now.wall,
+            calendar_watch: CalendarWatch::default(),
             jobs: Jobs::new(),
             workers: BTreeMap::new(),
+            leavers: BTreeSet::new(),
             streams: BTreeMap::new(),
             elsewhere: BTreeMap::new(),
             coordinators: BTreeMap::new(),
             reads: BTreeMap::new(),
             txns: BTreeMap::new(),
+            proved: Mono::default(),
             calendar: BTreeSet::new(),
             timers: BTreeSet::new(),
             dirty: Agenda::default(),
@@ -160,6 +183,7 @@ impl Node {
             stopping: false,
             stopped: false,
             last_id: 0,
+            listed: false,
         }
     }
 
@@ -172,6 +196,9 @@ impl Node {
     /// Takes an event in. What follows from several is decided once, by [`Node::settle`].
     pub fn hear(&mut self, now: Now, event: Event) {
         self.now = now;
+        if let Some(jump) = self.calendar_watch.look(now, &self.settings) {
+            self.calendar_jumped(&jump);
+        }
         self.take_in(event);
     }
 
@@ -222,17 +249,46 @@ impl Node {
 
     fn start(&mut self) {
         self.up_since = self.now.wall;
-        self.prove();
+        self.proved = self.now.mono;
+        self.prove_if_idle();
         self.read(ReadFor::Coordinators, Query::Coordinators);
         self.read(ReadFor::Attachments, Query::Attachments);
     }
 
-    /// Writes this coordinator's own node.
+    /// Writes this coordinator's own node where nothing else has proved its session lately.
+    fn prove_if_idle(&mut self) {
+        let every = self.settings.session.map_or(self.settings.store_retry, |session| session / 6);
+        let idle =
+            self.now.mono.since(self.proved) >= every || self.health != Health::Serving || !self.listed;
+        if idle && !self.txns.values().any(|(whom, _)| matches!(whom, TxnFor::Own)) {
+            self.prove();
+        }
+        if self.settings.session.is_some() || self.health != Health::Serving {
+            self.set_timer(every, Timer::Proof);
+        }
+    }
+
+    /// Whether the session surely lives: some write of ours proved it recently enough. Answers to pings and
+    /// reads prove nothing, since a follower that is cut off gives them too.
+    pub(super) fn proven(&self) -> bool {
+        let Some(session) = self.settings.session else { return true };
+        let usable = session - session * self.settings.drift_permille / 1000;
+        self.now.mono < self.proved.plus(usable.saturating_sub(self.settings.session_tick))
+    }
+
     fn prove(&mut self) {
         let data = self.settings.advertise.as_str().into();
         let mut txn = Txn::new("coordinator");
         txn.write(rosterd_domain::txn::Write::Coordinator { id: self.settings.id.clone(), data });
         self.commit(TxnFor::Own, txn);
+    }
+
+    /// The write of this coordinator's own node ended.
+    pub(super) fn listed(&mut self, listed: bool) {
+        self.listed |= listed;
+        if !self.listed {
+            self.set_timer(self.settings.store_retry, Timer::Proof);
+        }
     }
 
     fn opened(&mut self, stream: StreamId, peer: Peer) {
@@ -346,6 +402,7 @@ impl Node {
             (ReadFor::Attachments, Answer::Attachments(Ok(read))) => self.attachments_read(read),
             (ReadFor::Coordinators, Answer::Coordinators(Ok(read))) => {
                 self.coordinators = read.into_iter().map(|(id, data)| (id, data.to_string())).collect();
+                self.find_orphans();
                 self.dirty.extend(self.jobs.keys().cloned());
             }
             // A read that failed is tried again by the sweep, or with the next hint.
@@ -361,7 +418,8 @@ impl Node {
             }
         }
         // One that has gone is found so when it is read.
-        let gone: Vec<JobName> = self.jobs.iter().filter(|(_, job)| job.ending).map(|(n, _)| n.clone()).collect();
+        let gone: Vec<JobName> =
+            self.jobs.iter().filter(|(_, job)| job.ending).map(|(n, _)| n.clone()).collect();
         for job in gone {
             if let Some(state) = self.jobs.get_mut(&job) {
                 state.stale = true;
@@ -383,6 +441,15 @@ impl Node {
                     self.dirty.insert(job);
                 }
                 Timer::Callback(job) => self.callback_timer(&job),
+                Timer::Proof => self.prove_if_idle(),
+                Timer::Reconcile(job) => self.reconcile_job(&job),
+                Timer::LookAgain(job) => {
+                    if let Some(state) = self.jobs.get_mut(&job) {
+                        state.looks_again = false;
+                        state.stale_records = true;
+                        self.dirty.insert(job);
+                    }
+                }
                 Timer::Sweep => {
                     self.read(ReadFor::Attachments, Query::Attachments);
                     self.read(ReadFor::Jobs, Query::Jobs);
@@ -410,7 +477,7 @@ impl Node {
 
     pub(super) fn commit(&mut self, whom: TxnFor, txn: Txn) {
         let id = self.id();
-        self.txns.insert(id, whom);
+        self.txns.insert(id, (whom, self.now.mono));
         self.out.push(Effect::Commit(id, txn));
     }
 
@@ -447,6 +514,9 @@ impl Node {
 
     pub(super) fn set_health(&mut self, health: Health) {
         if self.health != health {
+            if health == Health::Suspended {
+                self.set_timer(self.settings.store_retry, Timer::Proof);
+            }
             self.health = health;
             self.out.push(Effect::Health(health));
         }
@@ -454,7 +524,23 @@ impl Node {
 
     /// Nothing may start: the registry does not answer, or this coordinator is leaving.
     pub(super) fn no_starts(&self) -> bool {
-        self.stopping || !self.informed || self.health == Health::Suspended
+        self.stopping || !self.informed || self.health == Health::Suspended || !self.proven()
+    }
+
+    /// Whether the calendar is within `limit` of what it should say.
+    pub(super) fn calendar_is_good(&self, limit: std::time::Duration) -> bool {
+        self.calendar_watch.off() <= limit
+    }
+
+    fn calendar_jumped(&mut self, jump: &Jump) {
+        let settles = self.settings.clock_settles;
+        match jump {
+            Jump::Off(by) => tracing::error!(
+                "ALARM: the calendar has jumped by {by:?}: jobs do not fire by it until it has gone on steadily for {settles:?}"
+            ),
+            Jump::Settled => tracing::warn!("the calendar goes on steadily: jobs fire by it again"),
+        }
+        self.dirty.extend(self.jobs.keys().cloned());
     }
 
     // ---- the end
@@ -467,7 +553,10 @@ impl Node {
         self.set_health(Health::Draining);
         let streams: Vec<StreamId> = self.streams.keys().copied().collect();
         for stream in streams {
-            self.close(stream, Some(Refusal::new(Code::Draining, "this coordinator is stopping: connect to another one")));
+            self.close(
+                stream,
+                Some(Refusal::new(Code::Draining, "this coordinator is stopping: connect to another one")),
+            );
         }
         self.dirty.extend(self.jobs.keys().cloned());
     }
@@ -493,7 +582,9 @@ impl Node {
     pub(super) fn superseded(number: StreamNumber, stored: StreamNumber) -> Refusal {
         Refusal::new(
             Code::StreamSuperseded,
-            format!("stream_number {number} is not above {stored}, the stream that is attached: a worker process numbers its streams upwards and closes the old one first"),
+            format!(
+                "stream_number {number} is not above {stored}, the stream that is attached: a worker process numbers its streams upwards and closes the old one first"
+            ),
         )
     }
 }

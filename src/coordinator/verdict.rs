@@ -36,14 +36,17 @@ impl Node {
             worker.lease = lease;
             self.state_lease(id);
         }
-        self.send(stream, ToWorker::HeartbeatAck { sequence });
+        // Without a proof of the session the lease must not grow: another may soon be given this worker's runs.
+        if self.proven() {
+            self.send(stream, ToWorker::HeartbeatAck { sequence });
+        }
         self.compare_runs(id, in_hand);
     }
 
     /// Writes the lease that a worker counts with into its attachment, so that a finder need not wait longer.
     fn state_lease(&mut self, id: &WorkerId) {
         let Some(worker) = self.workers.get_mut(id) else { return };
-        if let (false, Some(Timer::Lease(_))) = (worker.writing, Some(Timer::Lease(id.clone()))) {
+        if !worker.writing {
             worker.writing = true;
             worker.attachment.lease_ms = u64::try_from(worker.lease.as_millis()).unwrap_or(u64::MAX);
             let node = Box::new(worker.attachment.clone());
@@ -64,6 +67,7 @@ impl Node {
             Commit::Committed(_) => {
                 worker.version = worker.version.next();
                 self.dirty.extend(worker.jobs.iter().cloned());
+                self.go_on_leaving(id);
             }
             _ => self.read(ReadFor::Own(id.clone()), Query::Attachment(id.clone())),
         }
@@ -110,7 +114,9 @@ impl Node {
         match read {
             Err(_) => self.set_timer(self.settings.store_retry, Timer::Lease(id.clone())),
             Ok(None) => self.gone(id, "dead"),
-            Ok(Some((version, stored))) if stored.session == self.session && stored.stream == worker.stream_number => {
+            Ok(Some((version, stored)))
+                if stored.session == self.session && stored.stream == worker.stream_number =>
+            {
                 worker.version = version;
                 worker.attachment = stored;
                 match worker.phase {
@@ -120,9 +126,11 @@ impl Node {
                         worker.phase = Phase::Attached;
                         self.drain_requested(id);
                     }
-                    _ => self.confirm_draining(id),
+                    Phase::Draining { .. } => self.leaves(id),
+                    _ => self.go_on_leaving(id),
                 }
-                self.dirty.extend(self.workers.get(id).into_iter().flat_map(|worker| worker.jobs.iter().cloned()));
+                self.dirty
+                    .extend(self.workers.get(id).into_iter().flat_map(|worker| worker.jobs.iter().cloned()));
             }
             Ok(Some((version, stored))) => self.lost_to_another(id, version, stored),
         }
@@ -132,7 +140,10 @@ impl Node {
     fn lost_to_another(&mut self, id: &WorkerId, version: Version, stored: Attachment) {
         let Some(worker) = self.workers.remove(id) else { return };
         if let Some(stream) = worker.stream {
-            self.close(stream, Some(Refusal::new(Code::StreamSuperseded, "the worker is attached elsewhere")));
+            self.close(
+                stream,
+                Some(Refusal::new(Code::StreamSuperseded, "the worker is attached elsewhere")),
+            );
         }
         for name in worker.jobs {
             if let Some(job) = self.jobs.get_mut(&name) {
@@ -160,28 +171,40 @@ impl Node {
     }
 
     fn seen_elsewhere(&mut self, id: WorkerId, version: Version, attachment: Attachment) {
-        let lease = attachment.lease().max(self.settings.lease);
-        let known = self.elsewhere.get(&id);
-        if known.is_some_and(|known| known.version == version) {
+        if self.elsewhere.get(&id).is_some_and(|known| known.version == version) {
             return;
         }
-        let since = self.now.mono;
-        self.elsewhere.insert(id.clone(), Elsewhere { version, attachment, since, condemned: false });
-        self.set_timer(self.settings.verdict_after(lease), Timer::Elsewhere(id));
+        self.elsewhere.insert(id, Elsewhere { version, attachment, orphan_since: None, condemned: false });
+        self.find_orphans();
+    }
+
+    /// Takes note of attachments whose host has gone: from now on they are waited for.
+    pub(super) fn find_orphans(&mut self) {
+        let mut found = Vec::new();
+        for (id, elsewhere) in &mut self.elsewhere {
+            let host = &elsewhere.attachment.host;
+            if *host != self.settings.id && self.coordinators.contains_key(host) {
+                // While its host lives, its host judges.
+                elsewhere.orphan_since = None;
+            } else if elsewhere.orphan_since.is_none() {
+                elsewhere.orphan_since = Some(self.now.mono);
+                let lease = elsewhere.attachment.lease().max(self.settings.lease);
+                found.push((lease, id.clone()));
+            }
+        }
+        for (lease, id) in found {
+            self.set_timer(self.settings.verdict_after(lease), Timer::Elsewhere(id));
+        }
     }
 
     pub(super) fn elsewhere_timer(&mut self, id: &WorkerId) {
         let Some(found) = self.elsewhere.get_mut(id) else { return };
-        if found.condemned || self.stopping {
+        let Some(since) = found.orphan_since.filter(|_| !found.condemned && !self.stopping) else { return };
+        let until =
+            since.plus(self.settings.verdict_after(found.attachment.lease().max(self.settings.lease)));
+        if until > self.now.mono {
+            self.timers.insert((until, Timer::Elsewhere(id.clone())));
             return;
-        }
-        let lease = found.attachment.lease().max(self.settings.lease);
-        let until = found.since.plus(self.settings.verdict_after(lease));
-        let hosted = self.coordinators.contains_key(&found.attachment.host) && found.attachment.host != self.settings.id;
-        if hosted || until > self.now.mono {
-            // While its host lives, its host judges.
-            let again = self.settings.verdict_after(lease);
-            return self.set_timer(again, Timer::Elsewhere(id.clone()));
         }
         found.condemned = true;
         tracing::warn!(worker = %id, "a worker's host has gone and it attached nowhere else: it is declared dead");
@@ -201,7 +224,11 @@ impl Node {
     }
 
     /// A record names a worker that is not ours.
-    pub(super) fn suspect_read(&mut self, id: &WorkerId, read: Result<Option<(Version, Attachment)>, ReadError>) {
+    pub(super) fn suspect_read(
+        &mut self,
+        id: &WorkerId,
+        read: Result<Option<(Version, Attachment)>, ReadError>,
+    ) {
         match read {
             Err(_) => self.set_timer(self.settings.store_retry, Timer::Sweep),
             Ok(None) => {
@@ -220,7 +247,8 @@ impl Node {
     /// A worker that was never here is dead: every job whose records or instances name it is told.
     fn bury(&mut self, id: &WorkerId) {
         for (name, job) in &mut self.jobs {
-            let runs = job.records.values().any(|(_, record)| record.running().is_some_and(|run| run.worker == *id));
+            let runs =
+                job.records.values().any(|(_, record)| record.running().is_some_and(|run| run.worker == *id));
             let instance = job.view.as_ref().and_then(|view| {
                 let planned = view.sharding.instances().iter();
                 view.instances.keys().chain(planned).find(|i| i.worker().as_ref() == Some(id)).cloned()
@@ -228,6 +256,8 @@ impl Node {
             if runs || instance.is_some() {
                 job.dead.insert(id.clone());
                 job.leaving.extend(instance);
+                // Its runs were recorded by another host.
+                job.stale_records = true;
                 self.dirty.insert(name.clone());
             }
         }

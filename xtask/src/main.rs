@@ -1,6 +1,8 @@
 //! What a developer and a build machine do with this repository: `cargo xtask …`. The one place that knows how a
 //! fresh machine gets ready. It never changes sources, except the pages of the guide that are made from them.
 
+#![allow(clippy::disallowed_methods, reason = "a tool measures time and is told things by cargo")]
+
 mod bench;
 mod check;
 mod command;

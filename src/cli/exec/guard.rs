@@ -13,7 +13,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use clap::Args;
+use clap::Parser;
 use rustix::process::{
     Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process, kill_process_group,
     set_parent_process_death_signal, setrlimit, waitid,
@@ -22,10 +22,12 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// This binary, also when its file was replaced.
 pub(super) const SELF: &str = "/proc/self/exe";
+/// The first argument of a guard.
+pub(crate) const NAME: &str = "exec-guard";
 /// How often the clock is looked at: it counts suspended time, which no wait does.
 const LOOK: Duration = Duration::from_millis(100);
 
-#[derive(Debug, Args)]
+#[derive(Debug, Parser)]
 pub(crate) struct Guard {
     /// Kill after so many milliseconds without a word
     #[arg(long, default_value_t = 3000)]
@@ -64,7 +66,7 @@ impl Guard {
 
     fn supervise(&self) -> ExitCode {
         let mut command = Command::new(SELF);
-        command.args(["exec-guard", "--program-of", &getpid().as_raw_pid().to_string(), "--"]);
+        command.args([NAME, "--program-of", &getpid().as_raw_pid().to_string(), "--"]);
         command.args(&self.program).stdin(Stdio::null()).process_group(0);
         match command.spawn() {
             Ok(child) => end_as(guard(child, Duration::from_millis(self.silence_ms))),

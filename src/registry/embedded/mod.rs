@@ -1,8 +1,9 @@
 //! The embedded registry: the store of a single node, in this process and on its disk.
 //!
-//! One thread owns the tree and the database ([`store`]); callers hand transactions over through a bounded
-//! queue and are answered when their batch is synced. Persistent nodes are on disk ([`disk`], opened and checked by [`open`]); the session, its
-//! ephemeral nodes and the hints are in memory and end with the process, so every start is a new session.
+//! One thread owns the tree and the database (`store`); callers hand transactions over through a bounded queue
+//! and are answered when their batch is synced. Persistent nodes are on disk (`disk`), opened and checked by
+//! `open`; the session, its ephemeral nodes and the hints are in memory and end with the process, so every
+//! start is a new session.
 //! It never answers before the sync, never retries a failed sync, and never starts empty where something was.
 
 mod digest;

@@ -143,7 +143,7 @@ impl Store {
             self.serve(batch);
         }
         if self.fenced.is_none()
-            && let Err(text) = self.disk.checkpoint(true)
+            && let Err(text) = self.disk.close()
         {
             tracing::error!("{text}");
         }
@@ -161,7 +161,7 @@ impl Store {
             });
         }
         if self.fenced.is_none()
-            && let Err(text) = self.disk.checkpoint(false)
+            && let Err(text) = self.disk.checkpoint()
         {
             self.fence(text);
         }
