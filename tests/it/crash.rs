@@ -204,3 +204,40 @@ async fn what_a_leaving_worker_cannot_end_is_handed_back() {
     let counters = cluster.counters("back").await;
     assert_eq!((counters.crashed, counters.cancelled, counters.succeeded), (0, 1, 2));
 }
+
+/// `exec` stands still and its program does not: the guard between them ends the program before another worker
+/// may run the item.
+#[tokio::test]
+async fn a_program_whose_worker_stands_still_stops_before_it_runs_elsewhere() {
+    let mut cluster = Cluster::start(SHORT).await;
+    // Each program says when it last was alive, in nanoseconds.
+    let script = r#"f="$1/$ROSTERD_ITEM.$ROSTERD_TOKEN.$ROSTERD_SOURCE.alive"; date +%s%N > "$f.first"
+        while [ ! -e "$1/gate" ]; do date +%s%N >> "$f"; sleep 0.02; done"#;
+    let dir = cluster.home.path("").display().to_string();
+    for name in ["e", "f"] {
+        cluster.exec(name, &["--job", "prog", "--items", "4", "--failover"], &["sh", "-c", script, "sh", &dir]);
+    }
+    cluster.assigned("prog", 2).await;
+    cluster.trigger("prog").await;
+    let home = std::path::PathBuf::from(&dir);
+    let times = |end: &str| -> std::collections::BTreeMap<(String, String), u128> {
+        let files = std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+        let files = files.filter(|name| name.ends_with(end));
+        let entry = |name: String| {
+            let mut words = name.split('.').map(str::to_owned);
+            let (item, _, source) = (words.next()?, words.next()?, words.next()?);
+            Some(((item, source), std::fs::read_to_string(home.join(&name)).ok()?.lines().filter_map(|line| line.parse().ok()).next_back()?))
+        };
+        files.filter_map(entry).collect()
+    };
+    until("four programs", || times(".first").len() == 4).await;
+    cluster.process("e").freeze();
+    let failovers = || times(".first").into_iter().filter(|((_, source), _)| source == "FAILOVER").collect::<Vec<_>>();
+    until("two failovers", || failovers().len() == 2).await;
+    cluster.home.open("gate");
+    cluster.items_when("prog", "all have succeeded", |items| items.iter().all(|item| item.counters.as_ref().unwrap().succeeded == 1)).await;
+    for ((item, _), began) in failovers() {
+        let last = times(".alive")[&(item.clone(), "MANUAL".to_owned())];
+        assert!(last < began, "item {item}: still alive {} ms after the new run began", (last - began) / 1_000_000);
+    }
+}
