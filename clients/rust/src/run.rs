@@ -157,9 +157,10 @@ impl Run {
         self.0.cancelled.cancelled().await;
     }
 
-    /// Whether the run is to stop; for loops without an await.
+    /// Whether the run is to stop; for loops without an await, and before an effect that cannot be taken back: it
+    /// looks at the lease itself, so a process that stood still past it knows at once when it wakes.
     pub fn is_cancelled(&self) -> bool {
-        self.0.cancelled.is_cancelled()
+        self.0.cancelled.is_cancelled() || !self.0.gate.open()
     }
 
     /// The same as a token, to hand on to other tasks and threads.

@@ -51,7 +51,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    fn open(&self) -> bool {
+    pub(crate) fn open(&self) -> bool {
         (self.now)() < Duration::from_nanos(self.lease_end.load(Ordering::Acquire))
     }
 
@@ -283,6 +283,25 @@ mod tests {
             offset: bytes::Bytes::new(),
             instance_id: String::new(),
             timeout: None,
+        }
+    }
+
+    /// The process stood still past its lease: a handler that wakes before anybody has told it to stop knows.
+    #[tokio::test]
+    async fn a_handler_that_wakes_after_its_lease_finds_that_it_is_cancelled() {
+        let job = Job::new("j").handler(|run: Run| async move {
+            Ok(format!("{} {:?}", run.is_cancelled(), run.lease_left()))
+        });
+        for (end, said) in [(7, "false 4ms"), (5, "true 2ms")] {
+            let lease = Arc::new(AtomicU64::new(0));
+            let seen = lease.clone();
+            // The first look, at the start, is before the lease's end.
+            let now = Arc::new(move || Duration::from_millis(4 + seen.fetch_add(1, Ordering::Relaxed).min(1)));
+            let (mut code, mut says) = UserCode::new(vec![job.clone()], Handle::current(), now);
+            code.lease(Duration::from_millis(end), Duration::from_millis(end + 2));
+            code.start(start(), SystemTime::UNIX_EPOCH);
+            let Some(Event::Ended(ended)) = says.ends.recv().await else { panic!("no end") };
+            assert_eq!(ended.output, said);
         }
     }
 
