@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::harness::*;
 use crate::judge::{Verdict, What};
-use crate::net::{self, Net};
+use crate::net::{self, Net, Way};
 use crate::worker::Does;
 
 /// Nine items on three workers, fired once, all in user code; the gate is closed.
@@ -81,8 +81,8 @@ async fn a_frozen_worker_that_wakes_stops_before_it_does_anything() {
     assert!(signs <= 3, "{signs} signs of work after it woke");
 }
 
-#[tokio::test]
-async fn a_worker_that_cannot_be_reached_stops_before_its_items_run_elsewhere() {
+/// Packets vanish without a reset: the old worker's own log says that it stopped before the new run began.
+async fn cut_off(ways: &[Way]) {
     if !net::possible() {
         return;
     }
@@ -91,7 +91,7 @@ async fn a_worker_that_cannot_be_reached_stops_before_its_items_run_elsewhere() 
     cluster.host.clone_from(&net.host);
     cluster.serve().await;
     nine_in_flight(&mut cluster, &net.wrapper()).await;
-    net.cut();
+    net.cut(ways);
     let verdict = taken_over(&cluster).await;
     let margin = |item: &u32| {
         let of = |source| verdict.by_source("nine", source).into_iter().find(|run| run.item == *item).unwrap();
@@ -109,6 +109,46 @@ async fn a_worker_that_cannot_be_reached_stops_before_its_items_run_elsewhere() 
     cluster.trigger("nine").await;
     let verdict = cluster.verdict_when("nine manual runs", |verdict| verdict.done("nine", "MANUAL").len() == 9).await;
     verdict.is_clean();
+}
+
+#[tokio::test]
+async fn a_worker_that_cannot_be_reached_stops_before_its_items_run_elsewhere() {
+    cut_off(&[Way::FromWorker, Way::ToWorker]).await;
+}
+
+#[tokio::test]
+async fn a_worker_that_is_not_heard_stops_before_its_items_run_elsewhere() {
+    cut_off(&[Way::FromWorker]).await;
+}
+
+#[tokio::test]
+async fn a_worker_that_hears_nothing_stops_before_its_items_run_elsewhere() {
+    cut_off(&[Way::ToWorker]).await;
+}
+
+/// A break that is shorter than the lease moves nothing and stops nothing.
+#[tokio::test]
+async fn a_short_break_moves_nothing() {
+    if !net::possible() {
+        return;
+    }
+    let net = Net::new();
+    let mut cluster = Cluster::prepare(timing(12_000, 300, 24_000), &[]);
+    cluster.host.clone_from(&net.host);
+    cluster.serve().await;
+    nine_in_flight(&mut cluster, &net.wrapper()).await;
+    net.cut(&[Way::FromWorker, Way::ToWorker]);
+    let from = std::time::Instant::now();
+    until("ten heartbeats to be lost", || from.elapsed() > 10 * cluster.timing.heartbeat).await;
+    net.heal();
+    // Longer than the lease of who was cut off: it must have been heard since.
+    until("the lease to be over", || from.elapsed() > cluster.timing.lease + 4 * cluster.timing.heartbeat).await;
+    cluster.home.open("gate");
+    cluster.quiet("nine").await;
+    let verdict = cluster.verdict();
+    verdict.is_clean();
+    assert_eq!((verdict.of("nine").count(), verdict.done("nine", "NORMAL_TRIGGER").len()), (9, 9), "\n{}", verdict.table());
+    assert_eq!(cluster.counters("nine").await.crashed, 0);
 }
 
 #[tokio::test]
