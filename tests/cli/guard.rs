@@ -97,10 +97,22 @@ fn beats_keep_a_program_alive() {
     let mut guard = guard(&["--silence-ms", "1000"], "sleep 2.5");
     let mut pipe = guard.stdin.take().unwrap();
     while guard.try_wait().unwrap().is_none() {
-        let _ = pipe.write_all(b"beat\n");
+        let _ = pipe.write_all(b"beat 1000\n");
         std::thread::sleep(Duration::from_millis(50));
     }
     assert_eq!(guard.wait().unwrap().code(), Some(0));
+}
+
+/// Each word says for how long the program may go on: a lease that ends is obeyed by who is left.
+#[test]
+fn the_last_beat_says_how_long_a_program_may_go_on() {
+    let mut guard = guard(&["--silence-ms", "600000"], "sleep 600");
+    let mut pipe = guard.stdin.take().unwrap();
+    pipe.write_all(b"beat 600000\nbeat 300\n").unwrap();
+    let started = Instant::now();
+    assert_eq!(ended(guard).signal(), Some(9));
+    assert!(started.elapsed() >= Duration::from_millis(250));
+    drop(pipe);
 }
 
 #[test]

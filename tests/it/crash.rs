@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::harness::*;
 use crate::judge::{Verdict, What};
-use crate::net::{self, Net};
+use crate::net::{self, Net, Way};
 use crate::worker::Does;
 
 /// Nine items on three workers, fired once, all in user code; the gate is closed.
@@ -89,8 +89,8 @@ async fn a_frozen_worker_that_wakes_stops_before_it_does_anything() {
     assert!(signs <= 3, "{signs} signs of work after it woke");
 }
 
-#[tokio::test]
-async fn a_worker_that_cannot_be_reached_stops_before_its_items_run_elsewhere() {
+/// Packets vanish without a reset: the old worker's own log says that it stopped before the new run began.
+async fn cut_off(ways: &[Way]) {
     if !net::possible() {
         return;
     }
@@ -99,7 +99,7 @@ async fn a_worker_that_cannot_be_reached_stops_before_its_items_run_elsewhere() 
     cluster.host.clone_from(&net.host);
     cluster.serve().await;
     nine_in_flight(&mut cluster, &net.wrapper()).await;
-    net.cut();
+    net.cut(ways);
     let verdict = taken_over(&cluster).await;
     let margin = |item: &u32| {
         let of =
@@ -123,6 +123,46 @@ async fn a_worker_that_cannot_be_reached_stops_before_its_items_run_elsewhere() 
     let verdict =
         cluster.verdict_when("nine manual runs", |verdict| verdict.done("nine", "MANUAL").len() == 9).await;
     verdict.is_clean();
+}
+
+#[tokio::test]
+async fn a_worker_that_cannot_be_reached_stops_before_its_items_run_elsewhere() {
+    cut_off(&[Way::FromWorker, Way::ToWorker]).await;
+}
+
+#[tokio::test]
+async fn a_worker_that_is_not_heard_stops_before_its_items_run_elsewhere() {
+    cut_off(&[Way::FromWorker]).await;
+}
+
+#[tokio::test]
+async fn a_worker_that_hears_nothing_stops_before_its_items_run_elsewhere() {
+    cut_off(&[Way::ToWorker]).await;
+}
+
+/// A break that is shorter than the lease moves nothing and stops nothing.
+#[tokio::test]
+async fn a_short_break_moves_nothing() {
+    if !net::possible() {
+        return;
+    }
+    let net = Net::new();
+    let mut cluster = Cluster::prepare(timing(12_000, 300, 24_000), &[]);
+    cluster.host.clone_from(&net.host);
+    cluster.serve().await;
+    nine_in_flight(&mut cluster, &net.wrapper()).await;
+    net.cut(&[Way::FromWorker, Way::ToWorker]);
+    let from = std::time::Instant::now();
+    until("ten heartbeats to be lost", || from.elapsed() > 10 * cluster.timing.heartbeat).await;
+    net.heal();
+    // Longer than the lease of who was cut off: it must have been heard since.
+    until("the lease to be over", || from.elapsed() > cluster.timing.lease + 4 * cluster.timing.heartbeat).await;
+    cluster.home.open("gate");
+    cluster.quiet("nine").await;
+    let verdict = cluster.verdict();
+    verdict.is_clean();
+    assert_eq!((verdict.of("nine").count(), verdict.done("nine", "NORMAL_TRIGGER").len()), (9, 9), "\n{}", verdict.table());
+    assert_eq!(cluster.counters("nine").await.crashed, 0);
 }
 
 #[tokio::test]
@@ -227,4 +267,41 @@ async fn what_a_leaving_worker_cannot_end_is_handed_back() {
     cluster.verdict().is_clean();
     let counters = cluster.counters("back").await;
     assert_eq!((counters.crashed, counters.cancelled, counters.succeeded), (0, 1, 2));
+}
+
+/// `exec` stands still and its program does not: the guard between them ends the program before another worker
+/// may run the item.
+#[tokio::test]
+async fn a_program_whose_worker_stands_still_stops_before_it_runs_elsewhere() {
+    let mut cluster = Cluster::start(SHORT).await;
+    // Each program says when it last was alive, in nanoseconds.
+    let script = r#"f="$1/$ROSTERD_ITEM.$ROSTERD_TOKEN.$ROSTERD_SOURCE.alive"; date +%s%N > "$f.first"
+        while [ ! -e "$1/gate" ]; do date +%s%N >> "$f"; sleep 0.02; done"#;
+    let dir = cluster.home.path("").display().to_string();
+    for name in ["e", "f"] {
+        cluster.exec(name, &["--job", "prog", "--items", "4", "--failover"], &["sh", "-c", script, "sh", &dir]);
+    }
+    cluster.assigned("prog", 2).await;
+    cluster.trigger("prog").await;
+    let home = std::path::PathBuf::from(&dir);
+    let times = |end: &str| -> std::collections::BTreeMap<(String, String), u128> {
+        let files = std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+        let files = files.filter(|name| name.ends_with(end));
+        let entry = |name: String| {
+            let mut words = name.split('.').map(str::to_owned);
+            let (item, _, source) = (words.next()?, words.next()?, words.next()?);
+            Some(((item, source), std::fs::read_to_string(home.join(&name)).ok()?.lines().filter_map(|line| line.parse().ok()).next_back()?))
+        };
+        files.filter_map(entry).collect()
+    };
+    until("four programs", || times(".first").len() == 4).await;
+    cluster.process("e").freeze();
+    let failovers = || times(".first").into_iter().filter(|((_, source), _)| source == "FAILOVER").collect::<Vec<_>>();
+    until("two failovers", || failovers().len() == 2).await;
+    cluster.home.open("gate");
+    cluster.items_when("prog", "all have succeeded", |items| items.iter().all(|item| item.counters.as_ref().unwrap().succeeded == 1)).await;
+    for ((item, _), began) in failovers() {
+        let last = times(".alive")[&(item.clone(), "MANUAL".to_owned())];
+        assert!(last < began, "item {item}: still alive {} ms after the new run began", (last - began) / 1_000_000);
+    }
 }

@@ -20,5 +20,6 @@ mod operate;
 mod python;
 mod raw;
 mod slow;
+mod storm;
 mod wordcount;
 mod worker;

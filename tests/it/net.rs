@@ -15,6 +15,13 @@ pub struct Net {
     pub host: String,
 }
 
+/// Which way packets go.
+#[derive(Debug, Clone, Copy)]
+pub enum Way {
+    FromWorker,
+    ToWorker,
+}
+
 /// Whether this machine lets us; says so where it does not, and fails where it should.
 pub fn possible() -> bool {
     if !rustix::process::geteuid().is_root() {
@@ -52,16 +59,17 @@ impl Net {
         ["ip", "netns", "exec", &self.name]
     }
 
-    /// From now on every packet vanishes, both ways.
-    pub fn cut(&self) {
-        let chain = |name, hook| {
+    /// From now on every packet of these ways vanishes.
+    pub fn cut(&self, ways: &[Way]) {
+        let chain = |way: &Way| {
+            let (name, hook) = match way {
+                Way::FromWorker => ("outgoing", "output"),
+                Way::ToWorker => ("incoming", "input"),
+            };
             format!("add chain inet cut {name} {{ type filter hook {hook} priority 0; policy drop; }}\n")
         };
-        self.nft(&format!(
-            "add table inet cut\n{}{}",
-            chain("incoming", "input"),
-            chain("outgoing", "output")
-        ));
+        let chains: String = ways.iter().map(chain).collect();
+        self.nft(&format!("add table inet cut\n{chains}"));
     }
 
     /// Packets go through again.
@@ -71,12 +79,7 @@ impl Net {
 
     fn nft(&self, rules: &str) {
         let words = self.wrapper();
-        let mut nft = Command::new(words[0])
-            .args(&words[1..])
-            .args(["nft", "-f", "-"])
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut nft = Command::new(words[0]).args(&words[1..]).args(["nft", "-f", "-"]).stdin(Stdio::piped()).spawn().unwrap();
         nft.stdin.take().unwrap().write_all(rules.as_bytes()).unwrap();
         assert!(nft.wait().unwrap().success(), "nft refuses {rules}");
     }

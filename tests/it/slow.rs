@@ -117,3 +117,32 @@ async fn ten_thousand_heartbeats_against_a_stalled_reader() {
     let (_again, welcome_again) = Raw::attached(cluster.channel(), again).await;
     assert_eq!(welcome_again.worker_id, welcome.worker_id);
 }
+
+/// No file descriptor is left for new connections: who is there is served on, and newcomers once there are some.
+#[tokio::test]
+async fn a_full_table_of_files_stops_nobody_who_is_there() {
+    let mut cluster = Cluster::start(SHORT).await;
+    cluster.apply(job("brisk", 1, json!({ "cron": EVERY_SECOND }))).await;
+    cluster.worker("a", vec![runs_for("brisk", 1)]);
+    cluster.verdict_when("brisk runs", |verdict| verdict.of("brisk").count() >= 2).await;
+    let pid = cluster.coordinator.as_ref().unwrap().id();
+    let open = || u64::try_from(std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()).unwrap();
+    let limit = |files: u64| {
+        let set = std::process::Command::new("prlimit").args(["--pid", &pid.to_string(), &format!("--nofile={files}:")]).status();
+        assert!(set.expect("prlimit (util-linux) is missing: run `cargo xtask setup`").success());
+    };
+    let most = open() + 12;
+    limit(most);
+    let from = wall();
+    let crowd: Vec<_> = (0..30).map(|_| std::net::TcpStream::connect(("127.0.0.1", cluster.port)).unwrap()).collect();
+    until("the table to be full", || open() >= most - 1).await;
+    cluster.verdict_when("brisk goes on", |verdict| verdict.of("brisk").filter(|run| run.fire > from).count() >= 4).await;
+    all_on_time(&cluster, "brisk", from);
+    assert!(cluster.coordinator.as_mut().unwrap().ended().is_none());
+    limit(most + 100);
+    cluster.healthy().await;
+    drop(crowd);
+    cluster.worker("b", vec![runs_for("brisk", 1)]);
+    wait("a newcomer", || async { (cluster.instances("brisk").await.len() == 2).then_some(()) }).await;
+    assert_eq!(cluster.counters("brisk").await.crashed, 0);
+}

@@ -8,11 +8,11 @@ import os
 import sys
 import time
 
-from rosterd import Cancelled, Run, Worker
+from rosterd import Cancelled, Options, Run, Worker
 
 plan = json.loads(os.environ["PLAN"])
 log = os.open(plan["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-worker = Worker(plan["server"], slots=16, address="host-" + plan["name"])
+worker = Worker(plan["server"], options=Options(slots=16, address="host-" + plan["name"]))
 
 
 def write(what: str, run: Run | None = None, detail: str = "") -> None:

@@ -158,6 +158,11 @@ async fn work(log: Arc<Log>, does: Arc<Does>, run: Run) -> Result<String, Failur
             () = tokio::time::sleep(STEP) => log.write(What::Tick, Some(&run), ""),
         }
     }
+    // Before an effect: whether this is still ours.
+    if run.is_cancelled() {
+        watch.over(What::Cancel, "at the end");
+        return Err(Failure::cancelled());
+    }
     if run.attempt() <= does.fail_attempts {
         watch.over(What::End, "failed");
         return Err(Failure::new(format!("attempt {} is to fail", run.attempt())));

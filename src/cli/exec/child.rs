@@ -64,11 +64,13 @@ impl Child {
         Ok(Self { process, lifeline, beat, output, copies, ended: false })
     }
 
-    /// Waits for its end; asks it to stop when `stop` comes first, and kills it `kill_after` later.
+    /// Waits for its end; asks it to stop when `stop` comes first, and kills it `kill_after` later. `patience`: how
+    /// long the guard may let it go on without another word.
     pub(super) async fn finish(
         mut self,
         stop: impl Future<Output = ()>,
         kill_after: Duration,
+        patience: impl Fn() -> Duration,
     ) -> std::io::Result<Finished> {
         let mut stopped = false;
         let mut beats = tokio::time::interval(self.beat);
@@ -81,7 +83,7 @@ impl Child {
                     stopped = true;
                     self.tell(&format!("stop {}\n", kill_after.as_millis())).await;
                 }
-                _ = beats.tick() => self.tell("beat\n").await,
+                _ = beats.tick() => self.tell(&format!("beat {}\n", patience().as_millis())).await,
             }
         };
         self.ended = true;

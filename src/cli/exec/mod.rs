@@ -81,7 +81,7 @@ pub(crate) struct Exec {
     /// SIGKILL this long after SIGTERM, where that is less than --grace
     #[arg(long, value_name = "DURATION", value_parser = value::duration)]
     kill_after: Option<Duration>,
-    /// Kill programs when this process was stopped or starved for so long; keep it below the lease
+    /// Kill programs when this process was stopped or starved for so long; never later than their lease ends
     #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = value::duration)]
     guard_silence: Duration,
     /// How long runs may go on when this worker is asked to leave
@@ -166,9 +166,11 @@ impl Exec {
 /// One run: a process from its start to its end.
 async fn attempt(setting: Arc<Setting>, run: Run) -> Result<String, RunFailure> {
     let label = format!("{}/{}", run.job(), run.item());
-    let child = Child::start(&setting.program, environment(&run), setting.silence, &label, &setting.printer)
+    // Whatever becomes of this process, the program does not outlive the lease: the guard knows when it ends.
+    let patience = || setting.silence.min(run.lease_left());
+    let child = Child::start(&setting.program, environment(&run), patience(), &label, &setting.printer)
         .map_err(|error| RunFailure::new(format!("{}: {error}", setting.program[0].to_string_lossy())))?;
-    let Finished { status, output, stopped } = child.finish(run.cancelled(), setting.kill_after).await?;
+    let Finished { status, output, stopped } = child.finish(run.cancelled(), setting.kill_after, patience).await?;
     if stopped {
         run.set_output(output.text());
         return Err(RunFailure::cancelled());
