@@ -7,8 +7,9 @@ use std::sync::Arc;
 use rosterd_domain::id::{InstanceId, Item, JobName, Token, TriggerId};
 use rosterd_domain::item::Missed;
 use rosterd_domain::job::{self, JobSpec};
-use rosterd_domain::sharding::{Floor, Gap, Sharding};
+use rosterd_domain::sharding::{Gap, Sharding};
 use rosterd_domain::snapshot::TriggerNode;
+use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Commit, Guard, Txn, Write};
 use rosterd_domain::view::{self, Job};
 
@@ -200,7 +201,7 @@ impl Node {
                 continue;
             }
             if registering.overwrite && let Some(text) = registering.config.clone() {
-                match parse_one(name, &text, &registering.handler_type).and_then(|spec| change(view, &spec, self.now.wall)) {
+                match parse_one(name, &text, &registering.handler_type).and_then(|spec| change(view, &spec, self.now.wall, settled(job, view))) {
                     Err(refusal) => {
                         self.refuse(name, &registering, refusal);
                         continue;
@@ -261,7 +262,7 @@ impl Node {
 
     fn operation(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>, asked: &Asked) -> Result<Step, Refusal> {
         match &asked.operation {
-            JobOperation::Apply { spec, dry_run } => apply(view, spec, *dry_run, self.now.wall),
+            JobOperation::Apply { spec, dry_run } => apply(job, view, spec, *dry_run, self.now.wall),
             JobOperation::Trigger { items, after_current } => self.trigger(job, view, items, *after_current),
             JobOperation::Pause(paused) => Ok(pause(view, *paused, self.now.wall)),
             JobOperation::Enable { target, enabled, .. } => enable(view, target, *enabled, self.now.wall),
@@ -438,16 +439,23 @@ fn parse_one(name: &JobName, text: &str, handler: &str) -> Result<JobSpec, Refus
     JobSpec::new(spec.config().clone(), spec.policy().clone(), named).map_err(|e| invalid(e.to_string()))
 }
 
-fn apply(view: &Job, spec: &JobSpec, dry_run: bool, now: rosterd_domain::time::Time) -> Result<Step, Refusal> {
-    match change(view, spec, now)? {
+fn apply(job: &JobState, view: &Job, spec: &JobSpec, dry_run: bool, now: Time) -> Result<Step, Refusal> {
+    match change(view, spec, now, settled(job, view))? {
         None => Ok(Step::Said("unchanged".into())),
         Some((_, said)) if dry_run => Ok(Step::Said(format!("would change {said}"))),
         Some((txn, said)) => Ok(Step::Commit(txn, format!("changed {said}"))),
     }
 }
 
+/// Up to when every due time of the job is accounted for, as far as the cache knows.
+fn settled(job: &JobState, view: &Job) -> Time {
+    // Records of surplus items count: their items may come back.
+    let known = job.records.values().map(|(_, record)| record.last_fire).min();
+    known.filter(|_| (0..view.rules.items).all(|item| job.records.contains_key(&Item(item)))).unwrap_or(Time(i64::MIN))
+}
+
 /// The transaction that makes the job as `spec` says; `None` where it is so already.
-fn change(view: &Job, spec: &JobSpec, now: rosterd_domain::time::Time) -> Result<Option<(Txn, String)>, Refusal> {
+fn change(view: &Job, spec: &JobSpec, now: Time, settled: Time) -> Result<Option<(Txn, String)>, Refusal> {
     let invalid = |e: job::Defects| Refusal::new(Code::ConfigInvalid, e.to_string());
     let config = spec.config().replacing(view.spec.config()).map_err(invalid)?;
     let next = JobSpec::new(config, spec.policy().clone(), spec.handler()).map_err(invalid)?;
@@ -467,7 +475,7 @@ fn change(view: &Job, spec: &JobSpec, now: rosterd_domain::time::Time) -> Result
     let same_schedule = (&old.cron, old.zone(), view.spec.policy().gap) == (&new.cron, new.zone(), next.policy().gap);
     if !same_schedule {
         let before = old.cron.clone().map(|cron| (cron, old.zone().to_string()));
-        sharding.floor = Some(Floor { at: now, before });
+        sharding = sharding.with_floor(now, before, settled);
     }
     if old.disabled && !new.disabled {
         sharding.gap = Some(Gap { until: now, reason: Missed::Disabled });
@@ -487,7 +495,7 @@ fn change(view: &Job, spec: &JobSpec, now: rosterd_domain::time::Time) -> Result
     Ok(Some((txn, fields.join(", "))))
 }
 
-fn pause(view: &Job, paused: bool, now: rosterd_domain::time::Time) -> Step {
+fn pause(view: &Job, paused: bool, now: Time) -> Step {
     if view.paused == paused {
         return Step::Said(if paused { "is paused already" } else { "is not paused" }.into());
     }
@@ -501,7 +509,7 @@ fn pause(view: &Job, paused: bool, now: rosterd_domain::time::Time) -> Step {
     Step::Commit(txn, if paused { "paused" } else { "resumed" }.into())
 }
 
-fn enable(view: &Job, target: &Target, enabled: bool, now: rosterd_domain::time::Time) -> Result<Step, Refusal> {
+fn enable(view: &Job, target: &Target, enabled: bool, now: Time) -> Result<Step, Refusal> {
     let (name, word) = (view.name.clone(), if enabled { "enabled" } else { "disabled" });
     let mut sharding = view.sharding.withdrawn();
     let mut txn = guarded(if enabled { "enable" } else { "disable" }, view);

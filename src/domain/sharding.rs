@@ -46,7 +46,13 @@ pub struct Sharding {
     /// Where the schedule that is in force begins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub floor: Option<Floor>,
+    /// Where the schedules before it began, oldest first: as many as an item has not yet come to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub floors: Vec<Floor>,
 }
+
+/// Changes of schedule that are remembered at most; of more the oldest are forgotten.
+const FLOORS: usize = 64;
 
 /// The end of a time in which nothing was to be run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +92,10 @@ impl Sharding {
                 &unpacked
             }
         };
+        // serde would read a list as well, field by field.
+        if text.first() != Some(&b'{') {
+            return Err(ShardingError("it is no JSON object".into()));
+        }
         let read: Self = serde_json::from_slice(text).map_err(|e| ShardingError(e.to_string()))?;
         let known = i32::try_from(read.instances.len()).unwrap_or(i32::MAX);
         if let Some(stray) = read.owners.iter().find(|owner| **owner >= known) {
@@ -119,6 +129,18 @@ impl Sharding {
     #[must_use]
     pub fn withdrawn(&self) -> Self {
         Self { withdrawals: self.withdrawals + 1, ..self.clone() }
+    }
+
+    /// The same with another schedule in force from `at` on; the one before was `before`. All due times up to
+    /// `settled` are accounted for.
+    #[must_use]
+    pub fn with_floor(&self, at: Time, before: Option<(String, String)>, settled: Time) -> Self {
+        let mut next = self.clone();
+        next.floors.extend(next.floor.replace(Floor { at, before }));
+        next.floors.retain(|floor| floor.at > settled);
+        let surplus = next.floors.len().saturating_sub(FLOORS);
+        next.floors.drain(..surplus);
+        next
     }
 
     /// The gap that covers `due` of an item.
