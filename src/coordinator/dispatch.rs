@@ -30,9 +30,10 @@ impl Node {
                 worker.runs.remove(&(name.clone(), item));
                 Self::offer_slots(&mut self.dirty, worker);
             }
-            if let Some(worker) = after.and_then(|after| self.workers.get_mut(&after)) {
-                worker.runs.insert((name.clone(), item));
-            }
+        }
+        // Also a run that the cache knew of before its worker came here.
+        if let Some(worker) = after.and_then(|after| self.workers.get_mut(&after)) {
+            worker.runs.insert((name.clone(), item));
         }
         job.records.insert(item, (version, record));
     }
