@@ -347,8 +347,7 @@ impl Node {
             }
         }
         let Some(assigned) = plan::assign(view, &candidates) else { return false };
-        let moved = assigned.moved;
-        self.submit(name, job, assigned.txn, Intent::Assign { moved, why: assigned.why });
+        self.submit(name, job, assigned.txn, Intent::Assign { why: assigned.why });
         true
     }
 
@@ -375,7 +374,13 @@ impl Node {
     }
 
     fn mirrors(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
-        if !job.leads() || job.mirrors.is_empty() {
+        if !job.leads() {
+            job.mirrored = None;
+            job.mirrors.clear();
+            return false;
+        }
+        follow_assignment(job, view);
+        if job.mirrors.is_empty() {
             return false;
         }
         let mut txn = Txn::new("mirrors");
@@ -472,6 +477,26 @@ impl Node {
         }
         self.jobs.insert(name.clone(), job);
     }
+}
+
+/// Finds the `instance` mirrors that differ from the assignment: those of the items that moved, and all of them
+/// for a leader who is new and does not know what the last one left undone.
+fn follow_assignment(job: &mut JobState, view: &Job) {
+    let known = job.mirrored.take().filter(|(epoch, _, _)| *epoch == view.epoch);
+    if let Some(known) = known.clone().filter(|(_, generation, _)| *generation == view.generation) {
+        job.mirrored = Some(known);
+        return;
+    }
+    let before = known.map(|(_, _, sharding)| sharding);
+    let seen = before.as_ref().map_or(0, |before| before.items());
+    let last = job.records.keys().next_back().map_or(0, |item| item.0 + 1);
+    for item in (0..view.sharding.items().max(seen).max(last)).map(Item) {
+        let owner = view.sharding.owner(item);
+        if before.as_ref().is_none_or(|before| before.owner(item) != owner) {
+            job.mirrors.insert(item, owner.cloned());
+        }
+    }
+    job.mirrored = Some((view.epoch, view.generation, view.sharding.clone()));
 }
 
 /// The record after an event that must be legal here; unchanged otherwise.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rosterd_domain::id::{InstanceId, Item};
 use rosterd_domain::item::Missed;
 use rosterd_domain::job::{self, JobSpec};
-use rosterd_domain::sharding::{Floor, Gap, Sharding};
+use rosterd_domain::sharding::{Gap, Sharding};
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Guard, Txn, Write};
 use rosterd_domain::view::Job;
@@ -42,16 +42,35 @@ pub(super) fn check_item(view: &Job, item: Item) -> Result<(), Refusal> {
     Err(Refusal::new(Code::ItemUnknown, message))
 }
 
-pub(super) fn apply(view: &Job, spec: &JobSpec, dry_run: bool, now: Time) -> Result<Step, Refusal> {
-    match change(view, spec, now)? {
+pub(super) fn apply(
+    job: &JobState,
+    view: &Job,
+    spec: &JobSpec,
+    dry_run: bool,
+    now: Time,
+) -> Result<Step, Refusal> {
+    match change(view, spec, now, settled(job, view))? {
         None => Ok(Step::Said("unchanged".into())),
         Some((_, said)) if dry_run => Ok(Step::Said(format!("would change {said}"))),
         Some((txn, said)) => Ok(Step::Commit(txn, format!("changed {said}"))),
     }
 }
 
+/// Up to when every due time of the job is accounted for, as far as the cache knows.
+pub(super) fn settled(job: &JobState, view: &Job) -> Time {
+    // Records of surplus items count: their items may come back.
+    let known = job.records.values().map(|(_, record)| record.last_fire).min();
+    let all = (0..view.rules.items).all(|item| job.records.contains_key(&Item(item)));
+    known.filter(|_| all).unwrap_or(Time(i64::MIN))
+}
+
 /// The transaction that makes the job as `spec` says; `None` where it is so already.
-pub(super) fn change(view: &Job, spec: &JobSpec, now: Time) -> Result<Option<(Txn, String)>, Refusal> {
+pub(super) fn change(
+    view: &Job,
+    spec: &JobSpec,
+    now: Time,
+    settled: Time,
+) -> Result<Option<(Txn, String)>, Refusal> {
     let invalid = |e: job::Defects| Refusal::new(Code::ConfigInvalid, e.to_string());
     let config = spec.config().replacing(view.spec.config()).map_err(invalid)?;
     let next = JobSpec::new(config, spec.policy().clone(), spec.handler()).map_err(invalid)?;
@@ -75,7 +94,7 @@ pub(super) fn change(view: &Job, spec: &JobSpec, now: Time) -> Result<Option<(Tx
         (&old.cron, old.zone(), view.spec.policy().gap) == (&new.cron, new.zone(), next.policy().gap);
     if !same_schedule {
         let before = old.cron.clone().map(|cron| (cron, old.zone().to_string()));
-        sharding.floor = Some(Floor { at: now, before });
+        sharding = sharding.with_floor(now, before, settled);
     }
     if old.disabled && !new.disabled {
         sharding.gap = Some(Gap { until: now, reason: Missed::Disabled });

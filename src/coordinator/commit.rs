@@ -61,7 +61,12 @@ impl Node {
     fn job_committed(&mut self, name: &JobName, commit: Commit) {
         let Some(mut job) = self.jobs.remove(name) else { return };
         if let Some(intent) = job.writing.take() {
-            self.release_slots(&intent);
+            if let (Commit::Unknown, Intent::Host { reserved, .. }) = (&commit, &intent) {
+                // These runs may have started: their slots are taken until the records say whether.
+                job.unsure.push(reserved.clone());
+            } else if let Intent::Host { reserved, .. } = &intent {
+                self.release_slots(reserved);
+            }
             match &commit {
                 Commit::Committed(_) => self.done(name, &mut job, intent),
                 other => self.not_done(name, &mut job, intent, other),
@@ -84,12 +89,10 @@ impl Node {
         }
     }
 
-    fn release_slots(&mut self, intent: &Intent) {
-        if let Intent::Host { reserved, .. } = intent {
-            for (worker, starts) in reserved {
-                if let Some(worker) = self.workers.get_mut(worker) {
-                    worker.reserved = worker.reserved.saturating_sub(*starts);
-                }
+    fn release_slots(&mut self, reserved: &BTreeMap<WorkerId, u32>) {
+        for (worker, starts) in reserved {
+            if let Some(worker) = self.workers.get_mut(worker) {
+                worker.reserved = worker.reserved.saturating_sub(*starts);
             }
         }
     }
@@ -127,9 +130,8 @@ impl Node {
                     self.moved(&id, name);
                 }
             }
-            Intent::Assign { moved, why } => {
+            Intent::Assign { why } => {
                 job.stale = true;
-                job.mirrors.extend(moved);
                 tracing::info!(job = %name, "items are assigned anew: {why}");
                 job.assigned_why = why;
             }
@@ -267,6 +269,11 @@ impl Node {
         let Some(mut job) = self.jobs.remove(&name) else { return };
         job.reading = false;
         let here: Vec<WorkerId> = job.hosted.values().cloned().collect();
+        if read.is_ok() {
+            for reserved in std::mem::take(&mut job.unsure) {
+                self.release_slots(&reserved);
+            }
+        }
         match read {
             Ok(None) => self.take_nodes(&name, &mut job, None),
             Ok(Some(snapshot)) => {

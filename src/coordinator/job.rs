@@ -5,10 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use rosterd_domain::id::{Generation, InstanceId, Item, JobName, ServerAddress, Version, WorkerId};
+use rosterd_domain::id::{Epoch, Generation, InstanceId, Item, JobName, ServerAddress, Version, WorkerId};
 use rosterd_domain::item::Record;
 use rosterd_domain::job::JobSpec;
 use rosterd_domain::plan::{Plan, Report};
+use rosterd_domain::sharding::Sharding;
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::view::Job;
 
@@ -37,6 +38,8 @@ pub(crate) struct JobState {
     pub(crate) reading: bool,
     /// A transaction is under way.
     pub(crate) writing: Option<Intent>,
+    /// Slots of starts whose outcome is unknown, until the records are read.
+    pub(crate) unsure: Vec<BTreeMap<WorkerId, u32>>,
     /// Nothing is tried before this (the store could not write).
     pub(crate) retry_at: Option<Mono>,
     /// Reports to be committed.
@@ -65,6 +68,8 @@ pub(crate) struct JobState {
     pub(crate) empty_servers: BTreeMap<ServerAddress, Mono>,
     /// A reconciliation is due some time.
     pub(crate) reconciling: bool,
+    /// The assignment that they follow, and the election in which this was found.
+    pub(crate) mirrored: Option<(Epoch, Generation, Sharding)>,
     /// What each hosted instance was last told that it owns.
     pub(crate) told: BTreeMap<InstanceId, (StreamId, Generation, Vec<Item>)>,
     /// Runs without a record that wait for their offset to be read.
@@ -125,7 +130,7 @@ pub(crate) enum Intent {
     /// The leadership is taken.
     Elect,
     /// A new assignment.
-    Assign { moved: Vec<(Item, Option<InstanceId>)>, why: String },
+    Assign { why: String },
     /// Records of new items.
     NewRecords(BTreeMap<Item, (Version, Record)>),
     /// `instance` mirrors.

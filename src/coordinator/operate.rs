@@ -149,7 +149,7 @@ impl Node {
         asked: &Asked,
     ) -> Result<Step, Refusal> {
         match &asked.operation {
-            JobOperation::Apply { spec, dry_run } => apply(view, spec, *dry_run, self.now.wall),
+            JobOperation::Apply { spec, dry_run } => apply(job, view, spec, *dry_run, self.now.wall),
             JobOperation::Trigger { items, after_current } => self.trigger(job, view, items, *after_current),
             JobOperation::Pause(paused) => Ok(pause(view, *paused, self.now.wall)),
             JobOperation::Enable { target, enabled, .. } => enable(view, target, *enabled, self.now.wall),

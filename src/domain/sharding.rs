@@ -54,7 +54,13 @@ pub struct Sharding {
     /// Where the schedule that is in force begins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub floor: Option<Floor>,
+    /// Where the schedules before it began, oldest first: as many as an item has not yet come to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub floors: Vec<Floor>,
 }
+
+/// Changes of schedule that are remembered at most; of more the oldest are forgotten.
+const FLOORS: usize = 64;
 
 /// The end of a time in which nothing was to be run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,6 +160,18 @@ impl Sharding {
     /// Until when an item was not part of the job, if it ever was not.
     pub fn surplus_until(&self, item: Item) -> Option<Time> {
         self.surplus.range(..=item).next_back().map(|(_, until)| *until)
+    }
+
+    /// The same with another schedule in force from `at` on; the one before was `before`. All due times up to
+    /// `settled` are accounted for.
+    #[must_use]
+    pub fn with_floor(&self, at: Time, before: Option<(String, String)>, settled: Time) -> Self {
+        let mut next = self.clone();
+        next.floors.extend(next.floor.replace(Floor { at, before }));
+        next.floors.retain(|floor| floor.at > settled);
+        let surplus = next.floors.len().saturating_sub(FLOORS);
+        next.floors.drain(..surplus);
+        next
     }
 
     /// The gap that covers `due` of an item.

@@ -61,8 +61,8 @@ pub struct Rules {
     pub items: u32,
     /// When it fires; none: by hand only.
     pub schedule: Option<Schedule>,
-    /// The schedule until the floor of `sharding`.
-    pub before_floor: Option<Schedule>,
+    /// The schedules before it and until when each held, oldest first.
+    pub before: Vec<(Time, Option<Schedule>)>,
     /// It gets no runs.
     pub disabled: bool,
     /// Runs are kept in the record.
@@ -95,12 +95,13 @@ impl Rules {
     pub fn of(spec: &JobSpec, sharding: &Sharding) -> Result<Self, String> {
         let config = spec.config();
         let gap = spec.policy().gap;
-        let before = sharding.floor.as_ref().and_then(|floor| floor.before.as_ref());
+        // One that cannot be read any more has no due times that anybody could know.
+        let read = |(cron, zone): &(String, String)| schedule(cron, zone, gap).ok();
+        let floors = sharding.floors.iter().chain(&sharding.floor);
         Ok(Self {
             items: config.sharding_total_count,
             schedule: config.cron.as_deref().map(|cron| schedule(cron, config.zone(), gap)).transpose()?,
-            // One that cannot be read any more has no due times that anybody could know.
-            before_floor: before.and_then(|(cron, zone)| schedule(cron, zone, gap).ok()),
+            before: floors.map(|floor| (floor.at, floor.before.as_ref().and_then(read))).collect(),
             disabled: config.disabled,
             monitor: config.monitor_execution,
             failover: config.failover && config.monitor_execution,
@@ -172,12 +173,11 @@ impl Job {
     }
 }
 
-/// The due times of a job: those of the schedule in force, and before the floor those of the one before.
+/// The due times of a job: those of the schedule in force, and before its floor those of the ones before.
 #[derive(Debug)]
 pub struct Timeline<'a> {
     schedule: Option<&'a Schedule>,
-    before: Option<&'a Schedule>,
-    floor: Option<Time>,
+    before: &'a [(Time, Option<Schedule>)],
     /// The last answers, each good for every question from the one asked up to the answer: items mostly ask
     /// the same.
     known: Cell<[Option<Known>; KNOWN]>,
@@ -193,16 +193,26 @@ struct Known {
     next: Option<Time>,
 }
 
+/// The end of time, for the schedule in force.
+const FOR_EVER: Time = Time(i64::MAX);
+
 impl<'a> Timeline<'a> {
     /// The due times of `job`.
     pub fn new(job: &'a Job) -> Self {
-        Self {
-            schedule: job.rules.schedule.as_ref(),
-            before: job.rules.before_floor.as_ref(),
-            floor: job.sharding.floor.as_ref().map(|floor| floor.at),
-            known: Cell::new([None; KNOWN]),
-            turn: Cell::new(0),
-        }
+        let Rules { schedule, before, .. } = &job.rules;
+        let (known, turn) = (Cell::new([None; KNOWN]), Cell::new(0));
+        Self { schedule: schedule.as_ref(), before, known, turn }
+    }
+
+    /// The spans of (after, until] in order, each with the schedule that holds in it.
+    fn spans(&self, after: Time, until: Time) -> impl DoubleEndedIterator<Item = (Time, Time, &'a Schedule)> {
+        let floors = self.before.iter().map(|(at, schedule)| (*at, schedule.as_ref()));
+        let all: Vec<(Time, Option<&'a Schedule>)> = floors.chain([(FOR_EVER, self.schedule)]).collect();
+        let from: Vec<Time> = [Time(i64::MIN)].into_iter().chain(all.iter().map(|(at, _)| *at)).collect();
+        let spans = from.into_iter().zip(all);
+        let cut = spans.map(move |(from, (to, schedule))| (from.max(after), to.min(until), schedule));
+        let cut: Vec<_> = cut.filter_map(|(from, to, schedule)| Some((from, to, schedule?))).collect();
+        cut.into_iter().filter(|(from, to, _)| from < to)
     }
 
     /// The first due time after `after`.
@@ -220,36 +230,52 @@ impl<'a> Timeline<'a> {
     }
 
     fn find_next(&self, after: Time) -> Option<Time> {
-        if let Some(floor) = self.floor.filter(|floor| after < *floor)
-            && let Some(before) = self.before
-            && let Some(due) = before.next(after).filter(|due| *due <= floor)
-        {
-            return Some(due);
+        // Past the last change of schedule, as nearly always, only the one in force counts.
+        if self.before.last().is_none_or(|(at, _)| *at <= after) {
+            return self.schedule?.next(after);
         }
-        self.schedule?.next(self.floor.map_or(after, |floor| after.max(floor)))
+        let mut spans = self.spans(after, FOR_EVER);
+        spans.find_map(|(from, to, schedule)| schedule.next(from).filter(|due| *due <= to))
     }
 
     /// How many due times lie in (after, until].
     pub fn count(&self, after: Time, until: Time) -> u64 {
-        let mut count = 0;
-        let mut from = after;
-        if let Some(floor) = self.floor.filter(|floor| after < *floor) {
-            count += self.before.map_or(0, |before| before.count_between(after, floor.min(until)));
-            from = floor;
-        }
-        if from < until {
-            count += self.schedule.map_or(0, |schedule| schedule.count_between(from, until));
-        }
-        count
+        self.spans(after, until).map(|(from, to, schedule)| schedule.count_between(from, to)).sum()
     }
 
     /// The latest due time in (after, until].
     pub fn latest(&self, after: Time, until: Time) -> Option<Time> {
-        let from = self.floor.map_or(after, |floor| after.max(floor));
-        let current = self.schedule.filter(|_| from < until).and_then(|s| s.last_at_or_before(until, from));
-        current.or_else(|| {
-            let floor = self.floor.filter(|floor| after < *floor)?;
-            self.before?.last_at_or_before(floor.min(until), after)
-        })
+        self.spans(after, until).rev().find_map(|(from, to, schedule)| schedule.last_at_or_before(to, from))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two changes of schedule one soon after the other: the due times of the first schedule are not forgotten.
+    #[test]
+    fn due_times_before_several_changes_of_schedule_are_all_known() {
+        let every =
+            |seconds: u32| schedule(&format!("0/{seconds} * * * * ?"), "UTC", Gap::FireAtEnd).unwrap();
+        let (two, five, one) = (every(2), every(5), every(1));
+        let at = Time::from_seconds;
+        let before = vec![(at(11), Some(two)), (at(19), Some(five))];
+        let line = Timeline {
+            schedule: Some(&one),
+            before: &before,
+            known: Cell::new([None; KNOWN]),
+            turn: Cell::new(0),
+        };
+        let mut due = Vec::new();
+        let mut after = at(6);
+        while let Some(next) = line.next(after).filter(|next| *next <= at(22)) {
+            due.push(next.0 / 1000);
+            after = next;
+        }
+        assert_eq!(due, [8, 10, 15, 20, 21, 22]);
+        assert_eq!(line.count(at(6), at(22)), 6);
+        assert_eq!(line.latest(at(6), at(14)), Some(at(10)));
+        assert_eq!(line.latest(at(10), at(14)), None);
     }
 }

@@ -156,12 +156,18 @@ async fn a_short_break_moves_nothing() {
     until("ten heartbeats to be lost", || from.elapsed() > 10 * cluster.timing.heartbeat).await;
     net.heal();
     // Longer than the lease of who was cut off: it must have been heard since.
-    until("the lease to be over", || from.elapsed() > cluster.timing.lease + 4 * cluster.timing.heartbeat).await;
+    until("the lease to be over", || from.elapsed() > cluster.timing.lease + 4 * cluster.timing.heartbeat)
+        .await;
     cluster.home.open("gate");
     cluster.quiet("nine").await;
     let verdict = cluster.verdict();
     verdict.is_clean();
-    assert_eq!((verdict.of("nine").count(), verdict.done("nine", "NORMAL_TRIGGER").len()), (9, 9), "\n{}", verdict.table());
+    assert_eq!(
+        (verdict.of("nine").count(), verdict.done("nine", "NORMAL_TRIGGER").len()),
+        (9, 9),
+        "\n{}",
+        verdict.table()
+    );
     assert_eq!(cluster.counters("nine").await.crashed, 0);
 }
 
@@ -279,29 +285,50 @@ async fn a_program_whose_worker_stands_still_stops_before_it_runs_elsewhere() {
         while [ ! -e "$1/gate" ]; do date +%s%N >> "$f"; sleep 0.02; done"#;
     let dir = cluster.home.path("").display().to_string();
     for name in ["e", "f"] {
-        cluster.exec(name, &["--job", "prog", "--items", "4", "--failover"], &["sh", "-c", script, "sh", &dir]);
+        cluster.exec(
+            name,
+            &["--job", "prog", "--items", "4", "--failover"],
+            &["sh", "-c", script, "sh", &dir],
+        );
     }
     cluster.assigned("prog", 2).await;
     cluster.trigger("prog").await;
     let home = std::path::PathBuf::from(&dir);
     let times = |end: &str| -> std::collections::BTreeMap<(String, String), u128> {
-        let files = std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+        let files =
+            std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
         let files = files.filter(|name| name.ends_with(end));
         let entry = |name: String| {
             let mut words = name.split('.').map(str::to_owned);
             let (item, _, source) = (words.next()?, words.next()?, words.next()?);
-            Some(((item, source), std::fs::read_to_string(home.join(&name)).ok()?.lines().filter_map(|line| line.parse().ok()).next_back()?))
+            Some((
+                (item, source),
+                std::fs::read_to_string(home.join(&name))
+                    .ok()?
+                    .lines()
+                    .filter_map(|line| line.parse().ok())
+                    .next_back()?,
+            ))
         };
         files.filter_map(entry).collect()
     };
     until("four programs", || times(".first").len() == 4).await;
     cluster.process("e").freeze();
-    let failovers = || times(".first").into_iter().filter(|((_, source), _)| source == "FAILOVER").collect::<Vec<_>>();
+    let failovers =
+        || times(".first").into_iter().filter(|((_, source), _)| source == "FAILOVER").collect::<Vec<_>>();
     until("two failovers", || failovers().len() == 2).await;
     cluster.home.open("gate");
-    cluster.items_when("prog", "all have succeeded", |items| items.iter().all(|item| item.counters.as_ref().unwrap().succeeded == 1)).await;
+    cluster
+        .items_when("prog", "all have succeeded", |items| {
+            items.iter().all(|item| item.counters.as_ref().unwrap().succeeded == 1)
+        })
+        .await;
     for ((item, _), began) in failovers() {
         let last = times(".alive")[&(item.clone(), "MANUAL".to_owned())];
-        assert!(last < began, "item {item}: still alive {} ms after the new run began", (last - began) / 1_000_000);
+        assert!(
+            last < began,
+            "item {item}: still alive {} ms after the new run began",
+            (last - began) / 1_000_000
+        );
     }
 }

@@ -79,7 +79,12 @@ impl Net {
 
     fn nft(&self, rules: &str) {
         let words = self.wrapper();
-        let mut nft = Command::new(words[0]).args(&words[1..]).args(["nft", "-f", "-"]).stdin(Stdio::piped()).spawn().unwrap();
+        let mut nft = Command::new(words[0])
+            .args(&words[1..])
+            .args(["nft", "-f", "-"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
         nft.stdin.take().unwrap().write_all(rules.as_bytes()).unwrap();
         assert!(nft.wait().unwrap().success(), "nft refuses {rules}");
     }

@@ -128,15 +128,22 @@ async fn a_full_table_of_files_stops_nobody_who_is_there() {
     let pid = cluster.coordinator.as_ref().unwrap().id();
     let open = || u64::try_from(std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()).unwrap();
     let limit = |files: u64| {
-        let set = std::process::Command::new("prlimit").args(["--pid", &pid.to_string(), &format!("--nofile={files}:")]).status();
+        let set = std::process::Command::new("prlimit")
+            .args(["--pid", &pid.to_string(), &format!("--nofile={files}:")])
+            .status();
         assert!(set.expect("prlimit (util-linux) is missing: run `cargo xtask setup`").success());
     };
     let most = open() + 12;
     limit(most);
     let from = wall();
-    let crowd: Vec<_> = (0..30).map(|_| std::net::TcpStream::connect(("127.0.0.1", cluster.port)).unwrap()).collect();
+    let crowd: Vec<_> =
+        (0..30).map(|_| std::net::TcpStream::connect(("127.0.0.1", cluster.port)).unwrap()).collect();
     until("the table to be full", || open() >= most - 1).await;
-    cluster.verdict_when("brisk goes on", |verdict| verdict.of("brisk").filter(|run| run.fire > from).count() >= 4).await;
+    cluster
+        .verdict_when("brisk goes on", |verdict| {
+            verdict.of("brisk").filter(|run| run.fire > from).count() >= 4
+        })
+        .await;
     all_on_time(&cluster, "brisk", from);
     assert!(cluster.coordinator.as_mut().unwrap().ended().is_none());
     limit(most + 100);

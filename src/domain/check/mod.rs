@@ -122,12 +122,15 @@ impl<'a> Case<'a> {
 
     /// The first due time after `after`, from the schedules themselves.
     fn next_due(&self, after: Time) -> Option<Time> {
-        let current = self.job.rules.schedule.as_ref();
-        let Some(floor) = self.job.sharding.floor.as_ref().map(|floor| floor.at) else {
-            return current?.next(after);
-        };
-        let before = self.job.rules.before_floor.as_ref().and_then(|before| before.next(after));
-        before.filter(|due| *due <= floor).or_else(|| current?.next(after.max(floor)))
+        let mut from = after;
+        for (until, schedule) in &self.job.rules.before {
+            let due = schedule.as_ref().filter(|_| from < *until).and_then(|schedule| schedule.next(from));
+            if let Some(due) = due.filter(|due| due <= until) {
+                return Some(due);
+            }
+            from = from.max(*until);
+        }
+        self.job.rules.schedule.as_ref()?.next(from)
     }
 
     /// What any transaction of a host looks like: each record once, at the version read.

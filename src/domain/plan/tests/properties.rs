@@ -183,7 +183,8 @@ fn build(
     world.job.sharding.gap = gap.map(|gap| Gap { until: before(gap), reason: Missed::Paused });
     if let Some(floor) = floor {
         let was = ("*/3 * * * * ?".to_string(), "UTC".to_string());
-        world.job.rules.before_floor = crate::view::schedule(&was.0, &was.1, Default::default()).ok();
+        let earlier = crate::view::schedule(&was.0, &was.1, Default::default()).ok();
+        world.job.rules.before = vec![(before(floor), earlier)];
         world.job.sharding.floor = Some(Floor { at: before(floor), before: Some(was) });
     }
     if let Some(surplus) = surplus {
