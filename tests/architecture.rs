@@ -457,10 +457,7 @@ fn comments_texts_and_what_is_allowed_break_no_rule() {
             "coordinator/node.rs",
             "use crate::{code::Code, registry::{Registry, ReadError}};\nuse crate::session::frame::*;",
         ),
-        (
-            "api/mod.rs",
-            "use crate::history::RunRow; fn f<'a>(c: char) -> bool { c == '\"' || c == '\\'' }",
-        ),
+        ("api/mod.rs", "use crate::history::RunRow; fn f<'a>(c: char) -> bool { c == '\"' || c == '\\'' }"),
         (
             "registry/embedded/store.rs",
             "use super::super::paths::Paths;\nmod tests {\n    use super::super::Registry;\n}",

@@ -15,7 +15,9 @@ async fn nine_in_flight(cluster: &mut Cluster) {
     cluster.assigned("long", 3).await;
     cluster.trigger("long").await;
     cluster.verdict_when("nine runs", |verdict| verdict.of("long").count() == 9).await;
-    cluster.items_when("long", "nine are running", |items| items.iter().all(|item| item.running.is_some())).await;
+    cluster
+        .items_when("long", "nine are running", |items| items.iter().all(|item| item.running.is_some()))
+        .await;
 }
 
 async fn instances(cluster: &Cluster) -> BTreeSet<String> {
@@ -32,7 +34,9 @@ async fn restarted_within_the_lease_it_moves_nothing() {
     cluster.kill_coordinator();
     cluster.serve().await;
     wait("the same three instances", || async { (instances(&cluster).await == before).then_some(()) }).await;
-    let items = cluster.items_when("long", "nine are running", |items| items.iter().all(|item| item.running.is_some())).await;
+    let items = cluster
+        .items_when("long", "nine are running", |items| items.iter().all(|item| item.running.is_some()))
+        .await;
     assert_eq!(items.iter().map(|item| item.token).collect::<Vec<_>>(), tokens);
     cluster.home.open("gate");
     cluster.quiet("long").await;
@@ -107,7 +111,8 @@ async fn down_for_several_fires(policy: serde_json::Value, check: impl Fn(u64, u
         .items_when("down", "fires in time again", |items| {
             let last = items[0].last.as_ref();
             last.is_some_and(|last| {
-                last.source() == rosterd::proto::v1::RunSource::NormalTrigger && millis(last.fire_time.as_ref().unwrap()) > back + 2000
+                last.source() == rosterd::proto::v1::RunSource::NormalTrigger
+                    && millis(last.fire_time.as_ref().unwrap()) > back + 2000
             })
         })
         .await
@@ -121,7 +126,10 @@ async fn down_for_several_fires(policy: serde_json::Value, check: impl Fn(u64, u
     let normal = b.fired - a.fired - merged_runs;
     let misfired = b.misfired - a.misfired;
     let missed = b.missed.values().sum::<u64>() - a.missed.values().sum::<u64>();
-    println!("{due} due: {normal} run, {misfired} misfired into {merged_runs}, {missed} missed {:?}", b.missed);
+    println!(
+        "{due} due: {normal} run, {misfired} misfired into {merged_runs}, {missed} missed {:?}",
+        b.missed
+    );
     assert_eq!(normal + misfired + missed, due, "{a:?} {b:?}\n{}", verdict.table());
     check(misfired, merged_runs, missed);
 }
@@ -145,10 +153,13 @@ async fn down_for_several_fires_one_run_stands_for_all_of_them() {
 
 #[tokio::test]
 async fn down_for_several_fires_they_are_missed_where_the_job_says_so() {
-    down_for_several_fires(json!({ "catch_up_window_ms": 1000, "too_late": "missed" }), |misfired, runs, missed| {
-        assert!(missed >= 4, "{missed} missed");
-        assert_eq!((misfired, runs), (0, 0));
-    })
+    down_for_several_fires(
+        json!({ "catch_up_window_ms": 1000, "too_late": "missed" }),
+        |misfired, runs, missed| {
+            assert!(missed >= 4, "{missed} missed");
+            assert_eq!((misfired, runs), (0, 0));
+        },
+    )
     .await;
 }
 
@@ -210,6 +221,11 @@ async fn when_all_die_others_finish_the_work() {
     cluster.verdict().is_clean();
     let counters = cluster.counters("long").await;
     assert_eq!((counters.fired, counters.succeeded, counters.crashed), (18, 9, 9));
-    let hosts: BTreeSet<String> = cluster.instances("long").await.into_iter().map(|row| row.address).collect();
-    assert_eq!(hosts, BTreeSet::from(["host-d".to_owned(), "host-e".to_owned()]), "nothing refers to the dead");
+    let hosts: BTreeSet<String> =
+        cluster.instances("long").await.into_iter().map(|row| row.address).collect();
+    assert_eq!(
+        hosts,
+        BTreeSet::from(["host-d".to_owned(), "host-e".to_owned()]),
+        "nothing refers to the dead"
+    );
 }

@@ -11,7 +11,8 @@ use crate::worker::Does;
 
 /// Nine items on three workers, fired once, all in user code; the gate is closed.
 async fn nine_in_flight(cluster: &mut Cluster, victim: &[&str]) {
-    let nine = |failover: bool, cron: Option<String>| job("nine", 9, json!({ "failover": failover, "cron": cron }));
+    let nine =
+        |failover: bool, cron: Option<String>| job("nine", 9, json!({ "failover": failover, "cron": cron }));
     cluster.apply(nine(true, None)).await;
     let does = vec![runs_until("nine", cluster.home.path("gate"))];
     for name in ["a", "b", "c"] {
@@ -43,11 +44,17 @@ async fn taken_over(cluster: &Cluster) -> Verdict {
     verdict.is_clean();
     let lost = of_victim(&verdict);
     assert_eq!(verdict.done("nine", "FAILOVER"), lost, "\n{}", verdict.table());
+    assert!(verdict.counts("nine").values().all(|runs| *runs == 1), "\n{}", verdict.table());
     assert_eq!(verdict.of("nine").count(), 12, "\n{}", verdict.table());
     for item in items {
         let counters = item.counters.unwrap();
         let again = u64::from(lost.contains(&item.item));
-        assert_eq!((counters.fired, counters.succeeded, counters.crashed), (1 + again, 1, again), "item {}", item.item);
+        assert_eq!(
+            (counters.fired, counters.succeeded, counters.crashed),
+            (1 + again, 1, again),
+            "item {}",
+            item.item
+        );
     }
     verdict
 }
@@ -66,7 +73,9 @@ async fn a_frozen_worker_that_wakes_stops_before_it_does_anything() {
     nine_in_flight(&mut cluster, &[]).await;
     cluster.freeze("a");
     let before = cluster.lines();
-    let last_sign = |lines: &[crate::judge::Line]| lines.iter().filter(|line| line.worker == "a" && line.what == What::Tick).count();
+    let last_sign = |lines: &[crate::judge::Line]| {
+        lines.iter().filter(|line| line.worker == "a" && line.what == What::Tick).count()
+    };
     cluster.verdict_when("three failovers", |verdict| verdict.by_source("nine", "FAILOVER").len() == 3).await;
     cluster.thaw("a");
     cluster
@@ -94,20 +103,26 @@ async fn cut_off(ways: &[Way]) {
     net.cut(ways);
     let verdict = taken_over(&cluster).await;
     let margin = |item: &u32| {
-        let of = |source| verdict.by_source("nine", source).into_iter().find(|run| run.item == *item).unwrap();
+        let of =
+            |source| verdict.by_source("nine", source).into_iter().find(|run| run.item == *item).unwrap();
         let (old, new) = (of("NORMAL_TRIGGER"), of("FAILOVER"));
         assert!(old.stopped_by_order(), "{old:?}");
         new.start.checked_sub(old.stop.unwrap())
     };
     let margins: Vec<Option<u64>> = of_victim(&verdict).iter().map(margin).collect();
-    assert!(margins.iter().all(Option::is_some), "a new run began before the old one's log says that it stopped\n{}", verdict.table());
+    assert!(
+        margins.iter().all(Option::is_some),
+        "a new run began before the old one's log says that it stopped\n{}",
+        verdict.table()
+    );
     let least = margins.into_iter().flatten().min().unwrap_or_default();
     println!("stopped {} ms before the earliest new run", least / 1_000_000);
     // It comes back under another identity, and works.
     net.heal();
     cluster.assigned("nine", 3).await;
     cluster.trigger("nine").await;
-    let verdict = cluster.verdict_when("nine manual runs", |verdict| verdict.done("nine", "MANUAL").len() == 9).await;
+    let verdict =
+        cluster.verdict_when("nine manual runs", |verdict| verdict.done("nine", "MANUAL").len() == 9).await;
     verdict.is_clean();
 }
 
@@ -142,12 +157,18 @@ async fn a_short_break_moves_nothing() {
     until("ten heartbeats to be lost", || from.elapsed() > 10 * cluster.timing.heartbeat).await;
     net.heal();
     // Longer than the lease of who was cut off: it must have been heard since.
-    until("the lease to be over", || from.elapsed() > cluster.timing.lease + 4 * cluster.timing.heartbeat).await;
+    until("the lease to be over", || from.elapsed() > cluster.timing.lease + 4 * cluster.timing.heartbeat)
+        .await;
     cluster.home.open("gate");
     cluster.quiet("nine").await;
     let verdict = cluster.verdict();
     verdict.is_clean();
-    assert_eq!((verdict.of("nine").count(), verdict.done("nine", "NORMAL_TRIGGER").len()), (9, 9), "\n{}", verdict.table());
+    assert_eq!(
+        (verdict.of("nine").count(), verdict.done("nine", "NORMAL_TRIGGER").len()),
+        (9, 9),
+        "\n{}",
+        verdict.table()
+    );
     assert_eq!(cluster.counters("nine").await.crashed, 0);
 }
 
@@ -162,13 +183,19 @@ async fn without_failover_a_killed_workers_runs_are_crashed_and_the_next_fire_ru
     cluster.trigger("once").await;
     cluster.verdict_when("two runs", |verdict| verdict.of("once").count() == 2).await;
     cluster.kill("a");
-    let items = cluster.items_when("once", "one crash", |items| items.iter().any(|item| item.counters.as_ref().unwrap().crashed == 1)).await;
+    let items = cluster
+        .items_when("once", "one crash", |items| {
+            items.iter().any(|item| item.counters.as_ref().unwrap().crashed == 1)
+        })
+        .await;
     assert_eq!(items.iter().map(|item| item.counters.as_ref().unwrap().crashed).sum::<u64>(), 1);
     cluster.assigned("once", 1).await;
     cluster.home.open("gate");
     cluster.quiet("once").await;
     cluster.trigger("once").await;
-    let verdict = cluster.verdict_when("the next fire", |verdict| verdict.of("once").filter(|run| run.ended()).count() == 3).await;
+    let verdict = cluster
+        .verdict_when("the next fire", |verdict| verdict.of("once").filter(|run| run.ended()).count() == 3)
+        .await;
     verdict.is_clean();
     assert!(verdict.by_source("once", "FAILOVER").is_empty());
 }
@@ -177,7 +204,9 @@ async fn without_failover_a_killed_workers_runs_are_crashed_and_the_next_fire_ru
 #[tokio::test]
 async fn disconnect_grace_is_a_shorter_lease() {
     let mut cluster = Cluster::start(LONG).await;
-    cluster.apply(job("graced", 2, json!({ "failover": true, "rosterd": { "disconnect_grace_ms": 1000 } }))).await;
+    cluster
+        .apply(job("graced", 2, json!({ "failover": true, "rosterd": { "disconnect_grace_ms": 1000 } })))
+        .await;
     let does = vec![runs_until("graced", cluster.home.path("gate"))];
     cluster.worker("a", does.clone());
     cluster.worker("b", does);
@@ -188,7 +217,9 @@ async fn disconnect_grace_is_a_shorter_lease() {
     let began = std::time::Instant::now();
     until("a few heartbeats", || began.elapsed() > 3 * cluster.timing.heartbeat).await;
     cluster.kill("a");
-    let verdict = cluster.verdict_when("a failover", |verdict| !verdict.by_source("graced", "FAILOVER").is_empty()).await;
+    let verdict = cluster
+        .verdict_when("a failover", |verdict| !verdict.by_source("graced", "FAILOVER").is_empty())
+        .await;
     let killed = cluster.lines().into_iter().find(|line| line.what == What::Killed).unwrap().at;
     let took = std::time::Duration::from_nanos(verdict.by_source("graced", "FAILOVER")[0].start - killed);
     println!("failover after {took:?} with a grace of 1 s and a lease of {:?}", cluster.timing.lease);
@@ -255,29 +286,50 @@ async fn a_program_whose_worker_stands_still_stops_before_it_runs_elsewhere() {
         while [ ! -e "$1/gate" ]; do date +%s%N >> "$f"; sleep 0.02; done"#;
     let dir = cluster.home.path("").display().to_string();
     for name in ["e", "f"] {
-        cluster.exec(name, &["--job", "prog", "--items", "4", "--failover"], &["sh", "-c", script, "sh", &dir]);
+        cluster.exec(
+            name,
+            &["--job", "prog", "--items", "4", "--failover"],
+            &["sh", "-c", script, "sh", &dir],
+        );
     }
     cluster.assigned("prog", 2).await;
     cluster.trigger("prog").await;
     let home = std::path::PathBuf::from(&dir);
     let times = |end: &str| -> std::collections::BTreeMap<(String, String), u128> {
-        let files = std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+        let files =
+            std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
         let files = files.filter(|name| name.ends_with(end));
         let entry = |name: String| {
             let mut words = name.split('.').map(str::to_owned);
             let (item, _, source) = (words.next()?, words.next()?, words.next()?);
-            Some(((item, source), std::fs::read_to_string(home.join(&name)).ok()?.lines().filter_map(|line| line.parse().ok()).next_back()?))
+            Some((
+                (item, source),
+                std::fs::read_to_string(home.join(&name))
+                    .ok()?
+                    .lines()
+                    .filter_map(|line| line.parse().ok())
+                    .next_back()?,
+            ))
         };
         files.filter_map(entry).collect()
     };
     until("four programs", || times(".first").len() == 4).await;
     cluster.process("e").freeze();
-    let failovers = || times(".first").into_iter().filter(|((_, source), _)| source == "FAILOVER").collect::<Vec<_>>();
+    let failovers =
+        || times(".first").into_iter().filter(|((_, source), _)| source == "FAILOVER").collect::<Vec<_>>();
     until("two failovers", || failovers().len() == 2).await;
     cluster.home.open("gate");
-    cluster.items_when("prog", "all have succeeded", |items| items.iter().all(|item| item.counters.as_ref().unwrap().succeeded == 1)).await;
+    cluster
+        .items_when("prog", "all have succeeded", |items| {
+            items.iter().all(|item| item.counters.as_ref().unwrap().succeeded == 1)
+        })
+        .await;
     for ((item, _), began) in failovers() {
         let last = times(".alive")[&(item.clone(), "MANUAL".to_owned())];
-        assert!(last < began, "item {item}: still alive {} ms after the new run began", (last - began) / 1_000_000);
+        assert!(
+            last < began,
+            "item {item}: still alive {} ms after the new run began",
+            (last - began) / 1_000_000
+        );
     }
 }

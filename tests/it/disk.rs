@@ -21,7 +21,8 @@ fn small_disk(cluster: &mut Cluster, size: &str) -> Option<PathBuf> {
     command.args(["--mount", "sh", "-c", script, size]).arg(&cluster.data);
     let holder = Proc::spawn("disk", command, &cluster.home.path("disk.log"));
     let inside = PathBuf::from(format!("/proc/{}/root{}", holder.id(), cluster.data.display()));
-    cluster.wrapper = ["nsenter", &format!("--mount=/proc/{}/ns/mnt", holder.id())].map(str::to_owned).to_vec();
+    cluster.wrapper =
+        ["nsenter", &format!("--mount=/proc/{}/ns/mnt", holder.id())].map(str::to_owned).to_vec();
     cluster.others.push(holder);
     Some(inside)
 }
@@ -30,7 +31,11 @@ fn small_disk(cluster: &mut Cluster, size: &str) -> Option<PathBuf> {
 async fn a_full_disk_loses_no_acknowledged_word_and_says_what_to_do() {
     let mut cluster = Cluster::prepare(LONG, &[]);
     let Some(inside) = small_disk(&mut cluster, "12m") else { return };
-    let mounted = || std::fs::read_to_string("/proc/self/mounts").is_ok() && inside.exists() && rustix_free(&inside).is_some_and(|all| all <= 12 << 20);
+    let mounted = || {
+        std::fs::read_to_string("/proc/self/mounts").is_ok()
+            && inside.exists()
+            && rustix_free(&inside).is_some_and(|all| all <= 12 << 20)
+    };
     until("the small disk", mounted).await;
     cluster.serve().await;
     cluster.apply(job("before", 1, json!({}))).await;
@@ -53,10 +58,20 @@ async fn a_full_disk_loses_no_acknowledged_word_and_says_what_to_do() {
     };
     println!("after {kept}: {refused:?}");
     assert_eq!((refused.code(), &*code(&refused)), (Code::Unavailable, "STORE_UNAVAILABLE"), "{refused:?}");
-    assert!(refused.message().contains("full") && refused.message().contains("free"), "{}", refused.message());
+    assert!(
+        refused.message().contains("full") && refused.message().contains("free"),
+        "{}",
+        refused.message()
+    );
     assert!(cluster.logged().contains("full"), "the log says nothing");
     // What was stored is served, what was refused is not there.
-    let jobs = cluster.admin().list_jobs(rosterd::proto::v1::ListJobsRequest::default()).await.unwrap().into_inner().jobs;
+    let jobs = cluster
+        .admin()
+        .list_jobs(rosterd::proto::v1::ListJobsRequest::default())
+        .await
+        .unwrap()
+        .into_inner()
+        .jobs;
     assert_eq!(jobs.len(), kept + 1);
     // An outcome meanwhile waits, and is not lost.
     cluster.home.open("gate");
@@ -69,7 +84,13 @@ async fn a_full_disk_loses_no_acknowledged_word_and_says_what_to_do() {
     // And all of it outlives the process.
     cluster.kill_coordinator();
     cluster.serve().await;
-    let jobs = cluster.admin().list_jobs(rosterd::proto::v1::ListJobsRequest::default()).await.unwrap().into_inner().jobs;
+    let jobs = cluster
+        .admin()
+        .list_jobs(rosterd::proto::v1::ListJobsRequest::default())
+        .await
+        .unwrap()
+        .into_inner()
+        .jobs;
     assert_eq!(jobs.len(), kept + 2);
     assert_eq!(cluster.counters("before").await.succeeded, 1);
     cluster.verdict().is_clean();
@@ -103,12 +124,19 @@ async fn killed_at_any_moment_it_has_what_it_acknowledged() {
         });
         let progress = cluster.home.path("progress");
         let goal = acknowledged + 5 + round * 3;
-        until("some writes", || std::fs::read_to_string(&progress).is_ok_and(|text| text.parse::<u64>().is_ok_and(|n| n >= goal))).await;
+        until("some writes", || {
+            std::fs::read_to_string(&progress).is_ok_and(|text| text.parse::<u64>().is_ok_and(|n| n >= goal))
+        })
+        .await;
         cluster.kill_coordinator();
         let last = writer.await.unwrap();
         cluster.serve().await;
         let spec = cluster.job("moving").await.spec;
-        let found = |n: u64| spec.contains(&format!("'{n}'")) || spec.contains(&format!("\"{n}\"")) || spec.contains(&format!("jobParameter: {n}\n"));
+        let found = |n: u64| {
+            spec.contains(&format!("'{n}'"))
+                || spec.contains(&format!("\"{n}\""))
+                || spec.contains(&format!("jobParameter: {n}\n"))
+        };
         // The one that was under way may be there.
         assert!(found(last) || found(last + 1), "{last} was acknowledged\n{spec}");
         acknowledged = last;

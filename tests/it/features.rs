@@ -31,12 +31,15 @@ async fn a_run_that_is_too_long_is_followed_by_one_misfire() {
     cluster.apply(job("slow", 1, json!({ "cron": EVERY_SECOND, "misfire": true }))).await;
     cluster.worker("a", vec![runs_until("slow", cluster.home.path("gate"))]);
     cluster.verdict_when("a run", |verdict| verdict.of("slow").count() == 1).await;
-    cluster.items_when("slow", "three misfires", |items| items[0].counters.as_ref().unwrap().misfired >= 3).await;
+    cluster
+        .items_when("slow", "three misfires", |items| items[0].counters.as_ref().unwrap().misfired >= 3)
+        .await;
     cluster.admin().pause_job(v1::PauseJobRequest { job: "slow".into() }).await.unwrap();
     let marked = cluster.items("slow").await[0].misfire.unwrap();
     cluster.admin().resume_job(v1::ResumeJobRequest { job: "slow".into() }).await.unwrap();
     cluster.home.open("gate");
-    let verdict = cluster.verdict_when("a misfire", |verdict| !verdict.by_source("slow", "MISFIRE").is_empty()).await;
+    let verdict =
+        cluster.verdict_when("a misfire", |verdict| !verdict.by_source("slow", "MISFIRE").is_empty()).await;
     verdict.is_clean();
     let misfire = verdict.by_source("slow", "MISFIRE")[0].clone();
     assert!(misfire.fire >= millis(&marked), "{misfire:?} {marked:?}");
@@ -57,10 +60,16 @@ async fn slots_are_never_exceeded_and_nothing_that_waits_is_lost() {
     cluster.assigned("two", 1).await;
     cluster.trigger("one").await;
     cluster.trigger("two").await;
-    let verdict = cluster.verdict_when("six runs", |verdict| verdict.runs.iter().filter(|run| run.ended()).count() == 6).await;
+    let verdict = cluster
+        .verdict_when("six runs", |verdict| verdict.runs.iter().filter(|run| run.ended()).count() == 6)
+        .await;
     verdict.is_clean();
     for run in &verdict.runs {
-        let at_once = verdict.runs.iter().filter(|other| other.start <= run.start && other.stop > Some(run.start)).count();
+        let at_once = verdict
+            .runs
+            .iter()
+            .filter(|other| other.start <= run.start && other.stop > Some(run.start))
+            .count();
         assert!(at_once <= 2, "{at_once} at once\n{}", verdict.table());
     }
 }
@@ -75,7 +84,10 @@ async fn attempts_of_a_run_share_its_token_and_the_last_decides() {
     assert_eq!(verdict.of("retry").count(), 1);
     assert_eq!(verdict.runs[0].attempts, 3, "\n{}", verdict.table());
     assert_eq!(items[0].last.as_ref().unwrap().outcome(), v1::RunOutcome::Succeeded);
-    let run = wait("the history", || async { cluster.runs("retry").await.pop().filter(|run| run.ended_at.is_some()) }).await;
+    let run = wait("the history", || async {
+        cluster.runs("retry").await.pop().filter(|run| run.ended_at.is_some())
+    })
+    .await;
     assert_eq!(run.attempt, 3);
     let failed = ["before", "error attempt N is to fail", "after Failed"];
     let wanted: Vec<String> = (1..=2)
@@ -91,16 +103,26 @@ async fn attempts_end_and_a_panic_is_a_failure_of_the_run_alone() {
     let does = Does { fail_attempts: 9, ..runs_for("fails", 1) };
     let items = once(&mut cluster, json!({ "retries": { "max_attempts": 2, "backoff_ms": 10 } }), does).await;
     assert_eq!(items[0].last.as_ref().unwrap().outcome(), v1::RunOutcome::Failed);
-    let run = wait("the history", || async { cluster.runs("fails").await.pop().filter(|run| run.ended_at.is_some()) }).await;
+    let run = wait("the history", || async {
+        cluster.runs("fails").await.pop().filter(|run| run.ended_at.is_some())
+    })
+    .await;
     assert_eq!((run.attempt, &*run.error), (2, "attempt 2 is to fail"));
     cluster.apply(job("panics", 1, json!({}))).await;
     cluster.worker("b", vec![Does { panics: true, ..runs_for("panics", 1) }]);
     cluster.assigned("panics", 1).await;
     for n in 1..=2 {
         cluster.trigger("panics").await;
-        cluster.items_when("panics", "it has failed", move |items| items[0].counters.as_ref().unwrap().failed == n).await;
+        cluster
+            .items_when("panics", "it has failed", move |items| {
+                items[0].counters.as_ref().unwrap().failed == n
+            })
+            .await;
     }
-    let run = wait("the history", || async { cluster.runs("panics").await.pop().filter(|run| run.ended_at.is_some()) }).await;
+    let run = wait("the history", || async {
+        cluster.runs("panics").await.pop().filter(|run| run.ended_at.is_some())
+    })
+    .await;
     assert!(run.error.contains("panicked: told to panic"), "{run:?}");
     cluster.verdict().is_clean();
 }
@@ -121,7 +143,8 @@ async fn a_run_that_takes_too_long_is_stopped_and_has_timed_out() {
 #[tokio::test]
 async fn who_watches_sees_start_progress_and_end() {
     let mut cluster = Cluster::start(LONG).await;
-    let mut watch = cluster.admin().watch(v1::WatchRequest { job: "seen".into() }).await.unwrap().into_inner();
+    let mut watch =
+        cluster.admin().watch(v1::WatchRequest { job: "seen".into() }).await.unwrap().into_inner();
     let gate = cluster.home.path("gate");
     let does = Does { progress: true, output: "made".into(), ..runs_until("seen", gate) };
     cluster.apply(job("seen", 1, json!({}))).await;
@@ -161,17 +184,26 @@ async fn an_offset_is_handed_back() {
     for n in 1..=4 {
         cluster.assigned("offset", 1).await;
         cluster.trigger("offset").await;
-        cluster.items_when("offset", "it has run", move |items| items[0].counters.as_ref().unwrap().succeeded == n).await;
+        cluster
+            .items_when("offset", "it has run", move |items| {
+                items[0].counters.as_ref().unwrap().succeeded == n
+            })
+            .await;
         match n {
             2 => {
                 cluster.kill("a");
                 cluster.worker("b", does.clone());
-                cluster.items_when("offset", "b owns it", |items| items[0].owner.as_ref().is_some_and(|owner| owner.starts_with("host-b"))).await;
+                cluster
+                    .items_when("offset", "b owns it", |items| {
+                        items[0].owner.as_ref().is_some_and(|owner| owner.starts_with("host-b"))
+                    })
+                    .await;
             }
             3 => {
                 cluster.kill_coordinator();
                 cluster.serve().await;
-                wait("b is back", || async { (!cluster.instances("offset").await.is_empty()).then_some(()) }).await;
+                wait("b is back", || async { (!cluster.instances("offset").await.is_empty()).then_some(()) })
+                    .await;
             }
             _ => {}
         }
@@ -191,7 +223,10 @@ async fn a_dataflow_fetches_until_there_is_nothing_where_it_streams() {
     // The offset that a run set is what it sees.
     let wanted: Vec<String> = rounds.chain(["fetch 3".to_owned()]).collect();
     assert_eq!(hooks(&cluster.lines()), wanted);
-    let run = wait("the history", || async { cluster.runs("streams").await.pop().filter(|run| run.ended_at.is_some()) }).await;
+    let run = wait("the history", || async {
+        cluster.runs("streams").await.pop().filter(|run| run.ended_at.is_some())
+    })
+    .await;
     assert_eq!((run.processed, run.failed), (9, 0));
     let mut cluster = Cluster::start(LONG).await;
     once(&mut cluster, json!({ "kind": "dataflow" }), flow("once")).await;
@@ -212,7 +247,8 @@ async fn the_guarantee_is_announced_once_before_and_once_after() {
     cluster.worker("b", vec![does]);
     cluster.assigned("all", 2).await;
     cluster.apply(with(Some(once_in(2)))).await;
-    let announced = |lines: &[Line], what: &str| hooks(lines).iter().filter(|hook| hook.starts_with(what)).count();
+    let announced =
+        |lines: &[Line], what: &str| hooks(lines).iter().filter(|hook| hook.starts_with(what)).count();
     until("the announcement", || announced(&cluster.lines(), "all_started") > 0).await;
     // The fire is held: nothing has run a while later.
     let from = wall();
@@ -225,9 +261,16 @@ async fn the_guarantee_is_announced_once_before_and_once_after() {
     assert_eq!(verdict.done("all", "NORMAL_TRIGGER").len(), 4, "\n{}", verdict.table());
     cluster.quiet("all").await;
     let lines = cluster.lines();
-    assert_eq!((announced(&lines, "all_started"), announced(&lines, "all_completed")), (1, 1), "{:?}", hooks(&lines));
+    assert_eq!(
+        (announced(&lines, "all_started"), announced(&lines, "all_completed")),
+        (1, 1),
+        "{:?}",
+        hooks(&lines)
+    );
     let at = |what: &str| lines.iter().find(|line| line.detail.starts_with(what)).unwrap().at;
-    assert!(verdict.runs.iter().all(|run| run.start > at("answered") && run.stop.unwrap() < at("all_completed")));
+    assert!(
+        verdict.runs.iter().all(|run| run.start > at("answered") && run.stop.unwrap() < at("all_completed"))
+    );
 }
 
 /// Any program is a worker: it is told what to do by its environment, and its exit code is the outcome.
@@ -235,11 +278,14 @@ async fn the_guarantee_is_announced_once_before_and_once_after() {
 async fn a_program_is_told_its_part_and_its_exit_code_counts() {
     let mut cluster = Cluster::start(LONG).await;
     let script = r#"echo "$ROSTERD_JOB $ROSTERD_ITEM $ROSTERD_ITEM_PARAMETER $ROSTERD_TOTAL $ROSTERD_JOB_PARAMETER $ROSTERD_SOURCE $ROSTERD_ATTEMPT"; echo "$ROSTERD_TOKEN $ROSTERD_INSTANCE $ROSTERD_FIRE_TIME" >&2; exit $((ROSTERD_ITEM * 3))"#;
-    let flags = ["--job", "shell", "--items", "2", "--parameters", "0=Beijing,1=Shanghai", "--job-parameter", "all"];
+    let flags =
+        ["--job", "shell", "--items", "2", "--parameters", "0=Beijing,1=Shanghai", "--job-parameter", "all"];
     cluster.exec("e", &flags, &["sh", "-c", script]);
     cluster.assigned("shell", 1).await;
     cluster.trigger("shell").await;
-    let items = cluster.items_when("shell", "both have ended", |items| items.iter().all(|item| item.last.is_some())).await;
+    let items = cluster
+        .items_when("shell", "both have ended", |items| items.iter().all(|item| item.last.is_some()))
+        .await;
     let outcomes: Vec<_> = items.iter().map(|item| item.last.as_ref().unwrap().outcome()).collect();
     assert_eq!(outcomes, [v1::RunOutcome::Succeeded, v1::RunOutcome::Failed]);
     let mut runs = wait("the history", || async {
@@ -263,13 +309,20 @@ async fn a_program_dies_with_its_worker_and_runs_again_elsewhere() {
     let script = r#"echo $$ > "$1/$ROSTERD_ITEM.$ROSTERD_TOKEN.pid"; while [ ! -e "$1/gate" ]; do sleep 0.05; done; echo done"#;
     let dir = cluster.home.path("").display().to_string();
     for name in ["e", "f"] {
-        cluster.exec(name, &["--job", "prog", "--items", "4", "--failover"], &["sh", "-c", script, "sh", &dir]);
+        cluster.exec(
+            name,
+            &["--job", "prog", "--items", "4", "--failover"],
+            &["sh", "-c", script, "sh", &dir],
+        );
     }
     cluster.assigned("prog", 2).await;
     cluster.trigger("prog").await;
     let pids = || -> Vec<String> {
         let files = std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().path());
-        files.filter(|path| path.extension().is_some_and(|is| is == "pid")).map(|path| std::fs::read_to_string(path).unwrap().trim().to_owned()).collect()
+        files
+            .filter(|path| path.extension().is_some_and(|is| is == "pid"))
+            .map(|path| std::fs::read_to_string(path).unwrap().trim().to_owned())
+            .collect()
     };
     until("four programs", || pids().iter().filter(|pid| !pid.is_empty()).count() == 4).await;
     let first = pids();

@@ -20,7 +20,10 @@ const SEEN: &[(&str, &str)] = &[
     ("failover", "failover_decides_whether_a_crashed_run_runs_again"),
     ("misfire", "misfire_decides_whether_a_run_stands_for_those_that_were_due"),
     ("maxTimeDiffSeconds", "not seen: the embedded registry has the coordinator's own clock"),
-    ("reconcileIntervalMinutes", "not seen: a minute at least, and nothing here leaves an assignment wrong for so long"),
+    (
+        "reconcileIntervalMinutes",
+        "not seen: a minute at least, and nothing here leaves an assignment wrong for so long",
+    ),
     ("jobShardingStrategyType", "the_strategy_decides_who_owns_what"),
     ("jobShardingStrategyClass", "the_strategy_decides_who_owns_what"),
     ("description", "what_people_are_shown"),
@@ -40,7 +43,8 @@ const SEEN: &[(&str, &str)] = &[
 
 #[test]
 fn every_used_field_is_tried_or_named_as_not_seen() {
-    let used: Vec<&str> = FIELDS.iter().filter(|field| matches!(field.use_, Use::Used(_))).map(|field| field.name).collect();
+    let used: Vec<&str> =
+        FIELDS.iter().filter(|field| matches!(field.use_, Use::Used(_))).map(|field| field.name).collect();
     let missing: Vec<_> = used.iter().filter(|name| SEEN.iter().all(|(seen, _)| seen != *name)).collect();
     let surplus: Vec<_> = SEEN.iter().filter(|(seen, _)| !used.contains(seen)).collect();
     assert!(missing.is_empty() && surplus.is_empty(), "not tried: {missing:?}; not used: {surplus:?}");
@@ -53,7 +57,8 @@ fn every_used_field_is_tried_or_named_as_not_seen() {
 async fn told(cluster: &Cluster, name: &str, items: usize) -> Vec<String> {
     cluster.trigger(name).await;
     cluster.verdict_when("the runs", |verdict| verdict.of(name).count() == items).await;
-    let mut starts: Vec<_> = cluster.lines().into_iter().filter(|line| line.what == What::Start && line.job == name).collect();
+    let mut starts: Vec<_> =
+        cluster.lines().into_iter().filter(|line| line.what == What::Start && line.job == name).collect();
     starts.sort_by_key(|line| line.item);
     starts.into_iter().map(|line| line.detail).collect()
 }
@@ -105,10 +110,18 @@ async fn a_schedule_and_its_zone_decide_when_workers_run() {
         })
         .await;
     verdict.is_clean();
-    assert!(verdict.of("shanghai").all(|run| run.fire == at.timestamp().as_second() * 1000), "\n{}", verdict.table());
+    assert!(
+        verdict.of("shanghai").all(|run| run.fire == at.timestamp().as_second() * 1000),
+        "\n{}",
+        verdict.table()
+    );
     assert_eq!(verdict.of("utc").count() + verdict.of("never").count(), 0, "\n{}", verdict.table());
     let next = |detail: v1::GetJobResponse| detail.summary.unwrap().next_fire.map(|at| at.seconds);
-    let (utc, shanghai, never) = (next(cluster.job("utc").await), next(cluster.job("shanghai").await), next(cluster.job("never").await));
+    let (utc, shanghai, never) = (
+        next(cluster.job("utc").await),
+        next(cluster.job("shanghai").await),
+        next(cluster.job("never").await),
+    );
     assert_eq!((shanghai.unwrap() - utc.unwrap()).rem_euclid(86_400), 16 * 3600);
     assert_eq!(never, None);
 }
@@ -125,7 +138,9 @@ async fn misfire_decides_whether_a_run_stands_for_those_that_were_due() {
     cluster.items_when("without", "skipped", |items| items[0].counters.as_ref().unwrap().skipped >= 2).await;
     cluster.home.open("gate");
     for name in ["with", "without"] {
-        cluster.verdict_when("runs in time again", |verdict| verdict.by_source(name, "NORMAL_TRIGGER").len() > 2).await;
+        cluster
+            .verdict_when("runs in time again", |verdict| verdict.by_source(name, "NORMAL_TRIGGER").len() > 2)
+            .await;
     }
     let verdict = cluster.verdict();
     verdict.is_clean();
@@ -152,7 +167,9 @@ async fn without_monitoring_no_run_is_recorded_and_none_is_merged() {
     assert_eq!(cluster.counters("without").await.misfired, 0);
     cluster.home.open("gate");
     for name in ["with", "without"] {
-        cluster.verdict_when("runs in time again", |verdict| verdict.by_source(name, "NORMAL_TRIGGER").len() > 2).await;
+        cluster
+            .verdict_when("runs in time again", |verdict| verdict.by_source(name, "NORMAL_TRIGGER").len() > 2)
+            .await;
     }
     let verdict = cluster.verdict();
     verdict.is_clean();
@@ -176,14 +193,21 @@ async fn failover_decides_whether_a_crashed_run_runs_again() {
     }
     cluster.kill("a");
     cluster.verdict_when("a failover", |verdict| !verdict.by_source("with", "FAILOVER").is_empty()).await;
-    cluster.items_when("without", "a crash", |items| items.iter().any(|item| item.counters.as_ref().unwrap().crashed == 1)).await;
+    cluster
+        .items_when("without", "a crash", |items| {
+            items.iter().any(|item| item.counters.as_ref().unwrap().crashed == 1)
+        })
+        .await;
     cluster.home.open("gate");
     cluster.quiet("with").await;
     cluster.quiet("without").await;
     let verdict = cluster.verdict();
     verdict.is_clean();
     assert!(verdict.by_source("without", "FAILOVER").is_empty());
-    assert_eq!((cluster.counters("with").await.succeeded, cluster.counters("without").await.succeeded), (2, 1));
+    assert_eq!(
+        (cluster.counters("with").await.succeeded, cluster.counters("without").await.succeeded),
+        (2, 1)
+    );
 }
 
 #[tokio::test]
@@ -194,11 +218,16 @@ async fn the_strategy_decides_who_owns_what() {
     let strategies = [
         ("avg", json!({})),
         ("odd", json!({ "jobShardingStrategyType": "ODEVITY" })),
-        ("class", json!({ "jobShardingStrategyClass": "com.dangdang.ddframe.job.lite.api.strategy.impl.OdevitySortByNameJobShardingStrategy" })),
+        (
+            "class",
+            json!({ "jobShardingStrategyClass": "com.dangdang.ddframe.job.lite.api.strategy.impl.OdevitySortByNameJobShardingStrategy" }),
+        ),
         ("round", json!({ "jobShardingStrategyType": "ROUND_ROBIN" })),
     ];
-    let names: Vec<(String, &Value)> =
-        strategies.iter().flat_map(|(name, more)| ["a", "b"].map(|end| (format!("{name}-{end}"), more))).collect();
+    let names: Vec<(String, &Value)> = strategies
+        .iter()
+        .flat_map(|(name, more)| ["a", "b"].map(|end| (format!("{name}-{end}"), more)))
+        .collect();
     for (name, more) in &names {
         cluster.apply(job(name, 3, (*more).clone())).await;
     }
@@ -208,7 +237,10 @@ async fn the_strategy_decides_who_owns_what() {
     let mut first = std::collections::BTreeMap::new();
     for (name, _) in &names {
         let items = cluster.assigned(name, 2).await;
-        let owners: Vec<String> = items.iter().map(|item| item.owner.clone().unwrap().split('@').next().unwrap().to_owned()).collect();
+        let owners: Vec<String> = items
+            .iter()
+            .map(|item| item.owner.clone().unwrap().split('@').next().unwrap().to_owned())
+            .collect();
         first.insert(name.as_str(), owners);
     }
     assert_eq!(first["avg-a"], first["avg-b"], "average allocation does not look at the name");
@@ -284,7 +316,10 @@ async fn a_handler_by_its_class_is_the_one_that_workers_must_name() {
         assert!(!cluster.process(&format!("{field}-wrong")).end().await.success());
         cluster.assigned(field, 1).await;
     }
-    let said = cluster.lines().into_iter().filter(|line| line.what == What::Exit && line.detail.contains("HANDLER_CONFLICT"));
+    let said = cluster
+        .lines()
+        .into_iter()
+        .filter(|line| line.what == What::Exit && line.detail.contains("HANDLER_CONFLICT"));
     assert_eq!(said.count(), 3);
 }
 
@@ -300,7 +335,11 @@ async fn a_dataflow_of_elastic_job_streams_where_it_says_so() {
             "coreConfig": { "jobName": "nested", "shardingTotalCount": 1 },
         },
     });
-    let jobs = [("once", job("once", 1, flat(false))), ("streams", job("streams", 1, flat(true))), ("nested", nested.to_string())];
+    let jobs = [
+        ("once", job("once", 1, flat(false))),
+        ("streams", job("streams", 1, flat(true))),
+        ("nested", nested.to_string()),
+    ];
     for (name, file) in &jobs {
         cluster.apply(file.clone()).await;
         cluster.worker(name, vec![Does { batches: Some(2), ..runs_for(name, 1) }]);
@@ -308,6 +347,8 @@ async fn a_dataflow_of_elastic_job_streams_where_it_says_so() {
         cluster.trigger(name).await;
         cluster.items_when(name, "it has run", |items| items[0].last.is_some()).await;
     }
-    let fetches = |name: &str| cluster.lines().iter().filter(|line| line.job == name && line.detail.starts_with("fetch")).count();
+    let fetches = |name: &str| {
+        cluster.lines().iter().filter(|line| line.job == name && line.detail.starts_with("fetch")).count()
+    };
     assert_eq!(jobs.each_ref().map(|(name, _)| fetches(name)), [1, 3, 3]);
 }

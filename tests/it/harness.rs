@@ -1,11 +1,10 @@
 //! Real processes for a test: a coordinator, workers, and what they wrote. Everything is killed by its own pid when
 //! the test ends; the directory with all logs is kept when it fails.
 
-use std::fmt::Debug;
 use std::fs::File;
 use std::future::Future;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rosterd::proto::v1;
@@ -128,10 +127,6 @@ impl Home {
         File::create(self.path(gate)).unwrap();
     }
 
-    pub fn close(&self, gate: &str) {
-        std::fs::remove_file(self.path(gate)).unwrap();
-    }
-
     /// What all workers wrote.
     pub fn lines(&self) -> Vec<Line> {
         let files = std::fs::read_dir(&self.path).unwrap().map(|file| file.unwrap().path());
@@ -189,7 +184,6 @@ pub struct Cluster {
     pub settings: Vec<String>,
     pub wrapper: Vec<String>,
     pub data: PathBuf,
-    log: worker::Log,
     pub home: Home,
 }
 
@@ -223,7 +217,6 @@ impl Cluster {
             settings: settings.iter().map(|&setting| setting.to_owned()).collect(),
             wrapper: Vec::new(),
             data: home.path("data"),
-            log: worker::Log::open(&home.path("test.jsonl"), "test"),
             home,
         }
     }
@@ -241,7 +234,10 @@ impl Cluster {
         let words: Vec<String> = self.wrapper.iter().cloned().chain([program]).collect();
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).arg("serve").arg("--data-dir").arg(&self.data);
-        command.args(["--listen", &format!("{}:{}", if self.host == "127.0.0.1" { "127.0.0.1" } else { "0.0.0.0" }, self.port)]);
+        command.args([
+            "--listen",
+            &format!("{}:{}", if self.host == "127.0.0.1" { "127.0.0.1" } else { "0.0.0.0" }, self.port),
+        ]);
         command.args(["--insecure-listen", "--log-format", "json"]);
         let set = [
             format!("lease={}ms", lease.as_millis()),
@@ -256,7 +252,8 @@ impl Cluster {
         // What an earlier process wrote is kept, and not taken for this one's.
         let log = self.coordinator_log();
         if log.exists() {
-            let older = (1..).map(|n| self.home.path(&format!("coordinator.{n}.log"))).find(|path| !path.exists());
+            let older =
+                (1..).map(|n| self.home.path(&format!("coordinator.{n}.log"))).find(|path| !path.exists());
             std::fs::rename(&log, older.unwrap()).unwrap();
         }
         self.coordinator = Some(Proc::spawn("coordinator", command, &log));
@@ -368,13 +365,6 @@ impl Cluster {
         worker::Log::open(&self.home.path("test.jsonl"), worker).write(what, None, "");
     }
 
-    /// Runs the `rosterd` command line against this coordinator.
-    pub fn cli(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rosterd"));
-        clean(&mut command);
-        command.args(arguments).env("ROSTERD_SERVER", self.url()).stdin(Stdio::null()).output().unwrap()
-    }
-
     /// A worker that runs a program.
     pub fn exec(&mut self, name: &str, arguments: &[&str], program: &[&str]) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rosterd"));
@@ -472,9 +462,14 @@ impl Cluster {
 
     /// Waits until all items are spread over so many instances.
     #[track_caller]
-    pub fn assigned<'a>(&'a self, job: &'a str, instances: usize) -> impl Future<Output = Vec<v1::ItemSummary>> + 'a {
+    pub fn assigned<'a>(
+        &'a self,
+        job: &'a str,
+        instances: usize,
+    ) -> impl Future<Output = Vec<v1::ItemSummary>> + 'a {
         self.items_when(job, "items are assigned", move |items| {
-            let owners: std::collections::BTreeSet<_> = items.iter().filter_map(|item| item.owner.clone()).collect();
+            let owners: std::collections::BTreeSet<_> =
+                items.iter().filter_map(|item| item.owner.clone()).collect();
             owners.len() == instances && items.iter().all(|item| item.owner.is_some())
         })
     }
@@ -544,9 +539,4 @@ pub fn millis(at: &prost_types::Timestamp) -> i64 {
 pub fn code(status: &tonic::Status) -> String {
     use tonic_types::StatusExt as _;
     status.get_error_details().error_info().map(|info| info.reason.clone()).unwrap_or_default()
-}
-
-#[track_caller]
-pub fn same<T: PartialEq + Debug>(what: &str, left: T, right: T) {
-    assert_eq!(left, right, "{what}");
 }

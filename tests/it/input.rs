@@ -47,19 +47,25 @@ async fn ask(cluster: &Cluster, ask: Ask) -> Result<(), Status> {
     let mut admin = cluster.admin();
     match ask {
         Ask::Apply(text) => admin.apply_jobs(v1::ApplyJobsRequest { text, dry_run: false }).await.map(drop),
-        Ask::Trigger(job, items) => {
-            admin.trigger_job(v1::TriggerJobRequest { job: job.into(), items, after_current: false }).await.map(drop)
-        }
+        Ask::Trigger(job, items) => admin
+            .trigger_job(v1::TriggerJobRequest { job: job.into(), items, after_current: false })
+            .await
+            .map(drop),
         Ask::Pause(job) => admin.pause_job(v1::PauseJobRequest { job: job.into() }).await.map(drop),
         Ask::Enable(job, target) => {
             let request = v1::SetEnabledRequest { job: job.into(), target, enabled: false, cancel: false };
             admin.set_enabled(request).await.map(drop)
         }
-        Ask::Remove(job) => admin.remove_job(v1::RemoveJobRequest { job: job.into(), cancel: false }).await.map(drop),
-        Ask::Cancel(job, item) => admin.cancel_run(v1::CancelRunRequest { job: job.into(), item }).await.map(drop),
-        Ask::Drain(instance) => {
-            admin.drain_instance(v1::DrainInstanceRequest { instance: instance.into(), grace: None }).await.map(drop)
+        Ask::Remove(job) => {
+            admin.remove_job(v1::RemoveJobRequest { job: job.into(), cancel: false }).await.map(drop)
         }
+        Ask::Cancel(job, item) => {
+            admin.cancel_run(v1::CancelRunRequest { job: job.into(), item }).await.map(drop)
+        }
+        Ask::Drain(instance) => admin
+            .drain_instance(v1::DrainInstanceRequest { instance: instance.into(), grace: None })
+            .await
+            .map(drop),
         Ask::Shutdown(job, instance) => {
             let request = v1::ShutdownInstanceRequest { job: job.into(), instance: instance.into() };
             admin.shutdown_instance(request).await.map(drop)
@@ -96,7 +102,8 @@ async fn what_people_get_wrong_is_refused_and_changes_nothing() {
     let invalid = |what: serde_json::Value| Ask::Apply(job("there", 3, what));
     let unknown: Wanted = (Code::NotFound, "JOB_UNKNOWN", &["nowhere", "apply"]);
     let name: Wanted = (Code::InvalidArgument, "NAME_INVALID", &["job", "A-Z a-z 0-9"]);
-    let config = |words: &'static [&'static str]| -> Wanted { (Code::InvalidArgument, "CONFIG_INVALID", words) };
+    let config =
+        |words: &'static [&'static str]| -> Wanted { (Code::InvalidArgument, "CONFIG_INVALID", words) };
     let cases: Vec<(&str, Ask, Wanted)> = vec![
         ("trigger unknown", Ask::Trigger("nowhere", vec![]), unknown),
         ("pause unknown", Ask::Pause("nowhere"), unknown),
@@ -110,29 +117,85 @@ async fn what_people_get_wrong_is_refused_and_changes_nothing() {
         ("no name", Ask::Remove(""), (Code::InvalidArgument, "NAME_INVALID", &["job"])),
         ("bad cron", invalid(json!({ "cron": "every day" })), config(&["cron", "every day"])),
         ("cron of another day", invalid(json!({ "cron": "0 0 0 30 2 ?" })), config(&["cron"])),
-        ("bad zone", invalid(json!({ "cron": EVERY_SECOND, "timeZone": "Mars/Base" })), config(&["time zone", "Mars/Base", "IANA"])),
+        (
+            "bad zone",
+            invalid(json!({ "cron": EVERY_SECOND, "timeZone": "Mars/Base" })),
+            config(&["time zone", "Mars/Base", "IANA"]),
+        ),
         ("no items", Ask::Apply(job("there", 0, json!({}))), config(&["shardingTotalCount"])),
-        ("too many items", Ask::Apply(job("there", 100_001, json!({}))), config(&["shardingTotalCount", "100000"])),
-        ("failover unmonitored", invalid(json!({ "failover": true, "monitorExecution": false })), config(&["monitorExecution"])),
-        ("strategy", invalid(json!({ "jobShardingStrategyType": "BEST" })), config(&["jobShardingStrategyType", "BEST"])),
-        ("unknown field", invalid(json!({ "shardingTotalCnt": 1 })), config(&["shardingTotalCnt", "shardingTotalCount"])),
+        (
+            "too many items",
+            Ask::Apply(job("there", 100_001, json!({}))),
+            config(&["shardingTotalCount", "100000"]),
+        ),
+        (
+            "failover unmonitored",
+            invalid(json!({ "failover": true, "monitorExecution": false })),
+            config(&["monitorExecution"]),
+        ),
+        (
+            "strategy",
+            invalid(json!({ "jobShardingStrategyType": "BEST" })),
+            config(&["jobShardingStrategyType", "BEST"]),
+        ),
+        (
+            "unknown field",
+            invalid(json!({ "shardingTotalCnt": 1 })),
+            config(&["shardingTotalCnt", "shardingTotalCount"]),
+        ),
         ("a segment too many", Ask::Apply(job("a/b", 1, json!({}))), config(&["jobName", "a/b"])),
         ("no job", Ask::Apply(String::new()), config(&["jobName"])),
         ("no file", Ask::Apply("{".into()), config(&[])),
-        ("large file", Ask::Apply("x".repeat(600 << 10)), (Code::InvalidArgument, "REQUEST_INVALID", &["524288", "in parts"])),
-        ("other handler", invalid(json!({ "rosterd": { "handler": "other" } })), (Code::AlreadyExists, "HANDLER_CONFLICT", &["other", "there"])),
+        (
+            "large file",
+            Ask::Apply("x".repeat(600 << 10)),
+            (Code::InvalidArgument, "REQUEST_INVALID", &["524288", "in parts"]),
+        ),
+        (
+            "other handler",
+            invalid(json!({ "rosterd": { "handler": "other" } })),
+            (Code::AlreadyExists, "HANDLER_CONFLICT", &["other", "there"]),
+        ),
         ("item 3 of 3", Ask::Trigger("there", vec![3]), (Code::NotFound, "ITEM_UNKNOWN", &["3", "there"])),
-        ("disable item 3", Ask::Enable("there", Some(Target::Item(3))), (Code::NotFound, "ITEM_UNKNOWN", &["3"])),
+        (
+            "disable item 3",
+            Ask::Enable("there", Some(Target::Item(3))),
+            (Code::NotFound, "ITEM_UNKNOWN", &["3"]),
+        ),
         ("cancel item 3", Ask::Cancel("there", 3), (Code::NotFound, "ITEM_UNKNOWN", &["3"])),
-        ("disable server", Ask::Enable("there", Some(Target::Server("nobody".into()))), (Code::NotFound, "SERVER_UNKNOWN", &["nobody"])),
-        ("disable instance", Ask::Enable("there", Some(Target::Instance("x@-@y".into()))), (Code::NotFound, "INSTANCE_UNKNOWN", &["x@-@y"])),
+        (
+            "disable server",
+            Ask::Enable("there", Some(Target::Server("nobody".into()))),
+            (Code::NotFound, "SERVER_UNKNOWN", &["nobody"]),
+        ),
+        (
+            "disable instance",
+            Ask::Enable("there", Some(Target::Instance("x@-@y".into()))),
+            (Code::NotFound, "INSTANCE_UNKNOWN", &["x@-@y"]),
+        ),
         ("drain nobody", Ask::Drain("x@-@y"), (Code::NotFound, "INSTANCE_UNKNOWN", &["x@-@y"])),
-        ("shut nobody down", Ask::Shutdown("there", "x@-@y"), (Code::NotFound, "INSTANCE_UNKNOWN", &["x@-@y"])),
+        (
+            "shut nobody down",
+            Ask::Shutdown("there", "x@-@y"),
+            (Code::NotFound, "INSTANCE_UNKNOWN", &["x@-@y"]),
+        ),
         ("no instance id", Ask::Drain("x"), (Code::NotFound, "INSTANCE_UNKNOWN", &["instance x"])),
         ("cancel what is idle", Ask::Cancel("there", 2), (Code::NotFound, "RUN_UNKNOWN", &["2"])),
-        ("trigger what runs", Ask::Trigger("there", vec![0]), (Code::FailedPrecondition, "RUN_IN_FLIGHT", &["item 0", "--after-current"])),
-        ("trigger what is disabled", Ask::Trigger("there", vec![1]), (Code::FailedPrecondition, "DISABLED", &["item 1", "enable"])),
-        ("remove what runs", Ask::Remove("there"), (Code::FailedPrecondition, "RUN_IN_FLIGHT", &["--cancel"])),
+        (
+            "trigger what runs",
+            Ask::Trigger("there", vec![0]),
+            (Code::FailedPrecondition, "RUN_IN_FLIGHT", &["item 0", "--after-current"]),
+        ),
+        (
+            "trigger what is disabled",
+            Ask::Trigger("there", vec![1]),
+            (Code::FailedPrecondition, "DISABLED", &["item 1", "enable"]),
+        ),
+        (
+            "remove what runs",
+            Ask::Remove("there"),
+            (Code::FailedPrecondition, "RUN_IN_FLIGHT", &["--cancel"]),
+        ),
     ];
     let before = cluster.dump("there").await;
     let mut wrong = Vec::new();
@@ -159,13 +222,19 @@ async fn a_message_that_is_too_large_is_refused() {
     let before = cluster.dump("there").await;
     let status = ask(&cluster, Ask::Apply("x".repeat(8 << 20))).await.unwrap_err();
     println!("{status:?}");
-    assert!(matches!(status.code(), Code::OutOfRange | Code::ResourceExhausted | Code::InvalidArgument), "{status:?}");
+    assert!(
+        matches!(status.code(), Code::OutOfRange | Code::ResourceExhausted | Code::InvalidArgument),
+        "{status:?}"
+    );
     let mut raw = Raw::new(cluster.channel());
     let labels = [("l".to_owned(), "x".repeat(8 << 20))].into();
     raw.send(Frame::Hello(v1::Hello { labels, ..raw::hello() })).await;
     let status = raw.end().await;
     println!("{status:?}");
-    assert!(matches!(status.code(), Code::OutOfRange | Code::ResourceExhausted | Code::InvalidArgument), "{status:?}");
+    assert!(
+        matches!(status.code(), Code::OutOfRange | Code::ResourceExhausted | Code::InvalidArgument),
+        "{status:?}"
+    );
     assert_eq!(cluster.dump("there").await, before);
     cluster.healthy().await;
 }
@@ -187,14 +256,46 @@ async fn a_hello_that_cannot_be_right_is_refused() {
     };
     let labels = |n: usize| (0..n).map(|n| (n.to_string(), "v".to_owned())).collect();
     let cases: Vec<(&str, Frame, Wanted)> = vec![
-        ("no hello", Frame::Heartbeat(v1::Heartbeat::default()), (Code::InvalidArgument, "HELLO_EXPECTED", &["Hello"])),
-        ("slots 0", hello(&|hello| hello.slots = 0), (Code::InvalidArgument, "HELLO_INVALID", &["slots", "1 to"])),
-        ("slots 5000", hello(&|hello| hello.slots = 5000), (Code::InvalidArgument, "HELLO_INVALID", &["slots", "4096"])),
-        ("namespace", hello(&|hello| hello.namespace = "other".into()), (Code::InvalidArgument, "NAMESPACE_MISMATCH", &["other", "default"])),
-        ("address", hello(&|hello| hello.address = "a/b".into()), (Code::InvalidArgument, "HELLO_INVALID", &["address"])),
-        ("labels", hello(&|hello| hello.labels = labels(40)), (Code::InvalidArgument, "HELLO_INVALID", &["labels", "32"])),
-        ("stream 0", hello(&|hello| hello.stream_number = 0), (Code::InvalidArgument, "HELLO_INVALID", &["stream_number"])),
-        ("stream not above", Frame::Hello(again.clone()), (Code::Aborted, "STREAM_SUPERSEDED", &["stream_number 1"])),
+        (
+            "no hello",
+            Frame::Heartbeat(v1::Heartbeat::default()),
+            (Code::InvalidArgument, "HELLO_EXPECTED", &["Hello"]),
+        ),
+        (
+            "slots 0",
+            hello(&|hello| hello.slots = 0),
+            (Code::InvalidArgument, "HELLO_INVALID", &["slots", "1 to"]),
+        ),
+        (
+            "slots 5000",
+            hello(&|hello| hello.slots = 5000),
+            (Code::InvalidArgument, "HELLO_INVALID", &["slots", "4096"]),
+        ),
+        (
+            "namespace",
+            hello(&|hello| hello.namespace = "other".into()),
+            (Code::InvalidArgument, "NAMESPACE_MISMATCH", &["other", "default"]),
+        ),
+        (
+            "address",
+            hello(&|hello| hello.address = "a/b".into()),
+            (Code::InvalidArgument, "HELLO_INVALID", &["address"]),
+        ),
+        (
+            "labels",
+            hello(&|hello| hello.labels = labels(40)),
+            (Code::InvalidArgument, "HELLO_INVALID", &["labels", "32"]),
+        ),
+        (
+            "stream 0",
+            hello(&|hello| hello.stream_number = 0),
+            (Code::InvalidArgument, "HELLO_INVALID", &["stream_number"]),
+        ),
+        (
+            "stream not above",
+            Frame::Hello(again.clone()),
+            (Code::Aborted, "STREAM_SUPERSEDED", &["stream_number 1"]),
+        ),
         (
             "resume key",
             Frame::Hello(v1::Hello { resume_key: "guessed".into(), stream_number: 9, ..again.clone() }),
@@ -211,9 +312,15 @@ async fn a_hello_that_cannot_be_right_is_refused() {
     // The first stream is what it was.
     let mut first = first;
     first.heartbeat(1).await;
-    first.find("HeartbeatAck", |said| if let Said::HeartbeatAck(ack) = said { Some(ack.sequence) } else { None }).await;
+    first
+        .find(
+            "HeartbeatAck",
+            |said| if let Said::HeartbeatAck(ack) = said { Some(ack.sequence) } else { None },
+        )
+        .await;
     // And a later one takes its place.
-    let (_second, welcome_again) = Raw::attached(cluster.channel(), v1::Hello { stream_number: 2, ..again }).await;
+    let (_second, welcome_again) =
+        Raw::attached(cluster.channel(), v1::Hello { stream_number: 2, ..again }).await;
     assert_eq!(welcome_again.worker_id, welcome.worker_id);
     let status = first.end().await;
     assert_eq!((status.code(), code(&status)), (Code::Aborted, "STREAM_SUPERSEDED".to_owned()));
@@ -228,7 +335,12 @@ async fn a_registration_that_cannot_be_right_is_refused() {
     let cases: Vec<(&str, v1::Register, &str, &[&str])> = vec![
         ("unknown job", raw::register("nowhere"), "JOB_UNKNOWN", &["nowhere", "config"]),
         ("other handler", raw::register("there"), "HANDLER_CONFLICT", &["theirs"]),
-        ("bad cron", with("new", job("new", 1, json!({ "cron": "now and then" }))), "CONFIG_INVALID", &["cron", "now and then"]),
+        (
+            "bad cron",
+            with("new", job("new", 1, json!({ "cron": "now and then" }))),
+            "CONFIG_INVALID",
+            &["cron", "now and then"],
+        ),
         ("another job's config", with("new", job("old", 1, json!({}))), "CONFIG_INVALID", &["old", "new"]),
         ("no config", with("new", "[".into()), "CONFIG_INVALID", &[]),
         ("two segments", raw::register("a/b"), "NAME_INVALID", &["A-Z a-z 0-9"]),
@@ -261,7 +373,8 @@ async fn a_report_under_another_token_is_refused_and_changes_nothing() {
     cluster.apply(job("there", 1, json!({}))).await;
     let (mut raw, _) = Raw::attached(cluster.channel(), raw::hello()).await;
     raw.registered("there").await;
-    let (mut other, _) = Raw::attached(cluster.channel(), v1::Hello { address: "other".into(), ..raw::hello() }).await;
+    let (mut other, _) =
+        Raw::attached(cluster.channel(), v1::Hello { address: "other".into(), ..raw::hello() }).await;
     cluster.assigned("there", 1).await;
     cluster.trigger("there").await;
     let run = raw.trigger().await.run.unwrap();

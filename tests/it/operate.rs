@@ -33,7 +33,9 @@ async fn fires_again(cluster: &Cluster, job: &str, items: &[u32]) {
     let what = format!("items {items:?} of {job} to fire again");
     cluster
         .verdict_when(&what, |verdict| {
-            items.iter().all(|item| verdict.of(job).filter(|run| run.item == *item && run.fire > now).count() >= FIRES)
+            items.iter().all(|item| {
+                verdict.of(job).filter(|run| run.item == *item && run.fire > now).count() >= FIRES
+            })
         })
         .await;
 }
@@ -51,7 +53,11 @@ fn none_since(cluster: &Cluster, job: &str, items: &[u32], from: i64) {
 async fn a_job_comes_with_its_worker_fires_and_is_left_in_order() {
     let mut cluster = Cluster::start(LONG).await;
     let mut does = runs_for("life", 1);
-    does.config = Some(job("life", 3, json!({ "cron": EVERY_SECOND, "shardingItemParameters": "0=Beijing,1=Shanghai" })));
+    does.config = Some(job(
+        "life",
+        3,
+        json!({ "cron": EVERY_SECOND, "shardingItemParameters": "0=Beijing,1=Shanghai" }),
+    ));
     cluster.worker("a", vec![does]);
     let items = cluster.assigned("life", 1).await;
     assert_eq!(items.iter().map(|item| &*item.parameter).collect::<Vec<_>>(), ["Beijing", "Shanghai", ""]);
@@ -71,7 +77,13 @@ async fn a_job_comes_with_its_worker_fires_and_is_left_in_order() {
     .await;
     let told: BTreeSet<_> = runs
         .iter()
-        .map(|run| (run.run.as_ref().unwrap().item, run.run.as_ref().unwrap().token, millis(run.fire_time.as_ref().unwrap())))
+        .map(|run| {
+            (
+                run.run.as_ref().unwrap().item,
+                run.run.as_ref().unwrap().token,
+                millis(run.fire_time.as_ref().unwrap()),
+            )
+        })
         .collect();
     let seen: BTreeSet<_> = verdict.of("life").map(|run| (run.item, run.token, run.fire)).collect();
     assert_eq!(told, seen);
@@ -92,8 +104,14 @@ async fn a_paused_job_fires_by_hand_only() {
     assert_eq!(cluster.job("paused").await.summary.unwrap().status(), v1::JobStatus::Paused);
     until("three due times to pass", || wall() > from + 3000).await;
     cluster.trigger("paused").await;
-    let verdict = cluster.verdict_when("a manual run", |verdict| !verdict.by_source("paused", "MANUAL").is_empty()).await;
-    assert!(verdict.of("paused").all(|run| run.source == "MANUAL" || run.fire <= from), "\n{}", verdict.table());
+    let verdict = cluster
+        .verdict_when("a manual run", |verdict| !verdict.by_source("paused", "MANUAL").is_empty())
+        .await;
+    assert!(
+        verdict.of("paused").all(|run| run.source == "MANUAL" || run.fire <= from),
+        "\n{}",
+        verdict.table()
+    );
     assert!(cluster.items("paused").await[0].owner.is_some());
     cluster.admin().resume_job(v1::ResumeJobRequest { job: "paused".into() }).await.unwrap();
     fires_again(&cluster, "paused", &[0]).await;
@@ -127,14 +145,25 @@ async fn a_disabled_server_or_instance_gives_its_items_away_and_gets_them_back()
     cluster.worker("a", vec![runs_for("moves", 1)]);
     cluster.worker("b", vec![runs_for("moves", 1)]);
     let items = cluster.assigned("moves", 2).await;
-    let instance = items.iter().find_map(|item| item.owner.clone().filter(|owner| owner.starts_with("host-a@"))).unwrap();
+    let instance = items
+        .iter()
+        .find_map(|item| item.owner.clone().filter(|owner| owner.starts_with("host-a@")))
+        .unwrap();
     for target in [Target::Server("host-a".into()), Target::Instance(instance)] {
         set_enabled(&cluster, "moves", Some(target.clone()), false).await;
-        cluster.items_when("moves", "b owns all", |items| owned(items).get("host-b").is_some_and(|items| items.len() == 4)).await;
+        cluster
+            .items_when("moves", "b owns all", |items| {
+                owned(items).get("host-b").is_some_and(|items| items.len() == 4)
+            })
+            .await;
         let from = wall();
         fires_again(&cluster, "moves", &[0, 1, 2, 3]).await;
         let verdict = cluster.verdict();
-        assert!(verdict.of("moves").all(|run| run.worker == "b" || run.fire <= from), "\n{}", verdict.table());
+        assert!(
+            verdict.of("moves").all(|run| run.worker == "b" || run.fire <= from),
+            "\n{}",
+            verdict.table()
+        );
         set_enabled(&cluster, "moves", Some(target), true).await;
         cluster.assigned("moves", 2).await;
         fires_again(&cluster, "moves", &[0, 1, 2, 3]).await;
@@ -178,16 +207,24 @@ async fn the_count_changes_while_runs_are_in_flight() {
     cluster.trigger("count").await;
     cluster.verdict_when("three runs", |verdict| verdict.of("count").count() == 3).await;
     cluster.apply(with(5)).await;
-    cluster.items_when("count", "five items are owned", |items| items.len() == 5 && items.iter().all(|item| item.owner.is_some())).await;
+    cluster
+        .items_when("count", "five items are owned", |items| {
+            items.len() == 5 && items.iter().all(|item| item.owner.is_some())
+        })
+        .await;
     let more = v1::TriggerJobRequest { job: "count".into(), items: vec![3, 4], after_current: false };
     cluster.admin().trigger_job(more).await.unwrap();
     cluster.verdict_when("five runs", |verdict| verdict.of("count").count() == 5).await;
     cluster.apply(with(2)).await;
     cluster.home.open("gate");
-    cluster.verdict_when("five ends", |verdict| verdict.of("count").filter(|run| run.ended()).count() == 5).await;
+    cluster
+        .verdict_when("five ends", |verdict| verdict.of("count").filter(|run| run.ended()).count() == 5)
+        .await;
     cluster.quiet("count").await;
     cluster.trigger("count").await;
-    let verdict = cluster.verdict_when("two more runs", |verdict| verdict.of("count").filter(|run| run.ended()).count() == 7).await;
+    let verdict = cluster
+        .verdict_when("two more runs", |verdict| verdict.of("count").filter(|run| run.ended()).count() == 7)
+        .await;
     verdict.is_clean();
     assert_eq!(cluster.counters("count").await.crashed, 0);
     let items = cluster.items("count").await;
@@ -215,7 +252,10 @@ async fn schedule_and_strategy_change_while_workers_work() {
     for strategy in ["ODEVITY", "ROUND_ROBIN", "AVG_ALLOCATION"] {
         let generation = cluster.job("change").await.generation;
         cluster.apply(with(json!({ "cron": "0 0 0 1 1 ?", "jobShardingStrategyType": strategy }))).await;
-        wait("a new assignment", || async { (cluster.job("change").await.generation > generation).then_some(()) }).await;
+        wait("a new assignment", || async {
+            (cluster.job("change").await.generation > generation).then_some(())
+        })
+        .await;
         let items = cluster.assigned("change", 2).await;
         seen.insert(format!("{:?}", spread(&items)));
     }
@@ -238,7 +278,9 @@ async fn a_removed_job_is_gone_and_made_again_its_tokens_rise() {
     let highest = verdict.of("again").map(|run| run.token).max().unwrap();
     let remove = v1::RemoveJobRequest { job: "again".into(), cancel: true };
     cluster.admin().remove_job(remove).await.unwrap();
-    cluster.verdict_when("both are stopped", |verdict| verdict.of("again").all(|run| run.stopped_by_order())).await;
+    cluster
+        .verdict_when("both are stopped", |verdict| verdict.of("again").all(|run| run.stopped_by_order()))
+        .await;
     wait("the job to be gone", || async { cluster.dump("again").await.is_empty().then_some(()) }).await;
     let jobs = cluster.admin().list_jobs(v1::ListJobsRequest::default()).await.unwrap().into_inner().jobs;
     assert!(jobs.is_empty(), "{jobs:?}");
@@ -246,9 +288,14 @@ async fn a_removed_job_is_gone_and_made_again_its_tokens_rise() {
     cluster.assigned("again", 1).await;
     cluster.trigger("again").await;
     cluster.home.open("gate");
-    let verdict = cluster.verdict_when("two new runs", |verdict| verdict.done("again", "MANUAL").len() == 2).await;
+    let verdict =
+        cluster.verdict_when("two new runs", |verdict| verdict.done("again", "MANUAL").len() == 2).await;
     verdict.is_clean();
-    assert!(verdict.of("again").filter(|run| run.worker == "b").all(|run| run.token > highest), "\n{}", verdict.table());
+    assert!(
+        verdict.of("again").filter(|run| run.worker == "b").all(|run| run.token > highest),
+        "\n{}",
+        verdict.table()
+    );
 }
 
 /// A trigger of what runs is held until that has ended, and there is at most one.
@@ -265,7 +312,9 @@ async fn a_trigger_may_wait_for_the_run_in_flight() {
     let second = cluster.admin().trigger_job(after).await.unwrap_err();
     assert_eq!(code(&second), "TRIGGER_WAITING");
     cluster.home.open("gate");
-    let verdict = cluster.verdict_when("one more run", |verdict| verdict.of("wait").filter(|run| run.ended()).count() == 2).await;
+    let verdict = cluster
+        .verdict_when("one more run", |verdict| verdict.of("wait").filter(|run| run.ended()).count() == 2)
+        .await;
     cluster.quiet("wait").await;
     verdict.is_clean();
     assert_eq!(cluster.verdict().of("wait").count(), 2);
@@ -280,14 +329,19 @@ async fn a_cancelled_run_stops_and_is_recorded_as_cancelled() {
     cluster.trigger("stop").await;
     cluster.verdict_when("two runs", |verdict| verdict.of("stop").count() == 2).await;
     cluster.admin().cancel_run(v1::CancelRunRequest { job: "stop".into(), item: 1 }).await.unwrap();
-    cluster.items_when("stop", "item 1 is cancelled", |items| items[1].counters.as_ref().unwrap().cancelled == 1).await;
+    cluster
+        .items_when("stop", "item 1 is cancelled", |items| items[1].counters.as_ref().unwrap().cancelled == 1)
+        .await;
     cluster.home.open("gate");
     let items = cluster.quiet("stop").await;
     let verdict = cluster.verdict();
     verdict.is_clean();
     assert_eq!(items[1].last.as_ref().unwrap().outcome(), v1::RunOutcome::Cancelled);
     assert_eq!(verdict.of("stop").count(), 2, "cancelled by hand: nobody runs it again\n{}", verdict.table());
-    assert_eq!(verdict.of("stop").filter(|run| run.stopped_by_order()).map(|run| run.item).collect::<Vec<_>>(), [1]);
+    assert_eq!(
+        verdict.of("stop").filter(|run| run.stopped_by_order()).map(|run| run.item).collect::<Vec<_>>(),
+        [1]
+    );
 }
 
 /// An operator asks one process to leave, and shuts another down for one of its jobs.
@@ -302,7 +356,9 @@ async fn instances_are_drained_and_shut_down_by_hand() {
     }
     let items = cluster.assigned("one", 2).await;
     cluster.assigned("two", 2).await;
-    let of = |host: &str| items.iter().find_map(|item| item.owner.clone().filter(|owner| owner.starts_with(host))).unwrap();
+    let of = |host: &str| {
+        items.iter().find_map(|item| item.owner.clone().filter(|owner| owner.starts_with(host))).unwrap()
+    };
     let (a, b) = (of("host-a@"), of("host-b@"));
     cluster.admin().drain_instance(v1::DrainInstanceRequest { instance: a, grace: None }).await.unwrap();
     assert!(cluster.process("a").end().await.success());
@@ -310,10 +366,16 @@ async fn instances_are_drained_and_shut_down_by_hand() {
     cluster.assigned("two", 1).await;
     let shutdown = v1::ShutdownInstanceRequest { job: "one".into(), instance: b };
     cluster.admin().shutdown_instance(shutdown).await.unwrap();
-    wait("nobody works for job one", || async { cluster.instances("one").await.is_empty().then_some(()) }).await;
+    wait("nobody works for job one", || async { cluster.instances("one").await.is_empty().then_some(()) })
+        .await;
     cluster.trigger("two").await;
     cluster.verdict_when("job two runs", |verdict| verdict.done("two", "MANUAL").len() == 2).await;
     assert!(cluster.process("b").ended().is_none());
     cluster.verdict().is_clean();
-    assert!(cluster.lines().iter().any(|line| line.what == What::Exit && line.worker == "a" && line.detail == "left"));
+    assert!(
+        cluster
+            .lines()
+            .iter()
+            .any(|line| line.what == What::Exit && line.worker == "a" && line.detail == "left")
+    );
 }

@@ -38,7 +38,13 @@ fn start(cluster: &mut Cluster, name: &str, job: &str) {
 #[tokio::test]
 async fn workers_in_python_are_failed_over_and_leave_in_order() {
     let mut cluster = Cluster::start(SHORT).await;
-    cluster.apply(job("mixed", 6, json!({ "failover": true, "jobParameter": "all", "shardingItemParameters": "0=Beijing" }))).await;
+    cluster
+        .apply(job(
+            "mixed",
+            6,
+            json!({ "failover": true, "jobParameter": "all", "shardingItemParameters": "0=Beijing" }),
+        ))
+        .await;
     start(&mut cluster, "p", "mixed");
     start(&mut cluster, "q", "mixed");
     let gate = cluster.home.path("gate");
@@ -46,9 +52,15 @@ async fn workers_in_python_are_failed_over_and_leave_in_order() {
     cluster.assigned("mixed", 3).await;
     cluster.trigger("mixed").await;
     let verdict = cluster.verdict_when("six runs", |verdict| verdict.of("mixed").count() == 6).await;
-    let lost: BTreeSet<u32> = verdict.of("mixed").filter(|run| run.worker == "p").map(|run| run.item).collect();
+    let lost: BTreeSet<u32> =
+        verdict.of("mixed").filter(|run| run.worker == "p").map(|run| run.item).collect();
     assert_eq!(lost.len(), 2, "\n{}", verdict.table());
-    assert!(cluster.lines().iter().any(|line| line.what == What::Start && line.item == 0 && line.detail == "Beijing|all|6|"));
+    assert!(
+        cluster
+            .lines()
+            .iter()
+            .any(|line| line.what == What::Start && line.item == 0 && line.detail == "Beijing|all|6|")
+    );
     cluster.kill("p");
     cluster.verdict_when("two failovers", |verdict| verdict.by_source("mixed", "FAILOVER").len() == 2).await;
     cluster.process("q").signal(rustix::process::Signal::TERM);
@@ -62,11 +74,19 @@ async fn workers_in_python_are_failed_over_and_leave_in_order() {
     assert_eq!(verdict.of("mixed").count(), 8, "\n{}", verdict.table());
     let counters = cluster.counters("mixed").await;
     assert_eq!((counters.succeeded, counters.crashed, counters.cancelled), (6, 2, 0));
-    assert!(cluster.lines().iter().any(|line| line.what == What::Exit && line.worker == "q" && line.detail == "left"));
+    assert!(
+        cluster
+            .lines()
+            .iter()
+            .any(|line| line.what == What::Exit && line.worker == "q" && line.detail == "left")
+    );
     // What Python left as an offset is handed on.
     cluster.trigger("mixed").await;
-    cluster.verdict_when("six more runs", |verdict| verdict.of("mixed").filter(|run| run.ended()).count() == 12).await;
-    let offsets = cluster.lines().iter().filter(|line| line.what == What::Start && line.detail.ends_with("|x")).count();
+    cluster
+        .verdict_when("six more runs", |verdict| verdict.of("mixed").filter(|run| run.ended()).count() == 12)
+        .await;
+    let offsets =
+        cluster.lines().iter().filter(|line| line.what == What::Start && line.detail.ends_with("|x")).count();
     let by_python = verdict.of("mixed").filter(|run| run.ended() && run.worker != "r").count();
     assert_eq!(offsets, by_python);
 }
@@ -106,7 +126,9 @@ async fn a_frozen_worker_in_python_stops_when_it_wakes() {
     cluster.freeze("p");
     cluster.verdict_when("two failovers", |verdict| verdict.by_source("ice", "FAILOVER").len() == 2).await;
     cluster.thaw("p");
-    let stopped = |verdict: &crate::judge::Verdict| verdict.of("ice").filter(|run| run.worker == "p" && run.stopped_by_order()).count() == 2;
+    let stopped = |verdict: &crate::judge::Verdict| {
+        verdict.of("ice").filter(|run| run.worker == "p" && run.stopped_by_order()).count() == 2
+    };
     cluster.verdict_when("the woken worker to stop", stopped).await;
     cluster.home.open("gate");
     cluster.quiet("ice").await;

@@ -26,7 +26,13 @@ async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
 }
 
 pub fn hello() -> v1::Hello {
-    v1::Hello { stream_number: 1, slots: 4, address: "by-hand".into(), client: "raw".into(), ..Default::default() }
+    v1::Hello {
+        stream_number: 1,
+        slots: 4,
+        address: "by-hand".into(),
+        client: "raw".into(),
+        ..Default::default()
+    }
 }
 
 pub fn register(job: &str) -> v1::Register {
@@ -44,7 +50,9 @@ impl Raw {
     pub async fn attached(channel: Channel, hello: v1::Hello) -> (Self, v1::Welcome) {
         let mut raw = Self::new(channel);
         raw.send(Frame::Hello(hello)).await;
-        let welcome = raw.find("Welcome", |said| if let Said::Welcome(welcome) = said { Some(welcome) } else { None }).await;
+        let welcome = raw
+            .find("Welcome", |said| if let Said::Welcome(welcome) = said { Some(welcome) } else { None })
+            .await;
         (raw, welcome)
     }
 
@@ -97,12 +105,14 @@ impl Raw {
     }
 
     pub async fn trigger(&mut self) -> v1::Trigger {
-        self.find("Trigger", |said| if let Said::Trigger(trigger) = said { Some(trigger) } else { None }).await
+        self.find("Trigger", |said| if let Said::Trigger(trigger) = said { Some(trigger) } else { None })
+            .await
     }
 
     /// Reports an outcome and gives the answer to it.
     pub async fn report(&mut self, run: v1::RunRef, outcome: v1::RunOutcome) -> v1::ReportAck {
-        let report = v1::RunCompleted { run: Some(run), outcome: outcome.into(), attempt: 1, ..Default::default() };
+        let report =
+            v1::RunCompleted { run: Some(run), outcome: outcome.into(), attempt: 1, ..Default::default() };
         self.send(Frame::RunCompleted(report)).await;
         self.find("ReportAck", |said| if let Said::ReportAck(ack) = said { Some(ack) } else { None }).await
     }

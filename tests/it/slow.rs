@@ -17,7 +17,9 @@ fn narrow(cluster: &Cluster) -> Channel {
 
 /// Resident memory of the coordinator, in KiB.
 fn resident(cluster: &Cluster) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", cluster.coordinator.as_ref().unwrap().id())).unwrap();
+    let status =
+        std::fs::read_to_string(format!("/proc/{}/status", cluster.coordinator.as_ref().unwrap().id()))
+            .unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
@@ -29,8 +31,14 @@ fn all_on_time(cluster: &Cluster, job: &str, from: i64) {
     verdict.is_clean();
     let mut fires: Vec<i64> = verdict.of(job).filter(|run| run.fire > from).map(|run| run.fire).collect();
     fires.sort_unstable();
-    assert!(fires.len() >= 3 && fires.windows(2).all(|pair| pair[1] - pair[0] == 1000), "{fires:?}\n{}", verdict.table());
-    let late = lines.iter().filter(|line| line.job == job && line.what == crate::judge::What::Start && line.fire > from);
+    assert!(
+        fires.len() >= 3 && fires.windows(2).all(|pair| pair[1] - pair[0] == 1000),
+        "{fires:?}\n{}",
+        verdict.table()
+    );
+    let late = lines
+        .iter()
+        .filter(|line| line.job == job && line.what == crate::judge::What::Start && line.fire > from);
     let latest = late.map(|line| line.wall - line.fire).max().unwrap();
     println!("the latest start was {latest} ms after its due time");
     assert!(latest < 1000, "a start {latest} ms after its due time");
@@ -55,7 +63,11 @@ async fn a_worker_that_reads_nothing_delays_nobody() {
     for sequence in 1..=200 {
         deaf.heartbeat(sequence).await;
     }
-    cluster.verdict_when("brisk goes on", |verdict| verdict.of("brisk").filter(|run| run.fire > from).count() >= 6).await;
+    cluster
+        .verdict_when("brisk goes on", |verdict| {
+            verdict.of("brisk").filter(|run| run.fire > from).count() >= 6
+        })
+        .await;
     all_on_time(&cluster, "brisk", from);
     let grown = resident(&cluster).saturating_sub(before) / 1024;
     println!("the coordinator grew by {grown} MiB");
@@ -76,7 +88,11 @@ async fn ten_thousand_heartbeats_against_a_stalled_reader() {
     for sequence in 1..=BEATS {
         stalled.heartbeat(sequence).await;
     }
-    cluster.verdict_when("brisk goes on", |verdict| verdict.of("brisk").filter(|run| run.fire > from).count() >= 4).await;
+    cluster
+        .verdict_when("brisk goes on", |verdict| {
+            verdict.of("brisk").filter(|run| run.fire > from).count() >= 4
+        })
+        .await;
     all_on_time(&cluster, "brisk", from);
     let mut heard = 0;
     let ended = loop {
@@ -112,15 +128,22 @@ async fn a_full_table_of_files_stops_nobody_who_is_there() {
     let pid = cluster.coordinator.as_ref().unwrap().id();
     let open = || u64::try_from(std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()).unwrap();
     let limit = |files: u64| {
-        let set = std::process::Command::new("prlimit").args(["--pid", &pid.to_string(), &format!("--nofile={files}:")]).status();
+        let set = std::process::Command::new("prlimit")
+            .args(["--pid", &pid.to_string(), &format!("--nofile={files}:")])
+            .status();
         assert!(set.expect("prlimit (util-linux) is missing: run `cargo xtask setup`").success());
     };
     let most = open() + 12;
     limit(most);
     let from = wall();
-    let crowd: Vec<_> = (0..30).map(|_| std::net::TcpStream::connect(("127.0.0.1", cluster.port)).unwrap()).collect();
+    let crowd: Vec<_> =
+        (0..30).map(|_| std::net::TcpStream::connect(("127.0.0.1", cluster.port)).unwrap()).collect();
     until("the table to be full", || open() >= most - 1).await;
-    cluster.verdict_when("brisk goes on", |verdict| verdict.of("brisk").filter(|run| run.fire > from).count() >= 4).await;
+    cluster
+        .verdict_when("brisk goes on", |verdict| {
+            verdict.of("brisk").filter(|run| run.fire > from).count() >= 4
+        })
+        .await;
     all_on_time(&cluster, "brisk", from);
     assert!(cluster.coordinator.as_mut().unwrap().ended().is_none());
     limit(most + 100);

@@ -17,8 +17,10 @@ async fn accounts(cluster: &Cluster, job: &str) -> Vec<(i64, i64)> {
     let items = cluster.items(job).await;
     let account = |item: &rosterd::proto::v1::ItemSummary| {
         let counters = item.counters.as_ref().unwrap();
-        let not_due = verdict.of(job).filter(|run| run.item == item.item && run.source != "NORMAL_TRIGGER").count();
-        let sum = counters.fired + counters.misfired + counters.skipped + counters.missed.values().sum::<u64>();
+        let not_due =
+            verdict.of(job).filter(|run| run.item == item.item && run.source != "NORMAL_TRIGGER").count();
+        let sum =
+            counters.fired + counters.misfired + counters.skipped + counters.missed.values().sum::<u64>();
         (item.last_fire.unwrap().seconds, i64::try_from(sum).unwrap() - i64::try_from(not_due).unwrap())
     };
     items.iter().map(account).collect()
@@ -69,7 +71,11 @@ async fn everything_is_accounted_for_through_a_storm() {
     }
     for (name, _, _) in JOBS {
         cluster.admin().pause_job(rosterd::proto::v1::PauseJobRequest { job: name.into() }).await.unwrap();
-        cluster.items_when(name, "no run is in flight", |items| items.iter().all(|item| item.running.is_none() && item.crashed.is_none())).await;
+        cluster
+            .items_when(name, "no run is in flight", |items| {
+                items.iter().all(|item| item.running.is_none() && item.crashed.is_none())
+            })
+            .await;
     }
     let verdict = cluster.verdict();
     verdict.is_clean();
@@ -80,7 +86,8 @@ async fn everything_is_accounted_for_through_a_storm() {
         }
         let counters = cluster.counters(name).await;
         println!("{name}: {counters:?}");
-        let ended = counters.succeeded + counters.failed + counters.cancelled + counters.crashed + counters.timed_out;
+        let ended =
+            counters.succeeded + counters.failed + counters.cancelled + counters.crashed + counters.timed_out;
         assert_eq!(counters.fired, ended, "{name}");
     }
     // Every run that a worker saw to its end is believed; what is believed without a worker's word is none.
@@ -98,7 +105,8 @@ async fn accounts_when_quiet(cluster: &Cluster, job: &str) -> Vec<(i64, i64)> {
         let fired = |counted: &rosterd::proto::v1::Counters| counted.fired;
         let first = cluster.counters(job).await;
         let accounts = accounts(cluster, job).await;
-        let same = cluster.verdict().of(job).count() as u64 == fired(&first) && fired(&cluster.counters(job).await) == fired(&first);
+        let same = cluster.verdict().of(job).count() as u64 == fired(&first)
+            && fired(&cluster.counters(job).await) == fired(&first);
         same.then_some(accounts)
     })
     .await

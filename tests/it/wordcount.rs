@@ -30,7 +30,11 @@ async fn counted(kill: bool) {
     cluster.assigned("wordcount", 3).await;
     cluster.trigger("wordcount").await;
     if kill {
-        cluster.items_when("wordcount", "all are running", |items| items.iter().all(|item| item.running.is_some())).await;
+        cluster
+            .items_when("wordcount", "all are running", |items| {
+                items.iter().all(|item| item.running.is_some())
+            })
+            .await;
         cluster.kill("two");
     }
     cluster

@@ -153,7 +153,15 @@ impl Verdict {
             let stop = run.stop.map_or_else(|| "never".to_owned(), |stop| ms(stop).to_string());
             format!(
                 "  {}/{} token {} fire {} {} on {}: {} to {stop} ms {:?} {}\n",
-                run.job, run.item, run.token, run.fire, run.source, run.worker, ms(run.start), run.how, run.detail
+                run.job,
+                run.item,
+                run.token,
+                run.fire,
+                run.source,
+                run.worker,
+                ms(run.start),
+                run.how,
+                run.detail
             )
         };
         self.runs.iter().map(line).collect()
@@ -191,7 +199,10 @@ fn begin(runs: &mut BTreeMap<(String, String, u32, u64), Run>, faults: &mut Vec<
     let key = (line.worker.clone(), line.job.clone(), line.item, line.token);
     if let Some(run) = runs.get_mut(&key) {
         if line.attempt <= run.attempts {
-            faults.push(Fault(format!("attempt {} of {}/{} token {} began twice", line.attempt, line.job, line.item, line.token)));
+            faults.push(Fault(format!(
+                "attempt {} of {}/{} token {} began twice",
+                line.attempt, line.job, line.item, line.token
+            )));
         }
         run.attempts = line.attempt;
         (run.stop, run.how) = (None, None);
@@ -259,7 +270,9 @@ fn overlaps(runs: &[Run], lines: &[Line], faults: &mut Vec<Fault>) {
                 );
                 match frozen_until(lines, &earlier.worker, later.start) {
                     None => faults.push(Fault(format!("{name} was still in user code"))),
-                    Some(_) if earlier.ended() => faults.push(Fault(format!("{name} was frozen, and that one then ended as if nothing had been"))),
+                    Some(_) if earlier.ended() => faults.push(Fault(format!(
+                        "{name} was frozen, and that one then ended as if nothing had been"
+                    ))),
                     Some(_) => {}
                 }
             }
@@ -284,7 +297,10 @@ fn once_per_fire(runs: &[Run], faults: &mut Vec<Fault>) {
     let mut seen: BTreeMap<(&str, u32, i64), u64> = BTreeMap::new();
     for run in runs.iter().filter(|run| run.source == "NORMAL_TRIGGER") {
         if let Some(before) = seen.insert((&run.job, run.item, run.fire), run.token) {
-            faults.push(Fault(format!("{}/{}: fire {} was run as token {before} and {}", run.job, run.item, run.fire, run.token)));
+            faults.push(Fault(format!(
+                "{}/{}: fire {} was run as token {before} and {}",
+                run.job, run.item, run.fire, run.token
+            )));
         }
     }
 }
@@ -316,13 +332,31 @@ mod tests {
 
     #[test]
     fn a_run_after_the_end_or_the_death_of_the_first_is_in_order() {
-        assert!(faults(&[line(1, "a", What::Start, 1), line(2, "a", What::Cancel, 1), line(3, "b", What::Start, 2)]).is_empty());
-        assert!(faults(&[line(1, "a", What::Start, 1), line(2, "a", What::Killed, 0), line(3, "b", What::Start, 2)]).is_empty());
+        assert!(
+            faults(&[
+                line(1, "a", What::Start, 1),
+                line(2, "a", What::Cancel, 1),
+                line(3, "b", What::Start, 2)
+            ])
+            .is_empty()
+        );
+        assert!(
+            faults(&[
+                line(1, "a", What::Start, 1),
+                line(2, "a", What::Killed, 0),
+                line(3, "b", What::Start, 2)
+            ])
+            .is_empty()
+        );
     }
 
     #[test]
     fn overlaps_are_seen() {
-        let seen = faults(&[line(1, "a", What::Start, 1), line(3, "b", What::Start, 2), line(4, "a", What::Cancel, 1)]);
+        let seen = faults(&[
+            line(1, "a", What::Start, 1),
+            line(3, "b", What::Start, 2),
+            line(4, "a", What::Cancel, 1),
+        ]);
         assert!(seen[0].contains("still in user code"), "{seen:?}");
         assert_eq!(faults(&[line(1, "a", What::Start, 1), line(3, "b", What::Start, 2)]).len(), 1);
     }

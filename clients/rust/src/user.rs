@@ -289,14 +289,14 @@ mod tests {
     /// The process stood still past its lease: a handler that wakes before anybody has told it to stop knows.
     #[tokio::test]
     async fn a_handler_that_wakes_after_its_lease_finds_that_it_is_cancelled() {
-        let job = Job::new("j").handler(|run: Run| async move {
-            Ok(format!("{} {:?}", run.is_cancelled(), run.lease_left()))
-        });
+        let job = Job::new("j")
+            .handler(|run: Run| async move { Ok(format!("{} {:?}", run.is_cancelled(), run.lease_left())) });
         for (end, said) in [(7, "false 4ms"), (5, "true 2ms")] {
             let lease = Arc::new(AtomicU64::new(0));
             let seen = lease.clone();
             // The first look, at the start, is before the lease's end.
-            let now = Arc::new(move || Duration::from_millis(4 + seen.fetch_add(1, Ordering::Relaxed).min(1)));
+            let now =
+                Arc::new(move || Duration::from_millis(4 + seen.fetch_add(1, Ordering::Relaxed).min(1)));
             let (mut code, mut says) = UserCode::new(vec![job.clone()], Handle::current(), now);
             code.lease(Duration::from_millis(end), Duration::from_millis(end + 2));
             code.start(start(), SystemTime::UNIX_EPOCH);

@@ -170,7 +170,8 @@ async fn attempt(setting: Arc<Setting>, run: Run) -> Result<String, RunFailure> 
     let patience = || setting.silence.min(run.lease_left());
     let child = Child::start(&setting.program, environment(&run), patience(), &label, &setting.printer)
         .map_err(|error| RunFailure::new(format!("{}: {error}", setting.program[0].to_string_lossy())))?;
-    let Finished { status, output, stopped } = child.finish(run.cancelled(), setting.kill_after, patience).await?;
+    let Finished { status, output, stopped } =
+        child.finish(run.cancelled(), setting.kill_after, patience).await?;
     if stopped {
         run.set_output(output.text());
         return Err(RunFailure::cancelled());

@@ -193,7 +193,8 @@ fn known_zone(zone: &str) -> Result<(TimeZone, String), ScheduleError> {
 /// `GMT+8:00`, `GMT+08:00`, `GMT+0800`. Below a day, in minutes.
 fn fixed_zone(zone: &str) -> Option<(TimeZone, String)> {
     let signed = zone.strip_prefix("GMT")?;
-    let (sign, digits) = signed.strip_prefix('+').map(|rest| (1, rest)).or(signed.strip_prefix('-').map(|rest| (-1, rest)))?;
+    let (sign, digits) =
+        signed.strip_prefix('+').map(|rest| (1, rest)).or(signed.strip_prefix('-').map(|rest| (-1, rest)))?;
     let (hours, minutes) = match digits.split_once(':') {
         Some((hours, minutes)) if minutes.len() == 2 => (hours, minutes),
         Some(_) => return None,

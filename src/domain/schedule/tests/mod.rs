@@ -81,7 +81,9 @@ fn a_zone_may_be_a_fixed_distance_as_java_writes_it() {
     }
     assert_eq!(noon("GMT-3:30"), ("GMT-03:30".to_owned(), 15 * 3600 + 1800));
     assert_eq!(noon("GMT").1, 12 * 3600);
-    for zone in ["GMT+24", "GMT+8:60", "GMT+8:0", "GMT+", "GMT+8:00:00", "GMT+123456", "GMT+-8", "UTC+8", "GMT+é8"] {
+    for zone in
+        ["GMT+24", "GMT+8:60", "GMT+8:0", "GMT+", "GMT+8:00:00", "GMT+123456", "GMT+-8", "UTC+8", "GMT+é8"]
+    {
         assert!(Schedule::parse("0 0 12 * * ?", zone).is_err(), "{zone}");
     }
 }
