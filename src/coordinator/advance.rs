@@ -143,7 +143,8 @@ impl Node {
         let hosted = self.hosted(name, job, view);
         let facts = Facts {
             now: self.now.wall,
-            no_starts: self.no_starts(),
+            no_starts: self.no_starts()
+                || !self.calendar_is_good(view.spec.max_clock_diff(self.settings.max_clock_difference)),
             up_since: self.up_since,
             gained: &job.gained,
             hosted: &hosted,
@@ -151,11 +152,12 @@ impl Node {
             dead: &job.dead,
             in_user_code: &job.in_user_code,
             most_writes: self.settings.max_records_per_txn,
-            furthest_last_fire: self.now.wall.plus(self.settings.max_clock_difference),
+            furthest_last_fire: self.now.wall.plus(self.settings.longest_silence),
         };
         let mut plan = plan::host(view, &job.records, &facts);
         self.note_waiting(name, job, &hosted, std::mem::take(&mut plan.waiting));
         self.set_calendar(name, job, &plan);
+        self.look_again(name, job, view);
         if plan.txn.writes.is_empty() {
             return false;
         }
@@ -176,6 +178,23 @@ impl Node {
         let txn = std::mem::take(&mut plan.txn);
         self.submit(name, job, txn, Intent::Host { plan: Box::new(plan), reserved });
         true
+    }
+
+    /// An item of ours may still be run by a worker of another host, which alone hears when that run ends. If
+    /// something waits for that end here (a misfire, a trigger by hand), the records are looked at again.
+    fn look_again(&mut self, name: &JobName, job: &mut JobState, view: &Job) {
+        if job.looks_again {
+            return;
+        }
+        let waits = |item: &Item, record: &Record| {
+            let elsewhere = record.running().is_some_and(|run| !self.workers.contains_key(&run.worker));
+            let ours = view.sharding.owner(*item).is_some_and(|owner| job.hosted.contains_key(owner));
+            elsewhere && ours && (record.misfire.is_some() || view.triggers.contains_key(item))
+        };
+        if job.records.iter().any(|(item, (_, record))| waits(item, record)) {
+            job.looks_again = true;
+            self.set_timer(self.settings.store_retry, Timer::LookAgain(name.clone()));
+        }
     }
 
     fn hosted(&self, name: &JobName, job: &JobState, view: &Job) -> BTreeMap<InstanceId, Hosted> {
@@ -303,7 +322,7 @@ impl Node {
         if !job.leads() || self.no_starts() {
             return false;
         }
-        let mut candidates = Candidates::default();
+        let mut candidates = Candidates { now: self.now.wall, ..Candidates::default() };
         for (instance, id) in &job.hosted {
             let Some(worker) = self.workers.get(id) else { continue };
             match worker.phase {

@@ -3,9 +3,10 @@
 //! Every Welcome follows a committed write of the attachment, on the same host too: the attachment decides who
 //! speaks for a worker. Records are read after that write, not before.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use rosterd_domain::id::{InstanceId, JobName, StreamNumber, Version, WorkerId};
+use rosterd_domain::id::{InstanceId, Item, JobName, StreamNumber, Version, WorkerId};
 use rosterd_domain::snapshot::Attachment;
 use rosterd_domain::time::Mono;
 use rosterd_domain::txn::{Commit, Txn, Write};
@@ -196,9 +197,22 @@ impl Node {
             worker.reserved = old.reserved;
             worker.waiting = old.waiting;
             worker.jobs = old.jobs;
+            worker.unacknowledged = old.unacknowledged;
+        } else if hello.identity.is_some() {
+            worker.runs = self.runs_of(&id);
         }
-        worker.moving = hello.jobs.iter().cloned().collect();
-        let (jobs, instance) = (worker.moving.clone(), worker.instance.clone());
+        let (jobs, instance) = (hello.jobs.clone(), worker.instance.clone());
+        // Also jobs that it has runs of, or that name it, though it does not: their runs take its slots.
+        let names = |job: &super::job::JobState| {
+            job.view.as_ref().is_some_and(|view| {
+                view.instances.contains_key(&instance) || view.sharding.instances().contains(&instance)
+            })
+        };
+        let named = self.jobs.iter().filter(|(_, job)| names(job)).map(|(name, _)| name.clone());
+        let in_hand = hello.in_hand.iter().map(|run| run.job.clone());
+        let moving: std::collections::BTreeSet<JobName> =
+            jobs.iter().cloned().chain(named).chain(in_hand).collect();
+        worker.moving = moving.clone();
         if let Some(bound) = self.streams.get_mut(&stream) {
             bound.phase = StreamPhase::Bound(id.clone());
         }
@@ -208,12 +222,28 @@ impl Node {
         for name in jobs {
             let job = self.jobs.entry(name.clone()).or_default();
             job.hosted.insert(instance.clone(), id.clone());
+        }
+        for name in moving {
+            let job = self.jobs.entry(name.clone()).or_default();
             // The records are read after the attachment was written, not before.
             job.stale = true;
             job.stale_records = true;
             self.dirty.insert(name);
         }
         self.welcome_if_moved(&id);
+    }
+
+    /// The runs that the records known here give to a worker.
+    fn runs_of(&self, id: &WorkerId) -> BTreeSet<(JobName, Item)> {
+        let mut runs = BTreeSet::new();
+        for (name, job) in &self.jobs {
+            let of_worker = job
+                .records
+                .iter()
+                .filter(|(_, (_, record))| record.running().is_some_and(|r| r.worker == *id));
+            runs.extend(of_worker.map(|(item, _)| (name.clone(), *item)));
+        }
+        runs
     }
 
     /// All jobs of the Hello are moved and read: the worker is welcomed, and told what the records say.

@@ -80,6 +80,9 @@ pub(super) fn change(view: &Job, spec: &JobSpec, now: Time) -> Result<Option<(Tx
     if old.disabled && !new.disabled {
         sharding.gap = Some(Gap { until: now, reason: Missed::Disabled });
     }
+    if new.sharding_total_count > old.sharding_total_count {
+        sharding = sharding.raised(Item(old.sharding_total_count), now);
+    }
     let mut txn = guarded("apply", view);
     txn.guard(Guard::Config(view.name.clone(), view.config_version));
     txn.write(Write::Config(view.name.clone(), new.to_json().into()));

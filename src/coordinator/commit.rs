@@ -46,7 +46,7 @@ impl Node {
             TxnFor::Verdict(worker) => self.verdict_given(&worker, commit),
             TxnFor::Goodbye(worker) => self.said_goodbye(&worker, commit),
             TxnFor::Elsewhere(worker) => self.elsewhere_judged(&worker, commit),
-            TxnFor::Own => {}
+            TxnFor::Own => self.listed(matches!(commit, Commit::Committed(_))),
         }
     }
 
@@ -67,18 +67,21 @@ impl Node {
                 other => self.not_done(name, &mut job, intent, other),
             }
         }
-        let touched: Vec<WorkerId> = job.hosted.values().cloned().collect();
         self.jobs.insert(name.clone(), job);
         self.dirty.insert(name.clone());
-        for id in touched {
-            self.look_at_leaver(&id);
-        }
+        self.look_at_leavers();
     }
 
-    /// A worker that is on its way out may be a step further.
-    fn look_at_leaver(&mut self, id: &WorkerId) {
-        self.confirm_draining(id);
-        self.finish_goodbye(id);
+    /// Workers on their way out may be a step further.
+    fn look_at_leavers(&mut self) {
+        for id in self.leavers.clone() {
+            if self.workers.contains_key(&id) {
+                self.confirm_draining(&id);
+                self.finish_goodbye(&id);
+            } else {
+                self.leavers.remove(&id);
+            }
+        }
     }
 
     fn release_slots(&mut self, intent: &Intent) {
@@ -149,6 +152,11 @@ impl Node {
         for (item, (version, record)) in std::mem::take(&mut plan.records) {
             self.put_record(name, job, item, version, record);
         }
+        // The triggers that were taken are still in the cached decision state: they must not start again.
+        job.stale |= plan
+            .entries
+            .iter()
+            .any(|entry| matches!(entry, Entry::Started { run, .. } if run.trigger.is_some()));
         for entry in plan.entries {
             self.tell_entry(name, job, entry);
         }
@@ -244,7 +252,11 @@ impl Node {
         let Some(mut job) = self.jobs.remove(&name) else { return };
         job.reading = false;
         match read {
-            Ok(nodes) => self.take_nodes(&name, &mut job, nodes),
+            Ok(nodes) => {
+                let before = job.view.clone();
+                self.take_nodes(&name, &mut job, nodes);
+                job.stale_records |= records_are_behind(&job, before.as_deref());
+            }
             Err(error) => self.read_failed(&name, &mut job, &error),
         }
         self.jobs.insert(name.clone(), job);
@@ -271,14 +283,20 @@ impl Node {
             }
             Err(error) => self.read_failed(&name, &mut job, &error),
         }
-        let (read, exists) = (job.loaded, job.view.is_some());
+        let moving = self
+            .workers
+            .values()
+            .filter(|worker| worker.moving.contains(&name))
+            .map(|worker| worker.id.clone());
+        let here: BTreeSet<WorkerId> = here.into_iter().chain(moving).collect();
+        let (read, exists) = (job.loaded && !job.stale_records, job.view.is_some());
         self.jobs.insert(name.clone(), job);
         for id in here {
             if read {
                 self.moved_in(&id, &name, exists);
             }
-            self.look_at_leaver(&id);
         }
+        self.look_at_leavers();
         self.dirty.insert(name);
     }
 
@@ -286,7 +304,8 @@ impl Node {
     fn moved_in(&mut self, id: &WorkerId, name: &JobName, exists: bool) {
         let Some(worker) = self.workers.get_mut(id) else { return };
         if worker.moving.remove(name) {
-            if exists {
+            let hosted = self.jobs.get(name).is_some_and(|job| job.hosted.contains_key(&worker.instance));
+            if hosted && exists {
                 worker.jobs.insert(name.clone());
             }
             self.welcome_if_moved(id);
@@ -446,4 +465,20 @@ impl Node {
     pub(super) fn tell_worker(&mut self, instance: &InstanceId, what: &'static str) {
         self.out.push(Effect::Tell(Happening::Worker { instance: instance.clone(), what }));
     }
+}
+
+/// Whether the decision state tells of records that others wrote: of items that are ours only now, and of runs
+/// that crashed elsewhere and wait for a taker. Run state itself gives no hint.
+fn records_are_behind(job: &JobState, before: Option<&Job>) -> bool {
+    let (Some(view), Some(before)) = (job.view.as_deref(), before) else { return false };
+    let ours = |view: &Job| -> BTreeSet<Item> {
+        view.sharding
+            .owned()
+            .filter(|(_, owner)| job.hosted.contains_key(*owner))
+            .map(|(item, _)| item)
+            .collect()
+    };
+    let gains = view.generation != before.generation && !ours(view).is_subset(&ours(before));
+    let waits = |item: &Item| job.records.get(item).is_some_and(|(_, record)| record.crashed().is_some());
+    gains || view.failover.iter().any(|item| !before.failover.contains(item) && !waits(item))
 }

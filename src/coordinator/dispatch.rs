@@ -11,6 +11,7 @@ use rosterd_domain::job;
 use rosterd_domain::plan::Report;
 use rosterd_domain::view::Job;
 
+use super::agenda::Agenda;
 use super::event::{Query, StreamId};
 use super::handle::Happening;
 use super::job::JobState;
@@ -33,20 +34,21 @@ impl Node {
         let before =
             job.records.get(&item).and_then(|(_, before)| before.running()).map(|run| run.worker.clone());
         let after = record.running().map(|run| run.worker.clone());
-        if before != after {
-            if let Some(worker) = before.and_then(|before| self.workers.get_mut(&before)) {
-                worker.runs.remove(&(name.clone(), item));
-                Self::offer_slots(&mut self.dirty, worker);
-            }
-            if let Some(worker) = after.and_then(|after| self.workers.get_mut(&after)) {
-                worker.runs.insert((name.clone(), item));
-            }
+        if before != after
+            && let Some(worker) = before.and_then(|before| self.workers.get_mut(&before))
+        {
+            worker.runs.remove(&(name.clone(), item));
+            Self::offer_slots(&mut self.dirty, worker);
+        }
+        // Also where nothing has changed: the worker may have come here since.
+        if let Some(worker) = after.and_then(|after| self.workers.get_mut(&after)) {
+            worker.runs.insert((name.clone(), item));
         }
         job.records.insert(item, (version, record));
     }
 
     /// The jobs whose items waited longest for a slot of this worker are looked at.
-    pub(super) fn offer_slots(dirty: &mut std::collections::BTreeSet<JobName>, worker: &Worker) {
+    pub(super) fn offer_slots(dirty: &mut Agenda, worker: &Worker) {
         dirty.extend(worker.waiting.iter().take(worker.free() as usize).map(|waiting| waiting.job.clone()));
     }
 
@@ -219,9 +221,13 @@ impl Node {
         if newer {
             return self.acknowledge(id, completed.run, Some(fenced()));
         }
-        if let Some(older) =
-            job.reports.insert(item, report).filter(|older| older.token < completed.run.token)
+        let replaced = job.reports.insert(item, report);
+        if replaced.is_none()
+            && let Some(worker) = self.workers.get_mut(id)
         {
+            worker.unacknowledged += 1;
+        }
+        if let Some(older) = replaced.filter(|older| older.token < completed.run.token) {
             let run = RunRef { token: older.token, ..completed.run.clone() };
             self.acknowledge(&older.worker, run, Some(fenced()));
         }
@@ -253,6 +259,7 @@ impl Node {
             let run = RunRef { job: name.clone(), item, token: report.token };
             if let Some(worker) = self.workers.get_mut(&report.worker) {
                 worker.known.remove(&run);
+                worker.unacknowledged = worker.unacknowledged.saturating_sub(1);
             }
             self.acknowledge(&report.worker, run, refusal);
         }

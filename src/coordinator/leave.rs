@@ -24,10 +24,13 @@ impl Node {
             Phase::Attaching | Phase::Leaving | Phase::Condemned => return,
         }
         if worker.writing {
+            worker.drain_wanted = true;
             return;
         }
+        worker.drain_wanted = false;
         worker.writing = true;
         worker.phase = Phase::Draining { confirmed: false };
+        self.leavers.insert(id.clone());
         let mut node = worker.attachment.clone();
         node.draining = true;
         worker.attachment = node.clone();
@@ -46,18 +49,33 @@ impl Node {
         match commit {
             Commit::Committed(_) => {
                 worker.version = worker.version.next();
-                let (instance, jobs) = (worker.instance.clone(), worker.jobs.clone());
-                self.tell_worker(&instance, "draining");
-                for name in jobs {
-                    if let Some(job) = self.jobs.get_mut(&name) {
-                        job.leaving.insert(instance.clone());
-                        self.dirty.insert(name);
-                    }
-                }
-                self.confirm_draining(id);
+                self.leaves(id);
             }
             _ => self.read(ReadFor::Own(id.clone()), Query::Attachment(id.clone())),
         }
+    }
+
+    /// The attachment says that the worker is leaving: its instances go.
+    pub(super) fn leaves(&mut self, id: &WorkerId) {
+        let Some(worker) = self.workers.get(id) else { return };
+        let (instance, jobs) = (worker.instance.clone(), worker.jobs.clone());
+        self.tell_worker(&instance, "draining");
+        for name in jobs {
+            if let Some(job) = self.jobs.get_mut(&name) {
+                job.leaving.insert(instance.clone());
+                self.dirty.insert(name);
+            }
+        }
+        self.confirm_draining(id);
+    }
+
+    /// A write of the attachment is over: what waited for that is done.
+    pub(super) fn go_on_leaving(&mut self, id: &WorkerId) {
+        if self.workers.get(id).is_some_and(|worker| worker.drain_wanted) {
+            self.drain_requested(id);
+        }
+        self.confirm_draining(id);
+        self.finish_goodbye(id);
     }
 
     /// Says Draining once nothing can follow it: no start is under way, and every job's cache is true.
@@ -87,6 +105,7 @@ impl Node {
             Phase::Condemned | Phase::Leaving => return,
             _ => worker.phase = Phase::Leaving,
         }
+        self.leavers.insert(id.clone());
         self.finish_goodbye(id);
     }
 

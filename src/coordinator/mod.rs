@@ -4,7 +4,9 @@
 //! the API layers see. Nothing here spells a znode or a proto message.
 
 mod advance;
+mod agenda;
 mod attach;
+mod calendar;
 mod change;
 mod commit;
 mod dispatch;

@@ -2,7 +2,7 @@
 //!
 //! It holds caches of the registry and the conversations with its workers. Decisions about a job are the
 //! domain's; here is only when to decide, and what follows a commit. It is level-triggered: an event changes
-//! what is known, marks jobs as worth a look, and [`Node::handle`] ends by looking at each of those once.
+//! what is known, marks jobs as worth a look, and [`Node::handle`] ends by looking at each of those once; [`Node::hear`] and [`Node::settle`] are its two halves.
 //! The parts are in sibling files: `attach` and `leave` (a worker's coming and going), `verdict` (its death),
 //! `advance` (one job's turn), `commit` (what follows a transaction), `dispatch` (what workers are told),
 //! `operate` (people).
@@ -14,6 +14,8 @@ use rosterd_domain::snapshot::Attachment;
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::Txn;
 
+use super::agenda::Agenda;
+use super::calendar::{CalendarWatch, Jump};
 use super::event::{Answer, Effect, Event, Now, Query, ReadId, RequestId, StreamId, TxnId};
 use super::handle::{Health, Peer};
 use super::job::{JobState, Jobs};
@@ -33,8 +35,11 @@ pub struct Node {
     pub(super) ids: Box<dyn FnMut() -> String + Send>,
     pub(super) now: Now,
     pub(super) up_since: Time,
+    pub(super) calendar_watch: CalendarWatch,
     pub(super) jobs: Jobs,
     pub(super) workers: BTreeMap<WorkerId, Worker>,
+    /// Workers that are draining or leaving.
+    pub(super) leavers: BTreeSet<WorkerId>,
     pub(super) streams: BTreeMap<StreamId, Stream>,
     /// Attachments that are hosted elsewhere, or by nobody any more.
     pub(super) elsewhere: BTreeMap<WorkerId, Elsewhere>,
@@ -46,7 +51,7 @@ pub struct Node {
     pub(super) proved: Mono,
     pub(super) calendar: BTreeSet<(Time, JobName)>,
     pub(super) timers: BTreeSet<(Mono, Timer)>,
-    pub(super) dirty: BTreeSet<JobName>,
+    pub(super) dirty: Agenda,
     pub(super) requests: BTreeMap<RequestId, Pending>,
     pub(super) out: Vec<Effect>,
     pub(super) health: Health,
@@ -55,6 +60,8 @@ pub struct Node {
     pub(super) stopping: bool,
     stopped: bool,
     last_id: u64,
+    /// This coordinator's own node stands: without it others take this coordinator for dead.
+    listed: bool,
 }
 
 /// A stream, from its opening on.
@@ -104,6 +111,8 @@ pub(super) enum Timer {
     Proof,
     /// The leader looks at everything of a job again.
     Reconcile(JobName),
+    /// A run of an item of ours that is hosted elsewhere may have ended.
+    LookAgain(JobName),
 }
 
 /// Whom a read is for.
@@ -154,8 +163,10 @@ impl Node {
             ids,
             now,
             up_since: now.wall,
+            calendar_watch: CalendarWatch::default(),
             jobs: Jobs::new(),
             workers: BTreeMap::new(),
+            leavers: BTreeSet::new(),
             streams: BTreeMap::new(),
             elsewhere: BTreeMap::new(),
             coordinators: BTreeMap::new(),
@@ -164,7 +175,7 @@ impl Node {
             proved: Mono::default(),
             calendar: BTreeSet::new(),
             timers: BTreeSet::new(),
-            dirty: BTreeSet::new(),
+            dirty: Agenda::default(),
             requests: BTreeMap::new(),
             out: Vec::new(),
             health: Health::Starting,
@@ -172,19 +183,43 @@ impl Node {
             stopping: false,
             stopped: false,
             last_id: 0,
+            listed: false,
         }
     }
 
-    /// Takes an event in and answers with what is to be done.
+    /// Takes an event in and answers with all that is to be done.
     pub fn handle(&mut self, now: Now, event: Event) -> Vec<Effect> {
+        self.hear(now, event);
+        self.settle(now, usize::MAX)
+    }
+
+    /// Takes an event in. What follows from several is decided once, by [`Node::settle`].
+    pub fn hear(&mut self, now: Now, event: Event) {
         self.now = now;
+        if let Some(jump) = self.calendar_watch.look(now, &self.settings) {
+            self.calendar_jumped(&jump);
+        }
         self.take_in(event);
+    }
+
+    /// Looks at no more than `most` of the jobs that are worth it, and answers with what is to be done. While
+    /// [`Node::is_settled`] says no, it is to be called again.
+    pub fn settle(&mut self, now: Now, most: usize) -> Vec<Effect> {
+        self.now = now;
         self.run_timers();
-        while let Some(job) = self.dirty.pop_first() {
+        for _ in 0..most {
+            let Some(job) = self.dirty.pop() else { break };
             self.advance(&job);
         }
-        self.stop_if_done();
+        if self.dirty.is_empty() {
+            self.stop_if_done();
+        }
         std::mem::take(&mut self.out)
+    }
+
+    /// No job is left that is worth a look now.
+    pub fn is_settled(&self) -> bool {
+        self.dirty.is_empty()
     }
 
     /// When the machine wants a [`Event::Tick`], by either clock.
@@ -223,7 +258,8 @@ impl Node {
     /// Writes this coordinator's own node where nothing else has proved its session lately.
     fn prove_if_idle(&mut self) {
         let every = self.settings.session.map_or(self.settings.store_retry, |session| session / 6);
-        let idle = self.now.mono.since(self.proved) >= every || self.health != Health::Serving;
+        let idle =
+            self.now.mono.since(self.proved) >= every || self.health != Health::Serving || !self.listed;
         if idle && !self.txns.values().any(|(whom, _)| matches!(whom, TxnFor::Own)) {
             self.prove();
         }
@@ -245,6 +281,14 @@ impl Node {
         let mut txn = Txn::new("coordinator");
         txn.write(rosterd_domain::txn::Write::Coordinator { id: self.settings.id.clone(), data });
         self.commit(TxnFor::Own, txn);
+    }
+
+    /// The write of this coordinator's own node ended.
+    pub(super) fn listed(&mut self, listed: bool) {
+        self.listed |= listed;
+        if !self.listed {
+            self.set_timer(self.settings.store_retry, Timer::Proof);
+        }
     }
 
     fn opened(&mut self, stream: StreamId, peer: Peer) {
@@ -399,6 +443,13 @@ impl Node {
                 Timer::Callback(job) => self.callback_timer(&job),
                 Timer::Proof => self.prove_if_idle(),
                 Timer::Reconcile(job) => self.reconcile_job(&job),
+                Timer::LookAgain(job) => {
+                    if let Some(state) = self.jobs.get_mut(&job) {
+                        state.looks_again = false;
+                        state.stale_records = true;
+                        self.dirty.insert(job);
+                    }
+                }
                 Timer::Sweep => {
                     self.read(ReadFor::Attachments, Query::Attachments);
                     self.read(ReadFor::Jobs, Query::Jobs);
@@ -474,6 +525,22 @@ impl Node {
     /// Nothing may start: the registry does not answer, or this coordinator is leaving.
     pub(super) fn no_starts(&self) -> bool {
         self.stopping || !self.informed || self.health == Health::Suspended || !self.proven()
+    }
+
+    /// Whether the calendar is within `limit` of what it should say.
+    pub(super) fn calendar_is_good(&self, limit: std::time::Duration) -> bool {
+        self.calendar_watch.off() <= limit
+    }
+
+    fn calendar_jumped(&mut self, jump: &Jump) {
+        let settles = self.settings.clock_settles;
+        match jump {
+            Jump::Off(by) => tracing::error!(
+                "ALARM: the calendar has jumped by {by:?}: jobs do not fire by it until it has gone on steadily for {settles:?}"
+            ),
+            Jump::Settled => tracing::warn!("the calendar goes on steadily: jobs fire by it again"),
+        }
+        self.dirty.extend(self.jobs.keys().cloned());
     }
 
     // ---- the end

@@ -84,7 +84,7 @@ impl Node {
             handler_type: spec.handler().into(),
             config: spec.config().to_json().into(),
             policy: spec.policy().to_json().into(),
-            assignment: Sharding::default().encode().into(),
+            assignment: Sharding::made_at(self.now.wall).encode().into(),
         });
         txn.write(Write::RaiseNecessary(name.clone()));
         self.submit(name, job, txn, intent);
@@ -125,7 +125,10 @@ impl Node {
                 }
             }
             let (instance, id) = (worker.instance.clone(), worker.id.clone());
-            job.hosted.insert(instance.clone(), id);
+            if job.hosted.insert(instance.clone(), id).is_none() {
+                // It may have runs here from before that only its last host has seen.
+                job.stale_records = true;
+            }
             job.leaving.remove(&instance);
             if view.instances.get(&instance).is_some_and(|seen| seen.mine) {
                 self.registered(name, job, view, &registering);

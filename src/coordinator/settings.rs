@@ -23,7 +23,8 @@ pub struct Settings {
     pub drift_permille: u32,
     /// After how long of silence the registry ends this coordinator's session (S); `None`: never.
     pub session: Option<Duration>,
-    /// How coarsely the registry measures that.
+    /// How coarsely the registry measures that: so much earlier this coordinator stops acknowledging heartbeats.
+    /// At most a fifth of the session.
     pub session_tick: Duration,
     /// Reports of one worker that may be unacknowledged.
     pub max_reports: usize,
@@ -31,14 +32,23 @@ pub struct Settings {
     pub max_jobs_per_worker: usize,
     /// Runs that one worker may have in hand.
     pub max_slots: u32,
+    /// Frames of one stream that may wait to be taken in; one more ends the stream.
+    pub max_inbox_frames: usize,
+    /// Frames that may wait to be sent on one stream; one more ends it.
+    pub max_outbox_frames: usize,
     /// Records that one transaction writes.
     pub max_records_per_txn: usize,
     /// How long to wait before trying again what the store could not write.
     pub store_retry: Duration,
     /// How often a job that another coordinator should lead, but does not, is looked at.
     pub election_patience: Duration,
-    /// How far a record's last fire may lie in the future before it is set back.
+    /// How far the calendar may be off before nothing is fired by it.
     pub max_clock_difference: Duration,
+    /// How long a calendar that has jumped must go on steadily to be believed again.
+    pub clock_settles: Duration,
+    /// How far a record's last fire may lie in the future before it is set back. Below that an item is silent
+    /// until then, so that a clock that was set back repeats no fire.
+    pub longest_silence: Duration,
     /// How old the oldest of a server's marks may be before the server is forgotten, once nobody uses it.
     pub server_retention: Duration,
 }
@@ -55,14 +65,18 @@ impl Settings {
             stop_budget: Duration::from_millis(500),
             drift_permille: 5,
             session: None,
-            session_tick: Duration::from_secs(1),
+            session_tick: Duration::from_secs(2),
             max_reports: 8192,
             max_jobs_per_worker: 10_000,
             max_slots: 4096,
+            max_inbox_frames: 16_384,
+            max_outbox_frames: 16_384,
             max_records_per_txn: 1000,
             store_retry: Duration::from_secs(1),
             election_patience: Duration::from_secs(1),
             max_clock_difference: Duration::from_secs(2),
+            clock_settles: Duration::from_secs(60),
+            longest_silence: Duration::from_secs(3 * 3600),
             server_retention: Duration::from_secs(24 * 3600),
         }
     }

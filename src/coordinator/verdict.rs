@@ -67,6 +67,7 @@ impl Node {
             Commit::Committed(_) => {
                 worker.version = worker.version.next();
                 self.dirty.extend(worker.jobs.iter().cloned());
+                self.go_on_leaving(id);
             }
             _ => self.read(ReadFor::Own(id.clone()), Query::Attachment(id.clone())),
         }
@@ -125,7 +126,8 @@ impl Node {
                         worker.phase = Phase::Attached;
                         self.drain_requested(id);
                     }
-                    _ => self.confirm_draining(id),
+                    Phase::Draining { .. } => self.leaves(id),
+                    _ => self.go_on_leaving(id),
                 }
                 self.dirty
                     .extend(self.workers.get(id).into_iter().flat_map(|worker| worker.jobs.iter().cloned()));
@@ -254,6 +256,8 @@ impl Node {
             if runs || instance.is_some() {
                 job.dead.insert(id.clone());
                 job.leaving.extend(instance);
+                // Its runs were recorded by another host.
+                job.stale_records = true;
                 self.dirty.insert(name.clone());
             }
         }

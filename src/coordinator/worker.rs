@@ -47,6 +47,8 @@ pub(crate) struct Worker {
     pub(crate) version: Version,
     /// A write of the attachment is under way.
     pub(crate) writing: bool,
+    /// It asked to drain meanwhile.
+    pub(crate) drain_wanted: bool,
     /// Jobs it has registered.
     pub(crate) jobs: BTreeSet<JobName>,
     /// Jobs of its Hello that are not moved yet; Welcome waits for them.
@@ -92,6 +94,7 @@ impl Worker {
             attachment,
             version,
             writing: false,
+            drain_wanted: false,
             jobs: BTreeSet::new(),
             moving: BTreeSet::new(),
             heard,

@@ -178,8 +178,19 @@ pub struct Timeline<'a> {
     schedule: Option<&'a Schedule>,
     before: Option<&'a Schedule>,
     floor: Option<Time>,
-    /// The last question and its answer: items mostly ask the same.
-    asked: Cell<Option<(Time, Option<Time>)>>,
+    /// The last answers, each good for every question from the one asked up to the answer: items mostly ask
+    /// the same.
+    known: Cell<[Option<Known>; KNOWN]>,
+    /// Which of them is replaced next.
+    turn: Cell<usize>,
+}
+
+const KNOWN: usize = 4;
+
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    asked: Time,
+    next: Option<Time>,
 }
 
 impl<'a> Timeline<'a> {
@@ -189,20 +200,23 @@ impl<'a> Timeline<'a> {
             schedule: job.rules.schedule.as_ref(),
             before: job.rules.before_floor.as_ref(),
             floor: job.sharding.floor.as_ref().map(|floor| floor.at),
-            asked: Cell::new(None),
+            known: Cell::new([None; KNOWN]),
+            turn: Cell::new(0),
         }
     }
 
     /// The first due time after `after`.
     pub fn next(&self, after: Time) -> Option<Time> {
-        if let Some((asked, answer)) = self.asked.get()
-            && asked == after
-        {
-            return answer;
+        let mut known = self.known.get();
+        let holds = |known: &&Known| known.asked <= after && known.next.is_none_or(|next| after < next);
+        if let Some(known) = known.iter().flatten().find(holds) {
+            return known.next;
         }
-        let answer = self.find_next(after);
-        self.asked.set(Some((after, answer)));
-        answer
+        let next = self.find_next(after);
+        known[self.turn.get()] = Some(Known { asked: after, next });
+        self.turn.set((self.turn.get() + 1) % KNOWN);
+        self.known.set(known);
+        next
     }
 
     fn find_next(&self, after: Time) -> Option<Time> {

@@ -255,6 +255,7 @@ pub(crate) fn job(name: &str) -> JobRow {
         instances: 1,
         running: 0,
         leader: None,
+        made: None,
         next_fire: None,
         counters: Counters::default(),
     }

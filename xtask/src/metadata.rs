@@ -12,7 +12,7 @@ use crate::command::{cargo, output, shown};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) package: String,
-    /// lib, bin, test, example, bench.
+    /// lib, bin, test.
     pub(crate) kind: String,
     pub(crate) name: String,
 }
@@ -28,7 +28,7 @@ impl Target {
     }
 }
 
-/// All targets that may hold tests or benchmarks.
+/// All targets that hold tests.
 pub(crate) fn targets() -> Result<Vec<Target>> {
     let text = output(cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;
     let value: Value = serde_json::from_str(&text).context("cargo metadata")?;
@@ -36,7 +36,8 @@ pub(crate) fn targets() -> Result<Vec<Target>> {
     let of = |package: &Value| -> Vec<Target> {
         let name = package["name"].as_str().unwrap_or_default();
         let targets = package["targets"].as_array().cloned().unwrap_or_default();
-        targets.iter().filter_map(|target| Target::read(name, target)).collect()
+        let tested = targets.iter().filter(|target| target["test"] == true);
+        tested.filter_map(|target| Target::read(name, target)).collect()
     };
     Ok(packages.iter().flat_map(of).collect())
 }

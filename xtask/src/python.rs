@@ -50,6 +50,21 @@ pub(crate) fn setup() -> Result<()> {
     Ok(std::fs::write(stamp, wanted)?)
 }
 
+/// Debian packages that are needed to make the environment: none where Python comes from elsewhere.
+pub(crate) fn packages() -> &'static [&'static str] {
+    let can = |name: &&&str| {
+        Command::new(name)
+            .args(["-c", "import ensurepip, venv"])
+            .status()
+            .is_ok_and(|status| status.success())
+    };
+    if !is_there() || interpreter().is_ok_and(|name| can(&&name)) {
+        &[]
+    } else {
+        &["python3", "python3-venv"]
+    }
+}
+
 fn interpreter() -> Result<&'static str> {
     let (major, minor) = OLDEST;
     let script = format!("import sys; sys.exit(sys.version_info < ({major}, {minor}))");

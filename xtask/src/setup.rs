@@ -16,9 +16,13 @@ pub(crate) fn everything() -> Result<()> {
 
 /// What these suites need.
 pub(crate) fn for_suites(suites: &[Suite]) -> Result<()> {
-    let packages: BTreeSet<_> = suites.iter().flat_map(|suite| suite.packages).copied().collect();
+    let mut packages: BTreeSet<_> = suites.iter().flat_map(|suite| suite.packages).copied().collect();
+    let python = suites.iter().any(|suite| matches!(suite.kind, Kind::Python | Kind::Check));
+    if python {
+        packages.extend(python::packages());
+    }
     install(&packages)?;
-    if suites.iter().any(|suite| matches!(suite.kind, Kind::Python | Kind::Check)) {
+    if python {
         python::setup()?;
     }
     Ok(())

@@ -95,8 +95,8 @@ fn run(suite: &Suite, programs: &[Program], rest: &[String]) -> Done {
         Kind::Programs(picks) => run_programs(picks, programs, rest),
         Kind::Doctests => {
             let mut command = cargo();
-            command.args(["test", "--workspace", "--doc", "--"]).args(rest);
-            counted(&mut command).map(|tally| (tally, None))
+            command.args(["test", "--workspace", "--doc", "--no-fail-fast", "--"]).args(rest);
+            counted(&mut command, Summaries::All).map(|tally| (tally, None))
         }
         Kind::Python => python::test(rest).map(|tally| match tally {
             Some(tally) => (tally, None),
@@ -118,7 +118,7 @@ fn run_programs(picks: &[Pick], programs: &[Program], rest: &[String]) -> Result
         command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder).args(rest);
         command.env("RUST_BACKTRACE", "1");
         println!("    {} {} {}", program.target.package, program.target.kind, program.target.name);
-        tally += counted(&mut command)?;
+        tally += counted(&mut command, Summaries::Last)?;
     }
     if !ran {
         return Ok((tally, Some("not there yet: cargo knows no such test target".to_owned())));
@@ -129,10 +129,26 @@ fn run_programs(picks: &[Pick], programs: &[Program], rest: &[String]) -> Result
     Ok((tally, None))
 }
 
+/// Which summaries of a program count.
+#[derive(Clone, Copy)]
+enum Summaries {
+    /// A test program: what it says at its end. A failed test may show those of its own child processes before.
+    Last,
+    /// A cargo that runs several.
+    All,
+}
+
 /// Runs a test program. One that ends badly without saying that a test failed counts as one failed.
-fn counted(command: &mut Command) -> Result<Tally> {
+fn counted(command: &mut Command, which: Summaries) -> Result<Tally> {
     let mut tally = Tally::default();
-    let status = watched(command, &mut |line| tally += rust(line).unwrap_or_default())?;
+    let status = watched(command, &mut |line| {
+        if let Some(said) = rust(line) {
+            match which {
+                Summaries::Last => tally = said,
+                Summaries::All => tally += said,
+            }
+        }
+    })?;
     if !status.success() && tally.failed == 0 {
         println!("    {status}: {}", shown(command));
         tally.failed = 1;
@@ -206,9 +222,12 @@ mod tests {
 
     #[test]
     fn a_program_that_dies_without_a_summary_has_failed() {
-        let dies = |script: &str| counted(Command::new("sh").args(["-c", script])).unwrap();
+        let dies = |script: &str| counted(Command::new("sh").args(["-c", script]), Summaries::Last).unwrap();
         assert_eq!(dies("kill -9 $$"), Tally { passed: 0, failed: 1 });
         let summary = "echo 'test result: FAILED. 2 passed; 3 failed; 0 ignored'; exit 101";
         assert_eq!(dies(summary), Tally { passed: 2, failed: 3 });
+        let of_a_child =
+            "echo 'test result: FAILED. 0 passed; 1 failed'; echo 'test result: ok. 2 passed; 0 failed'";
+        assert_eq!(dies(of_a_child), Tally { passed: 2, failed: 0 });
     }
 }

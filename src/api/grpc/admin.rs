@@ -265,8 +265,9 @@ impl AdminService for Admin {
         let row = self.backend.job(&name, 0).await.map_err(refused)?.row;
         let to = request.end_time.and_then(scalar::to_time).unwrap_or_else(|| self.clock.wall());
         let hour = Duration::from_secs(3600);
+        let from = request.start_time.and_then(scalar::to_time).unwrap_or_else(|| to.minus(hour));
         let span = fires::Span {
-            from: request.start_time.and_then(scalar::to_time).unwrap_or_else(|| to.minus(hour)),
+            from: from.max(row.made.unwrap_or(from)),
             to,
             items: request.item.map_or(0..row.items, |item| item..item.saturating_add(1)),
             size: page_size(request.page_size, 1000, 10_000),

@@ -101,6 +101,7 @@ mod tests {
             instances: 0,
             running: 0,
             leader: None,
+            made: None,
             next_fire: None,
             counters: rosterd_domain::item::Counters::default(),
         }

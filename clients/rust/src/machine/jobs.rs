@@ -1,6 +1,6 @@
 //! Which jobs this worker works for, as far as the coordinator agrees.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::words::{Exit, JobSpec, Now};
@@ -25,26 +25,31 @@ enum State {
 }
 
 #[derive(Debug)]
-pub(crate) struct Jobs(BTreeMap<String, (JobSpec, State)>);
+pub(crate) struct Jobs {
+    all: BTreeMap<String, (JobSpec, State)>,
+    /// Those that a coordinator has agreed to, on this stream or on one before.
+    agreed: BTreeSet<String>,
+}
 
 impl Jobs {
     pub(crate) fn new(specs: &[JobSpec]) -> Self {
-        Self(specs.iter().map(|spec| (spec.name.clone(), (spec.clone(), State::Offered))).collect())
+        let all = specs.iter().map(|spec| (spec.name.clone(), (spec.clone(), State::Offered))).collect();
+        Self { all, agreed: BTreeSet::new() }
     }
 
     /// Whether runs of the job may start here.
     pub(crate) fn works_for(&self, job: &str) -> bool {
-        self.0.get(job).is_some_and(|(_, state)| !matches!(state, State::Stopped))
+        self.all.get(job).is_some_and(|(_, state)| !matches!(state, State::Stopped))
     }
 
-    /// The jobs that the coordinator has agreed to.
+    /// The jobs that a coordinator has agreed to. One that is offered again after a reconnect still counts: it may
+    /// have runs in flight here, and the next coordinator must read their records before it says Welcome.
     pub(crate) fn registered(&self) -> Vec<String> {
-        let agreed = self.0.iter().filter(|(_, (_, state))| matches!(state, State::Registered));
-        agreed.map(|(name, _)| name.clone()).collect()
+        self.agreed.iter().filter(|job| self.works_for(job)).cloned().collect()
     }
 
     pub(crate) fn retry_at(&self) -> Option<Duration> {
-        let again = self.0.values().map(|(_, state)| match state {
+        let again = self.all.values().map(|(_, state)| match state {
             State::Refused { again_at, .. } => Some(*again_at),
             _ => None,
         });
@@ -52,7 +57,7 @@ impl Jobs {
     }
 
     fn set(&mut self, job: &str, state: State) {
-        if let Some((_, old)) = self.0.get_mut(job)
+        if let Some((_, old)) = self.all.get_mut(job)
             && !matches!(old, State::Stopped)
         {
             *old = state;
@@ -62,7 +67,7 @@ impl Jobs {
     /// Offers every job for which `which` holds.
     fn offer(&mut self, which: impl Fn(&State) -> bool) -> Vec<Register> {
         let mut offers = Vec::new();
-        for (spec, state) in self.0.values_mut().filter(|(_, state)| which(state)) {
+        for (spec, state) in self.all.values_mut().filter(|(_, state)| which(state)) {
             *state = State::Offered;
             offers.push(Register {
                 job: spec.name.clone(),
@@ -98,7 +103,7 @@ impl Machine {
     }
 
     fn postpone(&mut self, now: Now) {
-        for (_, state) in self.jobs.0.values_mut() {
+        for (_, state) in self.jobs.all.values_mut() {
             if let State::Refused { again_at, .. } = state {
                 *again_at = now.mono + OFFER_AGAIN;
             }
@@ -108,6 +113,7 @@ impl Machine {
     pub(super) fn on_registered(&mut self, registered: Registered) {
         tracing::info!(job = registered.job, total = registered.sharding_total_count, "registered");
         self.jobs.set(&registered.job, State::Registered);
+        self.jobs.agreed.insert(registered.job.clone());
         self.quicken(registered.lease, registered.heartbeat_interval);
     }
 
@@ -136,11 +142,11 @@ impl Machine {
 
     /// Without a job that may still run, the worker leaves: with the refusal, or in peace if all were shut down.
     fn nothing_left(&mut self, now: Now) {
-        let states = || self.jobs.0.values().map(|(_, state)| state);
+        let states = || self.jobs.all.values().map(|(_, state)| state);
         if states().any(|state| matches!(state, State::Offered | State::Registered)) {
             return;
         }
-        let first = self.jobs.0.iter().find_map(|(job, (_, state))| match state {
+        let first = self.jobs.all.iter().find_map(|(job, (_, state))| match state {
             State::Refused { code, message, .. } => Some((job.clone(), code.clone(), message.clone())),
             _ => None,
         });

@@ -29,6 +29,22 @@ fn jobs_are_offered_after_every_welcome() {
     assert_eq!(bench.exit(), None);
 }
 
+/// The next coordinator reads the records of the jobs that Hello names before it says Welcome: a stream that breaks
+/// between Welcome and Registered must not make it forget runs in flight.
+#[test]
+fn a_job_that_was_registered_once_is_named_in_every_later_hello() {
+    let mut bench = Bench::attached();
+    bench.frame(registered("j"));
+    bench.frame(refused("k"));
+    bench.reattach("w1");
+    bench.after(|bench| bench.reattach("w1"));
+    let hello = bench.frames().find_map(|frame| match frame {
+        Request::Hello(hello) => Some(hello.jobs.clone()),
+        _ => None,
+    });
+    assert_eq!(hello, Some(vec!["j".to_owned()]));
+}
+
 #[test]
 fn a_refused_job_is_offered_again_later() {
     let mut bench = Bench::attached();

@@ -1,0 +1,42 @@
+//! A run that crashed in a job with failover waits to be run again: all of its items, not some. It stops waiting
+//! only by being run, or because failover does not apply to it any more.
+
+use super::Invariant;
+use crate::watch::Step;
+use rosterd_domain::item::Outcome;
+
+/// Nothing is kept: whether it is run in the end is judged when the world has settled.
+#[derive(Default)]
+pub struct CrashedAgain;
+
+impl Invariant for CrashedAgain {
+    fn name(&self) -> &'static str {
+        "crashed_runs_are_run_again"
+    }
+
+    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+        for change in step.changes {
+            let Some(job) = step.before.jobs.get(&change.job) else { continue };
+            let applies = job.failover
+                && !job.disabled
+                && change.item.0 < job.items
+                && !job.sharding.disabled_items.contains(&change.item);
+            let of = format!("item {} of {}", change.item, change.job);
+            if let Some((run, ended)) = &change.ended {
+                let taken = change.started.as_ref().is_some_and(|(again, _)| again.fire == run.fire);
+                let waits = change.after.crashed().is_some_and(|crashed| crashed.fire == run.fire);
+                if ended.outcome == Outcome::Crashed && applies && !taken && !waits {
+                    return Err(format!("{of}: run {} crashed and nobody will run it again", ended.token));
+                }
+            }
+            let waited = change.before.as_ref().and_then(|before| before.crashed());
+            if let (Some(crashed), true) = (waited, applies)
+                && change.after.crashed().is_none()
+                && change.started.as_ref().is_none_or(|(run, _)| run.fire != crashed.fire)
+            {
+                return Err(format!("{of}: the crashed run of {} is given up", crashed.fire));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,37 @@
+//! Once faults have stopped, the nodes that tools read say what the records say.
+
+use std::collections::BTreeMap;
+
+use rosterd::registry::DumpNode;
+use rosterd_domain::item::Source;
+use rosterd_domain::snapshot::Snapshot;
+use rosterd_domain::view::Job;
+
+/// The mirrors of one job that differ from its records.
+pub fn check(view: &Job, snapshot: &Snapshot, dump: &BTreeMap<String, DumpNode>) -> Vec<String> {
+    let mut found = Vec::new();
+    let text = |path: &str| dump.get(path).map(|node| String::from_utf8_lossy(&node.data).into_owned());
+    for (item, (_, record)) in &snapshot.records {
+        let mut expect = |path: String, wanted: Option<String>, exact: bool| {
+            let is = text(&path);
+            if (exact && is != wanted) || is.is_some() != wanted.is_some() {
+                found.push(format!("{}{path} is {is:?}, the records say {wanted:?}", view.name));
+            }
+        };
+        let run = record.running();
+        let holder = run.map(|run| run.instance.to_string());
+        expect(format!("/sharding/{item}/running"), holder.clone(), true);
+        let taker = holder.filter(|_| run.is_some_and(|run| run.source == Source::Failover));
+        expect(format!("/sharding/{item}/failover"), taker, true);
+        expect(format!("/sharding/{item}/misfire"), record.misfire.map(|_| String::new()), false);
+        let crashed = record.crashed().map(|_| String::new());
+        expect(format!("/leader/failover/items/{item}"), crashed, false);
+        if item.0 < view.rules.items {
+            let owner = view.sharding.owner(*item).map(ToString::to_string);
+            expect(format!("/sharding/{item}/instance"), owner, true);
+            let disabled = view.sharding.disabled_items.contains(item).then(String::new);
+            expect(format!("/sharding/{item}/disabled"), disabled, false);
+        }
+    }
+    found
+}

@@ -1,0 +1,49 @@
+//! The promises, one file each. Each is told of every applied transaction and of every frame to a worker as it
+//! leaves, keeps what it needs, and says what it found broken.
+
+use rosterd::session::frame::ToWorker;
+
+use crate::watch::{Shadow, Step};
+
+mod acknowledged;
+mod clean_exit;
+mod crashed_again;
+mod fenced;
+pub mod mirrors;
+mod no_fire_vanishes;
+mod once_per_fire;
+mod one_leader_writes;
+mod one_runner;
+pub mod settles;
+mod slots;
+
+/// A promise.
+pub trait Invariant: Send {
+    /// As tests and reports name it.
+    fn name(&self) -> &'static str;
+
+    /// A transaction was applied, or a session's ephemerals went.
+    fn applied(&mut self, _step: &Step<'_>) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// A frame leaves for a worker process.
+    fn heard(&mut self, _process: &str, _frame: &ToWorker, _now: &Shadow) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Those that are told of every step.
+pub fn all() -> Vec<Box<dyn Invariant>> {
+    vec![
+        Box::<one_runner::OneRunner>::default(),
+        Box::<once_per_fire::OncePerFire>::default(),
+        Box::<fenced::Fenced>::default(),
+        Box::<one_leader_writes::OneLeaderWrites>::default(),
+        Box::<acknowledged::Acknowledged>::default(),
+        Box::<clean_exit::CleanExit>::default(),
+        Box::<no_fire_vanishes::NoFireVanishes>::default(),
+        Box::<crashed_again::CrashedAgain>::default(),
+        Box::<slots::Slots>::default(),
+    ]
+}

@@ -1,0 +1,59 @@
+//! Every due time that a record has passed was run, or is counted as misfired, skipped or missed. The due times
+//! are counted here apart from the schedule of the code under test.
+
+use std::collections::BTreeMap;
+
+use rosterd_domain::item::{Record, Source};
+
+use super::Invariant;
+use crate::watch::{Change, Step};
+
+/// Nothing is kept.
+#[derive(Default)]
+pub struct NoFireVanishes;
+
+impl Invariant for NoFireVanishes {
+    fn name(&self) -> &'static str {
+        "no_fire_vanishes"
+    }
+
+    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+        for change in step.changes {
+            let (Some(before), Some(job)) = (&change.before, step.before.jobs.get(&change.job)) else {
+                continue;
+            };
+            let after = &change.after;
+            if after.last_fire < before.last_fire {
+                return Err(format!(
+                    "item {} of {}: last fire goes back from {} to {}",
+                    change.item, change.job, before.last_fire, after.last_fire
+                ));
+            }
+            let due = job.due(before.last_fire, after.last_fire);
+            let told = told(before, change);
+            if due != told {
+                return Err(format!(
+                    "item {} of {}: {due} due times from {} to {}, {told} accounted for",
+                    change.item, change.job, before.last_fire, after.last_fire
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many due times the change says something of.
+fn told(before: &Record, change: &Change) -> i64 {
+    let after = &change.after;
+    let total = |record: &Record| {
+        let missed: &BTreeMap<_, u64> = &record.counters.missed;
+        i64::try_from(missed.values().sum::<u64>() + record.counters.misfired + record.counters.skipped)
+            .unwrap_or(0)
+    };
+    let source = change.started.as_ref().map(|(run, _)| run.source);
+    let ran = i64::from(source == Some(Source::NormalTrigger));
+    // A mark that will not be run is counted a second time, as missed.
+    let marked = before.misfire.is_some() || after.counters.misfired > before.counters.misfired;
+    let dropped = i64::from(marked && after.misfire.is_none() && source != Some(Source::Misfire));
+    total(after) - total(before) + ran - dropped
+}

@@ -1,0 +1,53 @@
+//! For one (item, fire) at most one normal run is ever started; a second run of it exists only as a failover,
+//! after the first was ended as crashed or handed back.
+
+use std::collections::BTreeSet;
+
+use rosterd_domain::id::{Item, JobName};
+use rosterd_domain::item::{Outcome, Source};
+use rosterd_domain::time::Time;
+
+use super::Invariant;
+use crate::watch::Step;
+
+/// Kept: the fires that had their normal run.
+#[derive(Default)]
+pub struct OncePerFire {
+    fired: BTreeSet<(JobName, Item, Time)>,
+}
+
+impl Invariant for OncePerFire {
+    fn name(&self) -> &'static str {
+        "once_per_fire"
+    }
+
+    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+        for change in step.changes {
+            let Some((run, token)) = &change.started else { continue };
+            let of = format!(
+                "item {} of {}: run {token} ({}) of {}",
+                change.item, change.job, run.source, run.fire
+            );
+            match run.source {
+                Source::NormalTrigger => {
+                    if !self.fired.insert((change.job.clone(), change.item, run.fire)) {
+                        return Err(format!("{of} is the second normal run of the fire"));
+                    }
+                }
+                Source::Failover => {
+                    let before = change.before.as_ref();
+                    let waited =
+                        before.and_then(|before| before.crashed()).is_some_and(|c| c.fire == run.fire);
+                    let just_ended = change.ended.as_ref().is_some_and(|(old, ended)| {
+                        old.fire == run.fire && matches!(ended.outcome, Outcome::Crashed | Outcome::Cancelled)
+                    });
+                    if !waited && !just_ended {
+                        return Err(format!("{of} follows no crashed run of the fire"));
+                    }
+                }
+                Source::Misfire | Source::Manual => {}
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,55 @@
+//! At most one run of an item is in flight, and a Trigger is sent only after the transaction that recorded it.
+
+use std::collections::BTreeSet;
+
+use rosterd::session::frame::ToWorker;
+use rosterd_domain::id::{Item, JobName, Token};
+
+use super::Invariant;
+use crate::watch::{Shadow, Step};
+
+/// Kept: every run that a committed record has named.
+#[derive(Default)]
+pub struct OneRunner {
+    recorded: BTreeSet<(JobName, Item, Token)>,
+}
+
+impl Invariant for OneRunner {
+    fn name(&self) -> &'static str {
+        "one_runner"
+    }
+
+    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+        for change in step.changes {
+            let (job, item) = (&change.job, change.item);
+            if change.after.running().is_some() {
+                self.recorded.insert((job.clone(), item, change.after.token));
+            }
+            let Some(before) = &change.before else { continue };
+            let Some(run) = before.running() else { continue };
+            let same = change.after.token == before.token
+                && change.after.running().is_some_and(|after| after.worker == run.worker);
+            if !same && change.ended.is_none() {
+                return Err(format!(
+                    "item {item} of {job}: run {} on {} was in flight and is overwritten by {} without an end",
+                    before.token, run.instance, change.after.token
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn heard(&mut self, process: &str, frame: &ToWorker, now: &Shadow) -> Result<(), String> {
+        let ToWorker::Trigger(trigger) = frame else { return Ok(()) };
+        let run = &trigger.run;
+        let recorded = self.recorded.contains(&(run.job.clone(), run.item, run.token));
+        // A job that is gone meanwhile, or was made again, has other records.
+        if recorded || !now.jobs.contains_key(&run.job) {
+            return Ok(());
+        }
+        Err(format!(
+            "{process} is sent run {} of item {} of {}, which no record ever named",
+            run.token, run.item, run.job
+        ))
+    }
+}

@@ -1,0 +1,124 @@
+//! What handlers write down, and the handlers themselves.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
+
+use rosterd_client::{Failure, Job, Run};
+use tokio::time::Instant;
+
+use crate::judge::{Line, What};
+use crate::process::Hand;
+use crate::rng::Rng;
+
+/// The log of all worker processes.
+#[derive(Clone)]
+pub struct Log {
+    start: Instant,
+    lines: Arc<Mutex<Vec<Line>>>,
+}
+
+impl Log {
+    pub fn new() -> Self {
+        Self { start: Instant::now(), lines: Arc::default() }
+    }
+
+    pub fn write(&self, process: &str, what: What) {
+        let at = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let line = Line { at, process: process.to_owned(), what };
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+    }
+
+    pub fn lines(&self) -> Vec<Line> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A job of the world and how its handlers behave.
+#[derive(Debug, Clone)]
+pub struct JobPlan {
+    pub name: &'static str,
+    pub period: u64,
+    pub items: u32,
+    pub failover: bool,
+    pub misfire: bool,
+    /// How long a run takes, in milliseconds.
+    pub run: (u64, u64),
+    /// Of a thousand runs: those that fail, those that do not listen to a cancellation.
+    pub fails: u64,
+    pub deaf: u64,
+    pub strategy: &'static str,
+    pub grace: Option<u64>,
+}
+
+impl JobPlan {
+    /// The job file.
+    pub fn config(&self) -> String {
+        let Self { name, period, items, failover, misfire, strategy, .. } = self;
+        let grace = self.grace.map(|grace| format!("  disconnect_grace_ms: {grace}\n")).unwrap_or_default();
+        format!(
+            "jobName: {name}\ncron: \"0/{period} * * * * ?\"\nshardingTotalCount: {items}\nfailover: {failover}\n\
+             misfire: {misfire}\nrosterd:\n  strategy: {strategy}\n{grace}"
+        )
+    }
+
+    /// The job as a worker process offers it.
+    pub fn offer(&self, process: &str, hand: &Hand, log: &Log, rng: &mut Rng) -> Job {
+        let (plan, process, hand, log) = (self.clone(), process.to_owned(), hand.clone(), log.clone());
+        let rng = Arc::new(Mutex::new(rng.fork(self.name)));
+        Job::new(self.name).config(self.config()).handler(move |run: Run| {
+            let mut rng = rng.lock().unwrap_or_else(PoisonError::into_inner).fork("run");
+            let work = Work { process: process.clone(), log: log.clone(), over: false, run: run.clone() };
+            let length = rng.millis(plan.run.0, plan.run.1);
+            let (fails, deaf) = (rng.permille(plan.fails), rng.permille(plan.deaf));
+            let held = hand.hold(work.go(length, fails, deaf));
+            async move { held.await.unwrap_or_else(|| Err(Failure::cancelled())) }
+        })
+    }
+}
+
+struct Work {
+    process: String,
+    log: Log,
+    over: bool,
+    run: Run,
+}
+
+impl Work {
+    async fn go(mut self, length: Duration, fails: bool, deaf: bool) -> Result<String, Failure> {
+        let (job, item, token) = (self.run.job().to_owned(), self.run.item(), self.run.token());
+        let fire = self.run.fire_time().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let fire = u64::try_from(fire.as_millis()).unwrap_or(0);
+        let source = self.run.source().as_str_name().trim_start_matches("RUN_SOURCE_").to_owned();
+        self.log.write(&self.process, What::Start { job: job.clone(), item, token, fire, source });
+        self.run.set_offset(token.to_string()).ok();
+        let over = Instant::now() + length;
+        tokio::select! {
+            biased;
+            () = self.run.cancelled() => {
+                self.log.write(&self.process, What::Cancelled { job, item, token });
+                if deaf {
+                    tokio::time::sleep_until(over).await;
+                }
+            }
+            () = tokio::time::sleep_until(over) => {}
+        }
+        self.end(false);
+        if self.run.is_cancelled() && !deaf {
+            return Err(Failure::cancelled());
+        }
+        if fails { Err(Failure::new("as it was told to")) } else { Ok(format!("done by {token}")) }
+    }
+
+    fn end(&mut self, dropped: bool) {
+        if !std::mem::replace(&mut self.over, true) {
+            let (job, item, token) = (self.run.job().to_owned(), self.run.item(), self.run.token());
+            self.log.write(&self.process, What::End { job, item, token, dropped });
+        }
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.end(true);
+    }
+}

@@ -1,0 +1,23 @@
+//! The simulation: whole clusters in one thread under a simulated clock, with faults from a seed, held against the
+//! promises after every applied transaction.
+//!
+//! `SEED=7 cargo test --features mutants --test sim replay` plays one seed again and prints what happened;
+//! `SEEDS=1000` plays more of them.
+
+#![allow(unreachable_pub, reason = "a test binary exports nothing")]
+
+mod judge;
+
+mod coverage;
+mod faults;
+mod invariants;
+mod log;
+mod operator;
+mod play;
+mod process;
+mod rng;
+mod seeds;
+mod smoke;
+mod watch;
+mod wire;
+mod world;

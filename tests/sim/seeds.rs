@@ -1,0 +1,87 @@
+//! Many seeds, one seed again, and the same seed twice.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::play::{Outcome, play, world_of};
+
+/// How long a seed has trouble.
+const TROUBLE: Duration = Duration::from_secs(60);
+
+fn env(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
+}
+
+fn report(outcome: &Outcome) -> String {
+    let tail = outcome.trace.len().saturating_sub(40);
+    format!(
+        "seed {} breaks {:#?}\n{}\nplay it again: SEED={} cargo test --features mutants --test sim replay -- --nocapture\n",
+        outcome.seed,
+        outcome.broken,
+        outcome.trace[tail..].join("\n"),
+        outcome.seed
+    )
+}
+
+#[test]
+#[allow(clippy::print_stdout, reason = "what was played is the result")]
+fn seeds() {
+    let (first, count) = (env("FIRST", 1), env("SEEDS", 300));
+    let (next, began) = (AtomicU64::new(first), Instant::now());
+    let found: Mutex<(Vec<Outcome>, BTreeMap<String, u64>)> = Mutex::default();
+    let threads = std::thread::available_parallelism().map_or(2, usize::from).min(4);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= first + count {
+                        return;
+                    }
+                    let outcome = play(world_of(seed), TROUBLE);
+                    let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                    for (what, times) in &outcome.coverage {
+                        *found.1.entry(what.clone()).or_default() += times;
+                    }
+                    if !outcome.broken.is_empty() {
+                        found.0.push(outcome);
+                    }
+                }
+            });
+        }
+    });
+    let (mut broken, coverage) = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for (what, times) in &coverage {
+        println!("{times:>9}  {what}");
+    }
+    broken.sort_by_key(|outcome| outcome.seed);
+    for outcome in &broken {
+        println!("seed {}: {} {}", outcome.seed, outcome.broken[0].rule, outcome.broken[0].text);
+    }
+    println!("seeds {count}, violations {}, {:.1} s", broken.len(), began.elapsed().as_secs_f64());
+    if let Some(first) = broken.first() {
+        panic!("{}", report(first));
+    }
+}
+
+/// Plays the seed that the environment names, with everything that happens.
+#[test]
+fn replay() {
+    let Ok(seed) = std::env::var("SEED") else { return };
+    let seed = seed.parse().unwrap_or(1);
+    let outcome = play(world_of(seed), TROUBLE);
+    assert!(outcome.broken.is_empty(), "{}", report(&outcome));
+}
+
+#[test]
+fn a_seed_gives_the_same_history_again() {
+    for seed in [3, 4] {
+        let (once, again) = (play(world_of(seed), TROUBLE), play(world_of(seed), TROUBLE));
+        for (a, b) in once.trace.iter().zip(&again.trace) {
+            assert_eq!(a, b, "seed {seed}");
+        }
+        assert_eq!(once.trace.len(), again.trace.len());
+    }
+}

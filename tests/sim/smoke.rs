@@ -1,0 +1,136 @@
+//! The paths of a peaceful day, one by one.
+
+use std::time::Duration;
+
+use crate::log::JobPlan;
+use crate::play::{block_on, job, plan};
+use crate::world::{Plan, World};
+
+fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+fn starts(world: &World, of: &str, source: &str) -> usize {
+    let lines = world.log.lines();
+    let is = |line: &&crate::judge::Line| match &line.what {
+        crate::judge::What::Start { job, source: why, .. } => job == of && why == source,
+        _ => false,
+    };
+    lines.iter().filter(is).count()
+}
+
+fn world(coordinators: usize, workers: usize, jobs: Vec<JobPlan>) -> World {
+    World::new(Plan { coordinators, workers, jobs, ..plan(1) })
+}
+
+fn at_peace(world: &World) {
+    world.judge();
+    let broken = world.watch.lock().broken.clone();
+    assert!(broken.is_empty(), "{broken:#?}");
+    let unsettled = world.unsettled();
+    assert!(unsettled.is_empty(), "{unsettled:#?}");
+}
+
+#[test]
+fn a_job_that_fires_each_second_fires_each_second() {
+    block_on(async {
+        let mut world = world(1, 1, vec![job("short")]);
+        world.start_all();
+        world.pass(secs(60)).await;
+        let ran = starts(&world, "short", "NORMAL_TRIGGER");
+        assert!((3 * 56..=3 * 60).contains(&ran), "{ran} runs");
+        assert_eq!(starts(&world, "short", "MISFIRE"), 0);
+        at_peace(&world);
+    });
+}
+
+#[test]
+fn a_run_that_is_longer_than_its_period_is_followed_by_one_misfire() {
+    block_on(async {
+        let slow = JobPlan { run: (2500, 2500), items: 1, ..job("short") };
+        let mut world = world(1, 1, vec![slow]);
+        world.start_all();
+        world.pass(secs(30)).await;
+        assert!(starts(&world, "short", "MISFIRE") >= 5);
+        at_peace(&world);
+    });
+}
+
+#[test]
+fn items_of_a_worker_that_crashed_go_to_another_and_its_runs_are_run_again() {
+    block_on(async {
+        let mut world = world(1, 2, vec![JobPlan { run: (1500, 1500), ..job("again") }]);
+        world.start_all();
+        world.pass(secs(10)).await;
+        world.pass(Duration::from_millis(500)).await;
+        world.crash_worker(0, true);
+        world.pass(secs(20)).await;
+        assert!(starts(&world, "again", "FAILOVER") >= 1);
+        at_peace(&world);
+    });
+}
+
+#[test]
+fn a_worker_that_leaves_cleanly_causes_no_failover() {
+    block_on(async {
+        let mut world = world(1, 2, vec![job("again"), job("short")]);
+        world.calm = true;
+        world.start_all();
+        for _ in 0..4 {
+            world.pass(secs(7)).await;
+            world.leave(0);
+        }
+        world.pass(secs(15)).await;
+        assert_eq!(starts(&world, "again", "FAILOVER"), 0);
+        assert_eq!(world.coverage.take().get("worker ended: left"), Some(&4));
+        at_peace(&world);
+    });
+}
+
+#[test]
+fn workers_of_a_coordinator_that_crashed_go_on_at_another() {
+    block_on(async {
+        let mut world = world(2, 3, vec![job("again"), job("short")]);
+        world.start_all();
+        world.pass(secs(8)).await;
+        world.crash_coordinator(0, false);
+        world.pass(secs(30)).await;
+        assert_eq!(starts(&world, "again", "FAILOVER"), 0, "nobody was dead");
+        at_peace(&world);
+    });
+}
+
+#[test]
+fn a_coordinator_that_stops_hands_everything_over() {
+    block_on(async {
+        let mut world = world(2, 3, vec![job("again"), job("short")]);
+        world.start_all();
+        world.pass(secs(8)).await;
+        for _ in 0..2 {
+            for seat in 0..2 {
+                if let Some(running) = &world.seats[seat].running {
+                    running.handle.stop();
+                }
+                world.pass(secs(12)).await;
+            }
+        }
+        assert_eq!(starts(&world, "again", "FAILOVER"), 0, "nobody was dead");
+        at_peace(&world);
+    });
+}
+
+#[test]
+fn a_single_coordinator_comes_back_and_finds_its_workers() {
+    block_on(async {
+        let mut world = world(1, 3, vec![job("again"), job("short"), job("long")]);
+        world.start_all();
+        world.pass(secs(8)).await;
+        for _ in 0..3 {
+            world.calm = true;
+            world.crash_coordinator(0, false);
+            world.pass(secs(20)).await;
+        }
+        assert_eq!(starts(&world, "again", "FAILOVER"), 0, "nobody was dead");
+        at_peace(&world);
+    });
+}

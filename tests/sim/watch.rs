@@ -1,0 +1,457 @@
+//! What the store's observer sees, in the words of the invariants: each applied transaction as a step, with the
+//! records before and after it. The shadow is kept from the writes alone, apart from the code under test.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rosterd::registry::View;
+use rosterd::registry::memory::{Cause, Seen};
+use rosterd::session::frame::ToWorker;
+use rosterd_domain::id::{Item, JobName, Revision, Token, WorkerId};
+use rosterd_domain::item::{Ended, Record, Running, Source};
+use rosterd_domain::sharding::Sharding;
+use rosterd_domain::snapshot::Attachment;
+use rosterd_domain::time::Time;
+use rosterd_domain::txn::{Guard, Txn, Write};
+use tokio::time::Instant;
+
+use crate::coverage::Coverage;
+use crate::invariants::{self, Invariant};
+use crate::judge::Broken;
+use crate::process::Hand;
+
+/// What happened to one record in one transaction.
+#[derive(Debug, Clone)]
+pub struct Change {
+    pub job: JobName,
+    pub item: Item,
+    /// None: a new record.
+    pub before: Option<Record>,
+    pub after: Record,
+    /// The run that this ended.
+    pub ended: Option<(Running, Ended)>,
+    /// The run that this started, and its token.
+    pub started: Option<(Running, Token)>,
+}
+
+/// A job as the writes say it is.
+#[derive(Debug, Clone, Default)]
+pub struct JobShadow {
+    pub incarnation: String,
+    pub sharding: Sharding,
+    pub generation: u64,
+    pub items: u32,
+    pub disabled: bool,
+    pub paused: bool,
+    pub failover: bool,
+    /// From when on which period, in milliseconds; none: no due times.
+    pub periods: Vec<(i64, Option<i64>)>,
+    pub servers: BTreeMap<String, bool>,
+    pub leader: Option<String>,
+    pub epoch: u64,
+}
+
+impl JobShadow {
+    /// How many due times lie in (after, until].
+    pub fn due(&self, after: Time, until: Time) -> i64 {
+        let mut count = 0;
+        for (index, (from, period)) in self.periods.iter().enumerate() {
+            let to = self.periods.get(index + 1).map_or(i64::MAX, |(to, _)| *to);
+            let (from, to) = (after.0.max(*from), until.0.min(to));
+            if let (Some(period), true) = (period, from < to) {
+                count += to.div_euclid(*period) - from.div_euclid(*period);
+            }
+        }
+        count
+    }
+}
+
+/// The state before a step.
+#[derive(Debug, Default)]
+pub struct Shadow {
+    pub jobs: BTreeMap<JobName, JobShadow>,
+    pub records: BTreeMap<(JobName, Item), Record>,
+    pub attachments: BTreeMap<WorkerId, Attachment>,
+    /// Attachments that are gone: how, and when.
+    pub departed: BTreeMap<WorkerId, (&'static str, Time)>,
+}
+
+/// One change of the store.
+pub struct Step<'a> {
+    pub at: Time,
+    pub revision: Revision,
+    pub session: &'a str,
+    pub txn: Option<&'a Txn>,
+    pub changes: &'a [Change],
+    pub before: &'a Shadow,
+    pub view: &'a View<'a>,
+}
+
+/// Shared by the observer, the network's listener and the world.
+#[derive(Clone)]
+pub struct Watch(Arc<Mutex<Inner>>);
+
+pub struct Inner {
+    pub shadow: Shadow,
+    invariants: Vec<Box<dyn Invariant>>,
+    pub broken: Vec<Broken>,
+    /// What happened, for the comparison of two replays and for people.
+    pub trace: Vec<String>,
+    pub last_commit: BTreeMap<String, Instant>,
+    /// Applied transactions by session's coordinator, purpose and job, for acknowledgements.
+    pub applied: u64,
+    /// The latest of them by job and purpose.
+    pub purposes: BTreeMap<(String, &'static str), u64>,
+    /// A coordinator that dies right after its write number so-and-so.
+    pub doomed: Option<(String, u64, Hand)>,
+    pub deaths: Vec<String>,
+    /// Who each process was last welcomed as.
+    pub who: BTreeMap<String, WorkerId>,
+    writes: BTreeMap<String, u64>,
+    start: Instant,
+    base: Time,
+    coverage: Coverage,
+    verbose: bool,
+}
+
+impl Watch {
+    pub fn new(base: Time, coverage: Coverage, verbose: bool) -> Self {
+        Self(Arc::new(Mutex::new(Inner {
+            shadow: Shadow::default(),
+            invariants: invariants::all(),
+            broken: Vec::new(),
+            trace: Vec::new(),
+            last_commit: BTreeMap::new(),
+            applied: 0,
+            purposes: BTreeMap::new(),
+            doomed: None,
+            deaths: Vec::new(),
+            who: BTreeMap::new(),
+            writes: BTreeMap::new(),
+            start: Instant::now(),
+            base,
+            coverage,
+            verbose,
+        })))
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn note(&self, line: impl FnOnce() -> String) {
+        self.lock().note(line);
+    }
+}
+
+impl Inner {
+    pub fn now(&self) -> Time {
+        self.base.plus(self.start.elapsed())
+    }
+
+    pub fn note(&mut self, line: impl FnOnce() -> String) {
+        let line = format!("{:>9.3} {}", self.start.elapsed().as_secs_f64(), line());
+        if self.verbose {
+            eprintln!("{line}");
+        }
+        self.trace.push(line);
+    }
+
+    pub fn broke(&mut self, rule: &'static str, text: String) {
+        let line = text.clone();
+        self.note(|| format!("BROKEN {rule}: {line}"));
+        self.broken.push(Broken { rule, text });
+    }
+
+    /// A change of the store.
+    pub fn seen(&mut self, seen: &Seen<'_>) {
+        let txn = match seen.cause {
+            Cause::Txn(txn) => Some(txn),
+            Cause::SessionEnd | Cause::Foreign => None,
+        };
+        let changes = txn.map(|txn| self.changes(txn)).unwrap_or_default();
+        self.note(|| describe(seen.session, txn, &changes));
+        if let Some(txn) = txn {
+            let job = job_of(txn).map(ToString::to_string).unwrap_or_default();
+            self.purposes.insert((job, txn.purpose), self.applied + 1);
+            self.coverage.count(format!("write: {}", txn.purpose));
+            self.last_commit.insert(seen.session.to_owned(), Instant::now());
+            self.applied += 1;
+        }
+        self.cover(&changes);
+        let shadow = std::mem::take(&mut self.shadow);
+        let step = Step {
+            at: self.now(),
+            revision: seen.revision,
+            session: seen.session,
+            txn,
+            changes: &changes,
+            before: &shadow,
+            view: &seen.view,
+        };
+        let mut found = Vec::new();
+        for invariant in &mut self.invariants {
+            if let Err(text) = invariant.applied(&step) {
+                found.push((invariant.name(), text));
+            }
+        }
+        self.shadow = shadow;
+        for (rule, text) in found {
+            self.broke(rule, text);
+        }
+        let at = self.now();
+        match txn {
+            Some(txn) => self.follow(seen.session, at, txn, changes),
+            None => {
+                for job in self.shadow.jobs.values_mut() {
+                    if job.leader.as_deref() == Some(seen.session) {
+                        job.leader = None;
+                    }
+                }
+            }
+        }
+        self.doom(seen.session, txn.is_some());
+    }
+
+    /// Kills who is to die right after this write.
+    fn doom(&mut self, session: &str, wrote: bool) {
+        if !wrote {
+            return;
+        }
+        let name = session.split('#').next().unwrap_or_default().to_owned();
+        let number = self.writes.entry(name.clone()).or_default();
+        *number += 1;
+        let number = *number;
+        if self.doomed.as_ref().is_some_and(|(who, at, _)| *who == name && *at == number)
+            && let Some((_, _, hand)) = self.doomed.take()
+        {
+            hand.kill();
+            self.deaths.push(name);
+        }
+    }
+
+    /// How many writes of this coordinator were applied.
+    pub fn writes_of(&self, name: &str) -> u64 {
+        self.writes.get(name).copied().unwrap_or(0)
+    }
+
+    /// A frame on its way to a worker.
+    pub fn heard(&mut self, worker: &str, host: &str, frame: &ToWorker) {
+        if !matches!(frame, ToWorker::HeartbeatAck { .. }) {
+            let line = format!("{host} -> {worker}: {}", brief(frame));
+            self.note(|| line);
+        }
+        if let ToWorker::Welcome(welcome) = frame {
+            self.who.insert(worker.to_owned(), welcome.worker.clone());
+        }
+        let shadow = std::mem::take(&mut self.shadow);
+        let mut found = Vec::new();
+        for invariant in &mut self.invariants {
+            if let Err(text) = invariant.heard(worker, frame, &shadow) {
+                found.push((invariant.name(), text));
+            }
+        }
+        self.shadow = shadow;
+        for (rule, text) in found {
+            self.broke(rule, text);
+        }
+    }
+
+    fn changes(&self, txn: &Txn) -> Vec<Change> {
+        let records = txn.writes.iter().filter_map(|write| match write {
+            Write::Record { job, item, record, .. } => Some((job, item, record)),
+            _ => None,
+        });
+        records
+            .map(|(job, item, record)| {
+                let before = self.shadow.records.get(&(job.clone(), *item)).cloned();
+                let after = (**record).clone();
+                let was = before.as_ref().and_then(|before| before.running().map(|run| (before.token, run)));
+                let ended = was.and_then(|(token, run)| {
+                    let last = after.last.clone().filter(|last| last.token == token)?;
+                    Some((run.clone(), last))
+                });
+                let grew = before.as_ref().is_some_and(|before| after.token > before.token);
+                let started = after.running().filter(|_| grew).map(|run| (run.clone(), after.token));
+                Change { job: job.clone(), item: *item, before, after, ended, started }
+            })
+            .collect()
+    }
+
+    fn cover(&self, changes: &[Change]) {
+        for change in changes {
+            let Some(before) = &change.before else {
+                self.coverage.count("item: new");
+                continue;
+            };
+            let after = &change.after;
+            if let Some((run, ended)) = &change.ended {
+                let again = if after.crashed().is_some() { ", to be run again" } else { "" };
+                let by = if ended.reported { "reported" } else { "verdict" };
+                self.coverage.count(format!("item: end {} ({by}{again})", ended.outcome));
+                self.coverage.count(format!("end of {}", run.source));
+            }
+            if let Some((run, _)) = &change.started {
+                self.coverage.count(if run.source == Source::Failover {
+                    "item: claim".into()
+                } else {
+                    format!("item: start {}", run.source)
+                });
+            }
+            if before.crashed().is_some() && after.state.is_idle() {
+                self.coverage.count("item: give_up");
+            }
+            if after.counters.misfired > before.counters.misfired {
+                self.coverage.count("item: misfire");
+            }
+            if after.counters.skipped > before.counters.skipped {
+                self.coverage.count("item: skip");
+            }
+            for (reason, count) in &after.counters.missed {
+                if before.counters.missed.get(reason) != Some(count) {
+                    self.coverage.count(format!("item: miss {reason}"));
+                }
+            }
+        }
+    }
+
+    fn follow(&mut self, session: &str, at: Time, txn: &Txn, changes: Vec<Change>) {
+        for change in changes {
+            self.shadow.records.insert((change.job, change.item), change.after);
+        }
+        for write in &txn.writes {
+            self.follow_write(session, at, txn, write);
+        }
+    }
+
+    fn follow_write(&mut self, session: &str, at: Time, txn: &Txn, write: &Write) {
+        let jobs = &mut self.shadow.jobs;
+        match write {
+            Write::CreateJob { job, incarnation, config, assignment, .. } => {
+                self.shadow.records.retain(|(of, _), _| of != job);
+                let mut shadow = JobShadow { incarnation: incarnation.to_string(), ..JobShadow::default() };
+                shadow.sharding = Sharding::decode(assignment).unwrap_or_default();
+                configure(&mut shadow, config, i64::MIN);
+                jobs.insert(job.clone(), shadow);
+            }
+            Write::EndJob(job) => drop(jobs.remove(job)),
+            Write::Config(job, config) => {
+                if let Some(shadow) = jobs.get_mut(job) {
+                    let assignment = txn.writes.iter().find_map(|write| match write {
+                        Write::Assignment { job: of, data, .. } if of == job => Sharding::decode(data).ok(),
+                        _ => None,
+                    });
+                    let floor =
+                        assignment.and_then(|sharding| sharding.floor).map_or(at.0, |floor| floor.at.0);
+                    configure(shadow, config, floor);
+                }
+            }
+            Write::Paused(job, paused) => {
+                if let Some(shadow) = jobs.get_mut(job) {
+                    shadow.paused = *paused;
+                }
+            }
+            Write::Assignment { job, data, .. } => {
+                if let Some(shadow) = jobs.get_mut(job) {
+                    shadow.sharding = Sharding::decode(data).unwrap_or_default();
+                    shadow.generation += 1;
+                }
+            }
+            Write::Server { job, server, enabled } => {
+                if let Some(shadow) = jobs.get_mut(job) {
+                    let entry = shadow.servers.entry(server.to_string()).or_insert(true);
+                    *entry = enabled.unwrap_or(*entry);
+                }
+            }
+            Write::Elect { job, .. } => {
+                if let Some(shadow) = jobs.get_mut(job) {
+                    shadow.leader = Some(session.to_owned());
+                    shadow.epoch += 1;
+                }
+            }
+            Write::Abdicate { job, .. } => {
+                if let Some(shadow) = jobs.get_mut(job) {
+                    shadow.leader = None;
+                }
+            }
+            Write::Attachment { worker, node, .. } => {
+                self.shadow.attachments.insert(worker.clone(), (**node).clone());
+            }
+            Write::RemoveAttachment { worker, .. } => {
+                self.shadow.attachments.remove(worker);
+                self.shadow.departed.insert(worker.clone(), (txn.purpose, at));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn configure(shadow: &mut JobShadow, config: &str, floor: i64) {
+    let config: serde_json::Value = serde_json::from_str(config).unwrap_or_default();
+    let cron = config["cron"].as_str().unwrap_or_default();
+    let seconds = cron.strip_prefix("0/").and_then(|rest| rest.split(' ').next()?.parse::<i64>().ok());
+    let period = seconds.map(|seconds| seconds * 1000);
+    if shadow.periods.last().map(|(_, period)| *period) != Some(period) {
+        shadow.periods.push((floor, period));
+    }
+    shadow.items = config["shardingTotalCount"].as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
+    shadow.disabled = config["disabled"].as_bool().unwrap_or(false);
+    shadow.failover = config["failover"].as_bool().unwrap_or(false);
+}
+
+/// The job that a transaction is about.
+pub fn job_of(txn: &Txn) -> Option<&JobName> {
+    txn.guards.iter().find_map(|guard| match guard {
+        Guard::Incarnation(job, _) | Guard::NoJob(job) => Some(job),
+        _ => None,
+    })
+}
+
+fn describe(session: &str, txn: Option<&Txn>, changes: &[Change]) -> String {
+    let Some(txn) = txn else { return format!("{session}: its session ended") };
+    let job = job_of(txn).map(|job| format!(" {job}")).unwrap_or_default();
+    let mut line = format!("{session}: {}{job}", txn.purpose);
+    for write in &txn.writes {
+        if let Write::Attachment { worker, node, .. } = write {
+            line += &format!(" {worker}@{} stream {} draining {}", node.host, node.stream, node.draining);
+        }
+        if let Write::RemoveAttachment { worker, .. } = write {
+            line += &format!(" {worker}");
+        }
+    }
+    for change in changes {
+        line += &format!(" [{}", change.item);
+        if let Some((run, ended)) = &change.ended {
+            line += &format!(" end {} {} of {}", ended.token, ended.outcome, run.instance);
+        }
+        if let Some((run, token)) = &change.started {
+            line += &format!(" {} {token} of {} on {}", run.source, run.fire, run.instance);
+        }
+        if change.after.misfire != change.before.as_ref().and_then(|before| before.misfire) {
+            line += &format!(" misfire {:?}", change.after.misfire);
+        }
+        if change.after.crashed().is_some() {
+            line += " crashed";
+        }
+        line += &format!(" last {}]", change.after.last_fire);
+    }
+    line
+}
+
+fn brief(frame: &ToWorker) -> String {
+    match frame {
+        ToWorker::Trigger(trigger) => {
+            format!("trigger {}[{}]#{}", trigger.run.job, trigger.run.item, trigger.run.token)
+        }
+        ToWorker::Welcome(welcome) => format!("welcome {}", welcome.instance),
+        ToWorker::ReportAck { run, refusal } => {
+            let how = refusal.as_ref().map_or("accepted", |refusal| refusal.code.as_str());
+            format!("report {}[{}]#{} {how}", run.job, run.item, run.token)
+        }
+        other => {
+            let mut text = format!("{other:?}");
+            text.truncate(160);
+            text
+        }
+    }
+}
