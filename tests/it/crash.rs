@@ -44,6 +44,7 @@ async fn taken_over(cluster: &Cluster) -> Verdict {
     verdict.is_clean();
     let lost = of_victim(&verdict);
     assert_eq!(verdict.done("nine", "FAILOVER"), lost, "\n{}", verdict.table());
+    assert!(verdict.counts("nine").values().all(|runs| *runs == 1), "\n{}", verdict.table());
     assert_eq!(verdict.of("nine").count(), 12, "\n{}", verdict.table());
     for item in items {
         let counters = item.counters.unwrap();

@@ -1,11 +1,10 @@
 //! Real processes for a test: a coordinator, workers, and what they wrote. Everything is killed by its own pid when
 //! the test ends; the directory with all logs is kept when it fails.
 
-use std::fmt::Debug;
 use std::fs::File;
 use std::future::Future;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rosterd::proto::v1;
@@ -128,10 +127,6 @@ impl Home {
         File::create(self.path(gate)).unwrap();
     }
 
-    pub fn close(&self, gate: &str) {
-        std::fs::remove_file(self.path(gate)).unwrap();
-    }
-
     /// What all workers wrote.
     pub fn lines(&self) -> Vec<Line> {
         let files = std::fs::read_dir(&self.path).unwrap().map(|file| file.unwrap().path());
@@ -189,7 +184,6 @@ pub struct Cluster {
     pub settings: Vec<String>,
     pub wrapper: Vec<String>,
     pub data: PathBuf,
-    log: worker::Log,
     pub home: Home,
 }
 
@@ -223,7 +217,6 @@ impl Cluster {
             settings: settings.iter().map(|&setting| setting.to_owned()).collect(),
             wrapper: Vec::new(),
             data: home.path("data"),
-            log: worker::Log::open(&home.path("test.jsonl"), "test"),
             home,
         }
     }
@@ -370,13 +363,6 @@ impl Cluster {
     /// Writes what the test did to a worker into the log that is judged.
     fn note(&self, worker: &str, what: What) {
         worker::Log::open(&self.home.path("test.jsonl"), worker).write(what, None, "");
-    }
-
-    /// Runs the `rosterd` command line against this coordinator.
-    pub fn cli(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rosterd"));
-        clean(&mut command);
-        command.args(arguments).env("ROSTERD_SERVER", self.url()).stdin(Stdio::null()).output().unwrap()
     }
 
     /// A worker that runs a program.
@@ -553,9 +539,4 @@ pub fn millis(at: &prost_types::Timestamp) -> i64 {
 pub fn code(status: &tonic::Status) -> String {
     use tonic_types::StatusExt as _;
     status.get_error_details().error_info().map(|info| info.reason.clone()).unwrap_or_default()
-}
-
-#[track_caller]
-pub fn same<T: PartialEq + Debug>(what: &str, left: T, right: T) {
-    assert_eq!(left, right, "{what}");
 }

@@ -5,6 +5,7 @@
 //! what the workers wrote.
 
 #![allow(unreachable_pub, reason = "a test binary has no users")]
+#![allow(clippy::disallowed_methods, reason = "what is tried here is real time")]
 
 mod coordinator;
 mod crash;

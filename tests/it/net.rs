@@ -39,7 +39,7 @@ impl Net {
     pub fn new() -> Self {
         // Pairs of addresses of 10.200.0.0/13, another for every process and test.
         let pair = (std::process::id() % 8192) * 16 + LAST.fetch_add(1, Ordering::Relaxed);
-        let base = 10 << 24 | 200 << 16 | (pair * 4) % (1 << 19);
+        let base = (10 << 24) | (200 << 16) | ((pair * 4) % (1 << 19));
         let address = |n: u32| std::net::Ipv4Addr::from(base + n).to_string();
         let name = format!("rit{pair}");
         let net = Self { name: name.clone(), host: address(1) };

@@ -84,7 +84,7 @@ pub(crate) const SUITES: &[Suite] = &[
     ),
     programs("cli", "the command line", &[Pick::Test("rosterd", "cli")]),
     Suite {
-        packages: &["iproute2", "nftables"],
+        packages: &["iproute2", "mount", "nftables", "util-linux"],
         ..programs("it", "real processes: coordinators, workers, kills", &[Pick::Test("rosterd", "it")])
     },
     Suite { name: "python", what: "the Python client", kind: Kind::Python, packages: &[] },
