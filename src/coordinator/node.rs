@@ -57,6 +57,10 @@ pub struct Node {
     session_timeout: Option<Duration>,
     /// When the last committed write was handed over: from then on the session surely lived.
     proved: Mono,
+    /// This coordinator's own node is written: others see that it lives.
+    joined: bool,
+    /// Workers that came before.
+    early: Vec<(StreamId, Box<Hello>)>,
     /// When each transaction under way was handed over.
     handed_over: BTreeMap<TxnId, Mono>,
 }
@@ -172,6 +176,8 @@ impl Node {
             last_id: 0,
             session_timeout: None,
             proved: Mono::default(),
+            joined: false,
+            early: Vec::new(),
             handed_over: BTreeMap::new(),
         }
     }
@@ -240,6 +246,16 @@ impl Node {
         self.commit(TxnFor::Own, txn);
     }
 
+    /// The own node is written. Before that others would take the host of a worker for dead, and the worker with it.
+    pub(super) fn joined(&mut self) {
+        self.joined = true;
+        for (stream, hello) in std::mem::take(&mut self.early) {
+            if self.streams.contains_key(&stream) {
+                self.hello(stream, hello);
+            }
+        }
+    }
+
     /// A coordinator that writes nothing else writes its own node six times in a session.
     fn set_prove_timer(&mut self) {
         if let Some(timeout) = self.session_timeout {
@@ -276,7 +292,11 @@ impl Node {
         match (&stream.phase, frame) {
             (StreamPhase::Fresh, FromWorker::Hello(hello)) => {
                 stream.phase = StreamPhase::Greeting;
-                self.hello(id, hello);
+                if self.joined {
+                    self.hello(id, hello);
+                } else {
+                    self.early.push((id, hello));
+                }
             }
             (StreamPhase::Fresh, _) => {
                 self.close(id, Some(Refusal::new(Code::HelloExpected, "the first frame must be hello")));
@@ -415,7 +435,7 @@ impl Node {
                 }
                 Timer::Callback(job) => self.callback_timer(&job),
                 Timer::Prove => {
-                    if self.session_timeout.is_none_or(|timeout| self.proved.plus(timeout / 6) <= self.now.mono) {
+                    if !self.joined || self.session_timeout.is_none_or(|timeout| self.proved.plus(timeout / 6) <= self.now.mono) {
                         self.prove();
                     }
                     self.set_prove_timer();
