@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rosterd_domain::id::{InstanceId, Item, JobName, Token, WorkerId};
 use rosterd_domain::plan::{Entry, Plan, Reported};
@@ -10,12 +11,17 @@ use rosterd_domain::snapshot::{JobNodes, Snapshot};
 use rosterd_domain::txn::Commit;
 use rosterd_domain::view::Job;
 
-use super::event::{Effect, TxnId};
+use super::event::{Effect, Query, TxnId};
 use super::handle::{Happening, Health};
 use super::job::{Intent, JobState};
-use super::node::{Node, TxnFor};
+use super::node::{Node, ReadFor, TxnFor};
 use crate::registry::ReadError;
 use crate::session::frame::{Completed, ToWorker};
+
+/// Transactions of a job that may be refused one after the other before the next one waits, and how long it then
+/// waits at first.
+const AT_ONCE: u32 = 3;
+const FIRST_WAIT: Duration = Duration::from_millis(10);
 
 impl Node {
     pub(super) fn committed(&mut self, id: TxnId, commit: Commit) {
@@ -105,10 +111,34 @@ impl Node {
         tracing::debug!(job = %name, "a transaction was not applied: {commit:?}");
         job.stale = true;
         job.stale_records = true;
+        if let Commit::Conflict(_) = commit {
+            self.refused(job, &intent);
+        }
         self.operation_not_done(name, job, intent, commit);
     }
 
+    /// What a job's cache says is read again in any case. That a worker is another's, or dead, it does not say;
+    /// and whoever is refused again and again waits a little longer each time.
+    fn refused(&mut self, job: &mut JobState, intent: &Intent) {
+        let involved: Vec<WorkerId> = match intent {
+            Intent::Host { reserved, .. } => reserved.keys().cloned().collect(),
+            Intent::Instances { put, .. } => put.clone(),
+            _ => Vec::new(),
+        };
+        for id in involved {
+            if self.workers.get(&id).is_some_and(|worker| !worker.writing) {
+                self.read(ReadFor::Own(id.clone()), Query::Attachment(id));
+            }
+        }
+        job.refused += 1;
+        if job.refused > AT_ONCE {
+            let wait = FIRST_WAIT * 2_u32.pow((job.refused - AT_ONCE).min(6));
+            job.retry_at = Some(self.now.mono.plus(wait.min(self.settings.store_retry)));
+        }
+    }
+
     fn done(&mut self, name: &JobName, job: &mut JobState, intent: Intent) {
+        job.refused = 0;
         match intent {
             Intent::Host { plan, .. } => self.host_done(name, job, *plan),
             Intent::NewRecords(records) => {

@@ -38,6 +38,8 @@ pub(crate) struct JobState {
     pub(crate) reading: bool,
     /// A transaction is under way.
     pub(crate) writing: Option<Intent>,
+    /// Transactions in a row that were refused.
+    pub(crate) refused: u32,
     /// Slots of starts whose outcome is unknown, until the records are read.
     pub(crate) unsure: Vec<BTreeMap<WorkerId, u32>>,
     /// Nothing is tried before this (the store could not write).

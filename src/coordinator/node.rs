@@ -62,6 +62,8 @@ pub struct Node {
     last_id: u64,
     /// This coordinator's own node stands: without it others take this coordinator for dead.
     listed: bool,
+    /// Workers that came before.
+    early: Vec<(StreamId, Box<Hello>)>,
 }
 
 /// A stream, from its opening on.
@@ -184,6 +186,7 @@ impl Node {
             stopped: false,
             last_id: 0,
             listed: false,
+            early: Vec::new(),
         }
     }
 
@@ -283,11 +286,17 @@ impl Node {
         self.commit(TxnFor::Own, txn);
     }
 
-    /// The write of this coordinator's own node ended.
+    /// The write of this coordinator's own node ended. Before it stands others would take the host of a worker
+    /// for dead, and the worker with it: who came early is attended to now.
     pub(super) fn listed(&mut self, listed: bool) {
         self.listed |= listed;
         if !self.listed {
-            self.set_timer(self.settings.store_retry, Timer::Proof);
+            return self.set_timer(self.settings.store_retry, Timer::Proof);
+        }
+        for (stream, hello) in std::mem::take(&mut self.early) {
+            if self.streams.contains_key(&stream) {
+                self.hello(stream, hello);
+            }
         }
     }
 
@@ -303,7 +312,11 @@ impl Node {
         match (&stream.phase, frame) {
             (StreamPhase::Fresh, FromWorker::Hello(hello)) => {
                 stream.phase = StreamPhase::Greeting;
-                self.hello(id, hello);
+                if self.listed {
+                    self.hello(id, hello);
+                } else {
+                    self.early.push((id, hello));
+                }
             }
             (StreamPhase::Fresh, _) => {
                 self.close(id, Some(Refusal::new(Code::HelloExpected, "the first frame must be hello")));

@@ -71,6 +71,9 @@ fn seeds() {
 fn replay() {
     let Ok(seed) = std::env::var("SEED") else { return };
     let seed = seed.parse().unwrap_or(1);
+    if let Ok(filter) = std::env::var("RUST_LOG") {
+        let _set = tracing_subscriber::fmt().without_time().with_env_filter(filter).try_init();
+    }
     let outcome = play(world_of(seed), TROUBLE);
     assert!(outcome.broken.is_empty(), "{}", report(&outcome));
 }

@@ -334,7 +334,10 @@ impl Inner {
                 configure(&mut shadow, config, i64::MIN);
                 jobs.insert(job.clone(), shadow);
             }
-            Write::EndJob(job) => drop(jobs.remove(job)),
+            Write::EndJob(job) => {
+                jobs.remove(job);
+                self.shadow.records.retain(|(of, _), _| of != job);
+            }
             Write::Config(job, config) => {
                 if let Some(shadow) = jobs.get_mut(job) {
                     let assignment = txn.writes.iter().find_map(|write| match write {
