@@ -140,6 +140,13 @@ impl Node {
     // ---- the host's own plan
 
     fn host(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
+        if !job.dead.is_empty() {
+            // Whom no record names any more is forgotten.
+            let named = |id: &WorkerId| {
+                job.records.values().any(|(_, record)| record.running().is_some_and(|run| run.worker == *id))
+            };
+            job.dead.retain(named);
+        }
         let hosted = self.hosted(name, job, view);
         let facts = Facts {
             now: self.now.wall,

@@ -21,6 +21,9 @@ use crate::code::{Code, Refusal};
 use crate::registry::ReadError;
 use crate::session::frame::{CancelReason, Completed, Kind, RunRef, ToWorker, Trigger};
 
+/// Offsets up to this many bytes are kept in memory between runs.
+const SHORT_OFFSET: usize = 1024;
+
 impl Node {
     /// Puts a record into the cache and keeps the workers' slots true.
     pub(super) fn put_record(
@@ -86,6 +89,9 @@ impl Node {
         };
         worker.known.insert(reference.clone(), self.now.mono);
         let trigger = trigger(&view, reference, run, offset.clone());
+        if trigger.offset.len() > SHORT_OFFSET {
+            job.offsets.remove(&item);
+        }
         self.send(stream, ToWorker::Trigger(Box::new(trigger)));
     }
 
@@ -249,7 +255,12 @@ impl Node {
             let detail = job.details.remove(&item);
             if refusal.is_none() {
                 if let Some(offset) = report.offset {
-                    job.offsets.insert(item, Some(offset));
+                    // A long one is read again when it is wanted, rather than kept for every item.
+                    if offset.len() <= SHORT_OFFSET {
+                        job.offsets.insert(item, Some(offset));
+                    } else {
+                        job.offsets.remove(&item);
+                    }
                 }
                 if job.in_user_code.remove(&item) {
                     self.record_unmonitored(name, job, item, report.token, detail);
