@@ -89,8 +89,8 @@ pub(super) enum StreamPhase {
 pub(super) struct Elsewhere {
     pub(super) version: Version,
     pub(super) attachment: Attachment,
-    /// Since when this coordinator has seen it at this version without a living host.
-    pub(super) since: Mono,
+    /// Since when this coordinator knows that its host has gone, and sees it at this version; none: the host lives.
+    pub(super) gone_since: Option<Mono>,
     /// It is being deleted.
     pub(super) condemned: bool,
 }
@@ -127,6 +127,8 @@ pub(super) enum ReadFor {
     Own(WorkerId),
     /// A record names it.
     Suspect(WorkerId),
+    /// The living coordinators, before this worker is declared dead because its host is not among them.
+    Judge(WorkerId),
     Attachments,
     Coordinators,
 }
@@ -395,9 +397,17 @@ impl Node {
             (ReadFor::Attachments, Answer::Attachments(Ok(read))) => self.attachments_read(read),
             (ReadFor::Coordinators, Answer::Coordinators(Ok(read))) => {
                 let read = read.into_iter().map(|(id, data)| (id, data.to_string())).collect();
-                let before = std::mem::replace(&mut self.coordinators, read);
-                self.hosts_have_gone(&before);
+                self.coordinators = read;
+                self.look_at_hosts();
                 self.dirty.extend(self.jobs.keys().cloned());
+            }
+            (ReadFor::Judge(worker), Answer::Coordinators(Ok(read))) => {
+                self.coordinators = read.into_iter().map(|(id, data)| (id, data.to_string())).collect();
+                self.look_at_hosts();
+                self.judge(&worker);
+            }
+            (ReadFor::Judge(worker), _) => {
+                self.set_timer(self.settings.store_retry, Timer::Elsewhere(worker));
             }
             // A read that failed is tried again by the sweep, or with the next hint.
             _ => self.set_timer(self.settings.store_retry, Timer::Sweep),
@@ -448,6 +458,7 @@ impl Node {
                     }
                 }
                 Timer::Sweep => {
+                    self.read(ReadFor::Coordinators, Query::Coordinators);
                     self.read(ReadFor::Attachments, Query::Attachments);
                     self.read(ReadFor::Jobs, Query::Jobs);
                 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rosterd_domain::id::{CoordinatorId, Version, WorkerId};
+use rosterd_domain::id::{Version, WorkerId};
 use rosterd_domain::snapshot::Attachment;
 use rosterd_domain::txn::{Commit, Txn, Write};
 
@@ -164,47 +164,52 @@ impl Node {
     }
 
     fn seen_elsewhere(&mut self, id: WorkerId, version: Version, attachment: Attachment) {
-        let lease = attachment.lease().max(self.settings.lease);
-        let known = self.elsewhere.get(&id);
-        if known.is_some_and(|known| known.version == version) {
+        if self.elsewhere.get(&id).is_some_and(|known| known.version == version) {
             return;
         }
-        let since = self.now.mono;
-        self.elsewhere.insert(id.clone(), Elsewhere { version, attachment, since, condemned: false });
-        self.set_timer(self.settings.verdict_after(lease), Timer::Elsewhere(id));
+        let found = Elsewhere { version, attachment, gone_since: None, condemned: false };
+        self.elsewhere.insert(id, found);
+        self.look_at_hosts();
     }
 
-    /// Hosts that were there are not any more: their workers have a lease from now on to attach elsewhere.
-    pub(super) fn hosts_have_gone(&mut self, before: &BTreeMap<CoordinatorId, String>) {
+    /// Workers whose hosts are not among the living coordinators have a lease from now on to attach elsewhere.
+    /// While its host lives, its host judges. One that this coordinator hosted in a session before has no host.
+    pub(super) fn look_at_hosts(&mut self) {
+        let (now, settings) = (self.now.mono, &self.settings);
         for (id, found) in &mut self.elsewhere {
             let host = &found.attachment.host;
-            if before.contains_key(host) && !self.coordinators.contains_key(host) {
-                found.since = self.now.mono;
-                let lease = found.attachment.lease().max(self.settings.lease);
-                let until = found.since.plus(self.settings.verdict_after(lease));
-                self.timers.insert((until, Timer::Elsewhere(id.clone())));
+            let lives = self.coordinators.contains_key(host) && *host != settings.id;
+            if lives {
+                found.gone_since = None;
+            } else if found.gone_since.is_none() {
+                found.gone_since = Some(now);
+                let lease = found.attachment.lease().max(settings.lease);
+                self.timers.insert((now.plus(settings.verdict_after(lease)), Timer::Elsewhere(id.clone())));
             }
         }
     }
 
-    pub(super) fn elsewhere_timer(&mut self, id: &WorkerId) {
-        let Some(found) = self.elsewhere.get_mut(id) else { return };
-        if found.condemned || self.stopping {
-            return;
-        }
+    /// Whether a worker's host has been gone for a lease.
+    fn is_forsaken(&self, id: &WorkerId) -> bool {
+        let Some(found) = self.elsewhere.get(id) else { return false };
         let lease = found.attachment.lease().max(self.settings.lease);
-        let until = found.since.plus(self.settings.verdict_after(lease));
-        let hosted = self.coordinators.contains_key(&found.attachment.host) && found.attachment.host != self.settings.id;
-        if hosted {
-            // While its host lives, its host judges; once it has gone, the worker has a whole lease to come back.
-            found.since = self.now.mono;
-            let again = self.settings.verdict_after(lease);
-            return self.set_timer(again, Timer::Elsewhere(id.clone()));
+        let until = found.gone_since.map(|since| since.plus(self.settings.verdict_after(lease)));
+        !found.condemned && !self.stopping && until.is_some_and(|until| until <= self.now.mono)
+    }
+
+    pub(super) fn elsewhere_timer(&mut self, id: &WorkerId) {
+        if self.is_forsaken(id) {
+            // Not from what was heard some time ago: the host may have come meanwhile.
+            self.read(ReadFor::Judge(id.clone()), Query::Coordinators);
         }
-        if until > self.now.mono {
-            self.timers.insert((until, Timer::Elsewhere(id.clone())));
+    }
+
+    /// The living coordinators were just read.
+    pub(super) fn judge(&mut self, id: &WorkerId) {
+        if !self.is_forsaken(id) {
             return;
         }
+        let Some(found) = self.elsewhere.get_mut(id) else { return };
         found.condemned = true;
         tracing::warn!(worker = %id, "a worker's host has gone and it attached nowhere else: it is declared dead");
         let mut txn = Txn::new("verdict");
@@ -240,7 +245,7 @@ impl Node {
     }
 
     /// A worker that was never here is dead: every job whose records or instances name it is told.
-    fn bury(&mut self, id: &WorkerId) {
+    pub(super) fn bury(&mut self, id: &WorkerId) {
         for (name, job) in &mut self.jobs {
             let runs = job.records.values().any(|(_, record)| record.running().is_some_and(|run| run.worker == *id));
             let instance = job.view.as_ref().and_then(|view| {
