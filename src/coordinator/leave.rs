@@ -180,5 +180,7 @@ impl Node {
             job.dead.insert(id.clone());
             self.dirty.insert(name);
         }
+        // Jobs that it never came to move here may name it as well.
+        self.bury(id);
     }
 }

@@ -90,8 +90,8 @@ pub(super) enum StreamPhase {
 pub(super) struct Elsewhere {
     pub(super) version: Version,
     pub(super) attachment: Attachment,
-    /// Since when this coordinator has seen it at this version without a living host; `None` while its host lives.
-    pub(super) orphan_since: Option<Mono>,
+    /// Since when this coordinator knows that its host has gone, and sees it at this version; none: the host lives.
+    pub(super) gone_since: Option<Mono>,
     /// It is being deleted.
     pub(super) condemned: bool,
 }
@@ -130,6 +130,8 @@ pub(super) enum ReadFor {
     Own(WorkerId),
     /// A record names it.
     Suspect(WorkerId),
+    /// The living coordinators, before this worker is declared dead because its host is not among them.
+    Judge(WorkerId),
     Attachments,
     Coordinators,
 }
@@ -414,9 +416,18 @@ impl Node {
             (ReadFor::Suspect(worker), Answer::Attachment(read)) => self.suspect_read(&worker, read),
             (ReadFor::Attachments, Answer::Attachments(Ok(read))) => self.attachments_read(read),
             (ReadFor::Coordinators, Answer::Coordinators(Ok(read))) => {
-                self.coordinators = read.into_iter().map(|(id, data)| (id, data.to_string())).collect();
-                self.find_orphans();
+                let read = read.into_iter().map(|(id, data)| (id, data.to_string())).collect();
+                self.coordinators = read;
+                self.look_at_hosts();
                 self.dirty.extend(self.jobs.keys().cloned());
+            }
+            (ReadFor::Judge(worker), Answer::Coordinators(Ok(read))) => {
+                self.coordinators = read.into_iter().map(|(id, data)| (id, data.to_string())).collect();
+                self.look_at_hosts();
+                self.judge(&worker);
+            }
+            (ReadFor::Judge(worker), _) => {
+                self.set_timer(self.settings.store_retry, Timer::Elsewhere(worker));
             }
             // A read that failed is tried again by the sweep, or with the next hint.
             _ => self.set_timer(self.settings.store_retry, Timer::Sweep),
@@ -464,6 +475,7 @@ impl Node {
                     }
                 }
                 Timer::Sweep => {
+                    self.read(ReadFor::Coordinators, Query::Coordinators);
                     self.read(ReadFor::Attachments, Query::Attachments);
                     self.read(ReadFor::Jobs, Query::Jobs);
                 }

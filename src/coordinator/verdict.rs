@@ -174,38 +174,49 @@ impl Node {
         if self.elsewhere.get(&id).is_some_and(|known| known.version == version) {
             return;
         }
-        self.elsewhere.insert(id, Elsewhere { version, attachment, orphan_since: None, condemned: false });
-        self.find_orphans();
+        let found = Elsewhere { version, attachment, gone_since: None, condemned: false };
+        self.elsewhere.insert(id, found);
+        self.look_at_hosts();
     }
 
-    /// Takes note of attachments whose host has gone: from now on they are waited for.
-    pub(super) fn find_orphans(&mut self) {
-        let mut found = Vec::new();
-        for (id, elsewhere) in &mut self.elsewhere {
-            let host = &elsewhere.attachment.host;
-            if *host != self.settings.id && self.coordinators.contains_key(host) {
-                // While its host lives, its host judges.
-                elsewhere.orphan_since = None;
-            } else if elsewhere.orphan_since.is_none() {
-                elsewhere.orphan_since = Some(self.now.mono);
-                let lease = elsewhere.attachment.lease().max(self.settings.lease);
-                found.push((lease, id.clone()));
+    /// Workers whose hosts are not among the living coordinators have a lease from now on to attach elsewhere.
+    /// While its host lives, its host judges. One that this coordinator hosted in a session before has no host.
+    pub(super) fn look_at_hosts(&mut self) {
+        let (now, settings) = (self.now.mono, &self.settings);
+        for (id, found) in &mut self.elsewhere {
+            let host = &found.attachment.host;
+            let lives = self.coordinators.contains_key(host) && *host != settings.id;
+            if lives {
+                found.gone_since = None;
+            } else if found.gone_since.is_none() {
+                found.gone_since = Some(now);
+                let lease = found.attachment.lease().max(settings.lease);
+                self.timers.insert((now.plus(settings.verdict_after(lease)), Timer::Elsewhere(id.clone())));
             }
         }
-        for (lease, id) in found {
-            self.set_timer(self.settings.verdict_after(lease), Timer::Elsewhere(id));
-        }
+    }
+
+    /// Whether a worker's host has been gone for a lease.
+    fn is_forsaken(&self, id: &WorkerId) -> bool {
+        let Some(found) = self.elsewhere.get(id) else { return false };
+        let lease = found.attachment.lease().max(self.settings.lease);
+        let until = found.gone_since.map(|since| since.plus(self.settings.verdict_after(lease)));
+        !found.condemned && !self.stopping && until.is_some_and(|until| until <= self.now.mono)
     }
 
     pub(super) fn elsewhere_timer(&mut self, id: &WorkerId) {
-        let Some(found) = self.elsewhere.get_mut(id) else { return };
-        let Some(since) = found.orphan_since.filter(|_| !found.condemned && !self.stopping) else { return };
-        let until =
-            since.plus(self.settings.verdict_after(found.attachment.lease().max(self.settings.lease)));
-        if until > self.now.mono {
-            self.timers.insert((until, Timer::Elsewhere(id.clone())));
+        if self.is_forsaken(id) {
+            // Not from what was heard some time ago: the host may have come meanwhile.
+            self.read(ReadFor::Judge(id.clone()), Query::Coordinators);
+        }
+    }
+
+    /// The living coordinators were just read.
+    pub(super) fn judge(&mut self, id: &WorkerId) {
+        if !self.is_forsaken(id) {
             return;
         }
+        let Some(found) = self.elsewhere.get_mut(id) else { return };
         found.condemned = true;
         tracing::warn!(worker = %id, "a worker's host has gone and it attached nowhere else: it is declared dead");
         let mut txn = Txn::new("verdict");
@@ -245,7 +256,7 @@ impl Node {
     }
 
     /// A worker that was never here is dead: every job whose records or instances name it is told.
-    fn bury(&mut self, id: &WorkerId) {
+    pub(super) fn bury(&mut self, id: &WorkerId) {
         for (name, job) in &mut self.jobs {
             let runs =
                 job.records.values().any(|(_, record)| record.running().is_some_and(|run| run.worker == *id));

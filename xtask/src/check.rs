@@ -10,7 +10,16 @@ pub(crate) fn run() -> Result<u64> {
     let mut failed = 0;
     let mut check = |good: bool| failed += u64::from(!good);
     check(succeeds(cargo().args(["fmt", "--all", "--check"]))?);
-    check(succeeds(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?);
+    check(succeeds(cargo().args([
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--features",
+        "rosterd/mutants",
+        "--",
+        "-D",
+        "warnings",
+    ]))?);
     if is_installed("cargo-deny") {
         check(succeeds(cargo().args(["deny", "check", "licenses", "bans", "sources"]))?);
     } else {

@@ -28,6 +28,9 @@ impl Target {
     }
 }
 
+/// What the tests need besides: the bugs that the simulation switches on by name, off unless it does.
+pub(crate) const FEATURES: [&str; 2] = ["--features", "rosterd/mutants"];
+
 /// All targets that hold tests.
 pub(crate) fn targets() -> Result<Vec<Target>> {
     let text = output(cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;
@@ -55,6 +58,7 @@ pub(crate) struct Program {
 pub(crate) fn build(arguments: &[String]) -> Result<Option<Vec<Program>>> {
     let mut command = cargo();
     command.args(["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"]);
+    command.args(FEATURES);
     command.args(arguments);
     println!("    $ {}", shown(&command));
     let done = command.stderr(Stdio::inherit()).output().context("cargo cannot be run")?;
