@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures_util::{FutureExt as _, StreamExt as _};
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use rosterd_domain::id::JobName;
 use rosterd_domain::plan::Entry;
 use rosterd_domain::time::{Mono, Time};

@@ -101,7 +101,8 @@ const COARSE: Duration = Duration::from_millis(3);
 #[expect(deprecated, reason = "its heir is unsafe; an owned descriptor keeps what that asks for")]
 async fn exactly(left: Duration) -> bool {
     use rustix::time::{
-        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+        timerfd_settime,
     };
     let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
     let Ok(timer) = timerfd_create(TimerfdClockId::Monotonic, flags) else { return false };
