@@ -330,6 +330,9 @@ async fn a_hello_that_cannot_be_right_is_refused() {
 async fn a_registration_that_cannot_be_right_is_refused() {
     let cluster = Cluster::start(LONG).await;
     cluster.apply(job("there", 3, json!({ "rosterd": { "handler": "theirs" } }))).await;
+    // Its records are made by whoever leads it, soon after.
+    wait("the records", || async { cluster.dump("there").await.contains_key("/sharding/2").then_some(()) })
+        .await;
     let (mut raw, _) = Raw::attached(cluster.channel(), raw::hello()).await;
     let with = |job: &str, config: String| v1::Register { config, ..raw::register(job) };
     let cases: Vec<(&str, v1::Register, &str, &[&str])> = vec![

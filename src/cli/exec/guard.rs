@@ -86,7 +86,12 @@ fn guard(mut child: Child, silence: Duration) -> ExitStatus {
     let words = listen(group);
     let (mut silent_at, mut kill_at, mut killed) = (now() + silence, None::<Duration>, false);
     loop {
-        match words.recv_timeout(LOOK) {
+        let next = if killed {
+            LOOK
+        } else {
+            kill_at.map_or(silent_at, |at| at.min(silent_at)).saturating_sub(now())
+        };
+        match words.recv_timeout(next.min(LOOK)) {
             Ok(Word::Exited) => break,
             Ok(Word::Beat(patience)) => silent_at = now() + patience,
             Ok(Word::Stop(after)) => {
