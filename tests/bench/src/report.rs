@@ -58,7 +58,7 @@ impl Report {
         );
         for row in &self.rows {
             let (min, median, max) = spread(&row.values);
-            let target = row.target.map_or(String::new(), |target| number(target));
+            let target = row.target.map_or(String::new(), number);
             println!(
                 "{:34} {:44} {:>9} {:>9} {:>9}  {:>9} {} {}",
                 row.figure,
