@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rosterd_domain::id::{InstanceId, Item, JobName, StreamNumber, Version, WorkerId};
+use rosterd_domain::mutants;
 use rosterd_domain::snapshot::Attachment;
 use rosterd_domain::time::Mono;
 use rosterd_domain::txn::{Commit, Txn, Write};
@@ -152,9 +153,20 @@ impl Node {
             address: hello.address.clone(),
             lease_ms: u64::try_from(lease.as_millis()).unwrap_or(u64::MAX),
         };
-        let version = expect.map_or(Version(0), Version::next);
+        let skips = mutants::is_on(mutants::TAKEOVER_SKIPS_ATTACHMENT);
+        let (version, write) = match expect.filter(|_| skips) {
+            Some(stays) => {
+                let (id, data) = (self.settings.id.clone(), self.settings.advertise.as_str().into());
+                (stays, Write::Coordinator { id, data })
+            }
+            None => {
+                let node = Box::new(node.clone());
+                let version = expect.map_or(Version(0), Version::next);
+                (version, Write::Attachment { worker: worker.clone(), expect, node })
+            }
+        };
         let mut txn = Txn::new("attach");
-        txn.write(Write::Attachment { worker: worker.clone(), expect, node: Box::new(node.clone()) });
+        txn.write(write);
         let new = Worker::new(worker.clone(), instance, &hello, stream, node, version, heard);
         if let Some(known) = self.workers.get_mut(&worker) {
             known.writing = true;

@@ -7,6 +7,7 @@ pub mod check;
 pub mod id;
 pub mod item;
 pub mod job;
+pub mod mutants;
 pub mod plan;
 pub mod schedule;
 pub mod sharding;

@@ -13,9 +13,11 @@
 mod judge;
 
 mod coverage;
+mod every_write;
 mod faults;
 mod invariants;
 mod log;
+mod mutants;
 mod operator;
 mod play;
 mod process;

@@ -8,7 +8,7 @@ pub struct Rng(u64);
 
 impl Rng {
     pub fn new(seed: u64) -> Self {
-        let mut rng = Self(seed ^ 0x5eed_0f_0a_11);
+        let mut rng = Self(seed ^ 0x5eed_0f0a_11aa);
         rng.next();
         rng
     }

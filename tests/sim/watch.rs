@@ -36,6 +36,7 @@ pub struct Change {
 
 /// A job as the writes say it is.
 #[derive(Debug, Clone, Default)]
+#[allow(dead_code, reason = "shown when a promise is broken")]
 pub struct JobShadow {
     pub incarnation: String,
     pub sharding: Sharding,
@@ -77,6 +78,7 @@ pub struct Shadow {
 }
 
 /// One change of the store.
+#[allow(dead_code, reason = "an invariant may ask for any of it")]
 pub struct Step<'a> {
     pub at: Time,
     pub revision: Revision,

@@ -1,0 +1,39 @@
+//! Bugs put in on purpose: each must make the simulation fail, by an invariant that is its own, within a stated
+//! number of seeds.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rosterd_domain::mutants;
+
+use crate::play::{play, world_of};
+
+/// Plays seeds with the bug until one breaks a promise; says which seed, and which promises.
+fn found(bug: &'static str, within: u64) -> (u64, BTreeSet<&'static str>) {
+    mutants::switch(Some(bug));
+    for seed in 1..=within {
+        let mut world = world_of(seed);
+        world.coordinators = 3;
+        let outcome = play(world, Duration::from_secs(60));
+        if !outcome.broken.is_empty() {
+            mutants::switch(None);
+            return (seed, outcome.broken.iter().map(|broken| broken.rule).collect());
+        }
+    }
+    mutants::switch(None);
+    panic!("{bug} was not found within {within} seeds");
+}
+
+#[test]
+#[allow(clippy::print_stdout, reason = "what was found is the result")]
+fn a_start_that_does_not_check_the_record_is_found() {
+    let (seed, rules) = found(mutants::START_IGNORES_RECORD, 20);
+    println!("{} found by seed {seed}: {rules:?}", mutants::START_IGNORES_RECORD);
+}
+
+#[test]
+#[allow(clippy::print_stdout, reason = "what was found is the result")]
+fn a_take_over_that_does_not_write_the_attachment_is_found() {
+    let (seed, rules) = found(mutants::TAKEOVER_SKIPS_ATTACHMENT, 20);
+    println!("{} found by seed {seed}: {rules:?}", mutants::TAKEOVER_SKIPS_ATTACHMENT);
+}
