@@ -42,6 +42,8 @@ pub struct Node {
     pub(super) coordinators: BTreeMap<CoordinatorId, String>,
     pub(super) reads: BTreeMap<ReadId, ReadFor>,
     pub(super) txns: BTreeMap<TxnId, TxnFor>,
+    /// Workers elsewhere whose instances are absent, as long as they are looked at.
+    pub(super) absent: BTreeSet<WorkerId>,
     pub(super) calendar: BTreeSet<(Time, JobName)>,
     pub(super) timers: BTreeSet<(Mono, Timer)>,
     pub(super) dirty: BTreeSet<JobName>,
@@ -108,6 +110,8 @@ pub(super) enum Timer {
     Callback(JobName),
     /// Attachments, jobs and coordinators are read again.
     Sweep,
+    /// A worker whose instance is absent may have gone for good.
+    Absent(WorkerId),
     /// The session is to be proved.
     Prove,
     /// A run of an item of ours that is hosted elsewhere may have ended.
@@ -166,6 +170,7 @@ impl Node {
             coordinators: BTreeMap::new(),
             reads: BTreeMap::new(),
             txns: BTreeMap::new(),
+            absent: BTreeSet::new(),
             calendar: BTreeSet::new(),
             timers: BTreeSet::new(),
             dirty: BTreeSet::new(),
@@ -444,6 +449,10 @@ impl Node {
                     self.dirty.insert(job);
                 }
                 Timer::Callback(job) => self.callback_timer(&job),
+                Timer::Absent(worker) => {
+                    self.absent.remove(&worker);
+                    self.read(ReadFor::Suspect(worker.clone()), Query::Attachment(worker));
+                }
                 Timer::Prove => {
                     if !self.joined || self.session_timeout.is_none_or(|timeout| self.proved.plus(timeout / 6) <= self.now.mono) {
                         self.prove();
