@@ -121,8 +121,9 @@ impl Node {
         let acted = self.instances(name, job, view)
             || self.operations(name, job, view)
             || self.elect(name, job, view)
-            || self.assign(name, job, view)
+            // Hosts hear of the assignment, and of new records they do not: these come first.
             || self.new_records(name, job, view)
+            || self.assign(name, job, view)
             || self.guarantees(name, job, view)
             || self.foreign_triggers(name, job, view)
             || self.mirrors(name, job, view)
@@ -188,7 +189,8 @@ impl Node {
     }
 
     /// An item of ours may still be run by a worker of another host, which alone hears when that run ends. If
-    /// something waits for that end here (a misfire, a trigger by hand), the records are looked at again.
+    /// something waits for that end here (a misfire, a trigger by hand), the records are looked at again; and so
+    /// they are while an item of ours has none: its leader is about to write it.
     fn look_again(&mut self, name: &JobName, job: &mut JobState, view: &Job) {
         if job.looks_again {
             return;
@@ -198,7 +200,11 @@ impl Node {
             let ours = view.sharding.owner(*item).is_some_and(|owner| job.hosted.contains_key(owner));
             elsewhere && ours && (record.misfire.is_some() || view.triggers.contains_key(item))
         };
-        if job.records.iter().any(|(item, (_, record))| waits(item, record)) {
+        let lacks = |(item, owner): (Item, &InstanceId)| {
+            job.hosted.contains_key(owner) && !job.records.contains_key(&item)
+        };
+        let waits = job.records.iter().any(|(item, (_, record))| waits(item, record));
+        if waits || view.sharding.owned().any(lacks) {
             job.looks_again = true;
             self.set_timer(self.settings.store_retry, Timer::LookAgain(name.clone()));
         }
@@ -351,6 +357,11 @@ impl Node {
             let elsewhere = self.elsewhere.get(&worker).is_some_and(|found| !found.attachment.draining);
             if (here || elsewhere) && !job.dead.contains(&worker) && !job.leaving.contains(instance) {
                 candidates.absent.insert(instance.clone());
+                // Nothing tells when its attachment goes: it is looked at as long as the instance is absent.
+                if !here && self.absent.insert(worker.clone()) {
+                    self.timers
+                        .insert((self.now.mono.plus(self.settings.store_retry), Timer::Absent(worker)));
+                }
             }
         }
         let Some(assigned) = plan::assign(view, &candidates) else { return false };

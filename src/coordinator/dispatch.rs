@@ -115,7 +115,11 @@ impl Node {
             // The worker's next heartbeat asks again.
             Err(error) => tracing::warn!(job = %name, item = item.0, "an offset could not be read: {error}"),
         }
+        let worker = job.records.get(&item).and_then(|(_, record)| Some(record.running()?.worker.clone()));
         self.jobs.insert(name.clone(), job);
+        if let Some(worker) = worker {
+            self.confirm_draining(&worker);
+        }
     }
 
     /// A run that no record holds is sent once.

@@ -9,7 +9,7 @@ use rosterd_domain::txn::{Commit, Txn, Write};
 use super::event::Query;
 use super::node::{Node, ReadFor, TxnFor};
 use super::worker::Phase;
-use crate::session::frame::ToWorker;
+use crate::session::frame::{RunRef, ToWorker};
 
 impl Node {
     pub(super) fn drain_requested(&mut self, id: &WorkerId) {
@@ -83,6 +83,16 @@ impl Node {
         let Some(worker) = self.workers.get(id) else { return };
         let settled =
             |name: &JobName| self.jobs.get(name).is_none_or(|job| !job.stale_records && !job.reading);
+        // A Trigger may wait for its offset to be read; its worker must not hear that none follows.
+        let unsent = |(name, item): &(JobName, Item)| {
+            self.jobs.get(name).and_then(|job| job.records.get(item)).is_some_and(|(_, record)| {
+                let run = RunRef { job: name.clone(), item: *item, token: record.token };
+                record.running().is_some_and(|run| !run.held) && !worker.known.contains_key(&run)
+            })
+        };
+        if worker.runs.iter().any(unsent) {
+            return;
+        }
         if worker.phase != (Phase::Draining { confirmed: false })
             || worker.writing
             || worker.reserved > 0

@@ -49,6 +49,8 @@ pub struct Node {
     pub(super) txns: BTreeMap<TxnId, (TxnFor, Mono)>,
     /// When the last transaction that was committed was handed over: the session lived at least then.
     pub(super) proved: Mono,
+    /// Workers elsewhere whose instances are absent, as long as they are looked at.
+    pub(super) absent: BTreeSet<WorkerId>,
     pub(super) calendar: BTreeSet<(Time, JobName)>,
     pub(super) timers: BTreeSet<(Mono, Timer)>,
     pub(super) dirty: Agenda,
@@ -113,6 +115,8 @@ pub(super) enum Timer {
     Proof,
     /// The leader looks at everything of a job again.
     Reconcile(JobName),
+    /// A worker whose instance is absent may have gone for good.
+    Absent(WorkerId),
     /// A run of an item of ours that is hosted elsewhere may have ended.
     LookAgain(JobName),
 }
@@ -177,6 +181,7 @@ impl Node {
             reads: BTreeMap::new(),
             txns: BTreeMap::new(),
             proved: Mono::default(),
+            absent: BTreeSet::new(),
             calendar: BTreeSet::new(),
             timers: BTreeSet::new(),
             dirty: Agenda::default(),
@@ -467,6 +472,10 @@ impl Node {
                 Timer::Callback(job) => self.callback_timer(&job),
                 Timer::Proof => self.prove_if_idle(),
                 Timer::Reconcile(job) => self.reconcile_job(&job),
+                Timer::Absent(worker) => {
+                    self.absent.remove(&worker);
+                    self.read(ReadFor::Suspect(worker.clone()), Query::Attachment(worker));
+                }
                 Timer::LookAgain(job) => {
                     if let Some(state) = self.jobs.get_mut(&job) {
                         state.looks_again = false;

@@ -247,10 +247,22 @@ impl Node {
                 self.bury(id);
             }
             Ok(Some((version, attachment))) => {
-                self.elsewhere.remove(id);
+                if self.elsewhere.get(id).is_some_and(|known| known.condemned) {
+                    self.elsewhere.remove(id);
+                }
                 if !self.workers.contains_key(id) {
                     self.seen_elsewhere(id.clone(), version, attachment);
                 }
+                // Who leads a job that lacks its instance looks again.
+                let named = |job: &super::job::JobState| {
+                    let view = job.view.as_ref();
+                    view.is_some_and(|view| {
+                        view.sharding.instances().iter().any(|i| i.worker().as_ref() == Some(id))
+                    })
+                };
+                let jobs = self.jobs.iter().filter(|(_, job)| job.leads() && named(job));
+                let jobs: Vec<_> = jobs.map(|(name, _)| name.clone()).collect();
+                self.dirty.extend(jobs);
             }
         }
     }
