@@ -28,7 +28,7 @@ fn report(outcome: &Outcome) -> String {
 #[test]
 #[allow(clippy::print_stdout, reason = "what was played is the result")]
 fn seeds() {
-    let (first, count) = (env("FIRST", 1), env("SEEDS", 300));
+    let (first, count) = (env("FIRST", 1), env("SEEDS", 60));
     let (next, began) = (AtomicU64::new(first), Instant::now());
     let found: Mutex<(Vec<Outcome>, BTreeMap<String, u64>)> = Mutex::default();
     let threads = std::thread::available_parallelism().map_or(2, usize::from).min(4);
