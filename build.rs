@@ -9,6 +9,7 @@ use prost::Message as _;
 const FILES: [&str; 3] =
     ["proto/rosterd/v1/types.proto", "proto/rosterd/v1/worker.proto", "proto/rosterd/v1/admin.proto"];
 
+#[allow(clippy::disallowed_methods, reason = "cargo tells a build script where to write by a variable")]
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");
     println!("cargo:rerun-if-changed=build.rs");

@@ -63,7 +63,9 @@ pub enum AppError {
     #[error("{0}")]
     Credentials(String),
     /// This build has no such registry.
-    #[error("registry zookeeper is not built yet: use the embedded registry (--registry embedded --data-dir DIR)")]
+    #[error(
+        "registry zookeeper is not built yet: use the embedded registry (--registry embedded --data-dir DIR)"
+    )]
     NoZooKeeper,
     /// An essential part ended.
     #[error(transparent)]
@@ -138,7 +140,7 @@ async fn start(config: Config) -> Result<Running, AppError> {
     let (_, coordinators) = watch::channel(vec![url]);
     let edge = Edge {
         backend: Arc::new(handle.clone()),
-        history: Arc::new(history::FromHistory(reader)),
+        history: Arc::new(reader),
         clock: System::shared(),
         info: Info {
             coordinator: settings.id.to_string(),
@@ -191,7 +193,8 @@ impl Running {
 
 async fn asked_to_stop() {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
         tracing::error!("signals cannot be listened for: end this process with SIGKILL");
         return std::future::pending().await;
     };
@@ -221,6 +224,8 @@ fn settings(config: &Config, address: SocketAddr) -> Settings {
         drift_permille: timing.clock_drift_ppm.div_ceil(1000),
         max_reports: config.limits.max_unacknowledged_reports as usize,
         max_jobs_per_worker: config.limits.max_jobs_per_worker,
+        max_inbox_frames: config.limits.max_inbox_frames,
+        max_outbox_frames: config.limits.max_outbox_frames,
         max_clock_difference: timing.max_clock_difference,
         server_retention: timing.server_retention,
         ..Settings::new(config.namespace.clone(), id)
@@ -241,6 +246,8 @@ fn edge_config(config: &Config, credentials: Vec<crate::api::layers::auth::Crede
             ..ListenLimits::default()
         },
         session: SessionLimits { hello: limits.hello_timeout, ..SessionLimits::default() },
+        max_receive: limits.max_receive_bytes,
+        max_send: limits.max_send_bytes,
         calls: limits.max_requests,
         streams: limits.max_workers + limits.max_watchers,
         call_deadline: limits.request_timeout,

@@ -153,3 +153,69 @@ impl Refusal {
         Self { code, message: message.into() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fmt::Write as _;
+
+    use super::*;
+
+    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/guide/src/errors.md");
+
+    const HEAD: &str = "\
+# Errors
+
+<!-- Generated from the enum in src/code.rs: cargo xtask docs -->
+
+Whatever refuses says a *code*, for programs, and a message, for people: the field, the value, what to do. A refusal
+has changed nothing, `OUTCOME_UNKNOWN` apart. On the command line it is the line `rosterd: CODE: message`; over gRPC the status of the table, with
+`google.rpc.ErrorInfo` (domain `rosterd`, the code as its reason).
+
+| code | gRPC | meaning and remedy |
+| --- | --- | --- |
+";
+
+    /// The guide's page of codes, made from the enum.
+    fn markdown() -> String {
+        let mut page = HEAD.to_owned();
+        for code in Code::ALL {
+            let _ = writeln!(page, "| `{code}` | {} | {} |", status(code.class()), code.remedy().trim());
+        }
+        page
+    }
+
+    fn status(class: Class) -> &'static str {
+        match class {
+            Class::Invalid => "INVALID_ARGUMENT",
+            Class::Unknown => "NOT_FOUND",
+            Class::Exists => "ALREADY_EXISTS",
+            Class::Precondition => "FAILED_PRECONDITION",
+            Class::Superseded => "ABORTED",
+            Class::Exhausted => "RESOURCE_EXHAUSTED",
+            Class::Unavailable => "UNAVAILABLE",
+            Class::Unauthenticated => "UNAUTHENTICATED",
+            Class::Denied => "PERMISSION_DENIED",
+            Class::Deadline => "DEADLINE_EXCEEDED",
+        }
+    }
+
+    #[test]
+    fn codes_are_distinct_and_say_what_to_do() {
+        let texts: BTreeSet<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
+        assert_eq!(texts.len(), Code::ALL.len());
+        assert!(Code::ALL.iter().all(|code| code.remedy().len() > 20));
+    }
+
+    #[test]
+    fn the_guide_has_the_page_made_from_the_enum() {
+        let committed = std::fs::read_to_string(PAGE).unwrap_or_default();
+        assert!(committed == markdown(), "docs/guide/src/errors.md is out of date; run: cargo xtask docs");
+    }
+
+    #[test]
+    #[ignore = "writes docs/guide/src/errors.md"]
+    fn write_the_guides_page() {
+        std::fs::write(PAGE, markdown()).unwrap();
+    }
+}

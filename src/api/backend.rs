@@ -11,10 +11,10 @@ use tokio::sync::{broadcast, mpsc, watch};
 
 use crate::code::Refusal;
 use crate::coordinator::handle::{
-    Done, Handle, Happening, Health, Inbox, InstanceRow, ItemRow, JobDetail, JobRow, Operation, Peer,
-    ServerRow,
+    Done, DumpNode, Handle, Happening, Health, Inbox, InstanceRow, ItemRow, JobDetail, JobRow, Operation,
+    Peer, ServerRow,
 };
-use crate::registry::DumpNode;
+
 use crate::session::frame::{FromWorker, ToWorker};
 
 /// An answer under way.

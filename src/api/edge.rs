@@ -25,7 +25,7 @@ use super::layers::limits::Limits;
 use super::layers::methods::Methods;
 use super::layers::observe::Observer;
 use super::layers::{auth, deadlines, is_grpc, limits, observe};
-use super::listen::{ListenLimits, MAX_RECEIVE, MAX_SEND, serve};
+use super::listen::{ListenLimits, serve};
 use crate::proto::v1::DESCRIPTOR;
 use crate::proto::v1::admin_service_server::AdminServiceServer;
 use crate::proto::v1::worker_service_server::WorkerServiceServer;
@@ -35,8 +35,8 @@ use crate::runtime::telemetry::Metrics;
 
 /// A service with its limits of size.
 macro_rules! limited {
-    ($service:expr) => {
-        $service.max_decoding_message_size(MAX_RECEIVE).max_encoding_message_size(MAX_SEND)
+    ($service:expr, $config:expr) => {
+        $service.max_decoding_message_size($config.max_receive).max_encoding_message_size($config.max_send)
     };
 }
 
@@ -47,6 +47,10 @@ pub struct EdgeConfig {
     pub listen: ListenLimits,
     /// Of a worker's stream.
     pub session: SessionLimits,
+    /// Largest message that is taken, and that is sent, in bytes.
+    pub max_receive: usize,
+    #[allow(missing_docs)]
+    pub max_send: usize,
     /// Calls at a time.
     pub calls: usize,
     /// Streams at a time.
@@ -62,6 +66,8 @@ impl Default for EdgeConfig {
         Self {
             listen: ListenLimits::default(),
             session: SessionLimits::default(),
+            max_receive: 1 << 20,
+            max_send: 4 << 20,
             calls: 1024,
             streams: 50_000,
             call_deadline: Duration::from_secs(30),
@@ -112,22 +118,23 @@ impl Edge {
             tasks: tasks.clone(),
             limits: config.session,
             metrics: metrics.clone(),
+            clock: clock.clone(),
             late,
         };
         let stop = tasks.stop(Phase::Edge);
-        let admin = Admin { backend: backend.clone(), history, clock, info, stop };
+        let admin = Admin { backend: backend.clone(), history, clock: clock.clone(), info, stop };
         let grpc = Routes::default()
-            .add_service(limited!(WorkerServiceServer::new(workers)))
-            .add_service(limited!(AdminServiceServer::new(admin)))
-            .add_service(limited!(health))
-            .add_service(limited!(reflection().build_v1().map_err(io::Error::other)?))
-            .add_service(limited!(reflection().build_v1alpha().map_err(io::Error::other)?));
+            .add_service(limited!(WorkerServiceServer::new(workers), config))
+            .add_service(limited!(AdminServiceServer::new(admin), config))
+            .add_service(limited!(health, config))
+            .add_service(limited!(reflection().build_v1().map_err(io::Error::other)?, config))
+            .add_service(limited!(reflection().build_v1alpha().map_err(io::Error::other)?, config));
         let site = Arc::new(Site { backend, metrics: metrics.clone() });
         let grpc = grpc.into_axum_router().reset_fallback().layer(from_fn(only_grpc));
         let deadlines = Arc::new(Deadlines { methods: methods.clone(), most: config.call_deadline });
         let auth = Auth::new(config.credentials, metrics.clone());
         let limits = Limits::new(methods.clone(), config.calls, config.streams, metrics.clone());
-        let observer = Arc::new(Observer { methods, metrics });
+        let observer = Arc::new(Observer { methods, metrics, clock });
         // The last one is the outermost.
         Ok(http_routes(site)
             .merge(grpc)

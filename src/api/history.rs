@@ -1,86 +1,43 @@
-//! What the edge asks of the history. The admin service alone calls it.
+//! What the edge asks of the history: a door for the reader, so that tests can stand behind it. The admin
+//! service alone calls it.
 
-use rosterd_domain::id::{InstanceId, Item, JobName, Token};
-use rosterd_domain::item::{Missed, Outcome, Source};
+use futures_util::FutureExt as _;
+use rosterd_domain::id::{Item, JobName};
 use rosterd_domain::time::Time;
 
 use super::backend::Answer;
-
-/// Which runs; what is `None` does not matter.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RunQuery {
-    /// Of this job.
-    pub job: Option<JobName>,
-    /// Of this item.
-    pub item: Option<Item>,
-    /// That ended so.
-    pub outcome: Option<Outcome>,
-    /// Started then or later.
-    pub from: Option<Time>,
-    /// Started before.
-    pub to: Option<Time>,
-    /// At most so many.
-    pub size: usize,
-    /// Where the last answer said that it goes on.
-    pub token: Option<String>,
-}
-
-/// A run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct RunView {
-    pub job: JobName,
-    pub item: Item,
-    pub token: Token,
-    pub fire: Time,
-    pub source: Source,
-    pub instance: InstanceId,
-    /// `None`: no end of it is known.
-    pub outcome: Option<Outcome>,
-    pub started: Time,
-    pub ended: Option<Time>,
-    pub attempt: u32,
-    pub error: String,
-    pub output: String,
-    /// Records processed and failed.
-    pub counts: (u64, u64),
-}
-
-/// What became of a due time for one item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// Nothing is known of it, nor of any later one.
-    Pending,
-    /// Nothing is known of it although something is of a later one.
-    Unknown,
-    /// Run, by the last of so many runs.
-    Run,
-    /// Merged into a later run.
-    Misfired,
-    /// Skipped by policy.
-    Skipped,
-    /// Missed.
-    Missed(Missed),
-}
-
-/// A due time and what became of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FireView {
-    /// The due time.
-    pub fire: Time,
-    /// The item.
-    pub item: Item,
-    /// What became of it.
-    pub fate: Fate,
-    /// The last run, with what the history tells of it, and how many there were.
-    pub run: Option<(RunView, u32)>,
-}
+use crate::code::{Code, Refusal};
+use crate::history::{FireRow, HistoryError, Page, Reader, RunFilter, RunRow};
 
 /// Reads the history.
 pub trait History: Send + Sync + 'static {
     /// Runs, latest first, and where the next page begins.
-    fn runs(&self, query: RunQuery) -> Answer<'_, (Vec<RunView>, Option<String>)>;
+    fn runs(&self, filter: RunFilter, page: Page) -> Answer<'_, (Vec<RunRow>, Option<String>)>;
 
-    /// What became of each of the due times for each of the items, by due time, then item.
-    fn fires<'a>(&'a self, job: &'a JobName, items: Vec<Item>, due: Vec<Time>) -> Answer<'a, Vec<FireView>>;
+    /// What became of each of the due times, in ascending order, for each of the items.
+    fn fires<'a>(&'a self, job: &'a JobName, items: Vec<Item>, due: Vec<Time>) -> Answer<'a, Vec<FireRow>>;
+}
+
+impl History for Reader {
+    fn runs(&self, filter: RunFilter, page: Page) -> Answer<'_, (Vec<RunRow>, Option<String>)> {
+        async { self.runs(filter, page).await.map_err(refusal) }.boxed()
+    }
+
+    fn fires<'a>(&'a self, job: &'a JobName, items: Vec<Item>, due: Vec<Time>) -> Answer<'a, Vec<FireRow>> {
+        async {
+            let (Some(from), Some(last)) = (due.first().copied(), due.last().copied()) else {
+                return Ok(Vec::new());
+            };
+            self.fires(job, due, items, from, Time(last.0 + 1)).await.map_err(refusal)
+        }
+        .boxed()
+    }
+}
+
+fn refusal(error: HistoryError) -> Refusal {
+    let code = match error {
+        HistoryError::Thread(_) | HistoryError::Unavailable(_) => Code::StoreUnavailable,
+        HistoryError::PageToken(_) | HistoryError::TooMuch => Code::RequestInvalid,
+    };
+    Refusal::new(code, error.to_string())
 }

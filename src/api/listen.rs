@@ -15,11 +15,6 @@ use tonic::transport::Server;
 use super::connection::{Caps, Connection, Places, Remote};
 use crate::runtime::telemetry::Metrics;
 
-/// Largest message that is taken, in bytes.
-pub const MAX_RECEIVE: usize = 1 << 20;
-/// Largest message that is sent, in bytes.
-pub const MAX_SEND: usize = 4 << 20;
-
 /// Bounds of the listener and its connections.
 #[derive(Debug, Clone, Copy)]
 pub struct ListenLimits {

@@ -36,16 +36,23 @@ struct Entry {
 pub(super) fn read(path: Option<&Path>) -> Result<Vec<Credential>, String> {
     let Some(path) = path else { return Ok(Vec::new()) };
     let shown = path.display();
-    let text = std::fs::read_to_string(path).map_err(|e| format!("credentials {shown} cannot be read: {e}"))?;
+    let text =
+        std::fs::read_to_string(path).map_err(|e| format!("credentials {shown} cannot be read: {e}"))?;
     // The parser's own message shows the line, and with it perhaps a secret.
     let file: File = toml::from_str(&text).map_err(|e| {
         let line = e.span().map_or(0, |span| text[..span.start].lines().count());
-        format!("credentials {shown}, near line {line}: {}: write [[credential]] with name, role and secret", e.message())
+        format!(
+            "credentials {shown}, near line {line}: {}: write [[credential]] with name, role and secret",
+            e.message()
+        )
     })?;
     if file.credential.is_empty() {
         return Err(format!("credentials {shown} holds no [[credential]]: nobody could do anything"));
     }
-    file.credential.iter().map(|entry| parse(entry).map_err(|why| format!("credentials {shown}: {why}"))).collect()
+    file.credential
+        .iter()
+        .map(|entry| parse(entry).map_err(|why| format!("credentials {shown}: {why}")))
+        .collect()
 }
 
 fn parse(entry: &Entry) -> Result<Credential, String> {
@@ -57,7 +64,9 @@ fn parse(entry: &Entry) -> Result<Credential, String> {
         other => return Err(format!("role {other:?} of {name}: it is worker, viewer or operator")),
     };
     if entry.secret.len() < SHORTEST {
-        return Err(format!("the secret of {name} is shorter than {SHORTEST} characters: make a longer, random one"));
+        return Err(format!(
+            "the secret of {name} is shorter than {SHORTEST} characters: make a longer, random one"
+        ));
     }
     Ok(Credential::new(name, role, &entry.secret))
 }
@@ -79,7 +88,8 @@ mod tests {
         assert_eq!(read_text(good).unwrap().len(), 1);
         let short = read_text("[[credential]]\nname='w'\nrole='worker'\nsecret='hunter2'\n").unwrap_err();
         assert!(short.contains("shorter than 16") && !short.contains("hunter2"), "{short}");
-        let role = read_text("[[credential]]\nname='w'\nrole='root'\nsecret='0123456789abcdef'\n").unwrap_err();
+        let role =
+            read_text("[[credential]]\nname='w'\nrole='root'\nsecret='0123456789abcdef'\n").unwrap_err();
         assert!(role.contains("worker, viewer or operator"), "{role}");
         let unknown = read_text("[[credential]]\nnam='w'\nsecret='0123456789abcdef'\n").unwrap_err();
         assert!(unknown.contains("near line") && !unknown.contains("0123456789abcdef"), "{unknown}");

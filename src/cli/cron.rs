@@ -41,6 +41,7 @@ impl Cron {
 }
 
 impl Next {
+    #[allow(clippy::disallowed_methods, reason = "a person's `next` counts from now")]
     fn run(&self) -> Result {
         let schedule = Schedule::parse(&self.expression, &self.time_zone);
         let schedule = schedule.map_err(|error| Failure::failed("SCHEDULE_INVALID", error))?;

@@ -47,8 +47,6 @@ enum Command {
     Probe(probe::Probe),
     /// Work for a job by running a program, once per item and fire
     Exec(Box<exec::Exec>),
-    #[command(hide = true)]
-    ExecGuard(exec::guard::Guard),
     /// List, apply, trigger, pause, disable and remove jobs
     #[command(subcommand, visible_alias = "job")]
     Jobs(jobs::Jobs),
@@ -77,10 +75,11 @@ enum Command {
 
 /// Parses the arguments of this process, does what they say, and says how it went.
 pub fn main() -> ExitCode {
-    let command = Cli::parse().command;
-    // Neither needs the other's threads: the guard must be one thread and no runtime.
-    let done = match command {
-        Command::ExecGuard(guard) => return guard.run(),
+    // Nobody's to call but ours, and before there are threads.
+    if std::env::args_os().nth(1).is_some_and(|first| first == exec::guard::NAME) {
+        return exec::guard::Guard::parse_from(std::env::args_os().skip(1)).run();
+    }
+    let done = match Cli::parse().command {
         Command::Cron(cron) => cron.run(),
         Command::Plan(plan) => plan.run(),
         Command::Completion(completion) => completion.run(),
@@ -116,7 +115,6 @@ impl Command {
             Self::Cron(cron) => cron.run(),
             Self::Plan(plan) => plan.run(),
             Self::Completion(completion) => completion.run(),
-            Self::ExecGuard(_) => Ok(()),
         }
     }
 }

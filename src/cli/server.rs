@@ -49,6 +49,7 @@ pub(crate) struct Bearer(Option<MetadataValue<Ascii>>);
 
 impl Bearer {
     /// The credential of the environment.
+    #[allow(clippy::disallowed_methods, reason = "secrets never come from the command line")]
     pub(crate) fn from_env() -> Result<Self> {
         let Some(secret) = std::env::var("ROSTERD_CREDENTIAL").ok().filter(|secret| !secret.is_empty())
         else {

@@ -75,12 +75,8 @@ pub struct Timing {
     pub session: Duration,
     /// How much faster or slower another clock may run, in millionths.
     pub clock_drift_ppm: u32,
-    /// A late fire runs as if on time up to this age, where the job does not say.
-    pub catch_up_window: Duration,
     /// No fires while this clock and the registry's are further apart.
     pub max_clock_difference: Duration,
-    /// A registry call that takes longer counts as suspended.
-    pub registry_timeout: Duration,
     /// How long a coordinator that stops waits for its workers to go elsewhere.
     pub drain_deadline: Duration,
     /// A server without instances is forgotten after this.
@@ -165,6 +161,7 @@ pub struct Sources {
 
 impl Sources {
     /// The environment of this process.
+    #[allow(clippy::disallowed_methods, reason = "the one place that reads the configuration's variables")]
     pub fn environment() -> BTreeMap<String, String> {
         let texts = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));

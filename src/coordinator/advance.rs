@@ -3,10 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use rosterd_domain::id::{InstanceId, Item, JobName, Token, Version, WorkerId};
+use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress, Token, TriggerId, Version, WorkerId};
 use rosterd_domain::item::{Event as ItemEvent, Record};
 use rosterd_domain::plan::{self, Candidates, Facts, Hosted};
+use rosterd_domain::snapshot::TriggerNode;
+use rosterd_domain::time::Mono;
 use rosterd_domain::txn::{Guard, Txn, Write};
 use rosterd_domain::view::Job;
 
@@ -92,7 +95,8 @@ impl Node {
         let here: Vec<WorkerId> = self.workers.keys().cloned().collect();
         for id in here {
             if let Some(worker) = self.workers.get_mut(&id) {
-                let known: Vec<RunRef> = worker.known.keys().filter(|run| run.job == *name).cloned().collect();
+                let known: Vec<RunRef> =
+                    worker.known.keys().filter(|run| run.job == *name).cloned().collect();
                 worker.known.retain(|run, _| run.job != *name);
                 worker.runs.retain(|(job, _)| job != name);
                 worker.waiting.retain(|waiting| waiting.job != *name);
@@ -121,7 +125,9 @@ impl Node {
             || self.new_records(name, job, view)
             || self.assign(name, job, view)
             || self.guarantees(name, job, view)
-            || self.mirrors(name, job, view);
+            || self.foreign_triggers(name, job, view)
+            || self.mirrors(name, job, view)
+            || self.forget_servers(name, job, view);
         if !acted && yields && self.host(name, job, view) {
             job.yield_turn = true;
         }
@@ -135,10 +141,18 @@ impl Node {
     // ---- the host's own plan
 
     fn host(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
+        if !job.dead.is_empty() {
+            // Whom no record names any more is forgotten.
+            let named = |id: &WorkerId| {
+                job.records.values().any(|(_, record)| record.running().is_some_and(|run| run.worker == *id))
+            };
+            job.dead.retain(named);
+        }
         let hosted = self.hosted(name, job, view);
         let facts = Facts {
             now: self.now.wall,
-            no_starts: self.no_starts(),
+            no_starts: self.no_starts()
+                || !self.calendar_is_good(view.spec.max_clock_diff(self.settings.max_clock_difference)),
             up_since: self.up_since,
             gained: &job.gained,
             hosted: &hosted,
@@ -146,7 +160,7 @@ impl Node {
             dead: &job.dead,
             in_user_code: &job.in_user_code,
             most_writes: self.settings.max_records_per_txn,
-            furthest_last_fire: self.now.wall.plus(self.settings.max_clock_difference),
+            furthest_last_fire: self.now.wall.plus(self.settings.longest_silence),
         };
         let mut plan = plan::host(view, &job.records, &facts);
         self.note_waiting(name, job, &hosted, std::mem::take(&mut plan.waiting));
@@ -220,7 +234,9 @@ impl Node {
         waiting: BTreeMap<InstanceId, Vec<plan::Waiting>>,
     ) {
         for instance in hosted.keys() {
-            let Some(worker) = job.hosted.get(instance).and_then(|id| self.workers.get_mut(id)) else { continue };
+            let Some(worker) = job.hosted.get(instance).and_then(|id| self.workers.get_mut(id)) else {
+                continue;
+            };
             if worker.waiting.is_empty() && !waiting.contains_key(instance) {
                 continue;
             }
@@ -257,7 +273,10 @@ impl Node {
         txn.guard(Guard::Incarnation(name.clone(), view.incarnation.clone()));
         let (mut put, mut removed, mut joined) = (Vec::new(), Vec::new(), false);
         for (instance, id) in &job.hosted {
-            let Some(worker) = self.workers.get(id).filter(|worker| worker.present() && !worker.writing) else { continue };
+            let Some(worker) = self.workers.get(id).filter(|worker| worker.present() && !worker.writing)
+            else {
+                continue;
+            };
             let seen = view.instances.get(instance);
             if seen.is_some_and(|seen| seen.mine && seen.node.is_some()) {
                 continue;
@@ -316,7 +335,7 @@ impl Node {
         if !job.leads() || self.no_starts() {
             return false;
         }
-        let mut candidates = Candidates::default();
+        let mut candidates = Candidates { now: self.now.wall, ..Candidates::default() };
         for (instance, id) in &job.hosted {
             let Some(worker) = self.workers.get(id) else { continue };
             match worker.phase {
@@ -331,7 +350,10 @@ impl Node {
                 continue;
             }
             let Some(worker) = instance.worker() else { continue };
-            let here = self.workers.get(&worker).is_some_and(|worker| worker.present() && job.hosted.contains_key(instance));
+            let here = self
+                .workers
+                .get(&worker)
+                .is_some_and(|worker| worker.present() && job.hosted.contains_key(instance));
             let elsewhere = self.elsewhere.get(&worker).is_some_and(|found| !found.attachment.draining);
             if (here || elsewhere) && !job.dead.contains(&worker) && !job.leaving.contains(instance) {
                 candidates.absent.insert(instance.clone());
@@ -389,6 +411,88 @@ impl Node {
         let items = chunk.into_iter().map(|(item, _)| item).collect();
         self.submit(name, job, txn, Intent::Mirrors(items));
         true
+    }
+
+    /// Commands of older tools: the items of the named instance are triggered where they are not running, and
+    /// the command is cleared.
+    fn foreign_triggers(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
+        let mut txn = Txn::new("foreign trigger");
+        for instance in view.foreign_triggers.iter().filter(|instance| job.hosted.contains_key(*instance)) {
+            let Ok(id) = TriggerId::new((self.ids)()) else { continue };
+            for item in view.sharding.items_of(instance) {
+                let idle = job.records.get(&item).is_some_and(|(_, record)| record.state.is_idle());
+                if idle && !view.triggers.contains_key(&item) {
+                    let node = TriggerNode { id: id.clone(), at: self.now.wall };
+                    txn.write(Write::Trigger { job: name.clone(), item, node });
+                }
+            }
+            txn.write(Write::RemoveForeignTrigger(name.clone(), instance.clone()));
+        }
+        if txn.writes.is_empty() {
+            return false;
+        }
+        txn.guard(Guard::Incarnation(name.clone(), view.incarnation.clone()));
+        self.submit(name, job, txn, Intent::ForeignTriggers);
+        true
+    }
+
+    /// The leader forgets servers that nobody has used for long, and that nobody has disabled.
+    fn forget_servers(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
+        if !job.leads() {
+            job.empty_servers.clear();
+            return false;
+        }
+        let used = |server: &ServerAddress| view.instances.keys().any(|i| i.address() == server.as_str());
+        let empty = view.servers.iter().filter(|(server, enabled)| **enabled && !used(server));
+        let empty: BTreeMap<ServerAddress, Mono> = empty
+            .map(|(server, _)| {
+                (server.clone(), job.empty_servers.get(server).copied().unwrap_or(self.now.mono))
+            })
+            .collect();
+        job.empty_servers = empty;
+        let (now, retention) = (self.now.mono, self.settings.server_retention);
+        let mut txn = Txn::new("servers");
+        for (server, since) in &job.empty_servers {
+            let until = since.plus(retention);
+            if until <= now {
+                txn.write(Write::RemoveServer(name.clone(), server.clone()));
+            } else {
+                self.timers.insert((until, Timer::Job(name.clone())));
+            }
+        }
+        if txn.writes.is_empty() {
+            return false;
+        }
+        txn.guard(Guard::Incarnation(name.clone(), view.incarnation.clone()));
+        txn.guard(Guard::Epoch(name.clone(), view.epoch));
+        self.submit(name, job, txn, Intent::Servers);
+        true
+    }
+
+    /// A leader looks at everything of its job again after the job's reconcile interval.
+    pub(super) fn reconcile_later(&mut self, name: &JobName, job: &mut JobState) {
+        let minutes = job.view.as_ref().and_then(|view| view.spec.config().reconcile_interval_minutes);
+        if let (Some(minutes), false) = (minutes, job.reconciling) {
+            job.reconciling = true;
+            self.set_timer(Duration::from_secs(60 * u64::from(minutes)), Timer::Reconcile(name.clone()));
+        }
+    }
+
+    pub(super) fn reconcile_job(&mut self, name: &JobName) {
+        let Some(mut job) = self.jobs.remove(name) else { return };
+        job.reconciling = false;
+        if job.leads() {
+            job.stale = true;
+            job.stale_records = true;
+            if let Some(view) = &job.view {
+                let owners =
+                    (0..view.rules.items).map(Item).map(|item| (item, view.sharding.owner(item).cloned()));
+                job.mirrors = owners.collect();
+            }
+            self.reconcile_later(name, &mut job);
+            self.dirty.insert(name.clone());
+        }
+        self.jobs.insert(name.clone(), job);
     }
 }
 

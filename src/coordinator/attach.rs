@@ -3,9 +3,10 @@
 //! Every Welcome follows a committed write of the attachment, on the same host too: the attachment decides who
 //! speaks for a worker. Records are read after that write, not before.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use rosterd_domain::id::{InstanceId, JobName, StreamNumber, Version, WorkerId};
+use rosterd_domain::id::{InstanceId, Item, JobName, StreamNumber, Version, WorkerId};
 use rosterd_domain::snapshot::Attachment;
 use rosterd_domain::time::Mono;
 use rosterd_domain::txn::{Commit, Txn, Write};
@@ -51,7 +52,10 @@ impl Node {
         }
         if hello.jobs.len() > self.settings.max_jobs_per_worker {
             let most = self.settings.max_jobs_per_worker;
-            return Err(Refusal::new(Code::TooManyJobs, format!("jobs names {}: at most {most}", hello.jobs.len())));
+            return Err(Refusal::new(
+                Code::TooManyJobs,
+                format!("jobs names {}: at most {most}", hello.jobs.len()),
+            ));
         }
         Ok(())
     }
@@ -74,7 +78,9 @@ impl Node {
             Ok(Some((_, stored))) if !key::matches(&stored.resume_key, &shown) => {
                 let refusal = Refusal::new(
                     Code::ResumeRefused,
-                    format!("resume_key is not the one given to worker {worker}: leave worker_id empty to get an identity of its own"),
+                    format!(
+                        "resume_key is not the one given to worker {worker}: leave worker_id empty to get an identity of its own"
+                    ),
                 );
                 self.close(stream, Some(refusal));
             }
@@ -104,7 +110,8 @@ impl Node {
         if let Some(known) = self.workers.get_mut(&worker) {
             if known.phase == Phase::Condemned || known.writing {
                 // What is under way decides; the client comes again.
-                let refusal = Refusal::new(Code::Contended, "the worker's attachment is being written: connect again");
+                let refusal =
+                    Refusal::new(Code::Contended, "the worker's attachment is being written: connect again");
                 return self.close(stream, Some(refusal));
             }
             if let Some(old) = known.stream.filter(|old| *old != stream) {
@@ -132,7 +139,8 @@ impl Node {
         let instance = match InstanceId::from_parts(&hello.address, &worker) {
             Ok(instance) => instance,
             Err(error) => {
-                return self.close(stream, Some(Refusal::new(Code::HelloInvalid, format!("address: {error}"))));
+                return self
+                    .close(stream, Some(Refusal::new(Code::HelloInvalid, format!("address: {error}"))));
             }
         };
         let node = Attachment {
@@ -168,8 +176,14 @@ impl Node {
         if !matches!(commit, Commit::Committed(_)) {
             let refusal = match commit {
                 Commit::Unavailable(why) => Refusal::new(Code::StoreUnavailable, why),
-                Commit::Unknown => Refusal::new(Code::OutcomeUnknown, "the attachment may have been written: connect again with a higher stream_number"),
-                _ => Refusal::new(Code::Contended, "the worker's attachment was written by another: connect again"),
+                Commit::Unknown => Refusal::new(
+                    Code::OutcomeUnknown,
+                    "the attachment may have been written: connect again with a higher stream_number",
+                ),
+                _ => Refusal::new(
+                    Code::Contended,
+                    "the worker's attachment was written by another: connect again",
+                ),
             };
             return self.close(stream, Some(refusal));
         }
@@ -183,6 +197,9 @@ impl Node {
             worker.reserved = old.reserved;
             worker.waiting = old.waiting;
             worker.jobs = old.jobs;
+            worker.unacknowledged = old.unacknowledged;
+        } else if hello.identity.is_some() {
+            worker.runs = self.runs_of(&id);
         }
         let (jobs, instance) = (hello.jobs.clone(), worker.instance.clone());
         // Also jobs that it has runs of, or that name it, though it does not: their runs take its slots.
@@ -193,7 +210,8 @@ impl Node {
         };
         let named = self.jobs.iter().filter(|(_, job)| names(job)).map(|(name, _)| name.clone());
         let in_hand = hello.in_hand.iter().map(|run| run.job.clone());
-        let moving: std::collections::BTreeSet<JobName> = jobs.iter().cloned().chain(named).chain(in_hand).collect();
+        let moving: std::collections::BTreeSet<JobName> =
+            jobs.iter().cloned().chain(named).chain(in_hand).collect();
         worker.moving = moving.clone();
         if let Some(bound) = self.streams.get_mut(&stream) {
             bound.phase = StreamPhase::Bound(id.clone());
@@ -213,6 +231,19 @@ impl Node {
             self.dirty.insert(name);
         }
         self.welcome_if_moved(&id);
+    }
+
+    /// The runs that the records known here give to a worker.
+    fn runs_of(&self, id: &WorkerId) -> BTreeSet<(JobName, Item)> {
+        let mut runs = BTreeSet::new();
+        for (name, job) in &self.jobs {
+            let of_worker = job
+                .records
+                .iter()
+                .filter(|(_, (_, record))| record.running().is_some_and(|r| r.worker == *id));
+            runs.extend(of_worker.map(|(item, _)| (name.clone(), *item)));
+        }
+        runs
     }
 
     /// All jobs of the Hello are moved and read: the worker is welcomed, and told what the records say.

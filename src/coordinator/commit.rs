@@ -14,7 +14,7 @@ use rosterd_domain::view::Job;
 use super::event::{Effect, Query, TxnId};
 use super::handle::{Happening, Health};
 use super::job::{Intent, JobState};
-use super::node::{Node, ReadFor, Timer, TxnFor};
+use super::node::{Node, ReadFor, TxnFor};
 use crate::registry::ReadError;
 use crate::session::frame::{Completed, ToWorker};
 
@@ -25,7 +25,6 @@ const FIRST_WAIT: Duration = Duration::from_millis(10);
 
 impl Node {
     pub(super) fn committed(&mut self, id: TxnId, commit: Commit) {
-        self.note_proof(id, matches!(commit, Commit::Committed(_)));
         if commit == Commit::Fenced {
             // The session is over, and every right with it.
             tracing::error!("the registry session is over: this coordinator gives up everything");
@@ -34,32 +33,32 @@ impl Node {
         if let Commit::Unavailable(why) = &commit {
             tracing::error!("the registry cannot write: {why}");
             self.set_health(Health::Suspended);
-        } else if self.health == Health::Suspended && matches!(commit, Commit::Committed(_)) && !self.stopping {
+        } else if self.health == Health::Suspended && matches!(commit, Commit::Committed(_)) && !self.stopping
+        {
             self.set_health(Health::Serving);
             self.dirty.extend(self.jobs.keys().cloned());
         }
-        match self.txns.remove(&id) {
-            Some(TxnFor::Job(job)) => self.job_committed(&job, commit),
-            Some(TxnFor::Attach { stream, hello, worker, key }) => {
+        let Some((whom, sent)) = self.txns.remove(&id) else { return };
+        if matches!(commit, Commit::Committed(_)) {
+            self.proved = self.proved.max(sent);
+        }
+        match whom {
+            TxnFor::Job(job) => self.job_committed(&job, commit),
+            TxnFor::Attach { stream, hello, worker, key } => {
                 self.attached(stream, &hello, *worker, key, commit);
             }
-            Some(TxnFor::Draining(worker)) => self.drained(&worker, commit),
-            Some(TxnFor::Lease(worker)) => self.lease_stated(&worker, commit),
-            Some(TxnFor::Verdict(worker)) => self.verdict_given(&worker, commit),
-            Some(TxnFor::Goodbye(worker)) => self.said_goodbye(&worker, commit),
-            Some(TxnFor::Elsewhere(worker)) => self.elsewhere_judged(&worker, commit),
-            // Without its own node others would take this coordinator for dead.
-            Some(TxnFor::Own) if !matches!(commit, Commit::Committed(_)) => {
-                self.set_timer(self.settings.store_retry, Timer::Prove);
-            }
-            Some(TxnFor::Own) => self.joined(),
-            None => {}
+            TxnFor::Draining(worker) => self.drained(&worker, commit),
+            TxnFor::Lease(worker) => self.lease_stated(&worker, commit),
+            TxnFor::Verdict(worker) => self.verdict_given(&worker, commit),
+            TxnFor::Goodbye(worker) => self.said_goodbye(&worker, commit),
+            TxnFor::Elsewhere(worker) => self.elsewhere_judged(&worker, commit),
+            TxnFor::Own => self.listed(matches!(commit, Commit::Committed(_))),
         }
     }
 
     fn hint_gone(&mut self) {
         self.txns.clear();
-        for (_, job) in &mut self.jobs {
+        for job in self.jobs.values_mut() {
             job.writing = None;
         }
         self.stop_at_once();
@@ -79,18 +78,21 @@ impl Node {
                 other => self.not_done(name, &mut job, intent, other),
             }
         }
-        let touched: Vec<WorkerId> = job.hosted.values().cloned().collect();
         self.jobs.insert(name.clone(), job);
         self.dirty.insert(name.clone());
-        for id in touched {
-            self.look_at_leaver(&id);
-        }
+        self.look_at_leavers();
     }
 
-    /// A worker that is on its way out may be a step further.
-    fn look_at_leaver(&mut self, id: &WorkerId) {
-        self.confirm_draining(id);
-        self.finish_goodbye(id);
+    /// Workers on their way out may be a step further.
+    fn look_at_leavers(&mut self) {
+        for id in self.leavers.clone() {
+            if self.workers.contains_key(&id) {
+                self.confirm_draining(&id);
+                self.finish_goodbye(&id);
+            } else {
+                self.leavers.remove(&id);
+            }
+        }
     }
 
     fn release_slots(&mut self, reserved: &BTreeMap<WorkerId, u32>) {
@@ -163,7 +165,12 @@ impl Node {
                 tracing::info!(job = %name, "items are assigned anew: {why}");
                 job.assigned_why = why;
             }
-            Intent::Elect | Intent::Create | Intent::Sweep | Intent::Abdicate | Intent::Overwrite => job.stale = true,
+            Intent::Elect => {
+                job.stale = true;
+                self.reconcile_later(name, job);
+            }
+            Intent::Servers | Intent::ForeignTriggers => job.stale = true,
+            Intent::Create | Intent::Sweep | Intent::Abdicate | Intent::Overwrite => job.stale = true,
             Intent::Release(items) => self.released(name, job, &items),
             Intent::Operation { asked, said } => self.operation_done(name, job, asked, said),
         }
@@ -177,6 +184,11 @@ impl Node {
         for (item, (version, record)) in std::mem::take(&mut plan.records) {
             self.put_record(name, job, item, version, record);
         }
+        // The triggers that were taken are still in the cached decision state: they must not start again.
+        job.stale |= plan
+            .entries
+            .iter()
+            .any(|entry| matches!(entry, Entry::Started { run, .. } if run.trigger.is_some()));
         for entry in plan.entries {
             self.tell_entry(name, job, entry);
         }
@@ -200,7 +212,8 @@ impl Node {
             }
             Entry::Ended { item, token, run, outcome, .. } => {
                 detail = job.details.get(item).filter(|detail| detail.run.token == *token).cloned();
-                let (error, output) = detail.as_ref().map(|d| (d.error.clone(), d.output.clone())).unwrap_or_default();
+                let (error, output) =
+                    detail.as_ref().map(|d| (d.error.clone(), d.output.clone())).unwrap_or_default();
                 let (job, run, outcome) = (name.clone(), run.clone(), outcome.as_str());
                 Happening::Ended { job, item: *item, token: *token, run, outcome, error, output }
             }
@@ -244,8 +257,15 @@ impl Node {
         };
         let (at, error, output) = (self.now.wall, detail.error.clone(), detail.output.clone());
         let said = Outcome::as_str(outcome);
-        let happening =
-            Happening::Ended { job: name.clone(), item, token, run: run.clone(), outcome: said, error, output };
+        let happening = Happening::Ended {
+            job: name.clone(),
+            item,
+            token,
+            run: run.clone(),
+            outcome: said,
+            error,
+            output,
+        };
         self.out.push(Effect::Tell(happening));
         let entry = Entry::Ended { item, token, run, outcome, at, requeued: false };
         self.out.push(Effect::Record { job: name.clone(), at, entry, detail: Some(detail) });
@@ -278,6 +298,7 @@ impl Node {
     pub(super) fn job_read(&mut self, name: JobName, read: Result<Option<Snapshot>, ReadError>) {
         let Some(mut job) = self.jobs.remove(&name) else { return };
         job.reading = false;
+        let here: Vec<WorkerId> = job.hosted.values().cloned().collect();
         if read.is_ok() {
             for reserved in std::mem::take(&mut job.unsure) {
                 self.release_slots(&reserved);
@@ -299,25 +320,29 @@ impl Node {
             }
             Err(error) => self.read_failed(&name, &mut job, &error),
         }
-        let moving = self.workers.values().filter(|worker| worker.moving.contains(&name)).map(|worker| worker.id.clone());
-        let here: BTreeSet<WorkerId> = job.hosted.values().cloned().chain(moving).collect();
-        let read = job.loaded && !job.stale_records;
+        let moving = self
+            .workers
+            .values()
+            .filter(|worker| worker.moving.contains(&name))
+            .map(|worker| worker.id.clone());
+        let here: BTreeSet<WorkerId> = here.into_iter().chain(moving).collect();
+        let (read, exists) = (job.loaded && !job.stale_records, job.view.is_some());
         self.jobs.insert(name.clone(), job);
         for id in here {
             if read {
-                self.moved_in(&id, &name);
+                self.moved_in(&id, &name, exists);
             }
-            self.look_at_leaver(&id);
         }
+        self.look_at_leavers();
         self.dirty.insert(name);
     }
 
     /// The records of a job were read after the worker's attachment was written.
-    fn moved_in(&mut self, id: &WorkerId, name: &JobName) {
+    fn moved_in(&mut self, id: &WorkerId, name: &JobName, exists: bool) {
         let Some(worker) = self.workers.get_mut(id) else { return };
         if worker.moving.remove(name) {
             let hosted = self.jobs.get(name).is_some_and(|job| job.hosted.contains_key(&worker.instance));
-            if hosted {
+            if hosted && exists {
                 worker.jobs.insert(name.clone());
             }
             self.welcome_if_moved(id);
@@ -392,11 +417,20 @@ impl Node {
                 self.send(stream, ToWorker::Shutdown { job: Some(name.clone()), message });
             }
         }
+        for id in std::mem::take(&mut job.hosted).into_values() {
+            if let Some(worker) = self.workers.get_mut(&id) {
+                worker.jobs.remove(name);
+            }
+        }
     }
 
     fn take_view(&mut self, name: &JobName, job: &mut JobState, before: Option<Arc<Job>>, view: Arc<Job>) {
         let mine = |sharding: &rosterd_domain::sharding::Sharding| -> BTreeSet<Item> {
-            sharding.owned().filter(|(_, owner)| job.hosted.contains_key(*owner)).map(|(item, _)| item).collect()
+            sharding
+                .owned()
+                .filter(|(_, owner)| job.hosted.contains_key(*owner))
+                .map(|(item, _)| item)
+                .collect()
         };
         let now_mine = mine(&view.sharding);
         let generation_moved = before.as_ref().is_none_or(|before| before.generation != view.generation);
@@ -411,7 +445,13 @@ impl Node {
         self.tell_assignments(name, job, &view, before.as_deref());
     }
 
-    pub(super) fn tell_assignments(&mut self, name: &JobName, job: &mut JobState, view: &Job, before: Option<&Job>) {
+    pub(super) fn tell_assignments(
+        &mut self,
+        name: &JobName,
+        job: &mut JobState,
+        view: &Job,
+        before: Option<&Job>,
+    ) {
         let mut owned: BTreeMap<&InstanceId, Vec<Item>> = BTreeMap::new();
         for (item, owner) in view.sharding.owned() {
             owned.entry(owner).or_default().push(item);
@@ -433,7 +473,8 @@ impl Node {
         if before.is_none_or(|before| before.sharding.assignment() == view.sharding.assignment()) {
             return;
         }
-        let owners = view.sharding.assignment().iter().map(|(i, items)| (i.clone(), items.to_vec())).collect();
+        let owners =
+            view.sharding.assignment().iter().map(|(i, items)| (i.clone(), items.to_vec())).collect();
         let why = std::mem::take(&mut job.assigned_why);
         let (job, generation) = (name.clone(), view.generation.0);
         self.out.push(Effect::Tell(Happening::Assigned { job, generation, owners, why }));
@@ -450,7 +491,10 @@ impl Node {
             if self.workers.contains_key(&worker) {
                 self.dispatch(name, job, item);
             } else if !self.elsewhere.contains_key(&worker) && !job.dead.contains(&worker) {
-                self.read(super::node::ReadFor::Suspect(worker.clone()), super::event::Query::Attachment(worker));
+                self.read(
+                    super::node::ReadFor::Suspect(worker.clone()),
+                    super::event::Query::Attachment(worker),
+                );
             }
         }
     }
@@ -465,7 +509,11 @@ impl Node {
 fn records_are_behind(job: &JobState, before: Option<&Job>) -> bool {
     let (Some(view), Some(before)) = (job.view.as_deref(), before) else { return false };
     let ours = |view: &Job| -> BTreeSet<Item> {
-        view.sharding.owned().filter(|(_, owner)| job.hosted.contains_key(*owner)).map(|(item, _)| item).collect()
+        view.sharding
+            .owned()
+            .filter(|(_, owner)| job.hosted.contains_key(*owner))
+            .map(|(item, _)| item)
+            .collect()
     };
     let gains = view.generation != before.generation && !ours(view).is_subset(&ours(before));
     let waits = |item: &Item| job.records.get(item).is_some_and(|(_, record)| record.crashed().is_some());

@@ -11,6 +11,7 @@ use rosterd_domain::job;
 use rosterd_domain::plan::Report;
 use rosterd_domain::view::Job;
 
+use super::agenda::Agenda;
 use super::event::{Query, StreamId};
 use super::handle::Happening;
 use super::job::JobState;
@@ -20,18 +21,29 @@ use crate::code::{Code, Refusal};
 use crate::registry::ReadError;
 use crate::session::frame::{CancelReason, Completed, Kind, RunRef, ToWorker, Trigger};
 
+/// Offsets up to this many bytes are kept in memory between runs.
+const SHORT_OFFSET: usize = 1024;
+
 impl Node {
     /// Puts a record into the cache and keeps the workers' slots true.
-    pub(super) fn put_record(&mut self, name: &JobName, job: &mut JobState, item: Item, version: Version, record: Record) {
-        let before = job.records.get(&item).and_then(|(_, before)| before.running()).map(|run| run.worker.clone());
+    pub(super) fn put_record(
+        &mut self,
+        name: &JobName,
+        job: &mut JobState,
+        item: Item,
+        version: Version,
+        record: Record,
+    ) {
+        let before =
+            job.records.get(&item).and_then(|(_, before)| before.running()).map(|run| run.worker.clone());
         let after = record.running().map(|run| run.worker.clone());
-        if before != after {
-            if let Some(worker) = before.and_then(|before| self.workers.get_mut(&before)) {
-                worker.runs.remove(&(name.clone(), item));
-                Self::offer_slots(&mut self.dirty, worker);
-            }
+        if before != after
+            && let Some(worker) = before.and_then(|before| self.workers.get_mut(&before))
+        {
+            worker.runs.remove(&(name.clone(), item));
+            Self::offer_slots(&mut self.dirty, worker);
         }
-        // Also a run that the cache knew of before its worker came here.
+        // Also where nothing has changed: the worker may have come here since.
         if let Some(worker) = after.and_then(|after| self.workers.get_mut(&after)) {
             worker.runs.insert((name.clone(), item));
         }
@@ -39,7 +51,7 @@ impl Node {
     }
 
     /// The jobs whose items waited longest for a slot of this worker are looked at.
-    pub(super) fn offer_slots(dirty: &mut std::collections::BTreeSet<JobName>, worker: &Worker) {
+    pub(super) fn offer_slots(dirty: &mut Agenda, worker: &Worker) {
         dirty.extend(worker.waiting.iter().take(worker.free() as usize).map(|waiting| waiting.job.clone()));
     }
 
@@ -51,11 +63,21 @@ impl Node {
         self.send_trigger(name, job, item, token, &run);
     }
 
-    pub(super) fn send_trigger(&mut self, name: &JobName, job: &mut JobState, item: Item, token: Token, run: &Running) {
+    pub(super) fn send_trigger(
+        &mut self,
+        name: &JobName,
+        job: &mut JobState,
+        item: Item,
+        token: Token,
+        run: &Running,
+    ) {
         let Some(view) = job.view.clone() else { return };
         let reference = RunRef { job: name.clone(), item, token };
         let Some(worker) = self.workers.get_mut(&run.worker) else { return };
-        if worker.phase == Phase::Attaching || worker.phase == Phase::Condemned || worker.known.contains_key(&reference) {
+        if worker.phase == Phase::Attaching
+            || worker.phase == Phase::Condemned
+            || worker.known.contains_key(&reference)
+        {
             return;
         }
         let Some(stream) = worker.stream else { return };
@@ -67,10 +89,18 @@ impl Node {
         };
         worker.known.insert(reference.clone(), self.now.mono);
         let trigger = trigger(&view, reference, run, offset.clone());
+        if trigger.offset.len() > SHORT_OFFSET {
+            job.offsets.remove(&item);
+        }
         self.send(stream, ToWorker::Trigger(Box::new(trigger)));
     }
 
-    pub(super) fn offset_read(&mut self, name: &JobName, item: Item, read: Result<Option<Arc<[u8]>>, ReadError>) {
+    pub(super) fn offset_read(
+        &mut self,
+        name: &JobName,
+        item: Item,
+        read: Result<Option<Arc<[u8]>>, ReadError>,
+    ) {
         let Some(mut job) = self.jobs.remove(name) else { return };
         job.reading_offsets.remove(&item);
         match read {
@@ -93,7 +123,14 @@ impl Node {
     }
 
     /// A run that no record holds is sent once.
-    pub(super) fn send_unmonitored(&mut self, name: &JobName, job: &mut JobState, item: Item, token: Token, run: Running) {
+    pub(super) fn send_unmonitored(
+        &mut self,
+        name: &JobName,
+        job: &mut JobState,
+        item: Item,
+        token: Token,
+        run: Running,
+    ) {
         if job.offsets.contains_key(&item) {
             self.send_trigger(name, job, item, token, &run);
         } else {
@@ -144,12 +181,19 @@ impl Node {
         }
         let unmonitored = job.view.as_ref().is_some_and(|view| !view.rules.monitor);
         let named = job.records.get(&reference.item).is_some_and(|(_, record)| {
-            let runs = record.running().is_some_and(|run| run.worker == *id) && record.token == reference.token;
-            let ended = record.last.as_ref().is_some_and(|last| last.token == reference.token && last.reported);
+            let runs =
+                record.running().is_some_and(|run| run.worker == *id) && record.token == reference.token;
+            let ended =
+                record.last.as_ref().is_some_and(|last| last.token == reference.token && last.reported);
             runs || ended || (unmonitored && reference.token <= record.token)
         });
         if !named {
-            self.cancel(id, reference.clone(), CancelReason::Fenced, "another run of the item took its place");
+            self.cancel(
+                id,
+                reference.clone(),
+                CancelReason::Fenced,
+                "another run of the item took its place",
+            );
         }
     }
 
@@ -171,7 +215,8 @@ impl Node {
             return;
         }
         if worker.unacknowledged >= most {
-            let refusal = Refusal::new(Code::TooManyReports, format!("more than {most} reports are unacknowledged"));
+            let refusal =
+                Refusal::new(Code::TooManyReports, format!("more than {most} reports are unacknowledged"));
             return self.close(stream, Some(refusal));
         }
         let (name, item) = (completed.run.job.clone(), completed.run.item);
@@ -186,7 +231,13 @@ impl Node {
         if newer {
             return self.acknowledge(id, completed.run, Some(fenced()));
         }
-        if let Some(older) = job.reports.insert(item, report).filter(|older| older.token < completed.run.token) {
+        let replaced = job.reports.insert(item, report);
+        if replaced.is_none()
+            && let Some(worker) = self.workers.get_mut(id)
+        {
+            worker.unacknowledged += 1;
+        }
+        if let Some(older) = replaced.filter(|older| older.token < completed.run.token) {
             let run = RunRef { token: older.token, ..completed.run.clone() };
             self.acknowledge(&older.worker, run, Some(fenced()));
         }
@@ -208,7 +259,12 @@ impl Node {
             let detail = job.details.remove(&item);
             if refusal.is_none() {
                 if let Some(offset) = report.offset {
-                    job.offsets.insert(item, Some(offset));
+                    // A long one is read again when it is wanted, rather than kept for every item.
+                    if offset.len() <= SHORT_OFFSET {
+                        job.offsets.insert(item, Some(offset));
+                    } else {
+                        job.offsets.remove(&item);
+                    }
                 }
                 if job.in_user_code.remove(&item) {
                     self.record_unmonitored(name, job, item, report.token, detail);
@@ -218,6 +274,7 @@ impl Node {
             let run = RunRef { job: name.clone(), item, token: report.token };
             if let Some(worker) = self.workers.get_mut(&report.worker) {
                 worker.known.remove(&run);
+                worker.unacknowledged = worker.unacknowledged.saturating_sub(1);
             }
             self.acknowledge(&report.worker, run, refusal);
         }

@@ -1,8 +1,8 @@
 //! The async half: puts all event sources in one order, hands each to the machine, and carries its effects
 //! out. It decides nothing.
 //!
-//! Queues: the inbox is bounded per stream ([`MOST_PENDING`] frames; one more ends the stream with
-//! TOO_MANY_FRAMES), the outbox per stream ([`OUTBOX`] frames; full ends it with TOO_SLOW), operations by
+//! Queues: the inbox is bounded per stream (`max_inbox_frames`; one more ends the stream with TOO_MANY_FRAMES),
+//! the outbox per stream (`max_outbox_frames`; full ends it with TOO_SLOW), operations by
 //! [`REQUESTS`] (full: OVERLOADED), happenings by [`HAPPENINGS`] (the slowest watcher loses the oldest).
 
 use std::collections::BTreeMap;
@@ -10,15 +10,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use rosterd_domain::id::JobName;
 use rosterd_domain::plan::Entry;
 use rosterd_domain::time::{Mono, Time};
+use rosterd_domain::txn::Txn;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
-use super::event::{Answer, Effect, Event, Now, Query, RequestId, StreamId};
+use super::event::{Answer, Effect, Event, Now, Query, RequestId, StreamId, TxnId};
 use super::handle::{Done, Handle, Happening, Health, Inner, Operation, Peer};
 use super::node::Node;
 use super::settings::Settings;
@@ -27,14 +28,14 @@ use crate::registry::Registry;
 use crate::runtime::clock::SharedClock;
 use crate::session::frame::{Completed, FromWorker, ToWorker};
 
-/// Frames of one stream that may wait to be taken in.
-pub const MOST_PENDING: usize = 16_384;
-/// Frames that may wait to be sent on one stream.
-pub const OUTBOX: usize = 16_384;
 /// Operations that may wait.
 pub const REQUESTS: usize = 1024;
 /// Happenings that a watcher may be behind.
 pub const HAPPENINGS: usize = 4096;
+/// Events that are taken in before what follows from them is decided.
+const MOST_EVENTS: usize = 256;
+/// Jobs that have their turn before events are taken in again.
+const MOST_JOBS: usize = 16;
 /// The calendar may jump: it is looked at again after this long at the latest.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -98,6 +99,8 @@ pub struct Driver {
     gauge: Box<dyn Gauge>,
     /// Streams that were found too slow while effects were carried out.
     broken: Vec<StreamId>,
+    /// Transactions that are to be handed over.
+    commits: Vec<(TxnId, Txn)>,
     stopped: bool,
     asked_to_stop: bool,
     /// Every handle is gone.
@@ -106,18 +109,23 @@ pub struct Driver {
 
 /// Makes a coordinator: its handle, and the driver that somebody must run.
 pub fn coordinator(
-    settings: Settings,
+    mut settings: Settings,
     registry: Arc<dyn Registry>,
     clock: SharedClock,
     ids: Box<dyn FnMut() -> String + Send>,
     sink: Box<dyn Sink>,
     gauge: Box<dyn Gauge>,
 ) -> (Handle, Driver) {
+    settings.session = registry.session_timeout();
+    settings.session_tick =
+        settings.session.map_or(settings.session_tick, |session| settings.session_tick.min(session / 5));
     let (queue, inbox) = mpsc::unbounded_channel();
     let (health, health_seen) = watch::channel(Health::Starting);
     let (happenings, _) = broadcast::channel(HAPPENINGS);
     let inner = Inner {
         namespace: settings.namespace.clone(),
+        max_inbox: settings.max_inbox_frames,
+        max_outbox: settings.max_outbox_frames.max(2),
         id: settings.id.clone(),
         health: health_seen,
         happenings: happenings.clone(),
@@ -128,7 +136,7 @@ pub fn coordinator(
         asked: Arc::new(AtomicUsize::new(0)),
     };
     let driver = Driver {
-        node: Node::new(settings, registry.session(), ids).with_session_timeout(registry.session_timeout()),
+        node: Node::new(settings, registry.session(), ids),
         hints: registry.hints(),
         registry,
         clock,
@@ -142,6 +150,7 @@ pub fn coordinator(
         sink,
         gauge,
         broken: Vec::new(),
+        commits: Vec::new(),
         stopped: false,
         asked_to_stop: false,
         deserted: false,
@@ -153,15 +162,19 @@ impl Driver {
     /// Runs until the machine has stopped: on request with everything handed over (true), or because its session
     /// is over (false).
     pub async fn run(mut self) -> bool {
-        self.take(Event::Start);
+        self.take(Some(Event::Start));
         while !self.stopped {
-            let event = self.next().await;
-            self.take(event);
+            let idle = self.node.is_settled() && self.broken.is_empty();
+            let first = if idle { Some(self.next().await) } else { None };
+            self.take(first);
+            // What is under way is asked by polling it, which takes a turn of the runtime.
+            tokio::task::coop::consume_budget().await;
         }
         self.health.send_replace(Health::Draining);
         self.asked_to_stop
     }
 
+    /// Waits for something to happen.
     async fn next(&mut self) -> Event {
         loop {
             let deadline = self.deadline();
@@ -170,7 +183,7 @@ impl Driver {
                 Some(hint) = self.hints.recv() => Some(Event::Hint(hint)),
                 Some(ended) = self.under_way.next(), if !self.under_way.is_empty() => Some(self.ended(ended)),
                 from = self.inbox.recv(), if !self.deserted => match from {
-                    Some(from) => self.from_edge(from),
+                    Some(from) => self.edge_event(from),
                     None => {
                         // Nobody can ask for anything any more; said once, or the loop would spin until the end.
                         self.deserted = true;
@@ -185,11 +198,33 @@ impl Driver {
         }
     }
 
+    /// Something that has happened already.
+    fn ready(&mut self) -> Option<Event> {
+        loop {
+            if let Some(hint) = self.hints.try_recv() {
+                return Some(Event::Hint(hint));
+            }
+            if let Some(Some(ended)) = self.under_way.next().now_or_never() {
+                return Some(self.ended(ended));
+            }
+            match self.inbox.try_recv() {
+                Ok(from) => {
+                    if let Some(event) = self.edge_event(from) {
+                        return Some(event);
+                    }
+                }
+                Err(_) => return None,
+            }
+        }
+    }
+
     fn deadline(&self) -> Mono {
         let (wall, mono) = self.node.wake_at();
-        let now = self.now();
-        let latest = now.mono.plus(LOOK_AGAIN);
-        let wall = wall.map(|at| now.mono.plus(at.since(now.wall)));
+        // The calendar first: too late by the time between the two is better than too early.
+        let left = wall.map(|at| self.clock.until(at));
+        let now = self.clock.mono();
+        let latest = now.plus(LOOK_AGAIN);
+        let wall = left.map(|left| now.plus(left));
         [wall, mono].into_iter().flatten().fold(latest, Mono::min)
     }
 
@@ -201,14 +236,18 @@ impl Driver {
         match ended {
             Ended::Commit(id, purpose, since, commit) => {
                 let took = self.clock.mono().since(since);
-                self.gauge.committed(purpose, took, matches!(commit, rosterd_domain::txn::Commit::Committed(_)));
+                self.gauge.committed(
+                    purpose,
+                    took,
+                    matches!(commit, rosterd_domain::txn::Commit::Committed(_)),
+                );
                 Event::Committed(id, commit)
             }
             Ended::Read(id, answer) => Event::Read(id, answer),
         }
     }
 
-    fn from_edge(&mut self, from: FromEdge) -> Option<Event> {
+    fn edge_event(&mut self, from: FromEdge) -> Option<Event> {
         Some(match from {
             FromEdge::Opened(stream, peer, outbox) => {
                 self.outboxes.insert(stream, outbox);
@@ -234,25 +273,29 @@ impl Driver {
         })
     }
 
-    fn take(&mut self, event: Event) {
-        let mut events = vec![event];
-        while let Some(event) = events.pop() {
-            let now = self.now();
-            for effect in self.node.handle(now, event) {
-                self.carry_out(effect, now);
-            }
-            events.extend(std::mem::take(&mut self.broken).into_iter().map(Event::Closed));
+    /// Takes in what has happened, decides once what follows from all of it, and carries that out. Of many jobs
+    /// that are worth a look only some have their turn: what they want is under way while the others have theirs.
+    fn take(&mut self, first: Option<Event>) {
+        let now = self.now();
+        let broken = std::mem::take(&mut self.broken).into_iter().map(Event::Closed);
+        for event in broken.chain(first) {
+            self.node.hear(now, event);
         }
+        for _ in 0..MOST_EVENTS {
+            let Some(event) = self.ready() else { break };
+            self.node.hear(now, event);
+        }
+        for effect in self.node.settle(now, MOST_JOBS) {
+            self.carry_out(effect, now);
+        }
+        self.hand_over(now);
     }
 
     fn carry_out(&mut self, effect: Effect, now: Now) {
         match effect {
-            Effect::Commit(id, txn) => {
-                let purpose = txn.purpose;
-                let commit = self.registry.commit(txn);
-                self.under_way.push(Box::pin(async move { Ended::Commit(id, purpose, now.mono, commit.await) }));
-            }
+            Effect::Commit(id, txn) => self.commits.push((id, txn)),
             Effect::Read(id, query) => {
+                self.hand_over(now);
                 let read = self.read(query);
                 self.under_way.push(Box::pin(async move { Ended::Read(id, read.await) }));
             }
@@ -282,6 +325,15 @@ impl Driver {
         }
     }
 
+    /// Hands the transactions over that have come up, together.
+    fn hand_over(&mut self, now: Now) {
+        let (named, txns): (Vec<_>, Vec<_>) =
+            self.commits.drain(..).map(|(id, txn)| ((id, txn.purpose), txn)).unzip();
+        for ((id, purpose), commit) in named.into_iter().zip(self.registry.commit_all(txns)) {
+            self.under_way.push(Box::pin(async move { Ended::Commit(id, purpose, now.mono, commit.await) }));
+        }
+    }
+
     fn send(&mut self, stream: StreamId, frame: ToWorker, now: Now) {
         let Some(outbox) = self.outboxes.get(&stream) else { return };
         if let ToWorker::Trigger(trigger) = &frame {
@@ -292,7 +344,7 @@ impl Driver {
         let (frame, last) = if outbox.capacity() > 1 || last {
             (frame, last)
         } else {
-            let message = format!("more than {OUTBOX} frames wait for this worker: it does not read");
+            let message = format!("{} frames wait for this worker: it does not read", outbox.max_capacity());
             self.broken.push(stream);
             (ToWorker::Close(Some(Refusal::new(Code::TooSlow, message))), true)
         };

@@ -54,7 +54,8 @@ impl Node {
         let fires = job.records.iter().filter(|(item, _)| item.0 < view.rules.items);
         let mut latest: Option<Time> = None;
         for (_, (_, record)) in fires {
-            let ended = record.last.as_ref().filter(|last| last.source != Source::Manual && record.state.is_idle());
+            let ended =
+                record.last.as_ref().filter(|last| last.source != Source::Manual && record.state.is_idle());
             match (ended, latest) {
                 (None, _) => return,
                 (Some(ended), None) => latest = Some(ended.fire),
@@ -63,7 +64,9 @@ impl Node {
             }
         }
         let Some(fire) = latest else { return };
-        if job.guarantee.completed.is_some_and(|announced| announced >= fire) || job.guarantee.calling.is_some() {
+        if job.guarantee.completed.is_some_and(|announced| announced >= fire)
+            || job.guarantee.calling.is_some()
+        {
             return;
         }
         // What completed before this coordinator came was somebody else's to announce.
@@ -83,8 +86,10 @@ impl Node {
             .filter_map(|(item, (_, record))| Some((*item, record.running().filter(|run| run.held)?.fire)))
             .collect();
         let Some(fire) = held.iter().map(|(_, fire)| *fire).min() else { return false };
-        let of_fire: Vec<Item> = held.iter().filter(|(_, other)| *other == fire).map(|(item, _)| *item).collect();
-        let answered = job.guarantee.calling.as_ref().is_some_and(|calling| calling.fire == fire && calling.answered);
+        let of_fire: Vec<Item> =
+            held.iter().filter(|(_, other)| *other == fire).map(|(item, _)| *item).collect();
+        let answered =
+            job.guarantee.calling.as_ref().is_some_and(|calling| calling.fire == fire && calling.answered);
         if answered || job.guarantee.released.is_some_and(|released| released >= fire) {
             job.guarantee.calling = None;
             job.guarantee.released = Some(fire);
@@ -94,7 +99,9 @@ impl Node {
         if job.guarantee.calling.is_none() {
             let missing = (0..view.rules.items).map(Item).filter(|item| !of_fire.contains(item));
             // Items that are busy with an earlier run, disabled or ownerless do not take part in this fire.
-            let expected = missing.filter(|item| job.records.get(item).is_some_and(|(_, r)| r.state.is_idle() && r.last_fire < fire));
+            let expected = missing.filter(|item| {
+                job.records.get(item).is_some_and(|(_, r)| r.state.is_idle() && r.last_fire < fire)
+            });
             let waits = expected.filter(|item| view.sharding.owner(*item).is_some()).count();
             if waits == 0 {
                 self.call(name, job, view, fire, false);
@@ -104,7 +111,8 @@ impl Node {
     }
 
     fn call(&mut self, name: &JobName, job: &mut JobState, view: &Job, fire: Time, completed: bool) -> bool {
-        let listener = job.hosted.values().filter_map(|id| self.workers.get(id)).find_map(|worker| worker.stream);
+        let listener =
+            job.hosted.values().filter_map(|id| self.workers.get(id)).find_map(|worker| worker.stream);
         let timeout = view.spec.policy().guarantee.timeout;
         let Some(stream) = listener else { return false };
         let id = (self.ids)();
@@ -157,9 +165,12 @@ impl Node {
     pub(super) fn callback_timer(&mut self, name: &JobName) {
         let now = self.now.mono;
         let Some(job) = self.jobs.get_mut(name) else { return };
-        let Some(calling) = job.guarantee.calling.as_mut().filter(|calling| calling.until <= now) else { return };
+        let Some(calling) = job.guarantee.calling.as_mut().filter(|calling| calling.until <= now) else {
+            return;
+        };
         tracing::warn!(job = %name, fire = %calling.fire, "a callback was not answered in time");
-        let skips = job.view.as_ref().is_some_and(|view| view.spec.policy().guarantee.on_timeout == OnTimeout::Skip);
+        let skips =
+            job.view.as_ref().is_some_and(|view| view.spec.policy().guarantee.on_timeout == OnTimeout::Skip);
         if calling.completed {
             job.guarantee.calling = None;
         } else if skips {

@@ -11,8 +11,9 @@ use rosterd_domain::item::{Counters, Ended, Missed, Running, State};
 use rosterd_domain::time::Time;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
-use super::driver::{FromEdge, MOST_PENDING, OUTBOX, REQUESTS};
+use super::driver::{FromEdge, REQUESTS};
 use crate::code::{Code, Refusal};
+pub use crate::registry::DumpNode;
 use crate::registry::Registry;
 use crate::runtime::clock::SharedClock;
 use crate::session::frame::{FromWorker, ToWorker};
@@ -41,6 +42,7 @@ pub struct Inbox {
     pub(crate) stream: u64,
     pub(crate) queue: mpsc::UnboundedSender<FromEdge>,
     pub(crate) pending: Arc<AtomicUsize>,
+    pub(crate) most: usize,
 }
 
 /// What people may do. Each is answered once its effect is durable.
@@ -101,6 +103,8 @@ pub struct JobRow {
     pub running: u32,
     pub leader: Option<String>,
     pub next_fire: Option<Time>,
+    /// When it was made, as far as that is known.
+    pub made: Option<Time>,
     pub counters: Counters,
 }
 
@@ -224,6 +228,8 @@ pub struct Handle {
 
 pub(crate) struct Inner {
     pub(crate) namespace: Namespace,
+    pub(crate) max_inbox: usize,
+    pub(crate) max_outbox: usize,
     pub(crate) id: CoordinatorId,
     pub(crate) health: watch::Receiver<Health>,
     pub(crate) happenings: broadcast::Sender<Arc<Happening>>,
@@ -248,11 +254,11 @@ impl Handle {
     /// Opens a worker's stream.
     pub fn open(&self, peer: Peer) -> Result<WorkerStream, Refusal> {
         let stream = self.inner.last_stream.fetch_add(1, Ordering::Relaxed) + 1;
-        let (sender, outbox) = mpsc::channel(OUTBOX);
+        let (sender, outbox) = mpsc::channel(self.inner.max_outbox);
         let opened = self.inner.queue.send(FromEdge::Opened(stream, peer, sender));
         opened.map_err(|_| stopped())?;
         let (queue, pending) = (self.inner.queue.clone(), Arc::new(AtomicUsize::new(0)));
-        Ok(WorkerStream { outbox, inbox: Inbox { stream, queue, pending } })
+        Ok(WorkerStream { outbox, inbox: Inbox { stream, queue, pending, most: self.inner.max_inbox } })
     }
 
     /// Carries out an operation; answered once its effect is durable.
@@ -297,8 +303,9 @@ fn stopped() -> Refusal {
 impl Inbox {
     /// Hands a frame over.
     pub fn put(&self, frame: FromWorker) -> Result<(), Refusal> {
-        if self.pending.fetch_add(1, Ordering::Relaxed) >= MOST_PENDING {
-            let message = format!("more than {MOST_PENDING} frames wait to be taken in: wait for acknowledgements");
+        if self.pending.fetch_add(1, Ordering::Relaxed) >= self.most {
+            let message =
+                format!("more than {} frames wait to be taken in: wait for acknowledgements", self.most);
             return Err(Refusal::new(Code::TooManyFrames, message));
         }
         let sent = self.queue.send(FromEdge::Frame(self.stream, frame, self.pending.clone()));

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use rosterd_domain::id::{Epoch, Generation, InstanceId, Item, JobName, Version, WorkerId};
+use rosterd_domain::id::{Epoch, Generation, InstanceId, Item, JobName, ServerAddress, Version, WorkerId};
 use rosterd_domain::item::Record;
 use rosterd_domain::job::JobSpec;
 use rosterd_domain::plan::{Plan, Report};
@@ -66,6 +66,10 @@ pub(crate) struct JobState {
     pub(crate) operations: VecDeque<Asked>,
     /// `instance` mirrors to be written, by the leader.
     pub(crate) mirrors: BTreeMap<Item, Option<InstanceId>>,
+    /// Servers without an instance, and since when, for the leader.
+    pub(crate) empty_servers: BTreeMap<ServerAddress, Mono>,
+    /// A reconciliation is due some time.
+    pub(crate) reconciling: bool,
     /// The assignment that they follow, and the election in which this was found.
     pub(crate) mirrored: Option<(Epoch, Generation, Sharding)>,
     /// What each hosted instance was last told that it owns.
@@ -133,6 +137,10 @@ pub(crate) enum Intent {
     NewRecords(BTreeMap<Item, (Version, Record)>),
     /// `instance` mirrors.
     Mirrors(Vec<Item>),
+    /// Servers that nobody uses are forgotten.
+    Servers,
+    /// Commands of older tools are taken over.
+    ForeignTriggers,
     /// The job is made for a registration or an operation.
     Create,
     /// A person's operation.
@@ -155,7 +163,10 @@ impl JobState {
 
     /// Nobody here needs the cache.
     pub(crate) fn idle(&self) -> bool {
-        self.hosted.is_empty() && self.registering.is_empty() && self.operations.is_empty() && self.reports.is_empty()
+        self.hosted.is_empty()
+            && self.registering.is_empty()
+            && self.operations.is_empty()
+            && self.reports.is_empty()
     }
 }
 

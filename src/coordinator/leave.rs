@@ -30,11 +30,16 @@ impl Node {
         worker.drain_wanted = false;
         worker.writing = true;
         worker.phase = Phase::Draining { confirmed: false };
+        self.leavers.insert(id.clone());
         let mut node = worker.attachment.clone();
         node.draining = true;
         worker.attachment = node.clone();
         let mut txn = Txn::new("drain");
-        txn.write(Write::Attachment { worker: id.clone(), expect: Some(worker.version), node: Box::new(node) });
+        txn.write(Write::Attachment {
+            worker: id.clone(),
+            expect: Some(worker.version),
+            node: Box::new(node),
+        });
         self.commit(TxnFor::Draining(id.clone()), txn);
     }
 
@@ -76,7 +81,8 @@ impl Node {
     /// Says Draining once nothing can follow it: no start is under way, and every job's cache is true.
     pub(super) fn confirm_draining(&mut self, id: &WorkerId) {
         let Some(worker) = self.workers.get(id) else { return };
-        let settled = |name: &JobName| self.jobs.get(name).is_none_or(|job| !job.stale_records && !job.reading);
+        let settled =
+            |name: &JobName| self.jobs.get(name).is_none_or(|job| !job.stale_records && !job.reading);
         // A Trigger may wait for its offset to be read; its worker must not hear that none follows.
         let unsent = |(name, item): &(JobName, Item)| {
             self.jobs.get(name).and_then(|job| job.records.get(item)).is_some_and(|(_, record)| {
@@ -109,6 +115,7 @@ impl Node {
             Phase::Condemned | Phase::Leaving => return,
             _ => worker.phase = Phase::Leaving,
         }
+        self.leavers.insert(id.clone());
         self.finish_goodbye(id);
     }
 
@@ -126,7 +133,12 @@ impl Node {
             let Some(job) = self.jobs.get_mut(&name) else { continue };
             let Some((_, record)) = job.records.get(&item) else { continue };
             let (token, worker) = (record.token, id.clone());
-            job.reports.entry(item).or_insert(Report { token, worker, ended: Reported::HandedBack, offset: None });
+            job.reports.entry(item).or_insert(Report {
+                token,
+                worker,
+                ended: Reported::HandedBack,
+                offset: None,
+            });
             self.dirty.insert(name);
         }
     }
@@ -145,7 +157,9 @@ impl Node {
         }
         match commit {
             Commit::Committed(_) => self.gone(id, "left"),
-            Commit::Unavailable(_) => self.set_timer(self.settings.store_retry, super::node::Timer::Lease(id.clone())),
+            Commit::Unavailable(_) => {
+                self.set_timer(self.settings.store_retry, super::node::Timer::Lease(id.clone()))
+            }
             _ => self.read(ReadFor::Own(id.clone()), Query::Attachment(id.clone())),
         }
     }

@@ -4,7 +4,10 @@
 //! the API layers see. Nothing here spells a znode or a proto message.
 
 mod advance;
+mod agenda;
 mod attach;
+mod calendar;
+mod change;
 mod commit;
 mod dispatch;
 pub mod driver;
@@ -15,6 +18,7 @@ mod job;
 mod leave;
 pub mod node;
 mod operate;
+mod register;
 pub mod settings;
 mod verdict;
 mod views;

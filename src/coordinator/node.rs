@@ -2,19 +2,20 @@
 //!
 //! It holds caches of the registry and the conversations with its workers. Decisions about a job are the
 //! domain's; here is only when to decide, and what follows a commit. It is level-triggered: an event changes
-//! what is known, marks jobs as worth a look, and [`Node::handle`] ends by looking at each of those once.
+//! what is known, marks jobs as worth a look, and [`Node::handle`] ends by looking at each of those once; [`Node::hear`] and [`Node::settle`] are its two halves.
 //! The parts are in sibling files: `attach` and `leave` (a worker's coming and going), `verdict` (its death),
 //! `advance` (one job's turn), `commit` (what follows a transaction), `dispatch` (what workers are told),
 //! `operate` (people).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use rosterd_domain::id::{CoordinatorId, Item, JobName, StreamNumber, Version, WorkerId};
 use rosterd_domain::snapshot::Attachment;
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::Txn;
 
+use super::agenda::Agenda;
+use super::calendar::{CalendarWatch, Jump};
 use super::event::{Answer, Effect, Event, Now, Query, ReadId, RequestId, StreamId, TxnId};
 use super::handle::{Health, Peer};
 use super::job::{JobState, Jobs};
@@ -34,19 +35,25 @@ pub struct Node {
     pub(super) ids: Box<dyn FnMut() -> String + Send>,
     pub(super) now: Now,
     pub(super) up_since: Time,
+    pub(super) calendar_watch: CalendarWatch,
     pub(super) jobs: Jobs,
     pub(super) workers: BTreeMap<WorkerId, Worker>,
+    /// Workers that are draining or leaving.
+    pub(super) leavers: BTreeSet<WorkerId>,
     pub(super) streams: BTreeMap<StreamId, Stream>,
     /// Attachments that are hosted elsewhere, or by nobody any more.
     pub(super) elsewhere: BTreeMap<WorkerId, Elsewhere>,
     pub(super) coordinators: BTreeMap<CoordinatorId, String>,
     pub(super) reads: BTreeMap<ReadId, ReadFor>,
-    pub(super) txns: BTreeMap<TxnId, TxnFor>,
     /// Workers elsewhere whose instances are absent, as long as they are looked at.
     pub(super) absent: BTreeSet<WorkerId>,
+    /// Transactions under way: for whom, and when they were handed over.
+    pub(super) txns: BTreeMap<TxnId, (TxnFor, Mono)>,
+    /// When the last transaction that was committed was handed over: the session lived at least then.
+    pub(super) proved: Mono,
     pub(super) calendar: BTreeSet<(Time, JobName)>,
     pub(super) timers: BTreeSet<(Mono, Timer)>,
-    pub(super) dirty: BTreeSet<JobName>,
+    pub(super) dirty: Agenda,
     pub(super) requests: BTreeMap<RequestId, Pending>,
     pub(super) out: Vec<Effect>,
     pub(super) health: Health,
@@ -55,16 +62,10 @@ pub struct Node {
     pub(super) stopping: bool,
     stopped: bool,
     last_id: u64,
-    /// How long the store keeps a silent session; none: as long as this process lives.
-    session_timeout: Option<Duration>,
-    /// When the last committed write was handed over: from then on the session surely lived.
-    proved: Mono,
-    /// This coordinator's own node is written: others see that it lives.
-    joined: bool,
+    /// This coordinator's own node stands: without it others take this coordinator for dead.
+    listed: bool,
     /// Workers that came before.
     early: Vec<(StreamId, Box<Hello>)>,
-    /// When each transaction under way was handed over.
-    handed_over: BTreeMap<TxnId, Mono>,
 }
 
 /// A stream, from its opening on.
@@ -112,8 +113,10 @@ pub(super) enum Timer {
     Sweep,
     /// A worker whose instance is absent may have gone for good.
     Absent(WorkerId),
-    /// The session is to be proved.
-    Prove,
+    /// This coordinator's session is to be proved by a write.
+    Proof,
+    /// The leader looks at everything of a job again.
+    Reconcile(JobName),
     /// A run of an item of ours that is hosted elsewhere may have ended.
     LookAgain(JobName),
 }
@@ -142,7 +145,12 @@ pub(super) enum ReadFor {
 pub(super) enum TxnFor {
     Job(JobName),
     /// The attachment of a Hello.
-    Attach { stream: StreamId, hello: Box<Hello>, worker: Box<Worker>, key: String },
+    Attach {
+        stream: StreamId,
+        hello: Box<Hello>,
+        worker: Box<Worker>,
+        key: String,
+    },
     Draining(WorkerId),
     /// The lease that an attachment states.
     Lease(WorkerId),
@@ -163,17 +171,20 @@ impl Node {
             ids,
             now,
             up_since: now.wall,
+            calendar_watch: CalendarWatch::default(),
             jobs: Jobs::new(),
             workers: BTreeMap::new(),
+            leavers: BTreeSet::new(),
             streams: BTreeMap::new(),
             elsewhere: BTreeMap::new(),
             coordinators: BTreeMap::new(),
             reads: BTreeMap::new(),
             txns: BTreeMap::new(),
             absent: BTreeSet::new(),
+            proved: Mono::default(),
             calendar: BTreeSet::new(),
             timers: BTreeSet::new(),
-            dirty: BTreeSet::new(),
+            dirty: Agenda::default(),
             requests: BTreeMap::new(),
             out: Vec::new(),
             health: Health::Starting,
@@ -181,31 +192,44 @@ impl Node {
             stopping: false,
             stopped: false,
             last_id: 0,
-            session_timeout: None,
-            proved: Mono::default(),
-            joined: false,
+            listed: false,
             early: Vec::new(),
-            handed_over: BTreeMap::new(),
         }
     }
 
-    /// The store ends a session that was silent for this long.
-    #[must_use]
-    pub fn with_session_timeout(mut self, timeout: Option<Duration>) -> Self {
-        self.session_timeout = timeout;
-        self
+    /// Takes an event in and answers with all that is to be done.
+    pub fn handle(&mut self, now: Now, event: Event) -> Vec<Effect> {
+        self.hear(now, event);
+        self.settle(now, usize::MAX)
     }
 
-    /// Takes an event in and answers with what is to be done.
-    pub fn handle(&mut self, now: Now, event: Event) -> Vec<Effect> {
+    /// Takes an event in. What follows from several is decided once, by [`Node::settle`].
+    pub fn hear(&mut self, now: Now, event: Event) {
         self.now = now;
+        if let Some(jump) = self.calendar_watch.look(now, &self.settings) {
+            self.calendar_jumped(&jump);
+        }
         self.take_in(event);
+    }
+
+    /// Looks at no more than `most` of the jobs that are worth it, and answers with what is to be done. While
+    /// [`Node::is_settled`] says no, it is to be called again.
+    pub fn settle(&mut self, now: Now, most: usize) -> Vec<Effect> {
+        self.now = now;
         self.run_timers();
-        while let Some(job) = self.dirty.pop_first() {
+        for _ in 0..most {
+            let Some(job) = self.dirty.pop() else { break };
             self.advance(&job);
         }
-        self.stop_if_done();
+        if self.dirty.is_empty() {
+            self.stop_if_done();
+        }
         std::mem::take(&mut self.out)
+    }
+
+    /// No job is left that is worth a look now.
+    pub fn is_settled(&self) -> bool {
+        self.dirty.is_empty()
     }
 
     /// When the machine wants a [`Event::Tick`], by either clock.
@@ -236,55 +260,51 @@ impl Node {
     fn start(&mut self) {
         self.up_since = self.now.wall;
         self.proved = self.now.mono;
-        self.prove();
-        self.set_prove_timer();
+        self.prove_if_idle();
         self.read(ReadFor::Coordinators, Query::Coordinators);
         self.read(ReadFor::Attachments, Query::Attachments);
     }
 
-    /// Writes this coordinator's own node: others see that it lives, and it sees that its session does.
-    fn prove(&mut self) {
-        if self.txns.values().any(|whom| matches!(whom, TxnFor::Own)) {
-            return;
+    /// Writes this coordinator's own node where nothing else has proved its session lately.
+    fn prove_if_idle(&mut self) {
+        let every = self.settings.session.map_or(self.settings.store_retry, |session| session / 6);
+        let idle =
+            self.now.mono.since(self.proved) >= every || self.health != Health::Serving || !self.listed;
+        if idle && !self.txns.values().any(|(whom, _)| matches!(whom, TxnFor::Own)) {
+            self.prove();
         }
+        if self.settings.session.is_some() || self.health != Health::Serving {
+            self.set_timer(every, Timer::Proof);
+        }
+    }
+
+    /// Whether the session surely lives: some write of ours proved it recently enough. Answers to pings and
+    /// reads prove nothing, since a follower that is cut off gives them too.
+    pub(super) fn proven(&self) -> bool {
+        let Some(session) = self.settings.session else { return true };
+        let usable = session - session * self.settings.drift_permille / 1000;
+        self.now.mono < self.proved.plus(usable.saturating_sub(self.settings.session_tick))
+    }
+
+    fn prove(&mut self) {
         let data = self.settings.advertise.as_str().into();
         let mut txn = Txn::new("coordinator");
         txn.write(rosterd_domain::txn::Write::Coordinator { id: self.settings.id.clone(), data });
         self.commit(TxnFor::Own, txn);
     }
 
-    /// The own node is written. Before that others would take the host of a worker for dead, and the worker with it.
-    pub(super) fn joined(&mut self) {
-        self.joined = true;
+    /// The write of this coordinator's own node ended. Before it stands others would take the host of a worker
+    /// for dead, and the worker with it: who came early is attended to now.
+    pub(super) fn listed(&mut self, listed: bool) {
+        self.listed |= listed;
+        if !self.listed {
+            return self.set_timer(self.settings.store_retry, Timer::Proof);
+        }
         for (stream, hello) in std::mem::take(&mut self.early) {
             if self.streams.contains_key(&stream) {
                 self.hello(stream, hello);
             }
         }
-    }
-
-    /// A coordinator that writes nothing else writes its own node six times in a session.
-    fn set_prove_timer(&mut self) {
-        if let Some(timeout) = self.session_timeout {
-            self.timers.insert((self.proved.plus(timeout / 6).max(self.now.mono.plus(timeout / 12)), Timer::Prove));
-        }
-    }
-
-    /// A transaction was applied: the session lived when it was handed over.
-    pub(super) fn note_proof(&mut self, txn: TxnId, applied: bool) {
-        if let Some(at) = self.handed_over.remove(&txn).filter(|_| applied) {
-            self.proved = self.proved.max(at);
-        }
-    }
-
-    /// Whether a heartbeat may be acknowledged: by this coordinator's own clock its session cannot be over yet.
-    /// Only a committed write proves that; answers to reads and pings come from a store's member that is cut off
-    /// as well. Otherwise workers could go on under a host whose place others have taken.
-    pub(super) fn may_acknowledge(&self) -> bool {
-        let Some(timeout) = self.session_timeout else { return true };
-        let drift = timeout * self.settings.drift_permille / 1000;
-        let margin = self.settings.session_margin.min(timeout / 5);
-        self.now.mono < self.proved.plus(timeout.saturating_sub(drift + margin))
     }
 
     fn opened(&mut self, stream: StreamId, peer: Peer) {
@@ -299,7 +319,7 @@ impl Node {
         match (&stream.phase, frame) {
             (StreamPhase::Fresh, FromWorker::Hello(hello)) => {
                 stream.phase = StreamPhase::Greeting;
-                if self.joined {
+                if self.listed {
                     self.hello(id, hello);
                 } else {
                     self.early.push((id, hello));
@@ -427,7 +447,8 @@ impl Node {
             }
         }
         // One that has gone is found so when it is read.
-        let gone: Vec<JobName> = self.jobs.iter().filter(|(_, job)| job.ending).map(|(n, _)| n.clone()).collect();
+        let gone: Vec<JobName> =
+            self.jobs.iter().filter(|(_, job)| job.ending).map(|(n, _)| n.clone()).collect();
         for job in gone {
             if let Some(state) = self.jobs.get_mut(&job) {
                 state.stale = true;
@@ -453,12 +474,8 @@ impl Node {
                     self.absent.remove(&worker);
                     self.read(ReadFor::Suspect(worker.clone()), Query::Attachment(worker));
                 }
-                Timer::Prove => {
-                    if !self.joined || self.session_timeout.is_none_or(|timeout| self.proved.plus(timeout / 6) <= self.now.mono) {
-                        self.prove();
-                    }
-                    self.set_prove_timer();
-                }
+                Timer::Proof => self.prove_if_idle(),
+                Timer::Reconcile(job) => self.reconcile_job(&job),
                 Timer::LookAgain(job) => {
                     if let Some(state) = self.jobs.get_mut(&job) {
                         state.looks_again = false;
@@ -494,8 +511,7 @@ impl Node {
 
     pub(super) fn commit(&mut self, whom: TxnFor, txn: Txn) {
         let id = self.id();
-        self.handed_over.insert(id, self.now.mono);
-        self.txns.insert(id, whom);
+        self.txns.insert(id, (whom, self.now.mono));
         self.out.push(Effect::Commit(id, txn));
     }
 
@@ -532,6 +548,9 @@ impl Node {
 
     pub(super) fn set_health(&mut self, health: Health) {
         if self.health != health {
+            if health == Health::Suspended {
+                self.set_timer(self.settings.store_retry, Timer::Proof);
+            }
             self.health = health;
             self.out.push(Effect::Health(health));
         }
@@ -539,7 +558,23 @@ impl Node {
 
     /// Nothing may start: the registry does not answer, or this coordinator is leaving.
     pub(super) fn no_starts(&self) -> bool {
-        self.stopping || !self.informed || self.health == Health::Suspended
+        self.stopping || !self.informed || self.health == Health::Suspended || !self.proven()
+    }
+
+    /// Whether the calendar is within `limit` of what it should say.
+    pub(super) fn calendar_is_good(&self, limit: std::time::Duration) -> bool {
+        self.calendar_watch.off() <= limit
+    }
+
+    fn calendar_jumped(&mut self, jump: &Jump) {
+        let settles = self.settings.clock_settles;
+        match jump {
+            Jump::Off(by) => tracing::error!(
+                "ALARM: the calendar has jumped by {by:?}: jobs do not fire by it until it has gone on steadily for {settles:?}"
+            ),
+            Jump::Settled => tracing::warn!("the calendar goes on steadily: jobs fire by it again"),
+        }
+        self.dirty.extend(self.jobs.keys().cloned());
     }
 
     // ---- the end
@@ -552,7 +587,10 @@ impl Node {
         self.set_health(Health::Draining);
         let streams: Vec<StreamId> = self.streams.keys().copied().collect();
         for stream in streams {
-            self.close(stream, Some(Refusal::new(Code::Draining, "this coordinator is stopping: connect to another one")));
+            self.close(
+                stream,
+                Some(Refusal::new(Code::Draining, "this coordinator is stopping: connect to another one")),
+            );
         }
         self.dirty.extend(self.jobs.keys().cloned());
     }
@@ -578,7 +616,9 @@ impl Node {
     pub(super) fn superseded(number: StreamNumber, stored: StreamNumber) -> Refusal {
         Refusal::new(
             Code::StreamSuperseded,
-            format!("stream_number {number} is not above {stored}, the stream that is attached: a worker process numbers its streams upwards and closes the old one first"),
+            format!(
+                "stream_number {number} is not above {stored}, the stream that is attached: a worker process numbers its streams upwards and closes the old one first"
+            ),
         )
     }
 }

@@ -17,27 +17,38 @@ pub struct Settings {
     pub lease: Duration,
     /// How often a worker is to be heard.
     pub heartbeat: Duration,
-    /// How much earlier than its session's end a coordinator stops acknowledging heartbeats: the store's own
-    /// reckoning is no finer than this. At most a fifth of the session.
-    pub session_margin: Duration,
     /// How long before the lease's end a worker stops its runs (K).
     pub stop_budget: Duration,
     /// How much two clocks may differ in rate (ρ), in parts of a thousand.
     pub drift_permille: u32,
+    /// After how long of silence the registry ends this coordinator's session (S); `None`: never.
+    pub session: Option<Duration>,
+    /// How coarsely the registry measures that: so much earlier this coordinator stops acknowledging heartbeats.
+    /// At most a fifth of the session.
+    pub session_tick: Duration,
     /// Reports of one worker that may be unacknowledged.
     pub max_reports: usize,
     /// Jobs of one worker.
     pub max_jobs_per_worker: usize,
     /// Runs that one worker may have in hand.
     pub max_slots: u32,
+    /// Frames of one stream that may wait to be taken in; one more ends the stream.
+    pub max_inbox_frames: usize,
+    /// Frames that may wait to be sent on one stream; one more ends it.
+    pub max_outbox_frames: usize,
     /// Records that one transaction writes.
     pub max_records_per_txn: usize,
     /// How long to wait before trying again what the store could not write.
     pub store_retry: Duration,
     /// How often a job that another coordinator should lead, but does not, is looked at.
     pub election_patience: Duration,
-    /// How far a record's last fire may lie in the future before it is set back.
+    /// How far the calendar may be off before nothing is fired by it.
     pub max_clock_difference: Duration,
+    /// How long a calendar that has jumped must go on steadily to be believed again.
+    pub clock_settles: Duration,
+    /// How far a record's last fire may lie in the future before it is set back. Below that an item is silent
+    /// until then, so that a clock that was set back repeats no fire.
+    pub longest_silence: Duration,
     /// How old the oldest of a server's marks may be before the server is forgotten, once nobody uses it.
     pub server_retention: Duration,
 }
@@ -51,16 +62,21 @@ impl Settings {
             advertise: String::new(),
             lease: Duration::from_secs(5),
             heartbeat: Duration::from_secs(1),
-            session_margin: Duration::from_secs(2),
             stop_budget: Duration::from_millis(500),
             drift_permille: 5,
+            session: None,
+            session_tick: Duration::from_secs(2),
             max_reports: 8192,
             max_jobs_per_worker: 10_000,
             max_slots: 4096,
+            max_inbox_frames: 16_384,
+            max_outbox_frames: 16_384,
             max_records_per_txn: 1000,
             store_retry: Duration::from_secs(1),
             election_patience: Duration::from_secs(1),
             max_clock_difference: Duration::from_secs(2),
+            clock_settles: Duration::from_secs(60),
+            longest_silence: Duration::from_secs(3 * 3600),
             server_retention: Duration::from_secs(24 * 3600),
         }
     }

@@ -36,7 +36,8 @@ impl Node {
             worker.lease = lease;
             self.state_lease(id);
         }
-        if self.may_acknowledge() {
+        // Without a proof of the session the lease must not grow: another may soon be given this worker's runs.
+        if self.proven() {
             self.send(stream, ToWorker::HeartbeatAck { sequence });
         }
         self.compare_runs(id, in_hand);
@@ -45,7 +46,7 @@ impl Node {
     /// Writes the lease that a worker counts with into its attachment, so that a finder need not wait longer.
     fn state_lease(&mut self, id: &WorkerId) {
         let Some(worker) = self.workers.get_mut(id) else { return };
-        if let (false, Some(Timer::Lease(_))) = (worker.writing, Some(Timer::Lease(id.clone()))) {
+        if !worker.writing {
             worker.writing = true;
             worker.attachment.lease_ms = u64::try_from(worker.lease.as_millis()).unwrap_or(u64::MAX);
             let node = Box::new(worker.attachment.clone());
@@ -113,7 +114,9 @@ impl Node {
         match read {
             Err(_) => self.set_timer(self.settings.store_retry, Timer::Lease(id.clone())),
             Ok(None) => self.gone(id, "dead"),
-            Ok(Some((version, stored))) if stored.session == self.session && stored.stream == worker.stream_number => {
+            Ok(Some((version, stored)))
+                if stored.session == self.session && stored.stream == worker.stream_number =>
+            {
                 worker.version = version;
                 worker.attachment = stored;
                 match worker.phase {
@@ -126,7 +129,8 @@ impl Node {
                     Phase::Draining { .. } => self.leaves(id),
                     _ => self.go_on_leaving(id),
                 }
-                self.dirty.extend(self.workers.get(id).into_iter().flat_map(|worker| worker.jobs.iter().cloned()));
+                self.dirty
+                    .extend(self.workers.get(id).into_iter().flat_map(|worker| worker.jobs.iter().cloned()));
             }
             Ok(Some((version, stored))) => self.lost_to_another(id, version, stored),
         }
@@ -136,7 +140,10 @@ impl Node {
     fn lost_to_another(&mut self, id: &WorkerId, version: Version, stored: Attachment) {
         let Some(worker) = self.workers.remove(id) else { return };
         if let Some(stream) = worker.stream {
-            self.close(stream, Some(Refusal::new(Code::StreamSuperseded, "the worker is attached elsewhere")));
+            self.close(
+                stream,
+                Some(Refusal::new(Code::StreamSuperseded, "the worker is attached elsewhere")),
+            );
         }
         for name in worker.jobs {
             if let Some(job) = self.jobs.get_mut(&name) {
@@ -228,7 +235,11 @@ impl Node {
     }
 
     /// A record names a worker that is not ours.
-    pub(super) fn suspect_read(&mut self, id: &WorkerId, read: Result<Option<(Version, Attachment)>, ReadError>) {
+    pub(super) fn suspect_read(
+        &mut self,
+        id: &WorkerId,
+        read: Result<Option<(Version, Attachment)>, ReadError>,
+    ) {
         match read {
             Err(_) => self.set_timer(self.settings.store_retry, Timer::Sweep),
             Ok(None) => {
@@ -257,7 +268,8 @@ impl Node {
     /// A worker that was never here is dead: every job whose records or instances name it is told.
     pub(super) fn bury(&mut self, id: &WorkerId) {
         for (name, job) in &mut self.jobs {
-            let runs = job.records.values().any(|(_, record)| record.running().is_some_and(|run| run.worker == *id));
+            let runs =
+                job.records.values().any(|(_, record)| record.running().is_some_and(|run| run.worker == *id));
             let instance = job.view.as_ref().and_then(|view| {
                 let planned = view.sharding.instances().iter();
                 view.instances.keys().chain(planned).find(|i| i.worker().as_ref() == Some(id)).cloned()

@@ -134,6 +134,7 @@ impl Handle {
             instances: u32::try_from(snapshot.nodes.instances.len()).unwrap_or(u32::MAX),
             running: u32::try_from(running).unwrap_or(u32::MAX),
             leader: snapshot.nodes.leader.as_ref().map(|(leader, _)| leader.to_string()),
+            made: view.and_then(|view| view.sharding.made),
             next_fire: view.and_then(|view| next_fire(view, self.inner.clock.wall())),
             counters: sum(snapshot),
         }

@@ -290,7 +290,7 @@ impl Counters {
 /// What can happen to an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A run starts on an idle item.
+    /// A run starts on an idle item: a due time later than the last, the marked misfire, or a trigger.
     Start(Running),
     /// A crashed item is taken over.
     Claim(Running),
@@ -356,7 +356,13 @@ impl Record {
         let mut next = self.clone();
         match (&self.state, event) {
             (State::Idle, Event::Start(run)) => {
-                if run.source == Source::Failover {
+                let startable = match run.source {
+                    Source::NormalTrigger => run.fire > self.last_fire,
+                    Source::Misfire => self.misfire == Some(run.fire),
+                    Source::Manual => true,
+                    Source::Failover => false,
+                };
+                if !startable {
                     return Err(self.illegal(event));
                 }
                 next.start(run);
@@ -386,9 +392,8 @@ impl Record {
                 next.misfire = Some(*latest);
                 next.counters.misfired += count;
             }
-            (State::Running(_) | State::Crashed(_), Event::Skip { latest, count })
-                if *latest > self.last_fire =>
-            {
+            // Also an idle item: where runs are not monitored the record does not know that one is in user code.
+            (_, Event::Skip { latest, count }) if *latest > self.last_fire => {
                 next.last_fire = *latest;
                 next.counters.skipped += count;
             }
@@ -409,7 +414,7 @@ impl Record {
     fn start(&mut self, run: &Running) {
         self.token = self.token.next();
         match run.source {
-            Source::NormalTrigger => self.last_fire = self.last_fire.max(run.fire),
+            Source::NormalTrigger => self.last_fire = run.fire,
             Source::Misfire => self.misfire = None,
             Source::Failover | Source::Manual => {}
         }
@@ -492,9 +497,10 @@ mod tests {
     #[test]
     fn the_whole_table() {
         let (at, latest, count) = (Time::from_seconds(40), Time::from_seconds(40), 1);
-        let table: [(Event, [bool; 4]); 14] = [
+        let table: [(Event, [bool; 4]); 15] = [
             (Event::Start(run(Source::NormalTrigger, 40)), [true, false, false, false]),
-            (Event::Start(run(Source::Misfire, 40)), [true, false, false, false]),
+            (Event::Start(run(Source::NormalTrigger, 10)), [false, false, false, false]),
+            (Event::Start(run(Source::Misfire, 40)), [false, false, false, false]),
             (Event::Start(run(Source::Manual, 40)), [true, false, false, false]),
             (Event::Start(run(Source::Failover, 20)), [false, false, false, false]),
             (Event::Claim(run(Source::Failover, 20)), [false, false, false, true]),
@@ -504,7 +510,7 @@ mod tests {
             (end(false), [false, true, true, false]),
             (Event::GiveUp { at }, [false, false, false, true]),
             (Event::Misfire { latest, count }, [true, true, true, true]),
-            (Event::Skip { latest, count }, [false, true, true, true]),
+            (Event::Skip { latest, count }, [true, true, true, true]),
             (Event::Miss { latest, count, reason: Missed::Down }, [true, true, true, true]),
             (Event::DropMisfire { reason: Missed::Disabled }, [false, false, false, false]),
         ];
@@ -540,10 +546,19 @@ mod tests {
     }
 
     #[test]
+    fn only_what_is_marked_runs_as_a_misfire_and_only_once() {
+        let marked = Record { misfire: Some(Time::from_seconds(9)), ..states()[0].clone() };
+        assert!(marked.apply(&Event::Start(run(Source::Misfire, 8))).is_err());
+        let started = marked.apply(&Event::Start(run(Source::Misfire, 9))).unwrap();
+        assert_eq!(started.misfire, None);
+    }
+
+    #[test]
     fn only_a_due_time_moves_the_last_fire() {
         let idle = &states()[0];
-        for source in [Source::Misfire, Source::Manual] {
-            assert_eq!(idle.apply(&Event::Start(run(source, 99))).unwrap().last_fire, idle.last_fire);
+        let marked = Record { misfire: Some(Time::from_seconds(9)), ..idle.clone() };
+        for run in [run(Source::Misfire, 9), run(Source::Manual, 99)] {
+            assert_eq!(marked.apply(&Event::Start(run)).unwrap().last_fire, idle.last_fire);
         }
         let fired = idle.apply(&Event::Start(run(Source::NormalTrigger, 99))).unwrap();
         assert_eq!(fired.last_fire, Time::from_seconds(99));

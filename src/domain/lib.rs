@@ -3,6 +3,7 @@
 //! Everything here is a plain function of its arguments: no clock, no I/O, no async, no randomness, no log.
 //! Maps are ordered, so a decision is the same whenever its input is.
 
+pub mod check;
 pub mod id;
 pub mod item;
 pub mod job;

@@ -20,6 +20,8 @@ const PLAIN: usize = 16 * 1024;
 const PACKED: &[u8] = b"z:";
 /// Longest text that is unpacked: foreign data may claim anything.
 const LONGEST: u64 = 16 * 1024 * 1024;
+/// How many raises of the count are remembered; older ones are accounted for by every item long since.
+const MOST_RAISES: usize = 32;
 
 /// Who owns what, and who may not.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -35,6 +37,9 @@ pub struct Sharding {
     /// Instances that get no items.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub disabled_instances: BTreeSet<InstanceId>,
+    /// When the job was made: it has no due times before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub made: Option<Time>,
     /// Counts withdrawals that change nothing else here (pause, disabled job or server, new config).
     pub withdrawals: u64,
     /// Due times of the job up to here were not to be run: it was paused or disabled.
@@ -43,6 +48,9 @@ pub struct Sharding {
     /// The same for single items.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub gaps: BTreeMap<Item, Gap>,
+    /// Items from each of these on were not part of the job until then: its count was lower. Both grow.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub surplus: BTreeMap<Item, Time>,
     /// Where the schedule that is in force begins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub floor: Option<Floor>,
@@ -79,6 +87,11 @@ pub struct Floor {
 pub struct ShardingError(String);
 
 impl Sharding {
+    /// That of a job that is made now: nobody owns anything.
+    pub fn made_at(now: Time) -> Self {
+        Self { made: Some(now), ..Self::default() }
+    }
+
     /// Reads the data of `sharding`; empty data (as Elastic-Job leaves it) is nobody's everything.
     pub fn decode(data: &[u8]) -> Result<Self, ShardingError> {
         if data.is_empty() {
@@ -92,9 +105,9 @@ impl Sharding {
                 &unpacked
             }
         };
-        // serde would read a list as well, field by field.
-        if text.first() != Some(&b'{') {
-            return Err(ShardingError("it is no JSON object".into()));
+        // A list of the fields' values would be read as well, and nobody has written one.
+        if !text.trim_ascii_start().starts_with(b"{") {
+            return Err(ShardingError("it is no object".into()));
         }
         let read: Self = serde_json::from_slice(text).map_err(|e| ShardingError(e.to_string()))?;
         let known = i32::try_from(read.instances.len()).unwrap_or(i32::MAX);
@@ -131,6 +144,24 @@ impl Sharding {
         Self { withdrawals: self.withdrawals + 1, ..self.clone() }
     }
 
+    /// The same with the items from `from` on being part of the job since `until`, and not before.
+    #[must_use]
+    pub fn raised(&self, from: Item, until: Time) -> Self {
+        let mut next = self.clone();
+        next.surplus.retain(|known, _| *known < from);
+        let until = next.surplus.values().next_back().map_or(until, |last| until.max(*last));
+        next.surplus.insert(from, until);
+        while next.surplus.len() > MOST_RAISES {
+            next.surplus.pop_first();
+        }
+        next
+    }
+
+    /// Until when an item was not part of the job, if it ever was not.
+    pub fn surplus_until(&self, item: Item) -> Option<Time> {
+        self.surplus.range(..=item).next_back().map(|(_, until)| *until)
+    }
+
     /// The same with another schedule in force from `at` on; the one before was `before`. All due times up to
     /// `settled` are accounted for.
     #[must_use]
@@ -146,7 +177,9 @@ impl Sharding {
     /// The gap that covers `due` of an item.
     pub fn gap_of(&self, item: Item, due: Time) -> Option<Gap> {
         let own = self.gaps.get(&item).copied();
-        [own, self.gap].into_iter().flatten().find(|gap| due <= gap.until)
+        let surplus = || self.surplus_until(item).map(|until| Gap { until, reason: Missed::NoWorker });
+        let covers = |gap: &Gap| due <= gap.until;
+        own.filter(covers).or(self.gap.filter(covers)).or_else(|| surplus().filter(covers))
     }
 
     /// How many items the plan covers.
@@ -156,8 +189,12 @@ impl Sharding {
 
     /// The item's owner.
     pub fn owner(&self, item: Item) -> Option<&InstanceId> {
-        let place = usize::try_from(*self.owners.get(item.0 as usize)?).ok()?;
-        self.instances.get(place)
+        self.instances.get(self.owner_place(item)?)
+    }
+
+    /// The item's owner as a place in [`Self::instances`].
+    pub fn owner_place(&self, item: Item) -> Option<usize> {
+        usize::try_from(*self.owners.get(item.0 as usize)?).ok()
     }
 
     /// The instances of the plan, also those without an item.
@@ -236,6 +273,21 @@ mod tests {
         for bad in [&b"{"[..], b"z:rubbish", br#"{"instances":["a"],"owners":[1]}"#, b"[]"] {
             assert!(Sharding::decode(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn an_item_is_surplus_until_the_count_was_last_raised_over_it() {
+        let at = Time::from_seconds;
+        let raised = sharding(2, 4).raised(Item(4), at(10)).raised(Item(6), at(20));
+        let until = |sharding: &Sharding| [3, 4, 5, 6, 9].map(|item| sharding.surplus_until(Item(item)));
+        assert_eq!(until(&raised), [None, Some(at(10)), Some(at(10)), Some(at(20)), Some(at(20))]);
+        let again = raised.raised(Item(5), at(30));
+        assert_eq!(until(&again), [None, Some(at(10)), Some(at(30)), Some(at(30)), Some(at(30))]);
+        assert_eq!(again.gap_of(Item(5), at(30)).map(|gap| gap.reason), Some(Missed::NoWorker));
+        assert_eq!(again.gap_of(Item(5), at(31)), None);
+        assert_eq!(Sharding::decode(&again.encode()).unwrap(), again);
+        let many = (0..100).fold(again, |sharding, n| sharding.raised(Item(100 + n), at(100 + i64::from(n))));
+        assert_eq!(many.surplus.len(), MOST_RAISES);
     }
 
     #[test]

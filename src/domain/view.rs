@@ -178,8 +178,19 @@ impl Job {
 pub struct Timeline<'a> {
     schedule: Option<&'a Schedule>,
     before: &'a [(Time, Option<Schedule>)],
-    /// The last question and its answer: items mostly ask the same.
-    asked: Cell<Option<(Time, Option<Time>)>>,
+    /// The last answers, each good for every question from the one asked up to the answer: items mostly ask
+    /// the same.
+    known: Cell<[Option<Known>; KNOWN]>,
+    /// Which of them is replaced next.
+    turn: Cell<usize>,
+}
+
+const KNOWN: usize = 4;
+
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    asked: Time,
+    next: Option<Time>,
 }
 
 /// The end of time, for the schedule in force.
@@ -189,7 +200,8 @@ impl<'a> Timeline<'a> {
     /// The due times of `job`.
     pub fn new(job: &'a Job) -> Self {
         let Rules { schedule, before, .. } = &job.rules;
-        Self { schedule: schedule.as_ref(), before, asked: Cell::new(None) }
+        let (known, turn) = (Cell::new([None; KNOWN]), Cell::new(0));
+        Self { schedule: schedule.as_ref(), before, known, turn }
     }
 
     /// The spans of (after, until] in order, each with the schedule that holds in it.
@@ -205,15 +217,25 @@ impl<'a> Timeline<'a> {
 
     /// The first due time after `after`.
     pub fn next(&self, after: Time) -> Option<Time> {
-        if let Some((asked, answer)) = self.asked.get()
-            && asked == after
-        {
-            return answer;
+        let mut known = self.known.get();
+        let holds = |known: &&Known| known.asked <= after && known.next.is_none_or(|next| after < next);
+        if let Some(known) = known.iter().flatten().find(holds) {
+            return known.next;
+        }
+        let next = self.find_next(after);
+        known[self.turn.get()] = Some(Known { asked: after, next });
+        self.turn.set((self.turn.get() + 1) % KNOWN);
+        self.known.set(known);
+        next
+    }
+
+    fn find_next(&self, after: Time) -> Option<Time> {
+        // Past the last change of schedule, as nearly always, only the one in force counts.
+        if self.before.last().is_none_or(|(at, _)| *at <= after) {
+            return self.schedule?.next(after);
         }
         let mut spans = self.spans(after, FOR_EVER);
-        let answer = spans.find_map(|(from, to, schedule)| schedule.next(from).filter(|due| *due <= to));
-        self.asked.set(Some((after, answer)));
-        answer
+        spans.find_map(|(from, to, schedule)| schedule.next(from).filter(|due| *due <= to))
     }
 
     /// How many due times lie in (after, until].
@@ -234,11 +256,17 @@ mod tests {
     /// Two changes of schedule one soon after the other: the due times of the first schedule are not forgotten.
     #[test]
     fn due_times_before_several_changes_of_schedule_are_all_known() {
-        let every = |seconds: u32| schedule(&format!("0/{seconds} * * * * ?"), "UTC", Gap::FireAtEnd).unwrap();
+        let every =
+            |seconds: u32| schedule(&format!("0/{seconds} * * * * ?"), "UTC", Gap::FireAtEnd).unwrap();
         let (two, five, one) = (every(2), every(5), every(1));
         let at = Time::from_seconds;
         let before = vec![(at(11), Some(two)), (at(19), Some(five))];
-        let line = Timeline { schedule: Some(&one), before: &before, asked: Cell::new(None) };
+        let line = Timeline {
+            schedule: Some(&one),
+            before: &before,
+            known: Cell::new([None; KNOWN]),
+            turn: Cell::new(0),
+        };
         let mut due = Vec::new();
         let mut after = at(6);
         while let Some(next) = line.next(after).filter(|next| *next <= at(22)) {

@@ -71,8 +71,8 @@ impl Default for Options {
             retention: Duration::from_secs(30 * 86_400),
             max_rows: 5_000_000,
             max_bytes: 8 << 30,
-            flush: Duration::from_millis(50),
-            batch: 500,
+            flush: Duration::from_millis(200),
+            batch: 2_000,
             queue: 65_536,
             queue_bytes: 64 << 20,
         }

@@ -87,6 +87,11 @@ pub trait Registry: Send + Sync + 'static {
     /// Hands a transaction over, now; the future tells what became of it and may be dropped.
     fn commit(&self, txn: Txn) -> BoxFuture<'static, Commit>;
 
+    /// Hands several transactions over, in this order; each stands or falls alone.
+    fn commit_all(&self, txns: Vec<Txn>) -> Vec<BoxFuture<'static, Commit>> {
+        txns.into_iter().map(|txn| self.commit(txn)).collect()
+    }
+
     /// The names of all jobs, also of those being removed.
     fn jobs(&self) -> Read<BTreeSet<JobName>>;
 

@@ -23,6 +23,11 @@ pub trait Clock: Send + Sync + 'static {
     /// The monotonic clock, suspended time included.
     fn mono(&self) -> Mono;
 
+    /// How long it is until then by the calendar; more exact than the difference to [`Clock::wall`].
+    fn until(&self, at: Time) -> Duration {
+        at.since(self.wall())
+    }
+
     /// Returns at `deadline` or at most a second late after a suspension; at once when it has passed.
     fn sleep_until(&self, deadline: Mono) -> BoxFuture<'static, ()>;
 }
@@ -50,6 +55,15 @@ impl Clock for System {
         }
     }
 
+    #[allow(clippy::disallowed_methods)]
+    fn until(&self, at: Time) -> Duration {
+        let at = Duration::from_millis(u64::try_from(at.0).unwrap_or(0));
+        match std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH) {
+            Ok(now) => at.saturating_sub(now),
+            Err(before) => at + before.duration(),
+        }
+    }
+
     fn mono(&self) -> Mono {
         #[cfg(target_os = "linux")]
         let id = rustix::time::ClockId::Boottime;
@@ -68,11 +82,45 @@ impl Clock for System {
                 if left.is_zero() {
                     return;
                 }
-                tokio::time::sleep(left.min(SLICE)).await;
+                match left.checked_sub(COARSE) {
+                    None if exactly(left).await => {}
+                    None => tokio::time::sleep(left).await,
+                    Some(most) => tokio::time::sleep(most.clamp(Duration::from_millis(1), SLICE)).await,
+                }
             }
         }
         .boxed()
     }
+}
+
+/// Tokio counts in milliseconds, rounded up: what is left of a wait then is counted by the system.
+const COARSE: Duration = Duration::from_millis(3);
+
+/// Sleeps for a short time, to some microseconds; false: it cannot.
+#[cfg(target_os = "linux")]
+#[expect(deprecated, reason = "its heir is unsafe; an owned descriptor keeps what that asks for")]
+async fn exactly(left: Duration) -> bool {
+    use rustix::time::{
+        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+        timerfd_settime,
+    };
+    let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+    let Ok(timer) = timerfd_create(TimerfdClockId::Monotonic, flags) else { return false };
+    let Ok(it_value) = Timespec::try_from(left.max(Duration::from_nanos(1))) else { return false };
+    let it_interval = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let once = Itimerspec { it_interval, it_value };
+    if timerfd_settime(&timer, TimerfdTimerFlags::empty(), &once).is_err() {
+        return false;
+    }
+    match tokio::io::unix::AsyncFd::with_interest(timer, tokio::io::Interest::READABLE) {
+        Ok(timer) => timer.readable().await.is_ok(),
+        Err(_) => false,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+async fn exactly(_left: Duration) -> bool {
+    false
 }
 
 /// Clocks that follow tokio's time, which tests pause and move; the calendar can be put off.

@@ -10,7 +10,8 @@ pub(crate) fn digest(key: &str) -> String {
 /// Whether `shown` is the key whose digest is `stored`; takes the same time for any wrong key.
 pub(crate) fn matches(stored: &str, shown: &str) -> bool {
     let shown = digest(shown);
-    stored.len() == shown.len() && stored.bytes().zip(shown.bytes()).fold(0, |diff, (a, b)| diff | (a ^ b)) == 0
+    stored.len() == shown.len()
+        && stored.bytes().zip(shown.bytes()).fold(0, |diff, (a, b)| diff | (a ^ b)) == 0
 }
 
 #[cfg(test)]

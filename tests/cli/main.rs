@@ -1,1 +1,13 @@
-fn x() {}
+//! The command line as a user meets it: its forms, its output, its exit codes, and programs as workers.
+
+#![allow(clippy::disallowed_methods, reason = "tests measure, and are told to write golden files")]
+
+mod admin;
+mod args;
+mod binary;
+mod config;
+mod coordinator;
+mod exec;
+mod guard;
+mod offline;
+mod online;

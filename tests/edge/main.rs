@@ -1,6 +1,10 @@
 //! The edge over real loopback TCP, with a scripted coordinator behind it. Nothing here sleeps to wait: every
 //! wait is for a state, with a deadline that only a failure reaches.
 
+#![allow(clippy::disallowed_methods, reason = "tests measure")]
+// A test binary exports nothing: what its rooms share is `pub`.
+#![allow(unreachable_pub)]
+
 mod admin;
 mod auth;
 mod flood;

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use crate::support::{Jobs, config, instance, job, serve, soon};
 
 /// Status, heads and body of a GET.
-pub async fn get_with(address: SocketAddr, path: &str, heads: &str) -> (u16, String, String) {
+pub(crate) async fn get_with(address: SocketAddr, path: &str, heads: &str) -> (u16, String, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{heads}\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();

@@ -98,3 +98,23 @@ async fn a_report_that_breaks_a_rule_is_answered_and_the_stream_goes_on() {
     worker.send(heartbeat(1)).await;
     assert!(matches!(seen.frame().await, Some(FromWorker::Heartbeat { .. })));
 }
+
+#[tokio::test]
+async fn a_worker_whose_frames_ran_over_is_told_after_the_last_of_them() {
+    let mut served = serve(config()).await;
+    let channel = served.channel().await;
+    let (mut worker, seen) = served.attached(channel.clone()).await;
+    let mut sent = 0;
+    while seen.to_worker.try_send(ToWorker::HeartbeatAck { sequence: sent + 1 }).is_ok() {
+        sent += 1;
+    }
+    drop(seen);
+    for sequence in 1..=sent {
+        let Some(Out::HeartbeatAck(ack)) = worker.next().await.unwrap().unwrap().frame else { panic!() };
+        assert_eq!(ack.sequence, sequence);
+    }
+    assert_eq!(reason(&worker.end().await.unwrap()), "TOO_SLOW");
+    let (mut worker, seen) = served.attached(channel).await;
+    drop(seen);
+    assert_eq!(reason(&worker.end().await.unwrap()), "DRAINING", "nothing ran over: the coordinator let go");
+}

@@ -12,11 +12,12 @@ use rosterd::api::backend::{Answer, Backend, Conversation, Frames};
 use rosterd::api::connection::Caps;
 use rosterd::api::edge::{Edge, EdgeConfig};
 use rosterd::api::grpc::admin::Info;
-use rosterd::api::history::{Fate, FireView, History, RunQuery, RunView};
+use rosterd::api::history::History;
 use rosterd::code::{Code, Refusal};
 use rosterd::coordinator::handle::{
     Done, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, Operation, Peer, ServerRow,
 };
+use rosterd::history::{Fate, FireRow, Page, RunFilter, RunRow};
 use rosterd::proto::v1;
 use rosterd::proto::v1::session_request::Frame;
 use rosterd::proto::v1::worker_service_client::WorkerServiceClient;
@@ -36,16 +37,16 @@ use tonic::{Status, Streaming};
 use tonic_types::StatusExt as _;
 
 /// No wait of a test that passes takes as long.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The answer, or a failure that says what was waited for.
-pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     let waited = tokio::time::timeout(PATIENCE, future).await;
     waited.unwrap_or_else(|_| panic!("waited in vain for {what}"))
 }
 
 /// Looks again and again until it is so.
-pub async fn until(what: &str, mut so: impl FnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut so: impl FnMut() -> bool) {
     let looks = async {
         while !so() {
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -55,38 +56,38 @@ pub async fn until(what: &str, mut so: impl FnMut() -> bool) {
 }
 
 /// A stream as the scripted coordinator sees it.
-pub struct Seen {
-    pub peer: Peer,
-    pub to_worker: mpsc::Sender<ToWorker>,
-    pub frames: mpsc::UnboundedReceiver<FromWorker>,
+pub(crate) struct Seen {
+    pub(crate) peer: Peer,
+    pub(crate) to_worker: mpsc::Sender<ToWorker>,
+    pub(crate) frames: mpsc::UnboundedReceiver<FromWorker>,
 }
 
 impl Seen {
-    pub async fn frame(&mut self) -> Option<FromWorker> {
+    pub(crate) async fn frame(&mut self) -> Option<FromWorker> {
         soon("a frame of the worker", self.frames.recv()).await
     }
 }
 
 /// How `jobs()` answers.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Jobs {
+pub(crate) enum Jobs {
     Listed,
     Never,
     Panics,
 }
 
 /// The scripted coordinator.
-pub struct Fake {
+pub(crate) struct Fake {
     namespace: Namespace,
-    pub health: watch::Sender<Health>,
-    pub happenings: broadcast::Sender<Arc<Happening>>,
+    pub(crate) health: watch::Sender<Health>,
+    pub(crate) happenings: broadcast::Sender<Arc<Happening>>,
     opened: mpsc::UnboundedSender<Seen>,
-    pub refuse: Mutex<Option<Refusal>>,
-    pub jobs: Mutex<(Jobs, Vec<JobRow>)>,
-    pub instances: Mutex<Vec<InstanceRow>>,
-    pub operations: Mutex<Vec<Operation>>,
+    pub(crate) refuse: Mutex<Option<Refusal>>,
+    pub(crate) jobs: Mutex<(Jobs, Vec<JobRow>)>,
+    pub(crate) instances: Mutex<Vec<InstanceRow>>,
+    pub(crate) operations: Mutex<Vec<Operation>>,
     /// How many frames an inbox takes that nobody looks at.
-    pub inbox: AtomicUsize,
+    pub(crate) inbox: AtomicUsize,
 }
 
 struct FakeInbox {
@@ -174,29 +175,30 @@ impl Backend for Fake {
 struct Blank;
 
 impl History for Blank {
-    fn runs(&self, _query: RunQuery) -> Answer<'_, (Vec<RunView>, Option<String>)> {
+    fn runs(&self, _filter: RunFilter, _page: Page) -> Answer<'_, (Vec<RunRow>, Option<String>)> {
         async { Ok((Vec::new(), Some("next".to_owned()))) }.boxed()
     }
 
-    fn fires<'a>(&'a self, _job: &'a JobName, items: Vec<Item>, due: Vec<Time>) -> Answer<'a, Vec<FireView>> {
+    fn fires<'a>(&'a self, _job: &'a JobName, items: Vec<Item>, due: Vec<Time>) -> Answer<'a, Vec<FireRow>> {
         let pairs = due.into_iter().flat_map(|fire| items.clone().into_iter().map(move |item| (fire, item)));
-        let pairs: Vec<_> =
-            pairs.map(|(fire, item)| FireView { fire, item, fate: Fate::Pending, run: None }).collect();
+        let pairs: Vec<_> = pairs
+            .map(|(fire, item)| FireRow { fire, item, became: Fate::Pending, reason: None, run: None })
+            .collect();
         async { Ok(pairs) }.boxed()
     }
 }
 
 /// An edge that serves.
-pub struct Served {
-    pub address: SocketAddr,
-    pub fake: Arc<Fake>,
-    pub opened: mpsc::UnboundedReceiver<Seen>,
-    pub tasks: Tasks,
-    pub metrics: Arc<Metrics>,
+pub(crate) struct Served {
+    pub(crate) address: SocketAddr,
+    pub(crate) fake: Arc<Fake>,
+    pub(crate) opened: mpsc::UnboundedReceiver<Seen>,
+    pub(crate) tasks: Tasks,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 /// Bounds with a long patience; tests shorten what they are about.
-pub fn config() -> EdgeConfig {
+pub(crate) fn config() -> EdgeConfig {
     let mut config = EdgeConfig::default();
     config.listen.preface = PATIENCE;
     config.session.hello = PATIENCE;
@@ -205,7 +207,7 @@ pub fn config() -> EdgeConfig {
     config
 }
 
-pub async fn serve(config: EdgeConfig) -> Served {
+pub(crate) async fn serve(config: EdgeConfig) -> Served {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (opened_sender, opened) = mpsc::unbounded_channel();
@@ -241,7 +243,7 @@ pub async fn serve(config: EdgeConfig) -> Served {
 }
 
 /// A job in a list.
-pub fn job(name: &str) -> JobRow {
+pub(crate) fn job(name: &str) -> JobRow {
     JobRow {
         name: JobName::new(name).unwrap(),
         handler_type: "h".into(),
@@ -253,13 +255,14 @@ pub fn job(name: &str) -> JobRow {
         instances: 1,
         running: 0,
         leader: None,
+        made: None,
         next_fire: None,
         counters: Counters::default(),
     }
 }
 
 /// An instance in a list, as a hostile worker would name it.
-pub fn instance(client: &str) -> InstanceRow {
+pub(crate) fn instance(client: &str) -> InstanceRow {
     InstanceRow {
         instance: InstanceId::new("10.0.0.7@-@w").unwrap(),
         job: JobName::new("j").unwrap(),
@@ -274,18 +277,18 @@ pub fn instance(client: &str) -> InstanceRow {
 }
 
 impl Served {
-    pub async fn channel(&self) -> Channel {
+    pub(crate) async fn channel(&self) -> Channel {
         let endpoint = Endpoint::from_shared(format!("http://{}", self.address)).unwrap();
         soon("a connection", endpoint.connect()).await.unwrap()
     }
 
     /// The next stream that the coordinator was given.
-    pub async fn seen(&mut self) -> Seen {
+    pub(crate) async fn seen(&mut self) -> Seen {
         soon("a stream", self.opened.recv()).await.unwrap()
     }
 
     /// A worker that has said Hello, on both of its sides.
-    pub async fn attached(&mut self, channel: Channel) -> (Worker, Seen) {
+    pub(crate) async fn attached(&mut self, channel: Channel) -> (Worker, Seen) {
         let worker = Worker::open(channel).await;
         worker.send(Frame::Hello(hello())).await;
         let mut seen = self.seen().await;
@@ -295,13 +298,13 @@ impl Served {
 }
 
 /// A worker's stream.
-pub struct Worker {
-    pub sender: mpsc::Sender<v1::SessionRequest>,
-    pub frames: Streaming<v1::SessionResponse>,
+pub(crate) struct Worker {
+    pub(crate) sender: mpsc::Sender<v1::SessionRequest>,
+    pub(crate) frames: Streaming<v1::SessionResponse>,
 }
 
 impl Worker {
-    pub async fn open(channel: Channel) -> Self {
+    pub(crate) async fn open(channel: Channel) -> Self {
         let (sender, queue) = mpsc::channel(64);
         let mut client = WorkerServiceClient::new(channel);
         let frames =
@@ -309,16 +312,16 @@ impl Worker {
         Self { sender, frames }
     }
 
-    pub async fn send(&self, frame: Frame) {
+    pub(crate) async fn send(&self, frame: Frame) {
         soon("room", self.sender.send(v1::SessionRequest { frame: Some(frame) })).await.unwrap();
     }
 
-    pub async fn next(&mut self) -> Result<Option<v1::SessionResponse>, Status> {
+    pub(crate) async fn next(&mut self) -> Result<Option<v1::SessionResponse>, Status> {
         soon("a frame of the coordinator", self.frames.message()).await
     }
 
     /// What ends the stream; frames before it are passed over.
-    pub async fn end(&mut self) -> Option<Status> {
+    pub(crate) async fn end(&mut self) -> Option<Status> {
         loop {
             match self.next().await {
                 Ok(Some(_)) => {}
@@ -329,15 +332,15 @@ impl Worker {
     }
 }
 
-pub fn hello() -> v1::Hello {
+pub(crate) fn hello() -> v1::Hello {
     v1::Hello { stream_number: 1, slots: 4, address: "10.0.0.7".into(), ..Default::default() }
 }
 
-pub fn heartbeat(sequence: u64) -> Frame {
+pub(crate) fn heartbeat(sequence: u64) -> Frame {
     Frame::Heartbeat(v1::Heartbeat { sequence, ..Default::default() })
 }
 
 /// The code that a status carries.
-pub fn reason(status: &Status) -> String {
+pub(crate) fn reason(status: &Status) -> String {
     status.get_error_details().error_info().map(|info| info.reason.clone()).unwrap_or_default()
 }

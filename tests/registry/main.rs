@@ -3,6 +3,7 @@
 //! `contract` runs on each backend; `same` compares them on random transactions; `kill`, `full_disk`, `damage`
 //! and `sync` try the embedded store as real processes on real files.
 
+#![allow(clippy::disallowed_methods, reason = "tests measure, and tell their child processes what to be")]
 // A test binary exports nothing: what its rooms share is `pub`.
 #![allow(unreachable_pub)]
 

@@ -44,7 +44,10 @@ pub fn bother(world: &mut World) {
             match world.rng.below(4) {
                 0 => changed.items = 1 + u32::try_from(world.rng.below(5)).unwrap_or(0),
                 1 => changed.period = [1, 2, 3, 5][world.rng.index(4)],
-                2 => changed.strategy = ["AVG_ALLOCATION", "ODEVITY", "ROUND_ROBIN", "STICKY"][world.rng.index(4)],
+                2 => {
+                    changed.strategy =
+                        ["AVG_ALLOCATION", "ODEVITY", "ROUND_ROBIN", "STICKY"][world.rng.index(4)]
+                }
                 _ => changed.failover = !changed.failover,
             }
             Operation::Apply { text: changed.config(), dry_run: false }
@@ -112,12 +115,16 @@ pub fn ask(world: &mut World, operation: Operation) {
         coverage.count(format!("operation {word}: {code}"));
         watch.note(|| format!("{url} answers {code} to {asked}"));
         let Ok(done) = answer else { return };
-        let changed = done.lines.iter().any(|(_, line)| !line.contains("already") && !line.starts_with("is "));
+        let changed =
+            done.lines.iter().any(|(_, line)| !line.contains("already") && !line.starts_with("is "));
         if let (Some((job, purpose)), true) = (effect, changed) {
             let mut watch = watch.lock();
             let latest = watch.purposes.get(&(job.to_string(), purpose)).copied().unwrap_or(0);
             if latest <= before {
-                watch.broke("nothing_acknowledged_is_lost", format!("{asked} is answered, and not in the store"));
+                watch.broke(
+                    "nothing_acknowledged_is_lost",
+                    format!("{asked} is answered, and not in the store"),
+                );
             }
         }
     });

@@ -134,33 +134,70 @@ fn appetite(rng: &mut Rng) -> Rates {
 /// One thing goes wrong, or somebody wants something.
 fn trouble_once(world: &mut World, rng: &mut Rng) {
     let (seat, desk) = (rng.index(world.seats.len()), rng.index(world.desks.len()));
-    let process = world.desks[desk].running.as_ref().map(|running| running.process.clone()).unwrap_or_default();
+    let process =
+        world.desks[desk].running.as_ref().map(|running| running.process.clone()).unwrap_or_default();
     let (lease, session) = (millis(world.plan.times.lease), millis(world.plan.times.session));
     let what = match rng.below(32) {
-        0..=2 => { world.crash_worker(desk, false); "worker crashes" }
-        3 | 4 => { world.crash_worker(desk, true); "worker vanishes" }
-        5 | 6 => { world.leave(desk); "worker leaves" }
-        7 | 8 => { world.freeze_worker(desk, rng.millis(100, 2 * lease)); "worker stands still" }
-        9..=11 => { world.net.cut(&process); "stream breaks" }
+        0..=2 => {
+            world.crash_worker(desk, false);
+            "worker crashes"
+        }
+        3 | 4 => {
+            world.crash_worker(desk, true);
+            "worker vanishes"
+        }
+        5 | 6 => {
+            world.leave(desk);
+            "worker leaves"
+        }
+        7 | 8 => {
+            world.freeze_worker(desk, rng.millis(100, 2 * lease));
+            "worker stands still"
+        }
+        9..=11 => {
+            world.net.cut(&process);
+            "stream breaks"
+        }
         12..=14 => {
             let way = [Way::Up, Way::Down, Way::Both][rng.index(3)];
             world.net.silence_of(&process, way, true);
             world.later(rng.millis(100, 3 * lease), Later::Talk(process));
             "stream falls silent"
         }
-        15 | 16 => { world.crash_coordinator(seat, false); "coordinator crashes" }
-        17 => { world.crash_coordinator(seat, true); "coordinator vanishes" }
-        18..=20 => { doom(world, seat, 1 + rng.below(3)); "coordinator is to die after a write" }
-        21 | 22 => { world.freeze_coordinator(seat, rng.millis(100, 2 * session)); "coordinator stands still" }
-        23 | 24 => { world.suspend(seat, rng.millis(100, 2 * session)); "store out of reach" }
+        15 | 16 => {
+            world.crash_coordinator(seat, false);
+            "coordinator crashes"
+        }
+        17 => {
+            world.crash_coordinator(seat, true);
+            "coordinator vanishes"
+        }
+        18..=20 => {
+            doom(world, seat, 1 + rng.below(3));
+            "coordinator is to die after a write"
+        }
+        21 | 22 => {
+            world.freeze_coordinator(seat, rng.millis(100, 2 * session));
+            "coordinator stands still"
+        }
+        23 | 24 => {
+            world.suspend(seat, rng.millis(100, 2 * session));
+            "store out of reach"
+        }
         25 => {
             if let Some(running) = &world.seats[seat].running {
                 running.handle.stop();
             }
             "coordinator stops"
         }
-        26 => { world.net.slow([3, 50, 400][rng.index(3)]); "network slow" }
-        _ => { operator::bother(world); "operator" }
+        26 => {
+            world.net.slow([3, 50, 400][rng.index(3)]);
+            "network slow"
+        }
+        _ => {
+            operator::bother(world);
+            "operator"
+        }
     };
     world.coverage.count(format!("fault: {what}"));
 }

@@ -344,7 +344,8 @@ impl Inner {
                         Write::Assignment { job: of, data, .. } if of == job => Sharding::decode(data).ok(),
                         _ => None,
                     });
-                    let floor = assignment.and_then(|sharding| sharding.floor).map_or(at.0, |floor| floor.at.0);
+                    let floor =
+                        assignment.and_then(|sharding| sharding.floor).map_or(at.0, |floor| floor.at.0);
                     configure(shadow, config, floor);
                 }
             }

@@ -140,7 +140,9 @@ impl Net {
         inner.black_holes.clear();
         for connection in inner.connections.values() {
             let cut = !inner.hosts.contains_key(&connection.host);
-            connection.state.send_modify(|state| *state = State { cut: state.cut || cut, ..State::default() });
+            connection
+                .state
+                .send_modify(|state| *state = State { cut: state.cut || cut, ..State::default() });
         }
     }
 

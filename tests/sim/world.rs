@@ -257,7 +257,10 @@ impl World {
             if let Some(how) = ended {
                 let process = running.process.clone();
                 self.note(|| format!("{process} has ended: {how}"));
-                self.coverage.count(format!("worker ended: {}", how.split([':', ',', '(']).next().unwrap_or_default()));
+                self.coverage.count(format!(
+                    "worker ended: {}",
+                    how.split([':', ',', '(']).next().unwrap_or_default()
+                ));
                 self.log.write(&process, What::Dead);
                 self.desks[desk].running = None;
                 let after = self.pause_before_start();
@@ -288,6 +291,8 @@ impl World {
         let Ok(id) = CoordinatorId::new(&name) else { return };
         let mut settings = Settings::new(namespace(), id);
         settings.advertise = url.clone();
+        settings.session = Some(times.session);
+        settings.session_tick = times.session / 5;
         settings.lease = times.lease;
         settings.heartbeat = times.heartbeat;
         settings.stop_budget = times.stop_budget;
@@ -469,7 +474,8 @@ impl World {
         for desk in 0..self.desks.len() {
             self.thaw_worker(desk);
         }
-        let sessions: Vec<String> = self.seats.iter().filter_map(|s| Some(s.running.as_ref()?.session.clone())).collect();
+        let sessions: Vec<String> =
+            self.seats.iter().filter_map(|s| Some(s.running.as_ref()?.session.clone())).collect();
         for session in sessions {
             self.store.resume(&session);
         }
@@ -492,7 +498,8 @@ impl World {
             (jobs, dumps, attachments)
         });
         let watch = self.watch.lock();
-        let sessions = self.seats.iter().filter_map(|seat| Some(seat.running.as_ref()?.session.clone())).collect();
+        let sessions =
+            self.seats.iter().filter_map(|seat| Some(seat.running.as_ref()?.session.clone())).collect();
         let coordinators =
             self.seats.iter().filter(|seat| seat.running.is_some()).map(|seat| seat.name.clone()).collect();
         let rest = settles::AtRest {

@@ -1,1 +1,59 @@
-fn main() {}
+//! What a developer and a build machine do with this repository: `cargo xtask …`. The one place that knows how a
+//! fresh machine gets ready. It never changes sources, except the pages of the guide that are made from them.
+
+#![allow(clippy::disallowed_methods, reason = "a tool measures time and is told things by cargo")]
+
+mod bench;
+mod check;
+mod command;
+mod docs;
+mod metadata;
+mod python;
+mod setup;
+mod suites;
+mod summary;
+mod test;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+cargo xtask COMMAND
+
+  test [--only SUITE[,SUITE]] [-- ARGUMENTS]
+                       everything that must pass: setup, checks, all suites; ARGUMENTS go to each test program
+  check                formatting, lints, dependencies, the clients' own linters
+  setup                what the tests need on this machine: Debian packages (as root), Python environment
+  bench [ARGUMENTS]    the benchmarks, in release
+  docs                 write the guide's generated pages anew
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some((command, rest)) = arguments.split_first() else {
+        print!("{USAGE}\nSuites of `test`:\n{}", suites::list());
+        return ExitCode::from(2);
+    };
+    let done = match (command.as_str(), rest) {
+        ("test", rest) => test::main(rest),
+        ("check", []) => check::run().map(|failed| failed == 0),
+        ("setup", []) => setup::everything().map(|()| true),
+        ("bench", rest) => bench::main(rest),
+        ("docs", []) => docs::main(),
+        ("help" | "-h" | "--help", _) => {
+            print!("{USAGE}\nSuites of `test`:\n{}", suites::list());
+            Ok(true)
+        }
+        _ => {
+            eprintln!("xtask: cannot understand {arguments:?}\n\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -20,24 +20,30 @@ def seconds(duration: Duration) -> float:
     return duration.seconds + duration.nanos / 1e9
 
 
+def span(length: float) -> Duration:
+    nanos = round(length * 1e9)
+    return Duration(seconds=nanos // 10**9, nanos=nanos % 10**9)
+
+
 class Lease:
     def __init__(self) -> None:
         self._length = DEFAULT_LEASE
         self._interval = DEFAULT_INTERVAL
         self._stop_budget = 0.0
-        # A job may ask for a shorter lease; kept over a reconnect, so that a lease never grows by mistake.
-        self._by_job: dict[str, tuple[float, float]] = {}
+        # The shortest lease and interval that a job has asked for. It never grows back under one identity: the
+        # coordinator counts what the heartbeats say, and would declare a worker dead that believes in more.
+        self._agreed: tuple[float, float] | None = None
         self._since: float | None = None
         self._sequence = 0
         self._sent: dict[int, float] = {}
 
     @property
     def length(self) -> float:
-        return min([self._length, *(length for length, _ in self._by_job.values())])
+        return self._length if self._agreed is None else min(self._length, self._agreed[0])
 
     @property
     def interval(self) -> float:
-        agreed = min([self._interval, *(interval for _, interval in self._by_job.values())])
+        agreed = self._interval if self._agreed is None else min(self._interval, self._agreed[1])
         return min(agreed, self.length / 3)
 
     @property
@@ -66,6 +72,8 @@ class Lease:
         self._length = seconds(welcome.lease) or DEFAULT_LEASE
         self._interval = seconds(welcome.heartbeat_interval) or DEFAULT_INTERVAL
         self._stop_budget = seconds(welcome.stop_budget)
+        if not same_identity:
+            self._agreed = None
         if not same_identity or self._since is None:
             self._since = hello_sent
         else:
@@ -75,10 +83,8 @@ class Lease:
         length = seconds(registered.lease)
         if length > 0:
             interval = seconds(registered.heartbeat_interval) or length / 3
-            self._by_job[registered.job] = (length, interval)
-
-    def forget(self, job: str) -> None:
-        self._by_job.pop(job, None)
+            before = self._agreed or (length, interval)
+            self._agreed = (min(length, before[0]), min(interval, before[1]))
 
     def heartbeat(self, boot: float) -> int:
         """Numbers a heartbeat that is sent now."""

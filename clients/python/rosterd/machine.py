@@ -43,7 +43,7 @@ from .events import (
     Tick,
 )
 from .hand import Hand, stamp
-from .lease import Lease, seconds
+from .lease import Lease, seconds, span
 from .options import Options
 from .route import Route
 from .text import shorten
@@ -213,8 +213,6 @@ class Machine:
                 self._registered(frame.registered)
             case "refused":
                 self._refused(now, frame.refused)
-            case "unregistered":
-                self._lease.forget(frame.unregistered.job)
             case "assignment":
                 items = ", ".join(map(str, frame.assignment.items)) or "none"
                 self._note(logging.DEBUG, f"items of {frame.assignment.job}: {items}")
@@ -258,6 +256,7 @@ class Machine:
             runs_in_hand=self._hand.refs(),
             client=f"rosterd-python/{__about__.VERSION}",
             sent_at=stamp(now.wall),
+            jobs=[name for name, state in self._jobs.items() if state is JobState.REGISTERED],
         )
         self._send(worker_pb2.SessionRequest(hello=hello))
 
@@ -314,7 +313,6 @@ class Machine:
         error = JobRefused(refused.code, refused.message, refused.job)
         self._jobs[refused.job] = JobState.REFUSED
         self._refusals[refused.job] = error
-        self._lease.forget(refused.job)
         self._note(logging.ERROR, str(error))
         self._leave_without_jobs(now)
 
@@ -324,7 +322,6 @@ class Machine:
         elif shutdown.job in self._jobs:
             self._note(logging.WARNING, f"an operator shut {shutdown.job} down here: {shutdown.message}")
             self._jobs[shutdown.job] = JobState.SHUT_DOWN
-            self._lease.forget(shutdown.job)
             self._leave_without_jobs(now)
 
     def _leave_without_jobs(self, now: Now) -> None:
@@ -466,7 +463,7 @@ class Machine:
     def _heartbeat(self, now: Now) -> None:
         self._last_heartbeat = now.boot
         sequence = self._lease.heartbeat(now.boot)
-        beat = worker_pb2.Heartbeat(sequence=sequence, runs_in_hand=self._hand.refs())
+        beat = worker_pb2.Heartbeat(sequence=sequence, runs_in_hand=self._hand.refs(), lease=span(self._lease.length))
         self._send(worker_pb2.SessionRequest(heartbeat=beat))
 
     # ---- after every event

@@ -33,6 +33,7 @@ impl Clock for BootClock {
         Duration::try_from(clock_gettime(CLOCK)).unwrap_or_default()
     }
 
+    #[allow(clippy::disallowed_methods, reason = "this is the clock")]
     fn wall(&self) -> SystemTime {
         SystemTime::now()
     }

@@ -43,7 +43,7 @@ pub(crate) async fn drive<C: Connector, K: Clock>(
     loop {
         let now = Now { mono: clock.now(), wall: clock.wall() };
         let effects = machine.handle(now, event);
-        user.lease(machine.lease_end());
+        user.lease(machine.lease_end(), machine.lease_over());
         for effect in effects {
             match effect {
                 Effect::Connect { connection, address } => {

@@ -65,6 +65,7 @@ const MOST_SLOTS: u32 = 4096;
 impl Options {
     /// The defaults with what the environment says: `ROSTERD_SERVER` (several separated by commas) and
     /// `ROSTERD_CREDENTIAL`.
+    #[allow(clippy::disallowed_methods, reason = "what users set for all clients alike")]
     pub fn from_env() -> Self {
         let servers = std::env::var("ROSTERD_SERVER").unwrap_or_default();
         let servers = servers.split(',').map(str::trim).filter(|server| !server.is_empty());
@@ -91,6 +92,7 @@ impl Options {
     }
 }
 
+#[allow(clippy::disallowed_methods, reason = "secrets never come from the command line")]
 pub(crate) fn credential_from_env() -> Option<String> {
     std::env::var("ROSTERD_CREDENTIAL").ok().filter(|secret| !secret.is_empty())
 }

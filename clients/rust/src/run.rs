@@ -11,6 +11,7 @@ use crate::error::Failure;
 use crate::machine::limits;
 use crate::machine::words::{Event, Start};
 use crate::proto;
+use crate::user::Gate;
 
 pub use crate::proto::RunSource as Source;
 
@@ -24,6 +25,7 @@ struct Inner {
     deadline: Option<SystemTime>,
     cancelled: CancellationToken,
     events: mpsc::Sender<Event>,
+    gate: Gate,
     said: Mutex<Said>,
 }
 
@@ -42,9 +44,10 @@ impl Run {
         wall: SystemTime,
         cancelled: CancellationToken,
         events: mpsc::Sender<Event>,
+        gate: Gate,
     ) -> Self {
         let deadline = start.timeout.and_then(|timeout| wall.checked_add(timeout));
-        Self(Arc::new(Inner { start, deadline, cancelled, events, said: Mutex::default() }))
+        Self(Arc::new(Inner { start, deadline, cancelled, events, gate, said: Mutex::default() }))
     }
 
     /// The job's name.
@@ -154,14 +157,22 @@ impl Run {
         self.0.cancelled.cancelled().await;
     }
 
-    /// Whether the run is to stop; for loops without an await.
+    /// Whether the run is to stop; for loops without an await, and before an effect that cannot be taken back: it
+    /// looks at the lease itself, so a process that stood still past it knows at once when it wakes.
     pub fn is_cancelled(&self) -> bool {
-        self.0.cancelled.is_cancelled()
+        self.0.cancelled.is_cancelled() || !self.0.gate.open()
     }
 
     /// The same as a token, to hand on to other tasks and threads.
     pub fn cancellation(&self) -> CancellationToken {
         self.0.cancelled.clone()
+    }
+
+    /// How long the run may still go on if nothing more is heard of the coordinator: after that another worker may
+    /// run the item. For what outlives this process's own standing still, such as a program that it started; a
+    /// handler is told to stop before, by [`Run::cancelled`].
+    pub fn lease_left(&self) -> Duration {
+        self.0.gate.left()
     }
 
     fn trigger(&self) -> &proto::Trigger {

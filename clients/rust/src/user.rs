@@ -5,6 +5,7 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -41,15 +42,27 @@ pub(crate) struct UserCode {
 /// The last look at the lease, where user code really starts: its runtime may have been busy, or the process asleep,
 /// since the machine decided.
 #[derive(Clone)]
-struct Gate {
+pub(crate) struct Gate {
     now: Arc<dyn Fn() -> Duration + Send + Sync>,
-    /// In nanoseconds.
+    /// When user code is told to stop, in nanoseconds.
     lease_end: Arc<AtomicU64>,
+    /// When it must have stopped, in nanoseconds.
+    lease_over: Arc<AtomicU64>,
 }
 
 impl Gate {
-    fn open(&self) -> bool {
+    pub(crate) fn open(&self) -> bool {
         (self.now)() < Duration::from_nanos(self.lease_end.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn left(&self) -> Duration {
+        Duration::from_nanos(self.lease_over.load(Ordering::Acquire)).saturating_sub((self.now)())
+    }
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gate").field("lease_end", &self.lease_end).finish_non_exhaustive()
     }
 }
 
@@ -76,22 +89,24 @@ impl UserCode {
         let (ends, ends_out) = mpsc::unbounded_channel();
         let (chatter, chatter_out) = mpsc::channel(CHATTER);
         let jobs = jobs.into_iter().map(|job| (job.spec.name.clone(), Arc::new(job))).collect();
-        let gate = Gate { now, lease_end: Arc::default() };
+        let gate = Gate { now, lease_end: Arc::default(), lease_over: Arc::default() };
         let (live, callbacks) = (BTreeMap::new(), BTreeMap::new());
         let code = Self { jobs, runtime, ends, chatter, live, callbacks, gate };
         (code, Says { ends: ends_out, chatter: chatter_out })
     }
 
-    /// User code may start until then.
-    pub(crate) fn lease(&self, end: Duration) {
-        self.gate.lease_end.store(u64::try_from(end.as_nanos()).unwrap_or(u64::MAX), Ordering::Release);
+    /// User code may start until `end`, and must have stopped at `over`.
+    pub(crate) fn lease(&self, end: Duration, over: Duration) {
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.gate.lease_end.store(nanos(end), Ordering::Release);
+        self.gate.lease_over.store(nanos(over), Ordering::Release);
     }
 
     pub(crate) fn start(&mut self, start: Start, wall: SystemTime) {
         let Some(job) = self.jobs.get(&start.id.job).cloned() else { return };
         let (id, attempt) = (start.id.clone(), start.attempt);
         let (cancelled, dropped) = (CancellationToken::new(), CancellationToken::new());
-        let run = Run::new(start, wall, cancelled.clone(), self.chatter.clone());
+        let run = Run::new(start, wall, cancelled.clone(), self.chatter.clone(), self.gate.clone());
         let cooperative = job.cooperative;
         let mut end = End { id: id.clone(), attempt, run: run.clone(), ends: self.ends.clone(), said: false };
         let (drop_now, stop, gate) = (dropped.clone(), cancelled.clone(), self.gate.clone());
@@ -271,6 +286,25 @@ mod tests {
         }
     }
 
+    /// The process stood still past its lease: a handler that wakes before anybody has told it to stop knows.
+    #[tokio::test]
+    async fn a_handler_that_wakes_after_its_lease_finds_that_it_is_cancelled() {
+        let job = Job::new("j")
+            .handler(|run: Run| async move { Ok(format!("{} {:?}", run.is_cancelled(), run.lease_left())) });
+        for (end, said) in [(7, "false 4ms"), (5, "true 2ms")] {
+            let lease = Arc::new(AtomicU64::new(0));
+            let seen = lease.clone();
+            // The first look, at the start, is before the lease's end.
+            let now =
+                Arc::new(move || Duration::from_millis(4 + seen.fetch_add(1, Ordering::Relaxed).min(1)));
+            let (mut code, mut says) = UserCode::new(vec![job.clone()], Handle::current(), now);
+            code.lease(Duration::from_millis(end), Duration::from_millis(end + 2));
+            code.start(start(), SystemTime::UNIX_EPOCH);
+            let Some(Event::Ended(ended)) = says.ends.recv().await else { panic!("no end") };
+            assert_eq!(ended.output, said);
+        }
+    }
+
     /// The handlers' runtime was busy while the lease ran out: what it finds when it wakes does not start.
     #[tokio::test]
     async fn user_code_does_not_start_after_the_lease_however_late_its_task_wakes() {
@@ -283,10 +317,10 @@ mod tests {
             });
             let now = Arc::new(|| Duration::from_millis(5));
             let (mut code, mut says) = UserCode::new(vec![job], Handle::current(), now);
-            code.lease(Duration::from_secs(10));
+            code.lease(Duration::from_secs(10), Duration::from_secs(10));
             code.start(start(), SystemTime::UNIX_EPOCH);
             // The task has not been polled yet.
-            code.lease(Duration::from_millis(lease));
+            code.lease(Duration::from_millis(lease), Duration::from_millis(lease));
             let Some(Event::Ended(ended)) = says.ends.recv().await else { panic!("no end") };
             assert_eq!(ended.result, result);
             assert_eq!(begun.load(Ordering::Relaxed), u64::from(result == UserResult::Done));

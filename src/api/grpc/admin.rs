@@ -3,6 +3,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::Stream;
 use rosterd_domain::id::{InstanceId, Item, JobName, NameError, ServerAddress};
@@ -16,10 +17,11 @@ use super::scalar::{self, timestamp};
 use super::status::{Malformed, malformed, status};
 use super::{convert, fires, watching};
 use crate::api::backend::Backend;
-use crate::api::history::{History, RunQuery};
+use crate::api::history::History;
 use crate::api::layers::auth::Principal;
 use crate::code::{Code, Refusal};
 use crate::coordinator::handle::{Done, Operation, Target};
+use crate::history::{Page, RunFilter, RunState};
 use crate::proto::v1;
 use crate::proto::v1::admin_service_server::AdminService;
 use crate::runtime::clock::SharedClock;
@@ -50,6 +52,9 @@ pub struct Admin {
     /// Cancelled when watchers are to leave.
     pub stop: CancellationToken,
 }
+
+/// The longest grace of a drain.
+const MAX_GRACE: Duration = Duration::from_secs(366 * 86_400);
 
 type Answer<T> = Result<Response<T>, Status>;
 
@@ -182,8 +187,10 @@ impl AdminService for Admin {
     ) -> Answer<v1::DrainInstanceResponse> {
         let (who, request) = (who(&request), request.into_inner());
         let grace = match request.grace {
-            None => std::time::Duration::MAX,
-            Some(grace) => scalar::to_duration(grace).ok_or_else(|| invalid("grace", "it is negative"))?,
+            None => Duration::MAX,
+            Some(grace) => scalar::to_duration(grace)
+                .filter(|grace| *grace <= MAX_GRACE)
+                .ok_or_else(|| invalid("grace", "it is negative, or more than a year"))?,
         };
         let instance = named("instance", InstanceId::new(request.instance))?;
         let done = self.operate(who, Operation::Drain { instance, grace }).await?;
@@ -233,16 +240,19 @@ impl AdminService for Admin {
                     .ok_or_else(|| invalid("outcome", format!("no run ends as {}", worded.as_str_name())))?,
             ),
         };
-        let query = RunQuery {
+        let filter = RunFilter {
             job: any_job(request.job)?,
             item: request.item.map(Item),
-            outcome,
+            state: outcome.map(RunState::from),
+            instance: None,
             from: request.start_time.and_then(scalar::to_time),
             to: request.end_time.and_then(scalar::to_time),
+        };
+        let page = Page {
             size: page_size(request.page_size, 100, 1000),
             token: (!request.page_token.is_empty()).then_some(request.page_token),
         };
-        let (runs, next) = self.history.runs(query).await.map_err(refused)?;
+        let (runs, next) = self.history.runs(filter, page).await.map_err(refused)?;
         Ok(Response::new(v1::ListRunsResponse {
             runs: runs.into_iter().map(rows::run).collect(),
             next_page_token: next.unwrap_or_default(),
@@ -254,9 +264,10 @@ impl AdminService for Admin {
         let name = job(request.job)?;
         let row = self.backend.job(&name, 0).await.map_err(refused)?.row;
         let to = request.end_time.and_then(scalar::to_time).unwrap_or_else(|| self.clock.wall());
-        let hour = std::time::Duration::from_secs(3600);
+        let hour = Duration::from_secs(3600);
+        let from = request.start_time.and_then(scalar::to_time).unwrap_or_else(|| to.minus(hour));
         let span = fires::Span {
-            from: request.start_time.and_then(scalar::to_time).unwrap_or_else(|| to.minus(hour)),
+            from: from.max(row.made.unwrap_or(from)),
             to,
             items: request.item.map_or(0..row.items, |item| item..item.saturating_add(1)),
             size: page_size(request.page_size, 1000, 10_000),
@@ -268,7 +279,7 @@ impl AdminService for Admin {
             false => self.history.fires(&name, page.items, page.due).await.map_err(refused)?,
         };
         let (fires, next_page_token) = fires::cut(fires, page.after, page.size, page.more);
-        let fires = fires.into_iter().map(rows::fire).collect();
+        let fires = fires.into_iter().map(|fire| rows::fire(&name, fire)).collect();
         Ok(Response::new(v1::ListFiresResponse { fires, next_page_token }))
     }
 

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rosterd_domain::id::{Item, JobName, NameError, Namespace, ServerAddress, StreamNumber, Token, WorkerId};
 use rosterd_domain::item::{Outcome, Source};
@@ -292,7 +293,10 @@ pub fn to_worker(to: ToWorker) -> Result<v1::SessionResponse, Option<Refusal>> {
                 .into(),
             timeout: Some(duration(timeout)),
         }),
-        ToWorker::Drain { message, grace } => Out::Drain(v1::Drain { message, grace: Some(duration(grace)) }),
+        ToWorker::Drain { message, grace } => {
+            let grace = (grace != Duration::MAX).then(|| duration(grace));
+            Out::Drain(v1::Drain { message, grace })
+        }
         ToWorker::Draining => Out::Draining(v1::Draining {}),
         ToWorker::GoodbyeAck => Out::GoodbyeAck(v1::GoodbyeAck {}),
         ToWorker::Shutdown { job, message } => {

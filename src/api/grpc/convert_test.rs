@@ -1,5 +1,7 @@
 use super::*;
-use std::time::Duration;
+
+/// The field that is refused, and how to break it.
+type Case<T> = (&'static str, fn(&mut T));
 
 fn hello() -> v1::Hello {
     v1::Hello { stream_number: 1, slots: 4, address: "10.0.0.7".into(), ..Default::default() }
@@ -29,7 +31,7 @@ fn a_frame_of_a_newer_client_is_ignored() {
 
 #[test]
 fn a_hello_out_of_range_is_refused_by_its_field() {
-    let cases: [(&str, fn(&mut v1::Hello)); 8] = [
+    let cases: [Case<v1::Hello>; 8] = [
         ("hello.slots", |h| h.slots = 0),
         ("hello.slots", |h| h.slots = 4097),
         ("hello.stream_number", |h| h.stream_number = 0),
@@ -52,7 +54,7 @@ fn a_hello_out_of_range_is_refused_by_its_field() {
 
 #[test]
 fn a_report_that_breaks_a_rule_is_answered_and_the_stream_goes_on() {
-    let cases: [(&str, fn(&mut v1::RunCompleted)); 3] = [
+    let cases: [Case<v1::RunCompleted>; 3] = [
         ("run_completed.offset", |r| r.offset = Some(vec![0; MAX_OFFSET + 1].into())),
         ("run_completed.outcome", |r| r.outcome = v1::RunOutcome::Crashed.into()),
         ("run_completed.outcome", |r| r.outcome = 4711),
@@ -134,4 +136,15 @@ fn a_registered_dataflow_says_whether_it_streams() {
     assert!(registered.streaming);
     assert_eq!(registered.kind(), v1::JobKind::Dataflow);
     assert_eq!(registered.lease.unwrap().seconds, 5);
+}
+
+#[test]
+fn a_drain_without_an_end_has_no_grace_on_the_wire() {
+    let grace = |grace: Duration| {
+        let Ok(frame) = to_worker(ToWorker::Drain { message: String::new(), grace }) else { panic!() };
+        let Some(Out::Drain(drain)) = frame.frame else { panic!() };
+        drain.grace
+    };
+    assert_eq!(grace(Duration::MAX), None);
+    assert_eq!(grace(Duration::from_secs(30)).unwrap().seconds, 30);
 }

@@ -8,9 +8,9 @@ use rosterd_domain::schedule::Schedule;
 use rosterd_domain::time::Time;
 
 use super::status::Malformed;
-use crate::api::history::FireView;
 use crate::code::Code;
 use crate::coordinator::handle::JobRow;
+use crate::history::FireRow;
 
 /// What is asked for.
 pub(super) struct Span {
@@ -58,11 +58,11 @@ pub(super) fn page(row: &JobRow, span: Span) -> Result<Page, Malformed> {
 
 /// The rows of a page, and the token of the next one; empty: there is none.
 pub(super) fn cut(
-    mut fires: Vec<FireView>,
+    mut fires: Vec<FireRow>,
     after: Option<(Time, u32)>,
     size: usize,
     more: bool,
-) -> (Vec<FireView>, String) {
+) -> (Vec<FireRow>, String) {
     fires.sort_by_key(|fire| (fire.fire, fire.item));
     fires.retain(|fire| after.is_none_or(|after| (fire.fire, fire.item.0) > after));
     let more = more || fires.len() > size;
@@ -86,7 +86,7 @@ fn token(text: &str) -> Result<Option<(Time, u32)>, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::history::Fate;
+    use crate::history::Fate;
     use rosterd_domain::id::JobName;
 
     fn row() -> JobRow {
@@ -101,6 +101,7 @@ mod tests {
             instances: 0,
             running: 0,
             leader: None,
+            made: None,
             next_fire: None,
             counters: rosterd_domain::item::Counters::default(),
         }
@@ -114,7 +115,13 @@ mod tests {
         loop {
             let page = page(&row(), Span { from, to, items: 0..3, size: 4, token }).unwrap();
             let pairs = page.due.iter().flat_map(|due| page.items.iter().map(|item| (*due, *item)));
-            let fires = pairs.map(|(fire, item)| FireView { fire, item, fate: Fate::Pending, run: None });
+            let fires = pairs.map(|(fire, item)| FireRow {
+                fire,
+                item,
+                became: Fate::Pending,
+                reason: None,
+                run: None,
+            });
             let (fires, next) = cut(fires.collect(), page.after, page.size, page.more);
             seen.extend(fires.iter().map(|fire| (fire.fire.0 / 600_000, fire.item.0)));
             token = next;

@@ -6,10 +6,10 @@ use rosterd_domain::time::Time;
 
 use super::convert::to_source;
 use super::scalar::timestamp;
-use crate::api::history::{Fate, FireView, RunView};
 use crate::coordinator::handle::{
     Done, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, ServerRow,
 };
+use crate::history::{Fate, FireRow, RunRow};
 use crate::proto::v1;
 
 pub(super) fn counters(counters: Counters) -> v1::Counters {
@@ -159,38 +159,46 @@ pub(super) fn server(row: ServerRow) -> v1::ServerSummary {
     }
 }
 
-pub(super) fn run(run: RunView) -> v1::RunRecord {
+pub(super) fn run(run: RunRow) -> v1::RunRecord {
     v1::RunRecord {
         run: Some(v1::RunRef { job: run.job.into(), item: run.item.0, token: run.token.0 }),
         fire_time: Some(timestamp(run.fire)),
         source: to_source(run.source).into(),
         instance: run.instance.into(),
-        outcome: run.outcome.map_or(v1::RunOutcome::Unspecified, outcome).into(),
-        started_at: Some(timestamp(run.started)),
+        outcome: run.state.outcome().map_or(v1::RunOutcome::Unspecified, outcome).into(),
+        started_at: Some(timestamp(run.started.unwrap_or(run.since))),
         ended_at: run.ended.map(timestamp),
         attempt: run.attempt,
         error: run.error,
         output: run.output,
-        processed: run.counts.0,
-        failed: run.counts.1,
+        processed: run.processed,
+        failed: run.failed,
     }
 }
 
-pub(super) fn fire(row: FireView) -> v1::FireRecord {
-    let (result, reason) = match row.fate {
-        Fate::Pending => (v1::FireResult::Pending, String::new()),
-        Fate::Unknown => (v1::FireResult::Unspecified, String::new()),
-        Fate::Run => (v1::FireResult::Run, String::new()),
-        Fate::Misfired => (v1::FireResult::Misfired, String::new()),
-        Fate::Skipped => (v1::FireResult::Skipped, String::new()),
-        Fate::Missed(reason) => (v1::FireResult::Missed, reason.to_string()),
+pub(super) fn fire(job: &JobName, row: FireRow) -> v1::FireRecord {
+    let result = match row.became {
+        Fate::Pending => v1::FireResult::Pending,
+        Fate::Unknown => v1::FireResult::Unspecified,
+        Fate::Run => v1::FireResult::Run,
+        Fate::Misfired => v1::FireResult::Misfired,
+        Fate::Skipped => v1::FireResult::Skipped,
+        Fate::Missed => v1::FireResult::Missed,
     };
-    let (last, runs) = row.run.map_or((None, 0), |(last, runs)| (Some(run(last)), runs));
+    let runs = row.run.as_ref().map_or(0, |run| run.runs);
+    let last = row.run.map(|run| v1::RunRecord {
+        run: Some(v1::RunRef { job: job.to_string(), item: row.item.0, token: run.token.0 }),
+        fire_time: Some(timestamp(row.fire)),
+        source: to_source(run.source).into(),
+        instance: run.instance.into(),
+        outcome: run.state.outcome().map_or(v1::RunOutcome::Unspecified, outcome).into(),
+        ..Default::default()
+    });
     v1::FireRecord {
         fire_time: Some(timestamp(row.fire)),
         item: row.item.0,
         result: result.into(),
-        reason,
+        reason: row.reason.map(|reason| reason.to_string()).unwrap_or_default(),
         run: last,
         runs,
     }

@@ -4,30 +4,39 @@ use std::time::Duration;
 
 use rosterd_domain::time::Time;
 
+/// The seconds that a timestamp may have (the years 1 to 9999), and the most that a duration may have.
+const SECONDS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
+const MAX_DURATION: i64 = 315_576_000_000;
+
 /// A time for the wire.
 pub(super) fn timestamp(time: Time) -> prost_types::Timestamp {
     let (seconds, millis) = (time.0.div_euclid(1000), time.0.rem_euclid(1000));
+    let seconds = seconds.clamp(*SECONDS.start(), *SECONDS.end());
     prost_types::Timestamp { seconds, nanos: i32::try_from(millis * 1_000_000).unwrap_or(0) }
 }
 
-/// A time from the wire; one that is none is as if it had not been set.
+/// A time from the wire; one that is none, or out of range, is as if it had not been set.
 pub(super) fn to_time(stamp: prost_types::Timestamp) -> Option<Time> {
+    if !SECONDS.contains(&stamp.seconds) {
+        return None;
+    }
     let millis = (0..1_000_000_000).contains(&stamp.nanos).then_some(i64::from(stamp.nanos) / 1_000_000)?;
-    stamp.seconds.checked_mul(1000)?.checked_add(millis).map(Time)
+    Some(Time(stamp.seconds * 1000 + millis))
 }
 
 /// A duration for the wire.
 pub(super) fn duration(duration: Duration) -> prost_types::Duration {
     prost_types::Duration {
-        seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        seconds: i64::try_from(duration.as_secs()).unwrap_or(MAX_DURATION).min(MAX_DURATION),
         nanos: i32::try_from(duration.subsec_nanos()).unwrap_or(0),
     }
 }
 
-/// A duration from the wire; a negative one is as if it had not been set.
+/// A duration from the wire; one that is negative or out of range is as if it had not been set.
 pub(super) fn to_duration(duration: prost_types::Duration) -> Option<Duration> {
     let nanos = u32::try_from(duration.nanos).ok().filter(|nanos| *nanos < 1_000_000_000)?;
-    Some(Duration::new(u64::try_from(duration.seconds).ok()?, nanos))
+    let seconds = Some(duration.seconds).filter(|seconds| *seconds <= MAX_DURATION)?;
+    Some(Duration::new(u64::try_from(seconds).ok()?, nanos))
 }
 
 /// The longest end of `text` that has at most `max` bytes and begins between two characters.

@@ -21,8 +21,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_util::Stream;
+use rosterd_domain::time::Mono;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -35,6 +35,7 @@ use crate::code::{Code, Refusal};
 use crate::coordinator::handle::Peer;
 use crate::proto::v1::worker_service_server::WorkerService;
 use crate::proto::v1::{SessionRequest, SessionResponse};
+use crate::runtime::clock::{Clock, SharedClock};
 use crate::runtime::tasks::{Phase, Tasks};
 use crate::runtime::telemetry::Metrics;
 use crate::session::frame::FromWorker;
@@ -66,6 +67,8 @@ pub struct Workers {
     pub limits: SessionLimits,
     /// Counts.
     pub metrics: Arc<Metrics>,
+    /// What time it is.
+    pub clock: SharedClock,
     /// Cancelled when streams that are still open at shutdown have had their time.
     pub late: CancellationToken,
 }
@@ -89,6 +92,7 @@ impl WorkerService for Workers {
             stalled: None,
             limits: self.limits,
             metrics: self.metrics.clone(),
+            clock: self.clock.clone(),
         };
         let (backend, late, body_gone) = (self.backend.clone(), self.late.clone(), gone.clone());
         let (metrics, stall) = (self.metrics.clone(), self.limits.stall);
@@ -131,9 +135,10 @@ struct Session {
     /// Frames that found the queue full.
     waiting: VecDeque<SessionResponse>,
     /// Until when the worker must have taken the first of them.
-    stalled: Option<Instant>,
+    stalled: Option<Mono>,
     limits: SessionLimits,
     metrics: Arc<Metrics>,
+    clock: SharedClock,
 }
 
 impl Session {
@@ -189,34 +194,36 @@ impl Session {
         late: &CancellationToken,
     ) -> End {
         // After the worker's half is closed its conversation has this long to end.
-        let mut last_word: Option<Instant> = None;
-        let mut outbox_filled = false;
-        let out = self.out.clone();
+        let mut last_word: Option<Mono> = None;
+        // How many frames ago the outbox was full: while those are sent, its end means that it ran over.
+        let mut since_full = usize::MAX;
+        let (out, clock) = (self.out.clone(), self.clock.clone());
         loop {
             // Waits are bounded by what the worker reads, not by how much it sends: yield now and then.
             tokio::task::coop::consume_budget().await;
             tokio::select! {
                 frame = frames.message(), if last_word.is_none() => match self.arrived(frame)? {
                     Some(frame) => self.take(frame, conversation)?,
-                    None => last_word = Some(Instant::now() + self.limits.stall),
+                    None => last_word = Some(self.patience()),
                 },
                 frame = conversation.outbox.recv(), if self.waiting.is_empty() => {
-                    outbox_filled |= conversation.outbox.len() + 1 >= conversation.outbox.max_capacity();
+                    let (queued, most) = (conversation.outbox.len() + 1, conversation.outbox.max_capacity());
+                    since_full = if queued >= most { 0 } else { since_full.saturating_add(1) };
                     match frame.map(convert::to_worker) {
                         Some(Ok(frame)) => self.send(frame)?,
                         Some(Err(None)) => return Ok(()),
                         Some(Err(Some(refusal))) => return self.refuse(&refusal),
-                        None if outbox_filled => return self.refuse(&too_slow()),
+                        None if since_full <= most => return self.refuse(&too_slow()),
                         None => return self.refuse(&draining()),
                     }
                 },
                 permit = out.reserve(), if !self.waiting.is_empty() => {
                     let (Ok(permit), Some(frame)) = (permit, self.waiting.pop_front()) else { return Ok(()) };
                     permit.send(frame);
-                    self.stalled = (!self.waiting.is_empty()).then(|| Instant::now() + self.limits.stall);
+                    self.stalled = (!self.waiting.is_empty()).then(|| self.patience());
                 },
-                () = until(self.stalled) => return self.refuse(&too_slow()),
-                () = until(last_word) => return Ok(()),
+                () = until(&*clock, self.stalled) => return self.refuse(&too_slow()),
+                () = until(&*clock, last_word) => return Ok(()),
                 () = late.cancelled() => return self.refuse(&draining()),
                 () = out.closed() => return Ok(()),
             }
@@ -268,9 +275,16 @@ impl Session {
             let what = "refused frames are sent faster than their answers are read";
             return self.refuse(&Refusal::new(Code::TooManyFrames, what));
         }
-        self.stalled.get_or_insert_with(|| Instant::now() + self.limits.stall);
+        if self.stalled.is_none() {
+            self.stalled = Some(self.patience());
+        }
         self.waiting.push_back(frame);
         Ok(())
+    }
+
+    /// Until when the worker must have read, or its conversation have ended.
+    fn patience(&self) -> Mono {
+        self.clock.mono().plus(self.limits.stall)
     }
 
     fn refuse(&self, refusal: &Refusal) -> End {
@@ -292,9 +306,9 @@ fn draining() -> Refusal {
     Refusal::new(Code::Draining, "this coordinator let go of the stream: connect to another one")
 }
 
-async fn until(deadline: Option<Instant>) {
+async fn until(clock: &dyn Clock, deadline: Option<Mono>) {
     match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        Some(deadline) => clock.sleep_until(deadline).await,
         None => std::future::pending().await,
     }
 }

@@ -8,10 +8,10 @@ use axum::middleware::Next;
 use axum::response::Response;
 use futures_util::FutureExt as _;
 use http::StatusCode;
-use tokio::time::Instant;
 
 use super::is_grpc;
 use super::methods::Methods;
+use crate::runtime::clock::SharedClock;
 use crate::runtime::tasks::panic_text;
 use crate::runtime::telemetry::Metrics;
 
@@ -21,12 +21,14 @@ pub struct Observer {
     pub methods: Arc<Methods>,
     /// Where it is counted.
     pub metrics: Arc<Metrics>,
+    /// What times it.
+    pub clock: SharedClock,
 }
 
 /// The layer.
 pub async fn layer(State(observer): State<Arc<Observer>>, request: Request, next: Next) -> Response {
     let (grpc, method) = (is_grpc(request.headers()), observer.methods.label(request.uri().path()));
-    let begin = Instant::now();
+    let begin = observer.clock.mono();
     let response = AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|panic| {
         observer.metrics.handler_panics.inc();
         tracing::error!(method, why = panic_text(&panic), "a handler panicked: this is a defect, report it");
@@ -40,7 +42,7 @@ pub async fn layer(State(observer): State<Arc<Observer>>, request: Request, next
         response.status().as_u16().to_string()
     };
     let metrics = &observer.metrics;
-    let seconds = begin.elapsed().as_secs_f64();
+    let seconds = observer.clock.mono().since(begin).as_secs_f64();
     metrics.request_seconds.get_or_create(&vec![("method", method.clone())]).observe(seconds);
     metrics.requests.get_or_create(&vec![("method", method), ("status", status)]).inc();
     response

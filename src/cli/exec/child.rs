@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::{ChildStdin, Command};
 use tokio::task::JoinHandle;
 
-use super::guard::SELF;
+use super::guard::{NAME, SELF};
 use super::output::{Printer, Stream, Tail, copy};
 
 /// How long output may still come after the program's end: only from what left its process group.
@@ -46,7 +46,7 @@ impl Child {
         printer: &Printer,
     ) -> std::io::Result<Self> {
         let mut command = Command::new(SELF);
-        command.arg("exec-guard").arg("--silence-ms").arg(silence.as_millis().to_string());
+        command.arg(NAME).arg("--silence-ms").arg(silence.as_millis().to_string());
         command.arg("--").args(program).envs(environment).env_remove("ROSTERD_CREDENTIAL");
         // A group of its own: an interrupt from the terminal is for us to turn into a clean leave.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
@@ -64,11 +64,13 @@ impl Child {
         Ok(Self { process, lifeline, beat, output, copies, ended: false })
     }
 
-    /// Waits for its end; asks it to stop when `stop` comes first, and kills it `kill_after` later.
+    /// Waits for its end; asks it to stop when `stop` comes first, and kills it `kill_after` later. `patience`: how
+    /// long the guard may let it go on without another word.
     pub(super) async fn finish(
         mut self,
         stop: impl Future<Output = ()>,
         kill_after: Duration,
+        patience: impl Fn() -> Duration,
     ) -> std::io::Result<Finished> {
         let mut stopped = false;
         let mut beats = tokio::time::interval(self.beat);
@@ -81,7 +83,7 @@ impl Child {
                     stopped = true;
                     self.tell(&format!("stop {}\n", kill_after.as_millis())).await;
                 }
-                _ = beats.tick() => self.tell("beat\n").await,
+                _ = beats.tick() => self.tell(&format!("beat {}\n", patience().as_millis())).await,
             }
         };
         self.ended = true;
@@ -102,6 +104,7 @@ impl Child {
 }
 
 impl Drop for Child {
+    #[allow(clippy::disallowed_methods, reason = "a drop cannot be told the time")]
     fn drop(&mut self) {
         drop(self.lifeline.take());
         let until = Instant::now() + DROP_WAIT;

@@ -1,8 +1,8 @@
 //! `rosterd exec-guard`: the small process between `exec` and a program, so that the program dies with `exec`.
 //!
-//! Its stdin is a pipe from `exec`. Lines on it: `beat` (alive), `stop MILLISECONDS` (SIGTERM now, SIGKILL then).
-//! When the pipe ends, or is silent for too long since `exec` is stopped or starved, the program's whole process
-//! group gets SIGKILL. It ends as the program ended, by exit code or signal, after it has killed what the program
+//! Its stdin is a pipe from `exec`. Lines on it: `beat MILLISECONDS` (alive; kill it then if no other word comes),
+//! `stop MILLISECONDS` (SIGTERM now, SIGKILL then). When the pipe ends, or is silent for too long since `exec` is
+//! stopped or starved, the program's whole process group gets SIGKILL. It ends as the program ended, by exit code or signal, after it has killed what the program
 //! left behind in its group. Without threads of a runtime and without any connection; called by `exec` alone.
 
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use clap::Args;
+use clap::Parser;
 use rustix::process::{
     Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process, kill_process_group,
     set_parent_process_death_signal, setrlimit, waitid,
@@ -22,12 +22,14 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// This binary, also when its file was replaced.
 pub(super) const SELF: &str = "/proc/self/exe";
+/// The first argument of a guard.
+pub(crate) const NAME: &str = "exec-guard";
 /// How often the clock is looked at: it counts suspended time, which no wait does.
 const LOOK: Duration = Duration::from_millis(100);
 
-#[derive(Debug, Args)]
+#[derive(Debug, Parser)]
 pub(crate) struct Guard {
-    /// Kill after so many milliseconds without a word
+    /// Kill after so many milliseconds without a first word
     #[arg(long, default_value_t = 3000)]
     silence_ms: u64,
     /// Become the program of this guard
@@ -39,7 +41,7 @@ pub(crate) struct Guard {
 
 /// What the guard hears.
 enum Word {
-    Beat,
+    Beat(Duration),
     Stop(Duration),
     Gone,
     Exited,
@@ -64,7 +66,7 @@ impl Guard {
 
     fn supervise(&self) -> ExitCode {
         let mut command = Command::new(SELF);
-        command.args(["exec-guard", "--program-of", &getpid().as_raw_pid().to_string(), "--"]);
+        command.args([NAME, "--program-of", &getpid().as_raw_pid().to_string(), "--"]);
         command.args(&self.program).stdin(Stdio::null()).process_group(0);
         match command.spawn() {
             Ok(child) => end_as(guard(child, Duration::from_millis(self.silence_ms))),
@@ -82,22 +84,27 @@ fn cannot_start(program: &OsString, error: &Error) -> ExitCode {
 fn guard(mut child: Child, silence: Duration) -> ExitStatus {
     let group = Pid::from_child(&child);
     let words = listen(group);
-    let (mut heard, mut kill_at, mut killed) = (now(), None::<Duration>, false);
+    let (mut silent_at, mut kill_at, mut killed) = (now() + silence, None::<Duration>, false);
     loop {
-        match words.recv_timeout(LOOK) {
+        let next = if killed {
+            LOOK
+        } else {
+            kill_at.map_or(silent_at, |at| at.min(silent_at)).saturating_sub(now())
+        };
+        match words.recv_timeout(next.min(LOOK)) {
             Ok(Word::Exited) => break,
-            Ok(Word::Beat) => heard = now(),
+            Ok(Word::Beat(patience)) => silent_at = now() + patience,
             Ok(Word::Stop(after)) => {
-                heard = now();
+                let at = now() + after;
                 signal(group, Signal::TERM);
                 // One that is stopped would not see it.
                 signal(group, Signal::CONT);
-                kill_at = Some(kill_at.map_or(heard + after, |at| at.min(heard + after)));
+                kill_at = Some(kill_at.map_or(at, |before| before.min(at)));
             }
             Ok(Word::Gone) => kill_at = Some(Duration::ZERO),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
-        if !killed && (now() >= heard + silence || kill_at.is_some_and(|at| now() >= at)) {
+        if !killed && (now() >= silent_at || kill_at.is_some_and(|at| now() >= at)) {
             signal(group, Signal::KILL);
             killed = true;
         }
@@ -113,8 +120,9 @@ fn listen(program: Pid) -> mpsc::Receiver<Word> {
     let ended = heard.clone();
     thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-            let millis = line.strip_prefix("stop ").and_then(|millis| millis.parse().ok());
-            let _ = heard.send(millis.map_or(Word::Beat, |millis| Word::Stop(Duration::from_millis(millis))));
+            let Some((word, millis)) = line.split_once(' ') else { continue };
+            let Ok(millis) = millis.parse().map(Duration::from_millis) else { continue };
+            let _ = heard.send(if word == "stop" { Word::Stop(millis) } else { Word::Beat(millis) });
         }
         heard.send(Word::Gone)
     });

@@ -49,7 +49,7 @@ pub(crate) struct Registration {
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
     /// A run that takes longer is stopped
-    #[arg(long = "run-timeout", visible_alias = "timeout", value_name = "DURATION", value_parser = value::duration)]
+    #[arg(long, value_name = "DURATION", value_parser = value::duration)]
     timeout: Option<Duration>,
     /// A worker that is silent for so long is dead, where that is less than the lease
     #[arg(long, value_name = "DURATION", value_parser = value::duration)]

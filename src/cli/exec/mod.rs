@@ -28,12 +28,25 @@ use super::failure::{Exit, Failure, Result};
 use super::log;
 use crate::config::value;
 
-/// Without a sign of life from us for so long the guard kills the program: sooner than a lease of 5 s ends.
-const SILENCE: Duration = Duration::from_secs(3);
 /// How much of a failed program's output goes into the error.
 const ERROR_TAIL: usize = 2 << 10;
 
+/// Shown below `--help`.
+const ENVIRONMENT: &str = "The program is told by its environment:
+  ROSTERD_JOB  ROSTERD_ITEM  ROSTERD_TOTAL     what it is to do: item 0 to total - 1 of the job
+  ROSTERD_ITEM_PARAMETER  ROSTERD_JOB_PARAMETER
+  ROSTERD_FIRE_TIME                            the due time, RFC 3339 in UTC
+  ROSTERD_TOKEN                                grows per item: fence your writes with it
+  ROSTERD_SOURCE                               NORMAL_TRIGGER, MISFIRE, FAILOVER or MANUAL
+  ROSTERD_ATTEMPT  ROSTERD_INSTANCE            which attempt of the run, and whose
+ROSTERD_CREDENTIAL is not handed on. Exit code 0 is success, any other is failure.
+
+Its output goes to our own stdout and stderr, its last 64 KiB into the report. To stop it,
+its process group gets SIGTERM, and SIGKILL after --grace. It never outlives its lease, nor
+this process.";
+
 #[derive(Debug, Args)]
+#[command(after_help = ENVIRONMENT)]
 pub(crate) struct Exec {
     /// Coordinators to work for: a URL or host:port
     #[arg(
@@ -68,6 +81,9 @@ pub(crate) struct Exec {
     /// SIGKILL this long after SIGTERM, where that is less than --grace
     #[arg(long, value_name = "DURATION", value_parser = value::duration)]
     kill_after: Option<Duration>,
+    /// Kill programs when this process was stopped or starved for so long; never later than their lease ends
+    #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = value::duration)]
+    guard_silence: Duration,
     /// How long runs may go on when this worker is asked to leave
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = value::duration)]
     drain_deadline: Duration,
@@ -77,11 +93,11 @@ pub(crate) struct Exec {
     /// What is logged on stderr
     #[arg(long, value_name = "FILTER", default_value = "warn")]
     log: String,
-    #[command(flatten)]
-    registration: job_file::Registration,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
+    #[command(flatten)]
+    registration: job_file::Registration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -117,7 +133,7 @@ impl Exec {
         let setting = Arc::new(Setting {
             program: self.program,
             kill_after: self.kill_after.map_or(self.grace, |after| after.min(self.grace)),
-            silence: grace.map_or(SILENCE, |grace| grace.min(SILENCE)),
+            silence: grace.map_or(self.guard_silence, |grace| grace.min(self.guard_silence)),
             printer: Printer::start(prefixed),
         });
         let defaults = Options::default();
@@ -150,9 +166,12 @@ impl Exec {
 /// One run: a process from its start to its end.
 async fn attempt(setting: Arc<Setting>, run: Run) -> Result<String, RunFailure> {
     let label = format!("{}/{}", run.job(), run.item());
-    let child = Child::start(&setting.program, environment(&run), setting.silence, &label, &setting.printer)
+    // Whatever becomes of this process, the program does not outlive the lease: the guard knows when it ends.
+    let patience = || setting.silence.min(run.lease_left());
+    let child = Child::start(&setting.program, environment(&run), patience(), &label, &setting.printer)
         .map_err(|error| RunFailure::new(format!("{}: {error}", setting.program[0].to_string_lossy())))?;
-    let Finished { status, output, stopped } = child.finish(run.cancelled(), setting.kill_after).await?;
+    let Finished { status, output, stopped } =
+        child.finish(run.cancelled(), setting.kill_after, patience).await?;
     if stopped {
         run.set_output(output.text());
         return Err(RunFailure::cancelled());
@@ -192,6 +211,7 @@ fn environment(run: &Run) -> Vec<(&'static str, String)> {
 }
 
 /// Refuses a program that is not there, before a job is registered for it.
+#[allow(clippy::disallowed_methods, reason = "PATH is where programs are")]
 fn find_program(program: &OsString) -> Result {
     let path = Path::new(program);
     let there = if path.components().count() > 1 {
@@ -210,7 +230,12 @@ fn failure(error: Error) -> Failure {
     match &error {
         Error::Refused { job, code, message } => Failure::failed(code, format!("job {job}: {message}")),
         Error::Options(_) => Failure::usage(error),
-        Error::Rejected(_) => Failure::new(Exit::Credential, "REJECTED", error.to_string()),
+        Error::Rejected(link) => {
+            let text = link.to_string();
+            let credential = text.starts_with("Unauthenticated") || text.starts_with("PermissionDenied");
+            let exit = if credential { Exit::Credential } else { Exit::Failed };
+            Failure::new(exit, "REJECTED", error.to_string())
+        }
         _ => Failure::failed("WORKER", error),
     }
 }

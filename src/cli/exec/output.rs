@@ -10,6 +10,8 @@ use tokio::sync::{mpsc, oneshot};
 
 /// How much of a program's output a report takes, in bytes.
 pub(super) const TAIL: usize = 64 << 10;
+/// Room for the note that something was cut.
+const NOTE: usize = 48;
 /// Longest line that is kept whole when lines are marked.
 const LINE: usize = 64 << 10;
 /// Chunks that wait to be written; then programs wait.
@@ -38,14 +40,18 @@ impl Tail {
 
     /// What is kept, as text of at most 64 KiB; says how much was cut.
     pub(super) fn text(&self) -> String {
-        let text = self.last(TAIL);
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let cut = kept.cut + kept.bytes.len().saturating_sub(text.len());
-        if cut == 0 {
+        let (all, text) = (self.written(), self.last(TAIL));
+        if all <= TAIL && text.len() < TAIL {
             return text;
         }
-        let note = format!("[{cut} bytes before this were cut]\n");
-        format!("{note}{}", end_of(&text, TAIL - note.len()))
+        let text = end_of(&text, TAIL - NOTE);
+        format!("[{} bytes before this were cut]\n{text}", all.saturating_sub(text.len()))
+    }
+
+    /// How many bytes there were.
+    fn written(&self) -> usize {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.cut + kept.bytes.len()
     }
 
     /// The last bytes as text.
@@ -189,8 +195,8 @@ mod tests {
         }
         tail.push(b"end");
         let text = tail.text();
-        assert_eq!(text.len(), TAIL);
-        assert!(text.starts_with("[34473 bytes before this were cut]\nxxx"), "{}", &text[..60]);
+        assert!(text.len() <= TAIL, "{}", text.len());
+        assert!(text.starts_with("[34521 bytes before this were cut]\nxxx"), "{}", &text[..60]);
         assert!(text.ends_with("xend"));
         assert_eq!(tail.last(4), "xend");
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::id::{InstanceId, Item};
 use crate::sharding::Sharding;
 use crate::strategy::Question;
+use crate::time::Time;
 use crate::txn::{Guard, Txn, Write};
 use crate::view::Job;
 
@@ -17,6 +18,8 @@ pub struct Candidates {
     pub absent: BTreeSet<InstanceId>,
     /// Leaving: present, but not to be given anything.
     pub leaving: BTreeSet<InstanceId>,
+    /// Now: items that come back with a raised count owe nothing of the time before.
+    pub now: Time,
 }
 
 /// A new assignment and what it changes.
@@ -51,7 +54,11 @@ pub fn assign(job: &Job, candidates: &Candidates) -> Option<Assigned> {
     let question =
         Question { job: &job.name, instances: &enabled, items: job.rules.items, current: &current };
     let assignment = job.rules.strategy.assign(&question);
-    let sharding = job.sharding.with_assignment(&assignment, job.rules.items);
+    let mut sharding = job.sharding.with_assignment(&assignment, job.rules.items);
+    let told = candidates.now > Time::default();
+    if told && (1..job.rules.items).contains(&job.sharding.items()) {
+        sharding = sharding.raised(Item(job.sharding.items()), candidates.now);
+    }
     let moved = moved(&job.sharding, &sharding);
 
     let mut txn = Txn::new("assign");
@@ -74,10 +81,11 @@ fn reason(job: &Job, enabled: &[InstanceId]) -> Option<String> {
         return Some(format!("{} items instead of {}", job.rules.items, job.sharding.items()));
     }
     let planned: BTreeSet<&InstanceId> = job.sharding.instances().iter().collect();
-    if let Some(gone) = planned.iter().find(|planned| !enabled.contains(planned)) {
+    let present: BTreeSet<&InstanceId> = enabled.iter().collect();
+    if let Some(gone) = planned.difference(&present).next() {
         return Some(format!("{gone} has gone"));
     }
-    if let Some(new) = enabled.iter().find(|enabled| !planned.contains(enabled)) {
+    if let Some(new) = present.difference(&planned).next() {
         return Some(format!("{new} has come"));
     }
     job.necessary.map(|_| "the reshard flag is up".to_string())

@@ -1,7 +1,8 @@
 //! The dead lose their runs: each record that names a worker whose attachment is gone is ended as crashed,
 //! and with failover put up for a taker. Crashed runs to which failover no longer applies are given up.
 
-use super::{Draft, Entry};
+use super::Entry;
+use super::draft::Draft;
 use crate::id::{Item, Token};
 use crate::item::{Event, Outcome, Running, Source};
 use crate::txn::{Guard, Write};
@@ -20,7 +21,7 @@ pub(super) fn crash(draft: &mut Draft<'_>) {
         })
         .collect();
     for (item, token, run) in found {
-        if draft.full() {
+        if draft.full(item) {
             return;
         }
         match run {
@@ -33,15 +34,15 @@ pub(super) fn crash(draft: &mut Draft<'_>) {
 fn bury(draft: &mut Draft<'_>, item: Item, token: Token, run: Running) {
     let (at, requeue) = (draft.facts.now, draft.requeues(item));
     let event = Event::End { outcome: Outcome::Crashed, at, reported: false, requeue };
-    if !draft.apply(item, event, || {
-        format!("{} crashed: {} is dead", super::named(run.source, run.fire), run.instance)
-    }) {
+    if !draft
+        .apply(item, event, || format!("{} of {} crashed: {} is dead", run.source, run.fire, run.instance))
+    {
         return;
     }
     draft.guard(Guard::NoAttachment(run.worker.clone()));
     clear_mirrors(draft, item, run.source == Source::Failover);
     if requeue {
-        let job = draft.job.name.clone();
+        let job = draft.name();
         draft.write(Write::FailoverItem { job, item, crashed: Some((run.fire, token)) });
     }
     draft.plan.entries.push(Entry::Ended {
@@ -56,16 +57,18 @@ fn bury(draft: &mut Draft<'_>, item: Item, token: Token, run: Running) {
 
 fn give_up(draft: &mut Draft<'_>, item: Item) {
     let at = draft.facts.now;
-    let job = draft.job.name.clone();
-    draft.guard(Guard::Generation(job.clone(), draft.job.generation));
-    if draft.apply(item, Event::GiveUp { at }, || "failover does not apply any more".into()) {
+    let job = draft.name();
+    if draft
+        .apply(item, Event::GiveUp { at }, || "its crashed run is given up: failover does not apply".into())
+    {
+        draft.guard_generation();
         draft.write(Write::FailoverItem { job, item, crashed: None });
     }
 }
 
 /// A run's mirrors go with its end.
 pub(super) fn clear_mirrors(draft: &mut Draft<'_>, item: Item, taken_over: bool) {
-    let job = draft.job.name.clone();
+    let job = draft.name();
     draft.write(Write::Running { job: job.clone(), item, instance: None });
     if taken_over {
         draft.write(Write::Failover { job, item, instance: None });

@@ -3,224 +3,276 @@
 //!
 //! The next due time is computed from the record, never from now. A due time is merged into a later run only
 //! if the item was busy at that time; one that is merely found late is run late, oldest first, while it is at
-//! most `catch_up` old.
+//! most `catch_up` old. One that a slot is missing for waits until the next has come.
 
-use super::start::{Class, Kind, Waiting};
-use super::{Became, Draft};
-use crate::id::{InstanceId, Item};
-use crate::item::{Event, Missed, State};
+use std::fmt;
+
+use super::draft::Draft;
+use super::start::{Class, Kind, Waiting, Wanted};
+use super::{Became, Facts};
+use crate::id::Item;
+use crate::item::{Event, Missed, Record, State};
 use crate::time::Time;
-use crate::txn::Guard;
-use crate::view::Timeline;
+use crate::view::{Job, Timeline};
 
-pub(super) fn account(draft: &mut Draft<'_>) {
-    let timeline = Timeline::new(draft.job);
+/// One millisecond: the step of the calendar.
+const STEP: i64 = 1;
+
+/// Accounts for all items owned by instances hosted here; false: the transaction is full before the end.
+pub(super) fn account(draft: &mut Draft<'_>) -> bool {
+    let (job, facts, before) = (draft.job, draft.facts, draft.before);
+    for (item, (_, record)) in before.range(..Item(job.rules.items)) {
+        let Some(seat) = draft.seat(*item) else { continue };
+        if !draft.changed.contains_key(item) && nothing_to_do(&draft.timeline, job, facts, *item, record) {
+            look_for(draft, *item);
+            continue;
+        }
+        if draft.full(*item) {
+            return false;
+        }
+        let busy = facts.in_user_code.contains(item);
+        settle(draft, *item, busy);
+        if let Some(wanted) = candidate(draft, *item).filter(|_| !busy) {
+            draft.seats[seat].wanted.push(wanted);
+        }
+        draft.looked_at.push(*item);
+    }
+    true
+}
+
+/// Asks the calendar about what could not be passed over at once, as all is decided now.
+pub(super) fn look_at_rest(draft: &mut Draft<'_>) {
+    for item in std::mem::take(&mut draft.looked_at) {
+        look_for(draft, item);
+    }
+}
+
+/// Nothing is accounted for now; the calendar goes on.
+pub(super) fn look_again(draft: &mut Draft<'_>) {
+    let open = !draft.job.paused && !draft.job.rules.disabled && !draft.seats.is_empty();
+    let next = draft.timeline.next(draft.facts.now).filter(|_| open);
+    draft.look_at(next);
+}
+
+/// Settles what can be settled of the item's due times and mark. `busy`: it is in user code although its
+/// record is idle.
+pub(super) fn settle(draft: &mut Draft<'_>, item: Item, busy: bool) {
+    let mut settling = Settling { draft, item, busy };
+    settling.cap();
+    while let Some(due) = settling.overdue() {
+        if !settling.decide(due) {
+            break;
+        }
+    }
+    settling.drop_mark();
+}
+
+/// All but the latest due time of an idle item that waits for a slot: each still waited when the next came.
+pub(super) fn superseded(draft: &mut Draft<'_>, item: Item) -> bool {
+    let became = if draft.job.rules.misfire { Became::Misfired } else { Became::Missed(Missed::NoSlot) };
+    let mut settling = Settling { draft, item, busy: false };
+    if settling.draft.job.paused {
+        return false;
+    }
+    let (Some(due), Some(newest)) = (settling.overdue(), settling.newest(settling.now())) else {
+        return false;
+    };
+    due < newest
+        && settling.pass(before(newest), became, format_args!("no slot was free until the next due time"))
+}
+
+/// What the item starts next, if it is free: the misfire, then the due time, then a trigger by hand.
+pub(super) fn candidate(draft: &Draft<'_>, item: Item) -> Option<Wanted> {
     let job = draft.job;
-    for (item, owner) in job.sharding.owned() {
-        if item.0 >= job.rules.items || !draft.facts.hosted.contains_key(owner) {
-            continue;
-        }
-        if draft.record(item).is_none() {
-            continue;
-        }
-        if draft.full() {
-            return;
-        }
-        Accounting { draft, timeline: &timeline, item, owner }.run();
+    let record = draft.record(item)?;
+    if !record.state.is_idle() || draft.disabled(item) {
+        return None;
     }
+    let due = || draft.timeline.next(record.last_fire).filter(|due| *due <= draft.facts.now);
+    let (class, fire, kind) = if let Some(marked) = record.misfire.filter(|_| !job.paused) {
+        (Class::Misfire, marked, Kind::Misfire)
+    } else if let Some(due) = due().filter(|_| !job.paused) {
+        (Class::Fire, due, Kind::Due)
+    } else {
+        let trigger = job.triggers.get(&item)?;
+        (Class::Fire, trigger.at, Kind::Manual(trigger.id.clone()))
+    };
+    Some((Waiting { class, fire, job: job.name.clone(), item }, kind))
 }
 
-struct Accounting<'d, 'a> {
+/// The usual answer, found fast: no due time, no mark and no trigger waits.
+fn nothing_to_do(timeline: &Timeline<'_>, job: &Job, facts: &Facts<'_>, item: Item, record: &Record) -> bool {
+    record.misfire.is_none()
+        && record.last_fire <= facts.furthest_last_fire
+        && !job.triggers.contains_key(&item)
+        && timeline.next(record.last_fire).is_none_or(|next| next > facts.now)
+}
+
+/// Asks for a look at the item's next due time, and when one that waits becomes too old.
+fn look_for(draft: &mut Draft<'_>, item: Item) {
+    if draft.job.paused || draft.disabled(item) {
+        return;
+    }
+    let Some(last) = draft.record(item).map(|record| record.last_fire) else { return };
+    let (now, window) = (draft.facts.now, draft.job.rules.catch_up);
+    let mut next = draft.timeline.next(last);
+    if let Some(due) = next.filter(|due| *due <= now) {
+        draft.look_at(Some(Time(due.plus(window).0.saturating_add(STEP))).filter(|at| *at > now));
+        next = draft.timeline.next(now);
+    }
+    draft.look_at(next);
+}
+
+fn before(time: Time) -> Time {
+    Time(time.0.saturating_sub(STEP))
+}
+
+struct Settling<'d, 'a> {
     draft: &'d mut Draft<'a>,
-    timeline: &'d Timeline<'a>,
     item: Item,
-    owner: &'d InstanceId,
+    busy: bool,
 }
 
-/// What is to be done about the due times up to some point.
-enum Verdict {
-    Pass(Became),
-    /// All but the latest are passed, the latest is merged into a run to come.
-    MergeLatest(Missed),
-}
-
-impl Accounting<'_, '_> {
-    fn run(mut self) {
-        self.cap();
-        while let Some(due) = self.overdue() {
-            if !self.decide(due) {
-                break;
-            }
-        }
-        self.drop_mark();
-        self.candidate();
-        if self.draft.job.paused || self.disabled() {
-            return;
-        }
-        let last = self.last_fire();
-        if let Some(next) = self.timeline.next(last.max(self.draft.facts.now)) {
-            let known = self.draft.plan.next;
-            self.draft.plan.next = Some(known.map_or(next, |known| known.min(next)));
-        }
-    }
-
-    /// A last fire that lies far in the future was written by a clock that was wrong: it is set back, or the
-    /// item would be silent until then.
-    fn cap(&mut self) {
-        let (now, furthest) = (self.draft.facts.now, self.draft.facts.furthest_last_fire);
-        let last = self.last_fire();
-        if last > furthest {
-            let why = || format!("ALARM: its last fire {last} lies in the future and is set back to {now}");
-            self.draft.apply(self.item, Event::Cap { last_fire: now }, why);
-        }
+impl Settling<'_, '_> {
+    fn now(&self) -> Time {
+        self.draft.facts.now
     }
 
     fn last_fire(&self) -> Time {
         self.draft.record(self.item).map_or(self.draft.facts.now, |record| record.last_fire)
     }
 
-    fn disabled(&self) -> bool {
-        let job = self.draft.job;
-        job.rules.disabled || job.sharding.disabled_items.contains(&self.item)
-    }
-
-    fn now(&self) -> Time {
-        self.draft.facts.now
-    }
-
     /// The oldest due time that is not accounted for.
     fn overdue(&self) -> Option<Time> {
-        self.timeline.next(self.last_fire()).filter(|due| *due <= self.now())
+        self.draft.timeline.next(self.last_fire()).filter(|due| *due <= self.now())
+    }
+
+    /// The latest due time up to `until` that is not accounted for.
+    fn newest(&self, until: Time) -> Option<Time> {
+        let last = self.last_fire();
+        let first = self.draft.timeline.next(last).filter(|first| *first <= until)?;
+        match self.draft.timeline.next(first) {
+            Some(second) if second <= until => self.draft.timeline.latest(last, until),
+            _ => Some(first),
+        }
+    }
+
+    /// A last fire that lies far in the future was written by a clock that was wrong: it is set back, or the
+    /// item would be silent until then.
+    fn cap(&mut self) {
+        let (now, furthest) = (self.now(), self.draft.facts.furthest_last_fire);
+        let last = self.last_fire();
+        if last > furthest && last > now {
+            let why = || format!("ALARM: its last fire {last} lies in the future and is set back to {now}");
+            if self.draft.apply(self.item, Event::Cap { last_fire: now }, why) {
+                self.draft.guard_generation();
+            }
+        }
     }
 
     /// Accounts for some due times from `due` on; false when the rest has to wait.
     fn decide(&mut self, due: Time) -> bool {
-        let job = self.draft.job;
-        let now = self.now();
-        let oldest_to_run = now.minus(job.rules.catch_up);
+        let (job, now) = (self.draft.job, self.now());
         if let Some(gap) = job.sharding.gap_of(self.item, due) {
-            return self.pass(gap.until.min(now), Verdict::Pass(Became::Missed(gap.reason)));
+            let why = "nothing was to be run then";
+            return self.pass(gap.until.min(now), Became::Missed(gap.reason), format_args!("{why}"));
         }
         // An open gap is recorded as one when it ends, not fire by fire.
-        if job.paused || self.disabled() {
+        if job.paused || self.draft.disabled(self.item) {
             return false;
         }
-        let busy_since = match self.draft.record(self.item).map(|record| &record.state) {
-            Some(State::Running(run)) => Some(run.since),
-            Some(State::Crashed(crashed)) => Some(crashed.fire),
-            _ if self.draft.facts.in_user_code.contains(&self.item) => Some(due),
-            _ => None,
-        };
-        match busy_since {
-            Some(since) if due >= since || due < oldest_to_run => {
-                let became = if job.rules.misfire { Became::Misfired } else { Became::Skipped };
-                self.pass(now, Verdict::Pass(became))
-            }
+        let merged = if job.rules.misfire { Became::Misfired } else { Became::Skipped };
+        let oldest = now.minus(job.rules.catch_up);
+        match self.busy_since(due) {
+            Some(since) if due >= since => self.pass(now, merged, format_args!("the item is busy")),
+            Some(since) if due < oldest => self.pass(
+                before(since.min(oldest)),
+                merged,
+                format_args!("a run took longer than they may wait"),
+            ),
             Some(_) => false,
-            None if due < oldest_to_run => {
-                let reason = self.late_because(due);
-                let verdict = if job.rules.run_late {
-                    Verdict::MergeLatest(reason)
-                } else {
-                    Verdict::Pass(Became::Missed(reason))
-                };
-                self.pass(Time(oldest_to_run.0 - 1), verdict)
-            }
-            None => self.no_slot_until_next(due),
+            None if due < oldest => self.too_late(due, before(oldest)),
+            None => false,
         }
     }
 
-    /// A due time that still waits when the next one has come is a misfire, if it is a slot that it waited for.
-    fn no_slot_until_next(&mut self, due: Time) -> bool {
-        let waited =
-            self.draft.facts.hosted.get(self.owner).is_some_and(|hosted| hosted.ready && hosted.free == 0);
-        let superseded = self.timeline.next(due).is_some_and(|next| next <= self.now());
-        if !(waited && superseded) {
-            return false;
+    /// Since when the item is busy. What became due before that waits behind the run.
+    fn busy_since(&self, due: Time) -> Option<Time> {
+        match self.draft.record(self.item).map(|record| &record.state) {
+            Some(State::Running(run)) => Some(run.since),
+            Some(State::Crashed(_)) => Some(due),
+            _ => self.busy.then_some(due),
         }
-        let became =
-            if self.draft.job.rules.misfire { Became::Misfired } else { Became::Missed(Missed::NoSlot) };
-        self.pass(due, Verdict::Pass(became))
     }
 
-    fn late_because(&self, due: Time) -> Missed {
-        let gained = self.draft.facts.gained.get(&self.item);
-        if due < self.draft.facts.up_since {
-            Missed::Down
-        } else if gained.is_some_and(|gained| due < *gained) {
-            Missed::NoWorker
+    /// Those up to `until` are too old to be run on their own: the policy says whether the latest is run once.
+    fn too_late(&mut self, due: Time, until: Time) -> bool {
+        let Some(newest) = self.newest(until) else { return false };
+        let (reason, reign) = self.late_because(due);
+        let why = format_args!("found too late");
+        if !self.draft.job.rules.run_late {
+            return self.pass(newest.min(reign), Became::Missed(reason), why);
+        }
+        if due == newest {
+            return self.pass(newest, Became::Misfired, format_args!("found too late ({reason})"));
+        }
+        self.pass(before(newest).min(reign), Became::Missed(reason), why)
+    }
+
+    /// Why a due time was not dispatched in time, and up to when that was so.
+    fn late_because(&self, due: Time) -> (Missed, Time) {
+        let facts = self.draft.facts;
+        let gained = facts.gained.get(&self.item).filter(|gained| due < **gained);
+        if due < facts.up_since {
+            (Missed::Down, before(facts.up_since))
+        } else if let Some(gained) = gained {
+            (Missed::NoWorker, before(*gained))
         } else {
-            Missed::TooLate
+            let seat = self.draft.seat(self.item).map(|seat| &self.draft.seats[seat]);
+            let full = seat.is_some_and(|seat| seat.eligible && seat.hosted.free == 0);
+            (if full { Missed::NoSlot } else { Missed::TooLate }, Time(i64::MAX))
         }
     }
 
     /// Records what became of the due times in (last fire, until].
-    fn pass(&mut self, until: Time, verdict: Verdict) -> bool {
+    fn pass(&mut self, until: Time, became: Became, why: fmt::Arguments<'_>) -> bool {
         let last = self.last_fire();
-        let (Some(first), Some(latest)) = (self.timeline.next(last), self.timeline.latest(last, until))
-        else {
+        let (Some(first), Some(latest)) = (self.draft.timeline.next(last), self.newest(until)) else {
             return false;
         };
-        let count = self.timeline.count(last, latest);
-        match verdict {
-            Verdict::Pass(became) => self.note(first, latest, count, became),
-            Verdict::MergeLatest(reason) => {
-                if count > 1 {
-                    let earlier = self.timeline.latest(last, Time(latest.0 - 1)).unwrap_or(first);
-                    self.note(first, earlier, count - 1, Became::Missed(reason));
-                }
-                self.note(latest, latest, 1, Became::Misfired)
-            }
-        }
-    }
-
-    fn note(&mut self, first: Time, latest: Time, count: u64, became: Became) -> bool {
+        let count = if first == latest { 1 } else { self.draft.timeline.count(last, latest) };
         let event = match became {
             Became::Misfired => Event::Misfire { latest, count },
             Became::Skipped => Event::Skip { latest, count },
             Became::Missed(reason) => Event::Miss { latest, count, reason },
         };
-        let done = self
-            .draft
-            .apply(self.item, event, || format!("{count} due from {first} to {latest}: {became:?}"));
-        if done {
-            self.draft.guard(Guard::Generation(self.draft.job.name.clone(), self.draft.job.generation));
-            self.draft.unrun(self.item, first, latest, count, became);
+        let said = || match count {
+            1 => format!("{first} is {became}: {why}"),
+            _ => format!("{count} due times from {first} to {latest} are {became}: {why}"),
+        };
+        if !self.draft.apply(self.item, event, said) {
+            return false;
         }
-        done
+        self.draft.guard_generation();
+        self.draft.unrun(self.item, first, latest, count, became);
+        true
     }
 
-    /// A mark that will not be run is recorded.
+    /// A mark that will not be run is recorded: the item is disabled, or the mark is from before a time in
+    /// which the item was not part of the job.
     fn drop_mark(&mut self) {
-        let job = self.draft.job;
-        if !self.disabled() {
-            return;
-        }
         let Some(marked) = self.draft.record(self.item).and_then(|record| record.misfire) else { return };
-        let reason = Missed::Disabled;
-        if self.draft.apply(self.item, Event::DropMisfire { reason }, || "the item is disabled".into()) {
-            self.draft.guard(Guard::Generation(job.name.clone(), job.generation));
+        let was_surplus =
+            self.draft.job.sharding.surplus_until(self.item).is_some_and(|until| marked <= until);
+        let (reason, why) = match (self.draft.disabled(self.item), was_surplus) {
+            (true, _) => (Missed::Disabled, "the item is disabled"),
+            (_, true) => (Missed::NoWorker, "the item was not part of the job meanwhile"),
+            _ => return,
+        };
+        let said = || format!("the misfire of {marked} will not be run: {why}");
+        if self.draft.apply(self.item, Event::DropMisfire { reason }, said) {
+            self.draft.guard_generation();
             self.draft.unrun(self.item, marked, marked, 1, Became::Missed(reason));
         }
-    }
-
-    /// What the item starts next, if it is free: the misfire, then the due time, then a trigger by hand.
-    fn candidate(&mut self) {
-        let job = self.draft.job;
-        let Some(record) = self.draft.record(self.item) else { return };
-        if !record.state.is_idle() || self.disabled() || self.draft.facts.in_user_code.contains(&self.item) {
-            return;
-        }
-        let (class, fire, kind) = if let Some(marked) = record.misfire.filter(|_| !job.paused) {
-            (Class::Misfire, marked, Kind::Misfire)
-        } else if let Some(due) = self.overdue().filter(|_| !job.paused) {
-            (Class::Fire, due, Kind::Due)
-        } else if let Some(trigger) = job.triggers.get(&self.item) {
-            (Class::Fire, trigger.at, Kind::Manual(trigger.id.clone()))
-        } else {
-            return;
-        };
-        let waiting = Waiting { class, fire, job: job.name.clone(), item: self.item };
-        self.draft.candidates.entry(self.owner.clone()).or_default().push((waiting, kind));
     }
 }

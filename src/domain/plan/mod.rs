@@ -9,8 +9,11 @@
 mod assign;
 mod complete;
 mod crash;
+mod draft;
 mod due;
 mod start;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -19,10 +22,12 @@ use std::sync::Arc;
 pub use assign::{Assigned, Candidates, assign};
 pub use start::{Class, Waiting};
 
+use draft::Draft;
+
 use crate::id::{InstanceId, Item, Token, Version, WorkerId};
-use crate::item::{Event, Missed, Outcome, Record, Running, Source};
+use crate::item::{Missed, Outcome, Record, Running};
 use crate::time::Time;
-use crate::txn::{Guard, Txn, Write};
+use crate::txn::Txn;
 use crate::view::Job;
 
 /// What a host knows besides the registry.
@@ -59,7 +64,7 @@ pub struct Hosted {
     pub attachment: Version,
     /// It may be given runs: leased, not draining, not disabled.
     pub ready: bool,
-    /// Slots that are free, over all its jobs.
+    /// Slots that are free, over all its jobs. One whose run's report waits to be committed is not free yet.
     pub free: u32,
     /// What other jobs' items wait for on the same worker, in their order; at most `free` of them.
     pub others: Vec<Waiting>,
@@ -140,14 +145,26 @@ pub struct Plan {
     /// For people.
     pub reasons: Vec<Reason>,
     /// Runs of a job without monitorExecution: the record does not hold them, so they are sent once, after the
-    /// commit.
+    /// commit, and are among [`Facts::in_user_code`] from then on.
     pub unmonitored: Vec<(Item, Token, Running)>,
     /// What waits for a free slot, by instance.
     pub waiting: BTreeMap<InstanceId, Vec<Waiting>>,
-    /// When to look again by the calendar, if nothing else happens: the next due time.
+    /// When to look again by the calendar, if nothing else happens: the next due time, or when one that waits
+    /// becomes too old to wait longer. Later than now.
     pub next: Option<Time>,
-    /// There was more to do than one transaction takes: look again at once.
+    /// There was more to do than one transaction takes: look again at once. `next` and `waiting` are then those
+    /// of a part of the items.
     pub more: bool,
+}
+
+impl fmt::Display for Became {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Misfired => f.write_str("merged into a later run"),
+            Self::Skipped => f.write_str("skipped"),
+            Self::Missed(reason) => write!(f, "missed ({reason})"),
+        }
+    }
 }
 
 /// Decides what this host does for the job now.
@@ -155,105 +172,13 @@ pub fn host(job: &Job, records: &BTreeMap<Item, (Version, Record)>, facts: &Fact
     let mut draft = Draft::new(job, records, facts);
     complete::complete(&mut draft);
     crash::crash(&mut draft);
-    if !facts.no_starts {
-        due::account(&mut draft);
-        start::start(&mut draft);
+    if facts.no_starts {
+        due::look_again(&mut draft);
+    } else {
+        if due::account(&mut draft) {
+            start::start(&mut draft);
+        }
+        due::look_at_rest(&mut draft);
     }
     draft.finish()
-}
-
-/// The records under decision.
-struct Draft<'a> {
-    job: &'a Job,
-    facts: &'a Facts<'a>,
-    before: &'a BTreeMap<Item, (Version, Record)>,
-    changed: BTreeMap<Item, Record>,
-    /// What each item could start, found while its due times were accounted for.
-    candidates: BTreeMap<InstanceId, Vec<(Waiting, start::Kind)>>,
-    plan: Plan,
-}
-
-impl<'a> Draft<'a> {
-    fn new(job: &'a Job, before: &'a BTreeMap<Item, (Version, Record)>, facts: &'a Facts<'a>) -> Self {
-        let (changed, candidates, mut plan) = (BTreeMap::new(), BTreeMap::new(), Plan::default());
-        plan.txn.purpose = "host";
-        Self { job, facts, before, changed, candidates, plan }
-    }
-
-    fn record(&self, item: Item) -> Option<&Record> {
-        self.changed.get(&item).or_else(|| self.before.get(&item).map(|(_, record)| record))
-    }
-
-    /// Whether the transaction has no room for another item's writes.
-    fn full(&mut self) -> bool {
-        let full = self.changed.len() >= self.facts.most_writes;
-        self.plan.more |= full;
-        full
-    }
-
-    /// Applies one row of the item's table; one that does not fit is a defect of the planner, and is dropped.
-    fn apply(&mut self, item: Item, event: Event, why: impl FnOnce() -> String) -> bool {
-        let Some(record) = self.record(item) else { return false };
-        match record.apply(&event) {
-            Ok(next) => {
-                self.changed.insert(item, next);
-                self.plan.reasons.push(Reason { item, why: why() });
-                true
-            }
-            Err(illegal) => {
-                debug_assert!(false, "item {item}: {illegal}");
-                false
-            }
-        }
-    }
-
-    fn write(&mut self, write: Write) {
-        self.plan.txn.write(write);
-    }
-
-    fn guard(&mut self, guard: Guard) {
-        self.plan.txn.guard(guard);
-    }
-
-    /// Takes note of due times that get no run of their own.
-    fn unrun(&mut self, item: Item, first: Time, latest: Time, count: u64, became: Became) {
-        if count > 0 {
-            self.plan.entries.push(Entry::Unrun { item, first, latest, count, became });
-        }
-    }
-
-    /// Whether the item is one that a crashed run of may be run again.
-    fn requeues(&self, item: Item) -> bool {
-        let rules = &self.job.rules;
-        rules.failover
-            && !rules.disabled
-            && item.0 < rules.items
-            && !self.job.sharding.disabled_items.contains(&item)
-    }
-
-    fn finish(mut self) -> Plan {
-        let job = self.job.name.clone();
-        let mirrors = std::mem::take(&mut self.plan.txn.writes);
-        for (item, record) in self.changed {
-            let before = self.before.get(&item);
-            let expect = before.map(|(version, _)| *version);
-            let marked = record.misfire.is_some();
-            if before.is_some_and(|(_, before)| before.misfire.is_some()) != marked {
-                self.plan.txn.write(Write::Misfire { job: job.clone(), item, marked });
-            }
-            let version = expect.map_or(Version(0), Version::next);
-            self.plan.records.insert(item, (version, record.clone()));
-            self.plan.txn.write(Write::Record { job: job.clone(), item, expect, record: Box::new(record) });
-        }
-        self.plan.txn.writes.extend(mirrors);
-        if !self.plan.txn.writes.is_empty() {
-            self.plan.txn.guards.insert(0, Guard::Incarnation(job, self.job.incarnation.clone()));
-        }
-        self.plan
-    }
-}
-
-/// The run's name for people.
-fn named(source: Source, fire: Time) -> String {
-    format!("{source} of {fire}")
 }

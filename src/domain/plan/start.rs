@@ -1,14 +1,13 @@
-//! What may start is started: failover first where an instance of the job has a free slot, then each owner's
-//! own candidates in the order misfire, failover, fire, oldest first, as far as its slots go. Slots belong to
-//! the worker: what other jobs' items have waited for longer comes first.
+//! What may start is started: crashed runs are offered to the instances with room for them, then each
+//! instance takes its candidates in the order misfire, failover, fire, oldest first, as far as its slots go.
+//! Slots belong to the worker: what other jobs' items wait for stands in the same order.
 
-use std::collections::BTreeMap;
-
-use super::{Draft, Entry};
-use crate::id::{InstanceId, Item, JobName, Token, TriggerId};
-use crate::item::{Event, Running, Source};
+use super::draft::{Draft, Seat};
+use super::{Entry, due};
+use crate::id::{Item, JobName, Token, TriggerId};
+use crate::item::{Event, Record, Running, Source, State};
 use crate::time::Time;
-use crate::txn::{Guard, Write};
+use crate::txn::Write;
 
 /// In which order a freed slot is offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,113 +41,144 @@ pub(super) enum Kind {
     Failover,
 }
 
+/// What could be started, and how.
+pub(super) type Wanted = (Waiting, Kind);
+
 pub(super) fn start(draft: &mut Draft<'_>) {
     offer_crashed(draft);
-    let candidates = std::mem::take(&mut draft.candidates);
-    for (instance, mut wanted) in candidates {
-        wanted.sort_by(|(a, _), (b, _)| a.cmp(b));
-        serve(draft, &instance, wanted);
+    for seat in 0..draft.seats.len() {
+        let mut wanted = std::mem::take(&mut draft.seats[seat].wanted);
+        if draft.seats[seat].eligible {
+            let mut left = draft.seats[seat].hosted.free;
+            while !serve(draft, seat, &mut wanted, &mut left) {}
+        }
+        if !wanted.is_empty() && draft.seats[seat].eligible {
+            let waiting = wanted.into_iter().map(|(waiting, _)| waiting).collect();
+            draft.plan.waiting.insert(draft.seats[seat].instance.clone(), waiting);
+        }
     }
 }
 
-/// Hands every crashed run to the instance with the most free slots; what is left waits for any of them.
+/// Hands every crashed run, oldest first, to the instance with the most free slots beyond what goes before
+/// it; what is left waits for any of them.
 fn offer_crashed(draft: &mut Draft<'_>) {
-    let job = draft.job;
-    let mut free: BTreeMap<&InstanceId, u32> = draft
-        .facts
-        .hosted
-        .iter()
-        .filter(|(instance, hosted)| hosted.ready && job.is_enabled(instance))
-        .map(|(instance, hosted)| (instance, hosted.free))
-        .collect();
-    let crashed: Vec<(Item, Time)> = draft
+    if !draft.job.rules.failover || !draft.seats.iter().any(|seat| seat.eligible) {
+        return;
+    }
+    let crashed = |item: &Item, before: &Record| match draft.changed.get(item) {
+        Some(changed) => changed.crashed().map(|crashed| crashed.fire),
+        None => before.crashed().map(|crashed| crashed.fire),
+    };
+    let mut offered: Vec<Waiting> = draft
         .before
-        .keys()
-        .filter_map(|item| Some((*item, draft.record(*item)?.crashed()?.fire)))
+        .iter()
+        .filter_map(|(item, (_, before))| Some((*item, crashed(item, before)?)))
         .filter(|(item, _)| draft.requeues(*item))
+        .map(|(item, fire)| Waiting { class: Class::Failover, fire, job: draft.job.name.clone(), item })
         .collect();
-    for (item, fire) in crashed {
-        let taker = free.iter().max_by(|(a, n), (b, m)| n.cmp(m).then(b.cmp(a))).map(|(taker, _)| *taker);
-        let Some(taker) = taker else { return };
-        if let Some(left) = free.get_mut(taker) {
-            *left = left.saturating_sub(1);
-        }
-        let waiting = Waiting { class: Class::Failover, fire, job: job.name.clone(), item };
-        draft.candidates.entry(taker.clone()).or_default().push((waiting, Kind::Failover));
+    offered.sort();
+    let mut room: Vec<i64> = draft.seats.iter().map(room_after_misfires).collect();
+    for waiting in offered {
+        let left = |at: usize| {
+            let before = draft.seats[at].hosted.others.partition_point(|other| *other < waiting);
+            room[at] - i64::try_from(before).unwrap_or(i64::MAX)
+        };
+        let seats = (0..draft.seats.len()).filter(|at| draft.seats[*at].eligible);
+        let Some(taker) = seats.max_by_key(|at| (left(*at), std::cmp::Reverse(*at))) else { return };
+        room[taker] -= 1;
+        draft.seats[taker].wanted.push((waiting, Kind::Failover));
     }
 }
 
-fn serve(draft: &mut Draft<'_>, instance: &InstanceId, wanted: Vec<(Waiting, Kind)>) {
-    let facts = draft.facts;
-    let Some(hosted) = facts.hosted.get(instance) else { return };
-    let mut left = if hosted.ready && draft.job.is_enabled(instance) { hosted.free } else { 0 };
-    let mut others = hosted.others.iter().peekable();
-    for (waiting, kind) in wanted {
-        while left > 0 && others.next_if(|other| **other < waiting).is_some() {
-            left -= 1;
+/// The slots that an instance's own misfires leave.
+fn room_after_misfires(seat: &Seat<'_>) -> i64 {
+    let misfires = seat.wanted.iter().filter(|(waiting, _)| waiting.class == Class::Misfire).count();
+    i64::from(seat.hosted.free) - i64::try_from(misfires).unwrap_or(i64::MAX)
+}
+
+/// Starts what there are slots for, in order; the rest stays in `wanted`. False: a due time among the rest
+/// has become a misfire, which has another place in the order.
+fn serve(draft: &mut Draft<'_>, seat: usize, wanted: &mut Vec<Wanted>, left: &mut u32) -> bool {
+    wanted.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let mut others = draft.seats[seat].hosted.others.iter().peekable();
+    let (mut free, mut rest, mut settled) = (*left, Vec::new(), true);
+    let mut queue = std::mem::take(wanted).into_iter();
+    for (waiting, kind) in queue.by_ref() {
+        while free > 0 && others.next_if(|other| **other < waiting).is_some() {
+            free -= 1;
         }
-        if left == 0 {
-            if hosted.ready {
-                draft.plan.waiting.entry(instance.clone()).or_default().push(waiting);
+        if draft.full(waiting.item) {
+            rest.push((waiting, kind));
+            break;
+        }
+        if free > 0 {
+            if begin(draft, seat, &waiting, &kind) {
+                free -= 1;
+                *left -= 1;
             }
-            continue;
-        }
-        if !draft.changed.contains_key(&waiting.item) && draft.full() {
-            return;
-        }
-        if begin(draft, instance, &waiting, &kind) {
-            left -= 1;
+        } else if scheduled(&kind) && !draft.seats[seat].freed && due::superseded(draft, waiting.item) {
+            rest.extend(due::candidate(draft, waiting.item));
+            settled = false;
+        } else {
+            rest.push((waiting, kind));
         }
     }
+    rest.extend(queue);
+    *wanted = rest;
+    settled || draft.plan.more
 }
 
-fn begin(draft: &mut Draft<'_>, instance: &InstanceId, waiting: &Waiting, kind: &Kind) -> bool {
+fn scheduled(kind: &Kind) -> bool {
+    matches!(kind, Kind::Due | Kind::Misfire)
+}
+
+fn begin(draft: &mut Draft<'_>, seat: usize, waiting: &Waiting, kind: &Kind) -> bool {
     let (facts, job, item) = (draft.facts, draft.job, waiting.item);
-    let Some(hosted) = facts.hosted.get(instance) else { return false };
-    let source = match kind {
-        Kind::Due => Source::NormalTrigger,
-        Kind::Misfire => Source::Misfire,
-        Kind::Manual(_) => Source::Manual,
-        Kind::Failover => Source::Failover,
+    let (instance, worker) = (draft.seats[seat].instance, &draft.seats[seat].hosted.worker);
+    let (source, trigger) = match kind {
+        Kind::Due => (Source::NormalTrigger, None),
+        Kind::Misfire => (Source::Misfire, None),
+        Kind::Manual(id) => (Source::Manual, Some(id.clone())),
+        Kind::Failover => (Source::Failover, None),
     };
-    let trigger = match kind {
-        Kind::Manual(id) => Some(id.clone()),
-        _ => None,
-    };
-    let held = job.rules.holds_for_started() && source == Source::NormalTrigger;
     let run = Running {
         fire: waiting.fire,
         source,
         instance: instance.clone(),
-        worker: hosted.worker.clone(),
+        worker: worker.clone(),
         since: facts.now,
         trigger,
-        held,
+        held: job.rules.holds_for_started() && source == Source::NormalTrigger,
     };
     let event =
         if source == Source::Failover { Event::Claim(run.clone()) } else { Event::Start(run.clone()) };
-    if !draft.apply(item, event, || format!("{} starts on {instance}", super::named(source, waiting.fire))) {
+    if !draft.apply(item, event, || format!("{source} of {} starts on {instance}", waiting.fire)) {
         return false;
     }
-    draft.guard(Guard::Generation(job.name.clone(), job.generation));
-    draft.guard(Guard::Attachment(hosted.worker.clone(), hosted.attachment));
+    draft.guard_generation();
+    draft.guard_attachment(seat);
     mirror(draft, item, &run);
     let token = draft.record(item).map_or(Token::default(), |record| record.token);
     draft.plan.entries.push(Entry::Started { item, token, run: run.clone() });
     if !job.rules.monitor {
         forget(draft, item, token, run);
     }
+    // What became due at this very moment found the item busy.
+    if draft.seat(item).is_some() {
+        due::settle(draft, item, !job.rules.monitor);
+    }
     true
 }
 
 fn mirror(draft: &mut Draft<'_>, item: Item, run: &Running) {
-    let job = draft.job.name.clone();
+    let job = draft.name();
+    let instance = Some(run.instance.clone());
     if draft.job.rules.monitor {
-        draft.write(Write::Running { job: job.clone(), item, instance: Some(run.instance.clone()) });
+        draft.write(Write::Running { job: job.clone(), item, instance: instance.clone() });
     }
     match run.source {
         Source::Failover => {
-            draft.write(Write::Failover { job: job.clone(), item, instance: Some(run.instance.clone()) });
+            draft.write(Write::Failover { job: job.clone(), item, instance });
             draft.write(Write::FailoverItem { job, item, crashed: None });
         }
         Source::Manual => draft.write(Write::RemoveTrigger(job, item)),
@@ -159,7 +189,7 @@ fn mirror(draft: &mut Draft<'_>, item: Item, run: &Running) {
 /// Without monitorExecution the record keeps no run: it is told once, and its end is not waited for.
 fn forget(draft: &mut Draft<'_>, item: Item, token: Token, run: Running) {
     if let Some(record) = draft.changed.get_mut(&item) {
-        record.state = crate::item::State::Idle;
+        record.state = State::Idle;
     }
     draft.plan.unmonitored.push((item, token, run));
 }

@@ -177,6 +177,9 @@ impl fmt::Debug for Schedule {
 /// The zone and its name. Two coordinators must not read one schedule differently, so names that stand for
 /// whatever the machine is set to are refused, and those of clocks that count leap seconds.
 fn known_zone(zone: &str) -> Result<(TimeZone, String), ScheduleError> {
+    if let Some(fixed) = fixed_zone(zone) {
+        return Ok(fixed);
+    }
     let found = TimeZone::get(zone).ok().filter(|found| !found.is_unknown());
     let named = found.and_then(|found| found.iana_name().map(str::to_owned).map(|name| (found, name)));
     named
@@ -184,6 +187,28 @@ fn known_zone(zone: &str) -> Result<(TimeZone, String), ScheduleError> {
             !matches!(name.as_str(), "localtime" | "posixrules") && !name.starts_with("right/")
         })
         .ok_or_else(|| ScheduleError::Zone { zone: zone.chars().take(64).collect() })
+}
+
+/// A fixed distance from UTC, in the forms that Java's time zones have and Elastic-Job's documents show: `GMT+8`,
+/// `GMT+8:00`, `GMT+08:00`, `GMT+0800`. Below a day, in minutes.
+fn fixed_zone(zone: &str) -> Option<(TimeZone, String)> {
+    let signed = zone.strip_prefix("GMT")?;
+    let (sign, digits) =
+        signed.strip_prefix('+').map(|rest| (1, rest)).or(signed.strip_prefix('-').map(|rest| (-1, rest)))?;
+    let (hours, minutes) = match digits.split_once(':') {
+        Some((hours, minutes)) if minutes.len() == 2 => (hours, minutes),
+        Some(_) => return None,
+        None if digits.len() > 2 => digits.split_at_checked(digits.len() - 2)?,
+        None => (digits, "00"),
+    };
+    let number = |text: &str, most: i32| {
+        let digits = (1..=2).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse::<i32>().ok().filter(|number| digits && *number <= most)
+    };
+    let (hours, minutes) = (number(hours, 23)?, number(minutes, 59)?);
+    let offset = jiff::tz::Offset::from_seconds(sign * (hours * 60 + minutes) * 60).ok()?;
+    let name = format!("GMT{}{hours:02}:{minutes:02}", if sign < 0 { '-' } else { '+' });
+    Some((TimeZone::fixed(offset), name))
 }
 
 #[cfg(test)]

@@ -96,6 +96,11 @@ impl<'a> Batch<'a> {
         (outcome, at, requeued): (Outcome, Time, bool),
         detail: &Detail,
     ) -> rusqlite::Result<()> {
+        // Most ends come with their beginning, as one row.
+        if self.insert_run(of, run, Some((outcome, at, requeued)), detail)? {
+            self.tally(&of.job, at, outcome.as_str(), 1);
+            return Ok(());
+        }
         let ended = self.execute(
             "UPDATE runs SET state = ?4, outcome = ?5, requeued = ?6, ended = ?7, started = coalesce(?8, started), \
              error = ?9, output = ?10, processed = ?11, failed = ?12, attempt = max(?13, attempt) \
@@ -116,7 +121,7 @@ impl<'a> Batch<'a> {
                 detail.attempt,
             ],
         )?;
-        if ended > 0 || self.insert_run(of, run, Some((outcome, at, requeued)), detail)? {
+        if ended > 0 {
             self.tally(&of.job, at, outcome.as_str(), 1);
         } else if *detail != Detail::default() {
             self.fill_in(of, outcome, detail)?;

@@ -3,14 +3,13 @@
 //! Checkpoints are made here and not by SQLite itself, which hides their errors: a database page whose sync
 //! failed must not be taken for written. Called by the store's thread only.
 
-use std::fs::File;
 use std::path::PathBuf;
 
 use rosterd_domain::id::Revision;
 use rusqlite::{Connection, ErrorCode, params};
 
 use super::note::Note;
-use super::open::{Ledger, Opened};
+use super::open::{Ledger, Lock, Opened};
 use crate::registry::paths::Path as NodePath;
 use crate::registry::tree::{Stat, Tree};
 
@@ -52,8 +51,8 @@ pub(super) struct Disk {
     note: Note,
     ledger: Ledger,
     pages: usize,
-    /// Held as long as the database is open; the lock goes with it.
-    _lock: File,
+    /// Released last, when the connection is closed.
+    _lock: Lock,
 }
 
 impl Disk {
@@ -95,17 +94,22 @@ impl Disk {
     }
 
     /// Moves the log's pages to the database if there are enough of them. `Err`: nothing can be trusted.
-    pub(super) fn checkpoint(&mut self, always: bool) -> Result<(), String> {
-        if self.pages < CHECKPOINT_PAGES && !always {
-            return Ok(());
+    pub(super) fn checkpoint(&mut self) -> Result<(), String> {
+        if self.pages < CHECKPOINT_PAGES { Ok(()) } else { self.checkpoint_now("PASSIVE") }
+    }
+
+    /// Moves the log's pages to the database and empties the log.
+    pub(super) fn close(mut self) -> Result<(), String> {
+        self.checkpoint_now("TRUNCATE")
+    }
+
+    fn checkpoint_now(&mut self, mode: &str) -> Result<(), String> {
+        self.pages = 0;
+        match self.connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(())) {
+            // Without space the log keeps everything; it is tried again after as many pages.
+            Err(error) if code(&error) != Some(ErrorCode::DiskFull) => Err(self.failed(&error)),
+            _ => Ok(()),
         }
-        match self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
-            Ok(()) => self.pages = 0,
-            // The log keeps everything; it is tried again after as many pages.
-            Err(error) if code(&error) == Some(ErrorCode::DiskFull) => self.pages = 0,
-            Err(error) => return Err(self.failed(&error)),
-        }
-        Ok(())
     }
 
     fn give_up(&mut self, error: &rusqlite::Error, committing: bool) -> WriteError {
@@ -116,7 +120,7 @@ impl Disk {
         match code(error) {
             // The write that found no space came before the frame that makes a commit. A log whose pages are
             // all in the database is written from its start again, which needs no space.
-            Some(ErrorCode::DiskFull) => match self.checkpoint(true) {
+            Some(ErrorCode::DiskFull) => match self.checkpoint_now("PASSIVE") {
                 Ok(()) => WriteError::Full(format!(
                     "the disk of {} is full: free some space, the registry then goes on by itself",
                     self.file.display()

@@ -1,8 +1,9 @@
 //! The embedded registry: the store of a single node, in this process and on its disk.
 //!
-//! One thread owns the tree and the database ([`store`]); callers hand transactions over through a bounded
-//! queue and are answered when their batch is synced. Persistent nodes are on disk ([`disk`], opened and checked by [`open`]); the session, its
-//! ephemeral nodes and the hints are in memory and end with the process, so every start is a new session.
+//! One thread owns the tree and the database (`store`); callers hand transactions over through a bounded queue
+//! and are answered when their batch is synced. Persistent nodes are on disk (`disk`), opened and checked by
+//! `open`; the session, its ephemeral nodes and the hints are in memory and end with the process, so every
+//! start is a new session.
 //! It never answers before the sync, never retries a failed sync, and never starts empty where something was.
 
 mod digest;
@@ -14,7 +15,8 @@ mod store;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -71,7 +73,9 @@ pub struct EmbeddedRegistry {
     paths: Arc<Paths>,
     session: String,
     queue: usize,
-    commands: Option<SyncSender<Command>>,
+    /// How many transactions and reads wait.
+    waiting: Arc<AtomicUsize>,
+    commands: Option<Sender<Command>>,
     thread: Option<JoinHandle<()>>,
     watched: Watched,
     hints: HintQueue,
@@ -82,19 +86,22 @@ impl EmbeddedRegistry {
     pub fn open(dir: &Path, options: EmbeddedOptions) -> Result<Self, OpenError> {
         let paths = Arc::new(Paths::new(&options.namespace));
         let (disk, tree) = disk::Disk::new(open::Opened::open(dir, &options.namespace, &paths)?);
-        let (commands, inbox) = sync_channel(options.queue.max(1));
+        let (commands, inbox) = channel();
+        let waiting = Arc::new(AtomicUsize::new(0));
         let watched = Watched::default();
         let hints = HintQueue::default();
         let limits = Limits { transactions: options.batch.max(1), bytes: options.batch_bytes.max(1) };
         let store = Store::new(tree, disk, paths.clone(), limits, watched.clone(), hints.clone());
+        let taken = waiting.clone();
         let thread = std::thread::Builder::new()
             .name("registry".into())
-            .spawn(move || store.run(&inbox))
+            .spawn(move || store.run(&inbox, &taken))
             .map_err(|source| OpenError::io("starting the thread for", dir, source))?;
         Ok(Self {
             paths,
             session: format!("embedded-{}", uuid::Uuid::new_v4()),
             queue: options.queue.max(1),
+            waiting,
             commands: Some(commands),
             thread: Some(thread),
             watched,
@@ -105,14 +112,16 @@ impl EmbeddedRegistry {
     /// Hands a command over; the text says why it could not be.
     fn send(&self, command: Command) -> Result<(), String> {
         let Some(commands) = &self.commands else { return Err(STOPPED.into()) };
-        commands.try_send(command).map_err(|error| match error {
-            TrySendError::Full(_) => format!(
+        let size = command.size();
+        if self.waiting.fetch_add(size, Ordering::Relaxed) + size > self.queue {
+            self.waiting.fetch_sub(size, Ordering::Relaxed);
+            return Err(format!(
                 "the registry is overloaded: {} requests wait for its disk; try again later, and if this lasts \
                  give it a faster disk or fewer jobs",
                 self.queue
-            ),
-            TrySendError::Disconnected(_) => STOPPED.into(),
-        })
+            ));
+        }
+        commands.send(command).map_err(|_| STOPPED.into())
     }
 
     fn read<T, F>(&self, look: F) -> BoxFuture<'static, Result<T, ReadError>>
@@ -146,17 +155,30 @@ impl Drop for EmbeddedRegistry {
 
 impl Registry for EmbeddedRegistry {
     fn commit(&self, txn: Txn) -> BoxFuture<'static, Commit> {
-        // Spelled out here, so that the one thread has less to do.
-        let lowered = match lower(&self.paths, &txn) {
-            Ok(lowered) => lowered,
-            Err(text) => return ready(Commit::Conflict(text)).boxed(),
-        };
-        let (reply, answer) = oneshot::channel();
-        if let Err(text) = self.send(Command::Commit(Pending { txn, lowered, reply })) {
-            return ready(Commit::Unavailable(text)).boxed();
-        }
-        // No answer: the thread broke down with the transaction in hand.
-        answer.map(|answer| answer.unwrap_or(Commit::Unknown)).boxed()
+        self.commit_all(vec![txn]).pop().unwrap_or_else(|| ready(Commit::Unknown).boxed())
+    }
+
+    /// What is handed over together shares a sync, as far as the limits allow.
+    fn commit_all(&self, txns: Vec<Txn>) -> Vec<BoxFuture<'static, Commit>> {
+        let mut group = Vec::with_capacity(txns.len());
+        let answers: Vec<_> = txns
+            .into_iter()
+            .map(|txn| {
+                // Spelled out here, so that the one thread has less to do.
+                let lowered = lower(&self.paths, &txn)?;
+                let (reply, answer) = oneshot::channel();
+                group.push(Pending { txn, lowered, reply });
+                Ok(answer)
+            })
+            .collect();
+        let refused = if group.is_empty() { None } else { self.send(Command::Commit(group)).err() };
+        let answers = answers.into_iter().map(|answer| match (answer, &refused) {
+            (Err(text), _) => ready(Commit::Conflict(text)).boxed(),
+            (Ok(_), Some(text)) => ready(Commit::Unavailable(text.clone())).boxed(),
+            // No answer: the thread broke down with the transaction in hand.
+            (Ok(answer), None) => answer.map(|answer| answer.unwrap_or(Commit::Unknown)).boxed(),
+        });
+        answers.collect()
     }
 
     fn jobs(&self) -> Read<BTreeSet<JobName>> {

@@ -50,7 +50,7 @@ pub(super) struct Opened {
     pub(super) ledger: Ledger,
     pub(super) tree: Tree,
     /// Held as long as the database is open.
-    pub(super) lock: File,
+    pub(super) lock: Lock,
 }
 
 impl Opened {
@@ -81,7 +81,18 @@ fn unsigned(number: i64) -> u64 {
     u64::from_ne_bytes(number.to_ne_bytes())
 }
 
-fn lock(dir: &Path) -> Result<File, OpenError> {
+/// The lock on the directory.
+#[derive(Debug)]
+pub(super) struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a child that is just being started holds a copy of it for a moment.
+        let _ = self.0.unlock();
+    }
+}
+
+fn lock(dir: &Path) -> Result<Lock, OpenError> {
     let path = dir.join(LOCK);
     let file = File::options()
         .write(true)
@@ -90,7 +101,7 @@ fn lock(dir: &Path) -> Result<File, OpenError> {
         .open(&path)
         .map_err(|e| OpenError::io("opening", &path, e))?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(Lock(file)),
         Err(TryLockError::WouldBlock) => Err(OpenError::InUse { dir: dir.to_owned() }),
         Err(TryLockError::Error(e)) => Err(OpenError::io("locking", &path, e)),
     }

@@ -6,6 +6,7 @@
 //! fences itself: from then on it answers nothing but the reason. Fed by `EmbeddedRegistry`.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, PoisonError};
 
@@ -25,8 +26,19 @@ const SESSION: SessionId = SessionId(1);
 
 /// What the thread is asked for.
 pub(super) enum Command {
-    Commit(Pending),
+    /// These, in their order.
+    Commit(Vec<Pending>),
     Read(Look),
+}
+
+impl Command {
+    /// How many requests it counts for.
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Self::Commit(group) => group.len(),
+            Self::Read(_) => 1,
+        }
+    }
 }
 
 /// A read: runs on the thread, so it only copies what it needs.
@@ -70,9 +82,9 @@ struct Batch {
 impl Batch {
     fn add(&mut self, command: Command) {
         match command {
-            Command::Commit(pending) => {
-                self.bytes += pending.lowered.weight();
-                self.commits.push(pending);
+            Command::Commit(group) => {
+                self.bytes += group.iter().map(|pending| pending.lowered.weight()).sum::<usize>();
+                self.commits.extend(group);
             }
             Command::Read(look) => self.reads.push(look),
         }
@@ -111,21 +123,27 @@ impl Store {
     }
 
     /// Serves until every sender is gone, then closes the database.
-    pub(super) fn run(mut self, inbox: &Receiver<Command>) {
+    /// `waiting` counts what is in the queue.
+    pub(super) fn run(mut self, inbox: &Receiver<Command>, waiting: &AtomicUsize) {
         let _goodbye = Goodbye(self.hints.clone());
         while let Ok(command) = inbox.recv() {
             let mut batch = Batch::default();
-            batch.add(command);
-            while batch.has_room(self.limits) {
+            let mut take = |command: Command| {
+                waiting.fetch_sub(command.size(), Ordering::Relaxed);
+                batch.add(command);
+                batch.has_room(self.limits)
+            };
+            let mut room = take(command);
+            while room {
                 match inbox.try_recv() {
-                    Ok(command) => batch.add(command),
+                    Ok(command) => room = take(command),
                     Err(_) => break,
                 }
             }
             self.serve(batch);
         }
         if self.fenced.is_none()
-            && let Err(text) = self.disk.checkpoint(true)
+            && let Err(text) = self.disk.close()
         {
             tracing::error!("{text}");
         }
@@ -143,7 +161,7 @@ impl Store {
             });
         }
         if self.fenced.is_none()
-            && let Err(text) = self.disk.checkpoint(false)
+            && let Err(text) = self.disk.checkpoint()
         {
             self.fence(text);
         }

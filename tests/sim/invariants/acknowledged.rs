@@ -25,7 +25,8 @@ impl Invariant for Acknowledged {
             ToWorker::Welcome(welcome) => {
                 self.who.insert(process.to_owned(), welcome.instance.clone());
                 // Declared dead or taken over between the commit and this is possible; never written is not.
-                let known = now.attachments.contains_key(&welcome.worker) || now.departed.contains_key(&welcome.worker);
+                let known = now.attachments.contains_key(&welcome.worker)
+                    || now.departed.contains_key(&welcome.worker);
                 if !known {
                     return Err(format!("{process} is welcomed as {} without an attachment", welcome.worker));
                 }

@@ -27,7 +27,10 @@ impl Invariant for CleanExit {
                 && self.left.contains(&run.worker)
             {
                 let (item, job) = (change.item, &change.job);
-                return Err(format!("item {item} of {job}: run {} of {} crashed after a clean leave", ended.token, run.instance));
+                return Err(format!(
+                    "item {item} of {job}: run {} of {} crashed after a clean leave",
+                    ended.token, run.instance
+                ));
             }
             if let Some((run, token)) = &change.started
                 && self.left.contains(&run.worker)
@@ -45,12 +48,16 @@ impl Invariant for CleanExit {
             }
             ToWorker::GoodbyeAck => {
                 let Some(worker) = self.who.get(process).cloned() else { return Ok(()) };
-                let in_flight = now.records.iter().find(|(_, record)| {
-                    record.running().is_some_and(|run| run.worker == worker)
-                });
+                let in_flight = now
+                    .records
+                    .iter()
+                    .find(|(_, record)| record.running().is_some_and(|run| run.worker == worker));
                 self.left.insert(worker.clone());
                 if let Some(((job, item), record)) = in_flight {
-                    return Err(format!("{worker} may go while it runs item {item} of {job} ({})", record.token));
+                    return Err(format!(
+                        "{worker} may go while it runs item {item} of {job} ({})",
+                        record.token
+                    ));
                 }
             }
             _ => {}

@@ -33,13 +33,17 @@ impl Invariant for Fenced {
             }
             self.highest.insert(key, change.after.token);
             if let Some((run, token)) = &change.started {
-                may_start(step, change, run).map_err(|why| format!("{of}: run {token} on {}: {why}", run.instance))?;
+                may_start(step, change, run)
+                    .map_err(|why| format!("{of}: run {token} on {}: {why}", run.instance))?;
             }
             if let Some((run, ended)) = &change.ended {
                 if ended.reported {
                     self.reported.insert((change.job.clone(), change.item, ended.token), run.worker.clone());
                 } else if step.before.attachments.contains_key(&run.worker) {
-                    return Err(format!("{of}: run {} crashed while {} is attached", ended.token, run.instance));
+                    return Err(format!(
+                        "{of}: run {} crashed while {} is attached",
+                        ended.token, run.instance
+                    ));
                 }
             }
         }
@@ -52,7 +56,10 @@ impl Invariant for Fenced {
         if ended || !now.jobs.contains_key(&run.job) {
             return Ok(());
         }
-        Err(format!("{process}: report {} of item {} of {} is accepted and ended nothing", run.token, run.item, run.job))
+        Err(format!(
+            "{process}: report {} of item {} of {} is accepted and ended nothing",
+            run.token, run.item, run.job
+        ))
     }
 }
 

@@ -9,11 +9,11 @@ mod acknowledged;
 mod clean_exit;
 mod crashed_again;
 mod fenced;
+pub mod mirrors;
 mod no_fire_vanishes;
 mod once_per_fire;
 mod one_leader_writes;
 mod one_runner;
-pub mod mirrors;
 pub mod settles;
 mod slots;
 

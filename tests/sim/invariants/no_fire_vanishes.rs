@@ -19,7 +19,9 @@ impl Invariant for NoFireVanishes {
 
     fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
         for change in step.changes {
-            let (Some(before), Some(job)) = (&change.before, step.before.jobs.get(&change.job)) else { continue };
+            let (Some(before), Some(job)) = (&change.before, step.before.jobs.get(&change.job)) else {
+                continue;
+            };
             let after = &change.after;
             if after.last_fire < before.last_fire {
                 return Err(format!(
@@ -45,7 +47,8 @@ fn told(before: &Record, change: &Change) -> i64 {
     let after = &change.after;
     let total = |record: &Record| {
         let missed: &BTreeMap<_, u64> = &record.counters.missed;
-        i64::try_from(missed.values().sum::<u64>() + record.counters.misfired + record.counters.skipped).unwrap_or(0)
+        i64::try_from(missed.values().sum::<u64>() + record.counters.misfired + record.counters.skipped)
+            .unwrap_or(0)
     };
     let source = change.started.as_ref().map(|(run, _)| run.source);
     let ran = i64::from(source == Some(Source::NormalTrigger));

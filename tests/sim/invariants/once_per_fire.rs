@@ -24,7 +24,10 @@ impl Invariant for OncePerFire {
     fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
         for change in step.changes {
             let Some((run, token)) = &change.started else { continue };
-            let of = format!("item {} of {}: run {token} ({}) of {}", change.item, change.job, run.source, run.fire);
+            let of = format!(
+                "item {} of {}: run {token} ({}) of {}",
+                change.item, change.job, run.source, run.fire
+            );
             match run.source {
                 Source::NormalTrigger => {
                     if !self.fired.insert((change.job.clone(), change.item, run.fire)) {
@@ -33,7 +36,8 @@ impl Invariant for OncePerFire {
                 }
                 Source::Failover => {
                     let before = change.before.as_ref();
-                    let waited = before.and_then(|before| before.crashed()).is_some_and(|c| c.fire == run.fire);
+                    let waited =
+                        before.and_then(|before| before.crashed()).is_some_and(|c| c.fire == run.fire);
                     let just_ended = change.ended.as_ref().is_some_and(|(old, ended)| {
                         old.fire == run.fire && matches!(ended.outcome, Outcome::Crashed | Outcome::Cancelled)
                     });

@@ -21,7 +21,10 @@ impl Invariant for OneLeaderWrites {
         let Some(job) = crate::watch::job_of(txn) else { return Ok(()) };
         let Some(shadow) = step.before.jobs.get(job) else { return Ok(()) };
         if shadow.leader.as_deref() != Some(step.session) {
-            return Err(format!("{} of {job} by {}, the leader is {:?}", txn.purpose, step.session, shadow.leader));
+            return Err(format!(
+                "{} of {job} by {}, the leader is {:?}",
+                txn.purpose, step.session, shadow.leader
+            ));
         }
         let epoch = txn.guards.iter().find_map(|guard| match guard {
             Guard::Epoch(of, epoch) if of == job => Some(epoch.0),

@@ -47,6 +47,9 @@ impl Invariant for OneRunner {
         if recorded || !now.jobs.contains_key(&run.job) {
             return Ok(());
         }
-        Err(format!("{process} is sent run {} of item {} of {}, which no record ever named", run.token, run.item, run.job))
+        Err(format!(
+            "{process} is sent run {} of item {} of {}, which no record ever named",
+            run.token, run.item, run.job
+        ))
     }
 }

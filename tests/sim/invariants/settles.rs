@@ -93,13 +93,19 @@ fn item_at_rest(
         let Token(token) = record.token;
         let runs = rest.in_user_code.contains(&(view.name.to_string(), item.0, token));
         if !runs && rest.now.since(run.since).as_secs() >= 10 {
-            found.push(format!("{of}: run {token} on {} since {} is in nobody's hands", run.instance, run.since));
+            found.push(format!(
+                "{of}: run {token} on {} since {} is in nobody's hands",
+                run.instance, run.since
+            ));
         }
     }
     if let Some(crashed) = record.crashed()
         && rest.now.since(crashed.since).as_secs() >= 10
     {
-        found.push(format!("{of}: the run of {} crashed at {} and nobody takes it", crashed.fire, crashed.since));
+        found.push(format!(
+            "{of}: the run of {} crashed at {} and nobody takes it",
+            crashed.fire, crashed.since
+        ));
     }
     let disabled = view.rules.disabled || view.sharding.disabled_items.contains(&item);
     if view.paused || disabled {
@@ -109,7 +115,10 @@ fn item_at_rest(
         let until = rest.now.minus(std::time::Duration::from_secs(25));
         let forgotten = shadow.due(record.last_fire, until);
         if forgotten > 0 {
-            found.push(format!("{of}: {forgotten} due times after {} are not accounted for", record.last_fire));
+            found.push(format!(
+                "{of}: {forgotten} due times after {} are not accounted for",
+                record.last_fire
+            ));
         }
     }
 }

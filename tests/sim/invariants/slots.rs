@@ -33,9 +33,10 @@ impl Invariant for Slots {
                 let here = step.changes.iter().any(|other| (&other.job, other.item) == (&key.0, key.1));
                 !here && record.running().is_some_and(|other| other.worker == run.worker)
             });
-            let here = step.changes.iter().filter(|other| {
-                other.after.running().is_some_and(|other| other.worker == run.worker)
-            });
+            let here = step
+                .changes
+                .iter()
+                .filter(|other| other.after.running().is_some_and(|other| other.worker == run.worker));
             let taken = others.count() + here.count();
             if taken > *slots as usize {
                 return Err(format!("{} is given {taken} runs and has {slots} slots", run.instance));

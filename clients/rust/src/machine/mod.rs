@@ -122,6 +122,11 @@ impl Machine {
         self.lease.stops_at().unwrap_or_default()
     }
 
+    /// When user code must have stopped. Half of the stop budget is kept for whatever is slow about stopping it.
+    pub(crate) fn lease_over(&self) -> Duration {
+        self.lease.stops_at().map(|stop| stop + self.lease.budget() / 2).unwrap_or_default()
+    }
+
     /// What time alone has brought. The lease first: nothing below may lean on a right that is over.
     fn due(&mut self, now: Now) {
         if !self.lease.valid(now.mono) {

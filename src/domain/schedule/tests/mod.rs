@@ -71,6 +71,24 @@ fn what_never_fires_is_refused() {
 }
 
 #[test]
+fn a_zone_may_be_a_fixed_distance_as_java_writes_it() {
+    let noon = |zone: &str| {
+        let schedule = schedule("0 0 12 * * ?", zone);
+        (schedule.zone().to_owned(), schedule.next(Time::from_seconds(0)).unwrap().0 / 1000)
+    };
+    for zone in ["GMT+8", "GMT+8:00", "GMT+08:00", "GMT+0800"] {
+        assert_eq!(noon(zone), ("GMT+08:00".to_owned(), 4 * 3600), "{zone}");
+    }
+    assert_eq!(noon("GMT-3:30"), ("GMT-03:30".to_owned(), 15 * 3600 + 1800));
+    assert_eq!(noon("GMT").1, 12 * 3600);
+    for zone in
+        ["GMT+24", "GMT+8:60", "GMT+8:0", "GMT+", "GMT+8:00:00", "GMT+123456", "GMT+-8", "UTC+8", "GMT+é8"]
+    {
+        assert!(Schedule::parse("0 0 12 * * ?", zone).is_err(), "{zone}");
+    }
+}
+
+#[test]
 fn zones_that_depend_on_the_machine_are_refused() {
     for zone in [
         "",

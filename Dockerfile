@@ -1,0 +1,38 @@
+# syntax=docker/dockerfile:1
+
+FROM rust:1.95-slim-bookworm AS build
+# SQLite is compiled in.
+RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
+WORKDIR /build
+COPY . .
+# The registry and the target folder stay on the builder, so that a change of a source compiles that source only.
+RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
+    --mount=type=cache,target=/build/target,sharing=locked \
+    cargo build --release --locked --bin rosterd \
+    && install -D target/release/rosterd /out/rosterd \
+    && install -d /out/data
+
+# For workers that run shell commands: docker build --target worker
+FROM debian:bookworm-slim AS worker
+COPY --from=build /out/rosterd /usr/local/bin/rosterd
+USER nobody
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["rosterd", "exec"]
+
+FROM gcr.io/distroless/cc-debian12:nonroot
+LABEL org.opencontainers.image.title="rosterd" \
+      org.opencontainers.image.description="Says who is on duty: splits jobs into items and gives each to one live worker" \
+      org.opencontainers.image.licenses="Apache-2.0"
+COPY --from=build /out/rosterd /usr/local/bin/rosterd
+COPY --from=build --chown=nonroot:nonroot /out/data /data
+USER nonroot
+VOLUME /data
+EXPOSE 7700
+STOPSIGNAL SIGTERM
+ENV ROSTERD_DATA_DIR=/data \
+    ROSTERD_LISTEN=0.0.0.0:7700
+HEALTHCHECK --interval=10s --timeout=5s --start-period=10s --retries=3 CMD ["rosterd", "probe"]
+ENTRYPOINT ["rosterd"]
+# Outside of the container everybody can reach it: give credentials (ROSTERD_CREDENTIALS=/file), or say
+# ROSTERD_INSECURE_LISTEN=true. It does not start without either.
+CMD ["serve"]

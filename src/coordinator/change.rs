@@ -1,0 +1,206 @@
+//! What an operation writes, as plain functions of the job as it is: each one transaction, with the line that
+//! says what it did. Whatever takes a right away rewrites `sharding` in it.
+
+use std::collections::BTreeMap;
+
+use rosterd_domain::id::{InstanceId, Item};
+use rosterd_domain::item::Missed;
+use rosterd_domain::job::{self, JobSpec};
+use rosterd_domain::sharding::{Gap, Sharding};
+use rosterd_domain::time::Time;
+use rosterd_domain::txn::{Guard, Txn, Write};
+use rosterd_domain::view::Job;
+
+use super::handle::Target;
+use super::job::JobState;
+use crate::code::{Code, Refusal};
+
+/// What comes of an operation.
+pub(super) enum Step {
+    Commit(Txn, String),
+    Said(String),
+}
+
+pub(super) fn guarded(purpose: &'static str, view: &Job) -> Txn {
+    let mut txn = Txn::new(purpose);
+    txn.guard(Guard::Incarnation(view.name.clone(), view.incarnation.clone()));
+    txn
+}
+
+/// Adds the rewriting of `sharding`: whatever was decided before is refused.
+pub(super) fn rewrite(txn: &mut Txn, view: &Job, sharding: &Sharding) {
+    let (job, expect, data) = (view.name.clone(), view.generation, sharding.encode().into());
+    txn.write(Write::Assignment { job, expect, data });
+}
+
+pub(super) fn check_item(view: &Job, item: Item) -> Result<(), Refusal> {
+    let items = view.rules.items;
+    if item.0 < items {
+        return Ok(());
+    }
+    let message = format!("item {item} of {} does not exist: its items are 0 to {}", view.name, items - 1);
+    Err(Refusal::new(Code::ItemUnknown, message))
+}
+
+pub(super) fn apply(
+    job: &JobState,
+    view: &Job,
+    spec: &JobSpec,
+    dry_run: bool,
+    now: Time,
+) -> Result<Step, Refusal> {
+    match change(view, spec, now, settled(job, view))? {
+        None => Ok(Step::Said("unchanged".into())),
+        Some((_, said)) if dry_run => Ok(Step::Said(format!("would change {said}"))),
+        Some((txn, said)) => Ok(Step::Commit(txn, format!("changed {said}"))),
+    }
+}
+
+/// Up to when every due time of the job is accounted for, as far as the cache knows.
+pub(super) fn settled(job: &JobState, view: &Job) -> Time {
+    // Records of surplus items count: their items may come back.
+    let known = job.records.values().map(|(_, record)| record.last_fire).min();
+    let all = (0..view.rules.items).all(|item| job.records.contains_key(&Item(item)));
+    known.filter(|_| all).unwrap_or(Time(i64::MIN))
+}
+
+/// The transaction that makes the job as `spec` says; `None` where it is so already.
+pub(super) fn change(
+    view: &Job,
+    spec: &JobSpec,
+    now: Time,
+    settled: Time,
+) -> Result<Option<(Txn, String)>, Refusal> {
+    let invalid = |e: job::Defects| Refusal::new(Code::ConfigInvalid, e.to_string());
+    let config = spec.config().replacing(view.spec.config()).map_err(invalid)?;
+    let next = JobSpec::new(config, spec.policy().clone(), spec.handler()).map_err(invalid)?;
+    let changes = job::diff(&view.spec, &next);
+    if changes.is_empty() {
+        return Ok(None);
+    }
+    if next.handler() != view.spec.handler() && !view.instances.is_empty() {
+        let message = format!(
+            "handler {:?} of job {} is not the registered {:?}, and {} instances run that one: stop them first",
+            next.handler(),
+            view.name,
+            view.spec.handler(),
+            view.instances.len()
+        );
+        return Err(Refusal::new(Code::HandlerConflict, message));
+    }
+    let mut sharding = view.sharding.withdrawn();
+    let (old, new) = (view.spec.config(), next.config());
+    let same_schedule =
+        (&old.cron, old.zone(), view.spec.policy().gap) == (&new.cron, new.zone(), next.policy().gap);
+    if !same_schedule {
+        let before = old.cron.clone().map(|cron| (cron, old.zone().to_string()));
+        sharding = sharding.with_floor(now, before, settled);
+    }
+    if old.disabled && !new.disabled {
+        sharding.gap = Some(Gap { until: now, reason: Missed::Disabled });
+    }
+    if new.sharding_total_count > old.sharding_total_count {
+        sharding = sharding.raised(Item(old.sharding_total_count), now);
+    }
+    let mut txn = guarded("apply", view);
+    txn.guard(Guard::Config(view.name.clone(), view.config_version));
+    txn.write(Write::Config(view.name.clone(), new.to_json().into()));
+    txn.write(Write::Policy(view.name.clone(), next.policy().to_json().into()));
+    if next.handler() != view.spec.handler() {
+        txn.write(Write::HandlerType(view.name.clone(), next.handler().into()));
+    }
+    rewrite(&mut txn, view, &sharding);
+    if old.sharding_total_count != new.sharding_total_count || view.spec.strategy() != next.strategy() {
+        txn.write(Write::RaiseNecessary(view.name.clone()));
+    }
+    let fields: Vec<String> = changes.iter().map(|change| change.field.to_string()).collect();
+    Ok(Some((txn, fields.join(", "))))
+}
+
+pub(super) fn pause(view: &Job, paused: bool, now: Time) -> Step {
+    if view.paused == paused {
+        return Step::Said(if paused { "is paused already" } else { "is not paused" }.into());
+    }
+    let mut sharding = view.sharding.withdrawn();
+    if !paused {
+        sharding.gap = Some(Gap { until: now, reason: Missed::Paused });
+    }
+    let mut txn = guarded("pause", view);
+    txn.write(Write::Paused(view.name.clone(), paused));
+    rewrite(&mut txn, view, &sharding);
+    Step::Commit(txn, if paused { "paused" } else { "resumed" }.into())
+}
+
+pub(super) fn enable(view: &Job, target: &Target, enabled: bool, now: Time) -> Result<Step, Refusal> {
+    let (name, word) = (view.name.clone(), if enabled { "enabled" } else { "disabled" });
+    let mut sharding = view.sharding.withdrawn();
+    let mut txn = guarded(if enabled { "enable" } else { "disable" }, view);
+    let gap = Gap { until: now, reason: Missed::Disabled };
+    let said = match target {
+        Target::Job if view.rules.disabled != enabled => return Ok(Step::Said(format!("is {word} already"))),
+        Target::Job => {
+            let config = view.spec.config().edit(|fields| fields.disabled = !enabled);
+            let config = config.map_err(|e| Refusal::new(Code::ConfigInvalid, e.to_string()))?;
+            txn.guard(Guard::Config(name.clone(), view.config_version));
+            txn.write(Write::Config(name.clone(), config.to_json().into()));
+            sharding.gap = enabled.then_some(gap).or(sharding.gap);
+            word.to_string()
+        }
+        Target::Item(item) => {
+            check_item(view, *item)?;
+            if enabled {
+                sharding.disabled_items.remove(item);
+                sharding.gaps.insert(*item, gap);
+            } else {
+                sharding.disabled_items.insert(*item);
+            }
+            txn.write(Write::ItemDisabled { job: name, item: *item, disabled: !enabled });
+            format!("item {item} {word}")
+        }
+        Target::Server(server) => {
+            if !view.servers.contains_key(server) {
+                return Err(Refusal::new(Code::ServerUnknown, format!("{server} is no server of {name}")));
+            }
+            txn.write(Write::Server { job: name.clone(), server: server.clone(), enabled: Some(enabled) });
+            txn.write(Write::RaiseNecessary(name));
+            format!("server {server} {word}")
+        }
+        Target::Instance(instance) => {
+            if !view.instances.contains_key(instance) {
+                return Err(Refusal::new(
+                    Code::InstanceUnknown,
+                    format!("{instance} is no instance of {name}"),
+                ));
+            }
+            if enabled {
+                sharding.disabled_instances.remove(instance);
+            } else {
+                sharding.disabled_instances.insert(instance.clone());
+            }
+            txn.write(Write::RaiseNecessary(name));
+            format!("instance {instance} {word}")
+        }
+    };
+    rewrite(&mut txn, view, &sharding);
+    Ok(Step::Commit(txn, said))
+}
+
+pub(super) fn remove(job: &JobState, view: &Job, cancel: bool) -> Result<Step, Refusal> {
+    let running: BTreeMap<Item, &InstanceId> = job
+        .records
+        .iter()
+        .filter_map(|(item, (_, record))| Some((*item, &record.running()?.instance)))
+        .collect();
+    if let Some((item, instance)) = running.first_key_value().filter(|_| !cancel) {
+        let message = format!(
+            "{} runs of job {} are in flight (item {item} on {instance}): wait, or remove it with --cancel",
+            running.len(),
+            view.name
+        );
+        return Err(Refusal::new(Code::RunInFlight, message));
+    }
+    let mut txn = guarded("remove", view);
+    rewrite(&mut txn, view, &view.sharding.withdrawn());
+    txn.write(Write::EndJob(view.name.clone()));
+    Ok(Step::Commit(txn, "removed".into()))
+}

@@ -1,0 +1,183 @@
+//! Registrations: a worker asks to work for a job. One that is not there is made from the registration's config;
+//! each is answered Registered, once its instance is put, or Refused with a code.
+
+use std::sync::Arc;
+
+use rosterd_domain::id::JobName;
+use rosterd_domain::job::{self, JobSpec};
+use rosterd_domain::sharding::Sharding;
+use rosterd_domain::txn::{Guard, Txn, Write};
+use rosterd_domain::view::{self, Job};
+
+use super::change::{change, settled};
+use super::dispatch;
+use super::job::{Intent, JobOperation, JobState, Registering};
+use super::node::Node;
+use crate::code::{Code, Refusal};
+use crate::session::frame::ToWorker;
+
+impl Node {
+    /// The job does not exist or cannot be understood: it is made, or who asks is refused.
+    pub(super) fn refuse_or_create(&mut self, name: &JobName, job: &mut JobState) {
+        if let Some(why) = job.damaged.clone() {
+            return self.refuse_all(name, job, &Refusal::new(Code::ConfigDamaged, why));
+        }
+        while let Some(asked) = job.operations.pop_front() {
+            match &asked.operation {
+                JobOperation::Apply { spec, dry_run: false } => {
+                    let spec = spec.clone();
+                    let said = "created".to_string();
+                    return self.create(name, job, &spec, Intent::Operation { asked, said });
+                }
+                JobOperation::Apply { .. } => {
+                    self.reply(asked.request, name, Ok(("would be created".into(), None)))
+                }
+                _ => {
+                    let refusal =
+                        Refusal::new(Code::JobUnknown, format!("job {name} does not exist: apply it first"));
+                    self.reply(asked.request, name, Err(refusal));
+                }
+            }
+        }
+        while let Some(registering) = job.registering.pop_front() {
+            let Some(text) = registering.config.clone() else {
+                let message =
+                    format!("job {name} does not exist: register it with a config, or apply it first");
+                self.refuse(name, &registering, Refusal::new(Code::JobUnknown, message));
+                continue;
+            };
+            match parse_one(name, &text, &registering.handler_type) {
+                Ok(spec) => {
+                    job.registering.push_front(registering);
+                    return self.create(name, job, &spec, Intent::Create);
+                }
+                Err(refusal) => self.refuse(name, &registering, refusal),
+            }
+        }
+    }
+
+    fn refuse_all(&mut self, name: &JobName, job: &mut JobState, refusal: &Refusal) {
+        for registering in std::mem::take(&mut job.registering) {
+            self.refuse(name, &registering, refusal.clone());
+        }
+        for asked in std::mem::take(&mut job.operations) {
+            if let JobOperation::Remove { .. } = asked.operation {
+                let mut txn = Txn::new("remove");
+                txn.write(Write::EndJob(name.clone()));
+                let said = "removed (it could not be understood)".to_string();
+                return self.submit(name, job, txn, Intent::Operation { asked, said });
+            }
+            self.reply(asked.request, name, Err(refusal.clone()));
+        }
+    }
+
+    fn refuse(&mut self, name: &JobName, registering: &Registering, refusal: Refusal) {
+        self.send(registering.stream, ToWorker::Refused { job: name.to_string(), refusal });
+    }
+
+    fn create(&mut self, name: &JobName, job: &mut JobState, spec: &JobSpec, intent: Intent) {
+        let mut txn = Txn::new("create");
+        txn.guard(Guard::NoJob(name.clone()));
+        txn.write(Write::CreateJob {
+            job: name.clone(),
+            incarnation: (self.ids)().into(),
+            handler_type: spec.handler().into(),
+            config: spec.config().to_json().into(),
+            policy: spec.policy().to_json().into(),
+            assignment: Sharding::made_at(self.now.wall).encode().into(),
+        });
+        txn.write(Write::RaiseNecessary(name.clone()));
+        self.submit(name, job, txn, intent);
+    }
+
+    /// Answers registrations whose instance is put; those that are refused; applies a config that overwrites.
+    pub(super) fn answer_registrations(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) {
+        let mut waiting = std::collections::VecDeque::new();
+        while let Some(registering) = job.registering.pop_front() {
+            let Some(worker) = self.workers.get(&registering.worker) else { continue };
+            if worker.stream != Some(registering.stream) || !worker.present() {
+                continue;
+            }
+            let wanted = &registering.handler_type;
+            if !wanted.is_empty() && **wanted != *view.handler_type {
+                let message = format!(
+                    "handler_type {wanted:?} of job {name} is not the registered {:?}: use that one, or another job name",
+                    &*view.handler_type
+                );
+                self.refuse(name, &registering, Refusal::new(Code::HandlerConflict, message));
+                continue;
+            }
+            if let Some(spec) = overwriting(name, &registering) {
+                match spec.and_then(|spec| change(view, &spec, self.now.wall, settled(job, view))) {
+                    Err(refusal) => {
+                        self.refuse(name, &registering, refusal);
+                        continue;
+                    }
+                    Ok(Some((txn, _))) => {
+                        waiting.push_back(registering);
+                        // Else it is this one's turn when what is under way has ended.
+                        if job.writing.is_none() {
+                            self.submit(name, job, txn, Intent::Overwrite);
+                        }
+                        continue;
+                    }
+                    Ok(None) => {}
+                }
+            }
+            let (instance, id) = (worker.instance.clone(), worker.id.clone());
+            if job.hosted.insert(instance.clone(), id).is_none() {
+                // It may have runs here from before that only its last host has seen.
+                job.stale_records = true;
+            }
+            job.leaving.remove(&instance);
+            if view.instances.get(&instance).is_some_and(|seen| seen.mine) {
+                self.registered(name, job, view, &registering);
+            } else {
+                waiting.push_back(registering);
+            }
+        }
+        job.registering = waiting;
+    }
+
+    fn registered(&mut self, name: &JobName, job: &mut JobState, view: &Job, registering: &Registering) {
+        let Some(worker) = self.workers.get_mut(&registering.worker) else { return };
+        worker.jobs.insert(name.clone());
+        let grace = view.spec.policy().disconnect_grace.unwrap_or(worker.lease);
+        let lease = worker.lease.min(grace);
+        let instance = worker.instance.clone();
+        let heartbeat = self.heartbeat_for(lease);
+        let (items, kind) = (view.rules.items, dispatch::kind(view.spec.policy().kind));
+        self.send(
+            registering.stream,
+            ToWorker::Registered { job: name.clone(), items, kind, lease, heartbeat },
+        );
+        job.told.remove(&instance);
+        self.tell_assignments(name, job, view, None);
+        self.dirty.insert(name.clone());
+    }
+}
+
+/// What a registration puts in place of the stored configuration: where the worker says so, or its job file does.
+fn overwriting(name: &JobName, registering: &Registering) -> Option<Result<JobSpec, Refusal>> {
+    let spec = parse_one(name, registering.config.as_deref()?, &registering.handler_type);
+    let asked = registering.overwrite || spec.as_ref().is_ok_and(|spec| spec.config().overwrite);
+    asked.then_some(spec)
+}
+
+/// The one job of a registration's config.
+fn parse_one(name: &JobName, text: &str, handler: &str) -> Result<JobSpec, Refusal> {
+    let invalid = |why: String| Refusal::new(Code::ConfigInvalid, why);
+    let specs = job::parse_file(text.as_bytes()).map_err(|e| invalid(e.to_string()))?;
+    let [spec] = &specs[..] else {
+        return Err(invalid(format!("config holds {} jobs: it must hold one, {name}", specs.len())));
+    };
+    if spec.config().job_name != *name {
+        return Err(invalid(format!(
+            "jobName is {}: it must be the registered job, {name}",
+            spec.config().job_name
+        )));
+    }
+    view::validate(spec).map_err(|e| invalid(e.to_string()))?;
+    let named = if handler.is_empty() { spec.handler() } else { handler };
+    JobSpec::new(spec.config().clone(), spec.policy().clone(), named).map_err(|e| invalid(e.to_string()))
+}

@@ -1,0 +1,81 @@
+//! Nothing is left undone or forgotten: valid reports and deaths are dealt with, due times that may start or
+//! can be settled are, and the calendar looks again in time.
+
+use super::Case;
+use crate::id::Item;
+use crate::item::{Record, State};
+use crate::time::Time;
+
+pub(super) fn check(case: &mut Case<'_>) {
+    for item in case.items() {
+        let (Some((_, before)), Some(after)) = (case.before.get(&item), case.after(item)) else { continue };
+        if let Some(run) = before.running() {
+            let reports = &case.facts.reports;
+            let reported =
+                reports.get(&item).is_some_and(|r| r.token == before.token && r.worker == run.worker);
+            let over = reported || case.facts.dead.contains(&run.worker);
+            let ended = after.counters.ended() > before.counters.ended();
+            case.expect(!over || ended, item, || "its run is over and not ended".into());
+        }
+        let stuck = after.crashed().is_some() && !case.fails_over(item);
+        case.expect(!stuck, item, || "its crashed run waits in vain".into());
+        if case.accounts_for(item) && !case.facts.no_starts {
+            settled(case, item, after);
+        }
+    }
+    if let Some(next) = case.plan.next {
+        let now = case.facts.now;
+        case.expect(next > now, None, || format!("the calendar is asked to look at {next}, now is {now}"));
+    }
+}
+
+fn settled(case: &mut Case<'_>, item: Item, after: &Record) {
+    let (job, now) = (case.job, case.facts.now);
+    let closed = job.paused || case.disabled(item);
+    let overdue = case.next_due(after.last_fire).filter(|due| *due <= now);
+    if let Some(due) = overdue {
+        let in_gap = job.sharding.gap_of(item, due).is_some();
+        case.expect(!in_gap, item, || format!("{due} lies in a gap and is not recorded"));
+    }
+    if closed {
+        return;
+    }
+    looked_for(case, item, after.last_fire, overdue);
+    let busy = case.facts.in_user_code.contains(&item)
+        || case.plan.unmonitored.iter().any(|(started, ..)| *started == item);
+    if let Some(due) = overdue {
+        let old = due.plus(job.rules.catch_up) < now;
+        let waits = match &after.state {
+            State::Running(run) => due < run.since && !old,
+            State::Crashed(_) => false,
+            State::Idle => !old && !busy,
+        };
+        case.expect(waits, item, || format!("{due} is not settled"));
+    }
+    let to_do = after.misfire.is_some() || overdue.is_some() || job.triggers.contains_key(&item);
+    if !after.state.is_idle() || busy || !to_do {
+        return;
+    }
+    let Some((owner, hosted)) =
+        job.sharding.owner(item).and_then(|owner| case.facts.hosted.get_key_value(owner))
+    else {
+        return;
+    };
+    let able = hosted.ready && job.is_enabled(owner) && !case.facts.dead.contains(&hosted.worker);
+    let queued = case.plan.waiting.get(owner).is_some_and(|waiting| waiting.iter().any(|w| w.item == item));
+    case.expect(queued == able, item, || format!("it could start; able {able}, in the queue {queued}"));
+}
+
+/// The calendar looks again at the next due time and when one that waits becomes too old.
+fn looked_for(case: &mut Case<'_>, item: Item, last: Time, overdue: Option<Time>) {
+    let now = case.facts.now;
+    let too_old = overdue.map(|due| Time(due.plus(case.job.rules.catch_up).0 + 1)).filter(|at| *at > now);
+    let due = case.next_due(last.max(now));
+    let latest = [due, too_old].into_iter().flatten().min();
+    if let Some(latest) = latest {
+        let next = case.plan.next;
+        case.expect(next.is_some_and(|next| next <= latest), item, || {
+            format!("the calendar looks again at {next:?}, after {latest}")
+        });
+    }
+}

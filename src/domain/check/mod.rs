@@ -1,0 +1,166 @@
+//! Checks plans, apart from the planners: what a plan writes is derived anew from the records before it, the
+//! table of an item's life, the schedule counted one due time after the other, and what the host knows. It
+//! shares no decision with [`crate::plan`]; tests and the simulation call it after every plan.
+
+mod assigned;
+mod due;
+mod mirrors;
+mod rights;
+mod slots;
+mod story;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+pub use assigned::check_assign;
+
+use crate::id::{Item, Version};
+use crate::item::Record;
+use crate::plan::{Entry, Facts, Plan};
+use crate::time::Time;
+use crate::txn::{Guard, Write};
+use crate::view::Job;
+
+/// Records with the versions at which they were read.
+pub type Records = BTreeMap<Item, (Version, Record)>;
+
+/// What is wrong with a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// With which item, where it is about one.
+    pub item: Option<Item>,
+    /// What.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.item {
+            Some(item) => write!(f, "item {item}: {}", self.what),
+            None => f.write_str(&self.what),
+        }
+    }
+}
+
+/// Everything that is wrong with a host's plan; empty: it may be committed.
+pub fn check(job: &Job, before: &Records, facts: &Facts<'_>, plan: &Plan) -> Vec<Violation> {
+    let mut case = Case { job, before, facts, plan, found: Vec::new() };
+    case.transaction();
+    for item in case.items() {
+        story::check(&mut case, item);
+        mirrors::check(&mut case, item);
+    }
+    rights::check(&mut case);
+    slots::check(&mut case);
+    if !plan.more {
+        due::check(&mut case);
+    }
+    case.found
+}
+
+struct Case<'a> {
+    job: &'a Job,
+    before: &'a Records,
+    facts: &'a Facts<'a>,
+    plan: &'a Plan,
+    found: Vec<Violation>,
+}
+
+impl<'a> Case<'a> {
+    fn expect(&mut self, holds: bool, item: impl Into<Option<Item>>, what: impl FnOnce() -> String) {
+        if !holds {
+            self.found.push(Violation { item: item.into(), what: what() });
+        }
+    }
+
+    /// Every item that the plan mentions anywhere, and every item there is.
+    fn items(&self) -> Vec<Item> {
+        let entries = self.plan.entries.iter().map(item_of);
+        let mut items: Vec<Item> = self.before.keys().copied().chain(entries).collect();
+        items.extend(self.plan.records.keys());
+        items.sort_unstable();
+        items.dedup();
+        items
+    }
+
+    fn entries(&self, item: Item) -> impl Iterator<Item = &'a Entry> + use<'a> {
+        self.plan.entries.iter().filter(move |entry| item_of(entry) == item)
+    }
+
+    /// The record that the plan writes.
+    fn written(&self, item: Item) -> Option<&'a Record> {
+        self.plan.txn.writes.iter().find_map(|write| match write {
+            Write::Record { item: written, record, .. } if *written == item => Some(&**record),
+            _ => None,
+        })
+    }
+
+    /// The record once the plan is committed.
+    fn after(&self, item: Item) -> Option<&'a Record> {
+        self.written(item).or_else(|| self.before.get(&item).map(|(_, record)| record))
+    }
+
+    fn has(&self, guard: &Guard) -> bool {
+        self.plan.txn.guards.contains(guard)
+    }
+
+    /// Whether the job or the item gets no runs.
+    fn disabled(&self, item: Item) -> bool {
+        self.job.rules.disabled || self.job.sharding.disabled_items.contains(&item)
+    }
+
+    /// Whether failover applies to the item.
+    fn fails_over(&self, item: Item) -> bool {
+        self.job.rules.failover && item.0 < self.job.rules.items && !self.disabled(item)
+    }
+
+    /// Whether this host accounts for the item's due times.
+    fn accounts_for(&self, item: Item) -> bool {
+        let owner = self.job.sharding.owner(item);
+        item.0 < self.job.rules.items && owner.is_some_and(|owner| self.facts.hosted.contains_key(owner))
+    }
+
+    /// The first due time after `after`, from the schedules themselves.
+    fn next_due(&self, after: Time) -> Option<Time> {
+        let mut from = after;
+        for (until, schedule) in &self.job.rules.before {
+            let due = schedule.as_ref().filter(|_| from < *until).and_then(|schedule| schedule.next(from));
+            if let Some(due) = due.filter(|due| due <= until) {
+                return Some(due);
+            }
+            from = from.max(*until);
+        }
+        self.job.rules.schedule.as_ref()?.next(from)
+    }
+
+    /// What any transaction of a host looks like: each record once, at the version read.
+    fn transaction(&mut self) {
+        let plan = self.plan;
+        let incarnation = Guard::Incarnation(self.job.name.clone(), self.job.incarnation.clone());
+        self.expect(plan.txn.writes.is_empty() || self.has(&incarnation), None, || {
+            "the incarnation is not guarded".into()
+        });
+        let mut written = BTreeMap::new();
+        for write in &plan.txn.writes {
+            let Write::Record { job, item, expect, record } = write else { continue };
+            self.expect(*job == self.job.name, *item, || format!("the record of {job} is written"));
+            let read = self.before.get(item).map(|(version, _)| *version);
+            self.expect(read.is_some() && *expect == read, *item, || {
+                format!("the record is written at {expect:?}, it was read at {read:?}")
+            });
+            let told = (expect.map_or(Version(0), Version::next), (**record).clone());
+            self.expect(written.insert(*item, told).is_none(), *item, || {
+                "its record is written twice".into()
+            });
+        }
+        self.expect(written == plan.records, None, || "the records told are not those written".into());
+        let most = self.facts.most_writes.max(1);
+        self.expect(written.len() <= most, None, || format!("{} records are written", written.len()));
+    }
+}
+
+fn item_of(entry: &Entry) -> Item {
+    match entry {
+        Entry::Started { item, .. } | Entry::Ended { item, .. } | Entry::Unrun { item, .. } => *item,
+    }
+}

@@ -1,0 +1,227 @@
+//! The entries of an item tell how its old record became the new one, by rows of the item's table and by
+//! nothing else; each due time is told exactly once.
+
+use super::Case;
+use crate::id::{Item, Token};
+use crate::item::{Event, Missed, Outcome, Record, Running, Source, State};
+use crate::plan::{Became, Entry, Reported};
+use crate::time::Time;
+use crate::txn::Guard;
+
+pub(super) fn check(case: &mut Case<'_>, item: Item) {
+    let Some((_, before)) = case.before.get(&item) else {
+        return case.expect(case.entries(item).next().is_none(), item, || "it has no record".into());
+    };
+    let mut story = Story { case, item, record: before.clone(), starts: 0 };
+    story.silent();
+    let entries: Vec<&Entry> = story.case.entries(item).collect();
+    for entry in entries {
+        story.step(entry);
+    }
+    let (record, starts) = (story.record, story.starts);
+    let after = case.after(item).unwrap_or(before);
+    case.expect(*after == record, item, || format!("the entries lead to {record:?}, written is {after:?}"));
+    case.expect(starts <= 1, item, || format!("{starts} runs are started"));
+    let risen = after.token.0 - before.token.0.min(after.token.0);
+    case.expect(risen == starts, item, || format!("the token rises by {risen} for {starts} starts"));
+    if case.job.rules.monitor {
+        let open = |r: &Record| {
+            r.counters.fired.wrapping_sub(r.counters.ended()).wrapping_sub(u64::from(r.running().is_some()))
+        };
+        case.expect(open(before) == open(after), item, || "fired is not ended plus in flight".into());
+    }
+}
+
+struct Story<'c, 'a> {
+    case: &'c mut Case<'a>,
+    item: Item,
+    record: Record,
+    starts: u64,
+}
+
+impl Story<'_, '_> {
+    fn wrong(&mut self, what: String) {
+        self.case.expect(false, self.item, || what);
+    }
+
+    fn apply(&mut self, event: &Event) {
+        match self.record.apply(event) {
+            Ok(next) => self.record = next,
+            Err(illegal) => self.wrong(illegal.to_string()),
+        }
+    }
+
+    /// What has no entry: a crashed run given up, a last fire set back.
+    fn silent(&mut self) {
+        let Some(written) = self.case.written(self.item) else { return };
+        let now = self.case.facts.now;
+        if self.record.crashed().is_some() && !self.case.fails_over(self.item) && written.crashed().is_none()
+        {
+            self.apply(&Event::GiveUp { at: now });
+        }
+        if self.record.last_fire > self.case.facts.furthest_last_fire
+            && written.last_fire < self.record.last_fire
+        {
+            self.apply(&Event::Cap { last_fire: now });
+        }
+    }
+
+    fn step(&mut self, entry: &Entry) {
+        match entry {
+            Entry::Started { token, run, .. } => self.started(*token, run),
+            Entry::Ended { token, run, outcome, at, requeued, .. } => {
+                let now = self.case.facts.now;
+                self.case.expect(*at == now, self.item, || "a run ends at another time than now".into());
+                self.ended(*token, run, *outcome, *requeued);
+            }
+            Entry::Unrun { first, latest, count, became, .. } => self.unrun(*first, *latest, *count, *became),
+        }
+    }
+
+    fn started(&mut self, token: Token, run: &Running) {
+        self.starts += 1;
+        if run.source == Source::NormalTrigger {
+            let due = self.case.next_due(self.record.last_fire);
+            self.case.expect(due == Some(run.fire), self.item, || {
+                format!("{} is started, the oldest due time is {due:?}", run.fire)
+            });
+        }
+        if matches!(run.source, Source::NormalTrigger | Source::Manual) && !self.case.job.paused {
+            let marked = self.record.misfire;
+            self.case
+                .expect(marked.is_none(), self.item, || format!("{} goes before its misfire", run.source));
+        }
+        let claims = run.source == Source::Failover;
+        self.apply(&if claims { Event::Claim(run.clone()) } else { Event::Start(run.clone()) });
+        let raised = self.record.token;
+        self.case.expect(raised == token, self.item, || format!("token {token} is told, {raised} written"));
+        let told =
+            self.case.plan.unmonitored.iter().any(|(item, t, r)| (*item, *t, r) == (self.item, token, run));
+        let monitor = self.case.job.rules.monitor;
+        self.case.expect(told != monitor, self.item, || format!("monitored {monitor}, told apart {told}"));
+        if !monitor {
+            self.record.state = State::Idle;
+        }
+    }
+
+    fn ended(&mut self, token: Token, run: &Running, outcome: Outcome, requeued: bool) {
+        let (item, facts) = (self.item, self.case.facts);
+        let in_flight = self.record.running() == Some(run) && self.record.token == token;
+        self.case.expect(in_flight, item, || "a run ends that was not in flight".into());
+        let report = facts.reports.get(&item).filter(|r| r.token == token && r.worker == run.worker);
+        let (expected, again) = match report.map(|report| report.ended) {
+            Some(Reported::Done(outcome)) => (outcome, false),
+            Some(Reported::Aborted | Reported::NotStarted) | None => (Outcome::Crashed, true),
+            Some(Reported::HandedBack) => (Outcome::Cancelled, true),
+        };
+        let requeue = again && self.case.fails_over(item);
+        self.case.expect((outcome, requeued) == (expected, requeue), item, || {
+            format!("it ends as {outcome}, put up again: {requeued}, rather than {expected}, {requeue}")
+        });
+        if report.is_none() {
+            let buried = facts.dead.contains(&run.worker);
+            self.case.expect(buried, item, || "a run ends without report and without a death".into());
+            let guarded = self.case.has(&Guard::NoAttachment(run.worker.clone()));
+            self.case.expect(guarded, item, || "a death is not guarded".into());
+        }
+        let (at, reported) = (facts.now, report.is_some());
+        self.apply(&Event::End { outcome, at, reported, requeue: requeued });
+    }
+
+    fn unrun(&mut self, first: Time, latest: Time, count: u64, became: Became) {
+        let last = self.record.last_fire;
+        // A clock that was wrong has left marks in the future.
+        if latest <= last || self.record.misfire == Some(latest) && latest > self.case.facts.now {
+            return self.dropped(first, latest, count, became);
+        }
+        let (mut counted, mut due) = (0, last);
+        while let Some(next) = self.case.next_due(due).filter(|next| *next <= latest) {
+            if counted == 0 {
+                self.case
+                    .expect(next == first, self.item, || format!("{next} is passed over before {first}"));
+            }
+            (counted, due) = (counted + 1, next);
+        }
+        let now = self.case.facts.now;
+        self.case.expect(due == latest && latest <= now, self.item, || {
+            format!("{latest} is no due time up to {now}")
+        });
+        self.case.expect(counted == count, self.item, || {
+            format!("{counted} due times from {first} to {latest} are told as {count}")
+        });
+        self.allowed(latest, became);
+        self.apply(&match became {
+            Became::Misfired => Event::Misfire { latest, count },
+            Became::Skipped => Event::Skip { latest, count },
+            Became::Missed(reason) => Event::Miss { latest, count, reason },
+        });
+    }
+
+    /// A mark that will not be run.
+    fn dropped(&mut self, first: Time, latest: Time, count: u64, became: Became) {
+        let surplus = self.case.job.sharding.surplus_until(self.item).is_some_and(|until| latest <= until);
+        let reason = if self.case.disabled(self.item) { Missed::Disabled } else { Missed::NoWorker };
+        let fits = became == Became::Missed(reason)
+            && (self.case.disabled(self.item) || surplus)
+            && (first, count) == (latest, 1)
+            && self.record.misfire == Some(latest);
+        self.case.expect(fits, self.item, || format!("{first} to {latest} are told again"));
+        self.apply(&Event::DropMisfire { reason });
+    }
+
+    /// Whether the owner is able, and has no slot that is free now or with this plan.
+    fn no_slot(&self) -> bool {
+        let owner = self.case.job.sharding.owner(self.item);
+        let Some((owner, hosted)) = owner.and_then(|owner| self.case.facts.hosted.get_key_value(owner))
+        else {
+            return false;
+        };
+        let (mut started, mut ended) = (0, false);
+        for entry in &self.case.plan.entries {
+            match entry {
+                Entry::Started { run, .. } => started += usize::from(run.instance == *owner),
+                Entry::Ended { run, .. } => ended |= run.instance == *owner,
+                Entry::Unrun { .. } => {}
+            }
+        }
+        !ended && hosted.ready && started + hosted.others.len() >= hosted.free as usize
+    }
+
+    /// Whether due times up to `latest` may become that now.
+    fn allowed(&mut self, latest: Time, became: Became) {
+        let (job, facts, item) = (self.case.job, self.case.facts, self.item);
+        if let Some(gap) = job.sharding.gap_of(item, latest) {
+            return self.case.expect(became == Became::Missed(gap.reason), item, || {
+                format!("{latest} lies in a gap and is {became}")
+            });
+        }
+        let open = !job.paused && !self.case.disabled(item);
+        self.case.expect(open, item, || format!("{latest} is {became} while nothing is to be run"));
+        let old = latest.plus(job.rules.catch_up) < facts.now;
+        let (busy, late) = match &self.record.state {
+            State::Running(run) => (true, latest < run.since),
+            State::Crashed(_) => (true, false),
+            State::Idle => {
+                (facts.in_user_code.contains(&item) || (self.starts > 0 && !job.rules.monitor), false)
+            }
+        };
+        self.case
+            .expect(!late || old, item, || format!("{latest} may still wait behind the run and is {became}"));
+        let next_has_come = self.case.next_due(latest).is_some_and(|next| next <= facts.now);
+        let superseded = !busy && next_has_come && self.no_slot();
+        let fits = match became {
+            Became::Misfired => (busy || superseded) && job.rules.misfire || old && job.rules.run_late,
+            Became::Skipped => busy && !job.rules.misfire,
+            Became::Missed(Missed::NoSlot) => !busy && (old || superseded && !job.rules.misfire),
+            Became::Missed(Missed::Down) => !busy && old && latest < facts.up_since,
+            Became::Missed(Missed::NoWorker) => {
+                !busy && old && facts.gained.get(&item).is_some_and(|gained| latest < *gained)
+            }
+            Became::Missed(Missed::TooLate) => !busy && old,
+            Became::Missed(_) => false,
+        };
+        self.case.expect(fits, item, || {
+            format!("{latest} is {became} (busy {busy}, old {old}, superseded {superseded})")
+        });
+    }
+}

@@ -1,0 +1,177 @@
+//! The records under decision, and the plan that grows with each change to them. The steps of a plan share
+//! one draft; nothing outside of them sees it.
+
+use std::collections::BTreeMap;
+
+use super::{Became, Entry, Facts, Hosted, Plan, Reason, start};
+use crate::id::{InstanceId, Item, JobName, Version};
+use crate::item::{Event, Record};
+use crate::time::Time;
+use crate::txn::{Guard, Write};
+use crate::view::{Job, Timeline};
+
+pub(super) struct Draft<'a> {
+    pub(super) job: &'a Job,
+    pub(super) facts: &'a Facts<'a>,
+    pub(super) before: &'a BTreeMap<Item, (Version, Record)>,
+    pub(super) changed: BTreeMap<Item, Record>,
+    pub(super) timeline: Timeline<'a>,
+    /// The instances hosted here, ascending.
+    pub(super) seats: Vec<Seat<'a>>,
+    /// For each place in the assignment's instances the seat, of those hosted here.
+    seat_of: Vec<Option<usize>>,
+    /// Items of which the calendar is asked about once all is decided.
+    pub(super) looked_at: Vec<Item>,
+    generation_guarded: bool,
+    pub(super) plan: Plan,
+}
+
+/// An instance hosted here.
+pub(super) struct Seat<'a> {
+    pub(super) instance: &'a InstanceId,
+    pub(super) hosted: &'a Hosted,
+    /// It may be given runs of this job.
+    pub(super) eligible: bool,
+    /// What its items, and crashed ones offered to it, could start.
+    pub(super) wanted: Vec<start::Wanted>,
+    /// A run of its worker ends with this plan: its slot is free once that is committed, and not counted yet.
+    pub(super) freed: bool,
+    guarded: bool,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(
+        job: &'a Job,
+        before: &'a BTreeMap<Item, (Version, Record)>,
+        facts: &'a Facts<'a>,
+    ) -> Self {
+        let seat = |(instance, hosted): (&'a InstanceId, &'a Hosted)| {
+            let alive = hosted.ready && !facts.dead.contains(&hosted.worker);
+            let eligible = alive && job.is_enabled(instance);
+            Seat { instance, hosted, eligible, wanted: Vec::new(), freed: false, guarded: false }
+        };
+        let seats: Vec<Seat<'a>> = facts.hosted.iter().map(seat).collect();
+        let place = |instance| seats.binary_search_by(|seat| seat.instance.cmp(instance)).ok();
+        let mut plan = Plan::default();
+        plan.txn.purpose = "host";
+        Self {
+            seat_of: job.sharding.instances().iter().map(place).collect(),
+            seats,
+            timeline: Timeline::new(job),
+            changed: BTreeMap::new(),
+            looked_at: Vec::new(),
+            generation_guarded: false,
+            job,
+            facts,
+            before,
+            plan,
+        }
+    }
+
+    pub(super) fn record(&self, item: Item) -> Option<&Record> {
+        self.changed.get(&item).or_else(|| self.before.get(&item).map(|(_, record)| record))
+    }
+
+    /// The seat of the item's owner, if that is hosted here.
+    pub(super) fn seat(&self, item: Item) -> Option<usize> {
+        *self.seat_of.get(self.job.sharding.owner_place(item)?)?
+    }
+
+    pub(super) fn name(&self) -> JobName {
+        self.job.name.clone()
+    }
+
+    /// Whether the job or the item gets no runs.
+    pub(super) fn disabled(&self, item: Item) -> bool {
+        self.job.rules.disabled || self.job.sharding.disabled_items.contains(&item)
+    }
+
+    /// Whether a crashed run of the item may be run again.
+    pub(super) fn requeues(&self, item: Item) -> bool {
+        let rules = &self.job.rules;
+        rules.failover && item.0 < rules.items && !self.disabled(item)
+    }
+
+    /// Whether the transaction has no room for this item's writes.
+    pub(super) fn full(&mut self, item: Item) -> bool {
+        let full = self.changed.len() >= self.facts.most_writes.max(1) && !self.changed.contains_key(&item);
+        self.plan.more |= full;
+        full
+    }
+
+    /// Applies one row of the item's table; one that does not fit is a defect of the planner, and is dropped.
+    pub(super) fn apply(&mut self, item: Item, event: Event, why: impl FnOnce() -> String) -> bool {
+        let Some(record) = self.record(item) else { return false };
+        match record.apply(&event) {
+            Ok(next) => {
+                self.changed.insert(item, next);
+                self.plan.reasons.push(Reason { item, why: why() });
+                true
+            }
+            Err(illegal) => {
+                debug_assert!(false, "item {item}: {illegal}");
+                false
+            }
+        }
+    }
+
+    pub(super) fn write(&mut self, write: Write) {
+        self.plan.txn.write(write);
+    }
+
+    pub(super) fn guard(&mut self, guard: Guard) {
+        self.plan.txn.guard(guard);
+    }
+
+    /// The decision rests on the rights as they were read.
+    pub(super) fn guard_generation(&mut self) {
+        if !self.generation_guarded {
+            self.generation_guarded = true;
+            self.guard(Guard::Generation(self.name(), self.job.generation));
+        }
+    }
+
+    /// A run rests on its taker being attached here.
+    pub(super) fn guard_attachment(&mut self, seat: usize) {
+        let seat = &mut self.seats[seat];
+        if !std::mem::replace(&mut seat.guarded, true) {
+            let guard = Guard::Attachment(seat.hosted.worker.clone(), seat.hosted.attachment);
+            self.plan.txn.guards.push(guard);
+        }
+    }
+
+    /// Takes note of due times that get no run of their own.
+    pub(super) fn unrun(&mut self, item: Item, first: Time, latest: Time, count: u64, became: Became) {
+        self.plan.entries.push(Entry::Unrun { item, first, latest, count, became });
+    }
+
+    /// Asks for another look at `at`, if that is the earliest.
+    pub(super) fn look_at(&mut self, at: Option<Time>) {
+        self.plan.next = [self.plan.next, at].into_iter().flatten().min();
+    }
+
+    pub(super) fn finish(mut self) -> Plan {
+        let job = self.name();
+        let mut mirrors = std::mem::take(&mut self.plan.txn.writes);
+        let mut writes = Vec::with_capacity(self.changed.len() + mirrors.len());
+        let mut records = Vec::with_capacity(self.changed.len());
+        for (item, record) in self.changed {
+            let before = self.before.get(&item);
+            let expect = before.map(|(version, _)| *version);
+            let marked = record.misfire.is_some();
+            if before.is_some_and(|(_, before)| before.misfire.is_some()) != marked {
+                mirrors.push(Write::Misfire { job: job.clone(), item, marked });
+            }
+            let boxed = Box::new(record.clone());
+            writes.push(Write::Record { job: job.clone(), item, expect, record: boxed });
+            records.push((item, (expect.map_or(Version(0), Version::next), record)));
+        }
+        writes.append(&mut mirrors);
+        if !writes.is_empty() {
+            self.plan.txn.guards.insert(0, Guard::Incarnation(job, self.job.incarnation.clone()));
+        }
+        self.plan.txn.writes = writes;
+        self.plan.records = records.into_iter().collect();
+        self.plan
+    }
+}

@@ -1,0 +1,61 @@
+//! The leader's plan, on arbitrary memberships.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::{any, proptest};
+use proptest::sample::select;
+
+use super::world::{give, instance, job, noon, seen};
+use crate::check::check_assign;
+use crate::id::{Item, ServerAddress, Version};
+use crate::plan::{Candidates, assign};
+use crate::strategy;
+
+proptest! {
+    #[test]
+    fn an_assignment_is_right_and_assigning_again_changes_nothing(
+        named in select(strategy::names().collect::<Vec<_>>()),
+        items in 1..40u32,
+        owners in vec(0..6usize, 0..40),
+        seats in vec(any::<[bool; 5]>(), 6),
+        necessary in option::of(0..9u64),
+    ) {
+        let mut job = job(Some("0 * * * * ?"), items);
+        job.rules.strategy = strategy::by_name(named).unwrap();
+        give(&mut job, &owners);
+        job.necessary = necessary.map(Version);
+        let mut candidates = Candidates { now: noon(), ..Candidates::default() };
+        for (n, [present, foreign, leaving, disabled, server]) in seats.into_iter().enumerate() {
+            if present {
+                let mut seen = seen();
+                seen.node = seen.node.filter(|_| !foreign || !leaving);
+                job.instances.insert(instance(n), seen);
+            } else if foreign {
+                candidates.absent.insert(instance(n));
+            }
+            if leaving {
+                candidates.leaving.insert(instance(n));
+            }
+            if disabled {
+                job.sharding.disabled_instances.insert(instance(n));
+            }
+            let address = ServerAddress::new(instance(n).address()).unwrap();
+            job.servers.insert(address, !(server && leaving));
+        }
+        let Some(assigned) = assign(&job, &candidates) else { return Ok(()) };
+        assert_eq!(check_assign(&job, &candidates, &assigned), []);
+        let before = job.sharding.items();
+        job.sharding = assigned.sharding;
+        job.necessary = None;
+        assert!(assign(&job, &candidates).is_none());
+        let returned = (1..items).contains(&before);
+        assert_eq!(job.sharding.surplus_until(Item(items)), returned.then_some(noon()));
+    }
+}
+
+#[test]
+fn with_nobody_to_own_an_item_the_flag_is_kept() {
+    let mut job = job(Some("0 * * * * ?"), 3);
+    job.necessary = Some(Version(1));
+    assert!(assign(&job, &Candidates::default()).is_none());
+}

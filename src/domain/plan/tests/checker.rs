@@ -1,0 +1,114 @@
+//! The checker finds what is wrong: plans that are right are spoilt, one way each.
+
+use super::world::{World, job, noon, worker};
+use crate::check::check;
+use crate::id::{Item, Token, Version};
+use crate::item::{Missed, Outcome, Record};
+use crate::plan::{Became, Entry, Plan, Report, Reported, host};
+use crate::time::Time;
+use crate::txn::{Guard, Write};
+
+/// One item fires, one is busy and merged, one ends; the worker of a fourth is dead.
+fn world() -> World {
+    let mut rules = job(Some("0 * * * * ?"), 4);
+    (rules.rules.misfire, rules.rules.failover) = (true, true);
+    let mut world = World::new(rules, &[0, 0, 0, 1], noon());
+    world.now = Time(noon().0 + 60_000);
+    world.settle();
+    let fired = world.records[&Item(0)].clone();
+    world.now = Time(noon().0 + 120_000);
+    let idle = Record { token: fired.1.token, ..Record::new(Token(101), Time(noon().0 + 60_000)) };
+    world.records.insert(Item(0), (Version(9), idle));
+    let report = Report {
+        token: Token(101),
+        worker: worker(0),
+        ended: Reported::Done(Outcome::Succeeded),
+        offset: None,
+    };
+    world.reports.insert(Item(2), report);
+    world.dead.insert(worker(1));
+    world.hosted.values_mut().for_each(|hosted| hosted.free = 3);
+    world
+}
+
+fn found(spoil: impl FnOnce(&mut Plan)) -> Vec<String> {
+    let world = world();
+    let facts = world.facts();
+    let mut plan = host(&world.job, &world.records, &facts);
+    spoil(&mut plan);
+    check(&world.job, &world.records, &facts, &plan).iter().map(ToString::to_string).collect()
+}
+
+fn drop_guards(plan: &mut Plan, which: fn(&Guard) -> bool) {
+    let before = plan.txn.guards.len();
+    plan.txn.guards.retain(|guard| !which(guard));
+    assert!(plan.txn.guards.len() < before, "there was no such guard");
+}
+
+fn change(plan: &mut Plan, item: u32, with: fn(&mut Record)) {
+    for write in &mut plan.txn.writes {
+        if let Write::Record { item: of, record, .. } = write
+            && of.0 == item
+        {
+            with(record);
+            plan.records.get_mut(of).unwrap().1 = (**record).clone();
+        }
+    }
+}
+
+#[test]
+fn a_plan_that_is_right_passes() {
+    assert_eq!(found(|_| {}), Vec::<String>::new());
+}
+
+#[test]
+fn every_way_to_spoil_a_plan_is_found() {
+    type Spoil = fn(&mut Plan);
+    let ways: [(&str, Spoil); 19] = [
+        ("no incarnation", |p| drop_guards(p, |g| matches!(g, Guard::Incarnation(..)))),
+        ("no generation", |p| drop_guards(p, |g| matches!(g, Guard::Generation(..)))),
+        ("no attachment", |p| drop_guards(p, |g| matches!(g, Guard::Attachment(..)))),
+        ("no death", |p| drop_guards(p, |g| matches!(g, Guard::NoAttachment(..)))),
+        ("a guard too many", |p| p.txn.guards.push(Guard::NoAttachment(worker(7)))),
+        ("a token too high", |p| change(p, 0, |record| record.token = record.token.next())),
+        ("a start not counted", |p| change(p, 0, |record| record.counters.fired -= 1)),
+        ("a due time twice", |p| change(p, 1, |record| record.last_fire = noon())),
+        ("a mark lost", |p| change(p, 1, |record| record.misfire = None)),
+        ("a record twice", |p| {
+            let again = p.txn.writes.iter().find(|write| matches!(write, Write::Record { .. })).cloned();
+            p.txn.writes.extend(again);
+        }),
+        ("another version", |p| {
+            for write in &mut p.txn.writes {
+                if let Write::Record { expect, .. } = write {
+                    *expect = Some(Version(77));
+                }
+            }
+        }),
+        ("an item forgotten", |p| p.txn.writes.retain(|w| !matches!(w, Write::Record { item: Item(1), .. }))),
+        ("no running", |p| p.txn.writes.retain(|w| !matches!(w, Write::Running { item: Item(0), .. }))),
+        ("running kept", |p| p.txn.writes.retain(|w| !matches!(w, Write::Running { item: Item(3), .. }))),
+        ("no misfire", |p| p.txn.writes.retain(|w| !matches!(w, Write::Misfire { .. }))),
+        ("not put up", |p| p.txn.writes.retain(|w| !matches!(w, Write::FailoverItem { .. }))),
+        ("a foreign write", |p| p.txn.writes.push(Write::RaiseNecessary(p_name(p)))),
+        ("the calendar lost", |p| p.next = None),
+        ("a due time told otherwise", |p| {
+            for entry in &mut p.entries {
+                if let Entry::Unrun { became, .. } = entry {
+                    *became = Became::Missed(Missed::TooLate);
+                }
+            }
+        }),
+    ];
+    for (way, spoil) in ways {
+        assert!(!found(spoil).is_empty(), "{way} passes");
+    }
+}
+
+fn p_name(plan: &Plan) -> crate::id::JobName {
+    let name = plan.txn.writes.iter().find_map(|write| match write {
+        Write::Record { job, .. } => Some(job.clone()),
+        _ => None,
+    });
+    name.unwrap()
+}

@@ -1,0 +1,473 @@
+//! What may know what: the arrows between the folders of `src`, who reads clocks and the environment, who spells
+//! nodes, how long a file may be. A plain scan of the text; each rule says what to do, and is itself tried below.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What each room of `src` may say `crate::…` to, besides itself. A path stands for all below it.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("code", &[]),
+    ("proto", &[]),
+    ("runtime", &[]),
+    ("config", &[]),
+    ("registry", &["runtime", "code"]),
+    ("session", &["runtime", "code"]),
+    ("coordinator", &["registry", "session", "runtime", "code"]),
+    ("history", &["runtime", "code"]),
+    // It asks the coordinator and reads the history, and never sees the registry.
+    ("api", &["coordinator::handle", "session::frame", "history", "runtime", "code", "proto"]),
+    // A client of the admin service like any other; it starts the app, and sees nothing of what runs inside.
+    ("cli", &["app", "config", "proto", "code", "runtime"]),
+    ("app", &["api", "config", "coordinator", "history", "registry", "runtime", "session", "code"]),
+];
+
+/// Which rooms may use which libraries: the wire stops at the edge, SQL at the stores.
+const LIBRARIES: &[(&str, &[&str])] = &[
+    ("tonic", &["api", "cli", "proto"]),
+    ("prost", &["api/grpc", "api/layers/methods", "cli", "proto"]),
+    ("prost_types", &["api/grpc", "api/layers/methods", "cli", "proto"]),
+    ("axum", &["api"]),
+    ("clap", &["cli"]),
+    ("rusqlite", &["history", "registry/embedded"]),
+    ("rosterd_client", &["cli/exec", "app/demo"]),
+];
+
+/// Generated types of the wire: the gRPC services, what serves and describes them, and the admin client.
+const PROTO: &[&str] = &["api/grpc", "api/edge", "api/layers/methods", "cli"];
+
+/// Readings of a clock, and who may take them. tokio's clock stands still in tests, so an edge may measure with it.
+const CLOCKS: &[(&str, &[&str])] = &[
+    ("SystemTime::now", &["runtime/clock"]),
+    ("Timestamp::now", &["cli"]),
+    ("Zoned::now", &["cli"]),
+    ("Instant::now", &["runtime/clock", "api/grpc", "api/layers", "cli/exec"]),
+];
+
+/// Readings of the environment.
+const ENVIRONMENT: &[&str] =
+    &["env::var", "env::vars", "env::var_os", "env::vars_os", "env::args", "env::current_dir"];
+const ENVIRONMENT_READERS: &[&str] = &["config", "cli"];
+
+/// Parts of nodes' paths. A text that begins with one, or holds one after a `/`, spells a node.
+const NODES: &[&str] = &[
+    "sharding/",
+    "leader/",
+    "servers/",
+    "instances/",
+    "guarantee/",
+    "offset/",
+    "trigger/",
+    "election/",
+    "failover/items",
+    "systemTime",
+    "rosterd/instances",
+    "rosterd/policy",
+    "rosterd/triggers",
+    "rosterd/paused",
+    "rosterd/incarnation",
+];
+
+/// What the domain may be built from: no async, no I/O, no wire, no log, no randomness.
+const DOMAIN: &[&str] =
+    &["serde", "serde_json", "serde_yaml_ng", "thiserror", "jiff", "chrono", "cron", "flate2"];
+
+const LONG: usize = 400;
+const TOO_LONG: usize = 600;
+
+/// One file, as the rules see it.
+struct Source {
+    /// Below `src`, without `.rs` and `/mod`: `api/grpc/worker`.
+    room: String,
+    /// Comments and the contents of texts blanked; as many lines as the file.
+    code: String,
+    /// The texts, and their lines.
+    texts: Vec<(usize, String)>,
+}
+
+impl Source {
+    fn new(path: &str, text: &str) -> Self {
+        let room = path.trim_end_matches(".rs").trim_end_matches("/mod").to_owned();
+        let (code, texts) = scan(text);
+        Self { room, code, texts }
+    }
+
+    fn top(&self) -> &str {
+        self.room.split('/').next().unwrap_or_default()
+    }
+
+    fn is_in(&self, rooms: &[&str]) -> bool {
+        rooms.iter().any(|room| is_below(&self.room, room, "/"))
+    }
+
+    fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.code.lines().enumerate().map(|(number, line)| (number + 1, line))
+    }
+}
+
+/// Whether `path` is `top` or below it.
+fn is_below(path: &str, top: &str, separator: &str) -> bool {
+    path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with(separator))
+}
+
+/// Blanks comments and texts, and hands out the texts.
+fn scan(text: &str) -> (String, Vec<(usize, String)>) {
+    let (mut code, mut texts, mut rest, mut line) = (String::new(), Vec::new(), text, 1);
+    while let Some(first) = rest.chars().next() {
+        let (length, said) = piece(rest, code.chars().last());
+        let (part, after) = rest.split_at(length);
+        match said {
+            None => code.push_str(part),
+            Some(said) => {
+                code.push(if first == '/' { ' ' } else { '"' });
+                code.extend(part.chars().filter(|&c| c == '\n'));
+                if first != '/' {
+                    texts.push((line, said.to_owned()));
+                }
+            }
+        }
+        line += part.matches('\n').count();
+        rest = after;
+    }
+    (code, texts)
+}
+
+/// The length of what begins here; with its content if it is a comment or a text.
+fn piece(rest: &str, before: Option<char>) -> (usize, Option<&str>) {
+    let until = |start: usize, end: &str| {
+        let content = &rest[start..];
+        let length = content.find(end).unwrap_or(content.len());
+        ((start + length + end.len()).min(rest.len()), Some(&content[..length]))
+    };
+    let word = before.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    if rest.starts_with("//") {
+        let length = rest.find('\n').unwrap_or(rest.len());
+        return (length, Some(&rest[..length]));
+    }
+    if rest.starts_with("/*") {
+        return until(2, "*/");
+    }
+    if rest.starts_with('"') {
+        return quoted(rest);
+    }
+    if !word && (rest.starts_with("r\"") || rest.starts_with("r#\"")) {
+        return if rest.starts_with("r\"") { until(2, "\"") } else { until(3, "\"#") };
+    }
+    // A character may be a quote; a lifetime has no second one.
+    for quote in ["'\"'", "'\\''", "'\\\"'"] {
+        if rest.starts_with(quote) {
+            return (quote.len(), Some(""));
+        }
+    }
+    (rest.chars().next().map_or(0, char::len_utf8), None)
+}
+
+fn quoted(rest: &str) -> (usize, Option<&str>) {
+    let mut escaped = false;
+    for (at, c) in rest.char_indices().skip(1) {
+        match c {
+            '"' if !escaped => return (at + 1, Some(&rest[1..at])),
+            _ => escaped = c == '\\' && !escaped,
+        }
+    }
+    (rest.len(), Some(&rest[1..]))
+}
+
+/// All paths said in `code` that begin with `root::`, groups spelled out.
+fn paths(code: &str, root: &str) -> Vec<(usize, String)> {
+    let start = format!("{root}::");
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices(&start) {
+        let before = code[..at].chars().last();
+        if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
+            continue;
+        }
+        let line = code[..at].matches('\n').count() + 1;
+        let mut all = Vec::new();
+        tree(&code[at + start.len()..], "", &mut all);
+        found.extend(all.into_iter().map(|path| (line, path)));
+    }
+    found
+}
+
+/// Reads one tree of a `use`; how much of the text it took.
+fn tree(text: &str, above: &str, found: &mut Vec<String>) -> usize {
+    let name = text.len() - text.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_').len();
+    let path = if above.is_empty() { text[..name].to_owned() } else { format!("{above}::{}", &text[..name]) };
+    let rest = &text[name..];
+    if rest.starts_with("::") && name > 0 {
+        return name + 2 + tree(&rest[2..], &path, found);
+    }
+    if name > 0 || !rest.starts_with('{') {
+        found.push(path.trim_end_matches(':').to_owned());
+        return name;
+    }
+    let mut at = 1;
+    while at < rest.len() && !rest[at..].starts_with('}') {
+        if rest[at..].starts_with(|c: char| c.is_whitespace() || c == ',' || c == '*') {
+            at += 1;
+            continue;
+        }
+        at += tree(&rest[at..], above, found).max(1);
+    }
+    at + 1
+}
+
+type Rule = fn(&[Source]) -> Vec<String>;
+
+const RULES: &[(&str, Rule)] = &[
+    ("arrows", arrows),
+    ("escapes", escapes),
+    ("libraries", libraries),
+    ("proto", proto),
+    ("clocks", clocks),
+    ("environment", environment),
+    ("nodes", nodes),
+];
+
+fn arrows(sources: &[Source]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for source in sources {
+        let top = source.top();
+        let Some((_, allowed)) = ARROWS.iter().find(|(room, _)| *room == top) else {
+            if !["lib", "main"].contains(&top) {
+                wrong.push(format!("src/{top}: a new room: say in ARROWS what it may know"));
+            }
+            continue;
+        };
+        for (line, path) in paths(&source.code, "crate") {
+            if !is_below(&path, top, "::") && !allowed.iter().any(|room| is_below(&path, room, "::")) {
+                wrong.push(format!(
+                    "src/{}:{line}: {top} may not know crate::{path}, only {allowed:?}: hand it in as a value or \
+                     through a trait of {top}'s own, joined in src/app",
+                    source.room
+                ));
+            }
+        }
+    }
+    wrong
+}
+
+/// `super` must not lead out of the room, past the rule above.
+fn escapes(sources: &[Source]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for source in sources.iter().filter(|source| !["lib", "main"].contains(&source.top())) {
+        let depth = source.room.split('/').count();
+        for (number, line) in source.lines() {
+            let supers = line.matches("super::").count();
+            let inner = usize::from(line.starts_with(' '));
+            if line.contains("super::super::") && supers >= depth + inner
+                || line.contains("super::") && supers > depth
+            {
+                wrong.push(format!("src/{}:{number}: leaves its room by super: say crate::…", source.room));
+            }
+        }
+    }
+    wrong
+}
+
+fn libraries(sources: &[Source]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (library, rooms) in LIBRARIES {
+        for source in sources.iter().filter(|source| !source.is_in(rooms)) {
+            for (line, _) in paths(&source.code, library) {
+                wrong.push(format!(
+                    "src/{}:{line}: {library} is for {rooms:?} only: convert there",
+                    source.room
+                ));
+            }
+        }
+    }
+    wrong
+}
+
+fn proto(sources: &[Source]) -> Vec<String> {
+    let outside = sources.iter().filter(|source| !source.is_in(PROTO) && source.top() != "proto");
+    let said =
+        outside.flat_map(|source| paths(&source.code, "crate").into_iter().map(move |at| (source, at)));
+    let wrong = said.filter(|(_, (_, path))| is_below(path, "proto", "::"));
+    let tell = |(source, (line, _)): (&Source, (usize, String))| {
+        format!("src/{}:{line}: the wire's types stop at {PROTO:?}: convert in api/grpc/convert", source.room)
+    };
+    wrong.map(tell).collect()
+}
+
+fn clocks(sources: &[Source]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (reading, rooms) in CLOCKS {
+        for source in sources.iter().filter(|source| !source.is_in(rooms)) {
+            for (number, _) in source.lines().filter(|(_, line)| line.contains(reading)) {
+                wrong.push(format!(
+                    "src/{}:{number}: {reading} is for {rooms:?} only: take `now` as an argument, or hold a \
+                     runtime::clock::Clock",
+                    source.room
+                ));
+            }
+        }
+    }
+    wrong
+}
+
+fn environment(sources: &[Source]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for source in sources.iter().filter(|source| !source.is_in(ENVIRONMENT_READERS)) {
+        for (number, line) in
+            source.lines().filter(|(_, line)| ENVIRONMENT.iter().any(|word| line.contains(word)))
+        {
+            let line = line.trim();
+            wrong.push(format!(
+                "src/{}:{number}: {line}: make it a field of config and hand it in",
+                source.room
+            ));
+        }
+    }
+    wrong
+}
+
+fn nodes(sources: &[Source]) -> Vec<String> {
+    let spells =
+        |text: &str| NODES.iter().any(|node| text.starts_with(node) || text.contains(&format!("/{node}")));
+    let mut wrong = Vec::new();
+    for source in sources.iter().filter(|source| !source.is_in(&["registry/paths", "registry/tree_tests"])) {
+        for (line, text) in source.texts.iter().filter(|(_, text)| spells(text)) {
+            wrong.push(format!(
+                "src/{}:{line}: {text:?} spells a node: give it a name in registry/paths.rs and ask for that",
+                source.room
+            ));
+        }
+    }
+    wrong
+}
+
+/// The dependencies of the domain that it may not have.
+fn domain(manifest: &str) -> Vec<String> {
+    let section = manifest.split("\n[").find_map(|section| section.strip_prefix("dependencies]"));
+    let names = section.unwrap_or_default().lines().filter_map(|line| line.split(['.', ' ', '=']).next());
+    let foreign = names.filter(|name| !name.is_empty() && !name.starts_with('#') && !DOMAIN.contains(name));
+    let tell = |name: &str| {
+        format!(
+            "src/domain/Cargo.toml: {name}: the domain decides and does nothing else; keep it in the shell around it"
+        )
+    };
+    foreign.map(tell).collect()
+}
+
+/// Files that are long, and those that are too long.
+fn lengths(files: &BTreeMap<String, usize>) -> (Vec<String>, Vec<String>) {
+    let long = files.iter().filter(|(_, lines)| **lines > LONG);
+    let (too_long, long): (Vec<_>, Vec<_>) = long.partition(|(_, lines)| **lines > TOO_LONG);
+    let tell = |(path, lines): (&String, &usize)| format!("{path}: {lines} lines: look for its second idea");
+    (long.into_iter().map(tell).collect(), too_long.into_iter().map(tell).collect())
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() {
+            files(&path, found);
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+fn sources() -> Vec<Source> {
+    let src = root().join("src");
+    let mut found = Vec::new();
+    files(&src, &mut found);
+    let below = found.iter().map(|path| (path.strip_prefix(&src).unwrap().to_str().unwrap(), path));
+    let ours = below.filter(|(name, _)| !name.starts_with("domain/"));
+    ours.map(|(name, path)| Source::new(name, &fs::read_to_string(path).unwrap())).collect()
+}
+
+#[test]
+fn every_room_keeps_its_rules() {
+    let sources = sources();
+    assert!(sources.len() > 50, "the scan finds the sources");
+    let wrong: Vec<_> = RULES
+        .iter()
+        .flat_map(|(name, rule)| rule(&sources).into_iter().map(move |w| format!("{name}: {w}")))
+        .collect();
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+#[test]
+fn the_domain_is_built_from_nothing_that_acts() {
+    let wrong = domain(&fs::read_to_string(root().join("src/domain/Cargo.toml")).unwrap());
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+#[test]
+fn no_file_is_too_long() {
+    let mut found = Vec::new();
+    for folder in ["src", "tests", "xtask/src", "clients/rust"] {
+        files(&root().join(folder), &mut found);
+    }
+    let named = found.iter().map(|path| path.strip_prefix(root()).unwrap().display().to_string());
+    let lines = found.iter().map(|path| fs::read_to_string(path).unwrap().lines().count());
+    let (long, too_long) = lengths(&named.zip(lines).collect());
+    println!("{}", long.join("\n"));
+    assert!(too_long.is_empty(), "more than {TOO_LONG} lines:\n{}\n", too_long.join("\n"));
+}
+
+#[test]
+fn each_rule_can_fail() {
+    let broken: &[(&str, &str, &str)] = &[
+        ("arrows", "registry/mod.rs", "use crate::coordinator::handle::Handle;"),
+        ("arrows", "api/http/mod.rs", "use crate::registry::{DumpNode, Registry};"),
+        (
+            "arrows",
+            "api/http/mod.rs",
+            "use crate::{\n    code::Code,\n    coordinator::{handle::Handle, node::Node},\n};",
+        ),
+        ("arrows", "misc/mod.rs", ""),
+        ("escapes", "session/frame.rs", "use super::super::registry::Registry;"),
+        ("escapes", "session.rs", "use super::super::x;"),
+        ("libraries", "coordinator/node.rs", "fn f() -> tonic::Status { todo!() }"),
+        ("libraries", "registry/memory/mod.rs", "use rusqlite::Connection;"),
+        ("proto", "session/frame.rs", "use crate::proto::v1::Hello;"),
+        ("clocks", "coordinator/node.rs", "let now = std::time::Instant::now();"),
+        ("clocks", "history/writer.rs", "let now = SystemTime::now();"),
+        ("environment", "api/listen.rs", "let port = std::env::var(\"PORT\");"),
+        ("nodes", "coordinator/node.rs", "let path = format!(\"/{ns}/{job}/sharding/{item}\");"),
+        ("nodes", "coordinator/node.rs", "const RAW: &str = r#\"leader/election\"#;"),
+    ];
+    for (name, path, text) in broken {
+        let (_, rule) = RULES.iter().find(|(rule, _)| rule == name).unwrap();
+        assert!(!rule(&[Source::new(path, text)]).is_empty(), "{name} lets this pass: {text}");
+    }
+    for (name, _) in RULES {
+        assert!(broken.iter().any(|(rule, ..)| rule == name), "{name} is not tried");
+    }
+    assert_eq!(domain("[package]\n\n[dependencies]\nserde.workspace = true\ntokio = \"1\"\n\n[dev-dependencies]\nrand = \"0\"").len(), 1);
+    let files = BTreeMap::from([("a".to_owned(), 600), ("b".to_owned(), 601), ("c".to_owned(), 400)]);
+    let (long, too_long) = lengths(&files);
+    assert_eq!((long.len(), too_long.len()), (1, 1));
+}
+
+#[test]
+fn comments_texts_and_what_is_allowed_break_no_rule() {
+    let fine: &[(&str, &str)] = &[
+        ("registry/mod.rs", "// crate::coordinator\n/* std::env::var */ const A: &str = \"crate::api\";"),
+        (
+            "coordinator/node.rs",
+            "use crate::{code::Code, registry::{Registry, ReadError}};\nuse crate::session::frame::*;",
+        ),
+        ("api/mod.rs", "use crate::history::RunRow; fn f<'a>(c: char) -> bool { c == '\"' || c == '\\'' }"),
+        (
+            "registry/embedded/store.rs",
+            "use super::super::paths::Paths;\nmod tests {\n    use super::super::Registry;\n}",
+        ),
+        ("cli/dump.rs", "let sharding = \"sharding\"; let s = \"a/b\\\"leader\";"),
+    ];
+    for (path, text) in fine {
+        for (name, rule) in RULES {
+            let wrong = rule(&[Source::new(path, text)]);
+            assert!(wrong.is_empty(), "{name}: {wrong:?}");
+        }
+    }
+}

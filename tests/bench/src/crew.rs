@@ -1,0 +1,128 @@
+//! Worker processes, and what they say.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use crate::Result;
+use crate::machine::Used;
+use crate::server::end;
+use crate::worker::{MODE, Spec};
+
+/// Worker processes of one run, ended with it.
+pub(crate) struct Crew {
+    members: Vec<Member>,
+    heard: Receiver<(usize, String)>,
+    tell: Sender<(usize, String)>,
+}
+
+struct Member {
+    child: Child,
+    orders: Option<ChildStdin>,
+}
+
+impl Crew {
+    pub(crate) fn new() -> Self {
+        let (tell, heard) = channel();
+        Self { members: Vec::new(), heard, tell }
+    }
+
+    /// Starts a worker process; its number.
+    pub(crate) fn start(&mut self, spec: &Spec) -> Result<usize> {
+        let number = self.members.len();
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg(MODE).arg(serde_json::to_string(spec)?);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let (orders, says) = (child.stdin.take(), child.stdout.take());
+        self.members.push(Member { child, orders });
+        let tell = self.tell.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(says.ok_or("no pipe")?).lines() {
+                tell.send((number, line?))?;
+            }
+            Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+        });
+        Ok(number)
+    }
+
+    /// The next line of any of them, if one comes before `until`.
+    pub(crate) fn hear(&mut self, until: Instant) -> Result<Option<(usize, String)>> {
+        match self.heard.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(line) => Ok(Some(line)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err("nobody is there to be heard".into()),
+        }
+    }
+
+    /// Hears until `enough` says so of a line.
+    pub(crate) fn hear_until(
+        &mut self,
+        what: &str,
+        patience: Duration,
+        mut enough: impl FnMut(usize, &str) -> bool,
+    ) -> Result {
+        let until = Instant::now() + patience;
+        while let Some((who, line)) = self.hear(until)? {
+            if enough(who, &line) {
+                return Ok(());
+            }
+        }
+        Err(format!("waited in vain for {what} for {patience:?}").into())
+    }
+
+    /// Asks one to leave.
+    pub(crate) fn ask_to_leave(&mut self, number: usize) -> Result {
+        let orders = self.members.get_mut(number).and_then(|member| member.orders.as_mut());
+        Ok(orders.ok_or("no such worker")?.write_all(b"leave\n")?)
+    }
+
+    /// Kills one at once.
+    pub(crate) fn kill(&mut self, number: usize) -> Result {
+        let member = self.members.get_mut(number).ok_or("no such worker")?;
+        member.child.kill()?;
+        member.child.wait()?;
+        Ok(())
+    }
+
+    /// What all of them have used, together.
+    pub(crate) fn used(&self) -> Used {
+        self.members.iter().map(|member| Used::of(member.child.id())).fold(Used::default(), |sum, used| {
+            Used {
+                ran: sum.ran + used.ran,
+                waited: sum.waited + used.waited,
+                system: sum.system + used.system,
+                rss: sum.rss + used.rss,
+                threads: sum.threads + used.threads,
+                switches: sum.switches + used.switches,
+            }
+        })
+    }
+
+    /// Asks all to leave and waits until they have.
+    pub(crate) fn leave(&mut self) -> Result {
+        for number in 0..self.members.len() {
+            // One that has gone cannot be asked.
+            let _gone = self.ask_to_leave(number);
+        }
+        let until = Instant::now() + Duration::from_secs(60);
+        for (number, member) in self.members.iter_mut().enumerate() {
+            while member.child.try_wait()?.is_none() {
+                if Instant::now() > until {
+                    return Err(format!("worker {number} does not leave").into());
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        for member in &mut self.members {
+            drop(member.orders.take());
+            end(&mut member.child);
+        }
+    }
+}

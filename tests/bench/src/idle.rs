@@ -1,0 +1,100 @@
+//! Workers that only say that they live: what a coordinator pays for each.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::Result;
+use crate::crew::Crew;
+use crate::machine::{Floor, Used};
+use crate::options::Options;
+use crate::report::Report;
+use crate::server::Server;
+use crate::worker::Spec;
+
+const PROCESSES: u32 = 4;
+/// Workers share jobs, so that none has very many instances.
+const JOBS: u32 = 100;
+
+pub(crate) fn idle(options: &Options, report: &mut Report) -> Result {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
+    for workers in options.sizes(&[1000, 10_000], 500) {
+        if maximum.is_some_and(|maximum| maximum < u64::from(workers) + 200) {
+            println!("  {workers} workers: not taken, this process may open only {maximum:?} files");
+            continue;
+        }
+        for _ in 0..options.runs {
+            take(options, workers, report)?;
+        }
+    }
+    Ok(())
+}
+
+fn take(options: &Options, workers: u32, report: &mut Report) -> Result {
+    let most = (workers + 1000).to_string();
+    let server = Server::start(
+        options,
+        &[("max_connections", &most), ("max_connections_per_ip", &most), ("max_workers", &most)],
+    )?;
+    let floor = Floor::measure(server.dir())?;
+    let empty = server.used();
+    let mut crew = Crew::new();
+    let each = workers.div_ceil(PROCESSES);
+    let since = Instant::now();
+    for process in 0..PROCESSES {
+        crew.start(&Spec {
+            server: server.address().to_owned(),
+            address: "127.0.0.1".into(),
+            slots: 4,
+            prefix: "idle-".into(),
+            first: process * each,
+            count: 1,
+            jobs: JOBS,
+            step: 1,
+            file: "shardingTotalCount: 10\n".into(),
+            conversations: each,
+            ..Spec::default()
+        })?;
+    }
+    let mut came = 0;
+    crew.hear_until("the workers", Duration::from_secs(300), |_, line| {
+        came += u32::from(line == "came");
+        came == PROCESSES
+    })?;
+    let until = Instant::now() + Duration::from_secs(120);
+    // All are there, and what their coming has brought is written.
+    let mut commits = 0.0;
+    loop {
+        std::thread::sleep(Duration::from_secs(2));
+        let (streams, now) =
+            (server.counted("rosterd_streams")?, server.counted("rosterd_commit_seconds_count")?);
+        eprint!("\r  starting: {streams} streams, {now} transactions   ");
+        if (streams >= f64::from(each * PROCESSES) && now - commits < 10.0) || Instant::now() > until {
+            break;
+        }
+        commits = now;
+    }
+    let start = since.elapsed().as_secs_f64();
+    let (before, since) = (server.used(), Instant::now());
+    let theirs = crew.used();
+    std::thread::sleep(Duration::from_secs(options.seconds));
+    let (used, seconds) = (server.used().since(before), since.elapsed().as_secs_f64());
+    let theirs = crew.used().since(theirs);
+    let streams = server.counted("rosterd_streams")?;
+    let Used { rss, threads, switches, .. } = used;
+    let name = format!("{workers} workers, {JOBS} jobs");
+    println!(
+        "\n  {name}: {streams} streams after {start:.0} s; coordinator {:.3} cores, {rss:.0} MiB ({:.0} KiB a worker), {threads} threads, \
+         {:.1} switches a heartbeat; workers {:.2} cores",
+        used.ran / seconds,
+        (rss - empty.rss) * 1024.0 / f64::from(workers),
+        switches as f64 / seconds / f64::from(workers),
+        theirs.ran / seconds
+    );
+    println!("    beside: {floor}; {}", server.log());
+    report.add("idle workers: lost", &name, "streams", Some(0.0), f64::from(workers) - streams, &floor);
+    report.add("idle workers: CPU", &name, "cores", None, used.ran / seconds, &floor);
+    report.add("idle workers: RSS", &name, "MiB", None, rss, &floor);
+    Ok(())
+}

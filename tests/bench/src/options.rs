@@ -1,0 +1,90 @@
+//! The command line of the benchmarks.
+
+use std::path::PathBuf;
+
+#[derive(Debug)]
+pub(crate) struct Options {
+    only: Vec<String>,
+    /// How often each figure is taken.
+    pub(crate) runs: usize,
+    /// Small sizes and short times, to see that everything works.
+    pub(crate) quick: bool,
+    /// The coordinator's program.
+    pub(crate) program: PathBuf,
+    /// Sizes instead of the figure's own, where it has any.
+    pub(crate) sizes: Vec<u32>,
+    /// How long fires are watched, in seconds.
+    pub(crate) seconds: u64,
+}
+
+const USAGE: &str = "\
+bench [--only NAME[,NAME]] [--runs N] [--quick] [--sizes N[,N]] [--seconds N] [--program PATH]
+";
+
+impl Options {
+    /// `None`: help was asked for and given.
+    pub(crate) fn parse(arguments: &[String], figures: &[(&str, &str)]) -> Result<Option<Self>, String> {
+        let mut options = Self {
+            only: Vec::new(),
+            runs: 3,
+            quick: false,
+            program: beside_this(),
+            sizes: Vec::new(),
+            seconds: 0,
+        };
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            let mut value = || arguments.next().ok_or(format!("{argument} needs a value\n{USAGE}"));
+            let number = |text: &String| text.parse::<u32>().map_err(|_| format!("{text:?} is no number"));
+            match argument.as_str() {
+                "--only" => options.only = value()?.split(',').map(str::to_owned).collect(),
+                "--runs" => options.runs = number(value()?)?.clamp(1, 100) as usize,
+                "--quick" => options.quick = true,
+                "--sizes" => {
+                    options.sizes =
+                        value()?.split(',').map(|n| number(&n.to_owned())).collect::<Result<_, _>>()?;
+                }
+                "--seconds" => options.seconds = u64::from(number(value()?)?.clamp(1, 600)),
+                "--program" => options.program = PathBuf::from(value()?),
+                "--help" | "-h" => {
+                    print!("{USAGE}");
+                    figures.iter().for_each(|(name, what)| println!("  {name:6} {what}"));
+                    return Ok(None);
+                }
+                other => return Err(format!("{other:?} is not understood\n{USAGE}")),
+            }
+        }
+        if let Some(name) = options.only.iter().find(|name| !figures.iter().any(|(known, _)| known == name)) {
+            let known: Vec<&str> = figures.iter().map(|(name, _)| *name).collect();
+            return Err(format!("no figure {name:?}: there are {}", known.join(", ")));
+        }
+        if !options.program.exists() {
+            return Err(format!("{} is not there: cargo xtask bench builds it", options.program.display()));
+        }
+        if options.quick {
+            options.runs = 1;
+        }
+        if options.seconds == 0 {
+            options.seconds = if options.quick { 5 } else { 20 };
+        }
+        Ok(Some(options))
+    }
+
+    pub(crate) fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == name)
+    }
+
+    /// The sizes asked for, or these, or in a quick run this one.
+    pub(crate) fn sizes(&self, usual: &[u32], quick: u32) -> Vec<u32> {
+        match (self.sizes.is_empty(), self.quick) {
+            (false, _) => self.sizes.clone(),
+            (true, true) => vec![quick],
+            (true, false) => usual.to_vec(),
+        }
+    }
+}
+
+/// The coordinator's program in the folder that this one was built into.
+fn beside_this() -> PathBuf {
+    std::env::current_exe().unwrap_or_default().with_file_name("rosterd")
+}

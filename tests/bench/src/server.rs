@@ -1,0 +1,148 @@
+//! A coordinator as a process of its own, over an embedded store in a fresh directory.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::Result;
+use crate::machine::Used;
+use crate::options::Options;
+
+/// How long it may take to serve, and to stop.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct Server {
+    child: Child,
+    address: String,
+    program: std::path::PathBuf,
+    dir: TempDir,
+}
+
+impl Server {
+    /// Starts one; `set` are settings other than the defaults.
+    pub(crate) fn start(options: &Options, set: &[(&str, &str)]) -> Result<Self> {
+        // On the disk that the benchmarks are run from: /tmp may be memory.
+        let dir = tempfile::Builder::new().prefix("bench-").tempdir_in(target_dir())?;
+        let address = free_address()?;
+        let log = File::create(dir.path().join("log"))?;
+        let mut command = Command::new(&options.program);
+        command.args(["serve", "--listen", &address, "--log", "warn"]);
+        command.arg("--data-dir").arg(dir.path().join("data"));
+        for (name, value) in set {
+            command.arg("--set").arg(format!("{name}={value}"));
+        }
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn()?;
+        let mut server = Self { child, address, program: options.program.clone(), dir };
+        server.wait_until_serving()?;
+        Ok(server)
+    }
+
+    fn wait_until_serving(&mut self) -> Result {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            if let Some(status) = self.child.try_wait()? {
+                return Err(format!("the coordinator ended with {status}: {}", self.log()).into());
+            }
+            if self.call(&["probe"]).is_ok() {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Err(format!("the coordinator does not serve: {}", self.log()).into())
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Where its data is.
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub(crate) fn used(&self) -> Used {
+        Used::of(self.child.id())
+    }
+
+    /// The last of what it logged.
+    pub(crate) fn log(&self) -> String {
+        let text = std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(5)..].join("\n")
+    }
+
+    /// Runs the command line against it.
+    pub(crate) fn call(&self, arguments: &[&str]) -> Result<String> {
+        let mut command = Command::new(&self.program);
+        command.args(arguments).args(["--server", &format!("http://{}", self.address)]);
+        let output = command.stdin(Stdio::null()).output()?;
+        if !output.status.success() {
+            return Err(format!("{arguments:?}: {}", String::from_utf8_lossy(&output.stderr)).into());
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Its counters, with their labels as part of the name.
+    pub(crate) fn metrics(&self) -> Result<BTreeMap<String, f64>> {
+        let mut stream = TcpStream::connect(&self.address)?;
+        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address)?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        let lines = text.lines().filter(|line| line.starts_with("rosterd_"));
+        Ok(lines
+            .filter_map(|line| line.rsplit_once(' '))
+            .filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)))
+            .collect())
+    }
+
+    /// The sum of a counter over its labels.
+    pub(crate) fn counted(&self, name: &str) -> Result<f64> {
+        let metrics = self.metrics()?;
+        let of = |full: &&String| full.split('{').next() == Some(name);
+        Ok(metrics.keys().filter(of).filter_map(|name| metrics.get(name)).sum())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}
+
+/// Ends a process of ours: asks, waits, and then insists.
+pub(crate) fn end(child: &mut Child) {
+    ask_to_end(child);
+    let until = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < until {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _gone = child.kill();
+    let _ended = child.wait();
+}
+
+fn ask_to_end(child: &Child) {
+    let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
+    if let Some(pid) = pid {
+        let _gone = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    }
+}
+
+fn free_address() -> Result<String> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
+}
+
+/// Where the programs were built.
+fn target_dir() -> std::path::PathBuf {
+    let program = std::env::current_exe().unwrap_or_default();
+    program.ancestors().nth(2).map_or_else(std::env::temp_dir, Path::to_path_buf)
+}

@@ -1,0 +1,243 @@
+//! A worker process: this program again, told by its second argument what to work for. It records what it sees by
+//! its own clock. It leaves at the line `leave` on its standard input, and ends at once when that is closed, so that
+//! no worker outlives the benchmarks.
+
+use std::fs::File;
+use std::future::Future;
+use std::io::{BufRead as _, BufWriter, Write as _};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::{FutureExt as _, StreamExt as _};
+use rosterd_client::proto::session_response::Frame;
+use rosterd_client::{
+    BootClock, CancellationToken, Connector, Job, LinkError, Options, Run, TonicConnector, Wire, Worker,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+use crate::machine::wall;
+
+/// The first argument of a worker process; the second is its [`Spec`].
+pub(crate) const MODE: &str = "--as-worker";
+
+/// What a worker process is to do.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Spec {
+    pub(crate) server: String,
+    /// How operators know it.
+    pub(crate) address: String,
+    pub(crate) slots: u32,
+    /// Jobs are called by this and their number.
+    pub(crate) prefix: String,
+    /// Which numbers: of conversation `c` those from `first + c * step` on.
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+    /// The job's file without its name; empty: the job exists. `{n}` stands for the job's number modulo ten.
+    pub(crate) file: String,
+    /// How long each run takes, in milliseconds.
+    pub(crate) work: u64,
+    /// Conversations in this process: with several, each has jobs of its own, `step` numbers apart.
+    pub(crate) conversations: u32,
+    pub(crate) step: u32,
+    /// How many jobs there are in all, where conversations share them.
+    pub(crate) jobs: u32,
+    /// Writes a [`Seen`] per run here when it leaves.
+    pub(crate) out: Option<String>,
+    /// Says each run and each Assignment on its standard output as they come.
+    pub(crate) say: bool,
+}
+
+/// A run as its handler saw it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seen {
+    pub(crate) job: u32,
+    pub(crate) item: u32,
+    /// Milliseconds since the epoch.
+    pub(crate) fire: i64,
+    /// Microseconds from then to the first line of user code.
+    pub(crate) lag: i64,
+}
+
+impl Seen {
+    const BYTES: usize = 24;
+
+    fn write(self, out: &mut impl std::io::Write) -> std::io::Result<()> {
+        out.write_all(&self.job.to_le_bytes())?;
+        out.write_all(&self.item.to_le_bytes())?;
+        out.write_all(&self.fire.to_le_bytes())?;
+        out.write_all(&self.lag.to_le_bytes())
+    }
+
+    /// All runs of a file.
+    pub(crate) fn read(path: &str) -> Result<Vec<Self>> {
+        let bytes = std::fs::read(path)?;
+        let small = |at: &[u8]| at.try_into().map_or(0, u32::from_le_bytes);
+        let large = |at: &[u8]| at.try_into().map_or(0, i64::from_le_bytes);
+        let rows = bytes.chunks_exact(Self::BYTES);
+        Ok(rows
+            .map(|row| Self {
+                job: small(&row[..4]),
+                item: small(&row[4..8]),
+                fire: large(&row[8..16]),
+                lag: large(&row[16..]),
+            })
+            .collect())
+    }
+}
+
+type Log = Arc<Mutex<Vec<Seen>>>;
+
+pub(crate) fn main(spec: &str) -> ExitCode {
+    let done = serde_json::from_str::<Spec>(spec).map_err(Into::into).and_then(run);
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("worker: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(spec: Spec) -> Result {
+    let leave = CancellationToken::new();
+    let asked = leave.clone();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines() {
+            if line.is_ok_and(|line| line == "leave") {
+                asked.cancel();
+            }
+        }
+        // Who started it has gone.
+        std::process::exit(3);
+    });
+    let log = Log::default();
+    if spec.conversations > 1 {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        return runtime.block_on(many(&spec, &log, &leave));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let worker = worker(&spec, 0, &log).shutdown(leave.clone().cancelled_owned());
+        match spec.say {
+            false => worker.run().await,
+            true => worker.drive(Telling(TonicConnector::new(None)?), BootClock).await,
+        }
+    })?;
+    if let Some(out) = &spec.out {
+        let mut file = BufWriter::new(File::create(out)?);
+        let seen = log.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.iter().try_for_each(|seen| seen.write(&mut file))?;
+        file.flush()?;
+    }
+    Ok(())
+}
+
+/// Many conversations in one process, each over a connection of its own. They come one after the other, and go
+/// with the process.
+async fn many(spec: &Spec, log: &Log, leave: &CancellationToken) -> Result {
+    let mut gone = tokio::task::JoinSet::new();
+    for conversation in 0..spec.conversations {
+        let worker = worker(spec, conversation, log);
+        gone.spawn(async move { worker.drive(TonicConnector::new(None)?, BootClock).await });
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    tell("came");
+    tokio::select! {
+        () = leave.cancelled() => Ok(()),
+        Some(ended) = gone.join_next() => Err(format!("a conversation ended: {ended:?}").into()),
+    }
+}
+
+fn worker(spec: &Spec, conversation: u32, log: &Log) -> Worker {
+    let options = Options {
+        servers: vec![spec.server.clone()],
+        address: spec.address.clone(),
+        slots: spec.slots,
+        ..Options::default()
+    };
+    let mut worker = Worker::new(options);
+    for n in 0..spec.count {
+        let number = (spec.first + conversation * spec.step + n) % spec.jobs.max(1);
+        worker = worker.add(job(spec, number, log.clone()));
+    }
+    worker
+}
+
+fn job(spec: &Spec, number: u32, log: Log) -> Job {
+    let name = format!("{}{number}", spec.prefix);
+    let file = match spec.file.as_str() {
+        "" => String::new(),
+        file => format!("jobName: {name}\n{}", file.replace("{n}", &(number % 10).to_string())),
+    };
+    let (say, work) = (spec.say, Duration::from_millis(spec.work));
+    Job::new(&name).handler_type("bench").config(file).handler(move |run: Run| {
+        // The first line of user code.
+        let now = wall();
+        let fire = run.fire_time().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_millis();
+        let fire = i64::try_from(fire).unwrap_or(i64::MAX);
+        let seen = Seen { job: number, item: run.item(), fire, lag: now - fire * 1000 };
+        match say {
+            true => tell(&format!(
+                "run {} {} {} {:?} {fire} {now}",
+                run.job(),
+                run.item(),
+                run.token(),
+                run.source()
+            )),
+            false => log.lock().unwrap_or_else(PoisonError::into_inner).push(seen),
+        }
+        async move {
+            if !work.is_zero() {
+                tokio::select! {
+                    () = tokio::time::sleep(work) => {}
+                    () = run.cancelled() => {}
+                }
+                if say {
+                    tell(&format!("end {} {} {} {}", run.job(), run.item(), run.token(), wall()));
+                }
+            }
+            Ok(())
+        }
+    })
+}
+
+fn tell(line: &str) {
+    let mut out = std::io::stdout().lock();
+    // Who listened has gone; then this process ends as well.
+    let _gone = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+/// Tells of Assignments as they arrive.
+struct Telling(TonicConnector);
+
+impl Connector for Telling {
+    fn connect(
+        &self,
+        address: &str,
+    ) -> impl Future<Output = std::result::Result<Wire, LinkError>> + Send + 'static {
+        let connecting = self.0.connect(address);
+        async move {
+            let Wire { requests, responses } = connecting.await?;
+            let responses =
+                responses.inspect(|frame| match frame.as_ref().map(|frame| frame.frame.as_ref()) {
+                    Ok(Some(Frame::Assignment(told))) => {
+                        let items: Vec<String> = told.items.iter().map(ToString::to_string).collect();
+                        tell(&format!(
+                            "assigned {} {} {} {}",
+                            told.job,
+                            told.generation,
+                            wall(),
+                            items.join(",")
+                        ));
+                    }
+                    Ok(Some(Frame::Registered(told))) => tell(&format!("registered {}", told.job)),
+                    Ok(Some(Frame::GoodbyeAck(_))) => tell(&format!("goodbye {}", wall())),
+                    _ => {}
+                });
+            Ok(Wire { requests, responses: responses.boxed() })
+        }
+        .boxed()
+    }
+}

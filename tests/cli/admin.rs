@@ -1,0 +1,286 @@
+//! A coordinator's people's side that answers from a script and remembers what it was asked.
+
+use std::fmt::Debug;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+
+use futures_util::Stream;
+use prost_types::Timestamp;
+use rosterd::proto::v1;
+use rosterd::proto::v1::admin_service_server::{AdminService, AdminServiceServer};
+use rosterd::proto::v1::watch_response::Event;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::{Code, Request, Response, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+use crate::binary::{Ran, command};
+
+/// The script, and what was asked.
+#[derive(Clone, Default)]
+pub(crate) struct Script {
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+/// A server that plays it.
+pub(crate) struct Served {
+    pub(crate) url: String,
+    script: Script,
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl Served {
+    pub(crate) fn start() -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let script = Script::default();
+        let service = AdminServiceServer::new(script.clone());
+        let url = runtime.block_on(async {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let url = format!("http://{}", listener.local_addr().unwrap());
+            let (reporter, health) = tonic_health::server::health_reporter();
+            reporter.set_service_status("down", tonic_health::ServingStatus::NotServing).await;
+            let server = tonic::transport::Server::builder().add_service(service).add_service(health);
+            tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
+            url
+        });
+        Self { url, script, _runtime: runtime }
+    }
+
+    /// Runs the binary against it.
+    pub(crate) fn rosterd(&self, args: &[&str]) -> Ran {
+        let mut command = command();
+        command.args(args).env("ROSTERD_SERVER", &self.url).env("ROSTERD_CREDENTIAL", "s3cret");
+        command.output().unwrap().into()
+    }
+
+    /// What the last request said.
+    pub(crate) fn asked(&self) -> String {
+        self.script.asked.lock().unwrap().last().cloned().unwrap_or_default()
+    }
+}
+
+impl Script {
+    fn note<T: Debug>(&self, method: &str, request: &Request<T>) -> Result<(), Status> {
+        let credential = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
+        if credential != Some("Bearer s3cret") {
+            return Err(refusal(
+                Code::Unauthenticated,
+                "UNAUTHENTICATED",
+                "no valid credential came with the request",
+            ));
+        }
+        self.asked.lock().unwrap().push(format!("{method} {:?}", request.get_ref()));
+        Ok(())
+    }
+}
+
+fn refusal(code: Code, reason: &str, message: &str) -> Status {
+    let details = ErrorDetails::with_error_info(reason, "rosterd", std::collections::HashMap::new());
+    Status::with_error_details(code, message, details)
+}
+
+pub(crate) fn at(second: i64) -> Option<Timestamp> {
+    Some(Timestamp { seconds: 1_795_219_200 + second, nanos: 0 })
+}
+
+fn changed(job: &str, line: &str) -> Vec<v1::JobChange> {
+    vec![v1::JobChange { job: job.into(), lines: vec![line.into()] }]
+}
+
+fn words() -> v1::JobSummary {
+    v1::JobSummary {
+        name: "words".into(),
+        handler_type: "words".into(),
+        cron: Some("0/5 * * * * ?".into()),
+        time_zone: "UTC".into(),
+        sharding_total_count: 3,
+        description: "counts words".into(),
+        status: v1::JobStatus::Enabled.into(),
+        instances: 2,
+        running: 1,
+        leader: Some("10.0.0.1@-@c-1".into()),
+        next_fire: at(5),
+        counters: Some(v1::Counters {
+            fired: 7,
+            succeeded: 5,
+            crashed: 1,
+            missed: [("down".into(), 2)].into(),
+            ..Default::default()
+        }),
+    }
+}
+
+fn in_flight() -> v1::RunInFlight {
+    v1::RunInFlight {
+        token: 17,
+        fire_time: at(0),
+        source: v1::RunSource::NormalTrigger.into(),
+        instance: "10.0.0.7@-@w-1".into(),
+        started_at: at(0),
+        trigger_id: String::new(),
+    }
+}
+
+fn run(item: u32) -> v1::RunRecord {
+    v1::RunRecord {
+        run: Some(v1::RunRef { job: "words".into(), item, token: 17 }),
+        fire_time: at(0),
+        source: v1::RunSource::Failover.into(),
+        instance: "10.0.0.7@-@w-1".into(),
+        outcome: v1::RunOutcome::Failed.into(),
+        started_at: at(0),
+        ended_at: Some(Timestamp { nanos: 500_000_000, ..at(1).unwrap() }),
+        attempt: 2,
+        error: "exit status 3\nno such file".into(),
+        output: "out".into(),
+        ..Default::default()
+    }
+}
+
+fn items() -> Vec<v1::ItemSummary> {
+    let idle = v1::ItemSummary {
+        parameter: "Beijing".into(),
+        owner: Some("10.0.0.7@-@w-1".into()),
+        state: v1::ItemState::Idle.into(),
+        token: 16,
+        last_fire: at(0),
+        last: Some(v1::EndedRun {
+            token: 16,
+            outcome: v1::RunOutcome::Succeeded.into(),
+            reported: true,
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    let running = v1::ItemSummary {
+        item: 1,
+        parameter: String::new(),
+        state: v1::ItemState::Running.into(),
+        running: Some(in_flight()),
+        token: 17,
+        last: None,
+        ..idle.clone()
+    };
+    let disabled = v1::ItemSummary { item: 2, disabled: true, owner: None, ..idle.clone() };
+    vec![idle, running, disabled]
+}
+
+fn events() -> Vec<Event> {
+    let (job, item) = ("words".to_owned(), 1);
+    vec![
+        Event::RunStarted(v1::RunStartedEvent { job: job.clone(), item, run: Some(in_flight()) }),
+        Event::RunEnded(v1::RunEndedEvent {
+            job: job.clone(),
+            item,
+            run: Some(in_flight()),
+            outcome: v1::RunOutcome::Failed.into(),
+            error: "exit status 3".into(),
+            output: String::new(),
+        }),
+        Event::FiresUnrun(v1::FiresUnrunEvent {
+            job: job.clone(),
+            item,
+            first: at(0),
+            latest: at(10),
+            count: 3,
+            became: v1::FireResult::Missed.into(),
+            reason: "no_worker".into(),
+        }),
+        Event::Assigned(v1::AssignedEvent {
+            job,
+            generation: 4,
+            owners: vec![v1::InstanceItems { instance: "A".into(), items: vec![0, 1, 2] }],
+            why: "an instance joined".into(),
+        }),
+        Event::EventsLost(v1::EventsLostEvent { count: 9 }),
+    ]
+}
+
+macro_rules! script {
+    ($($method:ident($question:ident $q:ident) -> $answer:ident { $($field:ident : $value:expr),* };)*) => {
+        #[tonic::async_trait]
+        impl AdminService for Script {
+            $(
+                async fn $method(
+                    &self,
+                    request: Request<v1::$question>,
+                ) -> Result<Response<v1::$answer>, Status> {
+                    self.note(stringify!($method), &request)?;
+                    #[allow(unused_variables)]
+                    let $q = request.into_inner();
+                    Ok(Response::new(v1::$answer { $($field: $value),* }))
+                }
+            )*
+
+            type WatchStream = Pin<Box<dyn Stream<Item = Result<v1::WatchResponse, Status>> + Send>>;
+
+            async fn watch(
+                &self,
+                request: Request<v1::WatchRequest>,
+            ) -> Result<Response<Self::WatchStream>, Status> {
+                self.note("watch", &request)?;
+                let told = events().into_iter().map(|event| Ok(v1::WatchResponse { at: at(1), event: Some(event) }));
+                Ok(Response::new(Box::pin(tokio_stream::iter(told.collect::<Vec<_>>()))))
+            }
+        }
+    };
+}
+
+script! {
+    list_jobs(ListJobsRequest q) -> ListJobsResponse { jobs: if q.name_contains == "none" { vec![] } else { vec![words()] } };
+    get_job(GetJobRequest q) -> GetJobResponse {
+        summary: Some(match q.job.as_str() {
+            "words" => words(),
+            job => return Err(refusal(Code::NotFound, "JOB_UNKNOWN", &format!("there is no job {job:?}: apply it first"))),
+        }),
+        spec: "jobName: words\nshardingTotalCount: 3\n".into(),
+        generation: 4,
+        epoch: 2,
+        upcoming: (1..=i64::from(q.upcoming)).filter_map(|n| at(5 * n)).collect()
+    };
+    apply_jobs(ApplyJobsRequest q) -> ApplyJobsResponse { changes: changed("words", "cron: a -> b") };
+    trigger_job(TriggerJobRequest q) -> TriggerJobResponse { trigger_id: "t-1".into(), changes: changed("words", "items 1, 2 run now") };
+    pause_job(PauseJobRequest q) -> PauseJobResponse { changes: changed(&q.job, "paused") };
+    resume_job(ResumeJobRequest q) -> ResumeJobResponse { changes: changed(&q.job, "resumed") };
+    set_enabled(SetEnabledRequest q) -> SetEnabledResponse { changes: changed(&q.job, if q.enabled { "enabled" } else { "disabled" }) };
+    remove_job(RemoveJobRequest q) -> RemoveJobResponse {
+        changes: if q.cancel { changed(&q.job, "removed") } else {
+            return Err(refusal(Code::FailedPrecondition, "RUN_IN_FLIGHT", "item 1 is running: wait, or --cancel"));
+        }
+    };
+    cancel_run(CancelRunRequest q) -> CancelRunResponse { changes: changed(&q.job, "item 3 is told to stop") };
+    drain_instance(DrainInstanceRequest q) -> DrainInstanceResponse { changes: changed("", "asked to leave") };
+    shutdown_instance(ShutdownInstanceRequest q) -> ShutdownInstanceResponse { changes: changed(&q.job, "shut down") };
+    list_items(ListItemsRequest q) -> ListItemsResponse { items: items() };
+    list_instances(ListInstancesRequest q) -> ListInstancesResponse {
+        instances: vec![v1::InstanceSummary {
+            instance: "10.0.0.7@-@w-1".into(), job: "words".into(), address: "10.0.0.7".into(), host: "c-1".into(),
+            slots: 8, items: 2, enabled: true, client: "python/0.1".into(), labels: [("zone".into(), "a".into())].into(),
+        }]
+    };
+    list_servers(ListServersRequest q) -> ListServersResponse {
+        servers: vec![v1::ServerSummary { server: "10.0.0.7".into(), job: "words".into(), enabled: false, instances: 1 }]
+    };
+    list_runs(ListRunsRequest q) -> ListRunsResponse {
+        runs: if q.page_token.is_empty() { vec![run(0), run(1)] } else { vec![run(2)] },
+        next_page_token: if q.page_token.is_empty() { "2".into() } else { String::new() }
+    };
+    list_fires(ListFiresRequest q) -> ListFiresResponse {
+        fires: vec![
+            v1::FireRecord { fire_time: at(0), result: v1::FireResult::Run.into(), run: Some(run(0)), runs: 1, ..Default::default() },
+            v1::FireRecord { fire_time: at(5), result: v1::FireResult::Missed.into(), reason: "no_slot".into(), ..Default::default() },
+        ],
+        next_page_token: String::new()
+    };
+    dump_job(DumpJobRequest q) -> DumpJobResponse {
+        nodes: [
+            ("/config".to_owned(), v1::DumpNode { data: "{\"jobName\":\"words\"}".into(), ephemeral: false }),
+            ("/sharding/10/running".to_owned(), v1::DumpNode { data: "A".into(), ephemeral: true }),
+            ("/sharding/2".to_owned(), v1::DumpNode { data: vec![0xff, 0].into(), ephemeral: false }),
+        ].into()
+    };
+    get_server_info(GetServerInfoRequest q) -> GetServerInfoResponse {
+        version: "0".into(), namespace: "default".into(), coordinator_id: "c".into(), registry: "embedded".into(),
+        health: 2, started_at: at(0), now: at(0), coordinators: vec![]
+    };
+}

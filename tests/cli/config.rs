@@ -1,0 +1,104 @@
+//! The configuration as `serve` takes it.
+
+use crate::binary::{Ran, command, rosterd};
+
+fn with_file(toml: &str, env: &[(&str, &str)], args: &[&str]) -> Ran {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("rosterd.toml"), toml).unwrap();
+    let mut command = command();
+    command.current_dir(&dir).args(["serve", "--config", "rosterd.toml"]).args(args);
+    command.envs(env.iter().copied()).output().unwrap().into()
+}
+
+#[test]
+fn all_defects_are_said_at_once() {
+    let toml =
+        "lease = \"6s\"\nsession = 10\nlisten = \"0.0.0.0:7700\"\nmax_conections = 5\n[limits]\nx = 1\n";
+    let ran = with_file(toml, &[("ROSTERD_NAMESPACE", "a/b")], &["--set", "max_workers=0"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));
+    let wanted = "\
+rosterd: CONFIG_INVALID: the configuration has 7 defects
+  limits: there is no such field (rosterd.toml); --print-config lists the fields
+  max_conections: there is no such field (rosterd.toml); did you mean max_connections?
+  namespace = \"a/b\" (ROSTERD_NAMESPACE): namespace \"a/b\" is not a name: it holds a character that a path \
+segment may not have; use 1 to 128 of the characters A-Z a-z 0-9 . _ -; give the namespace another name
+  session = \"10\" (rosterd.toml): that is no duration; write 1s to 10m, a whole number and one of ms, s, m, h, d
+  max_workers = \"0\" (command line): that is out of range; write 1 to 1000000
+  data_dir: it is not set, and the embedded registry keeps its data there; give --data-dir DIR
+  listen = \"0.0.0.0:7700\" (rosterd.toml): everybody who reaches it could run and remove jobs: it is not \
+loopback, and there are no credentials; give a credential file with --credentials, or say --insecure-listen if \
+the network itself is trusted
+";
+    assert_eq!(ran.err, wanted);
+}
+
+#[test]
+fn the_rules_between_times_are_told_with_their_numbers() {
+    let ran =
+        rosterd(["serve", "--data-dir", "d", "--check", "--set", "session=8s", "--set", "heartbeat=2s"]);
+    let wanted = "\
+rosterd: CONFIG_INVALID: the configuration has 2 defects
+  session = \"8s\" (command line): a lease of 5s needs a session of 10s, twice as long; set session to 10s or \
+lease to 4s
+  lease = \"5s\" (default): a heartbeat of 2s needs a lease of 6s, three times as long; set lease to 6s or \
+heartbeat to 1666ms
+";
+    assert_eq!((ran.code, ran.err.as_str()), (Some(2), wanted));
+}
+
+#[test]
+fn a_flag_goes_before_the_environment_and_that_before_the_file() {
+    let toml = "listen = \"127.0.0.1:1\"\nlease = \"4s\"\nheartbeat = \"800ms\"\ndata_dir = \"d\"\n";
+    let env =
+        [("ROSTERD_LISTEN", "127.0.0.1:2"), ("ROSTERD_LEASE", "3s"), ("ROSTERD_PORT", "tcp://10.0.0.1:7700")];
+    let printed = with_file(toml, &env, &["--listen", "127.0.0.1:3", "--print-config"]).ok();
+    for line in [
+        "listen = \"127.0.0.1:3\"  # command line",
+        "lease = \"3s\"  # ROSTERD_LEASE",
+        "heartbeat = \"800ms\"  # rosterd.toml",
+        "session = \"10s\"",
+    ] {
+        assert!(printed.lines().any(|printed| printed == line), "{line}\n{printed}");
+    }
+}
+
+#[test]
+fn the_printed_configuration_is_the_documented_one_and_can_be_read_again() {
+    let printed = rosterd(["serve", "--data-dir", "/var/lib/rosterd", "--print-config"]).ok();
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/golden/print-config.toml");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(golden, &printed).unwrap();
+    }
+    assert_eq!(printed, std::fs::read_to_string(golden).unwrap(), "UPDATE_GOLDEN=1 writes it anew");
+    assert_eq!(with_file(&printed, &[], &["--check"]).ok(), "the configuration is in order\n");
+}
+
+#[test]
+fn zookeeper_is_refused_clearly_for_now() {
+    let ran = rosterd(["serve", "--registry", "zookeeper", "--zk", "h1:2181,h2:2181", "--namespace", "ns"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("this build has only the embedded registry"), "{}", ran.err);
+    let ran = rosterd(["serve", "--registry", "zookeeper", "--zk", "h1:2181,h2"]);
+    assert!(ran.err.contains("\"h2\" is no server; write host:port"), "{}", ran.err);
+}
+
+#[test]
+fn a_credential_file_must_be_there() {
+    let ran = rosterd([
+        "serve",
+        "--data-dir",
+        "d",
+        "--listen",
+        "0.0.0.0:1",
+        "--credentials",
+        "/nowhere/at/all",
+        "--check",
+    ]);
+    assert_eq!(ran.code, Some(2));
+    assert!(
+        ran.err.contains("credentials = \"/nowhere/at/all\" (command line): it cannot be read"),
+        "{}",
+        ran.err
+    );
+    assert!(!ran.err.contains("listen ="), "{}", ran.err);
+}

@@ -1,0 +1,219 @@
+//! Programs as workers, against a coordinator that does as it is told.
+
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use rosterd::proto::v1;
+use rosterd::proto::v1::session_response::Frame as To;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::binary::{Ran, command};
+use crate::coordinator::{Coordinator, run, trigger};
+use crate::guard::{alive, family, pids, until};
+
+const LEASE: Duration = Duration::from_secs(20);
+
+/// Kills what a failed test leaves.
+struct Worker(Option<Child>);
+
+impl Worker {
+    fn start(coordinator: &Coordinator, args: &[&str], script: &str) -> Self {
+        let mut command = command();
+        command.args(["exec", "--server", &coordinator.url, "--job", "words"]).args(args);
+        command.args(["--", "sh", "-c", script]).env("ROSTERD_CREDENTIAL", "s3cret");
+        Self(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()))
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(self.0.as_ref().unwrap()), signal).unwrap();
+    }
+
+    /// Asks it to leave and waits until it has.
+    fn leave(mut self) -> Ran {
+        self.signal(Signal::TERM);
+        self.0.take().unwrap().wait_with_output().unwrap().into()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn outcome(completed: &v1::RunCompleted) -> v1::RunOutcome {
+    completed.outcome()
+}
+
+#[test]
+fn a_program_is_told_its_run_and_its_exit_code_is_the_outcome() {
+    let coordinator = Coordinator::start(LEASE);
+    let script =
+        "env | grep ^ROSTERD_ | grep -v SERVER | sort; [ $ROSTERD_ITEM = 0 ] || { echo sorry >&2; exit 3; }";
+    let worker = Worker::start(&coordinator, &[], script);
+    assert_eq!(coordinator.registered().config, "");
+    coordinator.tells(trigger(0, 17));
+    let completed = coordinator.completed();
+    let told = "ROSTERD_ATTEMPT=1\nROSTERD_FIRE_TIME=2026-11-21T00:00:00Z\nROSTERD_INSTANCE=here@-@w-1\n\
+                ROSTERD_ITEM=0\nROSTERD_ITEM_PARAMETER=Beijing\nROSTERD_JOB=words\n\
+                ROSTERD_JOB_PARAMETER=all of it\nROSTERD_SOURCE=NORMAL_TRIGGER\nROSTERD_TOKEN=17\nROSTERD_TOTAL=3\n";
+    assert_eq!((outcome(&completed), completed.output.as_str()), (v1::RunOutcome::Succeeded, told));
+    coordinator.tells(trigger(1, 18));
+    let completed = coordinator.completed();
+    assert_eq!(outcome(&completed), v1::RunOutcome::Failed);
+    assert!(completed.error.starts_with("exit status 3\nROSTERD_ATTEMPT=1\n"), "{}", completed.error);
+    assert!(completed.error.ends_with("\nsorry") && completed.output.ends_with("sorry\n"), "{completed:?}");
+    let ran = worker.leave();
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), "sorry\n"), "{}", ran.out);
+    assert!(ran.out.starts_with(told), "{}", ran.out);
+}
+
+#[test]
+fn flags_register_the_job() {
+    let coordinator = Coordinator::start(LEASE);
+    let args =
+        ["--cron", "0/5 * * * * ?", "--items", "2", "--parameters", "0=A,1=B", "--failover", "--overwrite"];
+    let worker = Worker::start(&coordinator, &args, "true");
+    let register = coordinator.registered();
+    let file: serde_json::Value = serde_json::from_str(&register.config).unwrap();
+    let wanted = serde_json::json!({
+        "jobName": "words", "cron": "0/5 * * * * ?", "shardingTotalCount": 2, "shardingItemParameters": "0=A,1=B",
+        "failover": true, "overwrite": true, "rosterd": { "kind": "command" },
+    });
+    assert_eq!((file, register.overwrite, register.handler_type.as_str()), (wanted, true, "words"));
+    assert_eq!(worker.leave().code, Some(0));
+}
+
+#[test]
+fn output_is_capped_in_the_report_and_whole_on_stdout() {
+    let coordinator = Coordinator::start(LEASE);
+    let worker = Worker::start(&coordinator, &[], "yes 0123456789 | head -n 50000; echo end");
+    coordinator.registered();
+    coordinator.tells(trigger(0, 1));
+    // Read while it runs: what nobody takes makes the program wait.
+    let completed = {
+        let mut worker = worker;
+        let mut out = worker.0.as_mut().unwrap().stdout.take().unwrap();
+        let reader = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            std::io::Read::read_to_end(&mut out, &mut all).unwrap();
+            all
+        });
+        let completed = coordinator.completed();
+        assert_eq!(worker.leave().code, Some(0));
+        assert_eq!(reader.join().unwrap().len(), 50_000 * 11 + 4);
+        completed
+    };
+    let cut = format!(
+        "[{} bytes before this were cut]
+",
+        550_004 - (64 << 10) + 48
+    );
+    assert!(completed.output.starts_with(&cut), "{}", &completed.output[..80]);
+    assert!(
+        completed.output.len() <= 64 << 10
+            && completed.output.ends_with(
+                "0123456789
+end
+"
+            )
+    );
+}
+
+#[test]
+fn lines_can_be_marked_with_their_item() {
+    let coordinator = Coordinator::start(LEASE);
+    let worker = Worker::start(&coordinator, &["--prefix", "always"], "echo one; printf two");
+    coordinator.registered();
+    coordinator.tells(trigger(2, 1));
+    assert_eq!(coordinator.completed().output, "one\ntwo");
+    assert_eq!(worker.leave().ok(), "[words/2] one\n[words/2] two\n");
+}
+
+#[test]
+fn a_cancelled_program_is_asked_and_then_killed() {
+    let coordinator = Coordinator::start(LEASE);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("pids");
+    let script = format!(
+        "trap 'echo bye; [ $ROSTERD_ITEM = 0 ] && exit 0' TERM; {}; while :; do sleep 0.01; done",
+        family(&file)
+    );
+    let _worker = Worker::start(&coordinator, &["--kill-after", "300ms", "--slots", "2"], &script);
+    coordinator.registered();
+    for (item, token) in [(0, 7), (1, 8)] {
+        coordinator.tells(trigger(item, token));
+        let family = pids(&file, 2 * (item as usize + 1));
+        let cancel = v1::Cancel {
+            run: Some(run(item, token)),
+            reason: v1::CancelReason::Operator.into(),
+            message: String::new(),
+        };
+        let asked = Instant::now();
+        coordinator.tells(To::Cancel(cancel));
+        let completed = coordinator.completed();
+        assert_eq!(outcome(&completed), v1::RunOutcome::Cancelled, "{completed:?}");
+        assert!(completed.output.contains("bye"), "{completed:?}");
+        // The deaf one lives as long as it may, and no longer.
+        assert!(item == 0 || asked.elapsed() >= Duration::from_millis(300));
+        until("the group is gone", || !family.iter().any(|pid| alive(pid)));
+    }
+}
+
+#[test]
+fn nothing_outlives_the_lease() {
+    let lease = Duration::from_secs(2);
+    let coordinator = Coordinator::start(lease);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("pids");
+    let script = format!("trap '' TERM; {}; while :; do sleep 0.01; done", family(&file));
+    let _worker = Worker::start(&coordinator, &["--grace", "1h"], &script);
+    coordinator.registered();
+    coordinator.tells(trigger(0, 7));
+    let family = pids(&file, 2);
+    let silent = Instant::now();
+    coordinator.falls_silent();
+    until("the group is gone", || !family.iter().any(|pid| alive(pid)));
+    // A heartbeat may have been acknowledged just before.
+    assert!(silent.elapsed() < lease + Duration::from_millis(200), "{:?}", silent.elapsed());
+}
+
+#[test]
+fn a_program_dies_with_exec_even_when_that_is_killed_or_stopped() {
+    for signal in [Signal::KILL, Signal::STOP] {
+        let coordinator = Coordinator::start(LEASE);
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("pids");
+        let worker = Worker::start(&coordinator, &[], &family(&file));
+        coordinator.registered();
+        coordinator.tells(trigger(0, 7));
+        let family = pids(&file, 2);
+        worker.signal(signal);
+        let asked = Instant::now();
+        until("the group is gone", || !family.iter().any(|pid| alive(pid)));
+        assert!(asked.elapsed() < Duration::from_secs(5), "{signal:?} took {:?}", asked.elapsed());
+    }
+}
+
+#[test]
+fn a_worker_that_leaves_lets_its_program_end() {
+    let coordinator = Coordinator::start(LEASE);
+    let worker = Worker::start(&coordinator, &[], "echo begun; sleep 1; echo done");
+    coordinator.registered();
+    coordinator.tells(trigger(0, 7));
+    coordinator.hears(|frame| matches!(frame, v1::session_request::Frame::RunStarted(_)).then_some(()));
+    let ran = worker.leave();
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "begun\ndone\n"), "{}", ran.err);
+    assert_eq!(outcome(&coordinator.completed()), v1::RunOutcome::Succeeded);
+}
+
+#[test]
+fn a_program_that_is_not_there_is_refused_before_anything_is_registered() {
+    let ran: Ran =
+        command().args(["exec", "--job", "words", "--", "no-such-program"]).output().unwrap().into();
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("no-such-program: no such program"), "{}", ran.err);
+}

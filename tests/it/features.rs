@@ -1,0 +1,338 @@
+//! What a job may ask of its runs: misfire, slots, retries, timeout, offsets, hooks, dataflow, guarantee, programs.
+
+use rosterd::proto::v1;
+use rosterd::proto::v1::watch_response::Event;
+use serde_json::{Value, json};
+
+use crate::harness::*;
+use crate::judge::{Line, What};
+use crate::worker::{Does, wall};
+
+fn hooks(lines: &[Line]) -> Vec<String> {
+    let mut lines: Vec<&Line> = lines.iter().filter(|line| line.what == What::Hook).collect();
+    lines.sort_by_key(|line| line.at);
+    lines.into_iter().map(|line| line.detail.clone()).collect()
+}
+
+/// A job fired once by hand for a worker, until it is quiet.
+async fn once(cluster: &mut Cluster, policy: Value, does: Does) -> Vec<v1::ItemSummary> {
+    let name = does.job.clone();
+    cluster.apply(job(&name, 1, json!({ "rosterd": policy }))).await;
+    cluster.worker("a", vec![does]);
+    cluster.assigned(&name, 1).await;
+    cluster.trigger(&name).await;
+    cluster.items_when(&name, "the run has ended", |items| items[0].last.is_some()).await
+}
+
+/// However many fires are due while an item runs, one run stands for them, with the latest of them.
+#[tokio::test]
+async fn a_run_that_is_too_long_is_followed_by_one_misfire() {
+    let mut cluster = Cluster::start(LONG).await;
+    cluster.apply(job("slow", 1, json!({ "cron": EVERY_SECOND, "misfire": true }))).await;
+    cluster.worker("a", vec![runs_until("slow", cluster.home.path("gate"))]);
+    cluster.verdict_when("a run", |verdict| verdict.of("slow").count() == 1).await;
+    cluster
+        .items_when("slow", "three misfires", |items| items[0].counters.as_ref().unwrap().misfired >= 3)
+        .await;
+    cluster.admin().pause_job(v1::PauseJobRequest { job: "slow".into() }).await.unwrap();
+    let marked = cluster.items("slow").await[0].misfire.unwrap();
+    cluster.admin().resume_job(v1::ResumeJobRequest { job: "slow".into() }).await.unwrap();
+    cluster.home.open("gate");
+    let verdict =
+        cluster.verdict_when("a misfire", |verdict| !verdict.by_source("slow", "MISFIRE").is_empty()).await;
+    verdict.is_clean();
+    let misfire = verdict.by_source("slow", "MISFIRE")[0].clone();
+    assert!(misfire.fire >= millis(&marked), "{misfire:?} {marked:?}");
+    assert_eq!(verdict.runs[1], misfire, "the misfire comes first\n{}", verdict.table());
+}
+
+/// A worker's slots are those of all its jobs together; what waits runs later.
+#[tokio::test]
+async fn slots_are_never_exceeded_and_nothing_that_waits_is_lost() {
+    let mut cluster = Cluster::start(LONG).await;
+    for name in ["one", "two"] {
+        cluster.apply(job(name, 3, json!({}))).await;
+    }
+    let mut plan = cluster.plan("a", vec![runs_for("one", 60), runs_for("two", 60)]);
+    plan.slots = 2;
+    cluster.start_worker(&plan, &[]);
+    cluster.assigned("one", 1).await;
+    cluster.assigned("two", 1).await;
+    cluster.trigger("one").await;
+    cluster.trigger("two").await;
+    let verdict = cluster
+        .verdict_when("six runs", |verdict| verdict.runs.iter().filter(|run| run.ended()).count() == 6)
+        .await;
+    verdict.is_clean();
+    for run in &verdict.runs {
+        let at_once = verdict
+            .runs
+            .iter()
+            .filter(|other| other.start <= run.start && other.stop > Some(run.start))
+            .count();
+        assert!(at_once <= 2, "{at_once} at once\n{}", verdict.table());
+    }
+}
+
+#[tokio::test]
+async fn attempts_of_a_run_share_its_token_and_the_last_decides() {
+    let mut cluster = Cluster::start(LONG).await;
+    let does = Does { fail_attempts: 2, hooks: true, ..runs_for("retry", 1) };
+    let items = once(&mut cluster, json!({ "retries": { "max_attempts": 3, "backoff_ms": 50 } }), does).await;
+    let verdict = cluster.verdict();
+    verdict.is_clean();
+    assert_eq!(verdict.of("retry").count(), 1);
+    assert_eq!(verdict.runs[0].attempts, 3, "\n{}", verdict.table());
+    assert_eq!(items[0].last.as_ref().unwrap().outcome(), v1::RunOutcome::Succeeded);
+    let run = wait("the history", || async {
+        cluster.runs("retry").await.pop().filter(|run| run.ended_at.is_some())
+    })
+    .await;
+    assert_eq!(run.attempt, 3);
+    let failed = ["before", "error attempt N is to fail", "after Failed"];
+    let wanted: Vec<String> = (1..=2)
+        .flat_map(|n: u32| failed.map(|text| text.replace('N', &n.to_string())))
+        .chain(["before".to_owned(), "after Succeeded".to_owned()])
+        .collect();
+    assert_eq!(hooks(&cluster.lines()), wanted);
+}
+
+#[tokio::test]
+async fn attempts_end_and_a_panic_is_a_failure_of_the_run_alone() {
+    let mut cluster = Cluster::start(LONG).await;
+    let does = Does { fail_attempts: 9, ..runs_for("fails", 1) };
+    let items = once(&mut cluster, json!({ "retries": { "max_attempts": 2, "backoff_ms": 10 } }), does).await;
+    assert_eq!(items[0].last.as_ref().unwrap().outcome(), v1::RunOutcome::Failed);
+    let run = wait("the history", || async {
+        cluster.runs("fails").await.pop().filter(|run| run.ended_at.is_some())
+    })
+    .await;
+    assert_eq!((run.attempt, &*run.error), (2, "attempt 2 is to fail"));
+    cluster.apply(job("panics", 1, json!({}))).await;
+    cluster.worker("b", vec![Does { panics: true, ..runs_for("panics", 1) }]);
+    cluster.assigned("panics", 1).await;
+    for n in 1..=2 {
+        cluster.trigger("panics").await;
+        cluster
+            .items_when("panics", "it has failed", move |items| {
+                items[0].counters.as_ref().unwrap().failed == n
+            })
+            .await;
+    }
+    let run = wait("the history", || async {
+        cluster.runs("panics").await.pop().filter(|run| run.ended_at.is_some())
+    })
+    .await;
+    assert!(run.error.contains("panicked: told to panic"), "{run:?}");
+    cluster.verdict().is_clean();
+}
+
+#[tokio::test]
+async fn a_run_that_takes_too_long_is_stopped_and_has_timed_out() {
+    let mut cluster = Cluster::start(LONG).await;
+    let gate = cluster.home.path("gate");
+    let items = once(&mut cluster, json!({ "run_timeout_ms": 300 }), runs_until("long", gate)).await;
+    assert_eq!(items[0].last.as_ref().unwrap().outcome(), v1::RunOutcome::TimedOut);
+    assert_eq!(items[0].counters.as_ref().unwrap().timed_out, 1);
+    let verdict = cluster.verdict();
+    verdict.is_clean();
+    assert!(verdict.runs[0].stopped_by_order(), "\n{}", verdict.table());
+}
+
+/// Progress and what else happens is told to who watches.
+#[tokio::test]
+async fn who_watches_sees_start_progress_and_end() {
+    let mut cluster = Cluster::start(LONG).await;
+    let mut watch =
+        cluster.admin().watch(v1::WatchRequest { job: "seen".into() }).await.unwrap().into_inner();
+    let gate = cluster.home.path("gate");
+    let does = Does { progress: true, output: "made".into(), ..runs_until("seen", gate) };
+    cluster.apply(job("seen", 1, json!({}))).await;
+    cluster.worker("a", vec![does]);
+    cluster.assigned("seen", 1).await;
+    cluster.trigger("seen").await;
+    let mut seen = Vec::new();
+    loop {
+        let next = tokio::time::timeout(PATIENCE, watch.message()).await;
+        let event = next.unwrap_or_else(|_| panic!("only {seen:?}")).unwrap().unwrap().event;
+        match event.unwrap() {
+            Event::RunStarted(_) => seen.push("started".to_owned()),
+            Event::RunProgress(progress) => {
+                seen.push(format!("{} {}", progress.percent, progress.message));
+                if !cluster.home.path("gate").exists() {
+                    cluster.home.open("gate");
+                }
+            }
+            Event::RunEnded(ended) => {
+                seen.push(format!("{:?} {}", ended.outcome(), ended.output));
+                break;
+            }
+            _ => {}
+        }
+    }
+    seen.dedup();
+    assert_eq!(seen, ["started", "40 on the way", "Succeeded made"]);
+}
+
+/// What a run leaves as its offset is handed to the next one, by whomever it is run and whatever died meanwhile.
+#[tokio::test]
+async fn an_offset_is_handed_back() {
+    let mut cluster = Cluster::start(SHORT).await;
+    cluster.apply(job("offset", 1, json!({}))).await;
+    let does = vec![Does { offset: true, ..runs_for("offset", 1) }];
+    cluster.worker("a", does.clone());
+    for n in 1..=4 {
+        cluster.assigned("offset", 1).await;
+        cluster.trigger("offset").await;
+        cluster
+            .items_when("offset", "it has run", move |items| {
+                items[0].counters.as_ref().unwrap().succeeded == n
+            })
+            .await;
+        match n {
+            2 => {
+                cluster.kill("a");
+                cluster.worker("b", does.clone());
+                cluster
+                    .items_when("offset", "b owns it", |items| {
+                        items[0].owner.as_ref().is_some_and(|owner| owner.starts_with("host-b"))
+                    })
+                    .await;
+            }
+            3 => {
+                cluster.kill_coordinator();
+                cluster.serve().await;
+                wait("b is back", || async { (!cluster.instances("offset").await.is_empty()).then_some(()) })
+                    .await;
+            }
+            _ => {}
+        }
+    }
+    let mut starts: Vec<Line> = cluster.lines().into_iter().filter(|line| line.what == What::Start).collect();
+    starts.sort_by_key(|line| line.at);
+    let found: Vec<&str> = starts.iter().map(|line| line.detail.rsplit('|').next().unwrap()).collect();
+    assert_eq!(found, ["", "x", "xx", "xxx"]);
+}
+
+#[tokio::test]
+async fn a_dataflow_fetches_until_there_is_nothing_where_it_streams() {
+    let mut cluster = Cluster::start(LONG).await;
+    let flow = |name: &str| Does { batches: Some(3), ..runs_for(name, 1) };
+    once(&mut cluster, json!({ "kind": "dataflow", "streaming": true }), flow("streams")).await;
+    let rounds = (0..3).flat_map(|n: u32| [format!("fetch {n}"), format!("process [{n}, {n}, {n}]")]);
+    // The offset that a run set is what it sees.
+    let wanted: Vec<String> = rounds.chain(["fetch 3".to_owned()]).collect();
+    assert_eq!(hooks(&cluster.lines()), wanted);
+    let run = wait("the history", || async {
+        cluster.runs("streams").await.pop().filter(|run| run.ended_at.is_some())
+    })
+    .await;
+    assert_eq!((run.processed, run.failed), (9, 0));
+    let mut cluster = Cluster::start(LONG).await;
+    once(&mut cluster, json!({ "kind": "dataflow" }), flow("once")).await;
+    assert_eq!(hooks(&cluster.lines()), ["fetch 0", "process [0, 0, 0]"]);
+}
+
+/// One worker is told before any item of a fire runs, and one after the last has completed, each once.
+#[tokio::test]
+async fn the_guarantee_is_announced_once_before_and_once_after() {
+    let mut cluster = Cluster::start(LONG).await;
+    let with = |cron: Option<String>| {
+        let guarantee = json!({ "started": true, "completed": true, "timeout_ms": 60_000 });
+        job("all", 4, json!({ "cron": cron, "rosterd": { "guarantee": guarantee } }))
+    };
+    cluster.apply(with(None)).await;
+    let does = Does { hooks: true, hold: Some(cluster.home.path("hold")), ..runs_for("all", 20) };
+    cluster.worker("a", vec![does.clone()]);
+    cluster.worker("b", vec![does]);
+    cluster.assigned("all", 2).await;
+    cluster.apply(with(Some(once_in(2)))).await;
+    let announced =
+        |lines: &[Line], what: &str| hooks(lines).iter().filter(|hook| hook.starts_with(what)).count();
+    until("the announcement", || announced(&cluster.lines(), "all_started") > 0).await;
+    // The fire is held: nothing has run a while later.
+    let from = wall();
+    until("a while", || wall() > from + 700).await;
+    assert!(cluster.verdict().runs.is_empty());
+    cluster.home.open("hold");
+    until("the announcement", || announced(&cluster.lines(), "all_completed") > 0).await;
+    let verdict = cluster.verdict();
+    verdict.is_clean();
+    assert_eq!(verdict.done("all", "NORMAL_TRIGGER").len(), 4, "\n{}", verdict.table());
+    cluster.quiet("all").await;
+    let lines = cluster.lines();
+    assert_eq!(
+        (announced(&lines, "all_started"), announced(&lines, "all_completed")),
+        (1, 1),
+        "{:?}",
+        hooks(&lines)
+    );
+    let at = |what: &str| lines.iter().find(|line| line.detail.starts_with(what)).unwrap().at;
+    assert!(
+        verdict.runs.iter().all(|run| run.start > at("answered") && run.stop.unwrap() < at("all_completed"))
+    );
+}
+
+/// Any program is a worker: it is told what to do by its environment, and its exit code is the outcome.
+#[tokio::test]
+async fn a_program_is_told_its_part_and_its_exit_code_counts() {
+    let mut cluster = Cluster::start(LONG).await;
+    let script = r#"echo "$ROSTERD_JOB $ROSTERD_ITEM $ROSTERD_ITEM_PARAMETER $ROSTERD_TOTAL $ROSTERD_JOB_PARAMETER $ROSTERD_SOURCE $ROSTERD_ATTEMPT"; echo "$ROSTERD_TOKEN $ROSTERD_INSTANCE $ROSTERD_FIRE_TIME" >&2; exit $((ROSTERD_ITEM * 3))"#;
+    let flags =
+        ["--job", "shell", "--items", "2", "--parameters", "0=Beijing,1=Shanghai", "--job-parameter", "all"];
+    cluster.exec("e", &flags, &["sh", "-c", script]);
+    cluster.assigned("shell", 1).await;
+    cluster.trigger("shell").await;
+    let items = cluster
+        .items_when("shell", "both have ended", |items| items.iter().all(|item| item.last.is_some()))
+        .await;
+    let outcomes: Vec<_> = items.iter().map(|item| item.last.as_ref().unwrap().outcome()).collect();
+    assert_eq!(outcomes, [v1::RunOutcome::Succeeded, v1::RunOutcome::Failed]);
+    let mut runs = wait("the history", || async {
+        let runs = cluster.runs("shell").await;
+        (runs.iter().filter(|run| run.ended_at.is_some()).count() == 2).then_some(runs)
+    })
+    .await;
+    runs.sort_by_key(|run| run.run.as_ref().unwrap().item);
+    for (run, (item, city)) in runs.iter().zip([(0, "Beijing"), (1, "Shanghai")]) {
+        assert!(run.output.contains(&format!("shell {item} {city} 2 all MANUAL 1")), "{run:?}");
+        let id = run.run.as_ref().unwrap();
+        assert!(run.output.contains(&format!("{} {} 20", id.token, run.instance)), "{run:?}");
+    }
+    assert!(runs[1].error.starts_with("exit status 3"), "{:?}", runs[1]);
+}
+
+/// The program does not outlive a worker that is killed: its item runs elsewhere.
+#[tokio::test]
+async fn a_program_dies_with_its_worker_and_runs_again_elsewhere() {
+    let mut cluster = Cluster::start(SHORT).await;
+    let script = r#"echo $$ > "$1/$ROSTERD_ITEM.$ROSTERD_TOKEN.pid"; while [ ! -e "$1/gate" ]; do sleep 0.05; done; echo done"#;
+    let dir = cluster.home.path("").display().to_string();
+    for name in ["e", "f"] {
+        cluster.exec(
+            name,
+            &["--job", "prog", "--items", "4", "--failover"],
+            &["sh", "-c", script, "sh", &dir],
+        );
+    }
+    cluster.assigned("prog", 2).await;
+    cluster.trigger("prog").await;
+    let pids = || -> Vec<String> {
+        let files = std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().path());
+        files
+            .filter(|path| path.extension().is_some_and(|is| is == "pid"))
+            .map(|path| std::fs::read_to_string(path).unwrap().trim().to_owned())
+            .collect()
+    };
+    until("four programs", || pids().iter().filter(|pid| !pid.is_empty()).count() == 4).await;
+    let first = pids();
+    cluster.kill("e");
+    until("six programs", || pids().iter().filter(|pid| !pid.is_empty()).count() == 6).await;
+    let alive = first.iter().filter(|pid| std::path::Path::new(&format!("/proc/{pid}")).exists()).count();
+    assert_eq!(alive, 2, "the killed worker's programs are gone");
+    cluster.home.open("gate");
+    let items = cluster.quiet("prog").await;
+    assert!(items.iter().all(|item| item.last.as_ref().unwrap().outcome() == v1::RunOutcome::Succeeded));
+    let counters = cluster.counters("prog").await;
+    assert_eq!((counters.crashed, counters.succeeded), (2, 4));
+}

@@ -1,0 +1,354 @@
+//! Each field of Elastic-Job that is used, changed alone: a worker or an operator sees the difference.
+
+use rosterd::proto::v1;
+use rosterd_domain::job::{FIELDS, Use};
+use serde_json::{Value, json};
+
+use crate::harness::*;
+use crate::judge::What;
+use crate::worker::{Does, wall};
+
+/// Every used field, and where it is seen here; or why it cannot be.
+const SEEN: &[(&str, &str)] = &[
+    ("jobName", "every test"),
+    ("cron", "a_schedule_and_its_zone_decide_when_workers_run"),
+    ("timeZone", "a_schedule_and_its_zone_decide_when_workers_run"),
+    ("shardingTotalCount", "what_a_run_is_told"),
+    ("shardingItemParameters", "what_a_run_is_told"),
+    ("jobParameter", "what_a_run_is_told"),
+    ("monitorExecution", "without_monitoring_no_run_is_recorded_and_none_is_merged"),
+    ("failover", "failover_decides_whether_a_crashed_run_runs_again"),
+    ("misfire", "misfire_decides_whether_a_run_stands_for_those_that_were_due"),
+    ("maxTimeDiffSeconds", "not seen: the embedded registry has the coordinator's own clock"),
+    (
+        "reconcileIntervalMinutes",
+        "not seen: a minute at least, and nothing here leaves an assignment wrong for so long",
+    ),
+    ("jobShardingStrategyType", "the_strategy_decides_who_owns_what"),
+    ("jobShardingStrategyClass", "the_strategy_decides_who_owns_what"),
+    ("description", "what_people_are_shown"),
+    ("label", "what_people_are_shown"),
+    ("props", "what_people_are_shown; a run is told of streaming.process alone"),
+    ("disabled", "a_job_may_start_disabled"),
+    ("overwrite", "a_job_file_may_say_that_it_overwrites"),
+    ("jobClass", "a_handler_by_its_class_is_the_one_that_workers_must_name"),
+    ("elasticJobClass", "a_handler_by_its_class_is_the_one_that_workers_must_name"),
+    ("elasticJobType", "a_handler_by_its_class_is_the_one_that_workers_must_name"),
+    ("jobType", "a_dataflow_of_elastic_job_streams_where_it_says_so"),
+    ("streamingProcess", "a_dataflow_of_elastic_job_streams_where_it_says_so"),
+    ("scriptCommandLine", "what_people_are_shown; a worker names its own program"),
+    ("typeConfig", "a_dataflow_of_elastic_job_streams_where_it_says_so"),
+    ("coreConfig", "a_dataflow_of_elastic_job_streams_where_it_says_so"),
+];
+
+#[test]
+fn every_used_field_is_tried_or_named_as_not_seen() {
+    let used: Vec<&str> =
+        FIELDS.iter().filter(|field| matches!(field.use_, Use::Used(_))).map(|field| field.name).collect();
+    let missing: Vec<_> = used.iter().filter(|name| SEEN.iter().all(|(seen, _)| seen != *name)).collect();
+    let surplus: Vec<_> = SEEN.iter().filter(|(seen, _)| !used.contains(seen)).collect();
+    assert!(missing.is_empty() && surplus.is_empty(), "not tried: {missing:?}; not used: {surplus:?}");
+    for (field, how) in SEEN.iter().filter(|(_, how)| how.starts_with("not seen")) {
+        println!("{field}: {how}");
+    }
+}
+
+/// What each item of a job was told, in the order of items.
+async fn told(cluster: &Cluster, name: &str, items: usize) -> Vec<String> {
+    cluster.trigger(name).await;
+    cluster.verdict_when("the runs", |verdict| verdict.of(name).count() == items).await;
+    let mut starts: Vec<_> =
+        cluster.lines().into_iter().filter(|line| line.what == What::Start && line.job == name).collect();
+    starts.sort_by_key(|line| line.item);
+    starts.into_iter().map(|line| line.detail).collect()
+}
+
+#[tokio::test]
+async fn what_a_run_is_told() {
+    let mut cluster = Cluster::start(LONG).await;
+    let jobs = [
+        ("base", 2, json!({})),
+        ("count", 3, json!({})),
+        ("items", 2, json!({ "shardingItemParameters": "0=Beijing,1=Shanghai" })),
+        ("all", 2, json!({ "jobParameter": "for all" })),
+    ];
+    for (name, items, more) in &jobs {
+        cluster.apply(job(name, *items, more.clone())).await;
+    }
+    cluster.worker("a", jobs.iter().map(|(name, _, _)| runs_for(name, 1)).collect());
+    for (name, _, _) in &jobs {
+        cluster.assigned(name, 1).await;
+    }
+    assert_eq!(told(&cluster, "base", 2).await, ["||2|", "||2|"]);
+    assert_eq!(told(&cluster, "count", 3).await, ["||3|", "||3|", "||3|"]);
+    assert_eq!(told(&cluster, "items", 2).await, ["Beijing||2|", "Shanghai||2|"]);
+    assert_eq!(told(&cluster, "all", 2).await, ["|for all|2|", "|for all|2|"]);
+}
+
+/// A daily schedule that is due in Shanghai in a few seconds is due in UTC hours away.
+#[tokio::test]
+async fn a_schedule_and_its_zone_decide_when_workers_run() {
+    let mut cluster = Cluster::start(LONG).await;
+    cluster.worker("a", vec![Does { config: Some(job("first", 1, json!({}))), ..runs_for("first", 1) }]);
+    cluster.assigned("first", 1).await;
+    let at = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(4);
+    let at = at.in_tz("Asia/Shanghai").unwrap();
+    let daily = format!("{} {} {} * * ?", at.second(), at.minute(), at.hour());
+    let jobs = [
+        ("never", json!({})),
+        ("utc", json!({ "cron": daily })),
+        ("shanghai", json!({ "cron": daily, "timeZone": "Asia/Shanghai" })),
+        ("gmt8", json!({ "cron": daily, "timeZone": "GMT+8:00" })),
+    ];
+    for (name, more) in &jobs {
+        cluster.apply(job(name, 1, more.clone())).await;
+    }
+    cluster.worker("b", jobs.iter().map(|(name, _)| runs_for(name, 1)).collect());
+    let verdict = cluster
+        .verdict_when("the fires of Shanghai", |verdict| {
+            ["shanghai", "gmt8"].iter().all(|name| !verdict.by_source(name, "NORMAL_TRIGGER").is_empty())
+        })
+        .await;
+    verdict.is_clean();
+    assert!(
+        verdict.of("shanghai").all(|run| run.fire == at.timestamp().as_second() * 1000),
+        "\n{}",
+        verdict.table()
+    );
+    assert_eq!(verdict.of("utc").count() + verdict.of("never").count(), 0, "\n{}", verdict.table());
+    let next = |detail: v1::GetJobResponse| detail.summary.unwrap().next_fire.map(|at| at.seconds);
+    let (utc, shanghai, never) = (
+        next(cluster.job("utc").await),
+        next(cluster.job("shanghai").await),
+        next(cluster.job("never").await),
+    );
+    assert_eq!((shanghai.unwrap() - utc.unwrap()).rem_euclid(86_400), 16 * 3600);
+    assert_eq!(never, None);
+}
+
+#[tokio::test]
+async fn misfire_decides_whether_a_run_stands_for_those_that_were_due() {
+    let mut cluster = Cluster::start(LONG).await;
+    for (name, misfire) in [("with", true), ("without", false)] {
+        cluster.apply(job(name, 1, json!({ "cron": EVERY_SECOND, "misfire": misfire }))).await;
+    }
+    let gate = cluster.home.path("gate");
+    cluster.worker("a", vec![runs_until("with", gate.clone()), runs_until("without", gate)]);
+    cluster.items_when("with", "merged", |items| items[0].counters.as_ref().unwrap().misfired >= 2).await;
+    cluster.items_when("without", "skipped", |items| items[0].counters.as_ref().unwrap().skipped >= 2).await;
+    cluster.home.open("gate");
+    for name in ["with", "without"] {
+        cluster
+            .verdict_when("runs in time again", |verdict| verdict.by_source(name, "NORMAL_TRIGGER").len() > 2)
+            .await;
+    }
+    let verdict = cluster.verdict();
+    verdict.is_clean();
+    assert_eq!(verdict.of("with").nth(1).unwrap().source, "MISFIRE", "\n{}", verdict.table());
+    assert!(verdict.by_source("without", "MISFIRE").is_empty(), "\n{}", verdict.table());
+    assert_eq!(cluster.counters("without").await.misfired, 0);
+}
+
+#[tokio::test]
+async fn without_monitoring_no_run_is_recorded_and_none_is_merged() {
+    let mut cluster = Cluster::start(LONG).await;
+    for (name, monitor) in [("with", true), ("without", false)] {
+        cluster.apply(job(name, 1, json!({ "cron": EVERY_SECOND, "monitorExecution": monitor }))).await;
+    }
+    let gate = cluster.home.path("gate");
+    cluster.worker("a", vec![runs_until("with", gate.clone()), runs_until("without", gate)]);
+    for name in ["with", "without"] {
+        cluster.verdict_when("a run", |verdict| verdict.of(name).count() == 1).await;
+    }
+    cluster.items_when("with", "merged", |items| items[0].counters.as_ref().unwrap().misfired >= 2).await;
+    let running = "/sharding/0/running";
+    assert!(cluster.dump("with").await.contains_key(running));
+    assert!(!cluster.dump("without").await.contains_key(running));
+    assert_eq!(cluster.counters("without").await.misfired, 0);
+    cluster.home.open("gate");
+    for name in ["with", "without"] {
+        cluster
+            .verdict_when("runs in time again", |verdict| verdict.by_source(name, "NORMAL_TRIGGER").len() > 2)
+            .await;
+    }
+    let verdict = cluster.verdict();
+    verdict.is_clean();
+    assert!(verdict.by_source("without", "MISFIRE").is_empty(), "\n{}", verdict.table());
+}
+
+#[tokio::test]
+async fn failover_decides_whether_a_crashed_run_runs_again() {
+    let mut cluster = Cluster::start(SHORT).await;
+    for (name, failover) in [("with", true), ("without", false)] {
+        cluster.apply(job(name, 2, json!({ "failover": failover }))).await;
+    }
+    let gate = cluster.home.path("gate");
+    let does = vec![runs_until("with", gate.clone()), runs_until("without", gate)];
+    cluster.worker("a", does.clone());
+    cluster.worker("b", does);
+    for name in ["with", "without"] {
+        cluster.assigned(name, 2).await;
+        cluster.trigger(name).await;
+        cluster.verdict_when("two runs", |verdict| verdict.of(name).count() == 2).await;
+    }
+    cluster.kill("a");
+    cluster.verdict_when("a failover", |verdict| !verdict.by_source("with", "FAILOVER").is_empty()).await;
+    cluster
+        .items_when("without", "a crash", |items| {
+            items.iter().any(|item| item.counters.as_ref().unwrap().crashed == 1)
+        })
+        .await;
+    cluster.home.open("gate");
+    cluster.quiet("with").await;
+    cluster.quiet("without").await;
+    let verdict = cluster.verdict();
+    verdict.is_clean();
+    assert!(verdict.by_source("without", "FAILOVER").is_empty());
+    assert_eq!(
+        (cluster.counters("with").await.succeeded, cluster.counters("without").await.succeeded),
+        (2, 1)
+    );
+}
+
+#[tokio::test]
+async fn the_strategy_decides_who_owns_what() {
+    let mut cluster = Cluster::start(LONG).await;
+    // Three items on two workers: who has two of them depends on the name where the strategy asks for it, and of
+    // two names that differ by one one has an odd hash.
+    let strategies = [
+        ("avg", json!({})),
+        ("odd", json!({ "jobShardingStrategyType": "ODEVITY" })),
+        (
+            "class",
+            json!({ "jobShardingStrategyClass": "com.dangdang.ddframe.job.lite.api.strategy.impl.OdevitySortByNameJobShardingStrategy" }),
+        ),
+        ("round", json!({ "jobShardingStrategyType": "ROUND_ROBIN" })),
+    ];
+    let names: Vec<(String, &Value)> = strategies
+        .iter()
+        .flat_map(|(name, more)| ["a", "b"].map(|end| (format!("{name}-{end}"), more)))
+        .collect();
+    for (name, more) in &names {
+        cluster.apply(job(name, 3, (*more).clone())).await;
+    }
+    let does: Vec<Does> = names.iter().map(|(name, _)| runs_for(name, 1)).collect();
+    cluster.worker("a", does.clone());
+    cluster.worker("b", does);
+    let mut first = std::collections::BTreeMap::new();
+    for (name, _) in &names {
+        let items = cluster.assigned(name, 2).await;
+        let owners: Vec<String> = items
+            .iter()
+            .map(|item| item.owner.clone().unwrap().split('@').next().unwrap().to_owned())
+            .collect();
+        first.insert(name.as_str(), owners);
+    }
+    assert_eq!(first["avg-a"], first["avg-b"], "average allocation does not look at the name");
+    for strategy in ["odd", "class", "round"] {
+        assert_ne!(first[&*format!("{strategy}-a")], first[&*format!("{strategy}-b")], "{first:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_people_are_shown() {
+    let cluster = Cluster::start(LONG).await;
+    let shown = [
+        ("description", json!("counts words")),
+        ("label", json!("nightly")),
+        ("props", json!({ "colour": "green" })),
+        ("scriptCommandLine", json!("count-words --all")),
+    ];
+    for (field, value) in shown {
+        cluster.apply(job("plain", 1, json!({}))).await;
+        cluster.apply(job("shown", 1, json!({ field: value.clone() }))).await;
+        let text = match &value {
+            Value::Object(props) => props["colour"].as_str().unwrap().to_owned(),
+            value => value.as_str().unwrap().to_owned(),
+        };
+        let (plain, detail) = (cluster.job("plain").await, cluster.job("shown").await);
+        assert!(detail.spec.contains(&text) && !plain.spec.contains(&text), "{field}: {}", detail.spec);
+        if field == "description" {
+            assert_eq!(detail.summary.unwrap().description, text);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_job_may_start_disabled() {
+    let mut cluster = Cluster::start(LONG).await;
+    for (name, disabled) in [("on", false), ("off", true)] {
+        cluster.apply(job(name, 1, json!({ "cron": EVERY_SECOND, "disabled": disabled }))).await;
+    }
+    cluster.worker("a", vec![runs_for("on", 1), runs_for("off", 1)]);
+    cluster.verdict_when("three runs", |verdict| verdict.of("on").count() >= 3).await;
+    assert_eq!(cluster.verdict().of("off").count(), 0);
+    let enable = v1::SetEnabledRequest { job: "off".into(), enabled: true, ..Default::default() };
+    cluster.admin().set_enabled(enable).await.unwrap();
+    let from = wall();
+    let verdict = cluster.verdict_when("it runs", |verdict| verdict.of("off").count() >= 2).await;
+    verdict.is_clean();
+    assert!(verdict.of("off").all(|run| run.fire > from - 1500), "\n{}", verdict.table());
+}
+
+/// Also without the worker's own word for it: Elastic-Job has it in its configuration.
+#[tokio::test]
+async fn a_job_file_may_say_that_it_overwrites() {
+    let mut cluster = Cluster::start(LONG).await;
+    for (name, overwrite) in [("kept", false), ("replaced", true)] {
+        cluster.apply(job(name, 1, json!({ "jobParameter": "old" }))).await;
+        let config = Some(job(name, 2, json!({ "jobParameter": "new", "overwrite": overwrite })));
+        cluster.worker(name, vec![Does { config, ..runs_for(name, 1) }]);
+        cluster.assigned(name, 1).await;
+    }
+    assert_eq!(told(&cluster, "kept", 1).await, ["|old|1|"]);
+    assert_eq!(told(&cluster, "replaced", 2).await, ["|new|2|", "|new|2|"]);
+}
+
+#[tokio::test]
+async fn a_handler_by_its_class_is_the_one_that_workers_must_name() {
+    let mut cluster = Cluster::start(LONG).await;
+    for field in ["jobClass", "elasticJobClass", "elasticJobType"] {
+        cluster.apply(job(field, 1, json!({ field: "org.example.Count" }))).await;
+        assert_eq!(cluster.job(field).await.summary.unwrap().handler_type, "org.example.Count");
+        let named = Does { handler: Some("org.example.Count".into()), ..runs_for(field, 1) };
+        cluster.worker(&format!("{field}-right"), vec![named]);
+        cluster.worker(&format!("{field}-wrong"), vec![runs_for(field, 1)]);
+        assert!(!cluster.process(&format!("{field}-wrong")).end().await.success());
+        cluster.assigned(field, 1).await;
+    }
+    let said = cluster
+        .lines()
+        .into_iter()
+        .filter(|line| line.what == What::Exit && line.detail.contains("HANDLER_CONFLICT"));
+    assert_eq!(said.count(), 3);
+}
+
+/// 1.x and 2.x: the kind of a job, and whether it streams, flat and in the nesting of 2.x.
+#[tokio::test]
+async fn a_dataflow_of_elastic_job_streams_where_it_says_so() {
+    let mut cluster = Cluster::start(LONG).await;
+    let flat = |streaming: bool| json!({ "jobType": "DATAFLOW", "streamingProcess": streaming });
+    let nested = json!({
+        "typeConfig": {
+            "jobType": "DATAFLOW",
+            "streamingProcess": true,
+            "coreConfig": { "jobName": "nested", "shardingTotalCount": 1 },
+        },
+    });
+    let jobs = [
+        ("once", job("once", 1, flat(false))),
+        ("streams", job("streams", 1, flat(true))),
+        ("nested", nested.to_string()),
+    ];
+    for (name, file) in &jobs {
+        cluster.apply(file.clone()).await;
+        cluster.worker(name, vec![Does { batches: Some(2), ..runs_for(name, 1) }]);
+        cluster.assigned(name, 1).await;
+        cluster.trigger(name).await;
+        cluster.items_when(name, "it has run", |items| items[0].last.is_some()).await;
+    }
+    let fetches = |name: &str| {
+        cluster.lines().iter().filter(|line| line.job == name && line.detail.starts_with("fetch")).count()
+    };
+    assert_eq!(jobs.each_ref().map(|(name, _)| fetches(name)), [1, 3, 3]);
+}

@@ -1,0 +1,26 @@
+//! Real processes and real connections: coordinators, workers and people, and what becomes of runs when any of
+//! them dies, stands still, is cut off or is told nonsense.
+//!
+//! A worker process is this binary once more (`worker`); whether the promises were kept is decided by `judge` from
+//! what the workers wrote.
+
+#![allow(unreachable_pub, reason = "a test binary has no users")]
+#![allow(clippy::disallowed_methods, reason = "what is tried here is real time")]
+
+mod coordinator;
+mod crash;
+mod disk;
+mod features;
+mod fields;
+mod harness;
+mod input;
+#[path = "../support/judge.rs"]
+mod judge;
+mod net;
+mod operate;
+mod python;
+mod raw;
+mod slow;
+mod storm;
+mod wordcount;
+mod worker;

@@ -1,0 +1,381 @@
+//! What people do to a job while workers work for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rosterd::proto::v1;
+use rosterd::proto::v1::set_enabled_request::Target;
+use serde_json::{Value, json};
+
+use crate::harness::*;
+use crate::judge::What;
+use crate::worker::wall;
+
+async fn set_enabled(cluster: &Cluster, job: &str, target: Option<Target>, enabled: bool) {
+    let request = v1::SetEnabledRequest { job: job.into(), target, enabled, cancel: false };
+    cluster.admin().set_enabled(request).await.unwrap();
+}
+
+fn owned(items: &[v1::ItemSummary]) -> BTreeMap<String, Vec<u32>> {
+    let mut owned: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    for item in items {
+        let owner = item.owner.clone().unwrap_or_default();
+        owned.entry(owner.split('@').next().unwrap().to_owned()).or_default().push(item.item);
+    }
+    owned
+}
+
+/// How many more fires of an item must be seen before it is said that another does not fire.
+const FIRES: usize = 2;
+
+/// Waits for more fires of these items, due after now.
+async fn fires_again(cluster: &Cluster, job: &str, items: &[u32]) {
+    let now = wall();
+    let what = format!("items {items:?} of {job} to fire again");
+    cluster
+        .verdict_when(&what, |verdict| {
+            items.iter().all(|item| {
+                verdict.of(job).filter(|run| run.item == *item && run.fire > now).count() >= FIRES
+            })
+        })
+        .await;
+}
+
+/// Nothing of these items is due after `from` and has run.
+#[track_caller]
+fn none_since(cluster: &Cluster, job: &str, items: &[u32], from: i64) {
+    let verdict = cluster.verdict();
+    let runs: Vec<_> = verdict.of(job).filter(|run| items.contains(&run.item) && run.fire > from).collect();
+    assert!(runs.is_empty(), "{runs:?}");
+}
+
+/// From the first registration to the goodbye of the last worker.
+#[tokio::test]
+async fn a_job_comes_with_its_worker_fires_and_is_left_in_order() {
+    let mut cluster = Cluster::start(LONG).await;
+    let mut does = runs_for("life", 1);
+    does.config = Some(job(
+        "life",
+        3,
+        json!({ "cron": EVERY_SECOND, "shardingItemParameters": "0=Beijing,1=Shanghai" }),
+    ));
+    cluster.worker("a", vec![does]);
+    let items = cluster.assigned("life", 1).await;
+    assert_eq!(items.iter().map(|item| &*item.parameter).collect::<Vec<_>>(), ["Beijing", "Shanghai", ""]);
+    fires_again(&cluster, "life", &[0, 1, 2]).await;
+    assert_eq!(cluster.instances("life").await[0].items, 3);
+    cluster.process("a").signal(rustix::process::Signal::TERM);
+    assert!(cluster.process("a").end().await.success());
+    let gone = || async { cluster.instances("life").await.is_empty().then_some(()) };
+    wait("the instance to go", gone).await;
+    let verdict = cluster.verdict();
+    verdict.is_clean();
+    // What the history says is what the worker says: each run, once, with its outcome.
+    let runs = wait("the history of all runs", || async {
+        let runs = cluster.runs("life").await;
+        (runs.len() == verdict.of("life").count()).then_some(runs)
+    })
+    .await;
+    let told: BTreeSet<_> = runs
+        .iter()
+        .map(|run| {
+            (
+                run.run.as_ref().unwrap().item,
+                run.run.as_ref().unwrap().token,
+                millis(run.fire_time.as_ref().unwrap()),
+            )
+        })
+        .collect();
+    let seen: BTreeSet<_> = verdict.of("life").map(|run| (run.item, run.token, run.fire)).collect();
+    assert_eq!(told, seen);
+    assert!(runs.iter().all(|run| run.outcome() == v1::RunOutcome::Succeeded));
+    let counters = cluster.counters("life").await;
+    assert_eq!((counters.fired, counters.succeeded), (runs.len() as u64, runs.len() as u64));
+}
+
+/// Scheduled fires of a paused job are missed, each counted; the assignment stays; a trigger runs.
+#[tokio::test]
+async fn a_paused_job_fires_by_hand_only() {
+    let mut cluster = Cluster::start(LONG).await;
+    cluster.apply(job("paused", 1, json!({ "cron": EVERY_SECOND }))).await;
+    cluster.worker("a", vec![runs_for("paused", 1)]);
+    fires_again(&cluster, "paused", &[0]).await;
+    cluster.admin().pause_job(v1::PauseJobRequest { job: "paused".into() }).await.unwrap();
+    let from = wall();
+    assert_eq!(cluster.job("paused").await.summary.unwrap().status(), v1::JobStatus::Paused);
+    until("three due times to pass", || wall() > from + 3000).await;
+    cluster.trigger("paused").await;
+    let verdict = cluster
+        .verdict_when("a manual run", |verdict| !verdict.by_source("paused", "MANUAL").is_empty())
+        .await;
+    assert!(
+        verdict.of("paused").all(|run| run.source == "MANUAL" || run.fire <= from),
+        "\n{}",
+        verdict.table()
+    );
+    assert!(cluster.items("paused").await[0].owner.is_some());
+    cluster.admin().resume_job(v1::ResumeJobRequest { job: "paused".into() }).await.unwrap();
+    fires_again(&cluster, "paused", &[0]).await;
+    let counters = cluster.counters("paused").await;
+    assert!(counters.missed["paused"] >= 3, "{counters:?}");
+    assert_eq!(counters.misfired, 0, "{counters:?}");
+    cluster.verdict().is_clean();
+}
+
+#[tokio::test]
+async fn a_disabled_item_does_not_fire_and_the_others_do() {
+    let mut cluster = Cluster::start(LONG).await;
+    cluster.apply(job("parts", 3, json!({ "cron": EVERY_SECOND }))).await;
+    cluster.worker("a", vec![runs_for("parts", 1)]);
+    fires_again(&cluster, "parts", &[0, 1, 2]).await;
+    set_enabled(&cluster, "parts", Some(Target::Item(1)), false).await;
+    let from = wall();
+    assert!(cluster.items("parts").await[1].disabled);
+    fires_again(&cluster, "parts", &[0, 2]).await;
+    none_since(&cluster, "parts", &[1], from);
+    set_enabled(&cluster, "parts", Some(Target::Item(1)), true).await;
+    fires_again(&cluster, "parts", &[1]).await;
+    assert!(cluster.items("parts").await[1].counters.as_ref().unwrap().missed["disabled"] >= 1);
+    cluster.verdict().is_clean();
+}
+
+#[tokio::test]
+async fn a_disabled_server_or_instance_gives_its_items_away_and_gets_them_back() {
+    let mut cluster = Cluster::start(LONG).await;
+    cluster.apply(job("moves", 4, json!({ "cron": EVERY_SECOND }))).await;
+    cluster.worker("a", vec![runs_for("moves", 1)]);
+    cluster.worker("b", vec![runs_for("moves", 1)]);
+    let items = cluster.assigned("moves", 2).await;
+    let instance = items
+        .iter()
+        .find_map(|item| item.owner.clone().filter(|owner| owner.starts_with("host-a@")))
+        .unwrap();
+    for target in [Target::Server("host-a".into()), Target::Instance(instance)] {
+        set_enabled(&cluster, "moves", Some(target.clone()), false).await;
+        cluster
+            .items_when("moves", "b owns all", |items| {
+                owned(items).get("host-b").is_some_and(|items| items.len() == 4)
+            })
+            .await;
+        let from = wall();
+        fires_again(&cluster, "moves", &[0, 1, 2, 3]).await;
+        let verdict = cluster.verdict();
+        assert!(
+            verdict.of("moves").all(|run| run.worker == "b" || run.fire <= from),
+            "\n{}",
+            verdict.table()
+        );
+        set_enabled(&cluster, "moves", Some(target), true).await;
+        cluster.assigned("moves", 2).await;
+        fires_again(&cluster, "moves", &[0, 1, 2, 3]).await;
+    }
+    cluster.verdict().is_clean();
+    let counters = cluster.counters("moves").await;
+    assert_eq!((counters.crashed, counters.failed), (0, 0));
+}
+
+#[tokio::test]
+async fn a_disabled_job_does_not_fire_until_it_is_enabled() {
+    let mut cluster = Cluster::start(LONG).await;
+    for name in ["on", "off"] {
+        cluster.apply(job(name, 2, json!({ "cron": EVERY_SECOND }))).await;
+    }
+    cluster.worker("a", vec![runs_for("on", 1), runs_for("off", 1)]);
+    fires_again(&cluster, "off", &[0, 1]).await;
+    set_enabled(&cluster, "off", None, false).await;
+    let from = wall();
+    assert_eq!(cluster.job("off").await.summary.unwrap().status(), v1::JobStatus::Disabled);
+    fires_again(&cluster, "on", &[0, 1]).await;
+    none_since(&cluster, "off", &[0, 1], from);
+    set_enabled(&cluster, "off", None, true).await;
+    fires_again(&cluster, "off", &[0, 1]).await;
+    // No flood: what was due meanwhile is missed, not run late.
+    let counters = cluster.counters("off").await;
+    assert!(counters.missed["disabled"] >= 2, "{counters:?}");
+    cluster.verdict().is_clean();
+}
+
+/// More items, then fewer, while runs are in flight: a surplus run may end, and fires no more.
+#[tokio::test]
+async fn the_count_changes_while_runs_are_in_flight() {
+    let mut cluster = Cluster::start(LONG).await;
+    let with = |items| job("count", items, json!({}));
+    cluster.apply(with(3)).await;
+    let does = vec![runs_until("count", cluster.home.path("gate"))];
+    cluster.worker("a", does.clone());
+    cluster.worker("b", does);
+    cluster.assigned("count", 2).await;
+    cluster.trigger("count").await;
+    cluster.verdict_when("three runs", |verdict| verdict.of("count").count() == 3).await;
+    cluster.apply(with(5)).await;
+    cluster
+        .items_when("count", "five items are owned", |items| {
+            items.len() == 5 && items.iter().all(|item| item.owner.is_some())
+        })
+        .await;
+    let more = v1::TriggerJobRequest { job: "count".into(), items: vec![3, 4], after_current: false };
+    cluster.admin().trigger_job(more).await.unwrap();
+    cluster.verdict_when("five runs", |verdict| verdict.of("count").count() == 5).await;
+    cluster.apply(with(2)).await;
+    cluster.home.open("gate");
+    cluster
+        .verdict_when("five ends", |verdict| verdict.of("count").filter(|run| run.ended()).count() == 5)
+        .await;
+    cluster.quiet("count").await;
+    cluster.trigger("count").await;
+    let verdict = cluster
+        .verdict_when("two more runs", |verdict| verdict.of("count").filter(|run| run.ended()).count() == 7)
+        .await;
+    verdict.is_clean();
+    assert_eq!(cluster.counters("count").await.crashed, 0);
+    let items = cluster.items("count").await;
+    assert!(items.iter().all(|item| item.item < 2 || item.owner.is_none()), "{items:?}");
+}
+
+#[tokio::test]
+async fn schedule_and_strategy_change_while_workers_work() {
+    let mut cluster = Cluster::start(LONG).await;
+    let with = |more: Value| job("change", 4, more);
+    cluster.apply(with(json!({}))).await;
+    cluster.worker("a", vec![runs_for("change", 1)]);
+    cluster.worker("b", vec![runs_for("change", 1)]);
+    cluster.assigned("change", 2).await;
+    none_since(&cluster, "change", &[0, 1, 2, 3], 0);
+    cluster.apply(with(json!({ "cron": EVERY_SECOND }))).await;
+    fires_again(&cluster, "change", &[0, 1, 2, 3]).await;
+    cluster.apply(with(json!({ "cron": "0 0 0 1 1 ?" }))).await;
+    let from = wall();
+    let (two, spread) = (owned(&cluster.items("change").await), |items: &[v1::ItemSummary]| owned(items));
+    assert_eq!(two.values().map(Vec::len).collect::<Vec<_>>(), [2, 2], "{two:?}");
+    // The hash of the job's name decides who is first.
+    let before = two.clone();
+    let mut seen = BTreeSet::from([format!("{before:?}")]);
+    for strategy in ["ODEVITY", "ROUND_ROBIN", "AVG_ALLOCATION"] {
+        let generation = cluster.job("change").await.generation;
+        cluster.apply(with(json!({ "cron": "0 0 0 1 1 ?", "jobShardingStrategyType": strategy }))).await;
+        wait("a new assignment", || async {
+            (cluster.job("change").await.generation > generation).then_some(())
+        })
+        .await;
+        let items = cluster.assigned("change", 2).await;
+        seen.insert(format!("{:?}", spread(&items)));
+    }
+    println!("{seen:?}");
+    none_since(&cluster, "change", &[0, 1, 2, 3], from);
+    cluster.verdict().is_clean();
+}
+
+/// A removed job is gone with its runs; made again, its tokens go on rising.
+#[tokio::test]
+async fn a_removed_job_is_gone_and_made_again_its_tokens_rise() {
+    let mut cluster = Cluster::start(LONG).await;
+    cluster.apply(job("again", 2, json!({}))).await;
+    let mut does = runs_until("again", cluster.home.path("gate"));
+    does.config = Some(job("again", 2, json!({})));
+    cluster.worker("a", vec![does.clone(), runs_for("other", 1)]);
+    cluster.assigned("again", 1).await;
+    cluster.trigger("again").await;
+    let verdict = cluster.verdict_when("two runs", |verdict| verdict.of("again").count() == 2).await;
+    let highest = verdict.of("again").map(|run| run.token).max().unwrap();
+    let remove = v1::RemoveJobRequest { job: "again".into(), cancel: true };
+    cluster.admin().remove_job(remove).await.unwrap();
+    cluster
+        .verdict_when("both are stopped", |verdict| verdict.of("again").all(|run| run.stopped_by_order()))
+        .await;
+    wait("the job to be gone", || async { cluster.dump("again").await.is_empty().then_some(()) }).await;
+    let jobs = cluster.admin().list_jobs(v1::ListJobsRequest::default()).await.unwrap().into_inner().jobs;
+    assert!(jobs.is_empty(), "{jobs:?}");
+    cluster.worker("b", vec![does]);
+    cluster.assigned("again", 1).await;
+    cluster.trigger("again").await;
+    cluster.home.open("gate");
+    let verdict =
+        cluster.verdict_when("two new runs", |verdict| verdict.done("again", "MANUAL").len() == 2).await;
+    verdict.is_clean();
+    assert!(
+        verdict.of("again").filter(|run| run.worker == "b").all(|run| run.token > highest),
+        "\n{}",
+        verdict.table()
+    );
+}
+
+/// A trigger of what runs is held until that has ended, and there is at most one.
+#[tokio::test]
+async fn a_trigger_may_wait_for_the_run_in_flight() {
+    let mut cluster = Cluster::start(LONG).await;
+    cluster.apply(job("wait", 1, json!({}))).await;
+    cluster.worker("a", vec![runs_until("wait", cluster.home.path("gate"))]);
+    cluster.assigned("wait", 1).await;
+    cluster.trigger("wait").await;
+    cluster.verdict_when("a run", |verdict| verdict.of("wait").count() == 1).await;
+    let after = v1::TriggerJobRequest { job: "wait".into(), items: vec![], after_current: true };
+    cluster.admin().trigger_job(after.clone()).await.unwrap();
+    let second = cluster.admin().trigger_job(after).await.unwrap_err();
+    assert_eq!(code(&second), "TRIGGER_WAITING");
+    cluster.home.open("gate");
+    let verdict = cluster
+        .verdict_when("one more run", |verdict| verdict.of("wait").filter(|run| run.ended()).count() == 2)
+        .await;
+    cluster.quiet("wait").await;
+    verdict.is_clean();
+    assert_eq!(cluster.verdict().of("wait").count(), 2);
+}
+
+#[tokio::test]
+async fn a_cancelled_run_stops_and_is_recorded_as_cancelled() {
+    let mut cluster = Cluster::start(LONG).await;
+    cluster.apply(job("stop", 2, json!({ "failover": true }))).await;
+    cluster.worker("a", vec![runs_until("stop", cluster.home.path("gate"))]);
+    cluster.assigned("stop", 1).await;
+    cluster.trigger("stop").await;
+    cluster.verdict_when("two runs", |verdict| verdict.of("stop").count() == 2).await;
+    cluster.admin().cancel_run(v1::CancelRunRequest { job: "stop".into(), item: 1 }).await.unwrap();
+    cluster
+        .items_when("stop", "item 1 is cancelled", |items| items[1].counters.as_ref().unwrap().cancelled == 1)
+        .await;
+    cluster.home.open("gate");
+    let items = cluster.quiet("stop").await;
+    let verdict = cluster.verdict();
+    verdict.is_clean();
+    assert_eq!(items[1].last.as_ref().unwrap().outcome(), v1::RunOutcome::Cancelled);
+    assert_eq!(verdict.of("stop").count(), 2, "cancelled by hand: nobody runs it again\n{}", verdict.table());
+    assert_eq!(
+        verdict.of("stop").filter(|run| run.stopped_by_order()).map(|run| run.item).collect::<Vec<_>>(),
+        [1]
+    );
+}
+
+/// An operator asks one process to leave, and shuts another down for one of its jobs.
+#[tokio::test]
+async fn instances_are_drained_and_shut_down_by_hand() {
+    let mut cluster = Cluster::start(LONG).await;
+    for name in ["one", "two"] {
+        cluster.apply(job(name, 2, json!({}))).await;
+    }
+    for name in ["a", "b"] {
+        cluster.worker(name, vec![runs_for("one", 1), runs_for("two", 1)]);
+    }
+    let items = cluster.assigned("one", 2).await;
+    cluster.assigned("two", 2).await;
+    let of = |host: &str| {
+        items.iter().find_map(|item| item.owner.clone().filter(|owner| owner.starts_with(host))).unwrap()
+    };
+    let (a, b) = (of("host-a@"), of("host-b@"));
+    cluster.admin().drain_instance(v1::DrainInstanceRequest { instance: a, grace: None }).await.unwrap();
+    assert!(cluster.process("a").end().await.success());
+    cluster.assigned("one", 1).await;
+    cluster.assigned("two", 1).await;
+    let shutdown = v1::ShutdownInstanceRequest { job: "one".into(), instance: b };
+    cluster.admin().shutdown_instance(shutdown).await.unwrap();
+    wait("nobody works for job one", || async { cluster.instances("one").await.is_empty().then_some(()) })
+        .await;
+    cluster.trigger("two").await;
+    cluster.verdict_when("job two runs", |verdict| verdict.done("two", "MANUAL").len() == 2).await;
+    assert!(cluster.process("b").ended().is_none());
+    cluster.verdict().is_clean();
+    assert!(
+        cluster
+            .lines()
+            .iter()
+            .any(|line| line.what == What::Exit && line.worker == "a" && line.detail == "left")
+    );
+}

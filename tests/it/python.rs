@@ -1,0 +1,138 @@
+//! The Python client against a real coordinator: it works, its items run elsewhere when it is killed, and it leaves
+//! in order.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::harness::*;
+use crate::judge::What;
+
+/// The interpreter that `cargo xtask setup` prepares.
+fn interpreter() -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let python = target.join("python/bin/python");
+    assert!(python.exists(), "{} is missing: run `cargo xtask setup`", python.display());
+    python
+}
+
+fn start(cluster: &mut Cluster, name: &str, job: &str) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let plan = json!({
+        "server": cluster.url(),
+        "name": name,
+        "log": cluster.home.path(&format!("{name}.jsonl")),
+        "job": job,
+        "gate": cluster.home.path("gate"),
+    });
+    let mut command = Command::new(interpreter());
+    command.arg(root.join("tests/it/worker.py")).env("PLAN", plan.to_string());
+    command.env("PYTHONDONTWRITEBYTECODE", "1").env_remove("ROSTERD_SERVER").env_remove("ROSTERD_CREDENTIAL");
+    let proc = Proc::spawn(name, command, &cluster.home.path(&format!("{name}.log")));
+    cluster.workers.push(WorkerProc { name: name.into(), proc });
+}
+
+/// Two workers in Python and one in Rust share a job; one of the former is killed, the other leaves.
+#[tokio::test]
+async fn workers_in_python_are_failed_over_and_leave_in_order() {
+    let mut cluster = Cluster::start(SHORT).await;
+    cluster
+        .apply(job(
+            "mixed",
+            6,
+            json!({ "failover": true, "jobParameter": "all", "shardingItemParameters": "0=Beijing" }),
+        ))
+        .await;
+    start(&mut cluster, "p", "mixed");
+    start(&mut cluster, "q", "mixed");
+    let gate = cluster.home.path("gate");
+    cluster.worker("r", vec![runs_until("mixed", gate)]);
+    cluster.assigned("mixed", 3).await;
+    cluster.trigger("mixed").await;
+    let verdict = cluster.verdict_when("six runs", |verdict| verdict.of("mixed").count() == 6).await;
+    let lost: BTreeSet<u32> =
+        verdict.of("mixed").filter(|run| run.worker == "p").map(|run| run.item).collect();
+    assert_eq!(lost.len(), 2, "\n{}", verdict.table());
+    assert!(
+        cluster
+            .lines()
+            .iter()
+            .any(|line| line.what == What::Start && line.item == 0 && line.detail == "Beijing|all|6|")
+    );
+    cluster.kill("p");
+    cluster.verdict_when("two failovers", |verdict| verdict.by_source("mixed", "FAILOVER").len() == 2).await;
+    cluster.process("q").signal(rustix::process::Signal::TERM);
+    cluster.assigned("mixed", 1).await;
+    cluster.home.open("gate");
+    assert!(cluster.process("q").end().await.success());
+    cluster.quiet("mixed").await;
+    let verdict = cluster.verdict();
+    verdict.is_clean();
+    assert_eq!(verdict.done("mixed", "FAILOVER"), lost, "\n{}", verdict.table());
+    assert_eq!(verdict.of("mixed").count(), 8, "\n{}", verdict.table());
+    let counters = cluster.counters("mixed").await;
+    assert_eq!((counters.succeeded, counters.crashed, counters.cancelled), (6, 2, 0));
+    assert!(
+        cluster
+            .lines()
+            .iter()
+            .any(|line| line.what == What::Exit && line.worker == "q" && line.detail == "left")
+    );
+    // What Python left as an offset is handed on.
+    cluster.trigger("mixed").await;
+    cluster
+        .verdict_when("six more runs", |verdict| verdict.of("mixed").filter(|run| run.ended()).count() == 12)
+        .await;
+    let offsets =
+        cluster.lines().iter().filter(|line| line.what == What::Start && line.detail.ends_with("|x")).count();
+    let by_python = verdict.of("mixed").filter(|run| run.ended() && run.worker != "r").count();
+    assert_eq!(offsets, by_python);
+}
+
+/// A coordinator that is killed and comes back within the lease disturbs no run in Python.
+#[tokio::test]
+async fn workers_in_python_outlive_their_coordinator() {
+    let mut cluster = Cluster::start(timing(20_000, 500, 40_000)).await;
+    cluster.apply(job("snake", 3, json!({ "failover": true }))).await;
+    start(&mut cluster, "p", "snake");
+    cluster.assigned("snake", 1).await;
+    cluster.trigger("snake").await;
+    cluster.verdict_when("three runs", |verdict| verdict.of("snake").count() == 3).await;
+    cluster.kill_coordinator();
+    cluster.serve().await;
+    wait("it is back", || async { (!cluster.instances("snake").await.is_empty()).then_some(()) }).await;
+    cluster.home.open("gate");
+    cluster.quiet("snake").await;
+    let verdict = cluster.verdict();
+    verdict.is_clean();
+    assert_eq!(verdict.done("snake", "MANUAL").len(), 3);
+    assert_eq!(verdict.of("snake").count(), 3, "\n{}", verdict.table());
+    assert_eq!(cluster.counters("snake").await.crashed, 0);
+}
+
+/// A worker in Python that stood still past its lease stops when it wakes, and is not believed.
+#[tokio::test]
+async fn a_frozen_worker_in_python_stops_when_it_wakes() {
+    let mut cluster = Cluster::start(SHORT).await;
+    cluster.apply(job("ice", 2, json!({ "failover": true }))).await;
+    start(&mut cluster, "p", "ice");
+    cluster.assigned("ice", 1).await;
+    cluster.trigger("ice").await;
+    cluster.verdict_when("two runs", |verdict| verdict.of("ice").count() == 2).await;
+    let gate = cluster.home.path("gate");
+    cluster.worker("r", vec![runs_until("ice", gate)]);
+    cluster.freeze("p");
+    cluster.verdict_when("two failovers", |verdict| verdict.by_source("ice", "FAILOVER").len() == 2).await;
+    cluster.thaw("p");
+    let stopped = |verdict: &crate::judge::Verdict| {
+        verdict.of("ice").filter(|run| run.worker == "p" && run.stopped_by_order()).count() == 2
+    };
+    cluster.verdict_when("the woken worker to stop", stopped).await;
+    cluster.home.open("gate");
+    cluster.quiet("ice").await;
+    cluster.verdict().is_clean();
+    let counters = cluster.counters("ice").await;
+    assert_eq!((counters.succeeded, counters.crashed), (2, 2));
+}

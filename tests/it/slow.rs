@@ -1,0 +1,155 @@
+//! A worker that does not read delays nobody else, and costs a bounded amount of memory.
+
+use rosterd::proto::v1;
+use rosterd::proto::v1::session_response::Frame as Said;
+use serde_json::json;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::harness::*;
+use crate::raw::{self, Raw};
+use crate::worker::wall;
+
+/// A connection with the smallest windows, so that what is not read stays with the sender.
+fn narrow(cluster: &Cluster) -> Channel {
+    let endpoint = Endpoint::from_shared(cluster.url()).unwrap();
+    endpoint.initial_stream_window_size(65_535).initial_connection_window_size(65_535).connect_lazy()
+}
+
+/// Resident memory of the coordinator, in KiB.
+fn resident(cluster: &Cluster) -> u64 {
+    let status =
+        std::fs::read_to_string(format!("/proc/{}/status", cluster.coordinator.as_ref().unwrap().id()))
+            .unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// Every due time of a job since `from` ran as such, and before the next one was due.
+#[track_caller]
+fn all_on_time(cluster: &Cluster, job: &str, from: i64) {
+    let (verdict, lines) = (cluster.verdict(), cluster.lines());
+    verdict.is_clean();
+    let mut fires: Vec<i64> = verdict.of(job).filter(|run| run.fire > from).map(|run| run.fire).collect();
+    fires.sort_unstable();
+    assert!(
+        fires.len() >= 3 && fires.windows(2).all(|pair| pair[1] - pair[0] == 1000),
+        "{fires:?}\n{}",
+        verdict.table()
+    );
+    let late = lines
+        .iter()
+        .filter(|line| line.job == job && line.what == crate::judge::What::Start && line.fire > from);
+    let latest = late.map(|line| line.wall - line.fire).max().unwrap();
+    println!("the latest start was {latest} ms after its due time");
+    assert!(latest < 1000, "a start {latest} ms after its due time");
+}
+
+#[tokio::test]
+async fn a_worker_that_reads_nothing_delays_nobody() {
+    let mut cluster = Cluster::start(LONG).await;
+    cluster.apply(job("brisk", 1, json!({ "cron": EVERY_SECOND }))).await;
+    cluster.worker("a", vec![runs_for("brisk", 1)]);
+    // Each fire of this one is more than the windows hold.
+    let large = json!({ "jobParameter": "x".repeat(60_000), "rosterd": { "handler": "deaf" } });
+    cluster.apply(job("deaf", 1000, large)).await;
+    let hello = v1::Hello { slots: 4096, ..raw::hello() };
+    let (mut deaf, _) = Raw::attached(narrow(&cluster), hello).await;
+    deaf.registered("deaf").await;
+    cluster.assigned("deaf", 1).await;
+    cluster.verdict_when("brisk runs", |verdict| verdict.of("brisk").count() >= 2).await;
+    let (from, before) = (wall(), resident(&cluster));
+    cluster.trigger("deaf").await;
+    // It goes on talking, and does not listen.
+    for sequence in 1..=200 {
+        deaf.heartbeat(sequence).await;
+    }
+    cluster
+        .verdict_when("brisk goes on", |verdict| {
+            verdict.of("brisk").filter(|run| run.fire > from).count() >= 6
+        })
+        .await;
+    all_on_time(&cluster, "brisk", from);
+    let grown = resident(&cluster).saturating_sub(before) / 1024;
+    println!("the coordinator grew by {grown} MiB");
+    assert!(grown < 400, "{grown} MiB");
+    cluster.healthy().await;
+}
+
+/// Ten thousand small frames that nobody reads end no connection, or end it with a reason, and the worker comes back.
+#[tokio::test]
+async fn ten_thousand_heartbeats_against_a_stalled_reader() {
+    const BEATS: u64 = 10_000;
+    let mut cluster = Cluster::start(LONG).await;
+    cluster.apply(job("brisk", 1, json!({ "cron": EVERY_SECOND }))).await;
+    cluster.worker("a", vec![runs_for("brisk", 1)]);
+    cluster.verdict_when("brisk runs", |verdict| verdict.of("brisk").count() >= 2).await;
+    let from = wall();
+    let (mut stalled, welcome) = Raw::attached(cluster.channel(), raw::hello()).await;
+    for sequence in 1..=BEATS {
+        stalled.heartbeat(sequence).await;
+    }
+    cluster
+        .verdict_when("brisk goes on", |verdict| {
+            verdict.of("brisk").filter(|run| run.fire > from).count() >= 4
+        })
+        .await;
+    all_on_time(&cluster, "brisk", from);
+    let mut heard = 0;
+    let ended = loop {
+        match stalled.next().await {
+            Ok(Some(Said::HeartbeatAck(ack))) => heard = ack.sequence,
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("the stream ended without a reason"),
+            Err(status) => break Some(status),
+        }
+        if heard == BEATS {
+            break None;
+        }
+    };
+    println!("{heard} acknowledged, then {ended:?}");
+    assert!(ended.as_ref().is_none_or(|status| !code(status).is_empty()), "{ended:?}");
+    let again = v1::Hello {
+        worker_id: welcome.worker_id.clone(),
+        resume_key: welcome.resume_key,
+        stream_number: 2,
+        ..raw::hello()
+    };
+    let (_again, welcome_again) = Raw::attached(cluster.channel(), again).await;
+    assert_eq!(welcome_again.worker_id, welcome.worker_id);
+}
+
+/// No file descriptor is left for new connections: who is there is served on, and newcomers once there are some.
+#[tokio::test]
+async fn a_full_table_of_files_stops_nobody_who_is_there() {
+    let mut cluster = Cluster::start(SHORT).await;
+    cluster.apply(job("brisk", 1, json!({ "cron": EVERY_SECOND }))).await;
+    cluster.worker("a", vec![runs_for("brisk", 1)]);
+    cluster.verdict_when("brisk runs", |verdict| verdict.of("brisk").count() >= 2).await;
+    let pid = cluster.coordinator.as_ref().unwrap().id();
+    let open = || u64::try_from(std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()).unwrap();
+    let limit = |files: u64| {
+        let set = std::process::Command::new("prlimit")
+            .args(["--pid", &pid.to_string(), &format!("--nofile={files}:")])
+            .status();
+        assert!(set.expect("prlimit (util-linux) is missing: run `cargo xtask setup`").success());
+    };
+    let most = open() + 12;
+    limit(most);
+    let from = wall();
+    let crowd: Vec<_> =
+        (0..30).map(|_| std::net::TcpStream::connect(("127.0.0.1", cluster.port)).unwrap()).collect();
+    until("the table to be full", || open() >= most - 1).await;
+    cluster
+        .verdict_when("brisk goes on", |verdict| {
+            verdict.of("brisk").filter(|run| run.fire > from).count() >= 4
+        })
+        .await;
+    all_on_time(&cluster, "brisk", from);
+    assert!(cluster.coordinator.as_mut().unwrap().ended().is_none());
+    limit(most + 100);
+    cluster.healthy().await;
+    drop(crowd);
+    cluster.worker("b", vec![runs_for("brisk", 1)]);
+    wait("a newcomer", || async { (cluster.instances("brisk").await.len() == 2).then_some(()) }).await;
+    assert_eq!(cluster.counters("brisk").await.crashed, 0);
+}

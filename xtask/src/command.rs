@@ -1,0 +1,135 @@
+//! Runs other programs: what they write is passed on line by line as it comes, and looked at on its way.
+
+use std::io::{BufRead as _, BufReader, IsTerminal as _, Read, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+/// After so long without a line we say that it still runs.
+const PULSE: Duration = Duration::from_secs(30);
+/// A program that is silent for so long hangs, and is killed.
+const HANGS: Duration = Duration::from_secs(20 * 60);
+
+/// The top of the repository.
+pub(crate) fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}
+
+/// Where builds go.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// The cargo that runs us.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    // Set for us by `cargo run`; a cargo below must not take them for its own.
+    for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "CARGO_PKG_VERSION"] {
+        command.env_remove(name);
+    }
+    if std::io::stdout().is_terminal() {
+        command.env("CARGO_TERM_COLOR", "always");
+    }
+    command
+}
+
+/// Whether a program is in PATH.
+pub(crate) fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}
+
+/// How a command is shown.
+pub(crate) fn shown(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// Runs a command in the foreground; whether it went well.
+pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
+    println!("    $ {}", shown(command));
+    let status = command.status().with_context(|| format!("{} cannot be run", shown(command)))?;
+    Ok(status.success())
+}
+
+/// Runs a command that must go well.
+pub(crate) fn must(command: &mut Command) -> Result<()> {
+    if !succeeds(command)? {
+        bail!("failed: {}", shown(command));
+    }
+    Ok(())
+}
+
+/// The output of a command that must go well.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let done = command.stderr(Stdio::inherit()).output();
+    let done = done.with_context(|| format!("{} cannot be run", shown(command)))?;
+    if !done.status.success() {
+        bail!("failed: {}", shown(command));
+    }
+    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+}
+
+enum Line {
+    Out(String),
+    Err(String),
+}
+
+/// Runs a command, passes its lines on and shows each line of its stdout to `look`.
+pub(crate) fn watched(command: &mut Command, look: &mut dyn FnMut(&str)) -> Result<ExitStatus> {
+    let name = shown(command);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().with_context(|| format!("{name} cannot be run"))?;
+    let (lines, inbox) = channel();
+    let readers = [
+        child.stdout.take().map(|out| reader(out, lines.clone(), Line::Out)),
+        child.stderr.take().map(|err| reader(err, lines.clone(), Line::Err)),
+    ];
+    drop(lines);
+    let begin = Instant::now();
+    let mut heard = begin;
+    loop {
+        match inbox.recv_timeout(PULSE) {
+            Ok(Line::Out(line)) => {
+                heard = Instant::now();
+                look(&line);
+                let _ = std::io::stdout().write_all(line.as_bytes());
+            }
+            Ok(Line::Err(line)) => {
+                heard = Instant::now();
+                let _ = std::io::stderr().write_all(line.as_bytes());
+            }
+            Err(RecvTimeoutError::Timeout) if heard.elapsed() > HANGS => {
+                child.kill()?;
+                println!("    silent for {} s: killed: {name}", HANGS.as_secs());
+                // Not joined: what it started may hold the pipes open.
+                return Ok(child.wait()?);
+            }
+            Err(RecvTimeoutError::Timeout) => println!("    still running, {} s", begin.elapsed().as_secs()),
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    for reader in readers.into_iter().flatten() {
+        let _ = reader.join();
+    }
+    Ok(child.wait()?)
+}
+
+fn reader(pipe: impl Read + Send + 'static, lines: Sender<Line>, kind: fn(String) -> Line) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        let mut pipe = BufReader::new(pipe);
+        let mut line = Vec::new();
+        while pipe.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+            if lines.send(kind(String::from_utf8_lossy(&line).into_owned())).is_err() {
+                return;
+            }
+            line.clear();
+        }
+    })
+}

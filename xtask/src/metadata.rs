@@ -1,0 +1,113 @@
+//! The targets of the workspace, as cargo knows them, and the test programs that it built.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+
+use crate::command::{cargo, output, shown};
+
+/// One target of one package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) package: String,
+    /// lib, bin, test.
+    pub(crate) kind: String,
+    pub(crate) name: String,
+}
+
+impl Target {
+    fn read(package: &str, value: &Value) -> Option<Self> {
+        let kind = match value["kind"][0].as_str()? {
+            "custom-build" | "example" => return None,
+            kind if kind.ends_with("lib") => "lib",
+            kind => kind,
+        };
+        Some(Self { package: package.into(), kind: kind.into(), name: value["name"].as_str()?.into() })
+    }
+}
+
+/// What the tests need besides: the bugs that the simulation switches on by name, off unless it does.
+pub(crate) const FEATURES: [&str; 2] = ["--features", "rosterd/mutants"];
+
+/// All targets that hold tests.
+pub(crate) fn targets() -> Result<Vec<Target>> {
+    let text = output(cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;
+    let value: Value = serde_json::from_str(&text).context("cargo metadata")?;
+    let packages = value["packages"].as_array().context("cargo metadata names no packages")?;
+    let of = |package: &Value| -> Vec<Target> {
+        let name = package["name"].as_str().unwrap_or_default();
+        let targets = package["targets"].as_array().cloned().unwrap_or_default();
+        let tested = targets.iter().filter(|target| target["test"] == true);
+        tested.filter_map(|target| Target::read(name, target)).collect()
+    };
+    Ok(packages.iter().flat_map(of).collect())
+}
+
+/// A test program, built.
+#[derive(Debug, Clone)]
+pub(crate) struct Program {
+    pub(crate) target: Target,
+    pub(crate) path: PathBuf,
+    /// Where it is to be run: the folder of its package.
+    pub(crate) folder: PathBuf,
+}
+
+/// Builds test programs; `None` when that failed (the compiler has said why).
+pub(crate) fn build(arguments: &[String]) -> Result<Option<Vec<Program>>> {
+    let mut command = cargo();
+    command.args(["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"]);
+    command.args(FEATURES);
+    command.args(arguments);
+    println!("    $ {}", shown(&command));
+    let done = command.stderr(Stdio::inherit()).output().context("cargo cannot be run")?;
+    if !done.status.success() {
+        return Ok(None);
+    }
+    let text = String::from_utf8_lossy(&done.stdout);
+    Ok(Some(text.lines().filter_map(program).collect()))
+}
+
+fn program(line: &str) -> Option<Program> {
+    let value: Value = serde_json::from_str(line).ok()?;
+    let path = value["executable"].as_str()?.into();
+    if value["profile"]["test"] != true {
+        return None;
+    }
+    let folder = PathBuf::from(value["manifest_path"].as_str()?).parent()?.to_path_buf();
+    let target = Target::read(package(value["package_id"].as_str()?), &value["target"])?;
+    Some(Program { target, path, folder })
+}
+
+/// The name in `path+file:///…/clients/rust#rosterd-client@0.1.0`, or in `path+file:///…/xtask#0.1.0`.
+fn package(id: &str) -> &str {
+    let (place, end) = id.rsplit_once('#').unwrap_or((id, id));
+    match end.split_once('@') {
+        Some((name, _)) => name,
+        None => place.rsplit('/').next().unwrap_or(place),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_is_known_by_both_forms_of_its_id() {
+        assert_eq!(package("path+file:///a/clients/rust#rosterd-client@0.1.0"), "rosterd-client");
+        assert_eq!(package("path+file:///a/xtask#0.1.0"), "xtask");
+    }
+
+    #[test]
+    fn only_test_programs_are_taken_from_what_cargo_says() {
+        let line = |test: bool| {
+            format!(
+                r#"{{"reason":"compiler-artifact","package_id":"path+file:///a/xtask#0.1.0","manifest_path":"/a/xtask/Cargo.toml","target":{{"kind":["bin"],"name":"xtask"}},"profile":{{"test":{test}}},"executable":"/t/xtask-1"}}"#
+            )
+        };
+        let program = program(&line(true)).unwrap();
+        assert_eq!((program.target.kind.as_str(), program.folder), ("bin", PathBuf::from("/a/xtask")));
+        assert!(super::program(&line(false)).is_none());
+    }
+}

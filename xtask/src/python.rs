@@ -1,0 +1,115 @@
+//! The Python client: its environment in the target folder, its tests, its linters.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::command::{must, output, root, shown, target, watched};
+use crate::summary::{Tally, pytest};
+
+/// The oldest Python that the client supports.
+const OLDEST: (u32, u32) = (3, 10);
+const CANDIDATES: [&str; 6] =
+    ["python3", "python3.14", "python3.13", "python3.12", "python3.11", "python3.10"];
+
+fn folder() -> PathBuf {
+    root().join("clients/python")
+}
+
+fn is_there() -> bool {
+    folder().join("pyproject.toml").is_file()
+}
+
+fn environment() -> PathBuf {
+    target().join("python")
+}
+
+fn program(name: &str) -> Command {
+    let mut command = Command::new(environment().join("bin").join(name));
+    command.current_dir(folder()).env("PYTHONDONTWRITEBYTECODE", "1");
+    command
+}
+
+/// Makes the environment, or brings it up to date; does nothing where it is.
+pub(crate) fn setup() -> Result<()> {
+    if !is_there() {
+        println!("    python: not there yet: clients/python");
+        return Ok(());
+    }
+    let wanted = std::fs::read_to_string(folder().join("pyproject.toml"))?;
+    let stamp = environment().join("made-from.toml");
+    if std::fs::read_to_string(&stamp).is_ok_and(|made| made == wanted) {
+        println!("    python: ready in {}", environment().display());
+        return Ok(());
+    }
+    must(Command::new(interpreter()?).args(["-m", "venv", "--clear"]).arg(environment()))
+        .context("no virtual environment; on Debian: apt-get install python3-venv")?;
+    let mut install = program("pip");
+    must(install.args(["install", "--disable-pip-version-check", "--quiet", "--editable", ".[dev]"]))?;
+    Ok(std::fs::write(stamp, wanted)?)
+}
+
+/// Debian packages that are needed to make the environment: none where Python comes from elsewhere.
+pub(crate) fn packages() -> &'static [&'static str] {
+    let can = |name: &&&str| {
+        Command::new(name)
+            .args(["-c", "import ensurepip, venv"])
+            .status()
+            .is_ok_and(|status| status.success())
+    };
+    if !is_there() || interpreter().is_ok_and(|name| can(&&name)) {
+        &[]
+    } else {
+        &["python3", "python3-venv"]
+    }
+}
+
+fn interpreter() -> Result<&'static str> {
+    let (major, minor) = OLDEST;
+    let script = format!("import sys; sys.exit(sys.version_info < ({major}, {minor}))");
+    let fits =
+        |name: &&&str| Command::new(name).args(["-c", &script]).status().is_ok_and(|status| status.success());
+    match CANDIDATES.iter().find(fits) {
+        Some(name) => Ok(name),
+        None => bail!("no Python {major}.{minor} or newer in PATH: install one"),
+    }
+}
+
+/// Runs the client's tests; `None` where there is no client yet.
+pub(crate) fn test(rest: &[String]) -> Result<Option<Tally>> {
+    if !is_there() {
+        return Ok(None);
+    }
+    let mut command = program("python");
+    command.args(["-m", "pytest", "-p", "no:cacheprovider"]).args(rest);
+    let mut tally = None;
+    let status = watched(&mut command, &mut |line| tally = pytest(line).or(tally))?;
+    let Some(mut tally) = tally else { bail!("{status}, without a summary: {}", shown(&command)) };
+    if !status.success() && tally.failed == 0 {
+        println!("    {status}: {}", shown(&command));
+        tally.failed = 1;
+    }
+    Ok(Some(tally))
+}
+
+/// The client's linters, where its environment is.
+pub(crate) fn linters() -> Result<Vec<Command>> {
+    if !is_there() {
+        return Ok(Vec::new());
+    }
+    setup()?;
+    let command = |words: &[&str]| {
+        let mut command = program(words[0]);
+        command.args(&words[1..]);
+        command
+    };
+    let cache = target().join("python/mypy-cache").display().to_string();
+    // Asked for once more than needed, so that a broken environment is named and not a linter.
+    output(program("python").arg("--version"))?;
+    Ok(vec![
+        command(&["ruff", "check", "--no-cache", "."]),
+        command(&["ruff", "format", "--no-cache", "--check", "."]),
+        command(&["mypy", "--cache-dir", &cache]),
+    ])
+}

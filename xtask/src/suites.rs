@@ -1,0 +1,163 @@
+//! The suites of `cargo xtask test`, in the order in which they run. To add one: a row in [`SUITES`].
+
+use anyhow::{Result, bail};
+
+use crate::metadata::Target;
+
+/// One suite.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Suite {
+    pub(crate) name: &'static str,
+    /// What it tries, for people.
+    pub(crate) what: &'static str,
+    pub(crate) kind: Kind,
+    /// Debian packages that it needs.
+    pub(crate) packages: &'static [&'static str],
+}
+
+/// What a suite consists of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Kind {
+    /// `cargo xtask check`.
+    Check,
+    /// Test programs of the workspace.
+    Programs(&'static [Pick]),
+    /// Examples in the documentation of the crates.
+    Doctests,
+    /// The Python client's own tests.
+    Python,
+}
+
+/// Some test programs of one package.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Pick {
+    /// The tests beside its code.
+    Units(&'static str),
+    /// One program of its folder `tests`.
+    Test(&'static str, &'static str),
+}
+
+impl Pick {
+    pub(crate) fn takes(self, target: &Target) -> bool {
+        match self {
+            Self::Units(package) => target.package == package && ["lib", "bin"].contains(&&*target.kind),
+            Self::Test(package, name) => {
+                (&*target.package, &*target.kind, &*target.name) == (package, "test", name)
+            }
+        }
+    }
+}
+
+const fn programs(name: &'static str, what: &'static str, picks: &'static [Pick]) -> Suite {
+    Suite { name, what, kind: Kind::Programs(picks), packages: &[] }
+}
+
+/// The table. A suite whose test program cargo does not know is passed over and named.
+pub(crate) const SUITES: &[Suite] = &[
+    Suite { name: "check", what: "formatting, lints, dependencies", kind: Kind::Check, packages: &[] },
+    programs(
+        "domain",
+        "the decisions: pure functions, golden files, properties",
+        &[Pick::Units("rosterd-domain")],
+    ),
+    programs(
+        "unit",
+        "tests beside the code, the Rust client's own, arrows between folders",
+        &[
+            Pick::Units("rosterd"),
+            Pick::Test("rosterd", "architecture"),
+            Pick::Units("rosterd-client"),
+            Pick::Test("rosterd-client", "it"),
+            Pick::Units("xtask"),
+        ],
+    ),
+    Suite { name: "doc", what: "examples in the documentation", kind: Kind::Doctests, packages: &[] },
+    Suite {
+        packages: &["strace", "util-linux", "mount"],
+        ..programs("registry", "the contract on every store; its disk", &[Pick::Test("rosterd", "registry")])
+    },
+    programs("sim", "whole clusters under a simulated clock, seeded faults", &[Pick::Test("rosterd", "sim")]),
+    programs(
+        "edge",
+        "the gRPC and HTTP edge before a scripted coordinator",
+        &[Pick::Test("rosterd", "edge")],
+    ),
+    programs("cli", "the command line", &[Pick::Test("rosterd", "cli")]),
+    Suite {
+        packages: &["iproute2", "mount", "nftables", "util-linux"],
+        ..programs("it", "real processes: coordinators, workers, kills", &[Pick::Test("rosterd", "it")])
+    },
+    Suite { name: "python", what: "the Python client", kind: Kind::Python, packages: &[] },
+];
+
+/// The suites that were asked for, all without a word; in the table's order.
+pub(crate) fn chosen(only: &[String]) -> Result<Vec<Suite>> {
+    if let Some(name) = only.iter().find(|name| SUITES.iter().all(|suite| suite.name != **name)) {
+        bail!("there is no suite {name:?}; the suites are:\n{}", list());
+    }
+    let wanted = |suite: &&Suite| only.is_empty() || only.iter().any(|name| name == suite.name);
+    Ok(SUITES.iter().filter(wanted).copied().collect())
+}
+
+/// The table for people.
+pub(crate) fn list() -> String {
+    SUITES.iter().map(|suite| format!("  {:<9} {}\n", suite.name, suite.what)).collect()
+}
+
+/// What cargo must build for these suites. Always the whole workspace's features, so that nothing is built twice.
+pub(crate) fn build_arguments(suites: &[Suite], all: bool) -> Vec<String> {
+    if all {
+        return Vec::new();
+    }
+    let mut arguments: Vec<String> = Vec::new();
+    let mut add = |words: &[&str]| {
+        if !arguments.windows(words.len()).any(|there| there == words) {
+            arguments.extend(words.iter().map(ToString::to_string));
+        }
+    };
+    for suite in suites {
+        let Kind::Programs(picks) = suite.kind else { continue };
+        for pick in picks {
+            match pick {
+                Pick::Units(_) => add(&["--lib", "--bins"]),
+                Pick::Test(_, name) => add(&["--test", name]),
+            }
+        }
+    }
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metadata::targets;
+
+    #[test]
+    fn every_test_target_of_the_workspace_belongs_to_exactly_one_suite() {
+        for target in &targets().unwrap() {
+            let takes = |suite: &&Suite| match suite.kind {
+                Kind::Programs(picks) => picks.iter().any(|pick| pick.takes(target)),
+                _ => false,
+            };
+            let names: Vec<_> = SUITES.iter().filter(takes).map(|suite| suite.name).collect();
+            assert_eq!(
+                names.len(),
+                1,
+                "{target:?} is in {names:?}: give it one row in SUITES (xtask/src/suites.rs)"
+            );
+        }
+    }
+
+    #[test]
+    fn an_unknown_suite_is_refused_with_the_list() {
+        let error = chosen(&["simm".into()]).unwrap_err().to_string();
+        assert!(error.contains("\"simm\"") && error.contains("  sim "), "{error}");
+    }
+
+    #[test]
+    fn one_suite_builds_no_more_than_it_needs() {
+        let sim = chosen(&["sim".into(), "edge".into()]).unwrap();
+        assert_eq!(build_arguments(&sim, false), ["--test", "sim", "--test", "edge"]);
+        assert!(build_arguments(&sim, true).is_empty());
+    }
+}

@@ -1,0 +1,90 @@
+//! What test programs say at their end, as numbers.
+
+use std::fmt;
+use std::ops::AddAssign;
+
+/// How many tests went well, and how many did not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} passed, {} failed", self.passed, self.failed)
+    }
+}
+
+/// The last line of a Rust test program: `test result: ok. 3 passed; 0 failed; 1 ignored; …`.
+pub(crate) fn rust(line: &str) -> Option<Tally> {
+    let line = plain(line);
+    let (_, counts) = line.trim().strip_prefix("test result: ")?.split_once(". ")?;
+    let counts = pairs(counts, ';');
+    Some(Tally { passed: sum(&counts, &["passed"]), failed: sum(&counts, &["failed"]) })
+}
+
+/// The last line of pytest: `= 1 failed, 97 passed, 1 skipped in 1.20s =`, without the bars where it is quiet.
+pub(crate) fn pytest(line: &str) -> Option<Tally> {
+    let line = plain(line);
+    let (counts, time) = line.trim().trim_matches('=').trim().rsplit_once(" in ")?;
+    let seconds = time.split_whitespace().next()?.strip_suffix('s')?;
+    seconds.parse::<f64>().ok()?;
+    let counts = pairs(counts, ',');
+    Some(Tally { passed: sum(&counts, &["passed"]), failed: sum(&counts, &["failed", "error", "errors"]) })
+}
+
+fn pairs(text: &str, separator: char) -> Vec<(u64, &str)> {
+    let pair = |text: &'_ str| -> Option<(u64, usize)> {
+        let (count, _) = text.split_once(' ')?;
+        Some((count.parse().ok()?, count.len() + 1))
+    };
+    let parts = text.split(separator).map(str::trim);
+    parts.filter_map(|part| pair(part).map(|(count, at)| (count, part[at..].trim()))).collect()
+}
+
+fn sum(counts: &[(u64, &str)], names: &[&str]) -> u64 {
+    counts.iter().filter(|(_, name)| names.contains(name)).map(|(count, _)| count).sum()
+}
+
+/// Without colours.
+fn plain(line: &str) -> String {
+    let mut parts = line.split('\u{1b}');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + part.split_once('m').map_or("", |(_, rest)| rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(passed: u64, failed: u64) -> Option<Tally> {
+        Some(Tally { passed, failed })
+    }
+
+    #[test]
+    fn a_rust_summary_is_read_in_colours_too() {
+        let ok =
+            "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n";
+        assert_eq!(rust(ok), tally(3, 0));
+        let red = "test result: \u{1b}[31mFAILED\u{1b}(B\u{1b}[m. 3 passed; 2 failed; 0 ignored";
+        assert_eq!(rust(red), tally(3, 2));
+        assert_eq!(rust("test a ... ok"), None);
+    }
+
+    #[test]
+    fn a_pytest_summary_is_read_loud_and_quiet() {
+        assert_eq!(pytest("97 passed in 1.20s\n"), tally(97, 0));
+        assert_eq!(pytest("==== 1 failed, 96 passed, 2 errors in 61.02s (0:01:01) ===="), tally(96, 3));
+        assert_eq!(pytest("\u{1b}[31m\u{1b}[1m1 error\u{1b}[0m\u{1b}[31m in 0.10s\u{1b}[0m"), tally(0, 1));
+        assert_eq!(pytest("no tests ran in 0.01s"), tally(0, 0));
+        assert_eq!(pytest("slept 3 times in a row"), None);
+    }
+}

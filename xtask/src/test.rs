@@ -1,0 +1,233 @@
+//! `cargo xtask test`: setup, one build, then the suites in order. Its last line says how many tests passed.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use crate::command::{cargo, shown, watched};
+use crate::metadata::{Program, build, targets};
+use crate::suites::{Kind, Pick, Suite, build_arguments, chosen};
+use crate::summary::{Tally, rust};
+use crate::{check, python, setup};
+
+/// What was asked.
+struct Request {
+    only: Vec<String>,
+    /// Passed on to each test program.
+    rest: Vec<String>,
+}
+
+impl Request {
+    fn read(arguments: &[String]) -> Result<Self> {
+        let mut request = Self { only: Vec::new(), rest: Vec::new() };
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            let names = match (argument.as_str(), argument.strip_prefix("--only=")) {
+                ("--", _) => {
+                    request.rest = arguments.cloned().collect();
+                    break;
+                }
+                ("--only", _) => arguments.next().map(String::as_str),
+                (_, names) => names,
+            };
+            let Some(names) = names else {
+                bail!("{argument:?}: write `test [--only SUITE[,SUITE]] [-- ARGUMENTS]`")
+            };
+            request.only.extend(names.split(',').map(ToOwned::to_owned));
+        }
+        Ok(request)
+    }
+}
+
+/// What became of a suite.
+struct Done {
+    name: &'static str,
+    tally: Tally,
+    took: Duration,
+    /// Why it counts as failed although no test says so, or was passed over.
+    note: Option<String>,
+}
+
+/// Runs what was asked; whether all of it went well.
+pub(crate) fn main(arguments: &[String]) -> Result<bool> {
+    let request = Request::read(arguments)?;
+    let suites = chosen(&request.only)?;
+    let begin = Instant::now();
+    heading("setup");
+    let mut all: Vec<Done> = Vec::new();
+    let ready = setup::for_suites(&suites).and_then(|()| programs(&suites, request.only.is_empty()));
+    match ready {
+        Err(error) => all.push(broken("setup", begin.elapsed(), format!("{error:#}"))),
+        Ok(None) => all.push(broken("build", begin.elapsed(), "the tests cannot be built".into())),
+        Ok(Some(programs)) => {
+            for (number, suite) in suites.iter().enumerate() {
+                heading(&format!("{} ({} of {}): {}", suite.name, number + 1, suites.len(), suite.what));
+                let done = run(suite, &programs, &request.rest);
+                println!("    {}: {} in {}", done.name, done.tally, seconds(done.took));
+                all.push(done);
+            }
+        }
+    }
+    Ok(close(&all, begin.elapsed()))
+}
+
+/// Builds what the suites run, all at once.
+fn programs(suites: &[Suite], all: bool) -> Result<Option<Vec<Program>>> {
+    let known = targets()?;
+    let built = |suite: &&Suite| match suite.kind {
+        Kind::Programs(picks) => picks.iter().any(|pick| known.iter().any(|target| pick.takes(target))),
+        Kind::Doctests => true,
+        Kind::Check | Kind::Python => false,
+    };
+    let suites: Vec<_> = suites.iter().filter(built).copied().collect();
+    if suites.iter().all(|suite| matches!(suite.kind, Kind::Doctests)) {
+        return Ok(Some(Vec::new()));
+    }
+    heading("build");
+    build(&build_arguments(&suites, all))
+}
+
+fn run(suite: &Suite, programs: &[Program], rest: &[String]) -> Done {
+    let begin = Instant::now();
+    let result = match suite.kind {
+        Kind::Check => check::run().map(|failed| (Tally { passed: 0, failed }, None)),
+        Kind::Programs(picks) => run_programs(picks, programs, rest),
+        Kind::Doctests => {
+            let mut command = cargo();
+            command.args(["test", "--workspace", "--doc", "--no-fail-fast", "--"]).args(rest);
+            counted(&mut command, Summaries::All).map(|tally| (tally, None))
+        }
+        Kind::Python => python::test(rest).map(|tally| match tally {
+            Some(tally) => (tally, None),
+            None => (Tally::default(), Some("not there yet: clients/python".to_owned())),
+        }),
+    };
+    match result {
+        Ok((tally, note)) => Done { name: suite.name, tally, took: begin.elapsed(), note },
+        Err(error) => broken(suite.name, begin.elapsed(), format!("{error:#}")),
+    }
+}
+
+fn run_programs(picks: &[Pick], programs: &[Program], rest: &[String]) -> Result<(Tally, Option<String>)> {
+    let mut tally = Tally::default();
+    let mut ran = false;
+    for program in programs.iter().filter(|program| picks.iter().any(|pick| pick.takes(&program.target))) {
+        ran = true;
+        let mut command = Command::new(&program.path);
+        command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder).args(rest);
+        command.env("RUST_BACKTRACE", "1");
+        println!("    {} {} {}", program.target.package, program.target.kind, program.target.name);
+        tally += counted(&mut command, Summaries::Last)?;
+    }
+    if !ran {
+        return Ok((tally, Some("not there yet: cargo knows no such test target".to_owned())));
+    }
+    if tally == Tally::default() && rest.is_empty() {
+        bail!("no test ran: the programs hold none");
+    }
+    Ok((tally, None))
+}
+
+/// Which summaries of a program count.
+#[derive(Clone, Copy)]
+enum Summaries {
+    /// A test program: what it says at its end. A failed test may show those of its own child processes before.
+    Last,
+    /// A cargo that runs several.
+    All,
+}
+
+/// Runs a test program. One that ends badly without saying that a test failed counts as one failed.
+fn counted(command: &mut Command, which: Summaries) -> Result<Tally> {
+    let mut tally = Tally::default();
+    let status = watched(command, &mut |line| {
+        if let Some(said) = rust(line) {
+            match which {
+                Summaries::Last => tally = said,
+                Summaries::All => tally += said,
+            }
+        }
+    })?;
+    if !status.success() && tally.failed == 0 {
+        println!("    {status}: {}", shown(command));
+        tally.failed = 1;
+    }
+    Ok(tally)
+}
+
+fn broken(name: &'static str, took: Duration, note: String) -> Done {
+    Done { name, tally: Tally { passed: 0, failed: 1 }, took, note: Some(note) }
+}
+
+/// The table of suites, and the line that programs read.
+fn close(all: &[Done], took: Duration) -> bool {
+    heading(&format!("all suites, {}", seconds(took)));
+    let mut sum = Tally::default();
+    for Done { name, tally, took, note } in all {
+        let mark = if tally.failed > 0 { "FAILED" } else { "ok" };
+        let note = note.as_ref().map_or(String::new(), |note| format!("  {note}"));
+        println!(
+            "    {name:<9} {mark:<6} {:>5} passed {:>3} failed {:>9}{note}",
+            tally.passed,
+            tally.failed,
+            seconds(*took)
+        );
+        sum += *tally;
+    }
+    // `--only check` holds no tests; everything else must.
+    let only_checks = all.iter().all(|done| done.name == "check");
+    println!("\n{sum}");
+    sum.failed == 0 && (sum.passed > 0 || only_checks)
+}
+
+fn heading(text: &str) {
+    println!("\n=== {text}");
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(ToOwned::to_owned).collect()
+    }
+
+    #[test]
+    fn suites_and_the_rest_are_told_apart() {
+        let request = Request::read(&words("--only sim,edge --only=cli -- seed --nocapture")).unwrap();
+        assert_eq!(request.only, ["sim", "edge", "cli"]);
+        assert_eq!(request.rest, ["seed", "--nocapture"]);
+        assert!(Request::read(&words("sim")).is_err());
+        assert!(Request::read(&words("--only")).is_err());
+    }
+
+    #[test]
+    fn nothing_passed_is_no_success() {
+        let done = |name, passed, failed| Done {
+            name,
+            tally: Tally { passed, failed },
+            took: Duration::ZERO,
+            note: None,
+        };
+        assert!(close(&[done("unit", 3, 0), done("it", 0, 0)], Duration::ZERO));
+        assert!(!close(&[done("unit", 3, 1)], Duration::ZERO));
+        assert!(!close(&[done("it", 0, 0)], Duration::ZERO));
+        assert!(close(&[done("check", 0, 0)], Duration::ZERO));
+    }
+
+    #[test]
+    fn a_program_that_dies_without_a_summary_has_failed() {
+        let dies = |script: &str| counted(Command::new("sh").args(["-c", script]), Summaries::Last).unwrap();
+        assert_eq!(dies("kill -9 $$"), Tally { passed: 0, failed: 1 });
+        let summary = "echo 'test result: FAILED. 2 passed; 3 failed; 0 ignored'; exit 101";
+        assert_eq!(dies(summary), Tally { passed: 2, failed: 3 });
+        let of_a_child =
+            "echo 'test result: FAILED. 0 passed; 1 failed'; echo 'test result: ok. 2 passed; 0 failed'";
+        assert_eq!(dies(of_a_child), Tally { passed: 2, failed: 0 });
+    }
+}
