@@ -286,6 +286,14 @@ impl Node {
         self.now.mono < self.proved.plus(usable.saturating_sub(self.settings.session_tick))
     }
 
+    fn coordinators_read(&mut self) {
+        // A session of this coordinator from before may have taken the node with it when it ended.
+        if self.listed && !self.stopping && !self.coordinators.contains_key(&self.settings.id) {
+            self.prove();
+        }
+        self.look_at_hosts();
+    }
+
     fn prove(&mut self) {
         let data = self.settings.advertise.as_str().into();
         let mut txn = Txn::new("coordinator");
@@ -423,12 +431,12 @@ impl Node {
             (ReadFor::Coordinators, Answer::Coordinators(Ok(read))) => {
                 let read = read.into_iter().map(|(id, data)| (id, data.to_string())).collect();
                 self.coordinators = read;
-                self.look_at_hosts();
+                self.coordinators_read();
                 self.dirty.extend(self.jobs.keys().cloned());
             }
             (ReadFor::Judge(worker), Answer::Coordinators(Ok(read))) => {
                 self.coordinators = read.into_iter().map(|(id, data)| (id, data.to_string())).collect();
-                self.look_at_hosts();
+                self.coordinators_read();
                 self.judge(&worker);
             }
             (ReadFor::Judge(worker), _) => {
