@@ -500,7 +500,8 @@ impl Node {
 /// Finds the `instance` mirrors that differ from the assignment: those of the items that moved, and all of them
 /// for a leader who is new and does not know what the last one left undone.
 fn follow_assignment(job: &mut JobState, view: &Job) {
-    let known = job.mirrored.take().filter(|(epoch, _, _)| *epoch == view.epoch);
+    let election = (view.incarnation.clone(), view.epoch);
+    let known = job.mirrored.take().filter(|(of, _, _)| *of == election);
     if let Some(known) = known.clone().filter(|(_, generation, _)| *generation == view.generation) {
         job.mirrored = Some(known);
         return;
@@ -514,7 +515,7 @@ fn follow_assignment(job: &mut JobState, view: &Job) {
             job.mirrors.insert(item, owner.cloned());
         }
     }
-    job.mirrored = Some((view.epoch, view.generation, view.sharding.clone()));
+    job.mirrored = Some((election, view.generation, view.sharding.clone()));
 }
 
 /// The record after an event that must be legal here; unchanged otherwise.

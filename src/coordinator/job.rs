@@ -71,7 +71,7 @@ pub(crate) struct JobState {
     /// A reconciliation is due some time.
     pub(crate) reconciling: bool,
     /// The assignment that they follow, and the election in which this was found.
-    pub(crate) mirrored: Option<(Epoch, Generation, Sharding)>,
+    pub(crate) mirrored: Option<((Arc<str>, Epoch), Generation, Sharding)>,
     /// What each hosted instance was last told that it owns.
     pub(crate) told: BTreeMap<InstanceId, (StreamId, Generation, Vec<Item>)>,
     /// Runs without a record that wait for their offset to be read.

@@ -45,12 +45,12 @@ pub struct Node {
     pub(super) elsewhere: BTreeMap<WorkerId, Elsewhere>,
     pub(super) coordinators: BTreeMap<CoordinatorId, String>,
     pub(super) reads: BTreeMap<ReadId, ReadFor>,
+    /// Workers elsewhere whose instances are absent, as long as they are looked at.
+    pub(super) absent: BTreeSet<WorkerId>,
     /// Transactions under way: for whom, and when they were handed over.
     pub(super) txns: BTreeMap<TxnId, (TxnFor, Mono)>,
     /// When the last transaction that was committed was handed over: the session lived at least then.
     pub(super) proved: Mono,
-    /// Workers elsewhere whose instances are absent, as long as they are looked at.
-    pub(super) absent: BTreeSet<WorkerId>,
     pub(super) calendar: BTreeSet<(Time, JobName)>,
     pub(super) timers: BTreeSet<(Mono, Timer)>,
     pub(super) dirty: Agenda,
@@ -111,12 +111,12 @@ pub(super) enum Timer {
     Callback(JobName),
     /// Attachments, jobs and coordinators are read again.
     Sweep,
+    /// A worker whose instance is absent may have gone for good.
+    Absent(WorkerId),
     /// This coordinator's session is to be proved by a write.
     Proof,
     /// The leader looks at everything of a job again.
     Reconcile(JobName),
-    /// A worker whose instance is absent may have gone for good.
-    Absent(WorkerId),
     /// A run of an item of ours that is hosted elsewhere may have ended.
     LookAgain(JobName),
 }
@@ -180,8 +180,8 @@ impl Node {
             coordinators: BTreeMap::new(),
             reads: BTreeMap::new(),
             txns: BTreeMap::new(),
-            proved: Mono::default(),
             absent: BTreeSet::new(),
+            proved: Mono::default(),
             calendar: BTreeSet::new(),
             timers: BTreeSet::new(),
             dirty: Agenda::default(),
@@ -284,6 +284,14 @@ impl Node {
         let Some(session) = self.settings.session else { return true };
         let usable = session - session * self.settings.drift_permille / 1000;
         self.now.mono < self.proved.plus(usable.saturating_sub(self.settings.session_tick))
+    }
+
+    fn coordinators_read(&mut self) {
+        // A session of this coordinator from before may have taken the node with it when it ended.
+        if self.listed && !self.stopping && !self.coordinators.contains_key(&self.settings.id) {
+            self.prove();
+        }
+        self.look_at_hosts();
     }
 
     fn prove(&mut self) {
@@ -423,12 +431,12 @@ impl Node {
             (ReadFor::Coordinators, Answer::Coordinators(Ok(read))) => {
                 let read = read.into_iter().map(|(id, data)| (id, data.to_string())).collect();
                 self.coordinators = read;
-                self.look_at_hosts();
+                self.coordinators_read();
                 self.dirty.extend(self.jobs.keys().cloned());
             }
             (ReadFor::Judge(worker), Answer::Coordinators(Ok(read))) => {
                 self.coordinators = read.into_iter().map(|(id, data)| (id, data.to_string())).collect();
-                self.look_at_hosts();
+                self.coordinators_read();
                 self.judge(&worker);
             }
             (ReadFor::Judge(worker), _) => {
@@ -470,12 +478,12 @@ impl Node {
                     self.dirty.insert(job);
                 }
                 Timer::Callback(job) => self.callback_timer(&job),
-                Timer::Proof => self.prove_if_idle(),
-                Timer::Reconcile(job) => self.reconcile_job(&job),
                 Timer::Absent(worker) => {
                     self.absent.remove(&worker);
                     self.read(ReadFor::Suspect(worker.clone()), Query::Attachment(worker));
                 }
+                Timer::Proof => self.prove_if_idle(),
+                Timer::Reconcile(job) => self.reconcile_job(&job),
                 Timer::LookAgain(job) => {
                     if let Some(state) = self.jobs.get_mut(&job) {
                         state.looks_again = false;

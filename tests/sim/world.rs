@@ -291,6 +291,8 @@ impl World {
         let Ok(id) = CoordinatorId::new(&name) else { return };
         let mut settings = Settings::new(namespace(), id);
         settings.advertise = url.clone();
+        settings.session = Some(times.session);
+        settings.session_tick = times.session / 5;
         settings.lease = times.lease;
         settings.heartbeat = times.heartbeat;
         settings.stop_budget = times.stop_budget;
