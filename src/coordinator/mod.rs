@@ -16,6 +16,7 @@ mod guarantee;
 pub mod handle;
 mod job;
 mod leave;
+mod life;
 pub mod node;
 mod operate;
 mod register;

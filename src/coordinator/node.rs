@@ -3,7 +3,7 @@
 //! It holds caches of the registry and the conversations with its workers. Decisions about a job are the
 //! domain's; here is only when to decide, and what follows a commit. It is level-triggered: an event changes
 //! what is known, marks jobs as worth a look, and [`Node::handle`] ends by looking at each of those once; [`Node::hear`] and [`Node::settle`] are its two halves.
-//! The parts are in sibling files: `attach` and `leave` (a worker's coming and going), `verdict` (its death),
+//! The parts are in sibling files: `life` (its own), `attach` and `leave` (a worker's coming and going), `verdict` (its death),
 //! `advance` (one job's turn), `commit` (what follows a transaction), `dispatch` (what workers are told),
 //! `operate` (people).
 
@@ -15,7 +15,7 @@ use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::Txn;
 
 use super::agenda::Agenda;
-use super::calendar::{CalendarWatch, Jump};
+use super::calendar::CalendarWatch;
 use super::event::{Answer, Effect, Event, Now, Query, ReadId, RequestId, StreamId, TxnId};
 use super::handle::{Health, Peer};
 use super::job::{JobState, Jobs};
@@ -23,7 +23,7 @@ use super::operate::Pending;
 use super::settings::Settings;
 use super::worker::Worker;
 use crate::code::{Code, Refusal};
-use crate::registry::{Hint, SessionState};
+use crate::registry::Hint;
 use crate::session::frame::{FromWorker, Hello, ToWorker};
 
 /// The machine.
@@ -60,12 +60,12 @@ pub struct Node {
     /// Attachments were read: nothing is judged before.
     pub(super) informed: bool,
     pub(super) stopping: bool,
-    stopped: bool,
+    pub(super) stopped: bool,
     last_id: u64,
     /// This coordinator's own node stands: without it others take this coordinator for dead.
-    listed: bool,
+    pub(super) listed: bool,
     /// Workers that came before.
-    early: Vec<(StreamId, Box<Hello>)>,
+    pub(super) early: Vec<(StreamId, Box<Hello>)>,
 }
 
 /// A stream, from its opening on.
@@ -257,64 +257,6 @@ impl Node {
         }
     }
 
-    fn start(&mut self) {
-        self.up_since = self.now.wall;
-        self.proved = self.now.mono;
-        self.prove_if_idle();
-        self.read(ReadFor::Coordinators, Query::Coordinators);
-        self.read(ReadFor::Attachments, Query::Attachments);
-    }
-
-    /// Writes this coordinator's own node where nothing else has proved its session lately.
-    fn prove_if_idle(&mut self) {
-        let every = self.settings.session.map_or(self.settings.store_retry, |session| session / 6);
-        let idle =
-            self.now.mono.since(self.proved) >= every || self.health != Health::Serving || !self.listed;
-        if idle && !self.txns.values().any(|(whom, _)| matches!(whom, TxnFor::Own)) {
-            self.prove();
-        }
-        if self.settings.session.is_some() || self.health != Health::Serving {
-            self.set_timer(every, Timer::Proof);
-        }
-    }
-
-    /// Whether the session surely lives: some write of ours proved it recently enough. Answers to pings and
-    /// reads prove nothing, since a follower that is cut off gives them too.
-    pub(super) fn proven(&self) -> bool {
-        let Some(session) = self.settings.session else { return true };
-        let usable = session - session * self.settings.drift_permille / 1000;
-        self.now.mono < self.proved.plus(usable.saturating_sub(self.settings.session_tick))
-    }
-
-    fn coordinators_read(&mut self) {
-        // A session of this coordinator from before may have taken the node with it when it ended.
-        if self.listed && !self.stopping && !self.coordinators.contains_key(&self.settings.id) {
-            self.prove();
-        }
-        self.look_at_hosts();
-    }
-
-    fn prove(&mut self) {
-        let data = self.settings.advertise.as_str().into();
-        let mut txn = Txn::new("coordinator");
-        txn.write(rosterd_domain::txn::Write::Coordinator { id: self.settings.id.clone(), data });
-        self.commit(TxnFor::Own, txn);
-    }
-
-    /// The write of this coordinator's own node ended. Before it stands others would take the host of a worker
-    /// for dead, and the worker with it: who came early is attended to now.
-    pub(super) fn listed(&mut self, listed: bool) {
-        self.listed |= listed;
-        if !self.listed {
-            return self.set_timer(self.settings.store_retry, Timer::Proof);
-        }
-        for (stream, hello) in std::mem::take(&mut self.early) {
-            if self.streams.contains_key(&stream) {
-                self.hello(stream, hello);
-            }
-        }
-    }
-
     fn opened(&mut self, stream: StreamId, peer: Peer) {
         self.streams.insert(stream, Stream { peer, phase: StreamPhase::Fresh });
         if self.stopping {
@@ -394,24 +336,6 @@ impl Node {
                 self.read(ReadFor::Attachments, Query::Attachments);
             }
             Hint::Session(state) => self.session_changed(state),
-        }
-    }
-
-    fn session_changed(&mut self, state: SessionState) {
-        let health = match state {
-            SessionState::Connected => Health::Serving,
-            SessionState::Suspended => Health::Suspended,
-            SessionState::Gone => return self.stop_at_once(),
-        };
-        self.set_health(health);
-        if state == SessionState::Connected {
-            for (name, job) in &mut self.jobs {
-                job.stale = true;
-                job.stale_records = true;
-                self.dirty.insert(name.clone());
-            }
-            self.read(ReadFor::Jobs, Query::Jobs);
-            self.read(ReadFor::Attachments, Query::Attachments);
         }
     }
 
@@ -561,62 +485,6 @@ impl Node {
             }
             self.health = health;
             self.out.push(Effect::Health(health));
-        }
-    }
-
-    /// Nothing may start: the registry does not answer, or this coordinator is leaving.
-    pub(super) fn no_starts(&self) -> bool {
-        self.stopping || !self.informed || self.health == Health::Suspended || !self.proven()
-    }
-
-    /// Whether the calendar is within `limit` of what it should say.
-    pub(super) fn calendar_is_good(&self, limit: std::time::Duration) -> bool {
-        self.calendar_watch.off() <= limit
-    }
-
-    fn calendar_jumped(&mut self, jump: &Jump) {
-        let settles = self.settings.clock_settles;
-        match jump {
-            Jump::Off(by) => tracing::error!(
-                "ALARM: the calendar has jumped by {by:?}: jobs do not fire by it until it has gone on steadily for {settles:?}"
-            ),
-            Jump::Settled => tracing::warn!("the calendar goes on steadily: jobs fire by it again"),
-        }
-        self.dirty.extend(self.jobs.keys().cloned());
-    }
-
-    // ---- the end
-
-    fn stop(&mut self) {
-        if self.stopping {
-            return;
-        }
-        self.stopping = true;
-        self.set_health(Health::Draining);
-        let streams: Vec<StreamId> = self.streams.keys().copied().collect();
-        for stream in streams {
-            self.close(
-                stream,
-                Some(Refusal::new(Code::Draining, "this coordinator is stopping: connect to another one")),
-            );
-        }
-        self.dirty.extend(self.jobs.keys().cloned());
-    }
-
-    pub(super) fn stop_at_once(&mut self) {
-        self.stopping = true;
-        self.stopped = true;
-        self.set_health(Health::Suspended);
-        self.out.push(Effect::Stopped);
-    }
-
-    fn stop_if_done(&mut self) {
-        if self.stopping && !self.stopped && self.txns.is_empty() {
-            let waits = self.jobs.values().any(|job| job.leads() || !job.reports.is_empty());
-            if !waits {
-                self.stopped = true;
-                self.out.push(Effect::Stopped);
-            }
         }
     }
 
