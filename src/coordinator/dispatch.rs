@@ -2,6 +2,7 @@
 //! here, and that the worker does not know of, is sent; one that it has in hand and no record names is
 //! cancelled. So a Trigger is sent only after its commit, and again after any loss, always under its token.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -158,10 +159,16 @@ impl Node {
             return;
         }
         let (now, patience) = (self.now.mono, self.settings.heartbeat * 3);
-        let runs: Vec<(JobName, Item)> = worker.runs.iter().cloned().collect();
         // What was sent a while ago and is not in hand did not arrive.
-        worker.known.retain(|run, since| in_hand.contains(run) || now.since(*since) < patience);
-        for (name, item) in runs {
+        let held: BTreeSet<&RunRef> = in_hand.iter().collect();
+        worker.known.retain(|run, since| now.since(*since) < patience || held.contains(run));
+        let (jobs, known) = (&self.jobs, &worker.known);
+        let told = |(name, item): &&(JobName, Item)| {
+            let token = jobs.get(name).and_then(|job| job.records.get(item)).map(|(_, record)| record.token);
+            token.is_some_and(|token| known.contains_key(&RunRef { job: name.clone(), item: *item, token }))
+        };
+        let untold: Vec<(JobName, Item)> = worker.runs.iter().filter(|run| !told(run)).cloned().collect();
+        for (name, item) in untold {
             if let Some(mut job) = self.jobs.remove(&name) {
                 self.dispatch(&name, &mut job, item);
                 self.jobs.insert(name, job);

@@ -32,8 +32,9 @@ use crate::session::frame::{Completed, FromWorker, ToWorker};
 pub const REQUESTS: usize = 1024;
 /// Happenings that a watcher may be behind.
 pub const HAPPENINGS: usize = 4096;
-/// Events that are taken in before what follows from them is decided.
-const MOST_EVENTS: usize = 256;
+/// Events that are taken in before what follows from them is decided: a worker whose heartbeat waits here is not
+/// to be called dead.
+const MOST_EVENTS: usize = 1024;
 /// Jobs that have their turn before events are taken in again.
 const MOST_JOBS: usize = 16;
 /// The calendar may jump: it is looked at again after this long at the latest.

@@ -88,8 +88,18 @@ impl Server {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Its counters, with their labels as part of the name.
+    /// Its counters, with their labels as part of the name. One that is very busy is asked again.
     pub(crate) fn metrics(&self) -> Result<BTreeMap<String, f64>> {
+        for _ in 0..20 {
+            match self.scrape() {
+                Ok(metrics) if !metrics.is_empty() => return Ok(metrics),
+                _ => std::thread::sleep(Duration::from_millis(500)),
+            }
+        }
+        self.scrape()
+    }
+
+    fn scrape(&self) -> Result<BTreeMap<String, f64>> {
         let mut stream = TcpStream::connect(&self.address)?;
         stream.set_read_timeout(Some(Duration::from_secs(10)))?;
         write!(stream, "GET /metrics HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address)?;

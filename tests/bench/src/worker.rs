@@ -134,6 +134,9 @@ fn run(spec: Spec) -> Result {
     Ok(())
 }
 
+/// How long a conversation waits for the one before it.
+const PACE: Duration = Duration::from_millis(8);
+
 /// Many conversations in one process, each over a connection of its own. They come one after the other, and go
 /// with the process.
 async fn many(spec: &Spec, log: &Log, leave: &CancellationToken) -> Result {
@@ -141,7 +144,7 @@ async fn many(spec: &Spec, log: &Log, leave: &CancellationToken) -> Result {
     for conversation in 0..spec.conversations {
         let worker = worker(spec, conversation, log);
         gone.spawn(async move { worker.drive(TonicConnector::new(None)?, BootClock).await });
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        tokio::time::sleep(PACE).await;
     }
     tell("came");
     tokio::select! {
