@@ -185,6 +185,10 @@ impl Node {
         if let Some(known) = self.workers.get_mut(&worker.id) {
             known.writing = false;
         }
+        if commit == Commit::Unknown {
+            // It may stand, and its client may never come back: who speaks for nobody is looked after.
+            self.read(ReadFor::Suspect(worker.id.clone()), Query::Attachment(worker.id.clone()));
+        }
         if !matches!(commit, Commit::Committed(_)) {
             let refusal = match commit {
                 Commit::Unavailable(why) => Refusal::new(Code::StoreUnavailable, why),
