@@ -35,8 +35,9 @@ pub const HAPPENINGS: usize = 4096;
 /// Events that are taken in before what follows from them is decided: a worker whose heartbeat waits here is not
 /// to be called dead.
 const MOST_EVENTS: usize = 1024;
-/// Jobs that have their turn before events are taken in again.
-const MOST_JOBS: usize = 16;
+/// Jobs that have their turn before events are taken in again. Fewer, and more syncs are paid for their transactions;
+/// more, and the first of them waits longer.
+const MOST_JOBS: usize = 64;
 /// The calendar may jump: it is looked at again after this long at the latest.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
