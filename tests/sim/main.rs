@@ -24,6 +24,8 @@ mod process;
 mod rng;
 mod seeds;
 mod smoke;
+mod stability;
+mod systematic;
 mod watch;
 mod wire;
 mod world;

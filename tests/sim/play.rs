@@ -105,9 +105,14 @@ pub fn play(plan: Plan, trouble: Duration) -> Outcome {
 
 /// Stops the faults and waits until the world is at rest.
 pub async fn settle(world: &mut World) {
+    settle_after(world, Duration::from_secs(30)).await;
+}
+
+/// The same, with a first look after `first`.
+pub async fn settle_after(world: &mut World, first: Duration) {
     world.heal();
     let bound = world.elapsed() + Duration::from_secs(90);
-    world.pass(Duration::from_secs(30)).await;
+    world.pass(first).await;
     loop {
         let unsettled = world.unsettled();
         if unsettled.is_empty() || !world.watch.lock().broken.is_empty() {

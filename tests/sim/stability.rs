@@ -1,0 +1,95 @@
+//! Static stability: who leads, and who comes or goes among coordinators, delays no fire of an item whose worker
+//! stays where it is.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::judge::{Line, What};
+use crate::play::{block_on, job, plan};
+use crate::world::{Plan, World, base};
+
+/// A fire that comes later than this was delayed by something.
+const PROMPT: i64 = 150;
+
+/// Normal runs from `from` on that came late: by process and job, with how late.
+fn late(world: &World, from: Duration, of: impl Fn(&str) -> bool) -> Vec<(String, String, i64)> {
+    let from = u64::try_from(from.as_millis()).unwrap_or(0);
+    let lateness = |line: &Line| match &line.what {
+        What::Start { job, fire, source, .. } if source == "NORMAL_TRIGGER" && line.at >= from => {
+            let at = base().0 + i64::try_from(line.at).unwrap_or(0);
+            Some((line.process.clone(), job.clone(), at - i64::try_from(*fire).unwrap_or(0)))
+        }
+        _ => None,
+    };
+    let all = world.log.lines();
+    let late = all.iter().filter_map(lateness).filter(|(process, _, late)| *late > PROMPT && of(process));
+    late.collect()
+}
+
+/// Where each living worker process is attached.
+fn hosts(world: &World) -> BTreeMap<String, String> {
+    let watch = world.watch.lock();
+    let hosted = |(process, worker): (&String, &rosterd_domain::id::WorkerId)| {
+        Some((process.clone(), watch.shadow.attachments.get(worker)?.host.to_string()))
+    };
+    watch.who.iter().filter_map(hosted).collect()
+}
+
+fn leader(world: &World, of: &str) -> usize {
+    let watch = world.watch.lock();
+    let leads = watch.shadow.jobs.iter().find(|(name, _)| name.as_str() == of).and_then(|(_, job)| job.leader.clone());
+    let name = leads.unwrap_or_default();
+    world.seats.iter().position(|seat| name.starts_with(&format!("{}#", seat.name))).unwrap_or(0)
+}
+
+#[test]
+fn losing_the_leader_delays_no_fire() {
+    block_on(async {
+        let jobs = vec![job("short"), job("again")];
+        let mut world = World::new(Plan { coordinators: 3, workers: 6, jobs, ..plan(11) });
+        world.start_all();
+        for _ in 0..3 {
+            world.pass(Duration::from_secs(10)).await;
+            let (leads, since, before) = (leader(&world, "short"), world.elapsed(), hosts(&world));
+            world.crash_coordinator(leads, false);
+            world.pass(Duration::from_secs(15)).await;
+            let gone = format!("c{leads}");
+            let late = late(&world, since, |process| before.get(process).is_some_and(|host| *host != gone));
+            assert!(late.is_empty(), "without {gone}: {late:?}");
+        }
+    });
+}
+
+#[test]
+fn a_coordinator_that_comes_delays_no_fire() {
+    block_on(async {
+        let jobs = vec![job("short"), job("again")];
+        let mut world = World::new(Plan { coordinators: 3, workers: 6, jobs, ..plan(12) });
+        world.start_coordinator(0);
+        (0..6).for_each(|desk| world.start_worker(desk));
+        for seat in 1..3 {
+            world.pass(Duration::from_secs(8)).await;
+            let since = world.elapsed();
+            world.start_coordinator(seat);
+            world.pass(Duration::from_secs(8)).await;
+            let late = late(&world, since, |_| true);
+            assert!(late.is_empty(), "{late:?}");
+        }
+    });
+}
+
+#[test]
+fn workers_of_a_lost_coordinator_are_not_taken_for_dead() {
+    block_on(async {
+        let jobs = vec![job("short"), job("again")];
+        let mut world = World::new(Plan { coordinators: 3, workers: 6, jobs, ..plan(13) });
+        world.start_all();
+        for seat in [0, 1, 2, 0] {
+            world.pass(Duration::from_secs(12)).await;
+            world.crash_coordinator(seat, true);
+        }
+        world.pass(Duration::from_secs(20)).await;
+        let coverage = world.coverage.take();
+        assert_eq!(coverage.get("write: verdict"), None, "{coverage:#?}");
+    });
+}
