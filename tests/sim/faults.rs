@@ -1,7 +1,6 @@
 //! What goes wrong between a coordinator and the store: slow steps, lost requests, lost replies, refusals, and a
 //! coordinator that dies right after a write.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -41,15 +40,14 @@ struct Inner {
     rates: Rates,
     forced: Forced,
     writes: u64,
-    /// By session: writes that were handed over.
-    handed: BTreeMap<String, u64>,
+    reads: u64,
     coverage: Coverage,
 }
 
 impl Chaos {
     pub fn new(rng: Rng, coverage: Coverage) -> Self {
         let (rates, forced) = (Rates::default(), Forced::None);
-        let inner = Inner { rng, rates, forced, writes: 0, handed: BTreeMap::new(), coverage };
+        let inner = Inner { rng, rates, forced, writes: 0, reads: 0, coverage };
         Self(Arc::new(Mutex::new(inner)))
     }
 
@@ -65,6 +63,11 @@ impl Chaos {
         self.lock().forced = forced;
     }
 
+    /// How many reads were asked for.
+    pub fn reads(&self) -> u64 {
+        self.lock().reads
+    }
+
     /// How many writes were handed over.
     pub fn writes(&self) -> u64 {
         self.lock().writes
@@ -72,10 +75,9 @@ impl Chaos {
 }
 
 impl Faults for Chaos {
-    fn on_commit(&self, session: &str, txn: &Txn) -> CommitFault {
+    fn on_commit(&self, _session: &str, txn: &Txn) -> CommitFault {
         let mut inner = self.lock();
         inner.writes += 1;
-        *inner.handed.entry(session.to_owned()).or_default() += 1;
         let (rates, number, forced) = (inner.rates, inner.writes, inner.forced);
         let fault = match forced {
             Forced::LoseAfter(at) if at == number => CommitFault::LoseAfter,
@@ -98,6 +100,7 @@ impl Faults for Chaos {
 
     fn on_read(&self, _session: &str, _read: &'static str) -> Option<String> {
         let mut inner = self.lock();
+        inner.reads += 1;
         let rate = inner.rates.read_fails;
         let fails = inner.rng.permille(rate);
         if fails {

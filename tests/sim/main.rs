@@ -21,6 +21,7 @@ mod mutants;
 mod operator;
 mod play;
 mod process;
+mod regressions;
 mod rng;
 mod seeds;
 mod smoke;

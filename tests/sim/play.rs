@@ -61,10 +61,22 @@ impl Outcome {
     /// Takes stock of a world.
     pub fn of(world: &World) -> Self {
         world.judge();
+        busy(world);
         let coverage = world.coverage.take();
         let watch = world.watch.lock();
         let (broken, trace) = (watch.broken.clone(), watch.trace.clone());
         Self { seed: world.plan.seed, broken, trace, coverage }
+    }
+}
+
+/// Nobody goes round in circles: reads and writes stay below what the world can have reason for.
+fn busy(world: &World) {
+    let most = 150 * (1 + world.elapsed().as_secs());
+    for (what, count) in [("writes", world.chaos.writes()), ("reads", world.chaos.reads())] {
+        if count > most {
+            let text = format!("{count} {what} in {:?}", world.elapsed());
+            world.watch.lock().broke("nobody_spins", text);
+        }
     }
 }
 

@@ -25,6 +25,69 @@ fn report(outcome: &Outcome) -> String {
     )
 }
 
+/// What must have happened at least once in a hundred seeds, or they prove little.
+const TAKEN: &[&str] = &[
+    "end of FAILOVER",
+    "fault: coordinator crashes",
+    "fault: coordinator dies after a write",
+    "fault: coordinator stands still",
+    "fault: coordinator stops",
+    "fault: coordinator vanishes",
+    "fault: network slow",
+    "fault: operator",
+    "fault: read failed",
+    "fault: reply lost",
+    "fault: request lost",
+    "fault: session of a frozen coordinator expires",
+    "fault: session of a living coordinator expires",
+    "fault: slow store",
+    "fault: store out of reach",
+    "fault: stream breaks",
+    "fault: stream falls silent",
+    "fault: worker crashes",
+    "fault: worker leaves",
+    "fault: worker stands still",
+    "fault: worker vanishes",
+    "fault: write refused",
+    "item: claim",
+    "item: end cancelled (reported)",
+    "item: end crashed (reported)",
+    "item: end crashed (reported, to be run again)",
+    "item: end crashed (verdict)",
+    "item: end crashed (verdict, to be run again)",
+    "item: end failed (reported)",
+    "item: end succeeded (reported)",
+    "item: give_up",
+    "item: misfire",
+    "item: miss disabled",
+    "item: miss down",
+    "item: miss no_slot",
+    "item: miss no_worker",
+    "item: miss paused",
+    "item: new",
+    "item: skip",
+    "item: start MANUAL",
+    "item: start MISFIRE",
+    "item: start NORMAL_TRIGGER",
+    "operation Apply: done",
+    "operation Cancel: done",
+    "operation Drain: done",
+    "operation Enable: done",
+    "operation Pause: done",
+    "operation Remove: done",
+    "operation Trigger: done",
+    "recovery: another leader",
+    "recovery: attached again to the same host",
+    "recovery: attached to its host's next process",
+    "recovery: goodbye by the host",
+    "recovery: taken over by another host",
+    "recovery: verdict by another",
+    "recovery: verdict by the host",
+    "worker ended: left",
+    "write: lease",
+    "write: sweep",
+];
+
 #[test]
 #[allow(clippy::print_stdout, reason = "what was played is the result")]
 fn seeds() {
@@ -61,6 +124,8 @@ fn seeds() {
         println!("seed {}: {} {}", outcome.seed, outcome.broken[0].rule, outcome.broken[0].text);
     }
     println!("seeds {count}, violations {}, {:.1} s", broken.len(), began.elapsed().as_secs_f64());
+    let never: Vec<&&str> = TAKEN.iter().filter(|what| !coverage.contains_key(**what)).collect();
+    assert!(count < 100 || never.is_empty(), "never taken: {never:?}");
     if let Some(first) = broken.first() {
         panic!("{}", report(first));
     }

@@ -372,6 +372,9 @@ impl Inner {
                 if let Some(shadow) = jobs.get_mut(job) {
                     shadow.leader = Some(session.to_owned());
                     shadow.epoch += 1;
+                    if shadow.epoch > 1 {
+                        self.coverage.count("recovery: another leader");
+                    }
                 }
             }
             Write::Abdicate { job, .. } => {
@@ -380,10 +383,19 @@ impl Inner {
                 }
             }
             Write::Attachment { worker, node, .. } => {
+                if let Some(before) = self.shadow.attachments.get(worker).filter(|old| old.stream < node.stream) {
+                    self.coverage.count(match (before.session == session, before.host == node.host) {
+                        (true, _) => "recovery: attached again to the same host",
+                        (false, true) => "recovery: attached to its host's next process",
+                        (false, false) => "recovery: taken over by another host",
+                    });
+                }
                 self.shadow.attachments.insert(worker.clone(), (**node).clone());
             }
             Write::RemoveAttachment { worker, .. } => {
-                self.shadow.attachments.remove(worker);
+                let before = self.shadow.attachments.remove(worker);
+                let by = if before.is_some_and(|before| before.session == session) { "the host" } else { "another" };
+                self.coverage.count(format!("recovery: {} by {by}", txn.purpose));
                 self.shadow.departed.insert(worker.clone(), (txn.purpose, at));
             }
             _ => {}

@@ -87,6 +87,8 @@ pub struct Seat {
     pub name: String,
     pub url: String,
     pub running: Option<RunningCoordinator>,
+    /// It is not started again.
+    pub retired: bool,
     starts: u64,
 }
 
@@ -144,7 +146,7 @@ impl World {
         let listener = watch.clone();
         net.listen(Box::new(move |worker, host, frame| listener.lock().heard(worker, host, frame)));
         let seats = (0..plan.coordinators)
-            .map(|i| Seat { name: format!("c{i}"), url: format!("sim://c{i}"), running: None, starts: 0 })
+            .map(|i| Seat { name: format!("c{i}"), url: format!("sim://c{i}"), running: None, retired: false, starts: 0 })
             .collect();
         let desks = (0..plan.workers).map(|_| Desk { running: None, starts: 0 }).collect();
         let (log, queue, start) = (Log::new(), BTreeMap::new(), Instant::now());
@@ -276,7 +278,7 @@ impl World {
     // ---- coordinators
 
     pub fn start_coordinator(&mut self, seat: usize) {
-        if self.seats[seat].running.is_some() {
+        if self.seats[seat].running.is_some() || self.seats[seat].retired {
             return;
         }
         let times = self.plan.times;

@@ -1,0 +1,163 @@
+//! What the simulation once found, each as short as it can be told.
+
+use std::time::Duration;
+
+use rosterd::coordinator::handle::Operation;
+use rosterd_domain::id::JobName;
+
+use crate::faults::Forced;
+use crate::log::JobPlan;
+use crate::operator;
+use crate::play::{block_on, job, plan};
+use crate::world::{Later, Plan, World};
+
+fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+fn world(coordinators: usize, workers: usize, jobs: Vec<JobPlan>) -> World {
+    let mut world = World::new(Plan { coordinators, workers, jobs, ..plan(7) });
+    world.calm = true;
+    world
+}
+
+fn at_peace(world: &World) {
+    world.judge();
+    let broken = world.watch.lock().broken.clone();
+    assert!(broken.is_empty(), "{broken:#?}");
+    let unsettled = world.unsettled();
+    assert!(unsettled.is_empty(), "{unsettled:#?}");
+}
+
+fn verdicts(world: &World) -> u64 {
+    world.coverage.take().get("write: verdict").copied().unwrap_or(0)
+}
+
+/// Its workers were taken for dead, since nobody saw that it lived.
+#[test]
+fn a_coordinator_whose_first_write_is_lost_hosts_nobody_until_it_is_known() {
+    for lost in [1, 2] {
+        block_on(async {
+            let mut world = world(2, 4, vec![job("short")]);
+            world.chaos.force(Forced::LoseBefore(lost));
+            world.start_all();
+            world.pass(secs(25)).await;
+            assert_eq!(verdicts(&world), 0);
+            at_peace(&world);
+        });
+    }
+}
+
+/// A write that an older session of the same coordinator had under way took its node over, and away.
+#[test]
+fn a_late_write_of_a_dead_process_does_not_make_its_successor_look_dead() {
+    block_on(async {
+        let mut world = world(2, 4, vec![job("short"), job("again")]);
+        world.start_all();
+        world.pass(secs(5)).await;
+        world.suspend(0, secs(8));
+        world.pass(secs(4)).await;
+        world.crash_coordinator(0, false);
+        world.pass(secs(40)).await;
+        assert_eq!(verdicts(&world), 0);
+        at_peace(&world);
+    });
+}
+
+/// The verdict came the moment the host's session ended, since the attachment had not changed for long.
+#[test]
+fn a_worker_has_a_whole_lease_to_come_back_after_its_host_has_gone() {
+    block_on(async {
+        let mut world = world(2, 4, vec![job("short")]);
+        world.start_all();
+        world.pass(secs(8)).await;
+        for desk in 0..4 {
+            world.freeze_worker(desk, world.plan.times.session + secs(2));
+        }
+        world.seats[0].retired = true;
+        world.crash_coordinator(0, false);
+        world.pass(secs(40)).await;
+        let recoveries = world.coverage.take();
+        assert!(recoveries.contains_key("recovery: taken over by another host"), "{recoveries:#?}");
+        assert_eq!(recoveries.get("recovery: verdict by another"), None, "{recoveries:#?}");
+        world.judge();
+        let broken = world.watch.lock().broken.clone();
+        assert!(broken.is_empty(), "{broken:#?}");
+    });
+}
+
+/// A host that cannot write went on acknowledging heartbeats: its workers believed it beyond the session's end, when
+/// others had their items already.
+#[test]
+fn a_host_that_cannot_write_lets_its_workers_go_in_time() {
+    block_on(async {
+        let mut world = world(2, 4, vec![JobPlan { run: (15_000, 15_000), ..job("again") }]);
+        world.start_all();
+        world.pass(secs(6)).await;
+        for seat in [0, 1] {
+            world.suspend(seat, secs(60));
+            world.pass(secs(40)).await;
+        }
+        world.pass(secs(40)).await;
+        at_peace(&world);
+    });
+}
+
+/// Hosts never heard of the records that the leader made, and a new leader took over what was mirrored before.
+#[test]
+fn a_job_that_is_removed_and_made_again_runs_again() {
+    block_on(async {
+        let plan = job("again");
+        let Ok(name) = JobName::new(plan.name) else { return };
+        let mut world = world(3, 6, vec![plan.clone(), job("short")]);
+        world.start_all();
+        for _ in 0..3 {
+            world.pass(secs(8)).await;
+            operator::ask(&mut world, Operation::Remove { job: name.clone(), cancel: true });
+            world.pass(secs(3)).await;
+            operator::ask(&mut world, Operation::Apply { text: plan.config(), dry_run: false });
+        }
+        world.pass(secs(45)).await;
+        at_peace(&world);
+    });
+}
+
+/// A drain that was asked for while the attachment was written was forgotten; a Trigger followed Draining.
+#[test]
+fn a_worker_may_leave_at_any_moment() {
+    for moment in 0..40_u64 {
+        block_on(async {
+            let jobs = vec![JobPlan { grace: Some(800), ..job("again") }, job("short")];
+            let mut world = world(1, 2, jobs);
+            world.start_all();
+            world.pass(Duration::from_millis(if moment < 20 { moment * 3 } else { 1990 + moment })).await;
+            world.leave(0);
+            world.later(secs(3), Later::StartWorker(0));
+            world.pass(secs(7)).await;
+            assert_eq!(world.coverage.take().get("worker ended: left"), Some(&1), "at {moment}");
+            world.judge();
+            let broken = world.watch.lock().broken.clone();
+            assert!(broken.is_empty(), "at {moment}: {broken:#?}");
+        });
+    }
+}
+
+/// The due times of the first schedule were counted by the second, once a third was in force.
+#[test]
+fn a_schedule_that_changes_twice_at_once_loses_no_fire() {
+    block_on(async {
+        let slow = JobPlan { run: (6000, 6000), ..job("again") };
+        let mut world = world(1, 2, vec![slow.clone()]);
+        world.start_all();
+        for round in 0..6_usize {
+            world.pass(Duration::from_millis(3300)).await;
+            for period in [5, 1, 3, 2] {
+                let changed = JobPlan { period: if round % 2 == 0 { period } else { 6 - period }, ..slow.clone() };
+                operator::ask(&mut world, Operation::Apply { text: changed.config(), dry_run: false });
+                world.pass(Duration::from_millis(700)).await;
+            }
+        }
+        world.pass(secs(30)).await;
+        at_peace(&world);
+    });
+}
