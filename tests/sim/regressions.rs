@@ -152,7 +152,8 @@ fn a_schedule_that_changes_twice_at_once_loses_no_fire() {
         for round in 0..6_usize {
             world.pass(Duration::from_millis(3300)).await;
             for period in [5, 1, 3, 2] {
-                let changed = JobPlan { period: if round % 2 == 0 { period } else { 6 - period }, ..slow.clone() };
+                let changed =
+                    JobPlan { period: if round % 2 == 0 { period } else { 6 - period }, ..slow.clone() };
                 operator::ask(&mut world, Operation::Apply { text: changed.config(), dry_run: false });
                 world.pass(Duration::from_millis(700)).await;
             }

@@ -37,7 +37,12 @@ fn hosts(world: &World) -> BTreeMap<String, String> {
 
 fn leader(world: &World, of: &str) -> usize {
     let watch = world.watch.lock();
-    let leads = watch.shadow.jobs.iter().find(|(name, _)| name.as_str() == of).and_then(|(_, job)| job.leader.clone());
+    let leads = watch
+        .shadow
+        .jobs
+        .iter()
+        .find(|(name, _)| name.as_str() == of)
+        .and_then(|(_, job)| job.leader.clone());
     let name = leads.unwrap_or_default();
     world.seats.iter().position(|seat| name.starts_with(&format!("{}#", seat.name))).unwrap_or(0)
 }

@@ -383,7 +383,9 @@ impl Inner {
                 }
             }
             Write::Attachment { worker, node, .. } => {
-                if let Some(before) = self.shadow.attachments.get(worker).filter(|old| old.stream < node.stream) {
+                if let Some(before) =
+                    self.shadow.attachments.get(worker).filter(|old| old.stream < node.stream)
+                {
                     self.coverage.count(match (before.session == session, before.host == node.host) {
                         (true, _) => "recovery: attached again to the same host",
                         (false, true) => "recovery: attached to its host's next process",
@@ -394,7 +396,11 @@ impl Inner {
             }
             Write::RemoveAttachment { worker, .. } => {
                 let before = self.shadow.attachments.remove(worker);
-                let by = if before.is_some_and(|before| before.session == session) { "the host" } else { "another" };
+                let by = if before.is_some_and(|before| before.session == session) {
+                    "the host"
+                } else {
+                    "another"
+                };
                 self.coverage.count(format!("recovery: {} by {by}", txn.purpose));
                 self.shadow.departed.insert(worker.clone(), (txn.purpose, at));
             }

@@ -146,7 +146,13 @@ impl World {
         let listener = watch.clone();
         net.listen(Box::new(move |worker, host, frame| listener.lock().heard(worker, host, frame)));
         let seats = (0..plan.coordinators)
-            .map(|i| Seat { name: format!("c{i}"), url: format!("sim://c{i}"), running: None, retired: false, starts: 0 })
+            .map(|i| Seat {
+                name: format!("c{i}"),
+                url: format!("sim://c{i}"),
+                running: None,
+                retired: false,
+                starts: 0,
+            })
             .collect();
         let desks = (0..plan.workers).map(|_| Desk { running: None, starts: 0 }).collect();
         let (log, queue, start) = (Log::new(), BTreeMap::new(), Instant::now());
