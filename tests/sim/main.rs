@@ -13,7 +13,6 @@
 mod judge;
 
 mod coverage;
-mod every_write;
 mod faults;
 mod invariants;
 mod log;
