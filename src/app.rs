@@ -29,7 +29,7 @@ use crate::registry::Registry;
 use crate::registry::embedded::{EmbeddedOptions, EmbeddedRegistry, OpenError};
 use crate::runtime::clock::{Clock as _, System};
 use crate::runtime::tasks::{Failure, Phase, Tasks};
-use crate::runtime::telemetry::Metrics;
+use crate::runtime::telemetry::{Metrics, report_panics};
 
 /// How long the coordinator may take to hand everything over.
 const HAND_OVER: Duration = Duration::from_secs(10);
@@ -112,6 +112,7 @@ async fn start(config: Config) -> Result<Running, AppError> {
     let registry = EmbeddedRegistry::open(data_dir, EmbeddedOptions::new(config.namespace.clone()))?;
     let registry: Arc<dyn Registry> = Arc::new(registry);
     let metrics = Metrics::new();
+    report_panics(metrics.clone());
     let tasks = Tasks::default();
     let options = Options {
         retention: config.history.retention,
@@ -133,6 +134,8 @@ async fn start(config: Config) -> Result<Running, AppError> {
     tasks.essential(Phase::Work, "coordinator", async move {
         if driver.run().await {
             work_ends.cancelled().await;
+        } else {
+            tracing::error!("the coordinator has lost its registry: start this process again");
         }
     });
     stop_with(&tasks, handle.clone());

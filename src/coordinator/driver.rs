@@ -26,6 +26,7 @@ use super::settings::Settings;
 use crate::code::{Code, Refusal};
 use crate::registry::Registry;
 use crate::runtime::clock::SharedClock;
+use crate::runtime::mutants;
 use crate::session::frame::{Completed, FromWorker, ToWorker};
 
 /// Operations that may wait.
@@ -278,6 +279,7 @@ impl Driver {
     /// Takes in what has happened, decides once what follows from all of it, and carries that out. Of many jobs
     /// that are worth a look only some have their turn: what they want is under way while the others have theirs.
     fn take(&mut self, first: Option<Event>) {
+        mutants::panic_if_told("panic-coordinator");
         let now = self.now();
         let broken = std::mem::take(&mut self.broken).into_iter().map(Event::Closed);
         for event in broken.chain(first) {

@@ -18,6 +18,7 @@ mod input;
 mod judge;
 mod net;
 mod operate;
+mod panics;
 mod python;
 mod raw;
 mod slow;

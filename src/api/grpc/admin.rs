@@ -25,6 +25,7 @@ use crate::history::{Page, RunFilter, RunState};
 use crate::proto::v1;
 use crate::proto::v1::admin_service_server::AdminService;
 use crate::runtime::clock::SharedClock;
+use crate::runtime::mutants;
 
 /// Who answers.
 #[derive(Debug, Clone)]
@@ -100,6 +101,7 @@ fn who<T>(request: &Request<T>) -> Option<Principal> {
 #[tonic::async_trait]
 impl AdminService for Admin {
     async fn list_jobs(&self, request: Request<v1::ListJobsRequest>) -> Answer<v1::ListJobsResponse> {
+        mutants::panic_if_told("panic-request");
         let part = request.into_inner().name_contains.to_ascii_lowercase();
         let rows = self.backend.jobs().await.map_err(refused)?.into_iter();
         let jobs = rows.filter(|row| row.name.as_str().to_ascii_lowercase().contains(&part)).map(rows::job);

@@ -36,6 +36,7 @@ use crate::coordinator::handle::Peer;
 use crate::proto::v1::worker_service_server::WorkerService;
 use crate::proto::v1::{SessionRequest, SessionResponse};
 use crate::runtime::clock::{Clock, SharedClock};
+use crate::runtime::mutants;
 use crate::runtime::tasks::{Phase, Tasks};
 use crate::runtime::telemetry::Metrics;
 use crate::session::frame::FromWorker;
@@ -246,6 +247,7 @@ impl Session {
     }
 
     fn take(&mut self, frame: SessionRequest, conversation: &Conversation) -> Result<(), Status> {
+        mutants::panic_if_told("panic-stream");
         match convert::from_worker(frame) {
             Ok(None) => Ok(()),
             Ok(Some(FromWorker::Hello(_))) => {
