@@ -19,6 +19,7 @@ mod leave;
 mod life;
 pub mod node;
 mod operate;
+mod reconcile;
 mod register;
 pub mod settings;
 mod verdict;

@@ -9,7 +9,7 @@ use crate::id::{CoordinatorId, Epoch, Generation, InstanceId, Item, JobName, Ser
 use crate::job::{Gap, JobConfig, JobSpec, Policy, TooLate};
 use crate::schedule::{GapPolicy, Schedule};
 use crate::sharding::Sharding;
-use crate::snapshot::{InstanceSeen, JobNodes, TriggerNode};
+use crate::snapshot::{Announced, InstanceSeen, JobNodes, Stage, TriggerNode};
 use crate::strategy::{self, Strategy};
 use crate::time::Time;
 
@@ -50,6 +50,8 @@ pub struct Job {
     pub failover: BTreeSet<Item>,
     /// Triggers by hand that wait for their item.
     pub triggers: BTreeMap<Item, TriggerNode>,
+    /// What was announced of the latest fires.
+    pub announced: BTreeMap<Stage, Announced>,
     /// Commands of older tools.
     pub foreign_triggers: BTreeSet<InstanceId>,
 }
@@ -161,8 +163,14 @@ impl Job {
             necessary: nodes.necessary,
             failover: nodes.failover.clone(),
             triggers: nodes.triggers.clone(),
+            announced: nodes.announced.clone(),
             foreign_triggers: nodes.foreign_triggers.clone(),
         }))
+    }
+
+    /// The latest fire of which this was announced.
+    pub fn announced(&self, stage: Stage) -> Option<&Announced> {
+        self.announced.get(&stage)
     }
 
     /// Whether an instance may own items and take runs.

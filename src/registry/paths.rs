@@ -15,6 +15,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName, Namespace, ServerAddress, WorkerId};
+use rosterd_domain::snapshot::Stage;
 
 /// A node's path: begins with `/`, does not end with it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -255,6 +256,13 @@ impl Paths {
 
     pub(crate) fn completed(&self, job: &JobName, item: Item) -> Path {
         self.at(job, format_args!("guarantee/completed/{item}"))
+    }
+
+    pub(crate) fn announced(&self, job: &JobName, stage: Stage) -> Path {
+        match stage {
+            Stage::Started => self.at(job, format_args!("guarantee/started")),
+            Stage::Completed => self.at(job, format_args!("guarantee/completed")),
+        }
     }
 
     pub(crate) fn offset(&self, job: &JobName, item: Item) -> Path {

@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde_json::Value;
 use tonic::transport::{Channel, Endpoint};
 
+pub use crate::judge::Clean;
 use crate::judge::{self, Line, Verdict, What};
 use crate::worker::{self, Does, Plan};
 

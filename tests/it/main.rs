@@ -12,9 +12,9 @@ mod crash;
 mod disk;
 mod features;
 mod fields;
+mod guarantee;
 mod harness;
 mod input;
-#[path = "../support/judge.rs"]
 mod judge;
 mod net;
 mod operate;
