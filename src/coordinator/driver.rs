@@ -76,7 +76,7 @@ pub(crate) enum FromEdge {
     Opened(StreamId, Peer, mpsc::Sender<ToWorker>),
     Frame(StreamId, FromWorker, Arc<AtomicUsize>),
     Closed(StreamId),
-    Operate(Operation, oneshot::Sender<Result<Done, Refusal>>),
+    Operate(Operation, Option<Arc<str>>, oneshot::Sender<Result<Done, Refusal>>),
     Stop,
 }
 
@@ -264,10 +264,10 @@ impl Driver {
                 self.outboxes.remove(&stream);
                 Event::Closed(stream)
             }
-            FromEdge::Operate(operation, reply) => {
+            FromEdge::Operate(operation, by, reply) => {
                 self.last_request += 1;
                 self.replies.insert(self.last_request, reply);
-                Event::Operate(self.last_request, operation)
+                Event::Operate(self.last_request, operation, by)
             }
             FromEdge::Stop => {
                 self.asked_to_stop = true;

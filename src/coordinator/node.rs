@@ -252,7 +252,7 @@ impl Node {
             Event::Committed(txn, commit) => self.committed(txn, commit),
             Event::Read(read, answer) => self.answered(read, answer),
             Event::Hint(hint) => self.hint(hint),
-            Event::Operate(request, operation) => self.operate(request, operation),
+            Event::Operate(request, operation, by) => self.operate(request, operation, by),
             Event::Tick => {}
             Event::Stop => self.stop(),
         }

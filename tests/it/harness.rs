@@ -25,6 +25,20 @@ const LOOK: Duration = Duration::from_millis(25);
 /// The folder of the faults that the coordinator is to have.
 const MUTANTS: &str = "mutants";
 
+/// Whether a test may go on that needs root. Where it may not, it says so in the form that `cargo xtask test` counts:
+/// past the harness of tests, which would keep it to itself.
+pub fn has_root(what_for: &str) -> bool {
+    use std::io::Write as _;
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        let thread = std::thread::current();
+        let test = thread.name().unwrap_or("a test");
+        let said = writeln!(std::io::stdout().lock(), "\nNOT RUN: {test}: {what_for} needs root");
+        assert!(said.is_ok(), "{test} is not run, and nobody can be told");
+    }
+    root
+}
+
 /// Waits until there is something.
 #[track_caller]
 pub fn wait<T, F, Fut>(what: impl Into<String>, mut look: F) -> impl Future<Output = T>
@@ -461,7 +475,12 @@ impl Cluster {
     }
 
     pub async fn try_items(&self, job: &str) -> Result<Vec<v1::ItemSummary>, tonic::Status> {
-        Ok(self.admin().list_items(v1::ListItemsRequest { job: job.into() }).await?.into_inner().items)
+        Ok(self
+            .admin()
+            .list_items(v1::ListItemsRequest { job: job.into(), ..Default::default() })
+            .await?
+            .into_inner()
+            .items)
     }
 
     pub async fn job(&self, job: &str) -> v1::GetJobResponse {
@@ -470,7 +489,7 @@ impl Cluster {
     }
 
     pub async fn instances(&self, job: &str) -> Vec<v1::InstanceSummary> {
-        let request = v1::ListInstancesRequest { job: job.into() };
+        let request = v1::ListInstancesRequest { job: job.into(), ..Default::default() };
         self.admin().list_instances(request).await.unwrap().into_inner().instances
     }
 
@@ -480,7 +499,7 @@ impl Cluster {
     }
 
     pub async fn dump(&self, job: &str) -> std::collections::BTreeMap<String, v1::DumpNode> {
-        let dump = self.admin().dump_job(v1::DumpJobRequest { job: job.into() }).await;
+        let dump = self.admin().dump_job(v1::DumpJobRequest { job: job.into(), ..Default::default() }).await;
         dump.map(|dump| dump.into_inner().nodes.into_iter().collect()).unwrap_or_default()
     }
 
@@ -538,7 +557,7 @@ fn clean(command: &mut Command) {
 }
 
 /// The port that a coordinator says it serves.
-fn port_in(log: &str) -> Option<u16> {
+pub fn port_in(log: &str) -> Option<u16> {
     log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).find_map(|line| {
         let fields = line.get("fields").unwrap_or(&line);
         let address = fields.get("address")?.as_str()?;

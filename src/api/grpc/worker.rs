@@ -238,7 +238,8 @@ impl Session {
     ) -> Result<Option<SessionRequest>, Status> {
         frame.or_else(|status| match status.code() {
             // These are found by the decoder. Everything else is the connection's end: there is nobody to tell.
-            tonic::Code::OutOfRange | tonic::Code::Internal | tonic::Code::Unimplemented => {
+            tonic::Code::OutOfRange => Err(self.refuse(&status::too_large(status.message())).unwrap_err()),
+            tonic::Code::Internal | tonic::Code::Unimplemented => {
                 let what = format!("a frame cannot be read: {}", status.message());
                 Err(self.refuse(&Refusal::new(Code::RequestInvalid, what)).unwrap_err())
             }
