@@ -22,8 +22,8 @@ pub const PATIENCE: Duration = Duration::from_secs(45);
 /// How often a wait looks.
 const LOOK: Duration = Duration::from_millis(25);
 
-/// The folder of the faults that the coordinator is to have.
-const MUTANTS: &str = "mutants";
+/// The folder of the faults that the coordinator is to have; see `mutants`.
+pub const MUTANTS: &str = "mutants";
 
 /// Whether a test may go on that needs root. Where it may not, it says so in the form that `cargo xtask test` counts:
 /// past the harness of tests, which would keep it to itself.
@@ -237,42 +237,6 @@ impl Cluster {
             data: home.path("data"),
             home,
         }
-    }
-
-    /// A coordinator into which faults can be put.
-    pub async fn with_mutants(timing: Timing, mutants: &[(&str, &str)]) -> Self {
-        let mut cluster = Self::prepare(timing, &[]);
-        std::fs::create_dir(cluster.home.path(MUTANTS)).unwrap();
-        for (name, value) in mutants {
-            cluster.mutant(name, value);
-        }
-        cluster.serve().await;
-        cluster
-    }
-
-    /// Puts a fault into the coordinator, from now on. It is written as a whole: half a number is another one.
-    pub fn mutant(&self, name: &str, value: &str) {
-        let (part, whole) = (self.home.path("mutant.part"), self.home.path(MUTANTS).join(name));
-        std::fs::write(&part, value).unwrap();
-        std::fs::rename(part, whole).unwrap();
-    }
-
-    /// What the scraper reads of a counter.
-    pub async fn counted(&self, name: &str) -> f64 {
-        let text = self.page("/metrics").await;
-        let value = text.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
-        value.unwrap_or_else(|| panic!("no {name} in\n{text}")).parse().unwrap()
-    }
-
-    /// A page of the coordinator.
-    pub async fn page(&self, path: &str) -> String {
-        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-        let mut stream = tokio::net::TcpStream::connect((&*self.host, self.port)).await.unwrap();
-        let head = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.host);
-        stream.write_all(head.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        tokio::time::timeout(PATIENCE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
-        answer
     }
 
     /// Starts the coordinator and waits until it serves; again on the port that it had.

@@ -16,6 +16,7 @@ mod guarantee;
 mod harness;
 mod input;
 mod judge;
+mod mutants;
 mod net;
 mod operate;
 mod panics;

@@ -110,7 +110,7 @@ impl Admin {
         if size <= most {
             return Ok(Response::new(answer));
         }
-        let what = format!("the answer has {size} bytes, more than limits.max_send_bytes ({most}): {remedy}");
+        let what = format!("the answer has {size} bytes, more than max_send_bytes ({most}): {remedy}");
         Err(refused(Refusal::new(Code::MessageTooLarge, what)))
     }
 }
