@@ -124,6 +124,7 @@ impl Node {
         let involved: Vec<WorkerId> = match intent {
             Intent::Host { reserved, .. } => reserved.keys().cloned().collect(),
             Intent::Instances { put, .. } => put.clone(),
+            Intent::Dismiss { worker, .. } => vec![worker.clone()],
             _ => Vec::new(),
         };
         for id in involved {
@@ -170,7 +171,10 @@ impl Node {
                 job.stale = true;
                 self.reconcile_later(name, job);
             }
-            Intent::Servers | Intent::ForeignTriggers => job.stale = true,
+            Intent::Dismiss { instance, .. } => {
+                self.dismiss(name, job, &instance, "its instance was deleted")
+            }
+            Intent::Servers | Intent::ForeignTriggers | Intent::Commands => job.stale = true,
             Intent::Create | Intent::Sweep | Intent::Abdicate | Intent::Overwrite | Intent::Announce => {
                 job.stale = true
             }

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rosterd_domain::id::{Epoch, Generation, InstanceId, Item, JobName, ServerAddress, Version, WorkerId};
 use rosterd_domain::item::Record;
@@ -64,6 +65,12 @@ pub(crate) struct JobState {
     pub(crate) registering: VecDeque<Registering>,
     /// Operations that wait.
     pub(crate) operations: VecDeque<Asked>,
+    /// Since when it has no leader, as far as this coordinator knows.
+    pub(crate) leaderless: Option<Mono>,
+    /// The membership in which this coordinator was elected though another should lead.
+    pub(crate) stands_in: Option<u64>,
+    /// Instances here that were put and stood: one that has gone was taken away by somebody else.
+    pub(crate) standing: BTreeSet<InstanceId>,
     /// `instance` mirrors to be written, by the leader.
     pub(crate) mirrors: BTreeMap<Item, Option<InstanceId>>,
     /// Servers without an instance, and since when, for the leader.
@@ -124,18 +131,42 @@ pub(crate) struct Asked {
     pub(crate) request: RequestId,
     pub(crate) operation: JobOperation,
     pub(crate) tries: u32,
+    /// The records were read for it.
+    pub(crate) informed: bool,
 }
 
 /// What may be asked of one job.
 #[derive(Debug, Clone)]
 pub(crate) enum JobOperation {
-    Apply { spec: Box<JobSpec>, dry_run: bool },
-    Trigger { items: Vec<Item>, after_current: bool },
+    Apply {
+        spec: Box<JobSpec>,
+        dry_run: bool,
+    },
+    Trigger {
+        items: Vec<Item>,
+        after_current: bool,
+    },
     Pause(bool),
-    Enable { target: Target, enabled: bool, cancel: bool },
-    Remove { cancel: bool },
-    Cancel { item: Item },
-    Shutdown { instance: InstanceId },
+    Enable {
+        target: Target,
+        enabled: bool,
+        cancel: bool,
+    },
+    Remove {
+        cancel: bool,
+    },
+    Cancel {
+        item: Item,
+    },
+    /// Stops the runs of a target; follows an operation that was asked to.
+    CancelAll(Target),
+    Drain {
+        instance: InstanceId,
+        grace: Duration,
+    },
+    Shutdown {
+        instance: InstanceId,
+    },
 }
 
 /// What the transaction under way is for.
@@ -145,6 +176,8 @@ pub(crate) enum Intent {
     Host { plan: Box<Plan>, reserved: BTreeMap<WorkerId, u32> },
     /// Instances of these workers are put or removed.
     Instances { put: Vec<WorkerId>, removed: Vec<InstanceId> },
+    /// Somebody deleted the instance of a worker here: it is shut down for this job.
+    Dismiss { worker: WorkerId, instance: InstanceId },
     /// The leadership is taken.
     Elect,
     /// A new assignment.
@@ -153,6 +186,8 @@ pub(crate) enum Intent {
     NewRecords(BTreeMap<Item, (Version, Record)>),
     /// `instance` mirrors.
     Mirrors(Vec<Item>),
+    /// Commands were carried out, or have nothing left to do.
+    Commands,
     /// Servers that nobody uses are forgotten.
     Servers,
     /// Commands of older tools are taken over.

@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::id::{CoordinatorId, Epoch, Generation, InstanceId, Item, JobName, ServerAddress, Token, Version};
+use crate::id::{
+    CommandName, CoordinatorId, Epoch, Generation, InstanceId, Item, JobName, ServerAddress, Token, Version,
+};
 use crate::job::{Gap, JobConfig, JobSpec, Policy, TooLate};
 use crate::schedule::{GapPolicy, Schedule};
 use crate::sharding::Sharding;
-use crate::snapshot::{Announced, InstanceSeen, JobNodes, Stage, TriggerNode};
+use crate::snapshot::{Announced, Command, InstanceSeen, JobNodes, Stage, TriggerNode};
 use crate::strategy::{self, Strategy};
 use crate::time::Time;
 
@@ -52,6 +54,8 @@ pub struct Job {
     pub triggers: BTreeMap<Item, TriggerNode>,
     /// What was announced of the latest fires.
     pub announced: BTreeMap<Stage, Announced>,
+    /// Commands to whoever hosts a worker.
+    pub commands: BTreeMap<CommandName, Command>,
     /// Commands of older tools.
     pub foreign_triggers: BTreeSet<InstanceId>,
 }
@@ -164,6 +168,7 @@ impl Job {
             failover: nodes.failover.clone(),
             triggers: nodes.triggers.clone(),
             announced: nodes.announced.clone(),
+            commands: nodes.commands.clone(),
             foreign_triggers: nodes.foreign_triggers.clone(),
         }))
     }

@@ -83,6 +83,9 @@ impl<'a> View<'a> {
             failover: items(tree.children(&paths.failover_items(job))).map(|(item, _)| item).collect(),
             triggers: self.triggers(job)?,
             announced: self.announced(job),
+            commands: named(tree.children(&self.paths.commands(job)))
+                .map(|(name, node)| Ok((name, decode(&self.paths.commands(job), &node.stat.data)?)))
+                .collect::<Result<_, ReadError>>()?,
             foreign_triggers,
         }))
     }

@@ -13,6 +13,7 @@
 mod coverage;
 mod faults;
 mod invariants;
+mod leaders;
 mod log;
 mod mutants;
 mod operator;

@@ -61,6 +61,7 @@ pub(super) fn job(cron: Option<&str>, items: u32) -> Job {
         failover: BTreeSet::new(),
         announced: BTreeMap::new(),
         triggers: BTreeMap::new(),
+        commands: BTreeMap::new(),
         foreign_triggers: BTreeSet::new(),
     };
     Job::decode(&name, &nodes).unwrap().unwrap()
