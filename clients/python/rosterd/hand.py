@@ -140,9 +140,7 @@ class Hand:
 
     def _start(self, run: Held) -> None:
         run.phase = Phase.IN_USER_CODE
-        self._emit(
-            StartRun(run.key, run.trigger, run.instance_id, run.attempt, run.offset, run.deadline, run.props)
-        )
+        self._emit(StartRun(run.key, run.trigger, run.instance_id, run.attempt, run.offset, run.deadline, run.props))
 
     def began(self, now: Now, key: Key) -> worker_pb2.RunStarted | None:
         run = self._held.get(key)
