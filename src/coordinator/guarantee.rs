@@ -34,7 +34,8 @@ pub(crate) struct Guarantee {
 #[derive(Debug)]
 struct Calling {
     id: String,
-    stream: StreamId,
+    /// Where it was asked; none: it cannot be reached from here now.
+    stream: Option<StreamId>,
     until: Mono,
     answered: bool,
 }
@@ -143,17 +144,17 @@ impl Node {
         let stream = here.filter(|worker| worker.phase != Phase::Attaching).and_then(|worker| worker.stream);
         let here = here.is_some();
         let calling = job.guarantee.of(stage).as_ref().filter(|calling| calling.id == known.callback);
-        match (calling, stream) {
-            (Some(calling), _) if calling.answered => Step::Answered,
-            (Some(calling), Some(stream)) if calling.stream == stream => Step::Waiting,
-            (_, Some(stream)) => {
+        let reachable = here || asked.is_some_and(|asked| self.is_elsewhere(asked));
+        match calling {
+            Some(calling) if calling.answered => Step::Answered,
+            _ if !reachable => self.choose(name, job, view, stage, fire),
+            Some(calling) if stream.is_none() || calling.stream == stream => Step::Waiting,
+            // Where it cannot be reached now, it may come back to answer as long as it has time.
+            _ => {
                 let until = calling.map(|calling| calling.until);
                 self.call(name, job, view, (stage, fire), known.callback.clone(), (stream, until));
                 Step::Waiting
             }
-            // It may come back to answer, as long as it is believed.
-            (_, None) if here || asked.is_some_and(|asked| self.is_elsewhere(asked)) => Step::Waiting,
-            (_, None) => self.choose(name, job, view, stage, fire),
         }
     }
 
@@ -175,7 +176,7 @@ impl Node {
         Step::Writing
     }
 
-    /// Asks. Who is asked again has the rest of its time.
+    /// Asks, or begins to wait for one that is not here. Who is asked again has the rest of its time.
     fn call(
         &mut self,
         name: &JobName,
@@ -183,14 +184,16 @@ impl Node {
         view: &Job,
         (stage, fire): (Stage, Time),
         id: String,
-        (stream, until): (StreamId, Option<Mono>),
+        (stream, until): (Option<StreamId>, Option<Mono>),
     ) {
         let timeout = view.spec.policy().guarantee.timeout;
         let until = until.unwrap_or_else(|| self.now.mono.plus(timeout));
         *job.guarantee.of(stage) = Some(Calling { id: id.clone(), stream, until, answered: false });
         self.timers.insert((until, Timer::Callback(name.clone())));
         let completed = stage == Stage::Completed;
-        self.send(stream, ToWorker::Callback { id, job: name.clone(), fire, completed, timeout });
+        if let Some(stream) = stream {
+            self.send(stream, ToWorker::Callback { id, job: name.clone(), fire, completed, timeout });
+        }
     }
 
     /// Writes down that an announcement was answered, with what follows from it.
