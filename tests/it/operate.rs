@@ -383,20 +383,17 @@ async fn instances_are_drained_and_shut_down_by_hand() {
 /// Who asked stands beside what was done: in the log, in what watchers are told, and in the history.
 #[tokio::test]
 async fn a_change_names_the_credential_that_asked_for_it() {
-    let secret = "sixteen letters at least";
     let mut cluster = Cluster::prepare(LONG, &[]);
     let file = cluster.home.path("credentials.toml");
-    let entry = format!("[[credential]]\nname = \"ops\"\nrole = \"operator\"\nsecret = \"{secret}\"\n");
-    std::fs::write(&file, entry).unwrap();
+    let mut add = std::process::Command::new(env!("CARGO_BIN_EXE_rosterd"));
+    add.args(["credentials", "add", "ops", "--role", "operator", "--file"]).arg(&file);
+    let added = add.output().unwrap();
+    assert!(added.status.success(), "{added:?}");
+    let secret = String::from_utf8(added.stdout).unwrap().trim().to_owned();
     cluster.settings.push(format!("credentials={}", file.display()));
     cluster.launch();
+    cluster.listening().await;
     let bearer: tonic::metadata::MetadataValue<_> = format!("Bearer {secret}").parse().unwrap();
-    let log = cluster.coordinator_log();
-    let port = wait("the coordinator to serve", || {
-        std::future::ready(crate::harness::port_in(&std::fs::read_to_string(&log).unwrap_or_default()))
-    })
-    .await;
-    cluster.port = port;
     let with = move |mut request: tonic::Request<()>| {
         request.metadata_mut().insert("authorization", bearer.clone());
         Ok(request)

@@ -5,6 +5,7 @@ pub mod convert;
 mod fires;
 pub mod health;
 mod paging;
+mod rights;
 mod rows;
 mod scalar;
 pub mod status;
