@@ -123,9 +123,9 @@ impl ZooKeeper {
     }
 
     async fn next(&mut self) {
-        let last = self.session.take().and_then(Arc::into_inner).expect("somebody still holds the session");
+        let last = self.session.take().unwrap();
         let name = last.session();
-        drop(last);
+        last.close();
         let ensemble = self.ensemble;
         tokio::task::spawn_blocking(move || ensemble.wait_until_gone(&name)).await.unwrap();
         self.session = Some(Arc::new(ZooKeeperRegistry::connect(self.options.clone()).await.unwrap()));

@@ -41,10 +41,8 @@ pub struct Ensemble {
 }
 
 fn jars() -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("target"),
-        PathBuf::from,
-    );
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target"), PathBuf::from);
     let jars = target.join("zookeeper");
     assert!(
         jars.join("zookeeper-3.9.5.jar").is_file(),
@@ -67,7 +65,8 @@ impl Ensemble {
         // A port may be taken between its choice and its use.
         for attempt in 1..=3 {
             let mut ensemble = Self::spawn(count, more);
-            let failed = ensemble.servers.iter_mut().find_map(|server| server.try_wait_until_it_serves().err());
+            let failed =
+                ensemble.servers.iter_mut().find_map(|server| server.try_wait_until_it_serves().err());
             match failed {
                 None => return ensemble,
                 Some(why) => eprintln!("try {attempt} of 3: {why}"),
@@ -118,7 +117,8 @@ impl Ensemble {
     pub fn leader(&self) -> usize {
         let begun = Instant::now();
         while begun.elapsed() < PATIENCE {
-            let leads = |server: &Server| server.ask("srvr").is_some_and(|said| said.contains("Mode: leader"));
+            let leads =
+                |server: &Server| server.ask("srvr").is_some_and(|said| said.contains("Mode: leader"));
             if let Some(leader) = self.servers.iter().position(leads) {
                 return leader;
             }

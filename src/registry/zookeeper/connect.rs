@@ -103,7 +103,8 @@ pub(super) async fn connect(options: &ZooKeeperOptions, paths: &Paths) -> Result
     for root in paths.roots() {
         words.within(limit, client.list_children(root.as_str()), root.as_str()).await?;
     }
-    match words.within(limit, client.watch(common.as_str(), AddWatchMode::Persistent), common.as_str()).await {
+    match words.within(limit, client.watch(common.as_str(), AddWatchMode::Persistent), common.as_str()).await
+    {
         Ok(watcher) => drop(watcher),
         Err(ConnectError::Refused { problem, .. }) if problem == Error::Unimplemented.to_string() => {
             return Err(ConnectError::TooOld { servers: opener.servers.list.clone() });

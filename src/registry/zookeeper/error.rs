@@ -6,7 +6,9 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The list of servers cannot be understood.
-    #[error("zk {servers:?}: {problem}; write host:port, several separated by commas, and a path after the last")]
+    #[error(
+        "zk {servers:?}: {problem}; write host:port, several separated by commas, and a path after the last"
+    )]
     Servers {
         /// What was given.
         servers: String,

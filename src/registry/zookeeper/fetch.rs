@@ -72,15 +72,19 @@ impl Found {
         all.extend(self.nodes.into_iter().map(|(path, node)| (path, Some(node))));
         // A parent's path is before its children's.
         for (path, node) in all {
-            let stat = stat(node);
-            if tree.load(&path, stat.clone()).is_err() {
-                if let Some(parent) = path.parent() {
-                    tree.load_folder(&parent);
-                }
-                let _ = tree.load(&path, stat);
-            }
+            load(&mut tree, &path, stat(node));
         }
         tree
+    }
+}
+
+/// Puts a node into the tree; what it hangs from and was not asked for is there, and of no interest.
+fn load(tree: &mut Tree, path: &Path, found: Stat) {
+    if tree.load(path, found.clone()).is_err()
+        && let Some(parent) = path.parent()
+    {
+        load(tree, &parent, stat(None));
+        let _ = tree.load(path, found);
     }
 }
 
@@ -94,8 +98,7 @@ pub(super) fn kind(stat: &NodeStat) -> Kind {
 }
 
 fn stat(node: Option<(Vec<u8>, NodeStat)>) -> Stat {
-    let blank =
-        (Version(0), Revision(0), Revision(0), None);
+    let blank = (Version(0), Revision(0), Revision(0), None);
     let (version, created, modified, owner) = node.as_ref().map_or(blank, |(_, stat)| {
         let owner = (kind(stat) == Kind::Ephemeral).then(|| session(stat.ephemeral_owner));
         let version = Version(u64::try_from(stat.version).unwrap_or(0));

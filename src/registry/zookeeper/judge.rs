@@ -32,9 +32,9 @@ pub(super) fn judge(paths: &Paths, pending: &Pending, origin: usize, error: &Err
     let Some(op) = ops.get(origin) else { return unavailable(error) };
     let refuse = |index: usize, reason| Verdict::Conflict(Refusal { index, reason });
     let path = subject(op);
-    let parentless = path.parent().is_some_and(|parent| {
-        pending.fresh.as_ref().is_some_and(|fresh| fresh.get(&parent) == Some(&None))
-    });
+    let parentless = path
+        .parent()
+        .is_some_and(|parent| pending.fresh.as_ref().is_some_and(|fresh| fresh.get(&parent) == Some(&None)));
     match (error, op) {
         (Error::NoNode, Op::CheckAbsent { .. } | Op::Create { .. }) if is_grounded(paths, path) => {
             Verdict::Ground

@@ -157,6 +157,11 @@ impl ZooKeeperRegistry {
         Ok(Self { core, name, queue: options.queue.max(1), writes, watches })
     }
 
+    /// Ends the session now, and its ephemeral nodes with it: what waits is fenced, what is on its way is unknown.
+    pub fn close(&self) {
+        self.core.end();
+    }
+
     /// Takes them in; the text says why not.
     fn hand_over(&self, group: Vec<Box<Pending>>) -> Result<(), Commit> {
         let (size, waiting) = (group.len(), &self.core.waiting);
@@ -231,7 +236,9 @@ impl Registry for ZooKeeperRegistry {
 
     fn job(&self, job: &JobName) -> Read<Option<JobNodes>> {
         let (wanted, job) = (job.clone(), job.clone());
-        self.core.clone().read(move |paths, found| wants::job(paths, &wanted, found), move |view| view.job(&job))
+        self.core
+            .clone()
+            .read(move |paths, found| wants::job(paths, &wanted, found), move |view| view.job(&job))
     }
 
     fn snapshot(&self, job: &JobName) -> Read<Option<Snapshot>> {
@@ -253,14 +260,15 @@ impl Registry for ZooKeeperRegistry {
 
     fn attachment(&self, worker: &WorkerId) -> Read<Option<(Version, Attachment)>> {
         let (wanted, worker) = (worker.clone(), worker.clone());
-        self.core.clone().read(
-            move |paths, _| wants::attachment(paths, &wanted),
-            move |view| view.attachment(&worker),
-        )
+        self.core
+            .clone()
+            .read(move |paths, _| wants::attachment(paths, &wanted), move |view| view.attachment(&worker))
     }
 
     fn attachments(&self) -> Read<BTreeMap<WorkerId, (Version, Attachment)>> {
-        self.core.clone().read(|paths, found| wants::folder(paths.workers(), found), |view| view.attachments())
+        self.core
+            .clone()
+            .read(|paths, found| wants::folder(paths.workers(), found), |view| view.attachments())
     }
 
     fn coordinators(&self) -> Read<BTreeMap<CoordinatorId, Arc<str>>> {

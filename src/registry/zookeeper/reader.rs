@@ -37,7 +37,10 @@ impl Core {
         .boxed()
     }
 
-    async fn fetch(&self, wants: &(dyn Fn(&Paths, &Found) -> Wants + Send + Sync)) -> Result<Found, ReadError> {
+    async fn fetch(
+        &self,
+        wants: &(dyn Fn(&Paths, &Found) -> Wants + Send + Sync),
+    ) -> Result<Found, ReadError> {
         let begun = self.life.clock.mono();
         let mut tries = 0;
         loop {
@@ -71,7 +74,8 @@ impl Core {
         &self,
         wants: &(dyn Fn(&Paths, &Found) -> Wants + Send + Sync),
     ) -> Result<Result<Found, Error>, ReadError> {
-        let connected = self.life.follow().wait_for(|state| *state != SessionState::Suspended).await.map(|s| *s);
+        let connected =
+            self.life.follow().wait_for(|state| *state != SessionState::Suspended).await.map(|s| *s);
         let (Ok(SessionState::Connected), Some(client)) = (connected, self.client()) else {
             return Err(ReadError::Fenced);
         };

@@ -80,7 +80,10 @@ pub(super) fn spell(ops: &[Op], beliefs: &Beliefs, fresh: Option<&Fresh>, sweepi
 
 /// Whether a step's refusal may only mean that a belief was wrong.
 pub(super) fn rests_on_belief(op: &Op) -> bool {
-    matches!(op, Op::Put { .. } | Op::Mirror { .. } | Op::Ensure { .. } | Op::Remove { .. } | Op::Sweep { .. })
+    matches!(
+        op,
+        Op::Put { .. } | Op::Mirror { .. } | Op::Ensure { .. } | Op::Remove { .. } | Op::Sweep { .. }
+    )
 }
 
 /// The node that a step is about; a sweep is about everything from there down.

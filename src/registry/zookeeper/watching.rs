@@ -251,7 +251,8 @@ impl Lane {
         let armings = keys.into_iter().map(|key| {
             let paths = self.watched(&key);
             async move {
-                let sent: Vec<_> = paths.iter().map(|(path, mode)| client.watch(path.as_str(), *mode)).collect();
+                let sent: Vec<_> =
+                    paths.iter().map(|(path, mode)| client.watch(path.as_str(), *mode)).collect();
                 (key, try_join_all(sent).await)
             }
         });
@@ -311,7 +312,10 @@ fn hint(core: &Core, event: &WatchedEvent) -> Option<Hint> {
     if path == core.paths.jobs() {
         return (event.event_type != EventType::NodeDataChanged).then_some(Hint::Jobs);
     }
-    if !matches!(event.event_type, EventType::NodeCreated | EventType::NodeDeleted | EventType::NodeDataChanged) {
+    if !matches!(
+        event.event_type,
+        EventType::NodeCreated | EventType::NodeDeleted | EventType::NodeDataChanged
+    ) {
         return None;
     }
     match core.paths.place(&path) {

@@ -115,8 +115,8 @@ impl Writer {
 
     /// Sends as much as may be sent.
     fn launch<'c>(&mut self, client: &'c Client, flights: &mut Flights<'c>) {
-        let connected = self.core.life.state() == SessionState::Connected
-            && client.state() == ClientState::SyncConnected;
+        let connected =
+            self.core.life.state() == SessionState::Connected && client.state() == ClientState::SyncConnected;
         while connected && !self.groundless && flights.len() < FLIGHTS {
             if !self.launch_one(client, flights) {
                 break;
