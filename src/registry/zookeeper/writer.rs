@@ -15,7 +15,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use rosterd_domain::time::Mono;
 use rosterd_domain::txn::{Commit, Txn};
 use tokio::sync::{mpsc, oneshot};
-use zookeeper_client::{Client, SessionState as ClientState};
+use zookeeper_client::{Client, Error, SessionState as ClientState};
 
 use super::belief::Fresh;
 use super::group::{InUse, Touched};
@@ -61,7 +61,7 @@ type Group = Vec<Box<Pending>>;
 /// What came back.
 enum Landed {
     Multi { group: Group, spelled: Vec<Spelled>, sent: Mono, answer: Answer },
-    Looked { pending: Box<Pending>, found: Result<(Fresh, Sweeping), String> },
+    Looked { pending: Box<Pending>, found: Result<(Fresh, Sweeping), Error> },
     Grounded(Result<(), String>),
 }
 
@@ -204,11 +204,7 @@ impl Writer {
         let limit = self.core.limit;
         flights.push(Box::pin(async move {
             let found = tokio::time::timeout(limit, judge::look_at(client, &pending.lowered.ops)).await;
-            let found = match found {
-                Ok(found) => found.map_err(|error| error.to_string()),
-                Err(_) => Err(format!("no answer within {} ms", limit.as_millis())),
-            };
-            Landed::Looked { pending, found }
+            Landed::Looked { pending, found: found.unwrap_or(Err(Error::Timeout)) }
         }));
     }
 
@@ -227,12 +223,13 @@ impl Writer {
                         (pending.fresh, pending.sweeping) = (Some(fresh), Some(sweeping));
                         self.queue.push_front(pending);
                     }
-                    // Nothing was sent that could have changed anything: the clock ends it.
-                    Err(why) if pending.looks <= MAX_SPELLINGS => {
+                    Err(Error::NoAuth) => self.answer(*pending, Commit::Unavailable(not_allowed())),
+                    // Nothing was sent that could have changed anything.
+                    Err(why) if pending.looks < MAX_SPELLINGS => {
                         tracing::debug!("a look before a write failed, once more: {why}");
                         self.queue.push_front(pending);
                     }
-                    Err(why) => self.answer(*pending, Commit::Unavailable(no_answer(&why))),
+                    Err(why) => self.answer(*pending, Commit::Unavailable(no_answer(&why.to_string()))),
                 }
             }
             Landed::Grounded(done) => {
@@ -282,7 +279,7 @@ impl Writer {
         &mut self,
         group: Group,
         spelled: &[Spelled],
-        (index, error): (usize, zookeeper_client::Error),
+        (index, error): (usize, Error),
         client: &'c Client,
         flights: &mut Flights<'c>,
     ) {
@@ -301,7 +298,7 @@ impl Writer {
             first = last;
         }
         // The node that only numbers a transaction has gone, or is another's.
-        if !blamed && error == zookeeper_client::Error::NoNode {
+        if !blamed && error == Error::NoNode {
             self.ground_again(client, flights);
         } else if !blamed {
             let why = format!("ZooKeeper cannot write {}: {error}", self.core.paths.common());
@@ -315,7 +312,7 @@ impl Writer {
         &mut self,
         pending: Box<Pending>,
         origin: usize,
-        error: &zookeeper_client::Error,
+        error: &Error,
         client: &'c Client,
         flights: &mut Flights<'c>,
     ) {
@@ -401,6 +398,12 @@ fn too_large(bytes: usize) -> String {
 
 fn no_answer(why: &str) -> String {
     format!("ZooKeeper does not answer: {why}; see that a majority of its servers runs and can be reached")
+}
+
+fn not_allowed() -> String {
+    "ZooKeeper does not allow a node that is to be written even to be looked at with these credentials; check \
+     them, and who may use the nodes"
+        .to_owned()
 }
 
 fn restless() -> String {

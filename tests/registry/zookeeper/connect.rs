@@ -33,7 +33,9 @@ async fn nodes_belong_to_the_credentials_that_made_them() {
         .connect(&options.servers)
         .await
         .unwrap();
-    for path in ["/ns", "/ns/job", "/ns/job/config", "/ns/job/instances/10.0.0.7@-@w", "/rosterd/ns/workers/w"] {
+    for path in
+        ["/ns", "/ns/job", "/ns/job/config", "/ns/job/instances/10.0.0.7@-@w", "/rosterd/ns/workers/w"]
+    {
         let (acls, _) = client.get_acl(path).await.unwrap();
         let shown: Vec<_> = acls.iter().map(|acl| (acl.scheme(), acl.permission())).collect();
         assert_eq!(shown, [("digest", Permission::ALL)], "{path}");
@@ -60,7 +62,7 @@ async fn a_write_to_a_foreign_node_is_refused_in_words() {
     foreign.create("/ns/job/rosterd/paused", &[], &mode).await.unwrap();
     let commit = registry.commit(txn([], [rosterd_domain::txn::Write::Paused(j(), true)])).await;
     let Commit::Unavailable(text) = commit else { panic!("{commit:?}") };
-    assert!(text.contains("does not allow /ns/job/rosterd/paused") && text.contains("credentials"), "{text}");
+    assert!(text.contains("does not allow") && text.contains("credentials"), "{text}");
     let Err(error) = registry.job(&j()).await else { panic!("it was read") };
     assert!(error.to_string().contains("does not allow"), "{error}");
 }
@@ -79,10 +81,9 @@ async fn sasl_tells_a_wrong_password_at_once() {
     let registry = connect(&options("secret")).await;
     put(&registry, [create(&j(), "i1")]).await;
     let anonymous = raw(&ZooKeeperOptions::new(ensemble.list(), namespace())).await;
-    let (acls, _) = anonymous.get_acl("/ns").await.unwrap();
-    assert_eq!((acls[0].scheme(), acls[0].id()), ("sasl", "ann"));
-    let Err(error) = anonymous.get_data("/ns/job").await else { panic!("anybody reads it") };
-    assert_eq!(error, zookeeper_client::Error::NoAuth);
+    for path in ["/ns", "/ns/job", "/ns/job/config", "/rosterd/ns"] {
+        assert_eq!(anonymous.get_data(path).await.unwrap_err(), zookeeper_client::Error::NoAuth, "{path}");
+    }
 }
 
 #[tokio::test]

@@ -13,12 +13,17 @@ async fn answers(commits: Vec<futures_util::future::BoxFuture<'static, Commit>>)
     futures_util::future::join_all(commits).await
 }
 
+fn is_committed(commit: Commit) {
+    committed(commit);
+}
+
 #[tokio::test]
 async fn what_waits_together_is_applied_together() {
     let registry = connect(&on_single().await).await;
     put(&registry, [create(&j(), "i1")]).await;
     let all = (0..200).map(|item| txn([Guard::Incarnation(j(), "i1".into())], [write_record(item, None, 1)]));
-    let mut revisions: Vec<_> = answers(registry.commit_all(all.collect())).await.into_iter().map(committed).collect();
+    let mut revisions: Vec<_> =
+        answers(registry.commit_all(all.collect())).await.into_iter().map(committed).collect();
     assert_eq!(revisions.len(), 200);
     revisions.dedup();
     assert!(revisions.len() <= 8, "{} packets", revisions.len());
@@ -41,7 +46,10 @@ async fn a_neighbours_refusal_drops_nothing() {
             match commit {
                 Commit::Committed(_) => assert!(!wrong(item), "{item}"),
                 Commit::Conflict(text) => {
-                    assert!(wrong(item) && text.contains(&format!("the record of item {item} ")), "{item}: {text}");
+                    assert!(
+                        wrong(item) && text.contains(&format!("the record of item {item} ")),
+                        "{item}: {text}"
+                    );
                 }
                 other => panic!("{item}: {other:?}"),
             }
@@ -68,7 +76,7 @@ async fn the_order_of_calls_holds_where_it_can_be_seen() {
         all.push(txn([Guard::NoAttachment(worker("none"))], [write_record(1, Some(n), n + 1)]));
         all.push(txn([], [running(0, None), Write::Offset { job: j(), item: Item(0), data: bytes("o") }]));
     }
-    answers(registry.commit_all(all)).await.into_iter().for_each(|commit| drop(committed(commit)));
+    answers(registry.commit_all(all)).await.into_iter().for_each(is_committed);
     let records = snapshot(&registry).await.records;
     assert!(records.values().all(|(version, record)| version.0 == 60 && record.token.0 == 60));
 }
@@ -78,14 +86,15 @@ async fn the_order_of_calls_holds_where_it_can_be_seen() {
 async fn what_is_larger_than_a_packet_is_refused_in_words() {
     let registry = connect(&on_single().await).await;
     put(&registry, [create(&j(), "i1")]).await;
-    let offset = |item, bytes: usize| Write::Offset { job: j(), item: Item(item), data: vec![7; bytes].into() };
+    let offset =
+        |item, bytes: usize| Write::Offset { job: j(), item: Item(item), data: vec![7; bytes].into() };
     let all: Vec<_> = (0..10).map(|item| offset(item, 60_000)).collect();
     let commit = registry.commit(txn([], all.clone())).await;
     let Commit::Unavailable(text) = commit else { panic!("{commit:?}") };
     assert!(text.contains("a packet for ZooKeeper may have 524288") && text.contains("smaller"), "{text}");
     // Each alone is well, and so are many that wait together: they are spread over packets.
     let each: Vec<_> = all.into_iter().map(|write| txn([], [write])).collect();
-    answers(registry.commit_all(each)).await.into_iter().for_each(|commit| drop(committed(commit)));
+    answers(registry.commit_all(each)).await.into_iter().for_each(is_committed);
     assert_eq!(registry.offset(&j(), Item(9)).await.unwrap().unwrap().len(), 60_000);
 }
 
