@@ -37,7 +37,7 @@ use rosterd_domain::snapshot::{Attachment, JobNodes, Snapshot};
 use rosterd_domain::txn::{Commit, Txn};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
-use zookeeper_client::{Acls, Client};
+use zookeeper_client::{Acls, Client, StateWatcher};
 
 pub use error::ConnectError;
 pub use options::{Backoff, Credentials, DEFAULT_QUEUE, Tls, ZooKeeperOptions};
@@ -74,6 +74,8 @@ struct Core {
     watched: Mutex<BTreeSet<JobName>>,
     gate: Gate,
     stopped: CancellationToken,
+    /// What the client library says; keeps no connection.
+    states: StateWatcher,
 }
 
 impl Core {
@@ -143,6 +145,7 @@ impl ZooKeeperRegistry {
             watched: Mutex::default(),
             gate: Gate::default(),
             stopped: CancellationToken::new(),
+            states: client.state_watcher(),
         });
         let (watches, commands) = mpsc::unbounded_channel();
         let number = core.gate.ask();
@@ -160,6 +163,15 @@ impl ZooKeeperRegistry {
     /// Ends the session now, and its ephemeral nodes with it: what waits is fenced, what is on its way is unknown.
     pub fn close(&self) {
         self.core.end();
+    }
+
+    /// Waits until the servers were told that the session is closed, or it is over otherwise. For who closed it
+    /// and is to end: without this the process may be gone first, and the nodes stay until the session times out.
+    pub async fn closed(&self) {
+        let mut states = self.core.states.clone();
+        while !states.peek_state().is_terminated() {
+            states.changed().await;
+        }
     }
 
     /// Takes them in; the text says why not.

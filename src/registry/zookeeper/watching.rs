@@ -168,7 +168,7 @@ impl Lane {
                     if !self.follow(state).await {
                         break;
                     }
-                    if self.opener.is_some() && state_ended(state) {
+                    if self.opener.is_some() && state.is_terminated() {
                         states = self.client.state_watcher();
                     }
                 }
@@ -296,14 +296,10 @@ impl Lane {
     }
 }
 
-fn state_ended(state: ClientState) -> bool {
-    matches!(state, ClientState::Expired | ClientState::AuthFailed | ClientState::Closed)
-}
-
 /// The library panics if it is asked again after the last event.
 async fn next_event(mut watcher: PersistentWatcher) -> Option<(WatchedEvent, PersistentWatcher)> {
     let event = watcher.changed().await;
-    let last = event.event_type == EventType::Session && state_ended(event.session_state);
+    let last = event.event_type == EventType::Session && event.session_state.is_terminated();
     (!last).then_some((event, watcher))
 }
 

@@ -5,6 +5,7 @@ mod connect;
 mod cuts;
 mod deaths;
 mod proxy;
+mod serve;
 mod sharing;
 mod throughput;
 
