@@ -6,6 +6,7 @@ mod demo;
 mod gauge;
 mod history;
 mod lives;
+mod store;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -16,16 +17,17 @@ use rosterd_domain::id::CoordinatorId;
 use tokio::net::TcpListener;
 
 use self::lives::{Lives, Parts};
+use self::store::Store;
 use crate::api::connection::Caps;
 use crate::api::edge::{Edge, EdgeConfig};
 use crate::api::grpc::admin::Info;
 use crate::api::grpc::worker::SessionLimits;
 use crate::api::listen::ListenLimits;
-use crate::config::{Config, Registry as RegistryConfig};
+use crate::config::Config;
 use crate::coordinator::settings::Settings;
 use crate::history::{History, HistoryError, Options};
-use crate::registry::Registry;
-use crate::registry::embedded::{EmbeddedOptions, EmbeddedRegistry, OpenError};
+use crate::registry::embedded::OpenError;
+use crate::registry::zookeeper::ConnectError;
 use crate::runtime::clock::{Clock as _, System};
 use crate::runtime::tasks::{Failure, Phase, Tasks};
 use crate::runtime::telemetry::Metrics;
@@ -61,11 +63,32 @@ pub enum AppError {
     /// The credential file cannot be used.
     #[error("{0}")]
     Credentials(String),
-    /// This build has no such registry.
+    /// The ensemble cannot be used.
+    #[error(transparent)]
+    ZooKeeper(#[from] ConnectError),
+    /// The servers agree to another session than the leases need.
     #[error(
-        "registry zookeeper is not built yet: use the embedded registry (--registry embedded --data-dir DIR)"
+        "session {asked:?}: the ZooKeeper servers agree to one of {agreed:?}, and a lease of {lease:?} needs twice \
+         that long: raise maxSessionTimeout (or tickTime) of the servers, or lower lease"
     )]
-    NoZooKeeper,
+    Session {
+        /// What was asked for.
+        asked: Duration,
+        /// What the servers say.
+        agreed: Duration,
+        /// The lease.
+        lease: Duration,
+    },
+    /// A file that the configuration names cannot be used.
+    #[error("{field} {path} cannot be used: {problem}: name a file that can be read")]
+    File {
+        /// The field.
+        field: &'static str,
+        /// Which.
+        path: String,
+        /// Why.
+        problem: String,
+    },
     /// An essential part ended.
     #[error(transparent)]
     Failed(#[from] Failure),
@@ -100,7 +123,7 @@ pub async fn dev(config: Config) -> Result<(), AppError> {
 }
 
 async fn start(config: Config) -> Result<Running, AppError> {
-    let RegistryConfig::Embedded { data_dir } = &config.registry else { return Err(AppError::NoZooKeeper) };
+    let data_dir = store::data_dir(&config.registry);
     make_private_dir(data_dir)?;
     // The address first: who cannot be reached need not open anything.
     let listener = TcpListener::bind(config.listen)
@@ -108,10 +131,9 @@ async fn start(config: Config) -> Result<Running, AppError> {
         .map_err(|source| AppError::Listen { address: config.listen, source })?;
     let address = listener.local_addr().unwrap_or(config.listen);
     let credentials = credentials::read(config.credentials.as_deref()).map_err(AppError::Credentials)?;
-    let registry = EmbeddedRegistry::open(data_dir, EmbeddedOptions::new(config.namespace.clone()))?;
-    let registry: Arc<dyn Registry> = Arc::new(registry);
     let metrics = Metrics::new();
     let tasks = Tasks::default();
+    let Store { registry, open, name: store } = store::open(&config, &tasks).await?;
     let options = Options {
         retention: config.history.retention,
         max_rows: config.history.max_runs,
@@ -125,7 +147,7 @@ async fn start(config: Config) -> Result<Running, AppError> {
     let (lives, driver) = Lives::new(parts, registry);
     let (work_ends, life) = (tasks.stop(Phase::Work), lives.clone());
     tasks.essential(Phase::Work, "coordinator", async move {
-        if life.run(driver, None, work_ends.clone()).await {
+        if life.run(driver, open, work_ends.clone()).await {
             work_ends.cancelled().await;
         }
     });
@@ -134,7 +156,7 @@ async fn start(config: Config) -> Result<Running, AppError> {
         backend: lives.clone(),
         history: Arc::new(reader),
         clock: System::shared(),
-        info: Info { registry: "embedded", started: System.wall() },
+        info: Info { registry: store, started: System.wall() },
         metrics: metrics.clone(),
         tasks: tasks.clone(),
         config: edge_config(&config, credentials),

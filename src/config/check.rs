@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::reader::Reader;
 use super::value::show;
-use super::{Config, History, Limits, Log, Registry, Timing};
+use super::{Config, History, Limits, Log, Registry, Timing, zookeeper};
 
 /// Largest window HTTP/2 knows.
 const MAX_WINDOW: u64 = (1 << 31) - 1;
@@ -67,17 +67,9 @@ fn registry(reader: &mut Reader) -> Option<Registry> {
     if let Some(path) = data_dir.as_deref().filter(|path| path.exists() && !path.is_dir()) {
         reader.push("data_dir", format!("{} is not a directory", path.display()), "name a directory");
     }
-    let servers: Vec<String> =
-        reader.text("zk").unwrap_or_default().split(',').map(str::trim).map(str::to_owned).collect();
     match reader.text("registry") {
         Some("embedded") => {
-            if reader.text("zk").is_some() {
-                reader.push(
-                    "zk",
-                    "the embedded registry has no servers",
-                    "say registry = zookeeper, or leave zk out",
-                );
-            }
+            zookeeper::refuse(reader);
             if data_dir.is_none() {
                 reader.push(
                     "data_dir",
@@ -87,21 +79,7 @@ fn registry(reader: &mut Reader) -> Option<Registry> {
             }
             Some(Registry::Embedded { data_dir: data_dir? })
         }
-        Some("zookeeper") => {
-            let bad = |server: &&String| {
-                !server
-                    .rsplit_once(':')
-                    .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
-            };
-            if let Some(bad) = servers.iter().find(bad) {
-                reader.push(
-                    "zk",
-                    format!("{bad:?} is no server"),
-                    "write host:port, several separated by commas",
-                );
-            }
-            Some(Registry::ZooKeeper { servers, data_dir })
-        }
+        Some("zookeeper") => zookeeper::read(reader, data_dir).map(Registry::ZooKeeper),
         _ => {
             reader.push("registry", "there is no such registry", "write embedded or zookeeper");
             None
