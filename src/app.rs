@@ -219,6 +219,11 @@ fn make_private_dir(path: &Path) -> Result<(), AppError> {
     made.map_err(|source| AppError::DataDir { path: path.display().to_string(), source })
 }
 
+/// Where workers reach a listener, where nobody said: nowhere, if it listens on every address.
+fn reached_at(address: SocketAddr) -> String {
+    if address.ip().is_unspecified() { String::new() } else { format!("http://{address}") }
+}
+
 /// Names for coordinators here: one for each registry session, never used again.
 fn named(address: SocketAddr) -> Box<dyn Fn() -> CoordinatorId + Send + Sync> {
     Box::new(move || {
@@ -232,7 +237,7 @@ fn named(address: SocketAddr) -> Box<dyn Fn() -> CoordinatorId + Send + Sync> {
 fn settings(config: &Config, address: SocketAddr) -> Settings {
     let timing = &config.timing;
     Settings {
-        advertise: config.advertise.clone().unwrap_or_else(|| format!("http://{address}")),
+        advertise: config.advertise.clone().unwrap_or_else(|| reached_at(address)),
         lease: timing.lease,
         heartbeat: timing.heartbeat,
         stop_budget: timing.stop_budget,

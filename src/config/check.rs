@@ -49,7 +49,9 @@ fn advertise(reader: &mut Reader, listen: SocketAddr) -> Option<String> {
         Ok(text.trim_end_matches('/').to_owned())
     };
     let told = reader.parsed("advertise", url, "write http://host:port");
-    told.or_else(|| (!listen.ip().is_unspecified()).then(|| format!("http://{listen}")))
+    // Port 0 is any free one: which, is known once it is listened on.
+    let known = !listen.ip().is_unspecified() && listen.port() != 0;
+    told.or_else(|| known.then(|| format!("http://{listen}")))
 }
 
 fn credentials(reader: &mut Reader) -> Option<PathBuf> {

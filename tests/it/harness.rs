@@ -484,7 +484,7 @@ impl Cluster {
 }
 
 /// Nothing of the tests' own environment reaches a process.
-fn clean(command: &mut Command) {
+pub fn clean(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("ROSTERD_") {
             command.env_remove(name);
@@ -494,7 +494,7 @@ fn clean(command: &mut Command) {
 }
 
 /// The port that a coordinator says it serves.
-fn port_in(log: &str) -> Option<u16> {
+pub fn port_in(log: &str) -> Option<u16> {
     log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).find_map(|line| {
         let fields = line.get("fields").unwrap_or(&line);
         let address = fields.get("address")?.as_str()?;
