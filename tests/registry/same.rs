@@ -82,7 +82,7 @@ fn write() -> impl Strategy<Value = Write> {
     })
 }
 
-fn transactions() -> impl Strategy<Value = Vec<(Txn, bool)>> {
+pub fn transactions() -> impl Strategy<Value = Vec<(Txn, bool)>> {
     let one = (prop::collection::vec(guard(), 0..2), prop::collection::vec(write(), 1..4), any::<bool>());
     let one = one.prop_map(|(guards, writes, wait)| (txn(guards, writes), wait));
     prop::collection::vec(one, 1..60).prop_map(|mut all| {
@@ -93,7 +93,7 @@ fn transactions() -> impl Strategy<Value = Vec<(Txn, bool)>> {
 }
 
 /// Hands all over, waiting where it says so: what is not waited for shares a batch.
-async fn carry_out(registry: &dyn Registry, all: &[(Txn, bool)]) -> Vec<Result<(), String>> {
+pub async fn carry_out(registry: &dyn Registry, all: &[(Txn, bool)]) -> Vec<Result<(), String>> {
     let mut waiting = Vec::new();
     let mut answers = Vec::new();
     for (txn, wait) in all {
@@ -119,7 +119,7 @@ fn plain(commit: Commit) -> Result<(), String> {
 }
 
 /// All that a reader can see, without the revisions: those are each store's own.
-async fn everything(registry: &dyn Registry, ephemerals: bool) -> String {
+pub async fn everything(registry: &dyn Registry, ephemerals: bool) -> String {
     let mut text = String::new();
     for job in registry.jobs().await.unwrap() {
         let mut snapshot = registry.snapshot(&job).await.unwrap().unwrap();

@@ -5,6 +5,8 @@ mod connect;
 mod cuts;
 mod deaths;
 mod proxy;
+mod reading;
+mod same;
 mod serve;
 mod sharing;
 mod throughput;
