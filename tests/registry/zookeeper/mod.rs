@@ -10,6 +10,7 @@ mod same;
 mod serve;
 mod sharing;
 mod throughput;
+mod tls;
 
 use std::time::{Duration, Instant};
 
