@@ -8,6 +8,7 @@ mod agenda;
 mod attach;
 mod calendar;
 mod change;
+mod command;
 mod commit;
 mod dismiss;
 mod dispatch;

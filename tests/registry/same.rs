@@ -43,7 +43,7 @@ fn guard() -> impl Strategy<Value = Guard> {
 
 fn write() -> impl Strategy<Value = Write> {
     let arguments = (name(), incarnation(), version(), 0..3_u32, some_instance(), any::<bool>());
-    (0..31, arguments).prop_map(|(which, (job, incarnation, version, item, instance, yes))| {
+    (0..33, arguments).prop_map(|(which, (job, incarnation, version, item, instance, yes))| {
         let item = Item(item);
         let unique =
             instance.as_ref().map_or("u", |id| id.as_str().rsplit('@').next().unwrap_or("u")).to_owned();
@@ -76,7 +76,9 @@ fn write() -> impl Strategy<Value = Write> {
             26 => trigger(item.0, "t"),
             27 => Write::RemoveTrigger(job, item),
             28 => attach("w", expect, version),
-            29 => Write::RemoveAttachment { worker: worker("w"), expect: Version(version) },
+            29 => command(),
+            30 => Write::RemoveCommand(job, command_name()),
+            31 => Write::RemoveAttachment { worker: worker("w"), expect: Version(version) },
             _ => Write::Coordinator { id: coordinator("c"), data: "d".into() },
         }
     })

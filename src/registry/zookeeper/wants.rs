@@ -29,7 +29,7 @@ pub(super) fn job(paths: &Paths, job: &JobName, found: &Found) -> Wants {
     let lists = [paths.incarnations(job), paths.failover_items(job), paths.foreign_triggers(job)];
     let mut wants: Wants = data.into_iter().map(|path| (path, DATA)).collect();
     wants.extend(lists.into_iter().map(|path| (path, CHILDREN)));
-    for folder in [paths.servers(job), paths.instances(job), paths.triggers(job)] {
+    for folder in [paths.servers(job), paths.instances(job), paths.triggers(job), paths.commands(job)] {
         wants.extend(found.children(&folder).map(|name| (folder.child(name), DATA)));
         wants.insert(folder, CHILDREN);
     }
