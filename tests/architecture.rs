@@ -31,6 +31,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("clap", &["cli"]),
     ("rusqlite", &["history", "registry/embedded"]),
     ("rosterd_client", &["cli/exec", "app/demo"]),
+    ("zookeeper_client", &["registry/zookeeper"]),
 ];
 
 /// Generated types of the wire: the gRPC services, what serves and describes them, and the admin client.

@@ -81,7 +81,9 @@ fn registry(reader: &mut Reader) -> Option<Registry> {
             }
             Some(Registry::Embedded { data_dir: data_dir? })
         }
-        Some("zookeeper") => zookeeper::read(reader, data_dir).map(Registry::ZooKeeper),
+        Some("zookeeper") => {
+            zookeeper::read(reader, data_dir).map(|zookeeper| Registry::ZooKeeper(Box::new(zookeeper)))
+        }
         _ => {
             reader.push("registry", "there is no such registry", "write embedded or zookeeper");
             None

@@ -56,7 +56,7 @@ pub enum Registry {
         data_dir: PathBuf,
     },
     /// A ZooKeeper ensemble.
-    ZooKeeper(ZooKeeper),
+    ZooKeeper(Box<ZooKeeper>),
 }
 
 /// Leases and other times. `session ≥ 2 lease` and `lease ≥ 3 heartbeat` hold.

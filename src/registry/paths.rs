@@ -316,14 +316,6 @@ impl Paths {
         self.at(job, format_args!("rosterd/triggers/{item}"))
     }
 
-    pub(crate) fn commands(&self, job: &JobName) -> Path {
-        self.at(job, format_args!("rosterd/commands"))
-    }
-
-    pub(crate) fn command(&self, job: &JobName, name: &CommandName) -> Path {
-        self.at(job, format_args!("rosterd/commands/{name}"))
-    }
-
     /// The nodes below which a change gives hints about a job, and whether their descendants count. Never the
     /// job itself or what is below its assignment: run state tells nobody.
     pub(crate) fn watched(&self, job: &JobName) -> [(Path, bool); 7] {
@@ -336,6 +328,14 @@ impl Paths {
             (self.at(job, format_args!("leader")), true),
             (self.own(job), true),
         ]
+    }
+
+    pub(crate) fn commands(&self, job: &JobName) -> Path {
+        self.at(job, format_args!("rosterd/commands"))
+    }
+
+    pub(crate) fn command(&self, job: &JobName, name: &CommandName) -> Path {
+        self.at(job, format_args!("rosterd/commands/{name}"))
     }
 
     /// Whose business a change of this node is.

@@ -82,7 +82,7 @@ impl Life {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::clock::{Clock as _, System};
+    use crate::runtime::clock::System;
 
     #[test]
     fn nothing_follows_the_end_and_old_proofs_count_for_nothing() {

@@ -46,7 +46,7 @@ use self::belief::Beliefs;
 use self::gate::Gate;
 use self::life::Life;
 use self::watching::{Command, Watching};
-use self::writer::{Pending, Writer};
+use self::writer::{Group, Pending, Writer};
 use super::lower::lower;
 use super::paths::Paths;
 use super::read::RawSnapshot;
@@ -118,7 +118,7 @@ pub struct ZooKeeperRegistry {
     core: Arc<Core>,
     name: String,
     queue: usize,
-    writes: mpsc::UnboundedSender<Vec<Box<Pending>>>,
+    writes: mpsc::UnboundedSender<Group>,
     watches: mpsc::UnboundedSender<Command>,
 }
 
@@ -175,7 +175,7 @@ impl ZooKeeperRegistry {
     }
 
     /// Takes them in; the text says why not.
-    fn hand_over(&self, group: Vec<Box<Pending>>) -> Result<(), Commit> {
+    fn hand_over(&self, group: Group) -> Result<(), Commit> {
         let (size, waiting) = (group.len(), &self.core.waiting);
         if self.core.life.state() == SessionState::Gone {
             return Err(Commit::Fenced);

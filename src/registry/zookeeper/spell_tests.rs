@@ -71,7 +71,7 @@ fn absence_is_checked_by_making_the_node() {
     let absent = Op::CheckAbsent { path: path("/a") };
     let create = Op::Create { path: path("/a"), data: data(), ephemeral: false };
     let beliefs = Beliefs::default();
-    assert_eq!(words(&[absent.clone()], &beliefs, None), ["create /a false", "delete /a None"]);
+    assert_eq!(words(std::slice::from_ref(&absent), &beliefs, None), ["create /a false", "delete /a None"]);
     assert_eq!(words(&[absent, create], &beliefs, None), ["create /a false"]);
 }
 

@@ -56,7 +56,9 @@ impl Pending {
     }
 }
 
-type Group = Vec<Box<Pending>>;
+/// Transactions together. Boxed, since they are taken out of the middle of queues.
+#[allow(clippy::vec_box, reason = "what moves is a pointer")]
+pub(super) type Group = Vec<Box<Pending>>;
 
 /// What came back.
 enum Landed {

@@ -5,9 +5,12 @@ mod connect;
 mod cuts;
 mod deaths;
 mod proxy;
+mod reading;
+mod same;
 mod serve;
 mod sharing;
 mod throughput;
+mod tls;
 
 use std::time::{Duration, Instant};
 
