@@ -135,7 +135,8 @@ async fn ej_1857_session_expiry_is_no_shutdown() {
     fleet.ask(1);
     fleet.seats[0].proc.as_ref().unwrap().freeze();
     wait("its session to end", || async {
-        (fleet.members().await.iter().filter(|m| before.contains(&m.coordinator_id)).count() == 2).then_some(())
+        (fleet.members().await.iter().filter(|m| before.contains(&m.coordinator_id)).count() == 2)
+            .then_some(())
     })
     .await;
     fleet.seats[0].proc.as_ref().unwrap().signal(Signal::CONT);
@@ -216,8 +217,7 @@ async fn any_coordinator_can_be_asked() {
     assert_eq!(fleet.counters("nine").await.cancelled, 2);
     let all = fleet.instances("nine").await;
     for row in &all {
-        let request =
-            v1::DrainInstanceRequest { instance: row.instance.clone(), ..Default::default() };
+        let request = v1::DrainInstanceRequest { instance: row.instance.clone(), ..Default::default() };
         fleet.admin_of(1).drain_instance(request).await.unwrap();
     }
     for name in ["a", "b"] {

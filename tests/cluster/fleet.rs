@@ -138,7 +138,8 @@ impl Fleet {
 
     pub async fn healthy(&self, seat: usize) {
         wait(format!("a healthy c{seat}"), || async {
-            let info = self.admin_of(seat).get_server_info(v1::GetServerInfoRequest {}).await.ok()?.into_inner();
+            let info =
+                self.admin_of(seat).get_server_info(v1::GetServerInfoRequest {}).await.ok()?.into_inner();
             (info.health() == v1::ServerHealth::Serving).then_some(())
         })
         .await;

@@ -18,8 +18,8 @@ mod large;
 mod net;
 mod partition;
 mod proxy;
-mod workers;
 #[path = "../it/worker.rs"]
 mod worker;
+mod workers;
 #[path = "../support/zookeeper.rs"]
 mod zookeeper;
