@@ -17,6 +17,7 @@ use std::sync::Arc;
 use rosterd_domain::id::{
     CommandName, CoordinatorId, InstanceId, Item, JobName, Namespace, ServerAddress, WorkerId,
 };
+use rosterd_domain::snapshot::Stage;
 
 /// A node's path: begins with `/`, does not end with it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -272,6 +273,13 @@ impl Paths {
 
     pub(crate) fn completed(&self, job: &JobName, item: Item) -> Path {
         self.at(job, format_args!("guarantee/completed/{item}"))
+    }
+
+    pub(crate) fn announced(&self, job: &JobName, stage: Stage) -> Path {
+        match stage {
+            Stage::Started => self.at(job, format_args!("guarantee/started")),
+            Stage::Completed => self.at(job, format_args!("guarantee/completed")),
+        }
     }
 
     pub(crate) fn offset(&self, job: &JobName, item: Item) -> Path {

@@ -11,7 +11,7 @@ mod ensemble;
 mod fleet;
 #[path = "../it/harness.rs"]
 mod harness;
-#[path = "../support/judge.rs"]
+#[path = "../it/judge.rs"]
 mod judge;
 mod large;
 #[path = "../it/net.rs"]
