@@ -246,6 +246,11 @@ fn make_private_dir(path: &Path) -> Result<(), AppError> {
     made.map_err(|source| AppError::DataDir { path: path.display().to_string(), source })
 }
 
+/// Where workers reach a listener, where nobody said: nowhere, if it listens on every address.
+fn reached_at(scheme: &str, address: SocketAddr) -> String {
+    if address.ip().is_unspecified() { String::new() } else { format!("{scheme}://{address}") }
+}
+
 /// Names for coordinators here: one for each registry session, never used again.
 fn named(address: SocketAddr) -> Box<dyn Fn() -> CoordinatorId + Send + Sync> {
     Box::new(move || {
@@ -259,7 +264,7 @@ fn named(address: SocketAddr) -> Box<dyn Fn() -> CoordinatorId + Send + Sync> {
 fn settings(config: &Config, address: SocketAddr) -> Settings {
     let timing = &config.timing;
     Settings {
-        advertise: config.advertise.clone().unwrap_or_else(|| format!("{}://{address}", config.scheme())),
+        advertise: config.advertise.clone().unwrap_or_else(|| reached_at(config.scheme(), address)),
         lease: timing.lease,
         heartbeat: timing.heartbeat,
         stop_budget: timing.stop_budget,

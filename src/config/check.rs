@@ -67,7 +67,9 @@ fn advertise(reader: &mut Reader, listen: SocketAddr, tls: bool) -> Option<Strin
         reader.push("advertise", problem, "write https://host:port");
     }
     let scheme = if tls { "https" } else { "http" };
-    told.or_else(|| (!listen.ip().is_unspecified()).then(|| format!("{scheme}://{listen}")))
+    // Port 0 is any free one: which, is known once it is listened on.
+    let known = !listen.ip().is_unspecified() && listen.port() != 0;
+    told.or_else(|| known.then(|| format!("{scheme}://{listen}")))
 }
 
 fn credentials(reader: &mut Reader) -> Option<PathBuf> {
