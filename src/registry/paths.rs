@@ -46,7 +46,8 @@ impl Path {
     /// It is the node of a coordinator, which that coordinator's session alone writes.
     pub(crate) fn is_coordinators(&self) -> bool {
         let mut names = self.0.split('/');
-        names.nth(1) == Some(OURS) && names.nth(1) == Some("coordinators") && names.nth(1).is_none()
+        let folder = (names.nth(1), names.nth(1));
+        folder == (Some(OURS), Some("coordinators")) && names.next().is_some() && names.next().is_none()
     }
 
     /// The path of a child.
@@ -386,9 +387,7 @@ mod tests {
         assert!(paths.coordinator(&CoordinatorId::new("a@-@1").unwrap()).is_coordinators());
         assert!(!paths.coordinators().is_coordinators());
         assert!(!paths.worker(&WorkerId::new("w").unwrap()).is_coordinators());
-        let own = Paths::new(&Namespace::new("rosterd").unwrap());
-        assert!(!own.own(&JobName::new("coordinators").unwrap()).is_coordinators());
-        assert!(!own.config(&JobName::new("ns").unwrap()).is_coordinators());
+        assert!(!paths.config(&JobName::new("coordinators").unwrap()).is_coordinators());
     }
 
     #[test]
