@@ -84,7 +84,7 @@ impl Node {
     }
 
     /// Workers on their way out may be a step further.
-    fn look_at_leavers(&mut self) {
+    pub(super) fn look_at_leavers(&mut self) {
         for id in self.leavers.clone() {
             if self.workers.contains_key(&id) {
                 self.confirm_draining(&id);
@@ -140,7 +140,12 @@ impl Node {
     fn done(&mut self, name: &JobName, job: &mut JobState, intent: Intent) {
         job.refused = 0;
         match intent {
-            Intent::Host { plan, .. } => self.host_done(name, job, *plan),
+            Intent::Host { plan, ahead, .. } => {
+                if let Some(due) = ahead {
+                    self.ahead.written(due, self.now.wall);
+                }
+                self.host_done(name, job, *plan);
+            }
             Intent::NewRecords(records) => {
                 for (item, (version, record)) in records {
                     self.put_record(name, job, item, version, record);

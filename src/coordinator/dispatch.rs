@@ -88,8 +88,13 @@ impl Node {
             }
             return;
         };
+        let offset = offset.clone();
+        if self.waits_for_its_time(name, item, run) {
+            return;
+        }
+        let Some(worker) = self.workers.get_mut(&run.worker) else { return };
         worker.known.insert(reference.clone(), self.now.mono);
-        let trigger = trigger(&view, reference, run, offset.clone());
+        let trigger = trigger(&view, reference, run, offset);
         if trigger.offset.len() > SHORT_OFFSET {
             job.offsets.remove(&item);
         }

@@ -125,8 +125,8 @@ pub(crate) enum JobOperation {
 /// What the transaction under way is for.
 #[derive(Debug)]
 pub(crate) enum Intent {
-    /// The host's plan, with the slots it takes.
-    Host { plan: Box<Plan>, reserved: BTreeMap<WorkerId, u32> },
+    /// The host's plan, with the slots it takes, and the due time to come that it is for.
+    Host { plan: Box<Plan>, reserved: BTreeMap<WorkerId, u32>, ahead: Option<Time> },
     /// Instances of these workers are put or removed.
     Instances { put: Vec<WorkerId>, removed: Vec<InstanceId> },
     /// The leadership is taken.

@@ -4,7 +4,7 @@
 //! domain's; here is only when to decide, and what follows a commit. It is level-triggered: an event changes
 //! what is known, marks jobs as worth a look, and [`Node::handle`] ends by looking at each of those once; [`Node::hear`] and [`Node::settle`] are its two halves.
 //! The parts are in sibling files: `life` (its own), `attach` and `leave` (a worker's coming and going), `verdict` (its death),
-//! `advance` (one job's turn), `commit` (what follows a transaction), `dispatch` (what workers are told),
+//! `advance` (one job's turn), `ahead` (fires written before their time), `commit` (what follows a transaction), `dispatch` (what workers are told),
 //! `operate` (people).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +15,7 @@ use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::Txn;
 
 use super::agenda::Agenda;
+use super::ahead::Ahead;
 use super::calendar::CalendarWatch;
 use super::event::{Answer, Effect, Event, Now, Query, ReadId, RequestId, StreamId, TxnId};
 use super::handle::{Health, Peer};
@@ -52,6 +53,7 @@ pub struct Node {
     /// When the last transaction that was committed was handed over: the session lived at least then.
     pub(super) proved: Mono,
     pub(super) calendar: BTreeSet<(Time, JobName)>,
+    pub(super) ahead: Ahead,
     pub(super) timers: BTreeSet<(Mono, Timer)>,
     pub(super) dirty: Agenda,
     pub(super) requests: BTreeMap<RequestId, Pending>,
@@ -166,6 +168,7 @@ impl Node {
     pub fn new(settings: Settings, session: String, ids: Box<dyn FnMut() -> String + Send>) -> Self {
         let now = Now { wall: Time::default(), mono: Mono::default() };
         Self {
+            ahead: Ahead::new(settings.ahead),
             settings,
             session,
             ids,
@@ -217,6 +220,11 @@ impl Node {
     pub fn settle(&mut self, now: Now, most: usize) -> Vec<Effect> {
         self.now = now;
         self.run_timers();
+        self.tell_due_runs(most);
+        if self.ahead.is_due(now.wall) {
+            // What is due now goes before what follows from it.
+            return std::mem::take(&mut self.out);
+        }
         for _ in 0..most {
             let Some(job) = self.dirty.pop() else { break };
             self.advance(&job);
@@ -227,14 +235,15 @@ impl Node {
         std::mem::take(&mut self.out)
     }
 
-    /// No job is left that is worth a look now.
+    /// No job is left that is worth a look now, and nobody to be told of a run.
     pub fn is_settled(&self) -> bool {
-        self.dirty.is_empty()
+        self.dirty.is_empty() && !self.ahead.is_due(self.now.wall)
     }
 
     /// When the machine wants a [`Event::Tick`], by either clock.
     pub fn wake_at(&self) -> (Option<Time>, Option<Mono>) {
-        (self.calendar.first().map(|(at, _)| *at), self.timers.first().map(|(at, _)| *at))
+        let calendar = self.calendar.first().map(|(at, _)| *at);
+        ([calendar, self.ahead.next()].into_iter().flatten().min(), self.timers.first().map(|(at, _)| *at))
     }
 
     /// Transactions and reads under way, streams open: what a driver still has to wait for.
