@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rosterd_domain::id::{Item, JobName};
 use rosterd_domain::item::Running;
+use rosterd_domain::mutants;
 use rosterd_domain::time::Time;
 
 use super::node::Node;
@@ -80,7 +81,9 @@ impl Node {
     /// Whether it is too early to tell of a run; it is told at its time. One that seems far away was written before
     /// the calendar was set back: it has waited long enough.
     pub(super) fn waits_for_its_time(&mut self, name: &JobName, item: Item, run: &Running) -> bool {
-        let waits = self.now.wall < run.since && run.since.since(self.now.wall) <= self.ahead.most;
+        let waits = self.now.wall < run.since
+            && run.since.since(self.now.wall) <= self.ahead.most
+            && !mutants::is_on(mutants::TELLS_EARLY);
         if waits {
             self.ahead.waiting.insert((run.since, name.clone(), item));
         }
