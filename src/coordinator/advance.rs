@@ -160,6 +160,7 @@ impl Node {
             dead: &job.dead,
             in_user_code: &job.in_user_code,
             most_writes: self.settings.max_records_per_txn,
+            explain: tracing::enabled!(tracing::Level::DEBUG),
             furthest_last_fire: self.now.wall.plus(self.settings.longest_silence),
         };
         let mut plan = plan::host(view, &job.records, &facts);

@@ -209,32 +209,13 @@ impl Node {
 
     /// An entry goes to the history and to who watches.
     fn tell_entry(&mut self, name: &JobName, job: &JobState, entry: Entry) {
-        let at = self.now.wall;
-        let mut detail: Option<Arc<Completed>> = None;
-        let happening = match &entry {
-            Entry::Started { item, token, run } => {
-                Happening::Started { job: name.clone(), item: *item, token: *token, run: run.clone() }
+        let detail = match &entry {
+            Entry::Ended { item, token, .. } => {
+                job.details.get(item).filter(|detail| detail.run.token == *token).cloned()
             }
-            Entry::Ended { item, token, run, outcome, .. } => {
-                detail = job.details.get(item).filter(|detail| detail.run.token == *token).cloned();
-                let (error, output) =
-                    detail.as_ref().map(|d| (d.error.clone(), d.output.clone())).unwrap_or_default();
-                let (job, run, outcome) = (name.clone(), run.clone(), outcome.as_str());
-                Happening::Ended { job, item: *item, token: *token, run, outcome, error, output }
-            }
-            Entry::Unrun { item, first, latest, count, became } => {
-                use rosterd_domain::plan::Became;
-                let (became, reason) = match became {
-                    Became::Misfired => ("misfired", None),
-                    Became::Skipped => ("skipped", None),
-                    Became::Missed(reason) => ("missed", Some(*reason)),
-                };
-                let (job, first, latest) = (name.clone(), *first, *latest);
-                Happening::Unrun { job, item: *item, first, latest, count: *count, became, reason }
-            }
+            Entry::Started { .. } | Entry::Unrun { .. } => None,
         };
-        self.out.push(Effect::Tell(happening));
-        self.out.push(Effect::Record { job: name.clone(), at, entry, detail });
+        self.out.push(Effect::Record { job: name.clone(), at: self.now.wall, entry, detail });
     }
 
     /// The end of a run that no record held.
@@ -246,7 +227,7 @@ impl Node {
         token: Token,
         detail: Option<Arc<Completed>>,
     ) {
-        use rosterd_domain::item::{Outcome, Running, Source};
+        use rosterd_domain::item::{Running, Source};
         let Some(detail) = detail else { return };
         let Reported::Done(outcome) = detail.ended else { return };
         let Some((_, record)) = job.records.get(&item) else { return };
@@ -260,18 +241,7 @@ impl Node {
             trigger: None,
             held: false,
         };
-        let (at, error, output) = (self.now.wall, detail.error.clone(), detail.output.clone());
-        let said = Outcome::as_str(outcome);
-        let happening = Happening::Ended {
-            job: name.clone(),
-            item,
-            token,
-            run: run.clone(),
-            outcome: said,
-            error,
-            output,
-        };
-        self.out.push(Effect::Tell(happening));
+        let at = self.now.wall;
         let entry = Entry::Ended { item, token, run, outcome, at, requeued: false };
         self.out.push(Effect::Record { job: name.clone(), at, entry, detail: Some(detail) });
     }

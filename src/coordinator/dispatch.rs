@@ -184,7 +184,7 @@ impl Node {
     fn check_in_hand(&mut self, id: &WorkerId, reference: &RunRef) {
         let Some(job) = self.jobs.get(&reference.job) else {
             // A job that was never here: read it, the next heartbeat knows more.
-            self.jobs.insert(reference.job.clone(), JobState::default());
+            self.jobs.insert(reference.job.clone(), Box::default());
             self.dirty.insert(reference.job.clone());
             return;
         };

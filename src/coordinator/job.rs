@@ -171,4 +171,5 @@ impl JobState {
 }
 
 /// A job's name with its state, as most functions need both.
-pub(crate) type Jobs = BTreeMap<JobName, JobState>;
+/// Boxed: a job is taken out for its turn and put back, and a state is large.
+pub(crate) type Jobs = BTreeMap<JobName, Box<JobState>>;

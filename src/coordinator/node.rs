@@ -19,7 +19,7 @@ use super::ahead::Ahead;
 use super::calendar::CalendarWatch;
 use super::event::{Answer, Effect, Event, Now, Query, ReadId, RequestId, StreamId, TxnId};
 use super::handle::{Health, Peer};
-use super::job::{JobState, Jobs};
+use super::job::Jobs;
 use super::operate::Pending;
 use super::settings::Settings;
 use super::worker::Worker;
@@ -240,6 +240,11 @@ impl Node {
         self.dirty.is_empty() && !self.ahead.is_due(self.now.wall)
     }
 
+    /// Somebody is to be told of a run now.
+    pub fn tells(&self, now: Now) -> bool {
+        self.ahead.is_due(now.wall)
+    }
+
     /// When the machine wants a [`Event::Tick`], by either clock.
     pub fn wake_at(&self) -> (Option<Time>, Option<Mono>) {
         let calendar = self.calendar.first().map(|(at, _)| *at);
@@ -383,7 +388,7 @@ impl Node {
     fn jobs_read(&mut self, jobs: BTreeSet<JobName>) {
         for job in jobs {
             if !self.jobs.contains_key(&job) {
-                self.jobs.insert(job.clone(), JobState::default());
+                self.jobs.insert(job.clone(), Box::default());
                 self.dirty.insert(job);
             }
         }

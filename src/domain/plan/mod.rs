@@ -54,6 +54,8 @@ pub struct Facts<'a> {
     pub furthest_last_fire: Time,
     /// The largest number of records that one transaction writes.
     pub most_writes: usize,
+    /// Somebody will read the plan's reasons.
+    pub explain: bool,
 }
 
 /// An instance of the job whose stream ends at this host.
@@ -143,7 +145,7 @@ pub struct Plan {
     pub records: BTreeMap<Item, (Version, Record)>,
     /// For the history.
     pub entries: Vec<Entry>,
-    /// For people.
+    /// For people; empty unless [`Facts::explain`].
     pub reasons: Vec<Reason>,
     /// Runs of a job without monitorExecution: the record does not hold them, so they are sent once, after the
     /// commit, and are among [`Facts::in_user_code`] from then on.
