@@ -5,6 +5,7 @@ mod credentials;
 mod demo;
 mod gauge;
 mod history;
+mod lives;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -13,16 +14,14 @@ use std::time::Duration;
 
 use rosterd_domain::id::CoordinatorId;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
 
+use self::lives::{Lives, Parts};
 use crate::api::connection::Caps;
 use crate::api::edge::{Edge, EdgeConfig};
 use crate::api::grpc::admin::Info;
 use crate::api::grpc::worker::SessionLimits;
 use crate::api::listen::ListenLimits;
 use crate::config::{Config, Registry as RegistryConfig};
-use crate::coordinator::driver::coordinator;
-use crate::coordinator::handle::Handle;
 use crate::coordinator::settings::Settings;
 use crate::history::{History, HistoryError, Options};
 use crate::registry::Registry;
@@ -77,7 +76,7 @@ pub enum AppError {
 
 /// A coordinator that runs.
 struct Running {
-    handle: Handle,
+    lives: Arc<Lives>,
     tasks: Tasks,
     address: SocketAddr,
     recorder: crate::history::Recorder,
@@ -94,7 +93,7 @@ pub async fn serve(config: Config) -> Result<(), AppError> {
 /// Serves with a demonstration job and its workers, until it is asked to stop.
 pub async fn dev(config: Config) -> Result<(), AppError> {
     let running = start(config).await?;
-    let demo = demo::start(&running.handle, running.address).await?;
+    let demo = demo::start(&running.lives.handle(), running.address).await?;
     let stopped = running.until_asked().await;
     demo.end(Phase::Edge, Duration::from_secs(5)).await;
     running.stop(stopped).await
@@ -121,33 +120,21 @@ async fn start(config: Config) -> Result<Running, AppError> {
     };
     let (recorder, reader) = History::open(data_dir.join("history.db"), options, Arc::new(|| System.wall()))?;
     let settings = settings(&config, address);
-    let (handle, driver) = coordinator(
-        settings.clone(),
-        registry,
-        System::shared(),
-        Box::new(|| uuid::Uuid::new_v4().simple().to_string()),
-        Box::new(history::ToHistory(recorder.clone())),
-        Box::new(gauge::ToMetrics(metrics.clone())),
-    );
-    let work_ends = tasks.stop(Phase::Work);
+    let parts =
+        Parts { settings, recorder: recorder.clone(), metrics: metrics.clone(), name: named(address) };
+    let (lives, driver) = Lives::new(parts, registry);
+    let (work_ends, life) = (tasks.stop(Phase::Work), lives.clone());
     tasks.essential(Phase::Work, "coordinator", async move {
-        if driver.run().await {
+        if life.run(driver, None, work_ends.clone()).await {
             work_ends.cancelled().await;
         }
     });
-    stop_with(&tasks, handle.clone());
-    let url = settings.advertise.clone();
-    let (_, coordinators) = watch::channel(vec![url]);
+    stop_with(&tasks, lives.clone());
     let edge = Edge {
-        backend: Arc::new(handle.clone()),
+        backend: lives.clone(),
         history: Arc::new(reader),
         clock: System::shared(),
-        info: Info {
-            coordinator: settings.id.to_string(),
-            registry: "embedded",
-            started: System.wall(),
-            coordinators,
-        },
+        info: Info { registry: "embedded", started: System.wall() },
         metrics: metrics.clone(),
         tasks: tasks.clone(),
         config: edge_config(&config, credentials),
@@ -160,15 +147,15 @@ async fn start(config: Config) -> Result<Running, AppError> {
     });
     tracing::info!(%address, namespace = %config.namespace, "serving");
     let drain = config.timing.drain_deadline;
-    Ok(Running { handle, tasks, address, recorder, drain })
+    Ok(Running { lives, tasks, address, recorder, drain })
 }
 
 /// The coordinator ends its streams as soon as the edge is to stop: streams do not end by themselves.
-fn stop_with(tasks: &Tasks, handle: Handle) {
+fn stop_with(tasks: &Tasks, lives: Arc<Lives>) {
     let stop = tasks.stop(Phase::Edge);
     tasks.session(Phase::Work, "stop", async move {
         stop.cancelled().await;
-        handle.stop();
+        lives.stop();
     });
 }
 
@@ -210,11 +197,17 @@ fn make_private_dir(path: &Path) -> Result<(), AppError> {
     made.map_err(|source| AppError::DataDir { path: path.display().to_string(), source })
 }
 
+/// Names for coordinators here: one for each registry session, never used again.
+fn named(address: SocketAddr) -> Box<dyn Fn() -> CoordinatorId + Send + Sync> {
+    Box::new(move || {
+        let unique = uuid::Uuid::new_v4().simple();
+        // The address of a listener and hexadecimal digits are a name.
+        CoordinatorId::new(format!("{}@-@{unique}", address.ip()))
+            .unwrap_or_else(|_| unreachable!("an address is a name"))
+    })
+}
+
 fn settings(config: &Config, address: SocketAddr) -> Settings {
-    let unique = uuid::Uuid::new_v4().simple().to_string();
-    // The address of a listener and hexadecimal digits are a name.
-    let id = CoordinatorId::new(format!("{}@-@{unique}", address.ip()))
-        .unwrap_or_else(|_| unreachable!("an address is a name"));
     let timing = &config.timing;
     Settings {
         advertise: config.advertise.clone().unwrap_or_else(|| format!("http://{address}")),
@@ -228,7 +221,7 @@ fn settings(config: &Config, address: SocketAddr) -> Settings {
         max_outbox_frames: config.limits.max_outbox_frames,
         max_clock_difference: timing.max_clock_difference,
         server_retention: timing.server_retention,
-        ..Settings::new(config.namespace.clone(), id)
+        ..Settings::new(config.namespace.clone(), named(address)())
     }
 }
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rosterd_domain::id::{JobName, Namespace};
+use rosterd_domain::id::{CoordinatorId, JobName, Namespace};
 use tokio::sync::{broadcast, mpsc, watch};
 
 use crate::code::Refusal;
 use crate::coordinator::handle::{
-    Done, DumpNode, Handle, Happening, Health, Inbox, InstanceRow, ItemRow, JobDetail, JobRow, Operation,
-    Peer, ServerRow,
+    Done, DumpNode, Handle, Happening, Health, Inbox, InstanceRow, ItemRow, JobDetail, JobRow, MemberRow,
+    Operation, Peer, ServerRow,
 };
 
 use crate::session::frame::{FromWorker, ToWorker};
@@ -38,6 +38,7 @@ pub struct Conversation {
 #[allow(missing_docs)]
 pub trait Backend: Send + Sync + 'static {
     fn namespace(&self) -> &Namespace;
+    fn id(&self) -> CoordinatorId;
     fn open(&self, peer: Peer) -> Result<Conversation, Refusal>;
     fn operate(&self, operation: Operation) -> Answer<'_, Done>;
     fn jobs(&self) -> Answer<'_, Vec<JobRow>>;
@@ -45,6 +46,7 @@ pub trait Backend: Send + Sync + 'static {
     fn items<'a>(&'a self, job: &'a JobName) -> Answer<'a, Vec<ItemRow>>;
     fn instances<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<InstanceRow>>;
     fn servers<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<ServerRow>>;
+    fn members(&self) -> Answer<'_, Vec<MemberRow>>;
     fn dump<'a>(&'a self, job: &'a JobName) -> Answer<'a, BTreeMap<String, DumpNode>>;
     fn watch(&self) -> broadcast::Receiver<Arc<Happening>>;
     fn health(&self) -> watch::Receiver<Health>;
@@ -59,6 +61,10 @@ impl Frames for Inbox {
 impl Backend for Handle {
     fn namespace(&self) -> &Namespace {
         self.namespace()
+    }
+
+    fn id(&self) -> CoordinatorId {
+        self.id().clone()
     }
 
     fn open(&self, peer: Peer) -> Result<Conversation, Refusal> {
@@ -88,6 +94,10 @@ impl Backend for Handle {
 
     fn servers<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<ServerRow>> {
         self.servers(job).boxed()
+    }
+
+    fn members(&self) -> Answer<'_, Vec<MemberRow>> {
+        self.members().boxed()
     }
 
     fn dump<'a>(&'a self, job: &'a JobName) -> Answer<'a, BTreeMap<String, DumpNode>> {

@@ -32,6 +32,21 @@ pub(crate) fn job_detail(answer: &v1::GetJobResponse) -> Value {
     value
 }
 
+pub(crate) fn coordinator(row: &v1::CoordinatorSummary) -> Value {
+    let lag = row.lag.map(|lag| lag.seconds as f64 * 1000.0 + f64::from(lag.nanos) / 1e6);
+    json!({
+        "coordinator": row.coordinator_id,
+        "url": row.url,
+        "asked": row.asked,
+        "draining": row.draining,
+        "version": row.version,
+        "started_at": json_time(row.started_at.as_ref()),
+        "leads": row.leads,
+        "workers": row.workers,
+        "lag_ms": lag,
+    })
+}
+
 pub(crate) fn changes(changes: &[v1::JobChange]) -> Value {
     changes.iter().map(|change| json!({ "job": change.job, "lines": change.lines })).collect()
 }

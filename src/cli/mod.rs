@@ -1,6 +1,7 @@
 //! The command line: one file per command. It asks a coordinator through the admin service, or answers by itself
 //! what needs none. Called by `main` alone.
 
+mod cluster;
 mod completion;
 mod cron;
 mod dev;
@@ -56,6 +57,8 @@ enum Command {
     Instances(instances::Instances),
     /// List servers
     Servers(servers::Servers),
+    /// List the coordinators: who is there, what they lead and how late they are
+    Cluster(cluster::Cluster),
     /// List runs, latest first
     Runs(runs::Runs),
     /// List a job's due times and what became of them
@@ -108,6 +111,7 @@ impl Command {
             Self::Items(items) => items.run().await,
             Self::Instances(instances) => instances.run().await,
             Self::Servers(servers) => servers.run().await,
+            Self::Cluster(cluster) => cluster.run().await,
             Self::Runs(runs) => runs.run().await,
             Self::Fires(fires) => fires.run().await,
             Self::Watch(watch) => watch.run().await,

@@ -13,10 +13,11 @@ use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::{Guard, Txn, Write};
 use rosterd_domain::view::Job;
 
+use super::change::rewrite;
 use super::event::{Effect, Query};
 use super::job::{Intent, JobState};
 use super::node::{Node, ReadFor, Timer, TxnFor};
-use super::worker::Phase;
+use super::worker::{Phase, Worker};
 use crate::session::frame::{CancelReason, RunRef};
 
 /// `instance` mirrors and new records that one transaction writes.
@@ -273,7 +274,7 @@ impl Node {
             return false;
         }
         self.answer_registrations(name, job, view);
-        if job.writing.is_some() {
+        if job.writing.is_some() || self.obey_deletion(name, job, view) {
             return true;
         }
         let mut txn = Txn::new("instances");
@@ -299,11 +300,17 @@ impl Node {
             }
             put.push(id.clone());
         }
-        for instance in &job.leaving {
-            if view.instances.contains_key(instance) {
-                txn.write(Write::RemoveInstance(name.clone(), instance.clone()));
-                removed.push(instance.clone());
+        let mut sharding = None;
+        for instance in job.leaving.iter().filter(|instance| view.instances.contains_key(*instance)) {
+            txn.write(Write::RemoveInstance(name.clone(), instance.clone()));
+            removed.push(instance.clone());
+            // A worker that stays without this job does not come back: nobody is to wait for that.
+            if instance.worker().and_then(|id| self.workers.get(&id)).is_some_and(Worker::present) {
+                sharding = Some(sharding.as_ref().unwrap_or(&view.sharding).without(instance));
             }
+        }
+        if let Some(sharding) = sharding {
+            rewrite(&mut txn, view, &sharding);
         }
         if put.is_empty() && removed.is_empty() {
             job.leaving.clear();
@@ -317,26 +324,6 @@ impl Node {
     }
 
     // ---- leading
-
-    fn elect(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
-        if self.stopping && job.leads() {
-            let mut txn = Txn::new("abdicate");
-            txn.guard(Guard::Incarnation(name.clone(), view.incarnation.clone()));
-            txn.write(Write::Abdicate { job: name.clone(), expect: view.epoch });
-            self.submit(name, job, txn, Intent::Abdicate);
-            return true;
-        }
-        if view.leader.is_some() || self.no_starts() {
-            return false;
-        }
-        let mut txn = Txn::new("elect");
-        txn.guard(Guard::Incarnation(name.clone(), view.incarnation.clone()));
-        let (coordinator, expect) = (self.settings.id.clone(), view.epoch);
-        txn.write(Write::Elect { job: name.clone(), coordinator, expect });
-        txn.write(Write::RaiseNecessary(name.clone()));
-        self.submit(name, job, txn, Intent::Elect);
-        true
-    }
 
     fn assign(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
         if !job.leads() || self.no_starts() {

@@ -156,7 +156,7 @@ impl Node {
         let skips = mutants::is_on(mutants::TAKEOVER_SKIPS_ATTACHMENT);
         let (version, write) = match expect.filter(|_| skips) {
             Some(stays) => {
-                let (id, data) = (self.settings.id.clone(), self.settings.advertise.as_str().into());
+                let (id, data) = (self.settings.id.clone(), self.myself());
                 (stays, Write::Coordinator { id, data })
             }
             None => {
@@ -238,6 +238,7 @@ impl Node {
         for name in jobs {
             let job = self.jobs.entry(name.clone()).or_default();
             job.hosted.insert(instance.clone(), id.clone());
+            job.standing.remove(&instance);
         }
         for name in moving {
             let job = self.jobs.entry(name.clone()).or_default();
@@ -273,7 +274,6 @@ impl Node {
         let heartbeat = self.heartbeat_for(lease);
         let Some(worker) = self.workers.get(id) else { return };
         let Some(stream) = worker.stream else { return };
-        let others = self.coordinators.iter().filter(|(id, _)| **id != self.settings.id);
         let welcome = Welcome {
             worker: id.clone(),
             instance: worker.instance.clone(),
@@ -282,7 +282,7 @@ impl Node {
             lease,
             heartbeat,
             stop_budget: self.settings.stop_budget.min(worker.lease / 4),
-            coordinators: others.map(|(_, url)| url.clone()).filter(|url| !url.is_empty()).collect(),
+            coordinators: self.coordinators.others(&self.settings.id),
             max_reports: u32::try_from(self.settings.max_reports).unwrap_or(u32::MAX),
             coordinator: self.settings.id.to_string(),
         };
@@ -328,6 +328,7 @@ impl Node {
         let instance = worker.instance.clone();
         if let Some(job) = self.jobs.get_mut(name) {
             job.hosted.remove(&instance);
+            job.standing.remove(&instance);
             job.told.remove(&instance);
             job.leaving.insert(instance);
             self.dirty.insert(name.clone());

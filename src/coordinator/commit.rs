@@ -123,6 +123,7 @@ impl Node {
         let involved: Vec<WorkerId> = match intent {
             Intent::Host { reserved, .. } => reserved.keys().cloned().collect(),
             Intent::Instances { put, .. } => put.clone(),
+            Intent::Dismiss { worker, .. } => vec![worker.clone()],
             _ => Vec::new(),
         };
         for id in involved {
@@ -173,6 +174,9 @@ impl Node {
             Intent::Elect => {
                 job.stale = true;
                 self.reconcile_later(name, job);
+            }
+            Intent::Dismiss { instance, .. } => {
+                self.dismiss(name, job, &instance, "its instance was deleted")
             }
             Intent::Servers | Intent::ForeignTriggers => job.stale = true,
             Intent::Create | Intent::Sweep | Intent::Abdicate | Intent::Overwrite => job.stale = true,

@@ -98,6 +98,7 @@ impl Node {
         if trigger.offset.len() > SHORT_OFFSET {
             job.offsets.remove(&item);
         }
+        self.note_lag(trigger.fire);
         self.send(stream, ToWorker::Trigger(Box::new(trigger)));
     }
 

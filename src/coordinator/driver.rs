@@ -172,8 +172,20 @@ impl Driver {
             // What is under way is asked by polling it, which takes a turn of the runtime.
             tokio::task::coop::consume_budget().await;
         }
-        self.health.send_replace(Health::Draining);
+        // Over without being asked to: another session may follow.
+        self.health.send_replace(if self.asked_to_stop { Health::Draining } else { Health::Suspended });
         self.asked_to_stop
+    }
+
+    /// Tells its health and what happens to those who know these channels already.
+    pub fn speaking_through(
+        mut self,
+        health: watch::Sender<Health>,
+        happenings: broadcast::Sender<Arc<Happening>>,
+    ) -> Self {
+        self.health = health;
+        self.happenings = happenings;
+        self
     }
 
     /// Waits for something to happen.

@@ -13,6 +13,7 @@ use rosterd_domain::time::Time;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use super::driver::{FromEdge, REQUESTS};
+use super::member::Member;
 use crate::code::{Code, Refusal};
 pub use crate::registry::DumpNode;
 use crate::registry::Registry;
@@ -156,6 +157,16 @@ pub struct ServerRow {
     pub job: JobName,
     pub enabled: bool,
     pub instances: u32,
+}
+
+/// A coordinator in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberRow {
+    pub id: CoordinatorId,
+    /// It is the one that was asked.
+    pub asked: bool,
+    /// What it last wrote of itself.
+    pub member: Member,
 }
 
 /// What watchers are told as it happens (after its commit).

@@ -64,6 +64,12 @@ pub(crate) struct JobState {
     pub(crate) registering: VecDeque<Registering>,
     /// Operations that wait.
     pub(crate) operations: VecDeque<Asked>,
+    /// Since when it has no leader, as far as this coordinator knows.
+    pub(crate) leaderless: Option<Mono>,
+    /// The membership in which this coordinator was elected though another should lead.
+    pub(crate) stands_in: Option<u64>,
+    /// Instances here that were put and stood: one that has gone was taken away by somebody else.
+    pub(crate) standing: BTreeSet<InstanceId>,
     /// `instance` mirrors to be written, by the leader.
     pub(crate) mirrors: BTreeMap<Item, Option<InstanceId>>,
     /// Servers without an instance, and since when, for the leader.
@@ -129,6 +135,8 @@ pub(crate) enum Intent {
     Host { plan: Box<Plan>, reserved: BTreeMap<WorkerId, u32>, ahead: Option<Time> },
     /// Instances of these workers are put or removed.
     Instances { put: Vec<WorkerId>, removed: Vec<InstanceId> },
+    /// Somebody deleted the instance of a worker here: it is shut down for this job.
+    Dismiss { worker: WorkerId, instance: InstanceId },
     /// The leadership is taken.
     Elect,
     /// A new assignment.

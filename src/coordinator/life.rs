@@ -1,6 +1,11 @@
 //! The coordinator's own life: how it begins, proves its session, notices that it must not start anything, and
 //! stops.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rosterd_domain::id::CoordinatorId;
 use rosterd_domain::txn::Txn;
 
 use super::calendar::Jump;
@@ -9,6 +14,9 @@ use super::handle::Health;
 use super::node::{Node, ReadFor, Timer, TxnFor};
 use crate::code::{Code, Refusal};
 use crate::registry::SessionState;
+
+/// How often a coordinator writes what others and people may know of it, at least.
+const TELLS_EVERY: Duration = Duration::from_secs(10);
 
 impl Node {
     pub(super) fn start(&mut self) {
@@ -21,15 +29,18 @@ impl Node {
 
     /// Writes this coordinator's own node where nothing else has proved its session lately.
     pub(super) fn prove_if_idle(&mut self) {
-        let every = self.settings.session.map_or(self.settings.store_retry, |session| session / 6);
-        let idle =
-            self.now.mono.since(self.proved) >= every || self.health != Health::Serving || !self.listed;
-        if idle && !self.txns.values().any(|(whom, _)| matches!(whom, TxnFor::Own)) {
+        let every = self.settings.session.map_or(TELLS_EVERY, |session| session / 6);
+        let now = self.now.mono;
+        let due = now.since(self.proved) >= every || now.since(self.told) >= TELLS_EVERY;
+        if (due || self.health != Health::Serving || !self.listed) && !self.is_proving() {
             self.prove();
         }
-        if self.settings.session.is_some() || self.health != Health::Serving {
-            self.set_timer(every, Timer::Proof);
-        }
+        self.set_timer(every, Timer::Proof);
+    }
+
+    /// A write of this coordinator's own node is under way.
+    pub(super) fn is_proving(&self) -> bool {
+        self.txns.values().any(|(whom, _)| matches!(whom, TxnFor::Own))
     }
 
     /// Whether the session surely lives: some write of ours proved it recently enough. Answers to pings and
@@ -40,16 +51,23 @@ impl Node {
         self.now.mono < self.proved.plus(usable.saturating_sub(self.settings.session_tick))
     }
 
-    pub(super) fn coordinators_read(&mut self) {
+    pub(super) fn members_read(&mut self, read: BTreeMap<CoordinatorId, Arc<str>>) {
+        let before = self.coordinators.changes;
+        self.coordinators.take(read);
+        if self.coordinators.changes != before {
+            self.members_since = self.now.mono;
+            self.dirty.extend(self.jobs.keys().cloned());
+        }
         // A session of this coordinator from before may have taken the node with it when it ended.
-        if self.listed && !self.stopping && !self.coordinators.contains_key(&self.settings.id) {
+        if self.listed && !self.stopping && !self.coordinators.contains(&self.settings.id) {
             self.prove();
         }
         self.look_at_hosts();
     }
 
     pub(super) fn prove(&mut self) {
-        let data = self.settings.advertise.as_str().into();
+        self.told = self.now.mono;
+        let data = self.myself();
         let mut txn = Txn::new("coordinator");
         txn.write(rosterd_domain::txn::Write::Coordinator { id: self.settings.id.clone(), data });
         self.commit(TxnFor::Own, txn);
@@ -93,7 +111,7 @@ impl Node {
     }
 
     /// Whether the calendar is within `limit` of what it should say.
-    pub(super) fn calendar_is_good(&self, limit: std::time::Duration) -> bool {
+    pub(super) fn calendar_is_good(&self, limit: Duration) -> bool {
         self.calendar_watch.off() <= limit
     }
 
@@ -121,6 +139,8 @@ impl Node {
                 Some(Refusal::new(Code::Draining, "this coordinator is stopping: connect to another one")),
             );
         }
+        // Said before leaderships are given up, so that nobody waits for this coordinator to take them again.
+        self.prove();
         self.dirty.extend(self.jobs.keys().cloned());
     }
 

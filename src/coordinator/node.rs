@@ -8,8 +8,9 @@
 //! `operate` (people).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use rosterd_domain::id::{CoordinatorId, Item, JobName, StreamNumber, Version, WorkerId};
+use rosterd_domain::id::{Item, JobName, StreamNumber, Version, WorkerId};
 use rosterd_domain::snapshot::Attachment;
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::Txn;
@@ -20,6 +21,7 @@ use super::calendar::CalendarWatch;
 use super::event::{Answer, Effect, Event, Now, Query, ReadId, RequestId, StreamId, TxnId};
 use super::handle::{Health, Peer};
 use super::job::Jobs;
+use super::member::Members;
 use super::operate::Pending;
 use super::settings::Settings;
 use super::worker::Worker;
@@ -44,7 +46,11 @@ pub struct Node {
     pub(super) streams: BTreeMap<StreamId, Stream>,
     /// Attachments that are hosted elsewhere, or by nobody any more.
     pub(super) elsewhere: BTreeMap<WorkerId, Elsewhere>,
-    pub(super) coordinators: BTreeMap<CoordinatorId, String>,
+    pub(super) coordinators: Members,
+    /// Since when they are these.
+    pub(super) members_since: Mono,
+    /// From a due time to its Trigger, the longest since this coordinator's own node was written.
+    pub(super) longest_lag: Duration,
     pub(super) reads: BTreeMap<ReadId, ReadFor>,
     /// Workers elsewhere whose instances are absent, as long as they are looked at.
     pub(super) absent: BTreeSet<WorkerId>,
@@ -52,6 +58,8 @@ pub struct Node {
     pub(super) txns: BTreeMap<TxnId, (TxnFor, Mono)>,
     /// When the last transaction that was committed was handed over: the session lived at least then.
     pub(super) proved: Mono,
+    /// When this coordinator's own node was last written.
+    pub(super) told: Mono,
     pub(super) calendar: BTreeSet<(Time, JobName)>,
     pub(super) ahead: Ahead,
     pub(super) timers: BTreeSet<(Mono, Timer)>,
@@ -180,11 +188,14 @@ impl Node {
             leavers: BTreeSet::new(),
             streams: BTreeMap::new(),
             elsewhere: BTreeMap::new(),
-            coordinators: BTreeMap::new(),
+            coordinators: Members::default(),
+            members_since: Mono::default(),
+            longest_lag: Duration::ZERO,
             reads: BTreeMap::new(),
             txns: BTreeMap::new(),
             absent: BTreeSet::new(),
             proved: Mono::default(),
+            told: Mono::default(),
             calendar: BTreeSet::new(),
             timers: BTreeSet::new(),
             dirty: Agenda::default(),
@@ -367,14 +378,10 @@ impl Node {
             (ReadFor::Suspect(worker), Answer::Attachment(read)) => self.suspect_read(&worker, read),
             (ReadFor::Attachments, Answer::Attachments(Ok(read))) => self.attachments_read(read),
             (ReadFor::Coordinators, Answer::Coordinators(Ok(read))) => {
-                let read = read.into_iter().map(|(id, data)| (id, data.to_string())).collect();
-                self.coordinators = read;
-                self.coordinators_read();
-                self.dirty.extend(self.jobs.keys().cloned());
+                self.members_read(read);
             }
             (ReadFor::Judge(worker), Answer::Coordinators(Ok(read))) => {
-                self.coordinators = read.into_iter().map(|(id, data)| (id, data.to_string())).collect();
-                self.coordinators_read();
+                self.members_read(read);
                 self.judge(&worker);
             }
             (ReadFor::Judge(worker), _) => {
@@ -488,7 +495,7 @@ impl Node {
         }
     }
 
-    pub(super) fn set_timer(&mut self, after: std::time::Duration, timer: Timer) {
+    pub(super) fn set_timer(&mut self, after: Duration, timer: Timer) {
         self.timers.insert((self.now.mono.plus(after), timer));
     }
 

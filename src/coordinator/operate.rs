@@ -10,7 +10,7 @@ use rosterd_domain::txn::Write;
 use rosterd_domain::txn::{Commit, Guard};
 use rosterd_domain::view::{self, Job};
 
-use super::change::{Step, apply, check_item, enable, guarded, pause, remove};
+use super::change::{Step, apply, check_item, enable, guarded, pause, remove, rewrite};
 use super::event::{Effect, RequestId};
 use super::handle::{Done, Happening, Operation, Target};
 use super::job::{Asked, Intent, JobOperation, JobState};
@@ -155,7 +155,7 @@ impl Node {
             JobOperation::Enable { target, enabled, .. } => enable(view, target, *enabled, self.now.wall),
             JobOperation::Remove { cancel } => remove(job, view, *cancel),
             JobOperation::Cancel { item } => self.cancel_item(name, job, view, *item),
-            JobOperation::Shutdown { instance } => self.shut_down(name, job, view, instance),
+            JobOperation::Shutdown { instance } => self.shut_down(view, instance),
         }
     }
 
@@ -238,26 +238,16 @@ impl Node {
         self.cancel(worker, run, CancelReason::Operator, "an operator asked for it");
     }
 
-    fn shut_down(
-        &mut self,
-        name: &JobName,
-        job: &mut JobState,
-        view: &Job,
-        instance: &InstanceId,
-    ) -> Result<Step, Refusal> {
+    fn shut_down(&self, view: &Job, instance: &InstanceId) -> Result<Step, Refusal> {
+        let name = &view.name;
         if !view.instances.contains_key(instance) {
             return Err(Refusal::new(Code::InstanceUnknown, format!("{instance} is no instance of {name}")));
         }
+        // Where it is hosted elsewhere, its host finds it deleted and does the rest.
         let mut txn = guarded("shutdown", view);
         txn.write(Write::RemoveInstance(name.clone(), instance.clone()));
+        rewrite(&mut txn, view, &view.sharding.without(instance));
         txn.write(Write::RaiseNecessary(name.clone()));
-        if let Some(worker) = job.hosted.remove(instance).and_then(|id| self.workers.get_mut(&id)) {
-            worker.jobs.remove(name);
-            if let Some(stream) = worker.stream {
-                let message = "an operator asked for it".to_string();
-                self.send(stream, ToWorker::Shutdown { job: Some(name.clone()), message });
-            }
-        }
         Ok(Step::Commit(txn, format!("{instance} is shut down for this job")))
     }
 
@@ -272,6 +262,9 @@ impl Node {
         };
         if let Some(target) = cancel {
             self.cancel_target(name, job, &target);
+        }
+        if let JobOperation::Shutdown { instance } = &asked.operation {
+            self.dismiss(name, job, instance, "an operator asked for it");
         }
         let trigger = match &asked.operation {
             JobOperation::Trigger { .. } => said.rsplit(' ').next().map(str::to_string),

@@ -185,7 +185,7 @@ impl Node {
         let (now, settings) = (self.now.mono, &self.settings);
         for (id, found) in &mut self.elsewhere {
             let host = &found.attachment.host;
-            let lives = self.coordinators.contains_key(host) && *host != settings.id;
+            let lives = self.coordinators.contains(host) && *host != settings.id;
             if lives {
                 found.gone_since = None;
             } else if found.gone_since.is_none() {

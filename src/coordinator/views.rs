@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use rosterd_domain::id::{InstanceId, Item, JobName};
+use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName};
 use rosterd_domain::item::Counters;
 use rosterd_domain::snapshot::Snapshot;
 use rosterd_domain::time::Time;
 use rosterd_domain::view::{Job, Timeline};
 
-use super::handle::{Handle, InstanceRow, ItemRow, JobDetail, JobRow, ServerRow};
+use super::handle::{Handle, InstanceRow, ItemRow, JobDetail, JobRow, MemberRow, ServerRow};
+use super::member::Member;
 use crate::code::{Code, Refusal};
 use crate::registry::{DumpNode, ReadError};
 
@@ -92,6 +93,16 @@ impl Handle {
             }));
         }
         Ok(rows)
+    }
+
+    /// The coordinators of the namespace whose session lives.
+    pub async fn members(&self) -> Result<Vec<MemberRow>, Refusal> {
+        let read = self.inner.registry.coordinators().await.map_err(unreadable)?;
+        let row = |(id, data): (CoordinatorId, std::sync::Arc<str>)| {
+            let asked = id == self.inner.id;
+            MemberRow { id, asked, member: Member::parse(&data) }
+        };
+        Ok(read.into_iter().map(row).collect())
     }
 
     /// A job's whole tree.

@@ -9,6 +9,7 @@ pub mod item;
 pub mod job;
 pub mod mutants;
 pub mod plan;
+pub mod rank;
 pub mod schedule;
 pub mod sharding;
 pub mod snapshot;

@@ -4,6 +4,7 @@
 //! start that was decided before is refused. Hosts decide from it alone. It is kept far below what one
 //! registry node may hold: long ones are compressed by the registry's codec, see [`Sharding::decode`].
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 
@@ -144,6 +145,23 @@ impl Sharding {
         Self { withdrawals: self.withdrawals + 1, ..self.clone() }
     }
 
+    /// The same without an instance: its items are nobody's until the leader gives them to others.
+    #[must_use]
+    pub fn without(&self, instance: &InstanceId) -> Self {
+        let mut next = self.withdrawn();
+        let Some(place) = next.instances.iter().position(|known| known == instance) else { return next };
+        next.instances.remove(place);
+        let place = i32::try_from(place).unwrap_or(i32::MAX);
+        for owner in &mut next.owners {
+            *owner = match (*owner).cmp(&place) {
+                Ordering::Less => *owner,
+                Ordering::Equal => -1,
+                Ordering::Greater => *owner - 1,
+            };
+        }
+        next
+    }
+
     /// The same with the items from `from` on being part of the job since `until`, and not before.
     #[must_use]
     pub fn raised(&self, from: Item, until: Time) -> Self {
@@ -253,6 +271,22 @@ mod tests {
             lists.entry(instance).or_default().push(Item(item));
         }
         Sharding::default().with_assignment(&Assignment::try_from(lists).unwrap(), items)
+    }
+
+    #[test]
+    fn without_an_instance_its_items_are_nobodys_and_the_others_keep_theirs() {
+        let names = ["a", "b", "c"].map(|name| InstanceId::new(format!("{name}@-@w")).unwrap());
+        let assignment = Assignment::from_owners(&names, (0..6).map(|item| item % 3));
+        let all = Sharding::default().with_assignment(&assignment, 6);
+        let fewer = all.without(&names[1]);
+        assert_eq!(
+            fewer.owned().map(|(item, owner)| (item.0, owner.clone())).collect::<Vec<_>>(),
+            [(0, names[0].clone()), (2, names[2].clone()), (3, names[0].clone()), (5, names[2].clone()),]
+        );
+        assert_eq!((fewer.instances(), fewer.items()), (&[names[0].clone(), names[2].clone()][..], 6));
+        assert_eq!(fewer.withdrawals, all.withdrawals + 1);
+        let stranger = InstanceId::new("d@-@w").unwrap();
+        assert_eq!(all.without(&stranger), all.withdrawn());
     }
 
     #[test]

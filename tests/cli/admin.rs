@@ -279,6 +279,19 @@ script! {
             ("/sharding/2".to_owned(), v1::DumpNode { data: vec![0xff, 0].into(), ephemeral: false }),
         ].into()
     };
+    list_coordinators(ListCoordinatorsRequest q) -> ListCoordinatorsResponse {
+        coordinators: vec![
+            v1::CoordinatorSummary {
+                coordinator_id: "10.0.0.1@-@c1".into(), url: "http://10.0.0.1:7700".into(), asked: true, version: "0".into(),
+                started_at: at(0), leads: 4, workers: 2, lag: Some(prost_types::Duration { seconds: 0, nanos: 3_000_000 }),
+                ..Default::default()
+            },
+            v1::CoordinatorSummary {
+                coordinator_id: "10.0.0.2@-@c2".into(), url: "http://10.0.0.2:7700".into(), draining: true, version: "0".into(),
+                started_at: at(5), ..Default::default()
+            },
+        ]
+    };
     get_server_info(GetServerInfoRequest q) -> GetServerInfoResponse {
         version: "0".into(), namespace: "default".into(), coordinator_id: "c".into(), registry: "embedded".into(),
         health: 2, started_at: at(0), now: at(0), coordinators: vec![]

@@ -31,6 +31,12 @@ fn lists_are_tables_for_people() {
         "SERVER    JOB    STATUS    INSTANCES\n10.0.0.7  words  disabled  1\n"
     );
     assert_eq!(
+        served.rosterd(&["cluster"]).ok(),
+        "COORDINATOR      URL                   STATUS    LEADS  WORKERS  LAG   VERSION\n\
+         10.0.0.1@-@c1 *  http://10.0.0.1:7700  serving   4      2        3 ms  0\n\
+         10.0.0.2@-@c2    http://10.0.0.2:7700  draining  0      0        0 ms  0\n"
+    );
+    assert_eq!(
         served.rosterd(&["runs", "--limit", "2"]).ok(),
         "STARTED               ITEM     TOKEN  SOURCE    OUTCOME  TOOK    INSTANCE        ERROR\n\
          2026-11-21 00:00:00Z  words/0  17     FAILOVER  failed   1500ms  10.0.0.7@-@w-1  exit status 3…\n\

@@ -15,8 +15,9 @@ use rosterd::api::grpc::admin::Info;
 use rosterd::api::history::History;
 use rosterd::code::{Code, Refusal};
 use rosterd::coordinator::handle::{
-    Done, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, Operation, Peer, ServerRow,
+    Done, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MemberRow, Operation, Peer, ServerRow,
 };
+use rosterd::coordinator::member::Member;
 use rosterd::history::{Fate, FireRow, Page, RunFilter, RunRow};
 use rosterd::proto::v1;
 use rosterd::proto::v1::session_request::Frame;
@@ -26,7 +27,7 @@ use rosterd::runtime::clock::System;
 use rosterd::runtime::tasks::{Phase, Tasks};
 use rosterd::runtime::telemetry::Metrics;
 use rosterd::session::frame::{FromWorker, ToWorker};
-use rosterd_domain::id::{InstanceId, Item, JobName, Namespace};
+use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName, Namespace};
 use rosterd_domain::item::Counters;
 use rosterd_domain::time::Time;
 use tokio::net::TcpListener;
@@ -109,6 +110,10 @@ impl Backend for Fake {
         &self.namespace
     }
 
+    fn id(&self) -> CoordinatorId {
+        CoordinatorId::new("127.0.0.1@-@edge").unwrap()
+    }
+
     fn open(&self, peer: Peer) -> Result<Conversation, Refusal> {
         if let Some(refusal) = self.refuse.lock().unwrap().clone() {
             return Err(refusal);
@@ -156,6 +161,11 @@ impl Backend for Fake {
 
     fn servers<'a>(&'a self, _job: Option<&'a JobName>) -> Answer<'a, Vec<ServerRow>> {
         async { Ok(Vec::new()) }.boxed()
+    }
+
+    fn members(&self) -> Answer<'_, Vec<MemberRow>> {
+        let member = Member { url: "http://127.0.0.1:7700".into(), leads: 3, ..Member::default() };
+        async { Ok(vec![MemberRow { id: self.id(), asked: true, member }]) }.boxed()
     }
 
     fn dump<'a>(&'a self, _job: &'a JobName) -> Answer<'a, BTreeMap<String, DumpNode>> {
@@ -223,12 +233,7 @@ pub(crate) async fn serve(config: EdgeConfig) -> Served {
         inbox: AtomicUsize::new(1_000_000),
     });
     let (tasks, metrics) = (Tasks::default(), Metrics::new());
-    let info = Info {
-        coordinator: "c-1".into(),
-        registry: "embedded",
-        started: Time(0),
-        coordinators: watch::Sender::new(vec!["http://127.0.0.1:1".to_owned()]).subscribe(),
-    };
+    let info = Info { registry: "embedded", started: Time(0) };
     let edge = Edge {
         backend: fake.clone(),
         history: Arc::new(Blank),

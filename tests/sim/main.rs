@@ -15,6 +15,7 @@ mod judge;
 mod coverage;
 mod faults;
 mod invariants;
+mod leaders;
 mod log;
 mod mutants;
 mod operator;

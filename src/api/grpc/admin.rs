@@ -8,7 +8,6 @@ use std::time::Duration;
 use futures_util::Stream;
 use rosterd_domain::id::{InstanceId, Item, JobName, NameError, ServerAddress};
 use rosterd_domain::time::Time;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
@@ -29,14 +28,10 @@ use crate::runtime::clock::SharedClock;
 /// Who answers.
 #[derive(Debug, Clone)]
 pub struct Info {
-    /// This coordinator's id.
-    pub coordinator: String,
     /// `embedded` or `zookeeper`.
     pub registry: &'static str,
     /// When it was started.
     pub started: Time,
-    /// URLs of the namespace's coordinators, this one included, as they are now.
-    pub coordinators: watch::Receiver<Vec<String>>,
 }
 
 /// The service.
@@ -297,16 +292,28 @@ impl AdminService for Admin {
         _request: Request<v1::GetServerInfoRequest>,
     ) -> Answer<v1::GetServerInfoResponse> {
         let health = *self.backend.health().borrow();
+        // Who asks how things are is answered even where the registry does not.
+        let members = self.backend.members().await.unwrap_or_default();
+        let coordinators = members.into_iter().map(|row| row.member.url).collect();
         Ok(Response::new(v1::GetServerInfoResponse {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             namespace: self.backend.namespace().to_string(),
-            coordinator_id: self.info.coordinator.clone(),
+            coordinator_id: self.backend.id().to_string(),
             registry: self.info.registry.to_owned(),
             health: rows::health(health).into(),
             started_at: Some(timestamp(self.info.started)),
             now: Some(timestamp(self.clock.wall())),
-            coordinators: self.info.coordinators.borrow().clone(),
+            coordinators,
         }))
+    }
+
+    async fn list_coordinators(
+        &self,
+        _request: Request<v1::ListCoordinatorsRequest>,
+    ) -> Answer<v1::ListCoordinatorsResponse> {
+        let rows = self.backend.members().await.map_err(refused)?;
+        let coordinators = rows.into_iter().map(rows::coordinator).collect();
+        Ok(Response::new(v1::ListCoordinatorsResponse { coordinators }))
     }
 
     type WatchStream = Pin<Box<dyn Stream<Item = Result<v1::WatchResponse, Status>> + Send>>;

@@ -1,13 +1,15 @@
 //! What people are shown, for the wire. Called by `admin` and `watch`.
 
+use std::time::Duration;
+
 use rosterd_domain::id::{Item, JobName, Token};
 use rosterd_domain::item::{Counters, Ended, Outcome, Running, State};
 use rosterd_domain::time::Time;
 
 use super::convert::to_source;
-use super::scalar::timestamp;
+use super::scalar::{duration, timestamp};
 use crate::coordinator::handle::{
-    Done, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, ServerRow,
+    Done, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MemberRow, ServerRow,
 };
 use crate::history::{Fate, FireRow, RunRow};
 use crate::proto::v1;
@@ -133,6 +135,21 @@ pub(super) fn item(row: ItemRow) -> v1::ItemSummary {
         misfire: row.misfire.map(timestamp),
         last: row.last.map(ended),
         counters: Some(counters(row.counters)),
+    }
+}
+
+pub(super) fn coordinator(row: MemberRow) -> v1::CoordinatorSummary {
+    let member = row.member;
+    v1::CoordinatorSummary {
+        coordinator_id: row.id.to_string(),
+        url: member.url,
+        asked: row.asked,
+        draining: member.draining,
+        version: member.version,
+        started_at: Some(timestamp(member.started)),
+        leads: member.leads,
+        workers: member.workers,
+        lag: Some(duration(Duration::from_millis(member.lag_ms))),
     }
 }
 

@@ -50,7 +50,7 @@ pub fn access(path: &str) -> Option<Access> {
     if let Some(method) = path.strip_prefix("/rosterd.v1.AdminService/") {
         return match method {
             "ListJobs" | "GetJob" | "ListItems" | "ListInstances" | "ListServers" | "ListRuns"
-            | "ListFires" | "DumpJob" | "GetServerInfo" | "Watch" => Some(Access::View),
+            | "ListFires" | "DumpJob" | "GetServerInfo" | "ListCoordinators" | "Watch" => Some(Access::View),
             "ApplyJobs" | "TriggerJob" | "PauseJob" | "ResumeJob" | "SetEnabled" | "RemoveJob"
             | "CancelRun" | "DrainInstance" | "ShutdownInstance" => Some(Access::Operate),
             _ => None,

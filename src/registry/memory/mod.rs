@@ -6,6 +6,7 @@
 
 mod faults;
 mod session;
+mod state;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,11 +14,12 @@ use std::time::Duration;
 
 use rosterd_domain::id::{JobName, Namespace, Revision};
 use rosterd_domain::txn::{Commit, Txn};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 pub use faults::{Cause, CommitFault, Faults, HintFault, NoFaults, Observer, Seen, Step};
 pub use session::MemoryRegistry;
 
+use self::state::State;
 use super::hints::{HintQueue, told};
 use super::paths::{Path, Paths};
 use super::tree::{Applied, Op, Refusal, SessionId, Tree};
@@ -51,7 +53,7 @@ struct Inner {
 
 struct Session {
     name: Arc<str>,
-    state: watch::Sender<SessionState>,
+    state: State,
     watched: BTreeSet<JobName>,
     hints: HintQueue,
     /// Hints that came while the session was suspended.
@@ -104,7 +106,7 @@ impl MemoryStore {
         let name: Arc<str> = format!("{name}#{}", id.0).into();
         let session = Session {
             name: name.clone(),
-            state: watch::Sender::new(SessionState::Connected),
+            state: State::new(),
             watched: BTreeSet::new(),
             hints: HintQueue::default(),
             missed: Vec::new(),
@@ -124,7 +126,7 @@ impl MemoryStore {
     /// The sessions that were opened and their states, in order of opening.
     pub fn sessions(&self) -> Vec<(String, SessionState)> {
         let inner = self.shared.lock();
-        inner.sessions.values().map(|s| (s.name.to_string(), *s.state.borrow())).collect()
+        inner.sessions.values().map(|s| (s.name.to_string(), s.state.get())).collect()
     }
 
     /// Ends a session: its ephemeral nodes go, what it still asks for is answered `Fenced`. Says whether there
@@ -137,7 +139,7 @@ impl MemoryStore {
             deliveries = inner.applied(&self.shared.paths, id, &applied, Cause::SessionEnd);
         }
         if let Some(session) = inner.sessions.get_mut(&id) {
-            session.state.send_replace(SessionState::Gone);
+            session.state.set(SessionState::Gone);
             for waiting in session.queue.drain(..) {
                 let _ = waiting.reply.send(Commit::Fenced);
             }
@@ -190,7 +192,7 @@ impl MemoryStore {
         let Some(session) = inner.named(session).and_then(|id| inner.sessions.get_mut(&id)) else {
             return false;
         };
-        if *session.state.borrow() != from {
+        if session.state.get() != from {
             return false;
         }
         session.hints.push(Hint::Session(to));
@@ -199,7 +201,7 @@ impl MemoryStore {
                 session.hints.push(hint);
             }
         }
-        session.state.send_replace(to);
+        session.state.set(to);
         true
     }
 
@@ -210,7 +212,7 @@ impl MemoryStore {
         let (reply, answer) = oneshot::channel();
         let mut inner = self.shared.lock();
         let Some(session) = inner.sessions.get_mut(&id) else { return answer };
-        if *session.state.borrow() == SessionState::Gone {
+        if session.state.get() == SessionState::Gone {
             let _ = reply.send(Commit::Fenced);
             return answer;
         }
@@ -275,14 +277,14 @@ impl Shared {
 
 impl Session {
     fn next(&mut self) -> Option<Waiting> {
-        let ready = *self.state.borrow() == SessionState::Connected && self.queue.front()?.arrived;
+        let ready = self.state.get() == SessionState::Connected && self.queue.front()?.arrived;
         if ready { self.queue.pop_front() } else { None }
     }
 }
 
 impl Inner {
     fn named(&self, name: &str) -> Option<SessionId> {
-        let live = |s: &Session| &*s.name == name && *s.state.borrow() != SessionState::Gone;
+        let live = |s: &Session| &*s.name == name && s.state.get() != SessionState::Gone;
         self.sessions.iter().find(|(_, session)| live(session)).map(|(id, _)| *id)
     }
 
@@ -324,7 +326,7 @@ impl Inner {
                 if matches!(&hint, Hint::Job(job) if !session.watched.contains(job)) {
                     continue;
                 }
-                let state = *session.state.borrow();
+                let state = session.state.get();
                 match state {
                     SessionState::Gone => {}
                     SessionState::Suspended => session.missed.push(hint.clone()),

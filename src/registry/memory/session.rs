@@ -11,7 +11,7 @@ use rosterd_domain::txn::{Commit, Txn};
 
 use super::{MemoryStore, SessionOptions, Step};
 use crate::registry::tree::SessionId;
-use crate::registry::{DumpNode, Hints, Read, ReadError, Registry, SessionState, View};
+use crate::registry::{DumpNode, Hints, Read, ReadError, Registry, View};
 
 /// One session with a [`MemoryStore`].
 pub struct MemoryRegistry {
@@ -47,11 +47,9 @@ impl MemoryRegistry {
             if let Some(text) = fault {
                 return Err(ReadError::Unavailable(text));
             }
-            let Some(mut state) = store.shared.lock().sessions.get(&id).map(|s| s.state.subscribe()) else {
-                return Err(ReadError::Fenced);
-            };
-            let known = state.wait_for(|state| *state != SessionState::Suspended).await.map(|state| *state);
-            if !matches!(known, Ok(SessionState::Connected)) {
+            let state = store.shared.lock().sessions.get(&id).map(|session| session.state.clone());
+            let Some(state) = state else { return Err(ReadError::Fenced) };
+            if !state.is_connected().await {
                 return Err(ReadError::Fenced);
             }
             look(View::new(&store.shared.lock().tree, &store.shared.paths, Some(id)))

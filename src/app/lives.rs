@@ -1,0 +1,187 @@
+//! The coordinator's lives. A registry session that is over takes every right with it, but not the process: the
+//! coordinator of that session is put away, and one of a new session, under a new name, takes its place behind the
+//! same port. Workers' streams end with the old one; they come again within their lease, with their runs in hand,
+//! and the records that still name them make `instances` and `running` anew.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use rosterd_domain::id::{CoordinatorId, JobName, Namespace};
+use tokio::sync::{broadcast, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::{gauge, history};
+use crate::api::backend::{Answer, Backend, Conversation};
+use crate::code::Refusal;
+use crate::coordinator::driver::{Driver, HAPPENINGS, coordinator};
+use crate::coordinator::handle::{
+    Done, DumpNode, Handle, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MemberRow, Operation,
+    Peer, ServerRow,
+};
+use crate::coordinator::settings::Settings;
+use crate::registry::Registry;
+use crate::runtime::clock::System;
+use crate::runtime::telemetry::Metrics;
+
+/// How long to wait before a new session is tried for again: at first, and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Opens a new session; the text says why it could not be.
+pub(super) type Open = Box<dyn Fn() -> BoxFuture<'static, Result<Arc<dyn Registry>, String>> + Send + Sync>;
+
+/// What each coordinator is made from.
+pub(super) struct Parts {
+    pub(super) settings: Settings,
+    pub(super) recorder: crate::history::Recorder,
+    pub(super) metrics: Arc<Metrics>,
+    /// A new name for a new session.
+    pub(super) name: Box<dyn Fn() -> CoordinatorId + Send + Sync>,
+}
+
+/// The coordinator of the moment, to whoever serves it.
+pub(super) struct Lives {
+    parts: Parts,
+    namespace: Namespace,
+    handle: RwLock<Handle>,
+    health: watch::Sender<Health>,
+    happenings: broadcast::Sender<Arc<Happening>>,
+    stopping: AtomicBool,
+}
+
+impl Lives {
+    /// The first life.
+    pub(super) fn new(parts: Parts, registry: Arc<dyn Registry>) -> (Arc<Self>, Driver) {
+        let (health, _) = watch::channel(Health::Starting);
+        let (happenings, _) = broadcast::channel(HAPPENINGS);
+        let (handle, driver) = parts.coordinator(registry);
+        let driver = driver.speaking_through(health.clone(), happenings.clone());
+        let namespace = handle.namespace().clone();
+        let (handle, stopping) = (RwLock::new(handle), AtomicBool::new(false));
+        (Arc::new(Self { parts, namespace, handle, health, happenings, stopping }), driver)
+    }
+
+    /// Lives until asked to stop (true), or until a session is over that no other can follow (false).
+    pub(super) async fn run(&self, mut driver: Driver, open: Option<Open>, stop: CancellationToken) -> bool {
+        loop {
+            if driver.run().await || self.stopping.load(Ordering::SeqCst) {
+                return true;
+            }
+            let Some(open) = &open else { return false };
+            tracing::error!(coordinator = %self.handle().id(), "the registry session is over: a new one is opened, and workers are to come again");
+            let registry = tokio::select! {
+                registry = reopen(open) => registry,
+                () = stop.cancelled() => return true,
+            };
+            let (handle, next) = self.parts.coordinator(registry);
+            tracing::warn!(coordinator = %handle.id(), "a new registry session is open");
+            driver = next.speaking_through(self.health.clone(), self.happenings.clone());
+            *self.handle.write().unwrap_or_else(PoisonError::into_inner) = handle;
+            if self.stopping.load(Ordering::SeqCst) {
+                self.handle().stop();
+            }
+        }
+    }
+
+    /// Asks the coordinator to stop, and no other to follow it.
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        self.handle().stop();
+    }
+
+    /// The coordinator as it is now.
+    pub(super) fn handle(&self) -> Handle {
+        self.handle.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Parts {
+    fn coordinator(&self, registry: Arc<dyn Registry>) -> (Handle, Driver) {
+        coordinator(
+            Settings { id: (self.name)(), ..self.settings.clone() },
+            registry,
+            System::shared(),
+            Box::new(|| uuid::Uuid::new_v4().simple().to_string()),
+            Box::new(history::ToHistory(self.recorder.clone())),
+            Box::new(gauge::ToMetrics(self.metrics.clone())),
+        )
+    }
+}
+
+async fn reopen(open: &Open) -> Arc<dyn Registry> {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match open().await {
+            Ok(registry) => return registry,
+            Err(why) => tracing::error!("no new registry session, tried again in {pause:?}: {why}"),
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+impl Backend for Lives {
+    fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    fn id(&self) -> CoordinatorId {
+        self.handle().id().clone()
+    }
+
+    fn open(&self, peer: Peer) -> Result<Conversation, Refusal> {
+        Backend::open(&self.handle(), peer)
+    }
+
+    fn operate(&self, operation: Operation) -> Answer<'_, Done> {
+        let handle = self.handle();
+        async move { handle.operate(operation).await }.boxed()
+    }
+
+    fn jobs(&self) -> Answer<'_, Vec<JobRow>> {
+        let handle = self.handle();
+        async move { handle.jobs().await }.boxed()
+    }
+
+    fn job<'a>(&'a self, job: &'a JobName, upcoming: usize) -> Answer<'a, JobDetail> {
+        let handle = self.handle();
+        async move { handle.job(job, upcoming).await }.boxed()
+    }
+
+    fn items<'a>(&'a self, job: &'a JobName) -> Answer<'a, Vec<ItemRow>> {
+        let handle = self.handle();
+        async move { handle.items(job).await }.boxed()
+    }
+
+    fn instances<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<InstanceRow>> {
+        let handle = self.handle();
+        async move { handle.instances(job).await }.boxed()
+    }
+
+    fn servers<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<ServerRow>> {
+        let handle = self.handle();
+        async move { handle.servers(job).await }.boxed()
+    }
+
+    fn members(&self) -> Answer<'_, Vec<MemberRow>> {
+        let handle = self.handle();
+        async move { handle.members().await }.boxed()
+    }
+
+    fn dump<'a>(&'a self, job: &'a JobName) -> Answer<'a, BTreeMap<String, DumpNode>> {
+        let handle = self.handle();
+        async move { handle.dump(job).await }.boxed()
+    }
+
+    fn watch(&self) -> broadcast::Receiver<Arc<Happening>> {
+        self.happenings.subscribe()
+    }
+
+    fn health(&self) -> watch::Receiver<Health> {
+        self.health.subscribe()
+    }
+}

@@ -1,0 +1,62 @@
+//! An instance is shut down for one job: because somebody asked this coordinator, or deleted its node, as older tools
+//! do and as a coordinator does that does not host it.
+
+use std::sync::Arc;
+
+use rosterd_domain::id::{InstanceId, JobName};
+use rosterd_domain::txn::{Guard, Txn, Write};
+use rosterd_domain::view::Job;
+
+use super::change::rewrite;
+use super::job::{Intent, JobState};
+use super::node::Node;
+use crate::session::frame::ToWorker;
+
+impl Node {
+    /// A node of ours that stood in this session and is gone was deleted by somebody: that is a command. One that went
+    /// with a session of ours never stood in this one, and is put again. True when a transaction is under way.
+    pub(super) fn obey_deletion(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
+        let mut standing = std::mem::take(&mut job.standing);
+        standing.retain(|instance| job.hosted.contains_key(instance));
+        let mut deleted = None;
+        for (instance, id) in &job.hosted {
+            let Some(worker) = self.workers.get(id).filter(|worker| worker.present() && !worker.writing)
+            else {
+                continue;
+            };
+            match view.instances.get(instance) {
+                Some(seen) if seen.mine => drop(standing.insert(instance.clone())),
+                None if standing.contains(instance) => deleted = Some((instance.clone(), worker)),
+                _ => {}
+            }
+        }
+        job.standing = standing;
+        let Some((instance, worker)) = deleted else { return false };
+        tracing::warn!(job = %name, %instance, "an instance was deleted: it is shut down for this job");
+        let mut txn = Txn::new("dismiss");
+        txn.guard(Guard::Incarnation(name.clone(), view.incarnation.clone()));
+        // A worker that is dead, or attached elsewhere, is another matter.
+        txn.guard(Guard::Attachment(worker.id.clone(), worker.version));
+        txn.write(Write::RemoveInstance(name.clone(), instance.clone()));
+        // Its host is there, and does not put it again: nobody is to wait for that.
+        rewrite(&mut txn, view, &view.sharding.without(&instance));
+        txn.write(Write::RaiseNecessary(name.clone()));
+        let worker = worker.id.clone();
+        self.submit(name, job, txn, Intent::Dismiss { worker, instance });
+        true
+    }
+
+    /// The instance is gone: its worker is told, and has the job no more. Runs in flight finish.
+    pub(super) fn dismiss(&mut self, name: &JobName, job: &mut JobState, instance: &InstanceId, why: &str) {
+        job.stale = true;
+        job.standing.remove(instance);
+        job.told.remove(instance);
+        let Some(worker) = job.hosted.remove(instance).and_then(|id| self.workers.get_mut(&id)) else {
+            return;
+        };
+        worker.jobs.remove(name);
+        if let Some(stream) = worker.stream {
+            self.send(stream, ToWorker::Shutdown { job: Some(name.clone()), message: why.to_string() });
+        }
+    }
+}

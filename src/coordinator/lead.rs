@@ -1,0 +1,81 @@
+//! Who leads a job: an election by creating the leader's node, at once by the coordinator that should lead, later by
+//! one that stands in for it. A leader that should not lead gives the leadership up once somebody else can take it.
+//! None of this is in the way of firing: hosts fire what is assigned to them without asking the leader.
+
+use std::sync::Arc;
+
+use rosterd_domain::id::JobName;
+use rosterd_domain::txn::{Guard, Txn, Write};
+use rosterd_domain::view::Job;
+
+use super::event::Query;
+use super::job::{Intent, JobState};
+use super::node::{Node, ReadFor, Timer};
+
+/// Nobody waits longer for those who should rather lead than so many times the patience.
+const MOST_PATIENCE: usize = 5;
+
+impl Node {
+    /// Takes the leadership where there is none, or gives it up; true when a transaction is under way.
+    pub(super) fn elect(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
+        if view.leader.is_some() {
+            job.leaderless = None;
+        }
+        if job.leads() && self.gives_up(name, job) {
+            let mut txn = Txn::new("abdicate");
+            txn.guard(Guard::Incarnation(name.clone(), view.incarnation.clone()));
+            txn.write(Write::Abdicate { job: name.clone(), expect: view.epoch });
+            self.submit(name, job, txn, Intent::Abdicate);
+            return true;
+        }
+        if view.leader.is_some() || self.no_starts() || self.waits_for_another(name, job) {
+            return false;
+        }
+        let mut txn = Txn::new("elect");
+        txn.guard(Guard::Incarnation(name.clone(), view.incarnation.clone()));
+        let (coordinator, expect) = (self.settings.id.clone(), view.epoch);
+        txn.write(Write::Elect { job: name.clone(), coordinator, expect });
+        txn.write(Write::RaiseNecessary(name.clone()));
+        let stands_in = self.coordinators.rank(name, &self.settings.id) > 0;
+        job.stands_in = stands_in.then_some(self.coordinators.changes);
+        self.submit(name, job, txn, Intent::Elect);
+        true
+    }
+
+    /// Whether this leader should lead no more: it is leaving, and has said so; or another should lead, and has been
+    /// there for a while. Who was elected because that other did not come keeps on until the membership changes.
+    fn gives_up(&mut self, name: &JobName, job: &JobState) -> bool {
+        if self.stopping {
+            return !self.is_proving();
+        }
+        let better = self.coordinators.rank(name, &self.settings.id) > 0;
+        if !better || job.stands_in == Some(self.coordinators.changes) || !job.operations.is_empty() {
+            return false;
+        }
+        let steady = self.members_since.plus(self.settings.election_patience * 3);
+        if steady > self.now.mono {
+            self.timers.insert((steady, Timer::Job(name.clone())));
+            return false;
+        }
+        true
+    }
+
+    /// Whether others, who should rather lead, have some time left to be elected.
+    fn waits_for_another(&mut self, name: &JobName, job: &mut JobState) -> bool {
+        let before = self.coordinators.rank(name, &self.settings.id).min(MOST_PATIENCE);
+        if before == 0 {
+            return false;
+        }
+        if job.leaderless.is_none() {
+            job.leaderless = Some(self.now.mono);
+            // Those who should rather lead may be leaving, or gone: nothing tells of the former.
+            self.read(ReadFor::Coordinators, Query::Coordinators);
+        }
+        let patience = self.settings.election_patience * u32::try_from(before).unwrap_or(u32::MAX);
+        let until = job.leaderless.map_or(self.now.mono, |since| since.plus(patience));
+        if until > self.now.mono {
+            self.timers.insert((until, Timer::Job(name.clone())));
+        }
+        until > self.now.mono
+    }
+}

@@ -1,0 +1,132 @@
+//! What a coordinator writes of itself into its own node, for the others and for people.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rosterd_domain::id::{CoordinatorId, JobName};
+use rosterd_domain::rank::rank;
+use rosterd_domain::time::Time;
+use serde::{Deserialize, Serialize};
+
+use super::node::Node;
+
+/// A coordinator as its own node tells.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Member {
+    /// Where workers reach it; empty: nowhere.
+    pub url: String,
+    /// It is leaving: it should lead nothing, and no worker should come to it.
+    pub draining: bool,
+    /// Its version.
+    pub version: String,
+    /// When it started.
+    pub started: Time,
+    /// How many jobs it leads, workers it hosts, and the longest time from a due time to its Trigger since it wrote
+    /// last; as of its last write.
+    pub leads: u64,
+    pub workers: u64,
+    pub lag_ms: u64,
+}
+
+impl Member {
+    /// What stands in a node.
+    pub fn parse(data: &str) -> Self {
+        // One that says nothing that can be read is still there.
+        serde_json::from_str(data).unwrap_or_default()
+    }
+}
+
+/// The coordinators that live, and since when they are these.
+#[derive(Debug, Default)]
+pub(crate) struct Members {
+    all: BTreeMap<CoordinatorId, Member>,
+    /// Grows whenever who may lead has changed.
+    pub(crate) changes: u64,
+}
+
+impl Members {
+    /// Takes what was read.
+    pub(crate) fn take(&mut self, read: BTreeMap<CoordinatorId, Arc<str>>) {
+        let read: BTreeMap<_, _> = read.into_iter().map(|(id, data)| (id, Member::parse(&data))).collect();
+        if !self.candidates().eq(read.iter().filter(|(_, member)| !member.draining).map(|(id, _)| id)) {
+            self.changes += 1;
+        }
+        self.all = read;
+    }
+
+    pub(crate) fn contains(&self, id: &CoordinatorId) -> bool {
+        self.all.contains_key(id)
+    }
+
+    /// Who may lead.
+    fn candidates(&self) -> impl Iterator<Item = &CoordinatorId> {
+        self.all.iter().filter(|(_, member)| !member.draining).map(|(id, _)| id)
+    }
+
+    /// Where else a worker may go.
+    pub(crate) fn others(&self, me: &CoordinatorId) -> Vec<String> {
+        let others = self.all.iter().filter(|(id, member)| *id != me && !member.draining);
+        others.map(|(_, member)| member.url.clone()).filter(|url| !url.is_empty()).collect()
+    }
+
+    /// How many others should rather lead a job.
+    pub(crate) fn rank(&self, job: &JobName, me: &CoordinatorId) -> usize {
+        rank(job, me, self.candidates())
+    }
+}
+
+impl Node {
+    /// What this coordinator says of itself.
+    pub(super) fn myself(&mut self) -> Arc<str> {
+        let lag = std::mem::take(&mut self.longest_lag);
+        let member = Member {
+            url: self.settings.advertise.clone(),
+            draining: self.stopping,
+            version: env!("CARGO_PKG_VERSION").into(),
+            started: self.up_since,
+            leads: self.jobs.values().filter(|job| job.leads()).count() as u64,
+            workers: self.workers.len() as u64,
+            lag_ms: u64::try_from(lag.as_millis()).unwrap_or(u64::MAX),
+        };
+        serde_json::to_string(&member).unwrap_or_default().into()
+    }
+
+    /// A run is sent: how late is it?
+    pub(super) fn note_lag(&mut self, due: Time) {
+        let lag: Duration = self.now.wall.since(due);
+        self.longest_lag = self.longest_lag.max(lag);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let member = Member { url: "http://a".into(), draining: true, leads: 3, ..Member::default() };
+        assert_eq!(Member::parse(&serde_json::to_string(&member).unwrap()), member);
+        assert_eq!(Member::parse("http://an.older.one"), Member::default());
+    }
+
+    #[test]
+    fn who_drains_is_no_candidate_and_changes_the_membership() {
+        let id = |name| CoordinatorId::new(name).unwrap();
+        let data = |draining| {
+            let member = Member { url: "http://a".into(), draining, ..Member::default() };
+            Arc::<str>::from(serde_json::to_string(&member).unwrap())
+        };
+        let (a, b, job) = (id("a"), id("b"), JobName::new("j").unwrap());
+        let mut members = Members::default();
+        members.take([(a.clone(), data(false)), (b.clone(), data(false))].into());
+        let first = if members.rank(&job, &a) == 0 { (&a, &b) } else { (&b, &a) };
+        assert_eq!((members.changes, members.rank(&job, first.1)), (1, 1));
+        members.take([(a.clone(), data(false)), (b.clone(), data(false))].into());
+        assert_eq!(members.changes, 1);
+        members.take([(first.0.clone(), data(true)), (first.1.clone(), data(false))].into());
+        assert_eq!((members.changes, members.rank(&job, first.1)), (2, 0));
+        assert!(members.contains(first.0) && members.others(first.1).is_empty());
+    }
+}

@@ -1,0 +1,170 @@
+//! Who leads: leaderships are spread, go to who should have them, and come back to nobody who is leaving.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rosterd::coordinator::handle::Operation;
+use rosterd_domain::id::{CoordinatorId, InstanceId, JobName};
+use rosterd_domain::rank::rank;
+
+use crate::log::JobPlan;
+use crate::play::{block_on, job, plan};
+use crate::world::{Plan, World};
+
+const NAMES: [&str; 6] = ["ant", "bee", "cat", "dog", "eel", "fox"];
+
+fn world(coordinators: usize, workers: usize) -> World {
+    let jobs = NAMES.map(|name| JobPlan { name, ..job("short") }).to_vec();
+    let mut world = World::new(Plan { coordinators, workers, jobs, slots: (30, 30), ..plan(21) });
+    world.calm = true;
+    world
+}
+
+/// Each job's leader, by the name of its seat.
+fn leaders(world: &World) -> BTreeMap<String, Option<String>> {
+    let seat = |leader: &String| leader.split('#').next().unwrap_or_default().to_string();
+    let watch = world.watch.lock();
+    watch.shadow.jobs.iter().map(|(name, job)| (name.to_string(), job.leader.as_ref().map(seat))).collect()
+}
+
+/// Who should lead, of these seats.
+fn wanted(seats: &[usize]) -> BTreeMap<String, Option<String>> {
+    let ids: Vec<CoordinatorId> =
+        seats.iter().map(|seat| CoordinatorId::new(format!("c{seat}")).unwrap()).collect();
+    let first = |name: &&str| {
+        let job = JobName::new(*name).unwrap();
+        let first = ids.iter().find(|id| rank(&job, id, &ids) == 0);
+        (name.to_string(), first.map(ToString::to_string))
+    };
+    NAMES.iter().map(first).collect()
+}
+
+fn at_peace(world: &World) {
+    world.judge();
+    let broken = world.watch.lock().broken.clone();
+    assert!(broken.is_empty(), "{broken:#?}");
+    let unsettled = world.unsettled();
+    assert!(unsettled.is_empty(), "{unsettled:#?}");
+}
+
+#[test]
+fn leaderships_follow_those_who_come_and_go() {
+    block_on(async {
+        let mut world = world(3, 3);
+        world.start_coordinator(0);
+        (0..3).for_each(|desk| world.start_worker(desk));
+        world.pass(Duration::from_secs(10)).await;
+        assert_eq!(leaders(&world), wanted(&[0]));
+        world.start_coordinator(1);
+        world.start_coordinator(2);
+        world.pass(Duration::from_secs(15)).await;
+        let all = wanted(&[0, 1, 2]);
+        assert!(["c0", "c1", "c2"].iter().all(|c| all.values().any(|l| l.as_deref() == Some(c))), "{all:?}");
+        assert_eq!(leaders(&world), all);
+        world.seats[2].retired = true;
+        world.crash_coordinator(2, false);
+        world.pass(Duration::from_secs(25)).await;
+        assert_eq!(leaders(&world), wanted(&[0, 1]));
+        at_peace(&world);
+    });
+}
+
+/// One that is leaving gives its leaderships to others at once: they do not wait for it to take them again.
+#[test]
+fn leaderships_of_one_that_leaves_are_taken_at_once() {
+    block_on(async {
+        let mut world = world(3, 3);
+        world.start_all();
+        world.pass(Duration::from_secs(20)).await;
+        assert_eq!(leaders(&world), wanted(&[0, 1, 2]));
+        world.seats[0].retired = true;
+        if let Some(running) = &world.seats[0].running {
+            running.handle.stop();
+        }
+        world.pass(Duration::from_millis(400)).await;
+        assert_eq!(leaders(&world), wanted(&[1, 2]));
+        world.pass(Duration::from_secs(20)).await;
+        at_peace(&world);
+    });
+}
+
+/// Who should lead but cannot is not waited for long, and is not given back what it did not take.
+#[test]
+fn who_stands_still_is_stood_in_for() {
+    block_on(async {
+        let mut world = world(2, 2);
+        world.start_all();
+        world.pass(Duration::from_secs(15)).await;
+        let (of_first, _): (Vec<_>, Vec<_>) =
+            wanted(&[0, 1]).into_iter().partition(|(_, leader)| leader.as_deref() == Some("c0"));
+        assert!(!of_first.is_empty());
+        // It keeps its session, but hears and does nothing.
+        world.freeze_coordinator(0, Duration::from_secs(8));
+        for (name, _) in &of_first {
+            let name = JobName::new(name.as_str()).unwrap();
+            assert!(world.store.foreign(&name, "/leader/election/instance", None, false));
+        }
+        world.pass(Duration::from_secs(6)).await;
+        let now = leaders(&world);
+        for (name, _) in &of_first {
+            assert_eq!(now[name].as_deref(), Some("c1"), "{name}: {now:?}");
+        }
+        world.pass(Duration::from_secs(30)).await;
+        at_peace(&world);
+    });
+}
+
+fn instances(world: &World, job: &str) -> Vec<String> {
+    let name = JobName::new(job).unwrap();
+    let nodes = world.store.view(|view| view.job(&name)).ok().flatten().unwrap();
+    nodes.instances.keys().map(ToString::to_string).collect()
+}
+
+/// The owner of each item.
+fn owners(world: &World, job: &str) -> Vec<String> {
+    let name = JobName::new(job).unwrap();
+    let nodes = world.store.view(|view| view.job(&name)).ok().flatten().unwrap();
+    let view = rosterd_domain::view::Job::decode(&name, &nodes).unwrap().unwrap();
+    view.sharding.owned().map(|(_, owner)| owner.to_string()).collect()
+}
+
+/// An `instances` node that is deleted is a command; one that went with a session is not.
+#[test]
+fn a_deleted_instance_is_shut_down_for_that_job_alone() {
+    block_on(async {
+        let mut world = world(2, 2);
+        world.start_all();
+        world.pass(Duration::from_secs(12)).await;
+        let before = instances(&world, "ant");
+        assert_eq!(before.len(), 2);
+        let (ant, path) = (JobName::new("ant").unwrap(), format!("/instances/{}", before[0]));
+        assert!(world.store.foreign(&ant, &path, None, false));
+        world.pass(Duration::from_secs(12)).await;
+        assert_eq!(instances(&world, "ant"), before[1..]);
+        assert_eq!(owners(&world, "ant"), vec![before[1].clone(); 3]);
+        assert_eq!((instances(&world, "bee"), owners(&world, "bee").len()), (before, 3));
+        assert_eq!(world.watch.lock().broken.len(), 0);
+    });
+}
+
+/// Whichever coordinator is asked, and whoever leads the job.
+#[test]
+fn an_instance_can_be_shut_down_from_any_coordinator() {
+    block_on(async {
+        let mut world = world(2, 2);
+        world.start_all();
+        world.pass(Duration::from_secs(12)).await;
+        let before = instances(&world, "ant");
+        for (job, seat, place) in [("ant", 0, 0), ("bee", 1, 0), ("cat", 0, 1), ("dog", 1, 1)] {
+            let handle = world.seats[seat].running.as_ref().unwrap().handle.clone();
+            let instance = InstanceId::new(before[place].as_str()).unwrap();
+            let operation = Operation::Shutdown { job: JobName::new(job).unwrap(), instance };
+            let asked = tokio::spawn(async move { handle.operate(operation).await });
+            world.pass(Duration::from_secs(8)).await;
+            assert!(asked.await.unwrap().is_ok(), "{job}");
+            let left = before[1 - place].clone();
+            assert_eq!((instances(&world, job), owners(&world, job)), (vec![left.clone()], vec![left; 3]));
+        }
+        assert_eq!(world.watch.lock().broken.len(), 0);
+    });
+}
