@@ -101,9 +101,7 @@ impl Node {
                 self.jobs.insert(name, job);
             }
         }
-        if told > 0 {
-            self.look_at_leavers();
-        }
+        self.look_at_leavers |= told > 0;
     }
 }
 

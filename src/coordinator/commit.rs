@@ -80,11 +80,12 @@ impl Node {
         }
         self.jobs.insert(name.clone(), job);
         self.dirty.insert(name.clone());
-        self.look_at_leavers();
+        self.look_at_leavers = true;
     }
 
     /// Workers on their way out may be a step further.
     pub(super) fn look_at_leavers(&mut self) {
+        self.look_at_leavers = false;
         for id in self.leavers.clone() {
             if self.workers.contains_key(&id) {
                 self.confirm_draining(&id);
@@ -277,7 +278,6 @@ impl Node {
     pub(super) fn job_read(&mut self, name: JobName, read: Result<Option<Snapshot>, ReadError>) {
         let Some(mut job) = self.jobs.remove(&name) else { return };
         job.reading = false;
-        let here: Vec<WorkerId> = job.hosted.values().cloned().collect();
         if read.is_ok() {
             for reserved in std::mem::take(&mut job.unsure) {
                 self.release_slots(&reserved);
@@ -299,21 +299,21 @@ impl Node {
             }
             Err(error) => self.read_failed(&name, &mut job, &error),
         }
-        let moving = self
-            .workers
-            .values()
-            .filter(|worker| worker.moving.contains(&name))
-            .map(|worker| worker.id.clone());
-        let here: BTreeSet<WorkerId> = here.into_iter().chain(moving).collect();
         let (read, exists) = (job.loaded && !job.stale_records, job.view.is_some());
         self.jobs.insert(name.clone(), job);
-        for id in here {
-            if read {
-                self.moved_in(&id, &name, exists);
-            }
+        if read {
+            self.moved_in_all(&name, exists);
         }
-        self.look_at_leavers();
+        self.look_at_leavers = true;
         self.dirty.insert(name);
+    }
+
+    fn moved_in_all(&mut self, name: &JobName, exists: bool) {
+        let workers = &self.workers;
+        self.movers.retain(|id| workers.get(id).is_some_and(|worker| !worker.moving.is_empty()));
+        for id in self.movers.clone() {
+            self.moved_in(&id, name, exists);
+        }
     }
 
     /// The records of a job were read after the worker's attachment was written.

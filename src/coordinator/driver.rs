@@ -297,8 +297,12 @@ impl Driver {
         }
         // A run whose time has come waits for no report.
         let most = if self.node.tells(now) { 0 } else { MOST_EVENTS };
+        self.node.set_behind(true);
         for _ in 0..most {
-            let Some(event) = self.ready() else { break };
+            let Some(event) = self.ready() else {
+                self.node.set_behind(false);
+                break;
+            };
             self.node.hear(now, event);
         }
         for effect in self.node.settle(now, MOST_JOBS) {

@@ -41,8 +41,12 @@ pub struct Node {
     pub(super) calendar_watch: CalendarWatch,
     pub(super) jobs: Jobs,
     pub(super) workers: BTreeMap<WorkerId, Worker>,
+    /// Workers whose jobs are being moved here, and some that were.
+    pub(super) movers: BTreeSet<WorkerId>,
     /// Workers that are draining or leaving.
     pub(super) leavers: BTreeSet<WorkerId>,
+    /// Something has happened that they may have waited for. Looking takes a while, so it is done once for all of it.
+    pub(super) look_at_leavers: bool,
     pub(super) streams: BTreeMap<StreamId, Stream>,
     /// Attachments that are hosted elsewhere, or by nobody any more.
     pub(super) elsewhere: BTreeMap<WorkerId, Elsewhere>,
@@ -62,6 +66,8 @@ pub struct Node {
     pub(super) told: Mono,
     pub(super) calendar: BTreeSet<(Time, JobName)>,
     pub(super) ahead: Ahead,
+    /// Events wait that were not taken in yet.
+    pub(super) behind: bool,
     pub(super) timers: BTreeSet<(Mono, Timer)>,
     pub(super) dirty: Agenda,
     pub(super) requests: BTreeMap<RequestId, Pending>,
@@ -177,6 +183,7 @@ impl Node {
         let now = Now { wall: Time::default(), mono: Mono::default() };
         Self {
             ahead: Ahead::new(settings.ahead),
+            behind: false,
             settings,
             session,
             ids,
@@ -185,7 +192,9 @@ impl Node {
             calendar_watch: CalendarWatch::default(),
             jobs: Jobs::new(),
             workers: BTreeMap::new(),
+            movers: BTreeSet::new(),
             leavers: BTreeSet::new(),
+            look_at_leavers: false,
             streams: BTreeMap::new(),
             elsewhere: BTreeMap::new(),
             coordinators: Members::default(),
@@ -240,6 +249,9 @@ impl Node {
             let Some(job) = self.dirty.pop() else { break };
             self.advance(&job);
         }
+        if self.look_at_leavers {
+            self.look_at_leavers();
+        }
         if self.dirty.is_empty() {
             self.stop_if_done();
         }
@@ -249,6 +261,11 @@ impl Node {
     /// No job is left that is worth a look now, and nobody to be told of a run.
     pub fn is_settled(&self) -> bool {
         self.dirty.is_empty() && !self.ahead.is_due(self.now.wall)
+    }
+
+    /// Whether events wait that were not taken in yet: what they say of a worker may be that it lives.
+    pub fn set_behind(&mut self, behind: bool) {
+        self.behind = behind;
     }
 
     /// Somebody is to be told of a run now.
@@ -485,11 +502,12 @@ impl Node {
             if let Some(refusal) = &why {
                 tracing::info!(peer = %stream.peer.address, code = %refusal.code, "a stream is ended: {}", refusal.message);
             }
-            stream.phase = StreamPhase::Closing;
+            let before = std::mem::replace(&mut stream.phase, StreamPhase::Closing);
             self.out.push(Effect::Send(id, ToWorker::Close(why)));
-        }
-        for worker in self.workers.values_mut() {
-            if worker.stream == Some(id) {
+            if let StreamPhase::Bound(worker) = before
+                && let Some(worker) = self.workers.get_mut(&worker)
+                && worker.stream == Some(id)
+            {
                 worker.stream = None;
             }
         }
