@@ -33,6 +33,7 @@ ENV ROSTERD_DATA_DIR=/data \
     ROSTERD_LISTEN=0.0.0.0:7700
 HEALTHCHECK --interval=10s --timeout=5s --start-period=10s --retries=3 CMD ["rosterd", "probe"]
 ENTRYPOINT ["rosterd"]
-# Outside of the container everybody can reach it: give credentials (ROSTERD_CREDENTIALS=/file), or say
+# Outside of the container everybody can reach it: give credentials (ROSTERD_CREDENTIALS=/file) and a certificate
+# (ROSTERD_TLS_CERT, ROSTERD_TLS_KEY; then the probe needs ROSTERD_SERVER=https://… and ROSTERD_CA), or say
 # ROSTERD_INSECURE_LISTEN=true. It does not start without either.
 CMD ["serve"]

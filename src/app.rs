@@ -1,7 +1,8 @@
 //! The composition root: the only file that knows every module. It starts them in order and stops them in
 //! reverse: listener, coordinator, history, registry.
 
-mod credentials;
+mod access;
+pub mod credentials;
 mod demo;
 mod gauge;
 mod history;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use rosterd_domain::id::CoordinatorId;
 use tokio::net::TcpListener;
 
+use self::access::Access;
 use self::lives::{Lives, Parts};
 use crate::api::connection::Caps;
 use crate::api::edge::{Edge, EdgeConfig};
@@ -58,9 +60,9 @@ pub enum AppError {
         /// Why.
         source: std::io::Error,
     },
-    /// The credential file cannot be used.
+    /// The credential file or a TLS file cannot be used.
     #[error("{0}")]
-    Credentials(String),
+    Access(String),
     /// This build has no such registry.
     #[error(
         "registry zookeeper is not built yet: use the embedded registry (--registry embedded --data-dir DIR)"
@@ -83,6 +85,11 @@ struct Running {
     drain: Duration,
 }
 
+/// Whether the files that the configuration names can be used; starts nothing.
+pub fn check(config: &Config) -> Result<(), AppError> {
+    Access::open(config).map(drop).map_err(AppError::Access)
+}
+
 /// Serves until it is asked to stop.
 pub async fn serve(config: Config) -> Result<(), AppError> {
     let running = start(config).await?;
@@ -92,6 +99,11 @@ pub async fn serve(config: Config) -> Result<(), AppError> {
 
 /// Serves with a demonstration job and its workers, until it is asked to stop.
 pub async fn dev(config: Config) -> Result<(), AppError> {
+    if config.credentials.is_some() || config.tls.is_some() {
+        let what = "its workers have no credential and know no CA: leave credentials and tls_cert out, or use \
+                    `rosterd serve`";
+        return Err(AppError::Demo(what.to_owned()));
+    }
     let running = start(config).await?;
     let demo = demo::start(&running.lives.handle(), running.address).await?;
     let stopped = running.until_asked().await;
@@ -100,6 +112,7 @@ pub async fn dev(config: Config) -> Result<(), AppError> {
 }
 
 async fn start(config: Config) -> Result<Running, AppError> {
+    warn_of_open_doors(&config);
     let RegistryConfig::Embedded { data_dir } = &config.registry else { return Err(AppError::NoZooKeeper) };
     make_private_dir(data_dir)?;
     // The address first: who cannot be reached need not open anything.
@@ -107,7 +120,7 @@ async fn start(config: Config) -> Result<Running, AppError> {
         .await
         .map_err(|source| AppError::Listen { address: config.listen, source })?;
     let address = listener.local_addr().unwrap_or(config.listen);
-    let credentials = credentials::read(config.credentials.as_deref()).map_err(AppError::Credentials)?;
+    let access = Access::open(&config).map_err(AppError::Access)?;
     let registry = EmbeddedRegistry::open(data_dir, EmbeddedOptions::new(config.namespace.clone()))?;
     let registry: Arc<dyn Registry> = Arc::new(registry);
     let metrics = Metrics::new();
@@ -137,8 +150,9 @@ async fn start(config: Config) -> Result<Running, AppError> {
         info: Info { registry: "embedded", started: System.wall() },
         metrics: metrics.clone(),
         tasks: tasks.clone(),
-        config: edge_config(&config, credentials),
+        config: edge_config(&config, &access),
     };
+    access.follow(&tasks, System::shared());
     history::watch_drops(&tasks, recorder.clone(), metrics);
     tasks.essential(Phase::Edge, "edge", async move {
         if let Err(error) = edge.serve(listener).await {
@@ -148,6 +162,19 @@ async fn start(config: Config) -> Result<Running, AppError> {
     tracing::info!(%address, namespace = %config.namespace, "serving");
     let drain = config.timing.drain_deadline;
     Ok(Running { lives, tasks, address, recorder, drain })
+}
+
+/// What was allowed by a word on the command line is still worth one in the log.
+fn warn_of_open_doors(config: &Config) {
+    if config.listen.ip().is_loopback() {
+        return;
+    }
+    if config.credentials.is_none() {
+        tracing::warn!("insecure_listen: everybody who reaches {} may do everything", config.listen);
+    }
+    if config.tls.is_none() {
+        tracing::warn!("insecure_listen: whatever is sent to {} can be read on its way", config.listen);
+    }
 }
 
 /// The coordinator ends its streams as soon as the edge is to stop: streams do not end by themselves.
@@ -210,7 +237,7 @@ fn named(address: SocketAddr) -> Box<dyn Fn() -> CoordinatorId + Send + Sync> {
 fn settings(config: &Config, address: SocketAddr) -> Settings {
     let timing = &config.timing;
     Settings {
-        advertise: config.advertise.clone().unwrap_or_else(|| format!("http://{address}")),
+        advertise: config.advertise.clone().unwrap_or_else(|| format!("{}://{address}", config.scheme())),
         lease: timing.lease,
         heartbeat: timing.heartbeat,
         stop_budget: timing.stop_budget,
@@ -225,7 +252,7 @@ fn settings(config: &Config, address: SocketAddr) -> Settings {
     }
 }
 
-fn edge_config(config: &Config, credentials: Vec<crate::api::layers::auth::Credential>) -> EdgeConfig {
+fn edge_config(config: &Config, access: &Access) -> EdgeConfig {
     let limits = &config.limits;
     EdgeConfig {
         listen: ListenLimits {
@@ -244,6 +271,7 @@ fn edge_config(config: &Config, credentials: Vec<crate::api::layers::auth::Crede
         calls: limits.max_requests,
         streams: limits.max_workers + limits.max_watchers,
         call_deadline: limits.request_timeout,
-        credentials,
+        credentials: access.credentials.clone(),
+        tls: access.tls.clone(),
     }
 }

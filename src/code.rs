@@ -125,9 +125,11 @@ codes! {
     RequestInvalid = "REQUEST_INVALID", Invalid;
     /// The request took longer than its deadline.
     DeadlineExceeded = "DEADLINE_EXCEEDED", Deadline;
-    /// No valid credential came with the request: send `authorization: Bearer …`.
+    /// No valid credential came with the request: send `authorization: Bearer …`, or connect with a client certificate.
     Unauthenticated = "UNAUTHENTICATED", Unauthenticated;
-    /// The credential does not allow this.
+    /// The credential of an open stream was revoked, has changed or is over: get a new one.
+    CredentialRevoked = "CREDENTIAL_REVOKED", Unauthenticated;
+    /// The credential does not allow this, by its role or for this job: use one that does.
     PermissionDenied = "PERMISSION_DENIED", Denied;
 }
 

@@ -30,7 +30,10 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("axum", &["api"]),
     ("clap", &["cli"]),
     ("rusqlite", &["history", "registry/embedded"]),
-    ("rosterd_client", &["cli/exec", "app/demo"]),
+    // What a command shows a coordinator is what a worker shows it.
+    ("rosterd_client", &["cli/exec", "cli/identity", "cli/server", "app/demo"]),
+    ("tokio_rustls", &["api/access/subject", "api/link", "api/tls", "app/credentials/edit"]),
+    ("webpki", &["api/access/subject"]),
 ];
 
 /// Generated types of the wire: the gRPC services, what serves and describes them, and the admin client.

@@ -1,22 +1,24 @@
 //! A TCP connection as the edge holds it: it has a place that is counted, it must say what it wants in time,
-//! and it can be cut. Below it is a socket, above it the HTTP stack, which has no deadline of its own for
-//! the first bytes. Made by `listen` alone.
+//! and it can be cut. Below it is a [`Link`], a socket with or without TLS, above it the HTTP stack, which has no
+//! deadline of its own for the first bytes. The handshake happens when the HTTP stack first reads: it has the
+//! connection's place and the deadline of its opening. Made by `listen` alone.
 
 use std::collections::BTreeMap;
 use std::future::Future as _;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::Sleep;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::server::Connected;
 
+use super::access::subject::PeerNames;
+use super::link::Link;
 use crate::runtime::telemetry::Metrics;
 
 /// Who is on the other end, in the extensions of each of its requests.
@@ -26,6 +28,15 @@ pub struct Remote {
     pub address: SocketAddr,
     /// Cuts the connection.
     pub cut: CancellationToken,
+    /// Whom its verified certificate names; empty without one. Known before the first request is.
+    pub certificate: Arc<OnceLock<PeerNames>>,
+}
+
+impl Remote {
+    /// Nothing is known of its certificate yet.
+    pub fn new(address: SocketAddr, cut: CancellationToken) -> Self {
+        Self { address, cut, certificate: Arc::default() }
+    }
 }
 
 /// How many connections there may be.
@@ -101,7 +112,7 @@ fn network(address: IpAddr) -> IpAddr {
 
 /// A connection.
 pub struct Connection {
-    io: TcpStream,
+    link: Link,
     remote: Remote,
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
     opening: Option<Opening>,
@@ -145,9 +156,9 @@ impl Opening {
 
 impl Connection {
     /// Takes over a socket that has its place; `patience` is how long the opening may take.
-    pub fn new(io: TcpStream, remote: Remote, place: Place, patience: Duration) -> Self {
+    pub(super) fn new(link: Link, remote: Remote, place: Place, patience: Duration) -> Self {
         let cut = Box::pin(remote.cut.clone().cancelled_owned());
-        Self { io, remote, cut, opening: Some(Opening::new(patience)), place }
+        Self { link, remote, cut, opening: Some(Opening::new(patience)), place }
     }
 
     fn poll_cut(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
@@ -170,6 +181,26 @@ impl Connection {
     }
 }
 
+impl Connection {
+    /// Brings the handshake to its end.
+    fn poll_shaken(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shaken = ready!(self.link.poll_shaken(cx));
+        match shaken {
+            Ok(None) => Poll::Ready(Ok(())),
+            Ok(Some(names)) => {
+                // Set once: there is one handshake.
+                let _ = self.remote.certificate.set(names);
+                Poll::Ready(Ok(()))
+            }
+            Err(error) => {
+                self.place.places.metrics.connections_refused.get_or_create(&[("reason", "handshake")]).inc();
+                tracing::debug!(peer = %self.remote.address, %error, "closed: the TLS handshake failed");
+                Poll::Ready(Err(error))
+            }
+        }
+    }
+}
+
 impl Connected for Connection {
     type ConnectInfo = Remote;
 
@@ -186,8 +217,9 @@ impl AsyncRead for Connection {
     ) -> Poll<io::Result<()>> {
         self.poll_cut(cx)?;
         self.poll_opening(cx)?;
+        ready!(self.poll_shaken(cx))?;
         let before = buf.filled().len();
-        let polled = Pin::new(&mut self.io).poll_read(cx, buf);
+        let polled = Pin::new(&mut self.link).poll_read(cx, buf);
         let complete = self.opening.as_mut().is_some_and(|opening| opening.see(&buf.filled()[before..]));
         if complete {
             self.opening = None;
@@ -199,15 +231,15 @@ impl AsyncRead for Connection {
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_cut(cx)?;
-        Pin::new(&mut self.io).poll_write(cx, buf)
+        Pin::new(&mut self.link).poll_write(cx, buf)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
+        Pin::new(&mut self.link).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(cx)
+        Pin::new(&mut self.link).poll_shutdown(cx)
     }
 
     fn poll_write_vectored(
@@ -216,11 +248,11 @@ impl AsyncWrite for Connection {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.poll_cut(cx)?;
-        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+        Pin::new(&mut self.link).poll_write_vectored(cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
+        self.link.is_write_vectored()
     }
 }
 

@@ -13,19 +13,21 @@ use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic_health::pb::health_server::HealthServer;
 
+use super::access::Credentials;
 use super::backend::Backend;
 use super::grpc::admin::{Admin, Info};
 use super::grpc::health;
 use super::grpc::worker::{SessionLimits, Workers};
 use super::history::History;
 use super::http::{Site, routes as http_routes};
-use super::layers::auth::{Auth, Credential};
+use super::layers::auth::Auth;
 use super::layers::deadlines::Deadlines;
 use super::layers::limits::Limits;
 use super::layers::methods::Methods;
 use super::layers::observe::Observer;
 use super::layers::{auth, deadlines, is_grpc, limits, observe};
 use super::listen::{ListenLimits, serve};
+use super::tls::ServerTls;
 use crate::proto::v1::DESCRIPTOR;
 use crate::proto::v1::admin_service_server::AdminServiceServer;
 use crate::proto::v1::worker_service_server::WorkerServiceServer;
@@ -57,8 +59,10 @@ pub struct EdgeConfig {
     pub streams: usize,
     /// The longest time for a call.
     pub call_deadline: Duration,
-    /// Who may do what; none: everybody may do everything.
-    pub credentials: Vec<Credential>,
+    /// Who may do what.
+    pub credentials: Arc<Credentials>,
+    /// With it, nothing but TLS is spoken.
+    pub tls: Option<Arc<ServerTls>>,
 }
 
 impl Default for EdgeConfig {
@@ -71,7 +75,8 @@ impl Default for EdgeConfig {
             calls: 1024,
             streams: 50_000,
             call_deadline: Duration::from_secs(30),
-            credentials: Vec::new(),
+            credentials: Credentials::open(),
+            tls: None,
         }
     }
 }
@@ -99,9 +104,9 @@ impl Edge {
     /// [`ListenLimits::shutdown`] and a second at the latest, so that phase's deadline is above that.
     pub async fn serve(self, listener: TcpListener) -> io::Result<()> {
         let (stop, late) = (self.tasks.stop(Phase::Edge), CancellationToken::new());
-        let (limits, metrics) = (self.config.listen, self.metrics.clone());
+        let (limits, metrics, tls) = (self.config.listen, self.metrics.clone(), self.config.tls.clone());
         let routes = self.routes(late.clone()).await?;
-        serve(listener, routes, limits, metrics, stop, late).await
+        serve(listener, routes, tls, limits, metrics, stop, late).await
     }
 
     async fn routes(self, late: CancellationToken) -> io::Result<axum::Router> {
@@ -132,7 +137,12 @@ impl Edge {
         let site = Arc::new(Site { backend, metrics: metrics.clone() });
         let grpc = grpc.into_axum_router().reset_fallback().layer(from_fn(only_grpc));
         let deadlines = Arc::new(Deadlines { methods: methods.clone(), most: config.call_deadline });
-        let auth = Auth::new(config.credentials, metrics.clone());
+        let auth = Arc::new(Auth {
+            credentials: config.credentials,
+            methods: methods.clone(),
+            metrics: metrics.clone(),
+            clock: clock.clone(),
+        });
         let limits = Limits::new(methods.clone(), config.calls, config.streams, metrics.clone());
         let observer = Arc::new(Observer { methods, metrics, clock });
         // The last one is the outermost.

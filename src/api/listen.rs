@@ -13,6 +13,8 @@ use tonic::service::Routes;
 use tonic::transport::Server;
 
 use super::connection::{Caps, Connection, Places, Remote};
+use super::link::Link;
+use super::tls::ServerTls;
 use crate::runtime::telemetry::Metrics;
 
 /// Bounds of the listener and its connections.
@@ -20,7 +22,8 @@ use crate::runtime::telemetry::Metrics;
 pub struct ListenLimits {
     /// How many connections.
     pub caps: Caps,
-    /// How long a connection may take to open: its preface, or the head of its first request.
+    /// How long a connection may take to open: its TLS handshake, and its preface or the head of its first
+    /// request.
     pub preface: Duration,
     /// How often a silent HTTP/2 connection is pinged, and how long the answer may take.
     pub keepalive: (Duration, Duration),
@@ -55,11 +58,12 @@ impl Default for ListenLimits {
 /// After streams were told to end, how long their last frames may take before the connection is cut.
 const LAST_FRAMES: Duration = Duration::from_millis(500);
 
-/// Serves `routes` until `stop` is cancelled and its connections have ended. Those that have not by
+/// Serves `routes`, with `tls` over nothing else, until `stop` is cancelled and its connections have ended. Those that have not by
 /// [`ListenLimits::shutdown`] see `late` cancelled, and are then cut.
 pub async fn serve(
     listener: TcpListener,
     routes: axum::Router,
+    tls: Option<Arc<ServerTls>>,
     limits: ListenLimits,
     metrics: Arc<Metrics>,
     stop: CancellationToken,
@@ -67,7 +71,7 @@ pub async fn serve(
 ) -> io::Result<()> {
     let cut = CancellationToken::new();
     let _cut_if_dropped = cut.clone().drop_guard();
-    let connections = accept(listener, limits, metrics, cut.clone());
+    let connections = accept(listener, tls, limits, metrics, cut.clone());
     let (interval, timeout) = limits.keepalive;
     let server = Server::builder()
         .accept_http1(true)
@@ -100,13 +104,14 @@ pub async fn serve(
 /// Connections that have a place.
 fn accept(
     listener: TcpListener,
+    tls: Option<Arc<ServerTls>>,
     limits: ListenLimits,
     metrics: Arc<Metrics>,
     cut: CancellationToken,
 ) -> impl Stream<Item = io::Result<Connection>> {
     let places = Places::new(limits.caps, metrics.clone());
-    futures_util::stream::unfold((listener, places, metrics, cut), move |state| async move {
-        let (listener, places, metrics, cut) = &state;
+    futures_util::stream::unfold((listener, tls, places, metrics, cut), move |state| async move {
+        let (listener, tls, places, metrics, cut) = &state;
         loop {
             let (socket, address) = match listener.accept().await {
                 Ok(accepted) => accepted,
@@ -122,8 +127,13 @@ fn accept(
                     if let Err(error) = socket.set_nodelay(true) {
                         tracing::debug!(%error, "a connection without nodelay");
                     }
-                    let remote = Remote { address, cut: cut.child_token() };
-                    let connection = Connection::new(socket, remote, place, limits.preface);
+                    let remote = Remote::new(address, cut.child_token());
+                    // Nothing is shaken here: a peer that takes its time delays nobody.
+                    let link = match tls {
+                        Some(tls) => Link::shaking(tls.accept(socket)),
+                        None => Link::Plain(socket),
+                    };
+                    let connection = Connection::new(link, remote, place, limits.preface);
                     return Some((Ok(connection), state));
                 }
                 Err(reason) => {

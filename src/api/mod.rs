@@ -2,6 +2,7 @@
 //!
 //! Of the coordinator it sees [`backend::Backend`] alone. Proto types stop at `grpc`.
 
+pub mod access;
 pub mod backend;
 pub mod connection;
 pub mod edge;
@@ -9,4 +10,6 @@ pub mod grpc;
 pub mod history;
 pub mod http;
 pub mod layers;
+mod link;
 pub mod listen;
+pub mod tls;

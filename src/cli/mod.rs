@@ -3,12 +3,14 @@
 
 mod cluster;
 mod completion;
+mod credentials;
 mod cron;
 mod dev;
 mod dump;
 mod exec;
 mod failure;
 mod fires;
+mod identity;
 mod instances;
 mod items;
 mod jobs;
@@ -67,6 +69,9 @@ enum Command {
     Watch(watch::Watch),
     /// Show a job's whole tree in the registry
     Dump(dump::Dump),
+    /// Add, list and revoke credentials in a coordinator's file
+    #[command(subcommand)]
+    Credentials(credentials::Credentials),
     /// Understand a cron expression
     #[command(subcommand)]
     Cron(cron::Cron),
@@ -83,6 +88,7 @@ pub fn main() -> ExitCode {
         return exec::guard::Guard::parse_from(std::env::args_os().skip(1)).run();
     }
     let done = match Cli::parse().command {
+        Command::Credentials(credentials) => credentials.run(),
         Command::Cron(cron) => cron.run(),
         Command::Plan(plan) => plan.run(),
         Command::Completion(completion) => completion.run(),
@@ -116,6 +122,7 @@ impl Command {
             Self::Fires(fires) => fires.run().await,
             Self::Watch(watch) => watch.run().await,
             Self::Dump(dump) => dump.run().await,
+            Self::Credentials(credentials) => credentials.run(),
             Self::Cron(cron) => cron.run(),
             Self::Plan(plan) => plan.run(),
             Self::Completion(completion) => completion.run(),

@@ -6,7 +6,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use super::failure::{Failure, Result};
-use super::server::{Bearer, Server};
+use super::server::{Server, refused};
 
 #[derive(Debug, Args)]
 pub(crate) struct Probe {
@@ -20,9 +20,13 @@ pub(crate) struct Probe {
 impl Probe {
     pub(crate) async fn run(self) -> Result {
         let asked = async {
-            let channel = self.server.channel().await?;
-            let mut client = HealthClient::with_interceptor(channel, Bearer::from_env()?);
-            let answer = client.check(HealthCheckRequest { service: self.service.clone() }).await?;
+            // Health is open to everybody, and a probe may be sent anywhere: the credential stays here.
+            let access = self.server.identity.without_credential()?;
+            let channel = self.server.channel(&access).await?;
+            let answer = HealthClient::new(channel)
+                .check(HealthCheckRequest { service: self.service.clone() })
+                .await
+                .map_err(|status| refused(&access, &self.server.server.join(","), status))?;
             Ok::<_, Failure>(answer.into_inner().status())
         };
         match tokio::time::timeout(self.server.timeout, asked).await {

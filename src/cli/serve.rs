@@ -48,7 +48,16 @@ pub(crate) struct Settings {
     /// File with the credentials that are accepted
     #[arg(long, value_name = "FILE")]
     credentials: Option<String>,
-    /// Allow an address that is not loopback without credentials
+    /// PEM file with this coordinator's certificate, then those up to its CA: only TLS is spoken
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<String>,
+    /// PEM file with the key of --tls-cert
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<String>,
+    /// PEM file with the certificates of those who sign clients' certificates
+    #[arg(long, value_name = "FILE")]
+    tls_client_ca: Option<String>,
+    /// Allow an address that is not loopback without credentials or without TLS
     #[arg(long)]
     insecure_listen: bool,
     /// What is logged: a level, also by module [default: info]
@@ -76,6 +85,9 @@ impl Settings {
             ("advertise", self.advertise.as_ref()),
             ("namespace", self.namespace.as_ref()),
             ("credentials", self.credentials.as_ref()),
+            ("tls_cert", self.tls_cert.as_ref()),
+            ("tls_key", self.tls_key.as_ref()),
+            ("tls_client_ca", self.tls_client_ca.as_ref()),
             ("log", self.log.as_ref()),
             ("log_format", self.log_format.as_ref()),
         ];
@@ -136,6 +148,8 @@ impl Serve {
             return Err(Failure::new(Exit::Usage, "CONFIG_INVALID", message));
         }
         if self.check {
+            crate::app::check(&loaded.config)
+                .map_err(|error| Failure::new(Exit::Usage, "CONFIG_INVALID", chain(&error)))?;
             return say("the configuration is in order");
         }
         start(loaded.config, crate::app::serve).await

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use clap::Args;
+use rosterd_client::access::{Access, explain, innermost};
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
@@ -11,6 +12,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Response, Status};
 
 use super::failure::{Exit, Failure, Result};
+use super::identity::Identity;
 use crate::config::value;
 use crate::proto::v1::admin_service_client::AdminServiceClient;
 
@@ -19,8 +21,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Largest answer taken: a dump of a large job.
 const MAX_ANSWER: usize = 1 << 30;
 
-/// Where a coordinator is. The credential comes from ROSTERD_CREDENTIAL, never from the command line, which other
-/// users of the machine can read.
+/// Where a coordinator is, and who asks.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Server {
     /// Coordinators to ask, in this order: a URL or host:port
@@ -35,12 +36,16 @@ pub(crate) struct Server {
     /// How long to wait for an answer
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = value::duration)]
     pub(crate) timeout: Duration,
+    #[command(flatten)]
+    pub(crate) identity: Identity,
 }
 
 /// The admin service of a coordinator that answers.
 pub(crate) struct Admin {
     client: AdminServiceClient<InterceptedService<Channel, Bearer>>,
     timeout: Duration,
+    server: String,
+    access: Access,
 }
 
 /// Puts the credential into each request.
@@ -48,18 +53,9 @@ pub(crate) struct Admin {
 pub(crate) struct Bearer(Option<MetadataValue<Ascii>>);
 
 impl Bearer {
-    /// The credential of the environment.
-    #[allow(clippy::disallowed_methods, reason = "secrets never come from the command line")]
-    pub(crate) fn from_env() -> Result<Self> {
-        let Some(secret) = std::env::var("ROSTERD_CREDENTIAL").ok().filter(|secret| !secret.is_empty())
-        else {
-            return Ok(Self(None));
-        };
-        let value = MetadataValue::try_from(format!("Bearer {secret}"));
-        let mut value =
-            value.map_err(|_| Failure::usage("ROSTERD_CREDENTIAL holds a character it may not"))?;
-        value.set_sensitive(true);
-        Ok(Self(Some(value)))
+    pub(crate) fn new(access: &Access) -> Result<Self> {
+        let value = access.authorization();
+        value.map(Self).map_err(|_| Failure::usage("the credential holds a character that it may not"))
     }
 }
 
@@ -74,23 +70,33 @@ impl Interceptor for Bearer {
 
 impl Server {
     /// Connects to the first that answers.
-    pub(crate) async fn channel(&self) -> Result<Channel> {
+    pub(crate) async fn channel(&self, access: &Access) -> Result<Channel> {
         let mut tried = Vec::new();
+        let mut known = false;
         for server in &self.server {
-            match endpoint(server)?.connect().await {
+            match endpoint(server, access)?.connect().await {
                 Ok(channel) => return Ok(channel),
-                Err(error) => tried.push(format!("{server} ({})", causes(&error))),
+                Err(error) => match explain(server, &error) {
+                    // Nobody has seen what was to be said: the next one may do.
+                    Some(why) => {
+                        known = true;
+                        tried.push(why.to_string());
+                    }
+                    None => tried.push(format!("{server} ({})", innermost(&error))),
+                },
             }
         }
         let tried = tried.join(", ");
-        Err(Failure::unavailable(format!(
-            "no coordinator answers at {tried}; name one with --server or ROSTERD_SERVER"
-        )))
+        let remedy = if known { "" } else { "; name one with --server or ROSTERD_SERVER" };
+        Err(Failure::unavailable(format!("no coordinator answers at {tried}{remedy}")))
     }
 
     pub(crate) async fn admin(&self) -> Result<Admin> {
-        let client = AdminServiceClient::with_interceptor(self.channel().await?, Bearer::from_env()?);
-        Ok(Admin { client: client.max_decoding_message_size(MAX_ANSWER), timeout: self.timeout })
+        let access = self.identity.access()?;
+        let channel = self.channel(&access).await?;
+        let client = AdminServiceClient::with_interceptor(channel, Bearer::new(&access)?);
+        let (client, server) = (client.max_decoding_message_size(MAX_ANSWER), self.server.join(","));
+        Ok(Admin { client, timeout: self.timeout, server, access })
     }
 
     /// Connects and asks one thing.
@@ -119,7 +125,7 @@ impl Admin {
         let mut request = Request::new(question);
         request.set_timeout(self.timeout);
         match tokio::time::timeout(self.timeout, call(self.client.clone(), request)).await {
-            Ok(answer) => Ok(answer?.into_inner()),
+            Ok(answer) => Ok(answer.map_err(|status| self.refused(status))?.into_inner()),
             Err(_) => Err(Failure::new(
                 Exit::Unavailable,
                 "DEADLINE_EXCEEDED",
@@ -128,27 +134,29 @@ impl Admin {
         }
     }
 
+    /// What a stream's refusal means.
+    pub(crate) fn refused(&self, status: Status) -> Failure {
+        refused(&self.access, &self.server, status)
+    }
+
     /// The bare client, for streams.
     pub(crate) fn client(&self) -> AdminServiceClient<InterceptedService<Channel, Bearer>> {
         self.client.clone()
     }
 }
 
-fn endpoint(server: &str) -> Result<Endpoint> {
-    let url = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
-    if url.starts_with("https://") {
-        return Err(Failure::usage(format!("{server}: this build speaks no TLS; use an http:// address")));
-    }
-    let endpoint = Endpoint::from_shared(url)
-        .map_err(|_| Failure::usage(format!("{server:?} is no URL: write http://host:port")))?;
+fn endpoint(server: &str, access: &Access) -> Result<Endpoint> {
+    let endpoint = access.endpoint(server).map_err(Failure::usage)?;
     Ok(endpoint.connect_timeout(CONNECT_TIMEOUT).tcp_nodelay(true))
 }
 
-/// The innermost cause: transport errors hide it.
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut last = error;
-    while let Some(source) = last.source() {
-        last = source;
+/// What a refusal means, or a connection that was closed.
+pub(crate) fn refused(access: &Access, server: &str, status: Status) -> Failure {
+    match access.explain_call(server, &status) {
+        Some(why) if why.is_about_rights() => {
+            Failure::new(Exit::Credential, "UNAUTHENTICATED", why.to_string())
+        }
+        Some(why) => Failure::unavailable(why),
+        None => status.into(),
     }
-    last.to_string()
 }

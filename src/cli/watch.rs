@@ -24,7 +24,8 @@ pub(crate) struct Watch {
 impl Watch {
     pub(crate) async fn run(self) -> Result {
         let admin = self.server.admin().await?;
-        let mut events = admin.client().watch(v1::WatchRequest { job: self.job }).await?.into_inner();
+        let asked = admin.client().watch(v1::WatchRequest { job: self.job }).await;
+        let mut events = asked.map_err(|status| admin.refused(status))?.into_inner();
         while let Some(message) = events.message().await? {
             if let Some(event) = &message.event {
                 let at = message.at.as_ref();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::reader::Reader;
 use super::value::show;
-use super::{Config, History, Limits, Log, Registry, Timing};
+use super::{Config, History, Limits, Log, Registry, Timing, Tls};
 
 /// Largest window HTTP/2 knows.
 const MAX_WINDOW: u64 = (1 << 31) - 1;
@@ -18,13 +18,14 @@ pub(super) fn config(reader: &mut Reader) -> Option<Config> {
     let (timing, limits, history, log) = (timing(reader), limits(reader), history(reader), log(reader));
     let registry = registry(reader);
     let credentials = credentials(reader);
+    let tls = tls(reader, credentials.is_some());
     let insecure = reader.flag("insecure_listen");
     if let Some(listen) = listen {
-        check_listen(reader, listen, credentials.is_some(), insecure);
+        check_listen(reader, listen, (credentials.is_some(), tls.is_some()), insecure);
     }
-    let advertise = advertise(reader, listen?);
+    let advertise = advertise(reader, listen?, tls.is_some());
     let (namespace, listen, registry) = (namespace?, listen?, registry?);
-    Some(Config { namespace, listen, advertise, credentials, registry, timing, limits, history, log })
+    Some(Config { namespace, listen, advertise, credentials, tls, registry, timing, limits, history, log })
 }
 
 fn listen_address(text: &str) -> Result<SocketAddr, String> {
@@ -32,34 +33,87 @@ fn listen_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "that is no address with a port".into())
 }
 
-fn check_listen(reader: &mut Reader, listen: SocketAddr, credentials: bool, insecure: bool) {
-    if !listen.ip().is_loopback() && !credentials && !insecure {
+/// `guards`: whether there are credentials, and whether there is TLS.
+fn check_listen(reader: &mut Reader, listen: SocketAddr, guards: (bool, bool), insecure: bool) {
+    if listen.ip().is_loopback() || insecure {
+        return;
+    }
+    let (credentials, tls) = guards;
+    if !credentials {
         let problem = "everybody who reaches it could run and remove jobs: it is not loopback, and there are no \
                        credentials";
         let remedy = "give a credential file with --credentials, or say --insecure-listen if the network itself \
                       is trusted";
         reader.push("listen", problem, remedy);
     }
+    if !tls {
+        let problem =
+            "credentials and jobs could be read on their way: it is not loopback, and there is no TLS";
+        let remedy = "give --tls-cert and --tls-key, or say --insecure-listen if a proxy before it speaks TLS or the \
+                      network itself is trusted";
+        reader.push("listen", problem, remedy);
+    }
 }
 
-fn advertise(reader: &mut Reader, listen: SocketAddr) -> Option<String> {
+fn advertise(reader: &mut Reader, listen: SocketAddr, tls: bool) -> Option<String> {
     let url = |text: &str| {
         let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
         host.filter(|host| !host.is_empty()).ok_or_else(|| "that is no URL".to_owned())?;
         Ok(text.trim_end_matches('/').to_owned())
     };
-    let told = reader.parsed("advertise", url, "write http://host:port");
-    told.or_else(|| (!listen.ip().is_unspecified()).then(|| format!("http://{listen}")))
+    let told = reader.parsed("advertise", url, "write http://host:port, or https://host:port with TLS");
+    if tls && told.as_ref().is_some_and(|url| url.starts_with("http://")) {
+        let problem = "workers would be sent to plain HTTP, and with tls_cert only TLS is spoken";
+        reader.push("advertise", problem, "write https://host:port");
+    }
+    let scheme = if tls { "https" } else { "http" };
+    told.or_else(|| (!listen.ip().is_unspecified()).then(|| format!("{scheme}://{listen}")))
 }
 
 fn credentials(reader: &mut Reader) -> Option<PathBuf> {
-    let path = PathBuf::from(reader.text("credentials")?);
+    readable(reader, "credentials")
+}
+
+/// A file that is named; a defect if it cannot be read. What is in it is for those who use it.
+fn readable(reader: &mut Reader, field: &'static str) -> Option<PathBuf> {
+    let path = PathBuf::from(reader.text(field)?);
     if let Err(error) =
         std::fs::File::open(&path).and_then(|mut file| std::io::Read::read(&mut file, &mut [0]))
     {
-        reader.push("credentials", format!("it cannot be read: {error}"), "name a file that can be read");
+        reader.push(field, format!("it cannot be read: {error}"), "name a file that can be read");
     }
     Some(path)
+}
+
+fn tls(reader: &mut Reader, credentials: bool) -> Option<Tls> {
+    let (cert, key) = (readable(reader, "tls_cert"), readable(reader, "tls_key"));
+    let client_ca = readable(reader, "tls_client_ca");
+    let required = |text: &str| match text {
+        "required" => Ok(true),
+        "optional" => Ok(false),
+        _ => Err("there is no such mode".to_owned()),
+    };
+    let client_required =
+        reader.parsed("tls_client_auth", required, "write optional or required").unwrap_or_default();
+    for (given, missing) in [(&cert, "tls_key"), (&key, "tls_cert"), (&client_ca, "tls_cert")] {
+        if given.is_some() && reader.text(missing).is_none() {
+            reader.push(missing, "it is not set, and TLS needs it", format!("give {missing}, a PEM file"));
+            break;
+        }
+    }
+    if client_required && client_ca.is_none() {
+        let problem = "no client's certificate could be verified: tls_client_ca is not set";
+        reader.push("tls_client_auth", problem, "give tls_client_ca, a PEM file, or write optional");
+    }
+    if client_ca.is_some() && !credentials {
+        let problem = "nothing says what a client with a certificate may do: there are no credentials";
+        reader.push(
+            "tls_client_ca",
+            problem,
+            "give a credential file that names certificates with --credentials",
+        );
+    }
+    Some(Tls { cert: cert?, key: key?, client_ca, client_required })
 }
 
 fn registry(reader: &mut Reader) -> Option<Registry> {
@@ -250,9 +304,26 @@ mod tests {
     #[test]
     fn an_open_listener_needs_credentials_or_a_word() {
         let open = [("data_dir", "d"), ("listen", "0.0.0.0:7700")];
-        assert!(read(&open).unwrap_err().starts_with("listen = \"0.0.0.0:7700\" (command line): everybody"));
+        let refused = read(&open).unwrap_err();
+        assert!(refused.starts_with("listen = \"0.0.0.0:7700\" (command line): everybody"), "{refused}");
+        assert!(refused.contains("there is no TLS; give --tls-cert and --tls-key"), "{refused}");
         let said = read(&[open[0], open[1], ("insecure_listen", "true")]).unwrap();
         assert_eq!(said.config.advertise, None);
         assert!(read(&[("data_dir", "d"), ("listen", "[::1]:1")]).is_ok());
+    }
+
+    #[test]
+    fn tls_is_whole_or_refused() {
+        let this = file!();
+        let refused = |more: &[(&str, &str)]| read(&[&[("data_dir", "d")], more].concat()).unwrap_err();
+        assert!(refused(&[("tls_cert", this)]).starts_with("tls_key: it is not set"));
+        assert!(refused(&[("tls_key", this)]).starts_with("tls_cert: it is not set"));
+        assert!(refused(&[("tls_key", "/nowhere"), ("tls_cert", this)]).contains("it cannot be read"));
+        assert!(refused(&[("tls_client_auth", "required")]).contains("tls_client_ca is not set"));
+        let pair = [("data_dir", "d"), ("tls_cert", this), ("tls_key", this)];
+        assert!(refused(&[&pair[..], &[("tls_client_ca", this)]].concat()).contains("no credentials"));
+        assert!(refused(&[&pair[..], &[("advertise", "http://a:1")]].concat()).contains("https://host:port"));
+        let config = read(&pair).unwrap().config;
+        assert_eq!(config.advertise.as_deref(), Some("https://127.0.0.1:7700"));
     }
 }

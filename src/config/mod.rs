@@ -33,6 +33,8 @@ pub struct Config {
     pub advertise: Option<String>,
     /// The credential file; none: everybody may do everything.
     pub credentials: Option<PathBuf>,
+    /// With it, only TLS is spoken.
+    pub tls: Option<Tls>,
     /// The coordination store.
     pub registry: Registry,
     /// Leases and other times.
@@ -43,6 +45,26 @@ pub struct Config {
     pub history: History,
     /// What is logged.
     pub log: Log,
+}
+
+impl Config {
+    /// Of this coordinator's URLs.
+    pub fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+}
+
+/// The files of TLS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tls {
+    /// The certificate and those up to its CA.
+    pub cert: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+    /// Who signs clients' certificates.
+    pub client_ca: Option<PathBuf>,
+    /// Whether a client without a certificate is refused.
+    pub client_required: bool,
 }
 
 /// The coordination store.
@@ -165,7 +187,8 @@ impl Sources {
     pub fn environment() -> BTreeMap<String, String> {
         let texts = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        texts.filter(|(name, _)| name.starts_with("ROSTERD_")).collect()
+        // No others: a client's credential may be among them.
+        texts.filter(|(name, _)| FIELDS.iter().any(|field| field.variable() == *name)).collect()
     }
 }
 

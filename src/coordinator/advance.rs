@@ -127,6 +127,7 @@ impl Node {
             || self.assign(name, job, view)
             || self.guarantees(name, job, view)
             || self.foreign_triggers(name, job, view)
+            || self.commands(name, job, view)
             || self.mirrors(name, job, view)
             || self.forget_servers(name, job, view);
         if !acted && yields && self.host(name, job, view) {

@@ -179,7 +179,7 @@ impl Node {
             Intent::Dismiss { instance, .. } => {
                 self.dismiss(name, job, &instance, "its instance was deleted")
             }
-            Intent::Servers | Intent::ForeignTriggers => job.stale = true,
+            Intent::Servers | Intent::ForeignTriggers | Intent::Commands => job.stale = true,
             Intent::Create | Intent::Sweep | Intent::Abdicate | Intent::Overwrite => job.stale = true,
             Intent::Release(items) => self.released(name, job, &items),
             Intent::Operation { asked, said } => self.operation_done(name, job, asked, said),

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rosterd_domain::id::{Epoch, Generation, InstanceId, Item, JobName, ServerAddress, Version, WorkerId};
 use rosterd_domain::item::Record;
@@ -114,18 +115,42 @@ pub(crate) struct Asked {
     pub(crate) request: RequestId,
     pub(crate) operation: JobOperation,
     pub(crate) tries: u32,
+    /// The records were read for it.
+    pub(crate) informed: bool,
 }
 
 /// What may be asked of one job.
 #[derive(Debug, Clone)]
 pub(crate) enum JobOperation {
-    Apply { spec: Box<JobSpec>, dry_run: bool },
-    Trigger { items: Vec<Item>, after_current: bool },
+    Apply {
+        spec: Box<JobSpec>,
+        dry_run: bool,
+    },
+    Trigger {
+        items: Vec<Item>,
+        after_current: bool,
+    },
     Pause(bool),
-    Enable { target: Target, enabled: bool, cancel: bool },
-    Remove { cancel: bool },
-    Cancel { item: Item },
-    Shutdown { instance: InstanceId },
+    Enable {
+        target: Target,
+        enabled: bool,
+        cancel: bool,
+    },
+    Remove {
+        cancel: bool,
+    },
+    Cancel {
+        item: Item,
+    },
+    /// Stops the runs of a target; follows an operation that was asked to.
+    CancelAll(Target),
+    Drain {
+        instance: InstanceId,
+        grace: Duration,
+    },
+    Shutdown {
+        instance: InstanceId,
+    },
 }
 
 /// What the transaction under way is for.
@@ -145,6 +170,8 @@ pub(crate) enum Intent {
     NewRecords(BTreeMap<Item, (Version, Record)>),
     /// `instance` mirrors.
     Mirrors(Vec<Item>),
+    /// Commands were carried out, or have nothing left to do.
+    Commands,
     /// Servers that nobody uses are forgotten.
     Servers,
     /// Commands of older tools are taken over.

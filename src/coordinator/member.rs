@@ -71,6 +71,11 @@ impl Members {
         others.map(|(_, member)| member.url.clone()).filter(|url| !url.is_empty()).collect()
     }
 
+    /// Whether anybody else is there.
+    pub(crate) fn has_others(&self, me: &CoordinatorId) -> bool {
+        self.all.keys().any(|id| id != me)
+    }
+
     /// How many others should rather lead a job.
     pub(crate) fn rank(&self, job: &JobName, me: &CoordinatorId) -> usize {
         rank(job, me, self.candidates())

@@ -9,6 +9,7 @@ mod ahead;
 mod attach;
 mod calendar;
 mod change;
+mod command;
 mod commit;
 mod dismiss;
 mod dispatch;

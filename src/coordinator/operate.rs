@@ -2,6 +2,7 @@
 //! answered once durable.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rosterd_domain::id::{InstanceId, Item, JobName, Token, TriggerId};
 use rosterd_domain::job;
@@ -11,6 +12,7 @@ use rosterd_domain::txn::{Commit, Guard};
 use rosterd_domain::view::{self, Job};
 
 use super::change::{Step, apply, check_item, enable, guarded, pause, remove, rewrite};
+use super::command::{cancel_elsewhere, drain};
 use super::event::{Effect, RequestId};
 use super::handle::{Done, Happening, Operation, Target};
 use super::job::{Asked, Intent, JobOperation, JobState};
@@ -20,6 +22,11 @@ use crate::session::frame::{CancelReason, RunRef, ToWorker};
 
 /// How often an operation is decided again when things change under it.
 const MOST_TRIES: u32 = 20;
+
+/// Why a worker is told to stop something.
+pub(super) const ASKED: &str = "an operator asked for it";
+/// The request of what nobody waits for.
+const NOBODY: RequestId = 0;
 
 /// A request that waits for its parts.
 #[derive(Debug, Default)]
@@ -55,7 +62,7 @@ impl Node {
 
     fn ask(&mut self, request: RequestId, name: JobName, operation: JobOperation) {
         let job = self.jobs.entry(name.clone()).or_default();
-        job.operations.push_back(Asked { request, operation, tries: 0 });
+        job.operations.push_back(Asked { request, operation, tries: 0, informed: false });
         self.dirty.insert(name);
     }
 
@@ -84,23 +91,26 @@ impl Node {
         }
     }
 
-    fn drain_instance(&mut self, request: RequestId, instance: &InstanceId, grace: std::time::Duration) {
-        let stream = self
-            .workers
-            .values()
-            .find(|worker| worker.instance == *instance)
-            .and_then(|worker| worker.stream);
-        let reply = match stream {
-            None => Err(Refusal::new(
-                Code::InstanceUnknown,
-                format!("instance {instance} has no stream at this coordinator"),
-            )),
-            Some(stream) => {
-                self.send(stream, ToWorker::Drain { message: "an operator asked for it".into(), grace });
-                Ok(Done::default())
-            }
+    /// A worker that is here is asked at once; for another, a command is left with one of its jobs.
+    fn drain_instance(&mut self, request: RequestId, instance: &InstanceId, grace: Duration) {
+        let here = self.workers.values().find(|worker| worker.instance == *instance);
+        if let Some(stream) = here.and_then(|worker| worker.stream) {
+            self.send(stream, ToWorker::Drain { message: ASKED.into(), grace });
+            return self.out.push(Effect::Reply(request, Ok(Done::default())));
+        }
+        let named = |job: &JobState| {
+            job.view.as_ref().is_some_and(|view| view.instances.contains_key(instance)) && here.is_none()
         };
-        self.out.push(Effect::Reply(request, reply));
+        let job = self.jobs.iter().find(|(_, job)| named(job)).map(|(name, _)| name.clone());
+        let Some(name) = job else {
+            let refusal = Refusal::new(
+                Code::InstanceUnknown,
+                format!("instance {instance} has no stream at any coordinator"),
+            );
+            return self.out.push(Effect::Reply(request, Err(refusal)));
+        };
+        self.requests.insert(request, Pending { left: 1, ..Pending::default() });
+        self.ask(request, name, JobOperation::Drain { instance: instance.clone(), grace });
     }
 
     pub(super) fn reply(
@@ -128,7 +138,14 @@ impl Node {
 
     /// Carries out the next operation; true when a transaction is under way.
     pub(super) fn operations(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
-        while let Some(asked) = job.operations.pop_front() {
+        while let Some(mut asked) = job.operations.pop_front() {
+            if self.must_look(&asked) {
+                asked.informed = true;
+                job.operations.push_front(asked);
+                job.stale_records = true;
+                self.dirty.insert(name.clone());
+                return true;
+            }
             match self.operation(name, job, view, &asked) {
                 Err(refusal) => self.reply(asked.request, name, Err(refusal)),
                 Ok(Step::Said(said)) => self.reply(asked.request, name, Ok((said, None))),
@@ -155,6 +172,8 @@ impl Node {
             JobOperation::Enable { target, enabled, .. } => enable(view, target, *enabled, self.now.wall),
             JobOperation::Remove { cancel } => remove(job, view, *cancel),
             JobOperation::Cancel { item } => self.cancel_item(name, job, view, *item),
+            JobOperation::CancelAll(target) => Ok(self.cancel_all(name, job, view, target)),
+            JobOperation::Drain { instance, grace } => Ok(drain(view, instance, *grace)),
             JobOperation::Shutdown { instance } => self.shut_down(view, instance),
         }
     }
@@ -216,18 +235,17 @@ impl Node {
         let Some((token, run)) = run else {
             return Err(Refusal::new(Code::RunUnknown, format!("item {item} of {name} is not running")));
         };
+        let said = format!("item {item}: run {token} on {} is asked to stop", run.instance);
         if !self.workers.contains_key(&run.worker) {
-            let message = format!(
-                "item {item} of {name} runs on {}, whose stream ends at another coordinator",
-                run.instance
-            );
-            return Err(Refusal::new(Code::RunUnknown, message));
+            let mut txn = guarded("command", view);
+            cancel_elsewhere(&mut txn, name, item, token)?;
+            return Ok(Step::Commit(txn, said));
         }
         self.cancel_run(name, item, token, &run.worker);
-        Ok(Step::Said(format!("item {item}: run {token} on {} is asked to stop", run.instance)))
+        Ok(Step::Said(said))
     }
 
-    fn cancel_run(
+    pub(super) fn cancel_run(
         &mut self,
         name: &JobName,
         item: Item,
@@ -235,7 +253,7 @@ impl Node {
         worker: &rosterd_domain::id::WorkerId,
     ) {
         let run = RunRef { job: name.clone(), item, token };
-        self.cancel(worker, run, CancelReason::Operator, "an operator asked for it");
+        self.cancel(worker, run, CancelReason::Operator, ASKED);
     }
 
     fn shut_down(&self, view: &Job, instance: &InstanceId) -> Result<Step, Refusal> {
@@ -257,14 +275,15 @@ impl Node {
         self.out.push(Effect::Tell(Happening::Job { job: job_name, what }));
         let cancel = match &asked.operation {
             JobOperation::Enable { target, enabled: false, cancel: true } => Some(target.clone()),
-            JobOperation::Remove { cancel: true } => Some(Target::Job),
             _ => None,
         };
         if let Some(target) = cancel {
-            self.cancel_target(name, job, &target);
+            // Nobody waits for the answer. It is decided from the records as they are now.
+            let operation = JobOperation::CancelAll(target);
+            job.operations.push_back(Asked { request: NOBODY, operation, tries: 0, informed: false });
         }
         if let JobOperation::Shutdown { instance } = &asked.operation {
-            self.dismiss(name, job, instance, "an operator asked for it");
+            self.dismiss(name, job, instance, ASKED);
         }
         let trigger = match &asked.operation {
             JobOperation::Trigger { .. } => said.rsplit(' ').next().map(str::to_string),
@@ -273,7 +292,8 @@ impl Node {
         self.reply(asked.request, name, Ok((said, trigger)));
     }
 
-    fn cancel_target(&mut self, name: &JobName, job: &JobState, target: &Target) {
+    /// Stops the runs of a target, wherever they are.
+    fn cancel_all(&mut self, name: &JobName, job: &JobState, view: &Job, target: &Target) -> Step {
         let runs: Vec<_> = job
             .records
             .iter()
@@ -285,9 +305,29 @@ impl Node {
                 Target::Instance(instance) => run.instance == *instance,
             })
             .collect();
-        for (item, token, run) in runs {
-            self.cancel_run(name, item, token, &run.worker);
+        let mut txn = guarded("command", view);
+        for (item, token, run) in &runs {
+            if self.workers.contains_key(&run.worker) {
+                self.cancel_run(name, *item, *token, &run.worker);
+            } else if cancel_elsewhere(&mut txn, name, *item, *token).is_err() {
+                tracing::error!(job = %name, "item {item}, run {token}: no name for a command");
+            }
         }
+        let said = format!("{} runs are asked to stop", runs.len());
+        if txn.writes.is_empty() { Step::Said(said) } else { Step::Commit(txn, said) }
+    }
+
+    /// Whether an operation is about runs, of which other hosts know more than is known here.
+    fn must_look(&self, asked: &Asked) -> bool {
+        let about_runs = matches!(
+            asked.operation,
+            JobOperation::Trigger { .. }
+                | JobOperation::Remove { .. }
+                | JobOperation::Cancel { .. }
+                | JobOperation::CancelAll(_)
+                | JobOperation::Apply { .. }
+        );
+        about_runs && !asked.informed && self.coordinators.has_others(&self.settings.id)
     }
 
     pub(super) fn operation_not_done(
@@ -301,6 +341,7 @@ impl Node {
         match commit {
             Commit::Conflict(_) if asked.tries < MOST_TRIES => {
                 asked.tries += 1;
+                asked.informed = true;
                 job.operations.push_front(asked);
             }
             Commit::Conflict(what) => {

@@ -128,6 +128,10 @@ name!(
     CoordinatorId, "coordinator id", 300, "@:[]%"
 );
 name!(
+    /// A command that waits for the coordinator that can carry it out.
+    CommandName, "command name", MAX_NAME, ""
+);
+name!(
     /// A manual trigger.
     TriggerId, "trigger id", 300, "@:[]%"
 );

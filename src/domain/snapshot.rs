@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{
-    CoordinatorId, Epoch, Generation, InstanceId, Item, Revision, ServerAddress, StreamNumber, TriggerId,
-    Version,
+    CommandName, CoordinatorId, Epoch, Generation, InstanceId, Item, Revision, ServerAddress, StreamNumber,
+    Token, TriggerId, Version,
 };
 use crate::item::Record;
 use crate::time::Time;
@@ -48,6 +48,8 @@ pub struct JobNodes {
     pub failover: BTreeSet<Item>,
     /// Manual triggers that wait, by item.
     pub triggers: BTreeMap<Item, TriggerNode>,
+    /// Commands to whoever hosts a worker, by name.
+    pub commands: BTreeMap<CommandName, Command>,
     /// Commands of older tools: `trigger/{id}`, or the data TRIGGER in `instances/{id}`.
     pub foreign_triggers: BTreeSet<InstanceId>,
 }
@@ -103,6 +105,16 @@ pub struct TriggerNode {
     pub id: TriggerId,
     /// When it was asked for: the fire time of its runs.
     pub at: Time,
+}
+
+/// `rosterd/commands/{name}`: what was asked of a coordinator that does not host the worker it is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Command {
+    /// A run is to be stopped.
+    Cancel { item: Item, token: Token },
+    /// A worker is to leave, and to stop its runs after this long.
+    Drain { instance: InstanceId, grace_ms: u64 },
 }
 
 /// A worker's attachment: who speaks for it.

@@ -11,11 +11,11 @@
 use std::sync::Arc;
 
 use crate::id::{
-    CoordinatorId, Epoch, Generation, InstanceId, Item, JobName, Revision, ServerAddress, Token, Version,
-    WorkerId,
+    CommandName, CoordinatorId, Epoch, Generation, InstanceId, Item, JobName, Revision, ServerAddress, Token,
+    Version, WorkerId,
 };
 use crate::item::Record;
-use crate::snapshot::{Attachment, InstanceNode, TriggerNode};
+use crate::snapshot::{Attachment, Command, InstanceNode, TriggerNode};
 use crate::time::Time;
 
 /// What one commit asks for. Guards are checked first, then the writes are applied in order.
@@ -122,6 +122,10 @@ pub enum Write {
     Trigger { job: JobName, item: Item, node: TriggerNode },
     /// Removes it, if it is there.
     RemoveTrigger(JobName, Item),
+    /// A command to whoever hosts a worker; one of the same name is replaced.
+    Command { job: JobName, name: CommandName, command: Command },
+    /// Removes it, if it is there.
+    RemoveCommand(JobName, CommandName),
     /// Removes `trigger/{instance}`, an older tool's command, if it is there.
     RemoveForeignTrigger(JobName, InstanceId),
 

@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::id::{CoordinatorId, Epoch, Generation, InstanceId, Item, JobName, ServerAddress, Token, Version};
+use crate::id::{
+    CommandName, CoordinatorId, Epoch, Generation, InstanceId, Item, JobName, ServerAddress, Token, Version,
+};
 use crate::job::{Gap, JobConfig, JobSpec, Policy, TooLate};
 use crate::schedule::{GapPolicy, Schedule};
 use crate::sharding::Sharding;
-use crate::snapshot::{InstanceSeen, JobNodes, TriggerNode};
+use crate::snapshot::{Command, InstanceSeen, JobNodes, TriggerNode};
 use crate::strategy::{self, Strategy};
 use crate::time::Time;
 
@@ -50,6 +52,8 @@ pub struct Job {
     pub failover: BTreeSet<Item>,
     /// Triggers by hand that wait for their item.
     pub triggers: BTreeMap<Item, TriggerNode>,
+    /// Commands to whoever hosts a worker.
+    pub commands: BTreeMap<CommandName, Command>,
     /// Commands of older tools.
     pub foreign_triggers: BTreeSet<InstanceId>,
 }
@@ -161,6 +165,7 @@ impl Job {
             necessary: nodes.necessary,
             failover: nodes.failover.clone(),
             triggers: nodes.triggers.clone(),
+            commands: nodes.commands.clone(),
             foreign_triggers: nodes.foreign_triggers.clone(),
         }))
     }

@@ -76,6 +76,9 @@ fn write_words(write: &Write) -> String {
         }
         Write::RemoveInstance(job, instance) => format!("instance {instance} of job {job} cannot be removed"),
         Write::Trigger { job, item, .. } => format!("a trigger of item {item} of job {job} waits already"),
+        Write::Command { job, name, .. } | Write::RemoveCommand(job, name) => {
+            format!("command {name} of job {job} cannot be written")
+        }
         Write::RemoveTrigger(job, item) => {
             format!("the trigger of item {item} of job {job} cannot be removed")
         }

@@ -270,6 +270,10 @@ impl Lowering<'_> {
             Write::Trigger { job, item, node } => {
                 self.create(paths.trigger(job, *item), forms::json(node)?);
             }
+            Write::Command { job, name, command } => {
+                self.put(paths.command(job, name), forms::json(command)?)
+            }
+            Write::RemoveCommand(job, name) => self.remove(paths.command(job, name)),
             Write::RemoveTrigger(job, item) => self.remove(paths.trigger(job, *item)),
             Write::RemoveForeignTrigger(job, instance) => self.remove(paths.foreign_trigger(job, instance)),
             Write::Attachment { worker, expect, node } => {

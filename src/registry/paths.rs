@@ -14,7 +14,9 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
-use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName, Namespace, ServerAddress, WorkerId};
+use rosterd_domain::id::{
+    CommandName, CoordinatorId, InstanceId, Item, JobName, Namespace, ServerAddress, WorkerId,
+};
 
 /// A node's path: begins with `/`, does not end with it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,7 +87,7 @@ pub(crate) struct Paths {
 }
 
 /// Folders of a job that stand as long as the job does, parents first.
-const FOLDERS: [&str; 14] = [
+const FOLDERS: [&str; 15] = [
     "servers",
     "instances",
     "trigger",
@@ -100,10 +102,11 @@ const FOLDERS: [&str; 14] = [
     "offset",
     "rosterd/instances",
     "rosterd/triggers",
+    "rosterd/commands",
 ];
 
 /// What decisions are made from, relative to the job: these nodes and all below them.
-const DECISION: [&str; 10] = [
+const DECISION: [&str; 11] = [
     "config",
     "servers",
     "instances",
@@ -113,6 +116,7 @@ const DECISION: [&str; 10] = [
     "leader/failover/items",
     "rosterd/instances",
     "rosterd/triggers",
+    "rosterd/commands",
     "rosterd/paused",
 ];
 
@@ -297,6 +301,14 @@ impl Paths {
 
     pub(crate) fn trigger(&self, job: &JobName, item: Item) -> Path {
         self.at(job, format_args!("rosterd/triggers/{item}"))
+    }
+
+    pub(crate) fn commands(&self, job: &JobName) -> Path {
+        self.at(job, format_args!("rosterd/commands"))
+    }
+
+    pub(crate) fn command(&self, job: &JobName, name: &CommandName) -> Path {
+        self.at(job, format_args!("rosterd/commands/{name}"))
     }
 
     /// Whose business a change of this node is.

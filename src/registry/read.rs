@@ -82,6 +82,9 @@ impl<'a> View<'a> {
             necessary: tree.get(&paths.necessary(job)).map(|node| node.stat.version),
             failover: items(tree.children(&paths.failover_items(job))).map(|(item, _)| item).collect(),
             triggers: self.triggers(job)?,
+            commands: named(tree.children(&self.paths.commands(job)))
+                .map(|(name, node)| Ok((name, decode(&self.paths.commands(job), &node.stat.data)?)))
+                .collect::<Result<_, ReadError>>()?,
             foreign_triggers,
         }))
     }

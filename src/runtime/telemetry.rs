@@ -4,7 +4,7 @@
 //! tests and several coordinators in one process do not see each other's numbers. Label values come from
 //! closed sets (codes, outcomes, reasons, known methods), never from what a client sends.
 
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _, Write};
 use std::sync::Arc;
 
 use prometheus_client::encoding::text;
@@ -49,10 +49,40 @@ pub fn init(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
     })?;
     let builder = tracing_subscriber::fmt().with_env_filter(parsed).with_writer(std::io::stderr);
     let done = match format {
-        LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).try_init(),
+        LogFormat::Text => builder
+            .with_ansi(std::io::stderr().is_terminal())
+            .with_writer(|| OneLine(std::io::stderr()))
+            .try_init(),
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
     };
     done.map_err(|_| TelemetryError::Twice)
+}
+
+/// Keeps an event on one line: what a worker or a job file says is in it, and must not pass for another event.
+/// An event comes as one write.
+struct OneLine<W>(W);
+
+impl<W: Write> Write for OneLine<W> {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let body = event.strip_suffix(b"\n").unwrap_or(event);
+        if !body.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
+            return self.0.write_all(event).map(|()| event.len());
+        }
+        let mut line = Vec::with_capacity(event.len() + 16);
+        for byte in body {
+            match byte {
+                b'\n' => line.extend_from_slice(b"\\n"),
+                b'\r' => line.extend_from_slice(b"\\r"),
+                byte => line.push(*byte),
+            }
+        }
+        line.extend_from_slice(&event[body.len()..]);
+        self.0.write_all(&line).map(|()| event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// One label and its value.
@@ -160,6 +190,14 @@ mod tests {
         assert!(text.contains("rosterd_runs_total{outcome=\"succeeded\"} 2"), "{text}");
         assert!(text.contains("rosterd_commit_seconds_count 1"), "{text}");
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn what_is_said_with_line_ends_stays_one_event() {
+        let mut out = OneLine(Vec::new());
+        out.write_all(b"INFO a callback failed: x\nERROR made up\r\n").unwrap();
+        out.write_all(b"INFO plain\n").unwrap();
+        assert_eq!(out.0, b"INFO a callback failed: x\\nERROR made up\\r\nINFO plain\n");
     }
 
     #[test]

@@ -17,7 +17,7 @@ fn all_defects_are_said_at_once() {
     let ran = with_file(toml, &[("ROSTERD_NAMESPACE", "a/b")], &["--set", "max_workers=0"]);
     assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));
     let wanted = "\
-rosterd: CONFIG_INVALID: the configuration has 7 defects
+rosterd: CONFIG_INVALID: the configuration has 8 defects
   limits: there is no such field (rosterd.toml); --print-config lists the fields
   max_conections: there is no such field (rosterd.toml); did you mean max_connections?
   namespace = \"a/b\" (ROSTERD_NAMESPACE): namespace \"a/b\" is not a name: it holds a character that a path \
@@ -28,6 +28,9 @@ segment may not have; use 1 to 128 of the characters A-Z a-z 0-9 . _ -; give the
   listen = \"0.0.0.0:7700\" (rosterd.toml): everybody who reaches it could run and remove jobs: it is not \
 loopback, and there are no credentials; give a credential file with --credentials, or say --insecure-listen if \
 the network itself is trusted
+  listen = \"0.0.0.0:7700\" (rosterd.toml): credentials and jobs could be read on their way: it is not loopback, and \
+there is no TLS; give --tls-cert and --tls-key, or say --insecure-listen if a proxy before it speaks TLS or the \
+network itself is trusted
 ";
     assert_eq!(ran.err, wanted);
 }
@@ -100,5 +103,6 @@ fn a_credential_file_must_be_there() {
         "{}",
         ran.err
     );
-    assert!(!ran.err.contains("listen ="), "{}", ran.err);
+    assert!(!ran.err.contains("there are no credentials"), "{}", ran.err);
+    assert!(ran.err.contains("there is no TLS; give --tls-cert and --tls-key"), "{}", ran.err);
 }

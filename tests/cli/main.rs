@@ -7,6 +7,7 @@ mod args;
 mod binary;
 mod config;
 mod coordinator;
+mod credentials;
 mod exec;
 mod guard;
 mod offline;

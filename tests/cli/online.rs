@@ -225,7 +225,16 @@ fn refusals_say_code_and_message_and_have_an_exit_code() {
         "{}",
         ran.err
     );
-    assert_eq!(rosterd(["jobs", "list", "--server", "https://a:1"]).code, Some(2));
+    assert_eq!(rosterd(["jobs", "list", "--server", "https://127.0.0.1:1"]).code, Some(3));
+    let far = crate::binary::command()
+        .args(["jobs", "list", "--server", "http://192.0.2.1:1"])
+        .env("ROSTERD_CREDENTIAL", "s3cret")
+        .output()
+        .unwrap();
+    let far: crate::binary::Ran = far.into();
+    assert_eq!(far.code, Some(2));
+    assert!(far.err.contains("the credential would go there in plain text"), "{}", far.err);
+    assert!(!far.err.contains("s3cret"), "{}", far.err);
 }
 
 #[test]

@@ -7,9 +7,13 @@
 
 mod admin;
 mod auth;
+#[path = "../support/certificates.rs"]
+mod certificates;
 mod flood;
 mod opening;
 mod pages;
+mod revoked;
 mod session;
 mod shutdown;
 mod support;
+mod tls;

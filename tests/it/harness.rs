@@ -178,6 +178,8 @@ pub struct Cluster {
     pub others: Vec<Proc>,
     pub coordinator: Option<Proc>,
     pub port: u16,
+    /// `http`, or `https` where settings give certificates.
+    pub scheme: &'static str,
     /// The address that workers and tests use.
     pub host: String,
     pub timing: Timing,
@@ -212,6 +214,7 @@ impl Cluster {
             others: Vec::new(),
             coordinator: None,
             port: 0,
+            scheme: "http",
             host: "127.0.0.1".into(),
             timing,
             settings: settings.iter().map(|&setting| setting.to_owned()).collect(),
@@ -269,6 +272,12 @@ impl Cluster {
     }
 
     pub async fn serving(&mut self) {
+        self.listening().await;
+        self.healthy().await;
+    }
+
+    /// Waits until it says that it listens.
+    pub async fn listening(&mut self) {
         let log = self.coordinator_log();
         let coordinator = self.coordinator.as_mut().unwrap();
         let port = wait("the coordinator to serve", || {
@@ -279,7 +288,6 @@ impl Cluster {
         })
         .await;
         self.port = port;
-        self.healthy().await;
     }
 
     pub async fn healthy(&self) {
@@ -296,7 +304,7 @@ impl Cluster {
     }
 
     pub fn url(&self) -> String {
-        format!("http://{}:{}", self.host, self.port)
+        format!("{}://{}:{}", self.scheme, self.host, self.port)
     }
 
     pub fn channel(&self) -> Channel {
@@ -484,7 +492,7 @@ impl Cluster {
 }
 
 /// Nothing of the tests' own environment reaches a process.
-fn clean(command: &mut Command) {
+pub fn clean(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("ROSTERD_") {
             command.env_remove(name);

@@ -7,6 +7,9 @@
 #![allow(unreachable_pub, reason = "a test binary has no users")]
 #![allow(clippy::disallowed_methods, reason = "what is tried here is real time")]
 
+mod access;
+#[path = "../support/certificates.rs"]
+mod certificates;
 mod coordinator;
 mod crash;
 mod disk;

@@ -19,6 +19,11 @@ fn interpreter() -> PathBuf {
 }
 
 fn start(cluster: &mut Cluster, name: &str, job: &str) {
+    start_with(cluster, name, job, &[]);
+}
+
+/// The same with more in its environment.
+pub fn start_with(cluster: &mut Cluster, name: &str, job: &str, environment: &[(&str, &str)]) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let plan = json!({
         "server": cluster.url(),
@@ -30,6 +35,7 @@ fn start(cluster: &mut Cluster, name: &str, job: &str) {
     let mut command = Command::new(interpreter());
     command.arg(root.join("tests/it/worker.py")).env("PLAN", plan.to_string());
     command.env("PYTHONDONTWRITEBYTECODE", "1").env_remove("ROSTERD_SERVER").env_remove("ROSTERD_CREDENTIAL");
+    command.envs(environment.iter().copied());
     let proc = Proc::spawn(name, command, &cluster.home.path(&format!("{name}.log")));
     cluster.workers.push(WorkerProc { name: name.into(), proc });
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rosterd::registry::Registry;
 use rosterd_domain::id::*;
 use rosterd_domain::item::Record;
-use rosterd_domain::snapshot::{Attachment, InstanceNode, Snapshot, TriggerNode};
+use rosterd_domain::snapshot::{Attachment, Command, InstanceNode, Snapshot, TriggerNode};
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Commit, Guard, Txn, Write};
 
@@ -44,6 +44,15 @@ pub fn bytes(text: &str) -> Arc<[u8]> {
 
 pub fn at(second: i64) -> Time {
     Time::from_seconds(second)
+}
+
+pub fn command_name() -> CommandName {
+    CommandName::new("cancel-0").unwrap()
+}
+
+pub fn command() -> Write {
+    let command = Command::Cancel { item: Item(0), token: Token(7) };
+    Write::Command { job: j(), name: command_name(), command }
 }
 
 pub fn create(name: &JobName, incarnation: &str) -> Write {

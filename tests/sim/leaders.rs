@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rosterd::coordinator::handle::Operation;
-use rosterd_domain::id::{CoordinatorId, InstanceId, JobName};
+use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName};
 use rosterd_domain::rank::rank;
 
 use crate::log::JobPlan;
@@ -167,4 +167,54 @@ fn an_instance_can_be_shut_down_from_any_coordinator() {
         }
         assert_eq!(world.watch.lock().broken.len(), 0);
     });
+}
+
+/// Runs are stopped, and workers asked to leave, from any coordinator.
+#[test]
+fn runs_and_workers_of_another_host_hear_of_an_operator() {
+    block_on(async {
+        let jobs = vec![JobPlan { items: 2, ..job("long") }];
+        let mut world = World::new(Plan { coordinators: 2, workers: 2, jobs, ..plan(22) });
+        world.calm = true;
+        world.start_all();
+        world.pass(Duration::from_secs(14)).await;
+        let name = JobName::new("long").unwrap();
+        for seat in 0..2 {
+            let handle = world.seats[seat].running.as_ref().unwrap().handle.clone();
+            for item in 0..2 {
+                let asked = {
+                    let (handle, job) = (handle.clone(), name.clone());
+                    tokio::spawn(
+                        async move { handle.operate(Operation::Cancel { job, item: Item(item) }).await },
+                    )
+                };
+                let before = cancelled(&world, item);
+                world.pass(Duration::from_secs(2)).await;
+                let answer = asked.await.unwrap();
+                assert!(answer.is_ok(), "{answer:?}");
+                assert_eq!(cancelled(&world, item), before + 1, "item {item} asked of c{seat}");
+                world.pass(Duration::from_secs(9)).await;
+            }
+        }
+        let all = instances(&world, "long");
+        assert_eq!(all.len(), 2);
+        for instance in &all {
+            let handle = world.seats[0].running.as_ref().unwrap().handle.clone();
+            let instance = InstanceId::new(instance.as_str()).unwrap();
+            let operation = Operation::Drain { instance, grace: Duration::from_secs(20) };
+            let asked = tokio::spawn(async move { handle.operate(operation).await });
+            world.pass(Duration::from_secs(30)).await;
+            assert!(asked.await.unwrap().is_ok());
+        }
+        assert_eq!(world.coverage.take().get("worker ended: left"), Some(&2));
+        let nodes = world.store.view(|view| view.job(&name)).ok().flatten().unwrap();
+        assert!(nodes.commands.is_empty(), "{:?}", nodes.commands);
+        at_peace(&world);
+    });
+}
+
+fn cancelled(world: &World, item: u32) -> u64 {
+    let name = JobName::new("long").unwrap();
+    let snapshot = world.store.view(|view| view.snapshot(&name)).ok().flatten().unwrap();
+    snapshot.records[&Item(item)].1.counters.cancelled
 }

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
+
+from .route import secure
 
 DEFAULT_SERVER = "localhost:7700"
 MAX_SLOTS = 4096
@@ -37,17 +40,27 @@ class Options:
     connect_timeout: float = 3.0
     #: The longest pause between two attempts to connect.
     longest_delay: float = 10.0
-    #: PEM; None: the system's roots. Only used with `https://`.
+    #: PEM, who may vouch for a coordinator at an `https://` address; else the file that ROSTERD_CA names, else the
+    #: roots that gRPC brings.
     root_certificates: bytes | None = field(default=None, repr=False)
-    #: PEM: the worker's own certificate and key, where the coordinator asks for one.
+    #: PEM: the worker's own certificate and key, where the coordinator asks for one; else the files that ROSTERD_CERT
+    #: and ROSTERD_KEY name.
     client_certificate: bytes | None = field(default=None, repr=False)
     client_key: bytes | None = field(default=None, repr=False)
+    #: Send the credential also in plain text to another machine; ROSTERD_INSECURE_CREDENTIAL=true.
+    insecure_credential: bool = False
+    #: Files that the environment named: read again for each connection.
+    _files: Mapping[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         servers = tuple(self.servers) or _listed(os.environ.get("ROSTERD_SERVER", "")) or (DEFAULT_SERVER,)
         credential = os.environ.get("ROSTERD_CREDENTIAL") if self.credential is None else self.credential
         object.__setattr__(self, "servers", servers)
         object.__setattr__(self, "credential", credential or None)
+        if os.environ.get("ROSTERD_INSECURE_CREDENTIAL") == "true":
+            object.__setattr__(self, "insecure_credential", True)
+        files = {name: path for name, variable in _FILES.items() if (path := os.environ.get(variable))}
+        object.__setattr__(self, "_files", files)
         defects = list(self._defects())
         if defects:
             raise ValueError("; ".join(defects))
@@ -57,6 +70,8 @@ class Options:
         for server in self.servers:
             if "://" in server and urlsplit(server).scheme not in ("http", "https"):
                 found.append(f"server {server!r}: only http:// and https:// are known")
+            elif self.exposes_credential(server):
+                found.append(exposed(server))
         if not 1 <= self.slots <= MAX_SLOTS:
             found.append(f"slots must be 1 to {MAX_SLOTS}, not {self.slots}")
         if len(self.labels) > 32 or any(len(text.encode()) > 128 for pair in self.labels.items() for text in pair):
@@ -64,9 +79,59 @@ class Options:
         for name in ("drain_timeout", "leave_timeout", "connect_timeout", "longest_delay"):
             if getattr(self, name) < 0:
                 found.append(f"{name} must not be negative")
-        if (self.client_certificate is None) != (self.client_key is None):
-            found.append("client_certificate and client_key go together")
+        try:
+            _, key, certificate = self.certificates()
+        except ValueError as error:
+            found.append(str(error))
+        else:
+            if (certificate is None) != (key is None):
+                found.append("client_certificate and client_key go together (ROSTERD_CERT, ROSTERD_KEY)")
         return found
+
+    def exposes_credential(self, address: str) -> bool:
+        """Whether others could read the credential on its way to this coordinator."""
+        return (
+            self.credential is not None
+            and not self.insecure_credential
+            and not secure(address)
+            and not loopback(address)
+        )
+
+    def certificates(self) -> tuple[bytes | None, bytes | None, bytes | None]:
+        """Roots, key and certificate as they are now: what was renewed counts from the next connection on."""
+
+        def one(name: str) -> bytes | None:
+            given: bytes | None = getattr(self, name)
+            path = self._files.get(name)
+            if given is not None or path is None:
+                return given
+            try:
+                with open(path, "rb") as file:
+                    return file.read()
+            except OSError as error:
+                raise ValueError(f"{_FILES[name]}={path} cannot be read: {error.strerror}: name a PEM file") from error
+
+        return one("root_certificates"), one("client_key"), one("client_certificate")
+
+
+_FILES = {"root_certificates": "ROSTERD_CA", "client_certificate": "ROSTERD_CERT", "client_key": "ROSTERD_KEY"}
+
+
+def exposed(address: str) -> str:
+    return (
+        f"server {address!r}: the credential would go there in plain text, for all on the way to read: use https://, "
+        "or say that the network is trusted (insecure_credential, ROSTERD_INSECURE_CREDENTIAL=true)"
+    )
+
+
+def loopback(address: str) -> bool:
+    host = urlsplit(address if "://" in address else f"http://{address}").hostname or ""
+    try:
+        found = ipaddress.ip_address(host)
+    except ValueError:
+        return host == "localhost"
+    mapped = getattr(found, "ipv4_mapped", None)
+    return bool((mapped or found).is_loopback)
 
 
 def _listed(text: str) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ import grpc.aio
 from . import __about__
 from ._proto import worker_pb2
 from .events import Event, Lost, Opened, Received
-from .options import Options
+from .options import Options, exposed
 from .route import secure
 
 METHOD = "/rosterd.v1.WorkerService/Session"
@@ -83,6 +83,8 @@ class Stream:
         except Exception as error:
             _LOG.debug("stream %d failed", self._number, exc_info=True)
             detail = f"{type(error).__name__}: {error}"
+        if secure(self._address):
+            code, detail = explained(code, f"{self._address}: {detail}" if "https://" not in detail else detail)
         self._feed(Lost(self._number, code, detail))
 
     async def _converse(self, channel: grpc.aio.Channel) -> tuple[str, str]:
@@ -127,11 +129,12 @@ class Stream:
 
     def _channel(self) -> grpc.aio.Channel:
         target = target_of(self._address)
+        if self._options.exposes_credential(self._address):
+            # A coordinator may name others: the credential goes to none of them in the clear.
+            raise ValueError(exposed(self._address))
         if not secure(self._address):
             return grpc.aio.insecure_channel(target, options=_CHANNEL_OPTIONS)
-        credentials = grpc.ssl_channel_credentials(
-            self._options.root_certificates, self._options.client_key, self._options.client_certificate
-        )
+        credentials = grpc.ssl_channel_credentials(*self._options.certificates())
         return grpc.aio.secure_channel(target, credentials, options=_CHANNEL_OPTIONS)
 
 
@@ -171,6 +174,33 @@ def _at_once(answer: Coroutine[Any, Any, T]) -> T | None:
         return cast(T, done.value)
     answer.close()
     return None
+
+
+_UNKNOWN = (
+    "its certificate is from an authority that is unknown here: name the file with the CA's certificate "
+    "(ROSTERD_CA, root_certificates)"
+)
+_OTHER_NAME = "its certificate is not for this name: connect by a name that it has"
+#: What gRPC's TLS says, and what to do. Its texts are all that it tells.
+_REMEDIES = (
+    ("unable to get local issuer", _UNKNOWN),
+    ("self-signed certificate", _UNKNOWN),
+    ("self signed certificate", _UNKNOWN),
+    ("certificate has expired", "its certificate has expired: renew it there, and look at this machine's clock"),
+    ("Hostname Verification Check failed", _OTHER_NAME),
+    ("Peer name", _OTHER_NAME),
+    ("WRONG_VERSION_NUMBER", "it does not speak TLS: use http:// where the network is trusted"),
+    ("CERTIFICATE_REQUIRED", "it wants a client certificate: give one and its key (ROSTERD_CERT, ROSTERD_KEY)"),
+    ("CERTIFICATE_VERIFY_FAILED", _UNKNOWN),
+)
+
+
+def explained(code: str, detail: str) -> tuple[str, str]:
+    """A TLS failure with what to do; as a rejection, since trying again does not mend it."""
+    for text, remedy in _REMEDIES:
+        if text in detail:
+            return "UNAUTHENTICATED", f"{remedy} ({detail})"
+    return code, detail
 
 
 def target_of(address: str) -> str:

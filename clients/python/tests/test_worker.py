@@ -17,14 +17,45 @@ from rosterd.worker import own_address
 
 def test_the_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Options().servers == ("localhost:7700",)
-    monkeypatch.setenv("ROSTERD_SERVER", "a:1, https://b:2,")
+    monkeypatch.setenv("ROSTERD_SERVER", "localhost:1, https://b:2,")
     monkeypatch.setenv("ROSTERD_CREDENTIAL", "secret")
     options = Options()
-    assert (options.servers, options.credential) == (("a:1", "https://b:2"), "secret")
+    assert (options.servers, options.credential) == (("localhost:1", "https://b:2"), "secret")
     assert "secret" not in repr(options)
-    worker = Worker("c:3", credential="other", options=Options(slots=3, drain_timeout=1))
-    assert (worker.options.servers, worker.options.credential) == (("c:3",), "other")
+    worker = Worker("https://c:3", credential="other", options=Options(slots=3, drain_timeout=1))
+    assert (worker.options.servers, worker.options.credential) == (("https://c:3",), "other")
     assert (worker.options.slots, worker.options.drain_timeout) == (3, 1)
+
+
+@pytest.mark.parametrize("near", ["localhost:1", "127.0.0.1:1", "http://[::1]:1", "http://[::ffff:127.0.0.1]:1"])
+def test_a_credential_goes_to_this_machine_in_plain_text(near: str) -> None:
+    assert Options(servers=(near,), credential="s3cret").servers == (near,)
+
+
+@pytest.mark.parametrize("far", ["a:1", "http://10.0.0.1:1", "http://localhost.example.com", "127.0.0.1.example.com:1"])
+def test_a_credential_goes_nowhere_else_in_plain_text(far: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="in plain text") as refused:
+        Options(servers=(far,), credential="s3cret")
+    assert "s3cret" not in str(refused.value)
+    assert Options(servers=(far,)).credential is None
+    assert Options(servers=(far,), credential="s3cret", insecure_credential=True).credential
+    monkeypatch.setenv("ROSTERD_INSECURE_CREDENTIAL", "true")
+    assert Options(servers=(far,), credential="s3cret").insecure_credential
+
+
+def test_files_of_the_environment_are_read_for_each_connection(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    files = {name: tmp_path / name for name in ("ROSTERD_CA", "ROSTERD_CERT", "ROSTERD_KEY")}
+    for name, path in files.items():
+        path.write_text(name)
+        monkeypatch.setenv(name, str(path))
+    options = Options()
+    assert options.certificates() == (b"ROSTERD_CA", b"ROSTERD_KEY", b"ROSTERD_CERT")
+    files["ROSTERD_CERT"].write_text("renewed")
+    assert options.certificates()[2] == b"renewed"
+    assert Options(root_certificates=b"given").certificates()[0] == b"given"
+    files["ROSTERD_KEY"].unlink()
+    with pytest.raises(ValueError, match=r"ROSTERD_KEY=.* cannot be read: .*: name a PEM file"):
+        Options()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ use tokio::sync::mpsc;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Endpoint;
 
-use crate::error::{Error, Result};
+use crate::access::{Access, explain, innermost};
+use crate::error::Result;
 use crate::proto::worker_service_client::WorkerServiceClient;
 use crate::proto::{SessionRequest, SessionResponse};
 
@@ -39,16 +40,29 @@ pub struct Wire {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkError {
     code: Option<tonic::Code>,
+    /// Found here, before a coordinator said anything.
+    ours: bool,
     message: String,
 }
 
 impl LinkError {
     /// The network failed; trying again may help.
     pub fn lost(message: impl Into<String>) -> Self {
-        Self { code: None, message: message.into() }
+        Self { code: None, ours: true, message: message.into() }
     }
 
-    /// Whether the coordinator rejects this worker as it is: a wrong credential, a namespace that is not served.
+    /// It cannot work as it is: a certificate that is not trusted, a file that cannot be read.
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
+        Self { code: Some(tonic::Code::Unauthenticated), ours: true, message: message.into() }
+    }
+
+    /// Whether it is about who somebody is or what they may do.
+    pub fn is_about_rights(&self) -> bool {
+        matches!(self.code, Some(tonic::Code::Unauthenticated | tonic::Code::PermissionDenied))
+    }
+
+    /// Whether the coordinator rejects this worker as it is, or we it: a wrong credential or certificate, a namespace
+    /// that is not served.
     pub fn rejected(&self) -> bool {
         use tonic::Code;
         matches!(
@@ -67,8 +81,8 @@ impl LinkError {
 impl fmt::Display for LinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.code {
-            Some(code) => write!(f, "{code:?}: {}", self.message),
-            None => f.write_str(&self.message),
+            Some(code) if !self.ours => write!(f, "{code:?}: {}", self.message),
+            _ => f.write_str(&self.message),
         }
     }
 }
@@ -77,7 +91,7 @@ impl std::error::Error for LinkError {}
 
 impl From<tonic::Status> for LinkError {
     fn from(status: tonic::Status) -> Self {
-        Self { code: Some(status.code()), message: status.message().to_owned() }
+        Self { code: Some(status.code()), ours: false, message: status.message().to_owned() }
     }
 }
 
@@ -91,29 +105,24 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Frames between the conversation and HTTP/2; when full, frames wait in the driver, whose queue is bounded.
 const QUEUE: usize = 256;
 
-/// gRPC over TCP.
+/// gRPC over TCP, with TLS for `https://` addresses.
 #[derive(Debug, Clone, Default)]
 pub struct TonicConnector {
+    access: Access,
     authorization: Option<MetadataValue<Ascii>>,
 }
 
 impl TonicConnector {
-    /// `credential` goes with every stream as `authorization: Bearer …`.
-    pub fn new(credential: Option<&str>) -> Result<Self> {
-        let authorization = credential.map(|secret| {
-            let mut value: MetadataValue<Ascii> = format!("Bearer {secret}").parse().map_err(|_| {
-                Error::Options("the credential has characters that no header may have".into())
-            })?;
-            value.set_sensitive(true);
-            Ok::<_, Error>(value)
-        });
-        Ok(Self { authorization: authorization.transpose()? })
+    /// What `access` holds goes with every stream.
+    pub fn new(access: Access) -> Result<Self> {
+        let authorization = access.authorization()?;
+        Ok(Self { access, authorization })
     }
 
-    fn endpoint(address: &str) -> std::result::Result<Endpoint, LinkError> {
-        let endpoint = Endpoint::from_shared(url(address))
-            .map_err(|error| LinkError::lost(format!("{address} is no address: {error}")))?;
-        Ok(endpoint
+    fn endpoint(&self, address: &str) -> std::result::Result<Endpoint, LinkError> {
+        Ok(self
+            .access
+            .endpoint(address)?
             .tcp_nodelay(true)
             .connect_timeout(CONNECT_TIMEOUT)
             .initial_connection_window_size(CONNECTION_WINDOW)
@@ -134,13 +143,13 @@ impl Connector for TonicConnector {
         &self,
         address: &str,
     ) -> impl Future<Output = std::result::Result<Wire, LinkError>> + Send + 'static {
-        let endpoint = Self::endpoint(address);
-        let authorization = self.authorization.clone();
+        let endpoint = self.endpoint(address);
+        let (access, authorization) = (self.access.clone(), self.authorization.clone());
         let address = address.to_owned();
         async move {
             let channel = endpoint?.connect().await.map_err(|error| {
-                let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-                LinkError::lost(format!("{address}: {error}: {cause}"))
+                let plain = || LinkError::lost(format!("{address}: {}", innermost(&error)));
+                explain(&address, &error).unwrap_or_else(plain)
             })?;
             let (requests, mut queue) = mpsc::channel(QUEUE);
             let mut request = tonic::Request::new(stream::poll_fn(move |context| queue.poll_recv(context)));
@@ -151,8 +160,14 @@ impl Connector for TonicConnector {
                 .max_decoding_message_size(MESSAGE_BYTES)
                 .max_encoding_message_size(MESSAGE_BYTES);
             // Called when the responses are first read: a coordinator may hold its headers back until the Hello.
-            let call = async move { client.session(request).await.map(tonic::Response::into_inner) };
-            let responses = call.try_flatten_stream().map_err(LinkError::from).map(move |frame| {
+            let call = async move {
+                let why = |status: tonic::Status| {
+                    access.explain_call(&address, &status).unwrap_or_else(|| LinkError::from(status))
+                };
+                let frames = client.session(request).await.map_err(why)?.into_inner();
+                Ok(frames.map_err(LinkError::from))
+            };
+            let responses = call.try_flatten_stream().map(move |frame| {
                 let _as_long_as_the_stream = &channel;
                 frame
             });

@@ -29,6 +29,7 @@
 //! tokio's paused time make a worker part of a deterministic simulation.
 #![warn(missing_docs)]
 
+pub mod access;
 mod clock;
 mod connect;
 mod driver;
@@ -47,6 +48,7 @@ pub mod proto {
     tonic::include_proto!("rosterd.v1");
 }
 
+pub use access::Access;
 pub use clock::{BootClock, Clock, TokioClock};
 pub use connect::{Connector, LinkError, TonicConnector, Wire};
 pub use error::{Error, Failure, Result};

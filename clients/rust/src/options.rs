@@ -1,8 +1,11 @@
 //! What a worker is told once, with its defaults. The only file that reads the environment.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::access::Access;
 use crate::error::{Error, Result};
 
 /// What to do when every job of the worker is refused.
@@ -16,12 +19,22 @@ pub enum OnRefused {
 }
 
 /// The settings of a [`Worker`](crate::Worker); its builder methods set the same.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Options {
     /// Coordinators to try, in order: `host:port` or a URL.
     pub servers: Vec<String>,
     /// The secret that says who this worker is; None: `ROSTERD_CREDENTIAL`.
     pub credential: Option<String>,
+    /// PEM file with the authorities that may vouch for a coordinator at an `https://` address; None: `ROSTERD_CA`,
+    /// else the system's.
+    pub ca: Option<PathBuf>,
+    /// PEM file with this worker's own certificate, where coordinators know it by one; None: `ROSTERD_CERT`.
+    pub certificate: Option<PathBuf>,
+    /// PEM file with its key; None: `ROSTERD_KEY`.
+    pub key: Option<PathBuf>,
+    /// Send the credential also over plain HTTP to another machine, for all on the way to read; also by
+    /// `ROSTERD_INSECURE_CREDENTIAL=true`.
+    pub insecure_credential: bool,
     /// The namespace that is expected; empty: whichever is served.
     pub namespace: String,
     /// How operators know this machine; default: its host name.
@@ -48,6 +61,10 @@ impl Default for Options {
         Self {
             servers: Vec::new(),
             credential: None,
+            ca: None,
+            certificate: None,
+            key: None,
+            insecure_credential: false,
             namespace: String::new(),
             address: if host.is_empty() { "localhost".into() } else { host },
             labels: BTreeMap::new(),
@@ -60,11 +77,36 @@ impl Default for Options {
     }
 }
 
+/// Without the secret.
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            servers, credential, ca, certificate, key, insecure_credential, namespace, address, ..
+        } = self;
+        f.debug_struct("Options")
+            .field("servers", servers)
+            .field("credential", &credential.as_ref().map(|_| "…"))
+            .field("ca", ca)
+            .field("certificate", certificate)
+            .field("key", key)
+            .field("insecure_credential", insecure_credential)
+            .field("namespace", namespace)
+            .field("address", address)
+            .field("labels", &self.labels)
+            .field("slots", &self.slots)
+            .field("drain_deadline", &self.drain_deadline)
+            .field("stop_grace", &self.stop_grace)
+            .field("on_refused", &self.on_refused)
+            .field("seed", &self.seed)
+            .finish()
+    }
+}
+
 const MOST_SLOTS: u32 = 4096;
 
 impl Options {
     /// The defaults with what the environment says: `ROSTERD_SERVER` (several separated by commas) and
-    /// `ROSTERD_CREDENTIAL`.
+    /// `ROSTERD_CREDENTIAL`. Certificates (`ROSTERD_CA`, `ROSTERD_CERT`, `ROSTERD_KEY`) are found anyhow.
     #[allow(clippy::disallowed_methods, reason = "what users set for all clients alike")]
     pub fn from_env() -> Self {
         let servers = std::env::var("ROSTERD_SERVER").unwrap_or_default();
@@ -73,6 +115,20 @@ impl Options {
             servers: servers.map(ToOwned::to_owned).collect(),
             credential: credential_from_env(),
             ..Self::default()
+        }
+    }
+
+    /// What goes with connections; what is not set here is as the environment says.
+    pub(crate) fn access(&self) -> Access {
+        let path =
+            |given: &Option<PathBuf>, name| given.clone().or_else(|| variable(name).map(PathBuf::from));
+        let insecure = || variable("ROSTERD_INSECURE_CREDENTIAL").is_some_and(|said| said == "true");
+        Access {
+            credential: self.credential.clone().or_else(credential_from_env),
+            ca: path(&self.ca, "ROSTERD_CA"),
+            certificate: path(&self.certificate, "ROSTERD_CERT"),
+            key: path(&self.key, "ROSTERD_KEY"),
+            insecure_credential: self.insecure_credential || insecure(),
         }
     }
 
@@ -92,7 +148,12 @@ impl Options {
     }
 }
 
+/// A variable that is set to something.
 #[allow(clippy::disallowed_methods, reason = "secrets never come from the command line")]
-pub(crate) fn credential_from_env() -> Option<String> {
-    std::env::var("ROSTERD_CREDENTIAL").ok().filter(|secret| !secret.is_empty())
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn credential_from_env() -> Option<String> {
+    variable("ROSTERD_CREDENTIAL")
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::error::{Error, Failure, Result};
 use crate::job::{Boxed, Job, Output};
 use crate::machine::Machine;
 use crate::machine::words::{Event, Exit, Settings};
-use crate::options::{OnRefused, Options, credential_from_env};
+use crate::options::{OnRefused, Options};
 use crate::run::Run;
 use crate::user::UserCode;
 use crate::{driver, signals};
@@ -56,6 +57,19 @@ impl Worker {
     /// The secret that says who this worker is; else `ROSTERD_CREDENTIAL`.
     pub fn credential(mut self, credential: impl Into<String>) -> Self {
         self.options.credential = Some(credential.into());
+        self
+    }
+
+    /// PEM file with the authorities that may vouch for a coordinator at an `https://` address; else `ROSTERD_CA`,
+    /// else the system's.
+    pub fn ca(mut self, path: impl Into<PathBuf>) -> Self {
+        self.options.ca = Some(path.into());
+        self
+    }
+
+    /// PEM files with this worker's own certificate and its key; else `ROSTERD_CERT` and `ROSTERD_KEY`.
+    pub fn certificate(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        (self.options.certificate, self.options.key) = (Some(certificate.into()), Some(key.into()));
         self
     }
 
@@ -135,8 +149,9 @@ impl Worker {
     /// their runtime cost no lease. Dropping the future is a crash.
     pub async fn run(self) -> Result<()> {
         self.check()?;
-        let credential = self.options.credential.clone().or_else(credential_from_env);
-        let connector = TonicConnector::new(credential.as_deref())?;
+        let access = self.options.access();
+        access.check(&self.options.servers)?;
+        let connector = TonicConnector::new(access)?;
         let handlers = Handle::current();
         let killed = CancellationToken::new();
         let _kill_on_drop = killed.clone().drop_guard();

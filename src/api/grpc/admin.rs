@@ -14,10 +14,10 @@ use tonic::{Request, Response, Status};
 use super::rows;
 use super::scalar::{self, timestamp};
 use super::status::{Malformed, malformed, status};
-use super::{convert, fires, watching};
+use super::{convert, fires, rights, watching};
+use crate::api::access::Principal;
 use crate::api::backend::Backend;
 use crate::api::history::History;
-use crate::api::layers::auth::Principal;
 use crate::code::{Code, Refusal};
 use crate::coordinator::handle::{Done, Operation, Target};
 use crate::history::{Page, RunFilter, RunState};
@@ -75,13 +75,16 @@ fn any_job(text: String) -> Result<Option<JobName>, Status> {
 
 impl Admin {
     async fn operate(&self, who: Option<Principal>, operation: Operation) -> Result<Done, Status> {
-        let who = who.map_or_else(|| "anybody".to_owned(), |who| who.name.to_string());
         let what = match &operation {
             // A job file may hold secrets among its parameters.
             Operation::Apply { text, dry_run } => format!("Apply {} bytes, dry_run: {dry_run}", text.len()),
             other => format!("{other:?}"),
         };
-        let done = self.backend.operate(operation).await;
+        let done = match rights::check(who.as_ref(), &operation, &*self.backend).await {
+            Ok(()) => self.backend.operate(operation).await,
+            Err(refusal) => Err(refusal),
+        };
+        let who = who.map_or_else(|| "anybody".to_owned(), |who| who.name.to_string());
         let outcome = done.as_ref().map_or_else(|refusal| refusal.code.as_str(), |_| "done");
         tracing::info!(target: "rosterd::audit", principal = who, operation = what, outcome, "a change was asked for");
         done.map_err(refused)

@@ -21,6 +21,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_util::Stream;
+use rosterd_domain::id::JobName;
 use rosterd_domain::time::Mono;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -28,9 +29,10 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::convert;
 use super::status;
+use crate::api::access::jobs::Jobs;
+use crate::api::access::{Principal, revoked};
 use crate::api::backend::{Backend, Conversation};
 use crate::api::connection::Remote;
-use crate::api::layers::auth::Principal;
 use crate::code::{Code, Refusal};
 use crate::coordinator::handle::Peer;
 use crate::proto::v1::worker_service_server::WorkerService;
@@ -82,15 +84,18 @@ impl WorkerService for Workers {
 
     async fn session(&self, request: Request<Streaming<SessionRequest>>) -> Result<Response<Frames>, Status> {
         let remote = request.extensions().get::<Remote>().cloned();
+        let principal = request.extensions().get::<Principal>().cloned();
         let peer = Peer {
             address: remote.as_ref().map(|remote| remote.address.to_string()).unwrap_or_default(),
-            principal: request.extensions().get::<Principal>().map(|principal| principal.name.to_string()),
+            principal: principal.as_ref().map(|principal| principal.name.to_string()),
         };
+        let rights = principal.map(|principal| (principal.jobs, principal.revoked)).unwrap_or_default();
         let (out, queue) = mpsc::channel(self.limits.outgoing);
         let (end, ended) = oneshot::channel();
         let gone = CancellationToken::new();
         let session = Session {
             out,
+            rights,
             waiting: VecDeque::new(),
             stalled: None,
             limits: self.limits,
@@ -135,6 +140,9 @@ type End = Result<(), Status>;
 
 struct Session {
     out: mpsc::Sender<SessionResponse>,
+    /// For which jobs the worker may work, and when no more. The answer's body ends then as well, but only where
+    /// it is read.
+    rights: (Jobs, CancellationToken),
     /// Frames that found the queue full.
     waiting: VecDeque<SessionResponse>,
     /// Until when the worker must have taken the first of them.
@@ -164,6 +172,11 @@ impl Session {
             },
         };
         let Some(hello) = hello else { return Ok(()) };
+        if let FromWorker::Hello(hello) = &hello
+            && let Some(job) = hello.jobs.iter().find(|job| !self.rights.0.have(job))
+        {
+            return self.refuse(&self.not_for(job));
+        }
         let mut conversation = match backend.open(peer) {
             Ok(conversation) => conversation,
             Err(refusal) => return self.refuse(&refusal),
@@ -200,7 +213,7 @@ impl Session {
         let mut last_word: Option<Mono> = None;
         // How many frames ago the outbox was full: while those are sent, its end means that it ran over.
         let mut since_full = usize::MAX;
-        let (out, clock) = (self.out.clone(), self.clock.clone());
+        let (out, clock, over) = (self.out.clone(), self.clock.clone(), self.rights.1.clone());
         loop {
             // Waits are bounded by what the worker reads, not by how much it sends: yield now and then.
             tokio::task::coop::consume_budget().await;
@@ -222,6 +235,7 @@ impl Session {
                 () = until(&*clock, self.stalled) => return self.refuse(&too_slow()),
                 () = until(&*clock, last_word) => return Ok(()),
                 () = late.cancelled() => return self.refuse(&draining()),
+                () = over.cancelled() => return self.refuse(&revoked()),
                 () = out.closed() => return Ok(()),
             }
         }
@@ -277,6 +291,12 @@ impl Session {
             Ok(Some(FromWorker::Hello(_))) => {
                 self.refuse(&Refusal::new(Code::HelloExpected, "only the first frame of a stream is a Hello"))
             }
+            Ok(Some(FromWorker::Register { job, .. })) if !self.rights.0.have(&job) => {
+                let refusal = self.not_for(&job);
+                self.metrics.refused.get_or_create(&[("code", refusal.code.as_str())]).inc();
+                convert::to_worker(ToWorker::Refused { job: job.to_string(), refusal })
+                    .map_or(Ok(()), |answer| self.send(answer))
+            }
             Ok(Some(frame)) => conversation.inbox.put(frame).or_else(|refusal| self.refuse(&refusal)),
             Err(defect) => {
                 let status = self.malformed(&defect.malformed);
@@ -286,6 +306,14 @@ impl Session {
                 }
             }
         }
+    }
+
+    fn not_for(&self, job: &JobName) -> Refusal {
+        let what = format!(
+            "the credential is not for job {job}, only for {}: use another, or have its jobs widened",
+            self.rights.0
+        );
+        Refusal::new(Code::PermissionDenied, what)
     }
 
     /// Queues a frame for the worker, behind those that wait.

@@ -2,96 +2,84 @@
 //! a wrong one, or for a path without a rule goes no further. Identity comes from here and from nothing that a
 //! message says.
 
-use std::fmt;
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use base64::Engine as _;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use sha2::{Digest as _, Sha256};
-use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
 
-use super::methods::{Access, Role, access};
+use super::methods::{Access, Methods, access};
 use super::{is_grpc, refused};
+use crate::api::access::guarded::Guarded;
+use crate::api::access::subject::PeerNames;
+use crate::api::access::{Credentials, Principal};
+use crate::api::connection::Remote;
 use crate::code::{Code, Refusal};
+use crate::runtime::clock::SharedClock;
 use crate::runtime::telemetry::Metrics;
 
-/// Who asks, in the extensions of a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Principal {
-    /// The credential's name.
-    pub name: Arc<str>,
-    /// What it may do.
-    pub role: Role,
-}
-
-/// A shared secret; only its digest is kept.
-#[derive(Clone)]
-pub struct Credential {
-    principal: Principal,
-    digest: [u8; 32],
-}
-
-impl Credential {
-    /// A credential of that name and role.
-    pub fn new(name: &str, role: Role, secret: &str) -> Self {
-        Self { principal: Principal { name: name.into(), role }, digest: digest(secret) }
-    }
-}
-
-impl fmt::Debug for Credential {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Credential({:?}, {:?})", self.principal.name, self.principal.role)
-    }
-}
-
-fn digest(secret: &str) -> [u8; 32] {
-    Sha256::digest(secret.as_bytes()).into()
-}
-
-/// The credentials that are accepted.
-#[derive(Debug)]
+/// What decides.
 pub struct Auth {
-    credentials: Vec<Credential>,
-    metrics: Arc<Metrics>,
+    /// The grants that hold.
+    pub credentials: Arc<Credentials>,
+    /// Which paths stream.
+    pub methods: Arc<Methods>,
+    /// Where refusals are counted.
+    pub metrics: Arc<Metrics>,
+    /// By which grants end.
+    pub clock: SharedClock,
 }
 
 impl Auth {
-    /// Without credentials everybody may do everything: for a listener that only its own machine reaches.
-    pub fn new(credentials: Vec<Credential>, metrics: Arc<Metrics>) -> Arc<Self> {
-        Arc::new(Self { credentials, metrics })
-    }
-
-    /// Whose secret it is. Looks at every credential, whatever it finds, so that time tells nothing.
-    fn known(&self, secret: &str) -> Option<&Principal> {
-        let given = digest(secret);
-        let mut found = u32::MAX;
-        for (index, credential) in (0_u32..).zip(&self.credentials) {
-            let same: Choice = credential.digest.ct_eq(&given);
-            found.conditional_assign(&index, same);
-        }
-        self.credentials.get(usize::try_from(found).ok()?).map(|credential| &credential.principal)
-    }
-
-    fn decide(&self, path: &str, headers: &HeaderMap) -> Result<Option<Principal>, Refusal> {
+    fn decide(
+        &self,
+        path: &str,
+        headers: &HeaderMap,
+        certificate: Option<&PeerNames>,
+    ) -> Result<Option<Principal>, Refusal> {
         let rule = access(path);
         if rule == Some(Access::Open) {
             return Ok(None);
         }
-        let principal = secret(headers).and_then(|secret| self.known(&secret).cloned()).ok_or_else(|| {
-            let what = "no valid credential came with the request: send `authorization: Bearer …`";
-            Refusal::new(Code::Unauthenticated, what)
-        })?;
+        let principal = self.who(headers, certificate)?;
         match rule {
             Some(rule) if rule.allows(principal.role) => Ok(Some(principal)),
             _ => {
-                let what =
-                    format!("the credential {:?} ({:?}) does not allow this", principal.name, principal.role);
+                let (name, role) = (&principal.name, principal.role.as_str());
+                let takes = rule.map_or("no role there is", Access::takes);
+                // Who tries what it may not is worth as much to know as who did.
+                let operation = self.methods.label(path);
+                tracing::info!(
+                    target: "rosterd::audit",
+                    principal = %name, operation, outcome = Code::PermissionDenied.as_str(), "a request was refused"
+                );
+                let what = format!("the credential {name:?} has the role {role}, and this takes {takes}");
                 Err(Refusal::new(Code::PermissionDenied, what))
             }
         }
+    }
+
+    /// Whom the proof stands for. A secret goes before a certificate: a wrong one is not mended by a good other.
+    fn who(&self, headers: &HeaderMap, certificate: Option<&PeerNames>) -> Result<Principal, Refusal> {
+        let now = self.clock.wall();
+        let (found, what) = if headers.contains_key(header::AUTHORIZATION) {
+            let found = secret(headers).and_then(|secret| self.credentials.by_secret(&secret, now));
+            (
+                found,
+                "the credential that came with the request is not valid (any more): get a new one".to_owned(),
+            )
+        } else if let Some(names) = certificate {
+            let what = format!("no credential is for this client certificate, which names {names}");
+            (self.credentials.by_certificate(names, now), what)
+        } else {
+            let what = "no credential came with the request: send `authorization: Bearer …`, or connect with a \
+                        client certificate";
+            (None, what.to_owned())
+        };
+        found.ok_or_else(|| Refusal::new(Code::Unauthenticated, what))
     }
 }
 
@@ -115,71 +103,109 @@ fn secret(headers: &HeaderMap) -> Option<String> {
 pub async fn layer(State(auth): State<Arc<Auth>>, mut request: Request, next: Next) -> Response {
     // Never from outside: only this layer says who asks.
     request.extensions_mut().remove::<Principal>();
-    if auth.credentials.is_empty() {
+    if auth.credentials.is_open() {
         return next.run(request).await;
     }
-    match auth.decide(request.uri().path(), request.headers()) {
-        Ok(principal) => {
-            if let Some(principal) = principal {
-                request.extensions_mut().insert(principal);
+    let remote = request.extensions().get::<Remote>();
+    let certificate = remote.and_then(|remote| remote.certificate.get());
+    match auth.decide(request.uri().path(), request.headers(), certificate) {
+        Ok(None) => next.run(request).await,
+        Ok(Some(principal)) => {
+            let revoked = auth.methods.streams(request.uri().path()).then(|| principal.revoked.clone());
+            request.extensions_mut().insert(principal);
+            let response = next.run(request).await;
+            match revoked {
+                Some(revoked) => response.map(|body| Body::new(Guarded::new(body, revoked))),
+                None => response,
             }
-            next.run(request).await
         }
-        Err(refusal) => {
-            auth.metrics.refused.get_or_create(&[("code", refusal.code.as_str())]).inc();
-            let mut response = refused(is_grpc(request.headers()), &refusal);
-            if response.status() == StatusCode::UNAUTHORIZED {
-                let challenge = HeaderValue::from_static("Basic realm=\"rosterd\", charset=\"UTF-8\"");
-                response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
-            }
-            response
+        Err(refusal) => auth.refuse(is_grpc(request.headers()), &refusal),
+    }
+}
+
+impl Auth {
+    fn refuse(&self, grpc: bool, refusal: &Refusal) -> Response {
+        self.metrics.refused.get_or_create(&[("code", refusal.code.as_str())]).inc();
+        let mut response = refused(grpc, refusal);
+        if response.status() == StatusCode::UNAUTHORIZED {
+            let challenge = HeaderValue::from_static("Basic realm=\"rosterd\", charset=\"UTF-8\"");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
         }
+        response
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::methods::Role;
     use super::*;
+    use crate::api::access::secret::{ID_BYTES, SECRET_BYTES, Secret};
+    use crate::api::access::{Grant, Proof};
+    use crate::runtime::clock::System;
 
-    fn auth() -> Arc<Auth> {
-        let credentials = vec![
-            Credential::new("fleet", Role::Worker, "w-secret"),
-            Credential::new("ops", Role::Operator, "o-secret"),
+    fn secret(number: u8) -> Secret {
+        Secret::from_bytes([number; ID_BYTES], [number; SECRET_BYTES])
+    }
+
+    fn auth() -> Auth {
+        let grants = vec![
+            Grant::by_secret("fleet", Role::Worker, &secret(1)),
+            Grant::by_secret("ops", Role::Operator, &secret(2)),
+            Grant::new("host", Role::Viewer, Proof::Certificate("cn:host".parse().unwrap())),
         ];
-        Auth::new(credentials, Metrics::new())
+        Auth {
+            credentials: Credentials::new(grants),
+            methods: Arc::default(),
+            metrics: Metrics::new(),
+            clock: System::shared(),
+        }
     }
 
     fn with(value: &str) -> HeaderMap {
         HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::from_str(value).unwrap())])
     }
 
+    fn basic(password: &str) -> String {
+        format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(format!("me:{password}")))
+    }
+
+    fn name(decided: Result<Option<Principal>, Refusal>) -> Result<String, Code> {
+        decided.map(|who| who.unwrap().name.to_string()).map_err(|refusal| refusal.code)
+    }
+
     #[test]
     fn a_secret_says_who_asks() {
         let auth = auth();
-        let who =
-            |value: &str| auth.decide("/metrics", &with(value)).map(|who| who.unwrap().name.to_string());
-        assert_eq!(who("Bearer o-secret").unwrap(), "ops");
-        assert_eq!(who("Basic dTpvLXNlY3JldA==").unwrap(), "ops");
-        assert_eq!(who("Bearer w-secret").unwrap_err().code, Code::PermissionDenied);
-        for bad in ["Bearer", "Bearer ", "Bearer o-secret2", "o-secret", "Basic o-secret", "Digest o-secret"]
-        {
-            assert_eq!(who(bad).unwrap_err().code, Code::Unauthenticated, "{bad}");
+        let (worker, operator) = (secret(1).text().to_owned(), secret(2).text().to_owned());
+        let who = |value: &str| name(auth.decide("/metrics", &with(value), None));
+        assert_eq!(who(&format!("Bearer {operator}")).unwrap(), "ops");
+        assert_eq!(who(&basic(&operator)).unwrap(), "ops");
+        assert_eq!(who(&format!("Bearer {worker}")), Err(Code::PermissionDenied));
+        for bad in ["Bearer", "Bearer ", &format!("Bearer {operator}2"), &operator, "Basic x", "Digest x"] {
+            assert_eq!(who(bad), Err(Code::Unauthenticated), "{bad}");
         }
-        let mut twice = with("Bearer o-secret");
+        let mut twice = with(&format!("Bearer {operator}"));
         twice.append(header::AUTHORIZATION, HeaderValue::from_static("Bearer x"));
-        assert_eq!(auth.decide("/metrics", &twice).unwrap_err().code, Code::Unauthenticated);
+        assert_eq!(name(auth.decide("/metrics", &twice, None)), Err(Code::Unauthenticated));
+    }
+
+    #[test]
+    fn a_certificate_says_who_asks_unless_a_secret_does() {
+        let auth = auth();
+        let names = |name: &str| PeerNames { common: Some(name.to_owned()), ..PeerNames::default() };
+        let who = |headers: &HeaderMap, common| name(auth.decide("/metrics", headers, Some(&names(common))));
+        assert_eq!(who(&HeaderMap::new(), "host").unwrap(), "host");
+        assert_eq!(who(&HeaderMap::new(), "stranger"), Err(Code::Unauthenticated));
+        assert_eq!(who(&with(&format!("Bearer {}", secret(2).text())), "host").unwrap(), "ops");
+        assert_eq!(who(&with("Bearer wrong"), "host"), Err(Code::Unauthenticated));
     }
 
     #[test]
     fn a_path_without_a_rule_is_denied_to_everybody() {
-        let refusal = auth().decide("/debug", &with("Bearer o-secret")).unwrap_err();
-        assert_eq!(refusal.code, Code::PermissionDenied);
-        assert_eq!(auth().decide("/debug", &HeaderMap::new()).unwrap_err().code, Code::Unauthenticated);
-        assert_eq!(auth().decide("/healthz", &HeaderMap::new()).unwrap(), None);
-    }
-
-    #[test]
-    fn a_secret_is_not_shown() {
-        assert!(!format!("{:?}", auth()).contains("secret"));
+        let auth = auth();
+        let operator = with(&format!("Bearer {}", secret(2).text()));
+        assert_eq!(name(auth.decide("/debug", &operator, None)), Err(Code::PermissionDenied));
+        assert_eq!(name(auth.decide("/debug", &HeaderMap::new(), None)), Err(Code::Unauthenticated));
+        assert!(auth.decide("/healthz", &HeaderMap::new(), None).unwrap().is_none());
     }
 }

@@ -14,8 +14,25 @@ pub enum Role {
     Worker,
     /// Looks.
     Viewer,
-    /// Looks and changes.
+    /// Looks, and keeps things running: triggers, holds, disables, cancels, drains.
     Operator,
+    /// That, and says what the jobs are: applies and removes them.
+    Admin,
+}
+
+impl Role {
+    /// All, the least first.
+    pub const ALL: [Role; 4] = [Self::Worker, Self::Viewer, Self::Operator, Self::Admin];
+
+    /// As the credential file has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Worker => "worker",
+            Self::Viewer => "viewer",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
+        }
+    }
 }
 
 /// What a method takes.
@@ -23,24 +40,36 @@ pub enum Role {
 pub enum Access {
     /// Nothing.
     Open,
-    /// Any valid credential.
-    Any,
     /// A worker's.
     Worker,
-    /// A viewer's or an operator's.
+    /// A viewer's, or one that is more.
     View,
-    /// An operator's.
+    /// An operator's or an admin's.
     Operate,
+    /// An admin's.
+    Administer,
 }
 
 impl Access {
     /// Whether a role is enough.
     pub fn allows(self, role: Role) -> bool {
         match self {
-            Self::Open | Self::Any => true,
+            Self::Open => true,
             Self::Worker => role == Role::Worker,
             Self::View => role >= Role::Viewer,
-            Self::Operate => role == Role::Operator,
+            Self::Operate => role >= Role::Operator,
+            Self::Administer => role == Role::Admin,
+        }
+    }
+
+    /// The least role that it takes, for a refusal.
+    pub fn takes(self) -> &'static str {
+        match self {
+            Self::Open => "none",
+            Self::Worker => "worker",
+            Self::View => "viewer",
+            Self::Operate => "operator",
+            Self::Administer => "admin",
         }
     }
 }
@@ -51,8 +80,9 @@ pub fn access(path: &str) -> Option<Access> {
         return match method {
             "ListJobs" | "GetJob" | "ListItems" | "ListInstances" | "ListServers" | "ListRuns"
             | "ListFires" | "DumpJob" | "GetServerInfo" | "ListCoordinators" | "Watch" => Some(Access::View),
-            "ApplyJobs" | "TriggerJob" | "PauseJob" | "ResumeJob" | "SetEnabled" | "RemoveJob"
-            | "CancelRun" | "DrainInstance" | "ShutdownInstance" => Some(Access::Operate),
+            "TriggerJob" | "PauseJob" | "ResumeJob" | "SetEnabled" | "CancelRun" | "DrainInstance"
+            | "ShutdownInstance" => Some(Access::Operate),
+            "ApplyJobs" | "RemoveJob" => Some(Access::Administer),
             _ => None,
         };
     }
@@ -60,7 +90,7 @@ pub fn access(path: &str) -> Option<Access> {
         "/rosterd.v1.WorkerService/Session" => Some(Access::Worker),
         "/grpc.health.v1.Health/Check" | "/grpc.health.v1.Health/Watch" | "/healthz" => Some(Access::Open),
         "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
-        | "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo" => Some(Access::Any),
+        | "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo" => Some(Access::View),
         "/" | "/metrics" => Some(Access::View),
         _ => None,
     }
@@ -140,7 +170,8 @@ mod tests {
     fn a_worker_neither_looks_nor_changes() {
         assert!(!Access::View.allows(Role::Worker) && !Access::Operate.allows(Role::Worker));
         assert!(!Access::Worker.allows(Role::Operator) && !Access::Operate.allows(Role::Viewer));
-        assert!(Access::View.allows(Role::Operator));
+        assert!(Access::View.allows(Role::Operator) && Access::Operate.allows(Role::Admin));
+        assert!(!Access::Worker.allows(Role::Admin) && !Access::Administer.allows(Role::Operator));
     }
 
     #[test]

@@ -47,7 +47,10 @@ impl Child {
     ) -> std::io::Result<Self> {
         let mut command = Command::new(SELF);
         command.arg(NAME).arg("--silence-ms").arg(silence.as_millis().to_string());
-        command.arg("--").args(program).envs(environment).env_remove("ROSTERD_CREDENTIAL");
+        command.arg("--").args(program).envs(environment);
+        for secret in ["ROSTERD_CREDENTIAL", "ROSTERD_CREDENTIAL_FILE", "ROSTERD_KEY"] {
+            command.env_remove(secret);
+        }
         // A group of its own: an interrupt from the terminal is for us to turn into a clean leave.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut process = command.spawn()?;

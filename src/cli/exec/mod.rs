@@ -25,6 +25,7 @@ use rosterd_domain::time::Time;
 use self::child::{Child, Finished};
 use self::output::Printer;
 use super::failure::{Exit, Failure, Result};
+use super::identity::Identity;
 use super::log;
 use crate::config::value;
 
@@ -39,7 +40,7 @@ const ENVIRONMENT: &str = "The program is told by its environment:
   ROSTERD_TOKEN                                grows per item: fence your writes with it
   ROSTERD_SOURCE                               NORMAL_TRIGGER, MISFIRE, FAILOVER or MANUAL
   ROSTERD_ATTEMPT  ROSTERD_INSTANCE            which attempt of the run, and whose
-ROSTERD_CREDENTIAL is not handed on. Exit code 0 is success, any other is failure.
+ROSTERD_CREDENTIAL, ROSTERD_CREDENTIAL_FILE and ROSTERD_KEY are not handed on. Exit code 0 is success, any other is failure.
 
 Its output goes to our own stdout and stderr, its last 64 KiB into the report. To stop it,
 its process group gets SIGTERM, and SIGKILL after --grace. It never outlives its lease, nor
@@ -57,6 +58,8 @@ pub(crate) struct Exec {
         default_value = "http://127.0.0.1:7700"
     )]
     server: Vec<String>,
+    #[command(flatten)]
+    identity: Identity,
     /// The namespace that must be served
     #[arg(long, value_name = "NAME", default_value = "default")]
     namespace: String,
@@ -137,8 +140,14 @@ impl Exec {
             printer: Printer::start(prefixed),
         });
         let defaults = Options::default();
+        let access = self.identity.access()?;
         let options = Options {
             servers: self.server,
+            credential: access.credential,
+            ca: access.ca,
+            certificate: access.certificate,
+            key: access.key,
+            insecure_credential: access.insecure_credential,
             namespace: self.namespace,
             address: self.address.unwrap_or(defaults.address),
             labels: self.label.into_iter().collect(),
@@ -231,9 +240,7 @@ fn failure(error: Error) -> Failure {
         Error::Refused { job, code, message } => Failure::failed(code, format!("job {job}: {message}")),
         Error::Options(_) => Failure::usage(error),
         Error::Rejected(link) => {
-            let text = link.to_string();
-            let credential = text.starts_with("Unauthenticated") || text.starts_with("PermissionDenied");
-            let exit = if credential { Exit::Credential } else { Exit::Failed };
+            let exit = if link.is_about_rights() { Exit::Credential } else { Exit::Failed };
             Failure::new(exit, "REJECTED", error.to_string())
         }
         _ => Failure::failed("WORKER", error),

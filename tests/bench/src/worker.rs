@@ -12,7 +12,8 @@ use std::time::Duration;
 use futures_util::{FutureExt as _, StreamExt as _};
 use rosterd_client::proto::session_response::Frame;
 use rosterd_client::{
-    BootClock, CancellationToken, Connector, Job, LinkError, Options, Run, TonicConnector, Wire, Worker,
+    Access, BootClock, CancellationToken, Connector, Job, LinkError, Options, Run, TonicConnector, Wire,
+    Worker,
 };
 use serde::{Deserialize, Serialize};
 
@@ -122,7 +123,7 @@ fn run(spec: Spec) -> Result {
         let worker = worker(&spec, 0, &log).shutdown(leave.clone().cancelled_owned());
         match spec.say {
             false => worker.run().await,
-            true => worker.drive(Telling(TonicConnector::new(None)?), BootClock).await,
+            true => worker.drive(Telling(TonicConnector::new(Access::default())?), BootClock).await,
         }
     })?;
     if let Some(out) = &spec.out {
@@ -143,7 +144,7 @@ async fn many(spec: &Spec, log: &Log, leave: &CancellationToken) -> Result {
     let mut gone = tokio::task::JoinSet::new();
     for conversation in 0..spec.conversations {
         let worker = worker(spec, conversation, log);
-        gone.spawn(async move { worker.drive(TonicConnector::new(None)?, BootClock).await });
+        gone.spawn(async move { worker.drive(TonicConnector::new(Access::default())?, BootClock).await });
         tokio::time::sleep(PACE).await;
     }
     tell("came");

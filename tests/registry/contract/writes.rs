@@ -20,6 +20,7 @@ pub async fn a_new_job_has_these_nodes(backend: &mut impl Backend) {
         "/leader/sharding = ",
         "/offset = ",
         "/rosterd = ",
+        "/rosterd/commands = ",
         "/rosterd/incarnation = ",
         "/rosterd/incarnation/i1 = ",
         "/rosterd/instances = ",
@@ -86,6 +87,7 @@ pub async fn each_write_has_its_form(backend: &mut impl Backend) {
                 r#"/rosterd/instances/10.0.0.7@-@w = {\"address\":\"10.0.0.7\",\"slots\":4,\"client\":\"rust/1\",\"host\":\"c\"} (ephemeral)"#,
             ],
         ),
+        (command(), &[r#"/rosterd/commands/cancel-0 = {\"cancel\":{\"item\":0,\"token\":7}}"#]),
         (trigger(0, "t1"), &[r#"/rosterd/triggers/0 = {\"id\":\"t1\",\"at\":\"1970-01-01T00:00:20Z\"}"#]),
     ];
     for (write, expected) in table {
@@ -116,6 +118,7 @@ async fn each_write_is_taken_back(registry: &dyn rosterd::registry::Registry) {
             Write::RemoveInstance(j(), instance("w")),
             &["/instances/10.0.0.7@-@w", "/rosterd/instances/10.0.0.7@-@w"],
         ),
+        (Write::RemoveCommand(j(), command_name()), &["/rosterd/commands/cancel-0"]),
         (Write::RemoveTrigger(j(), item), &["/rosterd/triggers/0"]),
         (Write::RemoveForeignTrigger(j(), instance("w")), &[]),
     ];

@@ -60,6 +60,7 @@ pub(super) fn job(cron: Option<&str>, items: u32) -> Job {
         necessary: None,
         failover: BTreeSet::new(),
         triggers: BTreeMap::new(),
+        commands: BTreeMap::new(),
         foreign_triggers: BTreeSet::new(),
     };
     Job::decode(&name, &nodes).unwrap().unwrap()

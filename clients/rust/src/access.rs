@@ -1,0 +1,289 @@
+//! How a worker or a person shows who they are, and makes sure of who answers: the credential, the certificates,
+//! and what they stand for when something is wrong with them. Files are read anew for each connection, so that
+//! what was renewed counts from the next one on.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::{AlertDescription, CertificateError, Error as TlsError};
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
+
+use crate::connect::{LinkError, url};
+use crate::error::{Error, Result};
+
+/// How long a TLS handshake may take.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// What goes with a connection.
+#[derive(Clone, Default)]
+pub struct Access {
+    /// The secret; sent as `authorization: Bearer …`.
+    pub credential: Option<String>,
+    /// PEM file with the authorities that may vouch for a coordinator; None: the system's.
+    pub ca: Option<PathBuf>,
+    /// PEM file with our own certificate, then those up to its CA.
+    pub certificate: Option<PathBuf>,
+    /// PEM file with its key.
+    pub key: Option<PathBuf>,
+    /// Send the credential also where others can read it on its way: over plain HTTP to another machine.
+    pub insecure_credential: bool,
+}
+
+/// Without the secret.
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Access")
+            .field("credential", &self.credential.as_ref().map(|_| "…"))
+            .field("ca", &self.ca)
+            .field("certificate", &self.certificate)
+            .field("key", &self.key)
+            .field("insecure_credential", &self.insecure_credential)
+            .finish()
+    }
+}
+
+impl Access {
+    /// Whether connections to these addresses can be tried at all.
+    pub fn check(&self, addresses: &[String]) -> Result<()> {
+        self.authorization()?;
+        for address in addresses {
+            self.endpoint(address).map_err(|error| Error::Options(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// The header's value.
+    pub fn authorization(&self) -> Result<Option<MetadataValue<Ascii>>> {
+        let Some(secret) = self.credential.as_deref() else { return Ok(None) };
+        let mut value: MetadataValue<Ascii> = format!("Bearer {secret}")
+            .parse()
+            .map_err(|_| Error::Options("the credential has characters that no header may have".into()))?;
+        value.set_sensitive(true);
+        Ok(Some(value))
+    }
+
+    /// What to connect to; `host:port` is plain HTTP/2. Refuses to send a credential in the clear.
+    pub fn endpoint(&self, address: &str) -> std::result::Result<Endpoint, LinkError> {
+        let endpoint = Endpoint::from_shared(url(address)).map_err(|error| {
+            LinkError::refused(format!("{address:?} is no address: {error}; write https://host:port"))
+        })?;
+        let host = endpoint.uri().host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        if endpoint.uri().scheme_str() != Some("https") {
+            if self.credential.is_some() && !self.insecure_credential && !is_loopback(&host) {
+                return Err(LinkError::refused(format!(
+                    "{address}: the credential would go there in plain text, for all on the way to read: use https://, \
+                     or say that the network is trusted (ROSTERD_INSECURE_CREDENTIAL=true)"
+                )));
+            }
+            return Ok(endpoint);
+        }
+        let tls = self.tls(address)?.domain_name(host).timeout(HANDSHAKE_TIMEOUT);
+        endpoint.tls_config(tls).map_err(|error| {
+            let why = innermost(&error);
+            LinkError::refused(format!(
+                "{address}: TLS cannot be set up with the files that are given: {why}"
+            ))
+        })
+    }
+
+    fn tls(&self, address: &str) -> std::result::Result<ClientTlsConfig, LinkError> {
+        let refused = |why: String| LinkError::refused(format!("{address}: {why}"));
+        let tls = match &self.ca {
+            None => ClientTlsConfig::new().with_enabled_roots(),
+            Some(path) => {
+                let pem = read("ca", "ROSTERD_CA", path).map_err(refused)?;
+                let whole = CertificateDer::pem_slice_iter(&pem).collect::<std::result::Result<Vec<_>, _>>();
+                if !whole.is_ok_and(|all| !all.is_empty()) {
+                    let path = path.display();
+                    return Err(refused(format!(
+                        "ca {path} holds no certificate in PEM: name a file that does"
+                    )));
+                }
+                ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem))
+            }
+        };
+        match (&self.certificate, &self.key) {
+            (None, None) => Ok(tls),
+            (Some(certificate), Some(key)) => {
+                let certificate = read("certificate", "ROSTERD_CERT", certificate).map_err(refused)?;
+                let key = read("key", "ROSTERD_KEY", key).map_err(refused)?;
+                Ok(tls.identity(Identity::from_pem(certificate, key)))
+            }
+            _ => Err(refused(
+                "a client certificate and its key go together: give both (ROSTERD_CERT, ROSTERD_KEY)".into(),
+            )),
+        }
+    }
+}
+
+fn read(what: &str, variable: &str, path: &Path) -> std::result::Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|error| {
+        format!("{what} {} ({variable}) cannot be read: {error}: name a PEM file", path.display())
+    })
+}
+
+fn is_loopback(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
+}
+
+/// Why a connection or a stream failed, in words that say what to do where that is known.
+pub fn explain(address: &str, error: &(dyn StdError + 'static)) -> Option<LinkError> {
+    let what = causes(error).find_map(tls_error).and_then(remedy)?;
+    Some(LinkError::refused(format!("{address}: {what}")))
+}
+
+impl Access {
+    /// Why the first call on a new connection failed, where it was not the coordinator that said so. With TLS 1.3 a
+    /// coordinator refuses a client's certificate, or that there is none, after the handshake; one that speaks TLS
+    /// answers plain text with what is no HTTP/2. All that is left of either is a connection that was closed.
+    pub fn explain_call(&self, address: &str, status: &tonic::Status) -> Option<LinkError> {
+        let local = status.source()?;
+        if causes(local).any(|cause| cause.is::<tonic::TimeoutExpired>()) {
+            return None;
+        }
+        let doubt = match (address.starts_with("https://"), &self.certificate) {
+            (false, _) => "if it speaks TLS, use https://",
+            (true, None) => {
+                "if it wants a client certificate, give one and its key (ROSTERD_CERT and ROSTERD_KEY, --cert and \
+                 --key)"
+            }
+            (true, Some(_)) => {
+                "does it refuse our client certificate? It must be in force and signed by its tls_client_ca \
+                 (ROSTERD_CERT, --cert)"
+            }
+        };
+        let doubtful =
+            || LinkError::lost(format!("{address}: the connection was closed before an answer: {doubt}"));
+        Some(explain(address, local).unwrap_or_else(doubtful))
+    }
+}
+
+/// An error and what it comes from.
+fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| {
+        let error: &'a (dyn StdError + 'static) = *error;
+        error.source()
+    })
+}
+
+/// The innermost cause: the errors around it hide it.
+pub fn innermost(error: &dyn StdError) -> String {
+    let mut last = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    last.to_string()
+}
+
+/// An I/O error carries it without naming it as its cause.
+fn tls_error<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a TlsError> {
+    let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    inner.and_then(|inner| inner.downcast_ref()).or_else(|| error.downcast_ref())
+}
+
+fn remedy(error: &TlsError) -> Option<String> {
+    use AlertDescription as Alert;
+    use CertificateError as Bad;
+    const CLOCK: &str =
+        "renew it there (it is read again without a restart), and look at this machine's clock";
+    Some(match error {
+        TlsError::InvalidCertificate(Bad::UnknownIssuer | Bad::BadSignature) => {
+            "its certificate is from an authority that is unknown here: name the file with the CA's certificate \
+             (ROSTERD_CA, --ca)"
+                .to_owned()
+        }
+        TlsError::InvalidCertificate(Bad::Expired | Bad::ExpiredContext { .. }) => {
+            format!("its certificate has expired: {CLOCK}")
+        }
+        TlsError::InvalidCertificate(Bad::NotValidYet | Bad::NotValidYetContext { .. }) => {
+            format!("its certificate is not valid yet: {CLOCK}")
+        }
+        TlsError::InvalidCertificate(Bad::NotValidForNameContext { expected, presented }) => format!(
+            "its certificate is not for {}, only for {}: connect by such a name, or have one issued for this",
+            expected.to_str(),
+            if presented.is_empty() { "no name".to_owned() } else { presented.join(", ") }
+        ),
+        TlsError::InvalidCertificate(other) => {
+            format!("its certificate cannot be trusted ({other:?}): have another issued")
+        }
+        TlsError::AlertReceived(Alert::CertificateRequired) => {
+            "it wants a client certificate: give one and its key (ROSTERD_CERT and ROSTERD_KEY, --cert and --key)"
+                .to_owned()
+        }
+        TlsError::AlertReceived(
+            alert @ (Alert::UnknownCA
+            | Alert::BadCertificate
+            | Alert::CertificateUnknown
+            | Alert::CertificateExpired
+            | Alert::CertificateRevoked
+            | Alert::UnsupportedCertificate
+            | Alert::DecryptError
+            | Alert::AccessDenied),
+        ) => format!(
+            "it refuses our client certificate ({alert:?}): show one in force that its tls_client_ca has signed \
+             (ROSTERD_CERT, --cert)"
+        ),
+        TlsError::InvalidMessage(_) => {
+            "it does not speak TLS: use http:// where the network is trusted, or give it a certificate (--tls-cert)"
+                .to_owned()
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access() -> Access {
+        Access { credential: Some("s3cret".into()), ..Access::default() }
+    }
+
+    #[test]
+    fn a_credential_goes_nowhere_in_plain_text_unless_told() {
+        for near in
+            ["localhost:1", "127.0.0.1:1", "http://[::1]:1", "http://127.9.9.9:1", "[::ffff:127.0.0.1]:1"]
+        {
+            access().endpoint(near).unwrap();
+        }
+        for far in [
+            "example.com:1",
+            "http://10.0.0.1:1",
+            "http://localhost.example.com:1",
+            "http://127.0.0.1.example.com",
+        ] {
+            let refused = access().endpoint(far).unwrap_err();
+            assert!(refused.rejected() && refused.to_string().contains("in plain text"), "{refused}");
+            assert!(!refused.to_string().contains("s3cret"), "{refused}");
+            Access { insecure_credential: true, ..access() }.endpoint(far).unwrap();
+            Access::default().endpoint(far).unwrap();
+        }
+    }
+
+    #[test]
+    fn files_that_cannot_be_used_are_named() {
+        let this = Some(PathBuf::from(file!()).file_name().map_or_else(PathBuf::new, PathBuf::from));
+        let told = |access: Access| access.endpoint("https://a:1").unwrap_err().to_string();
+        let ca = Some(PathBuf::from("/nowhere/ca.pem"));
+        assert!(told(Access { ca, ..access() }).contains("ca /nowhere/ca.pem (ROSTERD_CA) cannot be read"));
+        let ca = Some(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));
+        assert!(told(Access { ca: ca.clone(), ..access() }).contains("holds no certificate"));
+        assert!(told(Access { key: this, ..access() }).contains("go together"));
+        let files = Access { certificate: ca.clone(), key: ca, ..access() };
+        assert!(told(files).contains("TLS cannot be set up"));
+    }
+
+    #[test]
+    fn the_secret_is_not_shown() {
+        let options = crate::Options { credential: Some("s3cret".into()), ..crate::Options::default() };
+        let shown = format!("{:?} {:?} {options:?}", access(), access().authorization().unwrap());
+        assert!(!shown.contains("s3cret"), "{shown}");
+    }
+}

@@ -1,0 +1,48 @@
+//! Whether a change stays within the jobs that a credential is for. Looking is not restricted by job. Called
+//! before the coordinator is asked; knows nothing of roles, which the path has settled.
+
+use rosterd_domain::id::{InstanceId, JobName};
+use rosterd_domain::job::parse_file;
+
+use crate::api::access::Principal;
+use crate::api::backend::Backend;
+use crate::code::{Code, Refusal};
+use crate::coordinator::handle::Operation;
+
+/// Refuses a change of a job that is not the asker's.
+pub(super) async fn check(
+    who: Option<&Principal>,
+    operation: &Operation,
+    backend: &dyn Backend,
+) -> Result<(), Refusal> {
+    let Some(who) = who.filter(|who| !who.jobs.are_all()) else { return Ok(()) };
+    let jobs = match operation {
+        // What cannot be read changes nothing, and the coordinator says best what is wrong with it.
+        Operation::Apply { text, .. } => parse_file(text.as_bytes())
+            .map(|specs| specs.iter().map(|spec| spec.config().job_name.clone()).collect())
+            .unwrap_or_default(),
+        Operation::Drain { instance, .. } => worked_for(instance, backend).await?,
+        Operation::Trigger { job, .. }
+        | Operation::Pause { job, .. }
+        | Operation::Enable { job, .. }
+        | Operation::Remove { job, .. }
+        | Operation::Cancel { job, .. }
+        | Operation::Shutdown { job, .. } => vec![job.clone()],
+    };
+    match jobs.iter().find(|job| !who.jobs.have(job)) {
+        None => Ok(()),
+        Some(job) => {
+            let what = format!(
+                "the credential {:?} is not for job {job}, only for {}: use another, or have its jobs widened",
+                who.name, who.jobs
+            );
+            Err(Refusal::new(Code::PermissionDenied, what))
+        }
+    }
+}
+
+/// A worker that leaves, leaves all its jobs.
+async fn worked_for(instance: &InstanceId, backend: &dyn Backend) -> Result<Vec<JobName>, Refusal> {
+    let rows = backend.instances(None).await?;
+    Ok(rows.into_iter().filter(|row| row.instance == *instance).map(|row| row.job).collect())
+}

@@ -1,0 +1,109 @@
+//! What carries a connection's bytes: the socket itself, or TLS over it, whose handshake is driven by whoever
+//! reads first. Knows nothing of deadlines and places; those are the connection's.
+
+use std::future::Future as _;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::Accept;
+use tokio_rustls::server::TlsStream;
+
+use super::access::subject::PeerNames;
+
+/// The bytes of a connection.
+pub(super) enum Link {
+    /// As they come.
+    Plain(TcpStream),
+    /// A handshake that is not over.
+    Shaking(Box<Accept<TcpStream>>),
+    /// Encrypted.
+    Tls(Box<TlsStream<TcpStream>>),
+    /// The handshake failed.
+    Broken,
+}
+
+impl Link {
+    pub(super) fn shaking(accept: Accept<TcpStream>) -> Self {
+        Self::Shaking(Box::new(accept))
+    }
+
+    /// Drives a handshake to its end; whom the peer's certificate names, where it has just shown one.
+    pub(super) fn poll_shaken(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<PeerNames>>> {
+        let Self::Shaking(accept) = self else { return Poll::Ready(Ok(None)) };
+        match ready!(Pin::new(accept.as_mut()).poll(cx)) {
+            Ok(stream) => {
+                let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+                let names = certificate.map(PeerNames::of);
+                *self = Self::Tls(Box::new(stream));
+                Poll::Ready(Ok(names))
+            }
+            Err(error) => {
+                *self = Self::Broken;
+                Poll::Ready(Err(error))
+            }
+        }
+    }
+}
+
+fn unshaken() -> io::Error {
+    io::Error::new(io::ErrorKind::NotConnected, "there was no TLS handshake")
+}
+
+impl AsyncRead for Link {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(socket) => Pin::new(socket).poll_read(cx, buf),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_read(cx, buf),
+            Self::Shaking(_) | Self::Broken => Poll::Ready(Err(unshaken())),
+        }
+    }
+}
+
+impl AsyncWrite for Link {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(socket) => Pin::new(socket).poll_write(cx, buf),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_write(cx, buf),
+            Self::Shaking(_) | Self::Broken => Poll::Ready(Err(unshaken())),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(socket) => Pin::new(socket).poll_flush(cx),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_flush(cx),
+            Self::Shaking(_) | Self::Broken => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(socket) => Pin::new(socket).poll_shutdown(cx),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_shutdown(cx),
+            Self::Shaking(_) | Self::Broken => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(socket) => Pin::new(socket).poll_write_vectored(cx, bufs),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_write_vectored(cx, bufs),
+            Self::Shaking(_) | Self::Broken => Poll::Ready(Err(unshaken())),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Plain(socket) => socket.is_write_vectored(),
+            Self::Tls(stream) => stream.is_write_vectored(),
+            Self::Shaking(_) | Self::Broken => false,
+        }
+    }
+}

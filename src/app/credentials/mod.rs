@@ -1,0 +1,251 @@
+//! The credential file: who may do what. Read here, changed by `edit` for the command line.
+//!
+//! ```toml
+//! [[credential]]
+//! name = "billing-workers"
+//! role = "worker"                    # worker, viewer, operator or admin
+//! jobs = ["billing-*"]               # only these; without it all
+//! expires = "2027-01-01T00:00:00Z"   # without it never
+//! id = "0123456789abcdef"            # both from `rosterd credentials add`
+//! sha256 = "…"
+//!
+//! [[credential]]
+//! name = "wall"
+//! role = "viewer"
+//! certificate = "dns:wall.example"   # or cn:NAME, uri:URI: instead of id and sha256
+//! ```
+//!
+//! A file without any is one: then nobody may do anything.
+
+pub mod edit;
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use rosterd_domain::time::Time;
+use serde::Deserialize;
+
+use crate::api::access::jobs::Jobs;
+use crate::api::access::secret::{self, Digest};
+use crate::api::access::{Grant, Proof};
+use crate::api::layers::methods::Role;
+
+/// Larger files are something else.
+const LARGEST: u64 = 4 << 20;
+/// Longest name.
+const LONGEST_NAME: usize = 128;
+/// Write permission for others than the owner.
+const OTHERS_WRITE: u32 = 0o022;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    credential: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: String,
+    role: String,
+    #[serde(default)]
+    jobs: Option<Vec<String>>,
+    #[serde(default)]
+    expires: Option<Moment>,
+    #[serde(default)]
+    id: Option<String>,
+    #[serde(default)]
+    sha256: Option<String>,
+    #[serde(default)]
+    certificate: Option<String>,
+    /// Of the first form of the file, so that its remedy can be said.
+    #[serde(default)]
+    secret: Option<serde::de::IgnoredAny>,
+}
+
+/// With quotes or without.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Moment {
+    Text(String),
+    Toml(toml::value::Datetime),
+}
+
+/// Reads the file; an error names the file, the entry and the remedy, never a secret.
+pub fn read(path: &Path) -> Result<Vec<Grant>, String> {
+    let told = |why: String| format!("credentials {}: {why}", path.display());
+    let there = std::fs::metadata(path).map_err(|error| told(format!("it cannot be read: {error}")))?;
+    if there.len() > LARGEST {
+        return Err(told(format!("its {} bytes are more than {LARGEST}", there.len())));
+    }
+    if there.mode() & OTHERS_WRITE != 0 {
+        let what = "others than its owner may write it, and so give themselves any right: chmod go-w it";
+        return Err(told(what.to_owned()));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| told(format!("it cannot be read: {error}")))?;
+    parse(&text).map_err(told)
+}
+
+/// The grants of a file's text.
+fn parse(text: &str) -> Result<Vec<Grant>, String> {
+    // The parser's own message shows the line, and with it perhaps a secret.
+    let file: File = toml::from_str(text).map_err(|error| {
+        let line = error.span().map_or(0, |span| text[..span.start].lines().count().max(1));
+        let what = error.message().lines().next().unwrap_or_default();
+        format!("near line {line}: {what}: `rosterd credentials add` writes the form")
+    })?;
+    let grants: Vec<Grant> = file.credential.iter().map(grant).collect::<Result<_, _>>()?;
+    for (at, one) in grants.iter().enumerate() {
+        let same = |other: &&Grant| match (&one.proof, &other.proof) {
+            (Proof::Secret { id, .. }, Proof::Secret { id: other, .. }) => id == other,
+            (proof, other) => proof == other,
+        };
+        if let Some(other) = grants[..at].iter().find(same) {
+            let (one, other, proof) = (&one.name, &other.name, &one.proof);
+            return Err(format!(
+                "{one} and {other} have the same {proof:?}: who that is must be clear; remove one"
+            ));
+        }
+    }
+    Ok(grants)
+}
+
+fn grant(entry: &Entry) -> Result<Grant, String> {
+    let name = &entry.name;
+    check_name(name)?;
+    let role = role(&entry.role).map_err(|why| format!("role of {name}: {why}"))?;
+    let jobs = match &entry.jobs {
+        None => Jobs::all(),
+        Some(none) if none.is_empty() => {
+            return Err(format!("jobs of {name} is empty: leave it out for all jobs, or name some"));
+        }
+        Some(jobs) => Jobs::parse(jobs.iter().cloned()).map_err(|why| format!("jobs of {name}: {why}"))?,
+    };
+    check_jobs(role, &jobs).map_err(|why| format!("jobs of {name}: {why}"))?;
+    let expires = entry.expires.as_ref().map(|moment| match moment {
+        Moment::Text(text) => Time::parse(text),
+        Moment::Toml(time) => Time::parse(&time.to_string()),
+    });
+    let expires = expires
+        .transpose()
+        .map_err(|error| format!("expires of {name}: {error}: write for example 2027-01-01T00:00:00Z"))?;
+    Ok(Grant { name: name.clone(), role, jobs, proof: proof(entry)?, expires })
+}
+
+fn proof(entry: &Entry) -> Result<Proof, String> {
+    let name = &entry.name;
+    if entry.secret.is_some() {
+        return Err(format!(
+            "{name} holds its secret itself: the file keeps digests only; remove the entry and make another with \
+             `rosterd credentials add {name} --role {}`",
+            entry.role
+        ));
+    }
+    match (&entry.id, &entry.sha256, &entry.certificate) {
+        (None, None, Some(subject)) => {
+            subject.parse().map(Proof::Certificate).map_err(|e| format!("{name}: {e}"))
+        }
+        (Some(id), Some(digest), None) if secret::is_id(id) => {
+            let digest = Digest::parse(digest)
+                .ok_or_else(|| format!("sha256 of {name} is not 64 hexadecimal digits, lower case"))?;
+            Ok(Proof::Secret { id: id.clone(), digest })
+        }
+        _ => Err(format!(
+            "{name} needs either `id` and `sha256` as `rosterd credentials add` writes them, or `certificate`"
+        )),
+    }
+}
+
+/// A role by its name.
+pub fn role(text: &str) -> Result<Role, String> {
+    let found = Role::ALL.into_iter().find(|role| role.as_str() == text);
+    found.ok_or_else(|| format!("{text:?} is none: it is worker, viewer, operator or admin"))
+}
+
+/// Names go into logs and answers as they are.
+fn check_name(name: &str) -> Result<(), String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._@-".contains(c);
+    if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(plain) {
+        let shown: String = name.chars().take(LONGEST_NAME).collect();
+        return Err(format!(
+            "{shown:?} is no name of a credential: use 1 to {LONGEST_NAME} of A-Z a-z 0-9 . _ @ -"
+        ));
+    }
+    Ok(())
+}
+
+/// Looking is not restricted by job: who believed that it is would be deceived.
+fn check_jobs(role: Role, jobs: &Jobs) -> Result<(), String> {
+    if role == Role::Viewer && !jobs.are_all() {
+        return Err(
+            "a viewer sees all jobs, only working and changing can be restricted: leave it out".into()
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "id='0123456789abcdef'\nsha256='";
+
+    fn entry(rest: &str) -> String {
+        format!("[[credential]]\nname='w'\n{rest}\n")
+    }
+
+    #[test]
+    fn a_file_is_read() {
+        let digest = "ab".repeat(32);
+        let text =
+            entry(&format!("role='worker'\njobs=['a*']\nexpires=2030-01-01T00:00:00Z\n{GOOD}{digest}'"))
+                + &entry("role='admin'\ncertificate='cn:ops'\nexpires='2030-01-01T00:00:00Z'");
+        let grants = parse(&text).unwrap();
+        assert_eq!(grants[0].jobs, Jobs::parse(["a*"]).unwrap());
+        assert!(grants[0].expires.is_some() && grants[0].expires == grants[1].expires);
+        assert_eq!(grants[1].proof, Proof::Certificate("cn:ops".parse().unwrap()));
+        assert!(parse("").unwrap().is_empty());
+    }
+
+    #[test]
+    fn defects_are_named_with_their_remedy_and_without_secrets() {
+        let digest = "cd".repeat(32);
+        let good = format!("role='worker'\n{GOOD}{digest}'");
+        for (text, told) in [
+            (entry("role='root'\ncertificate='cn:a'"), "it is worker, viewer, operator or admin"),
+            (entry("role='worker'"), "needs either `id` and `sha256`"),
+            (entry(&format!("{good}\ncertificate='cn:a'")), "needs either `id` and `sha256`"),
+            (entry("role='worker'\nid='12'\nsha256='34'"), "needs either `id` and `sha256`"),
+            (entry(&format!("role='worker'\n{GOOD}12'")), "64 hexadecimal digits"),
+            (entry("role='worker'\ncertificate='ops'"), "write cn:NAME"),
+            (entry("role='viewer'\njobs=['a']\ncertificate='cn:a'"), "leave it out"),
+            (entry("role='worker'\njobs=[]\ncertificate='cn:a'"), "leave it out for all jobs"),
+            (entry("role='worker'\njobs=['a b']\ncertificate='cn:a'"), "write for example billing"),
+            (entry("role='worker'\nexpires='soon'\ncertificate='cn:a'"), "2027-01-01T00:00:00Z"),
+            (
+                entry("role='worker'\nsecret='hunter2hunter2hunter2'"),
+                "`rosterd credentials add w --role worker`",
+            ),
+            (entry(&format!("{good}\nextra='hunter2'")), "near line"),
+            (entry(&good) + &entry(&good), "w and w have the same secret 0123456789abcdef"),
+            ("[[credential]]\nname='a\\nb'\nrole='worker'".to_owned(), "is no name of a credential"),
+        ] {
+            let refused = parse(&text).unwrap_err();
+            assert!(refused.contains(told), "{refused}");
+            assert!(!refused.contains("hunter2") && !refused.contains(&digest), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_others_may_write_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c.toml");
+        std::fs::write(&path, "").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o664)).unwrap();
+        assert!(read(&path).unwrap_err().contains("chmod go-w"));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(read(&path).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,120 @@
+//! `rosterd credentials`: who may do what, in a coordinator's credential file. It works on the file and asks no
+//! coordinator; those that use the file read it again by themselves.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use rosterd_domain::time::Time;
+use serde_json::json;
+
+use super::failure::{Failure, Result};
+use super::show::{Form, say, table};
+use crate::app::credentials::edit::{self, Row, Wanted};
+
+/// Below `rosterd credentials`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Credentials {
+    /// Add one; its secret is written to stdout, once, and kept nowhere
+    Add(Add),
+    /// List them, without secrets
+    List(List),
+    /// Remove all of a name, or the one with this id; its streams end, its calls are refused
+    Revoke(Revoke),
+}
+
+#[derive(Debug, Args)]
+struct File {
+    /// The credential file, as `rosterd serve --credentials` has it
+    #[arg(long, value_name = "FILE", env = "ROSTERD_CREDENTIALS")]
+    file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Add {
+    /// Whose it is, as logs and the audit name it
+    name: String,
+    /// worker: work; viewer: look; operator: look and keep things running; admin: that, and change jobs
+    #[arg(long, value_name = "ROLE")]
+    role: String,
+    /// Only these jobs; * stands for any characters: billing-*,reports
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    jobs: Vec<String>,
+    /// A client certificate instead of a secret: cn:NAME, dns:HOST or uri:URI that it names
+    #[arg(long, value_name = "SUBJECT")]
+    certificate: Option<String>,
+    /// When it ends, RFC 3339
+    #[arg(long, value_name = "TIME", value_parser = |text: &str| Time::parse(text).map_err(|e| e.to_string()))]
+    expires: Option<Time>,
+    #[command(flatten)]
+    file: File,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
+    file: File,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Revoke {
+    /// A name, or the id of one secret
+    which: String,
+    #[command(flatten)]
+    file: File,
+}
+
+fn failed(why: String) -> Failure {
+    Failure::failed("CREDENTIALS", why)
+}
+
+impl Credentials {
+    pub(crate) fn run(self) -> Result {
+        match self {
+            Self::Add(add) => add.run(),
+            Self::List(list) => list.run(),
+            Self::Revoke(revoke) => {
+                let count = edit::revoke(&revoke.file.file, &revoke.which).map_err(failed)?;
+                say(&format!("{} revoked ({count})", revoke.which))
+            }
+        }
+    }
+}
+
+impl Add {
+    fn run(self) -> Result {
+        let Self { name, role, jobs, certificate, expires, file } = self;
+        let wanted = Wanted { name, role, jobs, certificate, expires };
+        match edit::add(&file.file, wanted).map_err(failed)? {
+            Some(secret) => {
+                eprintln!("The secret is shown this once; give it to its owner as ROSTERD_CREDENTIAL:");
+                say(&secret)
+            }
+            None => say("added"),
+        }
+    }
+}
+
+impl List {
+    fn run(self) -> Result {
+        let rows = edit::list(&self.file.file).map_err(failed)?;
+        let value = |row: &Row| {
+            let expires = row.expires.map(|time| time.to_string());
+            json!({
+                "name": row.name, "role": row.role, "jobs": row.jobs, "proof": row.proof, "expires": expires
+            })
+        };
+        let text = || {
+            if rows.is_empty() {
+                return "no credentials: nobody may do anything".to_owned();
+            }
+            let cells = |row: &Row| {
+                let expires = row.expires.map_or_else(|| "never".to_owned(), |time| time.to_string());
+                [row.name.clone(), row.role.to_owned(), row.jobs.clone(), row.proof.clone(), expires]
+            };
+            table(["NAME", "ROLE", "JOBS", "SECRET OR CERTIFICATE", "EXPIRES"], rows.iter().map(cells))
+        };
+        self.form.show(|| rows.iter().map(value).collect(), text)
+    }
+}

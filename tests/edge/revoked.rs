@@ -1,0 +1,161 @@
+//! What becomes of streams and calls when a credential is revoked or changes, and of jobs that it is not for.
+
+use std::sync::Arc;
+
+use rosterd::api::access::jobs::Jobs;
+use rosterd::api::access::{Credentials, Grant};
+use rosterd::api::layers::methods::Role;
+use rosterd::coordinator::handle::Operation;
+use rosterd::proto::v1;
+use rosterd::proto::v1::admin_service_client::AdminServiceClient;
+use rosterd::proto::v1::session_request::Frame;
+use rosterd::proto::v1::session_response::Frame as Out;
+use rosterd::proto::v1::worker_service_client::WorkerServiceClient;
+use rosterd::session::frame::{FromWorker, ToWorker};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Request;
+use tonic::transport::Channel;
+
+use crate::auth::{grants, secret};
+use crate::support::{Served, Worker, config, heartbeat, hello, instance, reason, serve, soon};
+
+async fn guarded(grants: Vec<Grant>) -> (Served, Arc<Credentials>) {
+    let mut config = config();
+    let credentials = Credentials::new(grants);
+    config.credentials = credentials.clone();
+    (serve(config).await, credentials)
+}
+
+fn with<T>(message: T, number: u8) -> Request<T> {
+    let mut request = Request::new(message);
+    request
+        .metadata_mut()
+        .insert("authorization", format!("Bearer {}", secret(number).text()).parse().unwrap());
+    request
+}
+
+async fn worker(channel: Channel, number: u8) -> Worker {
+    let (sender, queue) = mpsc::channel(64);
+    let call = WorkerServiceClient::new(channel);
+    let frames =
+        soon("the stream", { call }.session(with(ReceiverStream::new(queue), number))).await.unwrap();
+    Worker { sender, frames: frames.into_inner() }
+}
+
+#[tokio::test]
+async fn an_open_stream_ends_when_its_credential_is_revoked() {
+    let (mut served, credentials) = guarded(grants()).await;
+    let channel = served.channel().await;
+    let mut worker = worker(channel.clone(), 1).await;
+    worker.send(Frame::Hello(hello())).await;
+    let mut seen = served.seen().await;
+    assert!(matches!(seen.frame().await, Some(FromWorker::Hello(_))));
+    let mut watcher = AdminServiceClient::new(channel.clone());
+    let mut watch = watcher.watch(with(v1::WatchRequest::default(), 2)).await.unwrap().into_inner();
+    let mut other = watcher.watch(with(v1::WatchRequest::default(), 3)).await.unwrap().into_inner();
+
+    credentials.replace(grants().into_iter().filter(|grant| grant.role > Role::Viewer).collect());
+    let status = worker.end().await.unwrap();
+    assert_eq!(
+        (status.code(), reason(&status)),
+        (tonic::Code::Unauthenticated, "CREDENTIAL_REVOKED".to_owned())
+    );
+    assert!(status.message().contains("get a new one"), "{}", status.message());
+    assert!(seen.frame().await.is_none(), "its conversation is over");
+    let status = soon("the watch's end", watch.message()).await.unwrap_err();
+    assert_eq!(reason(&status), "CREDENTIAL_REVOKED");
+    let again = watcher.watch(with(v1::WatchRequest::default(), 2)).await.unwrap_err();
+    assert_eq!(reason(&again), "UNAUTHENTICATED");
+
+    // Who kept theirs is not disturbed.
+    served
+        .fake
+        .happenings
+        .send(Arc::new(rosterd::coordinator::handle::Happening::Job {
+            job: "j".parse().unwrap(),
+            what: "paused".into(),
+        }))
+        .unwrap();
+    assert!(soon("an event", other.message()).await.unwrap().is_some());
+}
+
+/// The end of its stream waits behind what it does not read: it is not listened to all the same.
+#[tokio::test]
+async fn a_revoked_worker_that_reads_nothing_is_not_listened_to() {
+    let (mut served, credentials) = guarded(grants()).await;
+    let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{}", served.address)).unwrap();
+    let narrow = endpoint.initial_stream_window_size(1 << 12).initial_connection_window_size(1 << 12);
+    let worker = worker(narrow.connect().await.unwrap(), 1).await;
+    worker.send(Frame::Hello(hello())).await;
+    let mut seen = served.seen().await;
+    assert!(matches!(seen.frame().await, Some(FromWorker::Hello(_))));
+    // As many as the queues between here and the connection take, each more than its window.
+    for _ in 0..75 {
+        let long = ToWorker::Drain { message: "x".repeat(64 << 10), grace: std::time::Duration::ZERO };
+        soon("room", seen.to_worker.send(long)).await.unwrap();
+    }
+    credentials.replace(Vec::new());
+    while seen.frame().await.is_some() {}
+    drop(worker);
+}
+
+#[tokio::test]
+async fn a_worker_registers_the_jobs_of_its_credential_and_no_others() {
+    let jobs = Jobs::parse(["a-*"]).unwrap();
+    let narrow = Grant { jobs, ..Grant::by_secret("fleet", Role::Worker, &secret(1)) };
+    let (mut served, _credentials) = guarded(vec![narrow]).await;
+    let channel = served.channel().await;
+    let mut attached = worker(channel.clone(), 1).await;
+    attached.send(Frame::Hello(hello())).await;
+    let mut seen = served.seen().await;
+    assert!(matches!(seen.frame().await, Some(FromWorker::Hello(_))));
+    for job in ["b-1", "a-1"] {
+        attached.send(Frame::Register(v1::Register { job: job.into(), ..Default::default() })).await;
+    }
+    let Some(Out::Refused(refused)) = attached.next().await.unwrap().unwrap().frame else { panic!() };
+    assert_eq!((refused.job.as_str(), refused.code.as_str()), ("b-1", "PERMISSION_DENIED"));
+    assert!(refused.message.contains("only for a-*"), "{}", refused.message);
+    let registered = seen.frame().await.unwrap();
+    assert!(
+        matches!(&registered, FromWorker::Register { job, .. } if job.as_str() == "a-1"),
+        "{registered:?}"
+    );
+    attached.send(heartbeat(1)).await;
+    assert!(matches!(seen.frame().await, Some(FromWorker::Heartbeat { .. })), "the stream goes on");
+
+    let mut resuming = worker(channel, 1).await;
+    resuming.send(Frame::Hello(v1::Hello { jobs: vec!["a-1".into(), "b-1".into()], ..hello() })).await;
+    assert_eq!(reason(&resuming.end().await.unwrap()), "PERMISSION_DENIED");
+}
+
+#[tokio::test]
+async fn people_change_the_jobs_of_their_credential_and_no_others() {
+    let jobs = Jobs::parse(["j*"]).unwrap();
+    let narrow = Grant { jobs, ..Grant::by_secret("boss", Role::Admin, &secret(4)) };
+    let (served, _credentials) = guarded(vec![narrow]).await;
+    let mut client = AdminServiceClient::new(served.channel().await);
+    let job = |name: &str| v1::TriggerJobRequest { job: name.into(), ..Default::default() };
+    client.trigger_job(with(job("j1"), 4)).await.unwrap();
+    let status = client.trigger_job(with(job("k1"), 4)).await.unwrap_err();
+    assert_eq!(reason(&status), "PERMISSION_DENIED");
+    let file = |name: &str| v1::ApplyJobsRequest {
+        text: format!("jobName: {name}\nshardingTotalCount: 1\n---\njobName: j2\nshardingTotalCount: 1\n"),
+        dry_run: false,
+    };
+    client.apply_jobs(with(file("j1"), 4)).await.unwrap();
+    assert_eq!(reason(&client.apply_jobs(with(file("k1"), 4)).await.unwrap_err()), "PERMISSION_DENIED");
+    // A worker that leaves, leaves all its jobs.
+    let (ours, mut theirs) = (instance("c"), instance("c"));
+    theirs.job = "k1".parse().unwrap();
+    let drain = || v1::DrainInstanceRequest { instance: ours.instance.to_string(), grace: None };
+    *served.fake.instances.lock().unwrap() = vec![ours.clone(), theirs];
+    assert_eq!(reason(&client.drain_instance(with(drain(), 4)).await.unwrap_err()), "PERMISSION_DENIED");
+    *served.fake.instances.lock().unwrap() = vec![ours.clone()];
+    client.drain_instance(with(drain(), 4)).await.unwrap();
+    let done = served.fake.operations.lock().unwrap().clone();
+    assert!(matches!(
+        done.as_slice(),
+        [Operation::Trigger { .. }, Operation::Apply { .. }, Operation::Drain { .. }]
+    ));
+}
