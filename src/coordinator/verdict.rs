@@ -289,3 +289,7 @@ impl Node {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "verdict_tests.rs"]
+mod tests;
