@@ -7,6 +7,7 @@ mod demo;
 mod gauge;
 mod history;
 mod lives;
+mod store;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -18,16 +19,17 @@ use tokio::net::TcpListener;
 
 use self::access::Access;
 use self::lives::{Lives, Parts};
+use self::store::Store;
 use crate::api::connection::Caps;
 use crate::api::edge::{Edge, EdgeConfig};
 use crate::api::grpc::admin::Info;
 use crate::api::grpc::worker::SessionLimits;
 use crate::api::listen::ListenLimits;
-use crate::config::{Config, Registry as RegistryConfig};
+use crate::config::Config;
 use crate::coordinator::settings::Settings;
 use crate::history::{History, HistoryError, Options};
-use crate::registry::Registry;
-use crate::registry::embedded::{EmbeddedOptions, EmbeddedRegistry, OpenError};
+use crate::registry::embedded::OpenError;
+use crate::registry::zookeeper::ConnectError;
 use crate::runtime::clock::{Clock as _, System};
 use crate::runtime::tasks::{Failure, Phase, Tasks};
 use crate::runtime::telemetry::Metrics;
@@ -63,11 +65,32 @@ pub enum AppError {
     /// The credential file or a TLS file cannot be used.
     #[error("{0}")]
     Access(String),
-    /// This build has no such registry.
+    /// The ensemble cannot be used.
+    #[error(transparent)]
+    ZooKeeper(#[from] ConnectError),
+    /// The servers agree to another session than the leases need.
     #[error(
-        "registry zookeeper is not built yet: use the embedded registry (--registry embedded --data-dir DIR)"
+        "session {asked:?}: the ZooKeeper servers agree to one of {agreed:?}, and a lease of {lease:?} needs twice \
+         that long: raise maxSessionTimeout (or tickTime) of the servers, or lower lease"
     )]
-    NoZooKeeper,
+    Session {
+        /// What was asked for.
+        asked: Duration,
+        /// What the servers say.
+        agreed: Duration,
+        /// The lease.
+        lease: Duration,
+    },
+    /// A file that the configuration names cannot be used.
+    #[error("{field} {path} cannot be used: {problem}: name a file that can be read")]
+    File {
+        /// The field.
+        field: &'static str,
+        /// Which.
+        path: String,
+        /// Why.
+        problem: String,
+    },
     /// An essential part ended.
     #[error(transparent)]
     Failed(#[from] Failure),
@@ -113,7 +136,7 @@ pub async fn dev(config: Config) -> Result<(), AppError> {
 
 async fn start(config: Config) -> Result<Running, AppError> {
     warn_of_open_doors(&config);
-    let RegistryConfig::Embedded { data_dir } = &config.registry else { return Err(AppError::NoZooKeeper) };
+    let data_dir = store::data_dir(&config.registry);
     make_private_dir(data_dir)?;
     // The address first: who cannot be reached need not open anything.
     let listener = TcpListener::bind(config.listen)
@@ -121,10 +144,9 @@ async fn start(config: Config) -> Result<Running, AppError> {
         .map_err(|source| AppError::Listen { address: config.listen, source })?;
     let address = listener.local_addr().unwrap_or(config.listen);
     let access = Access::open(&config).map_err(AppError::Access)?;
-    let registry = EmbeddedRegistry::open(data_dir, EmbeddedOptions::new(config.namespace.clone()))?;
-    let registry: Arc<dyn Registry> = Arc::new(registry);
     let metrics = Metrics::new();
     let tasks = Tasks::default();
+    let Store { registry, open, name: store } = store::open(&config, &tasks).await?;
     let options = Options {
         retention: config.history.retention,
         max_rows: config.history.max_runs,
@@ -138,7 +160,7 @@ async fn start(config: Config) -> Result<Running, AppError> {
     let (lives, driver) = Lives::new(parts, registry);
     let (work_ends, life) = (tasks.stop(Phase::Work), lives.clone());
     tasks.essential(Phase::Work, "coordinator", async move {
-        if life.run(driver, None, work_ends.clone()).await {
+        if life.run(driver, open, work_ends.clone()).await {
             work_ends.cancelled().await;
         }
     });
@@ -147,7 +169,7 @@ async fn start(config: Config) -> Result<Running, AppError> {
         backend: lives.clone(),
         history: Arc::new(reader),
         clock: System::shared(),
-        info: Info { registry: "embedded", started: System.wall() },
+        info: Info { registry: store, started: System.wall() },
         metrics: metrics.clone(),
         tasks: tasks.clone(),
         config: edge_config(&config, &access),
@@ -224,6 +246,11 @@ fn make_private_dir(path: &Path) -> Result<(), AppError> {
     made.map_err(|source| AppError::DataDir { path: path.display().to_string(), source })
 }
 
+/// Where workers reach a listener, where nobody said: nowhere, if it listens on every address.
+fn reached_at(scheme: &str, address: SocketAddr) -> String {
+    if address.ip().is_unspecified() { String::new() } else { format!("{scheme}://{address}") }
+}
+
 /// Names for coordinators here: one for each registry session, never used again.
 fn named(address: SocketAddr) -> Box<dyn Fn() -> CoordinatorId + Send + Sync> {
     Box::new(move || {
@@ -237,7 +264,7 @@ fn named(address: SocketAddr) -> Box<dyn Fn() -> CoordinatorId + Send + Sync> {
 fn settings(config: &Config, address: SocketAddr) -> Settings {
     let timing = &config.timing;
     Settings {
-        advertise: config.advertise.clone().unwrap_or_else(|| format!("{}://{address}", config.scheme())),
+        advertise: config.advertise.clone().unwrap_or_else(|| reached_at(config.scheme(), address)),
         lease: timing.lease,
         heartbeat: timing.heartbeat,
         stop_budget: timing.stop_budget,

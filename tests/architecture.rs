@@ -34,6 +34,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("rosterd_client", &["cli/exec", "cli/identity", "cli/server", "app/demo"]),
     ("tokio_rustls", &["api/access/subject", "api/link", "api/tls", "app/credentials/edit"]),
     ("webpki", &["api/access/subject"]),
+    ("zookeeper_client", &["registry/zookeeper"]),
 ];
 
 /// Generated types of the wire: the gRPC services, what serves and describes them, and the admin client.

@@ -7,7 +7,7 @@ use clap::Args;
 use super::failure::{Exit, Failure, Result};
 use super::log;
 use super::show::say;
-use crate::config::{Config, Loaded, Registry, Sources};
+use crate::config::{Config, Loaded, Sources};
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
@@ -16,7 +16,7 @@ pub(crate) struct Serve {
     /// embedded: a single node; zookeeper: a cluster
     #[arg(long, value_name = "KIND")]
     registry: Option<String>,
-    /// ZooKeeper servers
+    /// ZooKeeper servers, with a path after the last for another root
     #[arg(long, value_name = "HOST:PORT,…")]
     zk: Option<String>,
     /// Check the configuration, start nothing
@@ -141,11 +141,6 @@ impl Serve {
         let loaded = read(&self.settings.sources(&more))?;
         if self.print_config {
             return say(&loaded.print());
-        }
-        if matches!(loaded.config.registry, Registry::ZooKeeper { .. }) {
-            let message = "registry = \"zookeeper\": this build has only the embedded registry; \
-                           use --registry embedded with --data-dir DIR";
-            return Err(Failure::new(Exit::Usage, "CONFIG_INVALID", message));
         }
         if self.check {
             crate::app::check(&loaded.config)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::reader::Reader;
 use super::value::show;
-use super::{Config, History, Limits, Log, Registry, Timing, Tls};
+use super::{Config, History, Limits, Log, Registry, Timing, Tls, zookeeper};
 
 /// Largest window HTTP/2 knows.
 const MAX_WINDOW: u64 = (1 << 31) - 1;
@@ -67,7 +67,9 @@ fn advertise(reader: &mut Reader, listen: SocketAddr, tls: bool) -> Option<Strin
         reader.push("advertise", problem, "write https://host:port");
     }
     let scheme = if tls { "https" } else { "http" };
-    told.or_else(|| (!listen.ip().is_unspecified()).then(|| format!("{scheme}://{listen}")))
+    // Port 0 is any free one: which, is known once it is listened on.
+    let known = !listen.ip().is_unspecified() && listen.port() != 0;
+    told.or_else(|| known.then(|| format!("{scheme}://{listen}")))
 }
 
 fn credentials(reader: &mut Reader) -> Option<PathBuf> {
@@ -121,17 +123,9 @@ fn registry(reader: &mut Reader) -> Option<Registry> {
     if let Some(path) = data_dir.as_deref().filter(|path| path.exists() && !path.is_dir()) {
         reader.push("data_dir", format!("{} is not a directory", path.display()), "name a directory");
     }
-    let servers: Vec<String> =
-        reader.text("zk").unwrap_or_default().split(',').map(str::trim).map(str::to_owned).collect();
     match reader.text("registry") {
         Some("embedded") => {
-            if reader.text("zk").is_some() {
-                reader.push(
-                    "zk",
-                    "the embedded registry has no servers",
-                    "say registry = zookeeper, or leave zk out",
-                );
-            }
+            zookeeper::refuse(reader);
             if data_dir.is_none() {
                 reader.push(
                     "data_dir",
@@ -142,19 +136,7 @@ fn registry(reader: &mut Reader) -> Option<Registry> {
             Some(Registry::Embedded { data_dir: data_dir? })
         }
         Some("zookeeper") => {
-            let bad = |server: &&String| {
-                !server
-                    .rsplit_once(':')
-                    .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
-            };
-            if let Some(bad) = servers.iter().find(bad) {
-                reader.push(
-                    "zk",
-                    format!("{bad:?} is no server"),
-                    "write host:port, several separated by commas",
-                );
-            }
-            Some(Registry::ZooKeeper { servers, data_dir })
+            zookeeper::read(reader, data_dir).map(|zookeeper| Registry::ZooKeeper(Box::new(zookeeper)))
         }
         _ => {
             reader.push("registry", "there is no such registry", "write embedded or zookeeper");

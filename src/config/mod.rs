@@ -9,6 +9,7 @@ mod defect;
 mod field;
 mod reader;
 pub mod value;
+pub mod zookeeper;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,6 +22,7 @@ use rosterd_domain::id::Namespace;
 pub use defect::{Defect, Defects, Origin};
 pub use field::{FIELDS, Field, field};
 use reader::Reader;
+pub use zookeeper::ZooKeeper;
 
 /// Everything that `serve` and `dev` need to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,12 +78,7 @@ pub enum Registry {
         data_dir: PathBuf,
     },
     /// A ZooKeeper ensemble.
-    ZooKeeper {
-        /// `host:port` each.
-        servers: Vec<String>,
-        /// Where the history is, if on this machine.
-        data_dir: Option<PathBuf>,
-    },
+    ZooKeeper(Box<ZooKeeper>),
 }
 
 /// Leases and other times. `session ≥ 2 lease` and `lease ≥ 3 heartbeat` hold.

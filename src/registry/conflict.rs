@@ -23,6 +23,7 @@ fn reason_words(reason: Reason) -> String {
         Reason::Absent => "it is not there".into(),
         Reason::NoParent => "what it belongs to is not there".into(),
         Reason::Version { expected, found } => format!("version {expected} was read, it is at {found}"),
+        Reason::OtherVersion { expected } => format!("version {expected} was read, it has changed"),
         Reason::NotEmpty => "something is left below it".into(),
     }
 }

@@ -23,6 +23,7 @@ pub mod memory;
 mod paths;
 mod read;
 mod tree;
+pub mod zookeeper;
 
 pub use hints::Hints;
 pub use read::View;

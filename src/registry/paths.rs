@@ -33,6 +33,12 @@ impl Path {
         &self.0
     }
 
+    /// The path of the node that it hangs from; `None`: that is the root of the tree.
+    pub(crate) fn parent(&self) -> Option<Self> {
+        let (parent, _) = self.0.rsplit_once('/')?;
+        (!parent.is_empty()).then(|| Self(parent.into()))
+    }
+
     /// The path of a child.
     pub(crate) fn child(&self, name: &str) -> Self {
         Self(join(&self.0, name).into())
@@ -82,6 +88,7 @@ pub(crate) enum Place<'a> {
 #[derive(Debug, Clone)]
 pub(crate) struct Paths {
     jobs: String,
+    own: String,
     coordinators: String,
     workers: String,
 }
@@ -124,6 +131,7 @@ impl Paths {
     pub(crate) fn new(namespace: &Namespace) -> Self {
         Self {
             jobs: format!("/{namespace}"),
+            own: format!("/rosterd/{namespace}"),
             coordinators: format!("/rosterd/{namespace}/coordinators"),
             workers: format!("/rosterd/{namespace}/workers"),
         }
@@ -132,6 +140,11 @@ impl Paths {
     /// What must stand before the first transaction; with all above it.
     pub(crate) fn roots(&self) -> [Path; 3] {
         [self.jobs(), self.coordinators(), self.workers()]
+    }
+
+    /// The folder of what is ours alone and of no job.
+    pub(crate) fn common(&self) -> Path {
+        Path(self.own.as_str().into())
     }
 
     pub(crate) fn jobs(&self) -> Path {
@@ -303,6 +316,20 @@ impl Paths {
         self.at(job, format_args!("rosterd/triggers/{item}"))
     }
 
+    /// The nodes below which a change gives hints about a job, and whether their descendants count. Never the
+    /// job itself or what is below its assignment: run state tells nobody.
+    pub(crate) fn watched(&self, job: &JobName) -> [(Path, bool); 7] {
+        [
+            (self.config(job), false),
+            (self.sharding(job), false),
+            (self.servers(job), true),
+            (self.instances(job), true),
+            (self.foreign_triggers(job), true),
+            (self.at(job, format_args!("leader")), true),
+            (self.own(job), true),
+        ]
+    }
+
     pub(crate) fn commands(&self, job: &JobName) -> Path {
         self.at(job, format_args!("rosterd/commands"))
     }
@@ -373,6 +400,24 @@ mod tests {
         assert_eq!(paths.place(&paths.job(&job)), Place::Job);
         assert_eq!(paths.place(&paths.coordinator(&CoordinatorId::new("c").unwrap())), Place::Coordinator);
         assert_eq!(paths.place(&paths.worker(&WorkerId::new("w").unwrap())), Place::Quiet);
+    }
+
+    /// A store that is told of single nodes is told of all that decide.
+    #[test]
+    fn what_is_watched_covers_what_decides() {
+        let paths = Paths::new(&Namespace::new("ns").unwrap());
+        let job = JobName::new("job").unwrap();
+        let covers = |path: &Path| {
+            let tells = |(folder, below): &(Path, bool)| {
+                path == folder || *below && super::below(path.as_str(), folder.as_str()).is_some()
+            };
+            paths.watched(&job).iter().any(tells)
+        };
+        for folder in DECISION {
+            assert!(covers(&paths.at(&job, format_args!("{folder}"))), "{folder}");
+        }
+        assert!(covers(&paths.sharding(&job)) && covers(&paths.trigger(&job, Item(0))));
+        assert!(!covers(&paths.record(&job, Item(0))) && !covers(&paths.running(&job, Item(0))));
     }
 
     #[test]

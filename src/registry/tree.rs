@@ -71,6 +71,8 @@ pub(crate) enum Reason {
     NoParent,
     /// It is at another version.
     Version { expected: Version, found: Version },
+    /// It is at another version, which the store does not tell.
+    OtherVersion { expected: Version },
     /// It has children.
     NotEmpty,
 }

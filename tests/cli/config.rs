@@ -77,12 +77,40 @@ fn the_printed_configuration_is_the_documented_one_and_can_be_read_again() {
 }
 
 #[test]
-fn zookeeper_is_refused_clearly_for_now() {
-    let ran = rosterd(["serve", "--registry", "zookeeper", "--zk", "h1:2181,h2:2181", "--namespace", "ns"]);
-    assert_eq!(ran.code, Some(2));
-    assert!(ran.err.contains("this build has only the embedded registry"), "{}", ran.err);
-    let ran = rosterd(["serve", "--registry", "zookeeper", "--zk", "h1:2181,h2"]);
-    assert!(ran.err.contains("\"h2\" is no server; write host:port"), "{}", ran.err);
+fn a_registry_on_zookeeper_needs_servers_and_all_of_its_credentials() {
+    let zookeeper = ["serve", "--registry", "zookeeper", "--check"];
+    let given = |more: &[&str]| rosterd(zookeeper.iter().chain(more).copied());
+    assert_eq!(
+        given(&["--zk", "h1:2181,h2:2181/root", "--namespace", "ns"]).ok(),
+        "the configuration is in order\n"
+    );
+    let table: &[(&[&str], &str)] = &[
+        (&[], "zk: it is not set, and the registry is on ZooKeeper; give --zk"),
+        (&["--zk", "h1:2181,h2"], "\"h2\" is no server; write host:port"),
+        (&["--zk", "h1:2181/a//b"], "\"/a//b\" is no path; write host:port"),
+        (&["--zk", "h:1", "--set", "zk_user=ann"], "zk_auth is not set; set zk_auth to digest or sasl"),
+        (&["--zk", "h:1", "--set", "zk_auth=plain"], "there is no such way; write digest or sasl"),
+        (
+            &["--zk", "h:1", "--set", "zk_auth=sasl"],
+            "zk_password_file: it is not set, and zk_auth needs a password",
+        ),
+        (
+            &["--zk", "h:1", "--set", "zk_tls_cert=Cargo.toml"],
+            "zk_tls_key: it is not set, and zk_tls_cert is",
+        ),
+        (
+            &["--zk", "h:1", "--set", "zk_tls_ca=/nowhere"],
+            "zk_tls_ca = \"/nowhere\" (command line): it cannot be read",
+        ),
+        (&["--zk", "h:1", "--set", "zk_retry_max=1ms"], "it is less than zk_retry_base"),
+    ];
+    for (more, expected) in table {
+        let ran = given(more);
+        assert_eq!(ran.code, Some(2), "{more:?}");
+        assert!(ran.err.contains(expected), "{more:?}: {}", ran.err);
+    }
+    let both = rosterd(["serve", "--data-dir", "d", "--zk", "h:1", "--set", "zk_auth=sasl", "--check"]);
+    assert!(both.err.contains("2 defects") && both.err.contains("leave zk_auth out"), "{}", both.err);
 }
 
 #[test]

@@ -502,7 +502,7 @@ pub fn clean(command: &mut Command) {
 }
 
 /// The port that a coordinator says it serves.
-fn port_in(log: &str) -> Option<u16> {
+pub fn port_in(log: &str) -> Option<u16> {
     log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).find_map(|line| {
         let fields = line.get("fields").unwrap_or(&line);
         let address = fields.get("address")?.as_str()?;

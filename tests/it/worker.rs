@@ -19,6 +19,7 @@ pub const ROLE: &str = "ROSTERD_TEST_WORKER";
 /// What a worker is to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
+    /// One or several, separated by commas.
     pub server: String,
     pub name: String,
     pub log: PathBuf,
@@ -259,7 +260,7 @@ fn process() {
     let plan: Plan = serde_json::from_str(&plan).unwrap();
     let log = Arc::new(Log::open(&plan.log, &plan.name));
     let options = Options {
-        servers: vec![plan.server],
+        servers: plan.server.split(',').map(str::to_owned).collect(),
         namespace: plan.namespace,
         address: plan.address,
         slots: plan.slots,

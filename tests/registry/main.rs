@@ -18,3 +18,6 @@ mod same;
 mod sync;
 mod throughput;
 mod words;
+mod zookeeper;
+#[path = "../support/zookeeper.rs"]
+mod zookeeper_server;

@@ -43,7 +43,7 @@ fn guard() -> impl Strategy<Value = Guard> {
 
 fn write() -> impl Strategy<Value = Write> {
     let arguments = (name(), incarnation(), version(), 0..3_u32, some_instance(), any::<bool>());
-    (0..31, arguments).prop_map(|(which, (job, incarnation, version, item, instance, yes))| {
+    (0..33, arguments).prop_map(|(which, (job, incarnation, version, item, instance, yes))| {
         let item = Item(item);
         let unique =
             instance.as_ref().map_or("u", |id| id.as_str().rsplit('@').next().unwrap_or("u")).to_owned();
@@ -76,13 +76,15 @@ fn write() -> impl Strategy<Value = Write> {
             26 => trigger(item.0, "t"),
             27 => Write::RemoveTrigger(job, item),
             28 => attach("w", expect, version),
-            29 => Write::RemoveAttachment { worker: worker("w"), expect: Version(version) },
+            29 => command(),
+            30 => Write::RemoveCommand(job, command_name()),
+            31 => Write::RemoveAttachment { worker: worker("w"), expect: Version(version) },
             _ => Write::Coordinator { id: coordinator("c"), data: "d".into() },
         }
     })
 }
 
-fn transactions() -> impl Strategy<Value = Vec<(Txn, bool)>> {
+pub fn transactions() -> impl Strategy<Value = Vec<(Txn, bool)>> {
     let one = (prop::collection::vec(guard(), 0..2), prop::collection::vec(write(), 1..4), any::<bool>());
     let one = one.prop_map(|(guards, writes, wait)| (txn(guards, writes), wait));
     prop::collection::vec(one, 1..60).prop_map(|mut all| {
@@ -93,7 +95,7 @@ fn transactions() -> impl Strategy<Value = Vec<(Txn, bool)>> {
 }
 
 /// Hands all over, waiting where it says so: what is not waited for shares a batch.
-async fn carry_out(registry: &dyn Registry, all: &[(Txn, bool)]) -> Vec<Result<(), String>> {
+pub async fn carry_out(registry: &dyn Registry, all: &[(Txn, bool)]) -> Vec<Result<(), String>> {
     let mut waiting = Vec::new();
     let mut answers = Vec::new();
     for (txn, wait) in all {
@@ -119,7 +121,7 @@ fn plain(commit: Commit) -> Result<(), String> {
 }
 
 /// All that a reader can see, without the revisions: those are each store's own.
-async fn everything(registry: &dyn Registry, ephemerals: bool) -> String {
+pub async fn everything(registry: &dyn Registry, ephemerals: bool) -> String {
     let mut text = String::new();
     for job in registry.jobs().await.unwrap() {
         let mut snapshot = registry.snapshot(&job).await.unwrap().unwrap();

@@ -13,6 +13,7 @@ mod setup;
 mod suites;
 mod summary;
 mod test;
+mod zookeeper;
 
 use std::process::ExitCode;
 
@@ -22,7 +23,8 @@ cargo xtask COMMAND
   test [--only SUITE[,SUITE]] [-- ARGUMENTS]
                        everything that must pass: setup, checks, all suites; ARGUMENTS go to each test program
   check                formatting, lints, dependencies, the clients' own linters
-  setup                what the tests need on this machine: Debian packages (as root), Python environment
+  setup                what the tests need on this machine: Debian packages (as root), Python environment,
+                       the ZooKeeper server
   bench [ARGUMENTS]    the benchmarks, in release
   docs                 write the guide's generated pages anew
 ";

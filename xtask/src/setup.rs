@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result};
 
 use crate::command::{is_installed, must, output};
-use crate::python;
 use crate::suites::{Kind, SUITES, Suite};
+use crate::{python, zookeeper};
 
 /// What all suites need.
 pub(crate) fn everything() -> Result<()> {
@@ -24,6 +24,9 @@ pub(crate) fn for_suites(suites: &[Suite]) -> Result<()> {
     install(&packages)?;
     if python {
         python::setup()?;
+    }
+    if suites.iter().any(|suite| suite.packages.contains(&zookeeper::MAVEN)) {
+        zookeeper::setup()?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 
 use crate::metadata::Target;
+use crate::zookeeper;
 
 /// One suite.
 #[derive(Debug, Clone, Copy)]
@@ -73,8 +74,12 @@ pub(crate) const SUITES: &[Suite] = &[
     ),
     Suite { name: "doc", what: "examples in the documentation", kind: Kind::Doctests, packages: &[] },
     Suite {
-        packages: &["strace", "util-linux", "mount"],
-        ..programs("registry", "the contract on every store; its disk", &[Pick::Test("rosterd", "registry")])
+        packages: &["strace", "util-linux", "mount", "default-jre-headless", zookeeper::MAVEN],
+        ..programs(
+            "registry",
+            "the contract on every store; disks, real ZooKeeper servers",
+            &[Pick::Test("rosterd", "registry")],
+        )
     },
     programs("sim", "whole clusters under a simulated clock, seeded faults", &[Pick::Test("rosterd", "sim")]),
     programs(

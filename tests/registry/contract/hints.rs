@@ -21,11 +21,17 @@ async fn drain(registry: &dyn Registry, hints: &mut Hints) -> Vec<Hint> {
     }
 }
 
+/// Who watches reads after: from then on nothing is missed.
+async fn read_after(registry: &dyn Registry) {
+    registry.job(&j()).await.unwrap();
+}
+
 pub async fn decisions_are_told_and_run_state_is_not(backend: &mut impl Backend) {
     let registry = &*backend.registry();
     let mut hints = registry.hints();
     put(registry, [create(&j(), "i1"), write_record(0, None, 1)]).await;
     registry.watch(&j());
+    read_after(registry).await;
     drain(registry, &mut hints).await;
     let (job, item) = (j(), Item(0));
     let crashed = Some((at(1), Token(1)));
@@ -94,6 +100,7 @@ pub async fn hints_that_wait_are_one(backend: &mut impl Backend) {
     let mut hints = registry.hints();
     registry.watch(&j());
     registry.watch(&job("b"));
+    read_after(registry).await;
     drain(registry, &mut hints).await;
     for n in 0..3 {
         put(registry, [Write::Config(job("b"), format!("{n}").into())]).await;
@@ -111,6 +118,7 @@ pub async fn an_unwatched_job_is_quiet(backend: &mut impl Backend) {
     for (n, watched) in [false, true, false].into_iter().enumerate() {
         if watched {
             registry.watch(&j());
+            read_after(registry).await;
         } else {
             registry.unwatch(&j());
         }
@@ -120,15 +128,25 @@ pub async fn an_unwatched_job_is_quiet(backend: &mut impl Backend) {
 }
 
 pub async fn another_session_is_told(backend: &mut impl Backend) {
-    let Some(second) = backend.second() else { return };
+    let Some(second) = backend.second().await else { return };
     let registry = &*backend.registry();
     let mut hints = second.hints();
     second.watch(&j());
+    read_after(&*second).await;
     put(registry, [create(&j(), "i1"), write_instance("w")]).await;
     put(registry, [Write::Coordinator { id: coordinator("a"), data: "".into() }]).await;
-    let given: Vec<Hint> = std::iter::from_fn(|| hints.try_recv()).collect();
-    assert_eq!(given, [Hint::Jobs, Hint::Job(j()), Hint::Coordinators]);
-    backend.next_session();
-    let given: Vec<Hint> = std::iter::from_fn(|| hints.try_recv()).collect();
-    assert_eq!(given, [Hint::Job(j()), Hint::Coordinators], "the session's end is told");
+    // Each way of its own: in which order another session hears of them is open.
+    assert_eq!(next(&mut hints, 3).await, [Hint::Jobs, Hint::Job(j()), Hint::Coordinators]);
+    drain(&*second, &mut hints).await;
+    backend.next_session().await;
+    assert_eq!(next(&mut hints, 2).await, [Hint::Job(j()), Hint::Coordinators], "the session's end is told");
+}
+
+/// The next hints, each once, in the order of their kinds.
+async fn next(hints: &mut Hints, count: usize) -> Vec<Hint> {
+    let mut found = std::collections::BTreeSet::new();
+    while found.len() < count {
+        found.insert(tokio::time::timeout(Duration::from_secs(10), hints.recv()).await.unwrap().unwrap());
+    }
+    found.into_iter().collect()
 }

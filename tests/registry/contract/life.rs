@@ -59,7 +59,7 @@ pub async fn tokens_rise_over_removal(backend: &mut impl Backend) {
         committed(registry.commit(end(&name)).await);
         put(&*registry, [sweep(1000)]).await;
         drop(registry);
-        backend.next_session();
+        backend.next_session().await;
     }
 }
 
@@ -77,7 +77,7 @@ pub async fn attachments_come_and_go(backend: &mut impl Backend) {
     put(&*registry, [attach("w", None, 1)]).await;
     put(&*registry, [attach("w", Some(0), 2)]).await;
     drop(registry);
-    backend.next_session();
+    backend.next_session().await;
     let registry = &*backend.registry();
     let found = registry.attachment(&worker("w")).await.unwrap();
     assert_eq!(found, Some((Version(1), attachment(2))), "version and data outlive the session");

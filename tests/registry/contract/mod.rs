@@ -12,13 +12,15 @@ macro_rules! contract {
     ($($room:ident: $($behaviour:ident),+;)+) => {
         contract!(@backend memory, Memory, $($room: $($behaviour),+;)+);
         contract!(@backend embedded, Embedded, $($room: $($behaviour),+;)+);
+        contract!(@backend zookeeper, Single, $($room: $($behaviour),+;)+);
+        contract!(@backend ensemble, Three, $($room: $($behaviour),+;)+);
     };
     (@backend $name:ident, $backend:ident, $($room:ident: $($behaviour:ident),+;)+) => {
         mod $name {
             $(mod $room {
                 $(#[tokio::test]
                 async fn $behaviour() {
-                    let mut backend = <crate::backend::$backend as crate::backend::Backend>::new();
+                    let mut backend = <crate::backend::$backend as crate::backend::Backend>::new().await;
                     super::super::$room::$behaviour(&mut backend).await;
                 })+
             })+

@@ -57,7 +57,7 @@ pub async fn revisions_grow(backend: &mut impl Backend) {
             panic!("made twice")
         };
         drop(registry);
-        backend.next_session();
+        backend.next_session().await;
     }
 }
 
@@ -65,7 +65,10 @@ pub async fn a_large_job_is_read_and_swept(backend: &mut impl Backend) {
     const ITEMS: u32 = 5_000;
     let registry = &*backend.registry();
     put(registry, [create(&j(), "i1")]).await;
-    put(registry, (0..ITEMS).map(|item| write_record(item, None, 1))).await;
+    // A packet for ZooKeeper holds some thousands.
+    for chunk in (0..ITEMS).collect::<Vec<u32>>().chunks(1_000) {
+        put(registry, chunk.iter().map(|item| write_record(*item, None, 1))).await;
+    }
     let found = snapshot(registry).await;
     assert_eq!(found.records.len(), ITEMS as usize);
     assert!(found.records.keys().copied().eq((0..ITEMS).map(Item)));

@@ -1,0 +1,80 @@
+//! Who asks for hints and reads afterwards must not miss what happens in between: a read waits until the watches
+//! that were asked for before it stand.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+#[derive(Debug, Default)]
+pub(super) struct Gate {
+    state: Mutex<State>,
+    moved: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    asked: u64,
+    /// Asked for, and not standing yet.
+    open: BTreeSet<u64>,
+}
+
+impl Gate {
+    /// A watch was asked for; the number says which.
+    pub(super) fn ask(&self) -> u64 {
+        let mut state = self.lock();
+        state.asked += 1;
+        let number = state.asked;
+        state.open.insert(number);
+        number
+    }
+
+    /// It stands, or is not wanted any more.
+    pub(super) fn done(&self, number: u64) {
+        self.lock().open.remove(&number);
+        self.moved.notify_waiters();
+    }
+
+    /// Waits for what was asked for up to now.
+    pub(super) async fn pass(&self) {
+        let upto = self.lock().asked;
+        loop {
+            let moved = self.moved.notified();
+            tokio::pin!(moved);
+            // Registered before one looks, so that no move is missed.
+            moved.as_mut().enable();
+            if self.lock().open.first().is_none_or(|first| *first > upto) {
+                return;
+            }
+            moved.await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_read_waits_for_the_watches_before_it_and_no_others() {
+        let gate = Gate::default();
+        gate.pass().await;
+        let (first, second) = (gate.ask(), gate.ask());
+        let mut before = Box::pin(gate.pass());
+        assert!((&mut before).now_or_never().is_none());
+        let third = gate.ask();
+        gate.done(second);
+        assert!((&mut before).now_or_never().is_none());
+        gate.done(first);
+        before.await;
+        assert!(gate.pass().now_or_never().is_none());
+        gate.done(third);
+        gate.pass().await;
+    }
+}

@@ -1,0 +1,36 @@
+//! The folders below which everything is: made when a session is opened, and again when they have gone.
+//!
+//! Elastic-Job makes some of them as containers, which ZooKeeper removes when their last child has gone.
+
+use zookeeper_client::{Acls, Client, CreateOptions, Error};
+
+use super::multi::options;
+use crate::registry::paths::{Path, Paths};
+
+/// Makes what is missing; `Err`: at which path, and why.
+pub(super) async fn lay(client: &Client, paths: &Paths, acls: Acls<'static>) -> Result<(), (Path, Error)> {
+    for root in paths.roots() {
+        make(client, root.as_str(), &options(false, acls)).await.map_err(|error| (root, error))?;
+    }
+    Ok(())
+}
+
+/// Makes a folder and all above it. Above what is there already nothing is asked for: it may be another's.
+pub(super) async fn make(client: &Client, path: &str, options: &CreateOptions<'_>) -> Result<(), Error> {
+    let ends = path.match_indices('/').skip(1).map(|(at, _)| at).chain([path.len()]);
+    let all: Vec<&str> = ends.map(|end| &path[..end]).collect();
+    let mut missing = Vec::new();
+    for folder in all.into_iter().rev() {
+        if client.check_stat(folder).await?.is_some() {
+            break;
+        }
+        missing.push(folder);
+    }
+    for folder in missing.into_iter().rev() {
+        match client.create(folder, &[], options).await {
+            Ok(_) | Err(Error::NodeExists) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

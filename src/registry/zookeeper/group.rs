@@ -1,0 +1,137 @@
+//! Which transactions may go to the servers at the same time.
+//!
+//! A hundred operations in one `multi` cost about what ten cost alone, so what waits shares one, and several are
+//! under way at once. Two transactions may overtake each other, or stand or fall in one packet, only if neither
+//! writes what the other writes or looks at: so the order of calls holds wherever it can be seen, and one that
+//! was refused can be sent again without changing what those after it meet. Plain bookkeeping; it sends nothing.
+
+use std::collections::HashMap;
+
+use crate::registry::paths::Path;
+use crate::registry::tree::Op;
+
+use super::spell::subject;
+
+/// The nodes that a transaction looks at, and whether it writes them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Touched {
+    nodes: HashMap<Path, bool>,
+    /// It reads and deletes what nobody listed beforehand: it goes alone.
+    pub(super) alone: bool,
+}
+
+impl Touched {
+    pub(super) fn by(ops: &[Op]) -> Self {
+        let mut touched = Self::default();
+        for op in ops {
+            let path = subject(op);
+            let writes = !matches!(op, Op::Check { .. } | Op::CheckExists { .. });
+            touched.add(path.clone(), writes);
+            let makes_or_ends = writes && !matches!(op, Op::Set { .. });
+            if makes_or_ends && let Some(parent) = path.parent() {
+                touched.add(parent, false);
+            }
+            touched.alone |= matches!(op, Op::Sweep { .. });
+        }
+        touched
+    }
+
+    fn add(&mut self, path: Path, writes: bool) {
+        *self.nodes.entry(path).or_default() |= writes;
+    }
+}
+
+/// Nodes in use, by how many who look and how many who write.
+#[derive(Debug, Default)]
+pub(super) struct InUse {
+    nodes: HashMap<Path, (u32, u32)>,
+    transactions: usize,
+    alone: bool,
+}
+
+impl InUse {
+    /// Whether a transaction may go beside those in use.
+    pub(super) fn admits(&self, touched: &Touched) -> bool {
+        if self.alone || touched.alone && self.transactions > 0 {
+            return false;
+        }
+        touched.nodes.iter().all(|(path, writes)| match self.nodes.get(path) {
+            None | Some((_, 0)) if !writes => true,
+            None => true,
+            Some(_) => false,
+        })
+    }
+
+    pub(super) fn take(&mut self, touched: &Touched) {
+        self.transactions += 1;
+        self.alone |= touched.alone;
+        for (path, writes) in &touched.nodes {
+            let (lookers, writers) = self.nodes.entry(path.clone()).or_default();
+            *(if *writes { writers } else { lookers }) += 1;
+        }
+    }
+
+    pub(super) fn release(&mut self, touched: &Touched) {
+        self.transactions = self.transactions.saturating_sub(1);
+        self.alone &= !touched.alone;
+        for (path, writes) in &touched.nodes {
+            let Some((lookers, writers)) = self.nodes.get_mut(path) else { continue };
+            let count = if *writes { &mut *writers } else { &mut *lookers };
+            *count = count.saturating_sub(1);
+            if (*lookers, *writers) == (0, 0) {
+                self.nodes.remove(path);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rosterd_domain::id::Version;
+
+    use super::*;
+
+    fn path(text: &str) -> Path {
+        Path::stored(text).unwrap()
+    }
+
+    fn check(text: &str) -> Op {
+        Op::Check { path: path(text), version: Version(1) }
+    }
+
+    fn set(text: &str) -> Op {
+        Op::Set { path: path(text), data: Arc::from([]), expect: None }
+    }
+
+    fn create(text: &str) -> Op {
+        Op::Create { path: path(text), data: Arc::from([]), ephemeral: false }
+    }
+
+    #[test]
+    fn lookers_share_and_writers_do_not() {
+        let mut used = InUse::default();
+        let first = Touched::by(&[check("/g"), set("/a")]);
+        used.take(&first);
+        assert!(used.admits(&Touched::by(&[check("/g"), set("/b")])));
+        for refused in [vec![set("/g")], vec![check("/a")], vec![set("/a")], vec![create("/a/x")]] {
+            assert!(!used.admits(&Touched::by(&refused)), "{refused:?}");
+        }
+        used.release(&first);
+        assert!(used.admits(&Touched::by(&[set("/g"), set("/a")])) && used.nodes.is_empty());
+    }
+
+    #[test]
+    fn a_sweep_goes_alone() {
+        let sweep = Op::Sweep { root: path("/j"), unless: [path("/j/a"), path("/j/b")], limit: 1 };
+        let sweep = Touched::by(&[sweep]);
+        let mut used = InUse::default();
+        assert!(used.admits(&sweep));
+        used.take(&sweep);
+        assert!(!used.admits(&Touched::by(&[set("/elsewhere")])));
+        used.release(&sweep);
+        used.take(&Touched::by(&[set("/elsewhere")]));
+        assert!(!used.admits(&sweep));
+    }
+}

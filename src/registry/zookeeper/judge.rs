@@ -1,0 +1,129 @@
+//! What the refusal of one operation means for the transaction that it came from.
+
+use std::collections::HashSet;
+
+use zookeeper_client::{Client, Error};
+
+use super::belief::Fresh;
+use super::fetch;
+use super::spell::{Sweeping, rests_on_belief, subject};
+use super::wants;
+use super::writer::Pending;
+use crate::registry::paths::{Path, Paths};
+use crate::registry::tree::{Op, Reason, Refusal, SessionId};
+use rosterd_domain::id::Revision;
+
+/// What is to be done.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It does not hold, and the caller is told so.
+    Conflict(Refusal),
+    /// What it was spelled from is not so: look, and spell it again.
+    Look,
+    /// A folder that must always stand has gone (ZooKeeper removes empty containers): make it, and send it again.
+    Ground,
+    /// The store cannot do it.
+    Unavailable(String),
+}
+
+/// Judges the refusal of an operation that came from step `origin`.
+pub(super) fn judge(paths: &Paths, pending: &Pending, origin: usize, error: &Error) -> Verdict {
+    let ops = &pending.lowered.ops;
+    let Some(op) = ops.get(origin) else { return unavailable(error) };
+    let refuse = |index: usize, reason| Verdict::Conflict(Refusal { index, reason });
+    let path = subject(op);
+    let parentless = path
+        .parent()
+        .is_some_and(|parent| pending.fresh.as_ref().is_some_and(|fresh| fresh.get(&parent) == Some(&None)));
+    match (error, op) {
+        (Error::NoNode, Op::CheckAbsent { .. } | Op::Create { .. }) if is_grounded(paths, path) => {
+            Verdict::Ground
+        }
+        (Error::NoNode, Op::Put { .. }) if parentless && is_grounded(paths, path) => Verdict::Ground,
+        // With the parent known to be absent it is no belief that was wrong.
+        (Error::NoNode, Op::Put { .. } | Op::Ensure { .. }) if parentless => refuse(origin, Reason::NoParent),
+        (Error::NoChildrenForEphemerals, _) => refuse(origin, Reason::NoParent),
+        (Error::NotEmpty, Op::Sweep { .. }) => Verdict::Look,
+        (Error::NotEmpty, _) => refuse(origin, Reason::NotEmpty),
+        (Error::NoNode | Error::NodeExists, op) if rests_on_belief(op) => Verdict::Look,
+        (Error::NodeExists, Op::CheckAbsent { .. }) => refuse(origin, Reason::Exists),
+        (Error::NodeExists, _) => refuse(guard_of(ops, origin, path), Reason::Exists),
+        (Error::NoNode, Op::Create { .. }) => refuse(origin, Reason::NoParent),
+        (Error::NoNode, _) => refuse(origin, Reason::Absent),
+        (Error::BadVersion, _) => match expected(op) {
+            Some(expected) => refuse(origin, Reason::OtherVersion { expected }),
+            None => unavailable(error),
+        },
+        (Error::NoAuth, _) => Verdict::Unavailable(format!(
+            "ZooKeeper does not allow {path} to be written with these credentials; check them, and who may use \
+             the node"
+        )),
+        (error, _) => unavailable(error),
+    }
+}
+
+fn unavailable(error: &Error) -> Verdict {
+    Verdict::Unavailable(format!("ZooKeeper cannot write it: {error}; look at its servers' logs"))
+}
+
+/// Whether a node hangs from one that stands before the first transaction.
+fn is_grounded(paths: &Paths, path: &Path) -> bool {
+    path.parent().is_some_and(|parent| paths.roots().contains(&parent))
+}
+
+/// A guard of absence is not sent where the same transaction makes the node: it is that guard which does not hold.
+fn guard_of(ops: &[Op], origin: usize, path: &Path) -> usize {
+    let guards = |op: &Op| matches!(op, Op::CheckAbsent { path: absent } if absent == path);
+    ops[..origin].iter().position(guards).unwrap_or(origin)
+}
+
+fn expected(op: &Op) -> Option<rosterd_domain::id::Version> {
+    match op {
+        Op::Check { version, .. } => Some(*version),
+        Op::Set { expect, .. } | Op::Delete { expect, .. } => *expect,
+        _ => None,
+    }
+}
+
+/// Reads what a transaction must be spelled from: whose the nodes are that it believed something of, and what its
+/// sweeps will find.
+pub(super) async fn look_at(client: &Client, ops: &[Op]) -> Result<(Fresh, Sweeping), Error> {
+    let mut paths = HashSet::new();
+    for op in ops.iter().filter(|op| rests_on_belief(op) && !matches!(op, Op::Sweep { .. })) {
+        paths.insert(subject(op).clone());
+        paths.extend(subject(op).parent());
+    }
+    let synced = client.sync("/");
+    let paths: Vec<Path> = paths.into_iter().collect();
+    let fresh = fetch::look(client, &paths);
+    synced.await?;
+    Ok((fresh.await?, sweep(client, ops).await?))
+}
+
+/// What each sweep will find when the steps before it were carried out.
+async fn sweep(client: &Client, ops: &[Op]) -> Result<Sweeping, Error> {
+    let mut sweeping = Sweeping::new();
+    let roots: HashSet<&Path> = ops
+        .iter()
+        .filter_map(|op| match op {
+            Op::Sweep { root, .. } => Some(root),
+            _ => None,
+        })
+        .collect();
+    for root in roots {
+        let found = fetch::fetch(client, &|found| wants::everything(root, found)).await?;
+        let mut tree = found.into_tree(Revision(0));
+        for (index, op) in ops.iter().enumerate() {
+            // One that does not hold will be refused when it is sent.
+            let applied = tree.apply(std::slice::from_ref(op), SessionId(0));
+            let Op::Sweep { root: swept, unless, .. } = op else { continue };
+            if swept == root {
+                let there = unless.iter().find(|path| tree.get(path).is_some()).cloned();
+                let changes = applied.map(|applied| applied.changes).unwrap_or_default();
+                let nodes = changes.into_iter().map(|change| change.path).collect();
+                sweeping.insert(index, there.map_or(Ok(nodes), Err));
+            }
+        }
+    }
+    Ok(sweeping)
+}

@@ -1,0 +1,110 @@
+//! Reads: of one revision, after everything that was acknowledged before, and again while the session lives.
+//!
+//! A `sync` goes before each on the same connection, so that the server has caught up with the leader when it
+//! reads. While the leader changes that alone is no proof: a leader that was deposed and does not know it yet may
+//! answer it, for as long as the ensemble's `syncLimit`. What this session was acknowledged itself is always
+//! seen; what others were acknowledged meanwhile may be missed once, and a decision from such a reading is refused
+//! by its guards.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use futures_util::FutureExt;
+use rosterd_domain::id::Revision;
+use zookeeper_client::{Client, Error};
+
+use super::Core;
+use super::fetch::{self, Found, Wants};
+use crate::registry::paths::{Paths, Place};
+use crate::registry::{Read, ReadError, SessionState, View};
+
+impl Core {
+    /// Reads what `wants` asks for, and looks at it.
+    pub(super) fn read<T, W, F>(self: Arc<Self>, wants: W, look: F) -> Read<T>
+    where
+        T: Send + 'static,
+        W: Fn(&Paths, &Found) -> Wants + Send + Sync + 'static,
+        F: FnOnce(View<'_>) -> Result<T, ReadError> + Send + 'static,
+    {
+        async move {
+            // What was acknowledged before the call is in what is read after it.
+            let seen = Revision(self.seen.load(Ordering::Relaxed));
+            let found = self.fetch(&wants).await?;
+            self.believe(&found);
+            let tree = found.into_tree(seen);
+            look(View::new(&tree, &self.paths, Some(self.session)))
+        }
+        .boxed()
+    }
+
+    async fn fetch(
+        &self,
+        wants: &(dyn Fn(&Paths, &Found) -> Wants + Send + Sync),
+    ) -> Result<Found, ReadError> {
+        let begun = self.life.clock.mono();
+        let mut tries = 0;
+        loop {
+            let left = self.limit.saturating_sub(self.life.clock.mono().since(begun));
+            let tried = match tokio::time::timeout(left, self.try_once(wants)).await {
+                Ok(tried) => tried?,
+                Err(_) => Err(Error::Timeout),
+            };
+            let error = match tried {
+                Ok(found) => return Ok(found),
+                Err(Error::NoAuth) => return Err(ReadError::Unavailable(NOT_ALLOWED.into())),
+                Err(error) => error,
+            };
+            tries += 1;
+            let pause = self.backoff.pause(tries);
+            let late = self.life.clock.mono().since(begun) + pause >= self.limit;
+            if self.life.state() == SessionState::Gone {
+                return Err(ReadError::Fenced);
+            }
+            if tries > self.backoff.retries || late {
+                return Err(ReadError::Unavailable(format!(
+                    "{error}, after {tries} tries; see that a majority of the ZooKeeper servers runs and can be \
+                     reached"
+                )));
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn try_once(
+        &self,
+        wants: &(dyn Fn(&Paths, &Found) -> Wants + Send + Sync),
+    ) -> Result<Result<Found, Error>, ReadError> {
+        let connected =
+            self.life.follow().wait_for(|state| *state != SessionState::Suspended).await.map(|s| *s);
+        let (Ok(SessionState::Connected), Some(client)) = (connected, self.client()) else {
+            return Err(ReadError::Fenced);
+        };
+        self.gate.pass().await;
+        Ok(self.read_after_sync(&client, wants).await)
+    }
+
+    async fn read_after_sync(
+        &self,
+        client: &Client,
+        wants: &(dyn Fn(&Paths, &Found) -> Wants + Send + Sync),
+    ) -> Result<Found, Error> {
+        // Sent at the call: the reads come after it on the same connection without waiting for its answer.
+        let synced = client.sync("/");
+        let found = fetch::fetch(client, &|found| wants(&self.paths, found)).await?;
+        synced.await?;
+        Ok(found)
+    }
+
+    /// What was read tells how the next write of it is spelled.
+    fn believe(&self, found: &Found) {
+        let mut beliefs = self.beliefs();
+        for (path, kind) in found.kinds() {
+            if matches!(self.paths.place(path), Place::Decision(_)) {
+                beliefs.set(path, Some(kind));
+            }
+        }
+    }
+}
+
+const NOT_ALLOWED: &str = "ZooKeeper does not allow these nodes to be read with these credentials; check them, and \
+                           who may use the nodes";

@@ -1,0 +1,234 @@
+//! From steps on a tree to operations that ZooKeeper knows: create, set, delete and check.
+//!
+//! | step | spelled as |
+//! | --- | --- |
+//! | check exists | check of any version |
+//! | check absent | create and delete; nothing where the same transaction makes the node anyway |
+//! | put, mirror, persistent | set where it is believed to exist, else create |
+//! | put, mirror, ephemeral | delete and create where it is believed to exist, else create: a set would leave it with the session that has it |
+//! | ensure | check where it is believed to exist, else create |
+//! | remove | delete, unless a read right before, or this transaction, says that it is gone |
+//! | sweep | `config` absent; deletes of what a read right before found |
+//!
+//! A pure function of a transaction and of what is believed. It reads nothing and sends nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::belief::{Beliefs, Fresh, Kind};
+use crate::registry::paths::Path;
+use crate::registry::tree::Op;
+
+/// An operation of a `multi`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    Check { path: Path, version: i32 },
+    Create { path: Path, data: Arc<[u8]>, ephemeral: bool },
+    Set { path: Path, data: Arc<[u8]>, version: Option<i32> },
+    Delete { path: Path, version: Option<i32> },
+}
+
+impl Step {
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::Check { path, .. }
+            | Self::Create { path, .. }
+            | Self::Set { path, .. }
+            | Self::Delete { path, .. } => path,
+        }
+    }
+
+    /// Its bytes in a packet, at most: names, numbers and the list of who may use a node.
+    pub(super) fn size(&self) -> usize {
+        let data = match self {
+            Self::Create { data, .. } => data.len() + 56,
+            Self::Set { data, .. } => data.len() + 8,
+            Self::Check { .. } | Self::Delete { .. } => 4,
+        };
+        self.path().as_str().len() + 16 + data
+    }
+}
+
+/// A transaction as operations.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Spelled {
+    pub(super) steps: Vec<Step>,
+    /// For each operation, which step of the transaction it comes from.
+    pub(super) origins: Vec<usize>,
+    /// What exists afterwards of what it touches.
+    pub(super) after: HashMap<Path, Option<Kind>>,
+}
+
+impl Spelled {
+    pub(super) fn size(&self) -> usize {
+        self.steps.iter().map(Step::size).sum()
+    }
+}
+
+/// What a sweep is to delete, children first; `Err`: one of the nodes that forbid it is there.
+pub(super) type Sweeping = HashMap<usize, Result<Vec<Path>, Path>>;
+
+/// Spells a transaction out from what is believed.
+pub(super) fn spell(ops: &[Op], beliefs: &Beliefs, fresh: Option<&Fresh>, sweeping: &Sweeping) -> Spelled {
+    let mut speller = Speller { ops, beliefs, fresh, sweeping, spelled: Spelled::default(), origin: 0 };
+    for (origin, op) in ops.iter().enumerate() {
+        speller.origin = origin;
+        speller.op(op);
+    }
+    speller.spelled
+}
+
+/// Whether a step's refusal may only mean that a belief was wrong.
+pub(super) fn rests_on_belief(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Put { .. } | Op::Mirror { .. } | Op::Ensure { .. } | Op::Remove { .. } | Op::Sweep { .. }
+    )
+}
+
+/// The node that a step is about; a sweep is about everything from there down.
+pub(super) fn subject(op: &Op) -> &Path {
+    match op {
+        Op::Check { path, .. }
+        | Op::CheckExists { path }
+        | Op::CheckAbsent { path }
+        | Op::Create { path, .. }
+        | Op::Set { path, .. }
+        | Op::Delete { path, .. }
+        | Op::Put { path, .. }
+        | Op::Mirror { path, .. }
+        | Op::Remove { path }
+        | Op::Ensure { path, .. } => path,
+        Op::Sweep { root, .. } => root,
+    }
+}
+
+/// What is known of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    There(Kind),
+    /// By this transaction, or by a read right before it.
+    Absent,
+    Nothing,
+}
+
+struct Speller<'a> {
+    ops: &'a [Op],
+    beliefs: &'a Beliefs,
+    fresh: Option<&'a Fresh>,
+    sweeping: &'a Sweeping,
+    spelled: Spelled,
+    origin: usize,
+}
+
+impl Speller<'_> {
+    fn op(&mut self, op: &Op) {
+        match op {
+            Op::Check { path, version } => self.check(path, number(version.0)),
+            Op::CheckExists { path } => self.check(path, ANY),
+            Op::CheckAbsent { path } => self.check_absent(path),
+            Op::Create { path, data, ephemeral } => self.create(path, data, *ephemeral),
+            Op::Set { path, data, expect } => {
+                let version = expect.map(|version| number(version.0));
+                self.push(Step::Set { path: path.clone(), data: data.clone(), version });
+            }
+            Op::Delete { path, expect } => self.delete(path, expect.map(|version| number(version.0))),
+            Op::Put { path, data, ephemeral } => self.put(path, data, *ephemeral),
+            Op::Mirror { path, data, ephemeral } => {
+                // Dropped where the node it would hang from is not there.
+                if path.parent().is_none_or(|parent| self.known(&parent) != Known::Absent) {
+                    self.put(path, data, *ephemeral);
+                }
+            }
+            Op::Remove { path } => {
+                if self.known(path) != Known::Absent {
+                    self.delete(path, None);
+                }
+            }
+            Op::Ensure { path, data } => match self.known(path) {
+                Known::There(_) => self.check(path, ANY),
+                Known::Absent | Known::Nothing => self.create(path, data, false),
+            },
+            Op::Sweep { unless, .. } => self.sweep(&unless[1]),
+        }
+    }
+
+    fn known(&self, path: &Path) -> Known {
+        let told = |found: &Option<Kind>| found.map_or(Known::Absent, Known::There);
+        if let Some(found) = self.spelled.after.get(path) {
+            return told(found);
+        }
+        if let Some(found) = self.fresh.and_then(|fresh| fresh.get(path)) {
+            return told(found);
+        }
+        self.beliefs.get(path).map_or(Known::Nothing, Known::There)
+    }
+
+    fn push(&mut self, step: Step) {
+        self.spelled.steps.push(step);
+        self.spelled.origins.push(self.origin);
+    }
+
+    fn check(&mut self, path: &Path, version: i32) {
+        self.push(Step::Check { path: path.clone(), version });
+    }
+
+    fn check_absent(&mut self, path: &Path) {
+        let makes = |op: &Op| matches!(op, Op::Create { path: made, .. } if made == path);
+        if self.ops[self.origin..].iter().any(makes) {
+            return;
+        }
+        self.create(path, &Arc::from([]), false);
+        self.delete(path, None);
+    }
+
+    fn create(&mut self, path: &Path, data: &Arc<[u8]>, ephemeral: bool) {
+        let kind = if ephemeral { Kind::Ephemeral } else { Kind::Persistent };
+        self.spelled.after.insert(path.clone(), Some(kind));
+        self.push(Step::Create { path: path.clone(), data: data.clone(), ephemeral });
+    }
+
+    fn delete(&mut self, path: &Path, version: Option<i32>) {
+        self.spelled.after.insert(path.clone(), None);
+        self.push(Step::Delete { path: path.clone(), version });
+    }
+
+    fn put(&mut self, path: &Path, data: &Arc<[u8]>, ephemeral: bool) {
+        match (self.known(path), ephemeral) {
+            (Known::There(Kind::Persistent), false) => {
+                self.push(Step::Set { path: path.clone(), data: data.clone(), version: None });
+            }
+            (Known::There(_), _) => {
+                self.delete(path, None);
+                self.create(path, data, ephemeral);
+            }
+            (Known::Absent | Known::Nothing, _) => self.create(path, data, ephemeral),
+        }
+    }
+
+    /// A new job of that name has a `config`; while one node of the old job is left there cannot be a new one.
+    fn sweep(&mut self, config: &Path) {
+        match self.sweeping.get(&self.origin) {
+            Some(Ok(nodes)) if !nodes.is_empty() => {
+                self.check_absent(config);
+                for path in nodes {
+                    self.delete(path, None);
+                }
+            }
+            Some(Err(there)) => self.check(there, ANY),
+            Some(Ok(_)) | None => {}
+        }
+    }
+}
+
+/// A check of this version holds wherever the node exists.
+const ANY: i32 = -1;
+
+/// Versions are 32 bits in ZooKeeper; one that is not can never be found.
+fn number(version: u64) -> i32 {
+    i32::try_from(version).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+#[path = "spell_tests.rs"]
+mod tests;

@@ -1,0 +1,322 @@
+//! Watches, and the hints that they give.
+//!
+//! A job is watched by a handful of persistent watches. One connection must not carry many: a client with more
+//! than 128 KiB of watched paths can never reconnect, so further sessions, which own nothing, are opened when one
+//! is full. The client library does not set persistent watches again after a reconnect: we do, the new one before
+//! the old one is dropped, since dropping takes the path's watch away. What happened meanwhile is lost, so that
+//! everything watched is hinted at once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures_util::future::{join_all, try_join_all};
+use futures_util::stream::{self, StreamExt};
+use rosterd_domain::id::JobName;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+use zookeeper_client::{
+    AddWatchMode, Client, Error, EventType, PersistentWatcher, SessionState as ClientState, WatchedEvent,
+};
+
+use super::Core;
+use super::connect::Opener;
+use crate::registry::paths::{Path, Place};
+use crate::registry::{Hint, SessionState};
+
+/// Bytes of watched paths on one connection.
+const LANE_BYTES: usize = 48 << 10;
+
+/// What is watched: a job, or without one the namespace.
+type Key = Option<JobName>;
+
+/// What the registry asks for.
+#[derive(Debug)]
+pub(super) enum Command {
+    Watch(JobName, u64),
+    Unwatch(JobName),
+}
+
+#[derive(Debug)]
+enum Order {
+    Arm(Key, u64),
+    Disarm(JobName),
+}
+
+/// Spreads what is watched over connections.
+pub(super) struct Watching {
+    core: Arc<Core>,
+    opener: Opener,
+    lanes: Vec<(mpsc::UnboundedSender<Order>, usize)>,
+    /// On which connection each job is watched, and for how many bytes.
+    jobs: BTreeMap<JobName, (usize, usize)>,
+}
+
+impl Watching {
+    /// Watches the namespace on the session's own connection; `number` is told when that stands.
+    pub(super) fn start(core: Arc<Core>, opener: Opener, client: Client, number: u64) -> Self {
+        let (orders, inbox) = mpsc::unbounded_channel();
+        let lane = Lane::new(core.clone(), client, None);
+        tokio::spawn(lane.run(inbox));
+        let _ = orders.send(Order::Arm(None, number));
+        let bytes = core.paths.roots().iter().map(|root| root.as_str().len()).sum();
+        Self { core, opener, lanes: vec![(orders, bytes)], jobs: BTreeMap::new() }
+    }
+
+    pub(super) async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Command>) {
+        let stopped = self.core.stopped.clone();
+        loop {
+            let command = tokio::select! {
+                command = inbox.recv() => command,
+                () = stopped.cancelled() => None,
+            };
+            match command {
+                Some(Command::Watch(job, number)) => self.watch(job, number),
+                Some(Command::Unwatch(job)) => self.unwatch(job),
+                None => return,
+            }
+        }
+    }
+
+    fn watch(&mut self, job: JobName, number: u64) {
+        if self.jobs.contains_key(&job) {
+            return self.core.gate.done(number);
+        }
+        let watched = self.core.paths.watched(&job);
+        let bytes = self.core.chroot_bytes * watched.len()
+            + watched.iter().map(|(path, _)| path.as_str().len()).sum::<usize>();
+        let lane = match self.lanes.iter().position(|(_, used)| used + bytes <= LANE_BYTES) {
+            Some(lane) => lane,
+            None => self.open_lane(),
+        };
+        let (orders, used) = &mut self.lanes[lane];
+        *used += bytes;
+        self.jobs.insert(job.clone(), (lane, bytes));
+        if orders.send(Order::Arm(Some(job), number)).is_err() {
+            self.core.gate.done(number);
+        }
+    }
+
+    fn unwatch(&mut self, job: JobName) {
+        let Some((lane, bytes)) = self.jobs.remove(&job) else { return };
+        let (orders, used) = &mut self.lanes[lane];
+        *used -= bytes;
+        let _ = orders.send(Order::Disarm(job));
+    }
+
+    fn open_lane(&mut self) -> usize {
+        let (orders, inbox) = mpsc::unbounded_channel();
+        let (core, opener) = (self.core.clone(), self.opener.clone());
+        tracing::debug!("a session more for watches");
+        tokio::spawn(async move {
+            if let Some(client) = reopen(&core, &opener).await {
+                Lane::new(core, client, Some(opener)).run(inbox).await;
+            }
+        });
+        self.lanes.push((orders, 0));
+        self.lanes.len() - 1
+    }
+}
+
+/// A session for watches; `None`: nobody needs it any more.
+async fn reopen(core: &Core, opener: &Opener) -> Option<Client> {
+    for n in 1.. {
+        let opened = tokio::select! {
+            opened = opener.open() => opened,
+            () = core.stopped.cancelled() => return None,
+        };
+        match opened {
+            Ok(client) => return Some(client),
+            Err(error) => tracing::info!("no session for watches yet: {error}"),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(core.backoff.pause(n)) => {}
+            () = core.stopped.cancelled() => return None,
+        }
+    }
+    None
+}
+
+/// One connection's watches.
+struct Lane {
+    core: Arc<Core>,
+    client: Client,
+    /// `None`: it is the session's own connection, whose end is the session's.
+    opener: Option<Opener>,
+    /// What is watched, with the task that listens; without one it does not stand yet.
+    armed: BTreeMap<Key, Option<AbortHandle>>,
+}
+
+impl Lane {
+    fn new(core: Arc<Core>, client: Client, opener: Option<Opener>) -> Self {
+        Self { core, client, opener, armed: BTreeMap::new() }
+    }
+
+    async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Order>) {
+        let stopped = self.core.stopped.clone();
+        let mut states = self.client.state_watcher();
+        let mut again = tokio::time::interval(self.core.limit / 2);
+        let mut orders = Vec::new();
+        loop {
+            tokio::select! {
+                taken = inbox.recv_many(&mut orders, 1_000) => {
+                    if taken == 0 {
+                        break;
+                    }
+                    self.obey(std::mem::take(&mut orders)).await;
+                }
+                state = states.changed() => {
+                    if !self.follow(state).await {
+                        break;
+                    }
+                    if self.opener.is_some() && state.is_terminated() {
+                        states = self.client.state_watcher();
+                    }
+                }
+                _ = again.tick() => self.arm_what_is_not().await,
+                () = stopped.cancelled() => break,
+            }
+        }
+        self.armed.into_values().flatten().for_each(|listener| listener.abort());
+    }
+
+    async fn obey(&mut self, orders: Vec<Order>) {
+        let mut numbers = Vec::new();
+        for order in orders {
+            match order {
+                Order::Arm(key, number) => {
+                    self.armed.entry(key).or_default();
+                    numbers.push(number);
+                }
+                Order::Disarm(job) => {
+                    if let Some(Some(listener)) = self.armed.remove(&Some(job)) {
+                        listener.abort();
+                    }
+                }
+            }
+        }
+        self.arm_what_is_not().await;
+        // Also where it failed: the reads after it will say so, and the reconnect hints at everything.
+        numbers.into_iter().for_each(|number| self.core.gate.done(number));
+    }
+
+    /// What the connection's state means; whether there is anything left to do.
+    async fn follow(&mut self, state: ClientState) -> bool {
+        let own = self.opener.is_none();
+        match state {
+            ClientState::Disconnected if own => self.core.life.enter(SessionState::Suspended),
+            ClientState::Disconnected => {}
+            ClientState::SyncConnected => {
+                if own {
+                    self.core.life.enter(SessionState::Connected);
+                }
+                self.arm_again().await;
+            }
+            _ => match self.opener.clone() {
+                None => {
+                    self.core.end();
+                    return false;
+                }
+                Some(opener) => {
+                    let Some(client) = reopen(&self.core, &opener).await else { return false };
+                    self.client = client;
+                    self.arm_again().await;
+                }
+            },
+        }
+        true
+    }
+
+    async fn arm_again(&mut self) {
+        let keys: Vec<Key> = self.armed.keys().cloned().collect();
+        self.arm(keys.clone()).await;
+        for key in keys {
+            match key {
+                Some(job) => self.core.tell(Hint::Job(job)),
+                None => [Hint::Jobs, Hint::Coordinators].into_iter().for_each(|hint| self.core.tell(hint)),
+            }
+        }
+    }
+
+    async fn arm_what_is_not(&mut self) {
+        let keys = self.armed.iter().filter(|(_, listener)| listener.is_none());
+        let keys: Vec<Key> = keys.map(|(key, _)| key.clone()).collect();
+        if !keys.is_empty() {
+            self.arm(keys).await;
+        }
+    }
+
+    /// Sets the watches of all of these at once, and only then drops those that they replace.
+    async fn arm(&mut self, keys: Vec<Key>) {
+        let client = &self.client;
+        let armings = keys.into_iter().map(|key| {
+            let paths = self.watched(&key);
+            async move {
+                let sent: Vec<_> =
+                    paths.iter().map(|(path, mode)| client.watch(path.as_str(), *mode)).collect();
+                (key, try_join_all(sent).await)
+            }
+        });
+        let Ok(armed) = tokio::time::timeout(self.core.limit, join_all(armings)).await else { return };
+        for (key, watchers) in armed {
+            let next = watchers.map(|watchers| self.listen(watchers));
+            match (self.armed.get_mut(&key), next) {
+                (Some(listener), Ok(next)) => {
+                    if let Some(old) = listener.replace(next) {
+                        old.abort();
+                    }
+                }
+                (None, Ok(next)) => next.abort(),
+                (_, Err(Error::ConnectionLoss)) => {}
+                (_, Err(error)) => tracing::warn!("a watch cannot be set, once more: {error}"),
+            }
+        }
+    }
+
+    fn watched(&self, key: &Key) -> Vec<(Path, AddWatchMode)> {
+        let paths = &self.core.paths;
+        let mode = |below| if below { AddWatchMode::PersistentRecursive } else { AddWatchMode::Persistent };
+        match key {
+            Some(job) => paths.watched(job).into_iter().map(|(path, below)| (path, mode(below))).collect(),
+            None => vec![(paths.jobs(), mode(false)), (paths.coordinators(), mode(true))],
+        }
+    }
+
+    fn listen(&self, watchers: Vec<PersistentWatcher>) -> AbortHandle {
+        let core = self.core.clone();
+        let each = watchers.into_iter().map(|watcher| Box::pin(stream::unfold(watcher, next_event)));
+        let mut events = stream::select_all(each);
+        let listener = tokio::spawn(async move {
+            while let Some(event) = events.next().await {
+                if let Some(hint) = hint(&core, &event) {
+                    core.tell(hint);
+                }
+            }
+        });
+        listener.abort_handle()
+    }
+}
+
+/// The library panics if it is asked again after the last event.
+async fn next_event(mut watcher: PersistentWatcher) -> Option<(WatchedEvent, PersistentWatcher)> {
+    let event = watcher.changed().await;
+    let last = event.event_type == EventType::Session && event.session_state.is_terminated();
+    (!last).then_some((event, watcher))
+}
+
+fn hint(core: &Core, event: &WatchedEvent) -> Option<Hint> {
+    let path = Path::stored(&event.path)?;
+    if path == core.paths.jobs() {
+        return (event.event_type != EventType::NodeDataChanged).then_some(Hint::Jobs);
+    }
+    if !matches!(
+        event.event_type,
+        EventType::NodeCreated | EventType::NodeDeleted | EventType::NodeDataChanged
+    ) {
+        return None;
+    }
+    match core.paths.place(&path) {
+        Place::Decision(job) => JobName::new(job).ok().map(Hint::Job),
+        Place::Coordinator => Some(Hint::Coordinators),
+        Place::Job | Place::Quiet => None,
+    }
+}

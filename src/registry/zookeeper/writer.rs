@@ -1,0 +1,418 @@
+//! The one task that writes: it puts what waits into as few `multi` as it may, and answers each transaction.
+//!
+//! Several are under way at once. A refused one names its first operation that did not hold: that transaction is
+//! answered, or spelled again where only a belief was wrong, and all others are sent again without it. Nothing is
+//! repeated whose outcome is unknown. Fed by `ZooKeeperRegistry`; ends when that has gone and the queue is empty,
+//! or with the session.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use rosterd_domain::time::Mono;
+use rosterd_domain::txn::{Commit, Txn};
+use tokio::sync::{mpsc, oneshot};
+use zookeeper_client::{Client, Error, SessionState as ClientState};
+
+use super::belief::Fresh;
+use super::group::{InUse, Touched};
+use super::judge::{Verdict, judge};
+use super::multi::{self, Answer, MAX_PACKET};
+use super::spell::{Spelled, Step, Sweeping, spell};
+use super::{Core, ground, judge};
+use crate::registry::lower::Lowered;
+use crate::registry::{SessionState, conflict};
+
+/// How many `multi` are under way at once.
+const FLIGHTS: usize = 4;
+/// Operations in one, where several transactions share it.
+const MAX_STEPS: usize = 500;
+/// Bytes of one, where several transactions share it.
+const MAX_SHARED: usize = 256 << 10;
+/// How far down the queue one looks for transactions that may overtake.
+const SCAN: usize = 2_000;
+/// How often a transaction is spelled again because what it was spelled from had changed.
+const MAX_SPELLINGS: u32 = 8;
+
+/// A transaction that was handed over.
+pub(super) struct Pending {
+    pub(super) txn: Txn,
+    pub(super) lowered: Lowered,
+    pub(super) touched: Touched,
+    pub(super) reply: oneshot::Sender<Commit>,
+    pub(super) asked: Mono,
+    pub(super) looks: u32,
+    pub(super) fresh: Option<Fresh>,
+    pub(super) sweeping: Option<Sweeping>,
+}
+
+impl Pending {
+    pub(super) fn new(txn: Txn, lowered: Lowered, reply: oneshot::Sender<Commit>, asked: Mono) -> Self {
+        let touched = Touched::by(&lowered.ops);
+        Self { txn, lowered, touched, reply, asked, looks: 0, fresh: None, sweeping: None }
+    }
+}
+
+/// Transactions together. Boxed, since they are taken out of the middle of queues.
+#[allow(clippy::vec_box, reason = "what moves is a pointer")]
+pub(super) type Group = Vec<Box<Pending>>;
+
+/// What came back.
+enum Landed {
+    Multi { group: Group, spelled: Vec<Spelled>, sent: Mono, answer: Answer },
+    Looked { pending: Box<Pending>, found: Result<(Fresh, Sweeping), Error> },
+    Grounded(Result<(), String>),
+}
+
+pub(super) struct Writer {
+    core: Arc<Core>,
+    inbox: mpsc::UnboundedReceiver<Group>,
+    queue: VecDeque<Box<Pending>>,
+    in_use: InUse,
+    /// The folders below which everything is must be made again.
+    groundless: bool,
+}
+
+type Flights<'c> = FuturesUnordered<BoxFuture<'c, Landed>>;
+
+impl Writer {
+    pub(super) fn new(core: Arc<Core>, inbox: mpsc::UnboundedReceiver<Group>) -> Self {
+        Self { core, inbox, queue: VecDeque::new(), in_use: InUse::default(), groundless: false }
+    }
+
+    pub(super) async fn run(mut self, client: Client) {
+        let mut flights = Flights::new();
+        let mut states = self.core.life.follow();
+        let mut tick = tokio::time::interval(self.core.tick());
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut open = true;
+        while open || !self.queue.is_empty() || !flights.is_empty() {
+            self.launch(&client, &mut flights);
+            tokio::select! {
+                Some(landed) = flights.next(), if !flights.is_empty() => self.land(landed, &client, &mut flights),
+                group = self.inbox.recv(), if open => match group {
+                    Some(group) => self.take(group),
+                    None => open = false,
+                },
+                _ = states.changed() => {}
+                _ = tick.tick() => self.look_at_the_clock(&client, &mut flights),
+            }
+            if self.core.life.state() == SessionState::Gone {
+                break;
+            }
+        }
+        self.end(&mut flights);
+    }
+
+    fn take(&mut self, group: Group) {
+        self.queue.extend(group);
+        // What else was handed over meanwhile may share a packet with it.
+        while let Ok(group) = self.inbox.try_recv() {
+            self.queue.extend(group);
+        }
+    }
+
+    /// Sends as much as may be sent.
+    fn launch<'c>(&mut self, client: &'c Client, flights: &mut Flights<'c>) {
+        let connected =
+            self.core.life.state() == SessionState::Connected && client.state() == ClientState::SyncConnected;
+        while connected && !self.groundless && flights.len() < FLIGHTS {
+            if !self.launch_one(client, flights) {
+                break;
+            }
+        }
+    }
+
+    fn launch_one<'c>(&mut self, client: &'c Client, flights: &mut Flights<'c>) -> bool {
+        let (mut group, mut spelled) = (Group::new(), Vec::<Spelled>::new());
+        let (mut steps, mut bytes, mut at) = (0, 0, 0);
+        let mut passed = InUse::default();
+        while at < self.queue.len().min(SCAN) && steps < MAX_STEPS {
+            let pending = &self.queue[at];
+            if !self.in_use.admits(&pending.touched) || !passed.admits(&pending.touched) {
+                passed.take(&pending.touched);
+                at += 1;
+                continue;
+            }
+            if pending.touched.alone && pending.sweeping.is_none() {
+                if !group.is_empty() {
+                    break;
+                }
+                return self.look_again_at(at, client, flights);
+            }
+            let next = self.spell(pending);
+            let (more_steps, more_bytes) = (next.steps.len(), next.size());
+            let full = steps + more_steps > MAX_STEPS || bytes + more_bytes > MAX_SHARED;
+            if full && !group.is_empty() {
+                break;
+            }
+            let Some(pending) = self.queue.remove(at) else { break };
+            if more_bytes > MAX_PACKET {
+                self.answer(*pending, Commit::Unavailable(too_large(more_bytes)));
+                continue;
+            }
+            self.in_use.take(&pending.touched);
+            (steps, bytes) = (steps + more_steps, bytes + more_bytes);
+            group.push(pending);
+            spelled.push(next);
+        }
+        if group.is_empty() {
+            return false;
+        }
+        self.send(group, spelled, client, flights);
+        true
+    }
+
+    fn spell(&self, pending: &Pending) -> Spelled {
+        let none = Sweeping::new();
+        let sweeping = pending.sweeping.as_ref().unwrap_or(&none);
+        spell(&pending.lowered.ops, &self.core.beliefs(), pending.fresh.as_ref(), sweeping)
+    }
+
+    fn send<'c>(
+        &self,
+        group: Group,
+        mut spelled: Vec<Spelled>,
+        client: &'c Client,
+        flights: &mut Flights<'c>,
+    ) {
+        let steps: Vec<Step> = spelled.iter().flat_map(|spelled| spelled.steps.iter().cloned()).collect();
+        for spelled in &mut spelled {
+            // From here on only whose operation it was counts.
+            spelled.steps = Vec::new();
+        }
+        let sent = self.core.life.clock.mono();
+        let numbering = self.core.paths.common();
+        let answer = multi::send(client, &steps, &numbering, self.core.acls, self.core.limit);
+        flights.push(Box::pin(async move {
+            let answer = answer.await;
+            Landed::Multi { group, spelled, sent, answer }
+        }));
+    }
+
+    /// Reads what the transaction must be spelled from. It keeps its nodes meanwhile.
+    fn look_again_at<'c>(&mut self, at: usize, client: &'c Client, flights: &mut Flights<'c>) -> bool {
+        let Some(pending) = self.queue.remove(at) else { return false };
+        self.in_use.take(&pending.touched);
+        self.look(pending, client, flights);
+        true
+    }
+
+    fn look<'c>(&self, mut pending: Box<Pending>, client: &'c Client, flights: &mut Flights<'c>) {
+        pending.looks += 1;
+        let limit = self.core.limit;
+        flights.push(Box::pin(async move {
+            let found = tokio::time::timeout(limit, judge::look_at(client, &pending.lowered.ops)).await;
+            Landed::Looked { pending, found: found.unwrap_or(Err(Error::Timeout)) }
+        }));
+    }
+
+    fn land<'c>(&mut self, landed: Landed, client: &'c Client, flights: &mut Flights<'c>) {
+        match landed {
+            Landed::Multi { group, spelled, sent, answer } => {
+                if matches!(answer, Answer::Applied(_) | Answer::Refused(..)) {
+                    self.core.life.proven(sent);
+                }
+                self.land_multi(group, &spelled, answer, client, flights);
+            }
+            Landed::Looked { mut pending, found } => {
+                self.in_use.release(&pending.touched);
+                match found {
+                    Ok((fresh, sweeping)) => {
+                        (pending.fresh, pending.sweeping) = (Some(fresh), Some(sweeping));
+                        self.queue.push_front(pending);
+                    }
+                    Err(Error::NoAuth) => self.answer(*pending, Commit::Unavailable(not_allowed())),
+                    // Nothing was sent that could have changed anything.
+                    Err(why) if pending.looks < MAX_SPELLINGS => {
+                        tracing::debug!("a look before a write failed, once more: {why}");
+                        self.queue.push_front(pending);
+                    }
+                    Err(why) => self.answer(*pending, Commit::Unavailable(no_answer(&why.to_string()))),
+                }
+            }
+            Landed::Grounded(done) => {
+                self.groundless = false;
+                if let Err(why) = done {
+                    tracing::warn!("the folders of the namespace cannot be made again: {why}");
+                }
+            }
+        }
+    }
+
+    fn land_multi<'c>(
+        &mut self,
+        group: Group,
+        spelled: &[Spelled],
+        answer: Answer,
+        client: &'c Client,
+        flights: &mut Flights<'c>,
+    ) {
+        if let Answer::Refused(index, error) = answer {
+            return self.land_refused(group, spelled, (index, error), client, flights);
+        }
+        for (pending, spelled) in group.into_iter().zip(spelled) {
+            self.in_use.release(&pending.touched);
+            let applied = matches!(answer, Answer::Applied(_));
+            let mut beliefs = self.core.beliefs();
+            for (path, kind) in &spelled.after {
+                beliefs.set(path, kind.filter(|_| applied));
+            }
+            drop(beliefs);
+            let commit = match &answer {
+                Answer::Applied(revision) => {
+                    self.core.seen.fetch_max(revision.0, Ordering::Relaxed);
+                    Commit::Committed(*revision)
+                }
+                Answer::Unavailable(why) => Commit::Unavailable(why.clone()),
+                Answer::Unknown(_) | Answer::Refused(..) => Commit::Unknown,
+            };
+            self.answer(*pending, commit);
+        }
+        if let Answer::Unknown(why) = answer {
+            tracing::info!("the outcome of a write is unknown: {why}");
+        }
+    }
+
+    fn land_refused<'c>(
+        &mut self,
+        group: Group,
+        spelled: &[Spelled],
+        (index, error): (usize, Error),
+        client: &'c Client,
+        flights: &mut Flights<'c>,
+    ) {
+        let mut first = 0;
+        let mut again = Vec::new();
+        let mut blamed = false;
+        for (pending, spelled) in group.into_iter().zip(spelled) {
+            let last = first + spelled.origins.len();
+            if (first..last).contains(&index) {
+                blamed = true;
+                self.refuse(pending, spelled.origins[index - first], &error, client, flights);
+            } else {
+                self.in_use.release(&pending.touched);
+                again.push(pending);
+            }
+            first = last;
+        }
+        // The node that only numbers a transaction has gone, or is another's.
+        if !blamed && error == Error::NoNode {
+            self.ground_again(client, flights);
+        } else if !blamed {
+            let why = format!("ZooKeeper cannot write {}: {error}", self.core.paths.common());
+            let refuse = |pending: Box<Pending>| self.answer(*pending, Commit::Unavailable(why.clone()));
+            return again.into_iter().for_each(refuse);
+        }
+        again.into_iter().rev().for_each(|pending| self.queue.push_front(pending));
+    }
+
+    fn refuse<'c>(
+        &mut self,
+        pending: Box<Pending>,
+        origin: usize,
+        error: &Error,
+        client: &'c Client,
+        flights: &mut Flights<'c>,
+    ) {
+        match judge(&self.core.paths, &pending, origin, error) {
+            Verdict::Conflict(refusal) => {
+                self.in_use.release(&pending.touched);
+                let text = conflict::explain(&pending.txn, &pending.lowered, refusal);
+                self.answer(*pending, Commit::Conflict(text));
+            }
+            Verdict::Look if pending.looks < MAX_SPELLINGS => self.look(pending, client, flights),
+            Verdict::Ground if pending.looks < MAX_SPELLINGS => {
+                self.in_use.release(&pending.touched);
+                let mut pending = pending;
+                pending.looks += 1;
+                self.queue.push_front(pending);
+                self.ground_again(client, flights);
+            }
+            Verdict::Look | Verdict::Ground => {
+                self.in_use.release(&pending.touched);
+                self.answer(*pending, Commit::Unavailable(restless()));
+            }
+            Verdict::Unavailable(why) => {
+                self.in_use.release(&pending.touched);
+                self.answer(*pending, Commit::Unavailable(why));
+            }
+        }
+    }
+
+    fn ground_again<'c>(&mut self, client: &'c Client, flights: &mut Flights<'c>) {
+        if std::mem::replace(&mut self.groundless, true) {
+            return;
+        }
+        let (core, limit) = (self.core.clone(), self.core.limit);
+        flights.push(Box::pin(async move {
+            let made = tokio::time::timeout(limit, ground::lay(client, &core.paths, core.acls)).await;
+            Landed::Grounded(match made {
+                Ok(made) => made.map_err(|(path, error)| format!("{path}: {error}")),
+                Err(_) => Err(format!("no answer within {} ms", limit.as_millis())),
+            })
+        }));
+    }
+
+    /// What waited too long is answered; a session that nobody proves is proven.
+    fn look_at_the_clock<'c>(&mut self, client: &'c Client, flights: &mut Flights<'c>) {
+        let (now, limit) = (self.core.life.clock.mono(), self.core.limit);
+        while self.queue.front().is_some_and(|pending| now.since(pending.asked) > limit) {
+            let Some(pending) = self.queue.pop_front() else { break };
+            let why = format!("nothing could be sent for {} ms", limit.as_millis());
+            self.answer(*pending, Commit::Unavailable(no_answer(&why)));
+        }
+        let idle = self.core.life.unproven() > self.core.life.timeout / 3;
+        if idle && flights.is_empty() && client.state() == ClientState::SyncConnected {
+            self.send(Vec::new(), Vec::new(), client, flights);
+        }
+    }
+
+    fn answer(&self, pending: Pending, commit: Commit) {
+        self.core.waiting.fetch_sub(1, Ordering::Relaxed);
+        // Who asked may have gone.
+        let _ = pending.reply.send(commit);
+    }
+
+    /// The session is over: what was sent may have been applied before, what was not sent never will be.
+    fn end(&mut self, flights: &mut Flights<'_>) {
+        // A dropped reply is an unknown outcome to who waits for it.
+        flights.clear();
+        while let Some(pending) = self.queue.pop_front() {
+            self.answer(*pending, Commit::Fenced);
+        }
+        self.inbox.close();
+        while let Ok(group) = self.inbox.try_recv() {
+            group.into_iter().for_each(|pending| self.answer(*pending, Commit::Fenced));
+        }
+    }
+}
+
+fn too_large(bytes: usize) -> String {
+    format!(
+        "the transaction has {bytes} bytes, a packet for ZooKeeper may have {MAX_PACKET}: make it smaller (fewer \
+         items at a time, shorter parameters)"
+    )
+}
+
+fn no_answer(why: &str) -> String {
+    format!("ZooKeeper does not answer: {why}; see that a majority of its servers runs and can be reached")
+}
+
+fn not_allowed() -> String {
+    "ZooKeeper does not allow a node that is to be written even to be looked at with these credentials; check \
+     them, and who may use the nodes"
+        .to_owned()
+}
+
+fn restless() -> String {
+    "the nodes change faster than they can be written; see what else writes below the namespace".to_owned()
+}
+
+/// How often the clock is looked at.
+pub(super) fn tick(timeout: Duration) -> Duration {
+    (timeout / 40).clamp(Duration::from_millis(5), Duration::from_millis(250))
+}

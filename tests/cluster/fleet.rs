@@ -1,0 +1,243 @@
+//! Coordinators on an ensemble, and their workers.
+
+use std::collections::BTreeSet;
+use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use rosterd::proto::v1;
+use rosterd::proto::v1::admin_service_client::AdminServiceClient;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::harness::*;
+use crate::worker::{Does, Plan};
+use crate::zookeeper::Ensemble;
+
+/// Leases that end soon; the servers' ticks of 200 ms allow sessions of 400 ms to 4 s.
+pub const QUICK: Timing = timing(1500, 300, 4000);
+
+/// One server for all tests that leave it alone.
+pub fn shared() -> &'static Ensemble {
+    static SHARED: OnceLock<Ensemble> = OnceLock::new();
+    SHARED.get_or_init(|| Ensemble::start(1, &["maxSessionTimeout=60000".to_owned()]))
+}
+
+/// A place for a coordinator.
+pub struct Seat {
+    pub proc: Option<Proc>,
+    pub port: u16,
+    /// Which servers it is told.
+    pub zk: String,
+    /// Words before its program: another network, for example.
+    pub wrapper: Vec<String>,
+    /// Where others reach it.
+    pub host: String,
+}
+
+/// What a coordinator says of itself.
+pub type Member = v1::CoordinatorSummary;
+
+/// Coordinators and their workers. What a cluster of one coordinator can be asked, the first living one is.
+pub struct Fleet {
+    pub seats: Vec<Seat>,
+    pub namespace: String,
+    pub cluster: Cluster,
+}
+
+impl Deref for Fleet {
+    type Target = Cluster;
+    fn deref(&self) -> &Cluster {
+        &self.cluster
+    }
+}
+
+impl DerefMut for Fleet {
+    fn deref_mut(&mut self) -> &mut Cluster {
+        &mut self.cluster
+    }
+}
+
+impl Fleet {
+    /// So many coordinators that serve.
+    pub async fn start(coordinators: usize, zk: &str, timing: Timing) -> Self {
+        let mut fleet = Self::prepare(coordinators, zk, timing);
+        for seat in 0..coordinators {
+            fleet.launch(seat);
+        }
+        for seat in 0..coordinators {
+            fleet.serving(seat).await;
+        }
+        fleet
+    }
+
+    /// Nothing runs yet.
+    pub fn prepare(coordinators: usize, zk: &str, timing: Timing) -> Self {
+        static LAST: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = LAST.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let namespace = format!("cluster{}-{number}", std::process::id());
+        let seat = |_| Seat {
+            proc: None,
+            port: 0,
+            zk: zk.to_owned(),
+            wrapper: Vec::new(),
+            host: "127.0.0.1".to_owned(),
+        };
+        let cluster = Cluster::prepare(timing, &[]);
+        Self { seats: (0..coordinators).map(seat).collect(), namespace, cluster }
+    }
+
+    pub fn log_of(&self, seat: usize) -> PathBuf {
+        self.home.path(&format!("c{seat}.log"))
+    }
+
+    /// Starts a coordinator, on the port that it had.
+    pub fn launch(&mut self, seat: usize) {
+        let Timing { lease, heartbeat, session } = self.timing;
+        let (program, at) = (env!("CARGO_BIN_EXE_rosterd").to_owned(), &self.seats[seat]);
+        let words: Vec<String> = at.wrapper.iter().cloned().chain([program]).collect();
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).args(["serve", "--registry", "zookeeper", "--zk", &at.zk]);
+        command.args(["--namespace", &self.namespace, "--data-dir"]).arg(self.home.path(&format!("c{seat}")));
+        command.args(["--listen", &format!("{}:{}", at.host, at.port), "--insecure-listen"]);
+        command.args(["--log-format", "json"]);
+        let set = [
+            format!("lease={}ms", lease.as_millis()),
+            format!("heartbeat={}ms", heartbeat.as_millis()),
+            "stop_budget=300ms".to_owned(),
+            format!("session={}ms", session.as_millis()),
+        ];
+        for setting in set.iter().chain(&self.settings) {
+            command.args(["--set", setting]);
+        }
+        clean(&mut command);
+        let log = self.log_of(seat);
+        if log.exists() {
+            let older = (1..).map(|n| log.with_extension(format!("{n}.log"))).find(|path| !path.exists());
+            std::fs::rename(&log, older.unwrap()).unwrap();
+        }
+        self.seats[seat].proc = Some(Proc::spawn(&format!("c{seat}"), command, &log));
+    }
+
+    /// Waits until a coordinator serves.
+    pub async fn serving(&mut self, seat: usize) {
+        let log = self.log_of(seat);
+        let proc = self.seats[seat].proc.as_mut().unwrap();
+        let port = wait(format!("c{seat} to serve"), || {
+            let said = std::fs::read_to_string(&log).unwrap();
+            if let Some(status) = proc.ended() {
+                panic!("c{seat} ended: {status}\n{said}");
+            }
+            std::future::ready(port_in(&said))
+        })
+        .await;
+        self.seats[seat].port = port;
+        self.cluster.port = self.seats.iter().find(|seat| seat.proc.is_some()).unwrap().port;
+        self.healthy(seat).await;
+    }
+
+    pub async fn healthy(&self, seat: usize) {
+        wait(format!("a healthy c{seat}"), || async {
+            let info =
+                self.admin_of(seat).get_server_info(v1::GetServerInfoRequest {}).await.ok()?.into_inner();
+            (info.health() == v1::ServerHealth::Serving).then_some(())
+        })
+        .await;
+    }
+
+    pub fn url_of(&self, seat: usize) -> String {
+        format!("http://{}:{}", self.seats[seat].host, self.seats[seat].port)
+    }
+
+    pub fn admin_of(&self, seat: usize) -> AdminServiceClient<Channel> {
+        let endpoint = Endpoint::from_shared(self.url_of(seat)).unwrap().timeout(PATIENCE);
+        AdminServiceClient::new(endpoint.connect_lazy())
+    }
+
+    /// What people ask is asked of this coordinator from now on.
+    pub fn ask(&mut self, seat: usize) {
+        self.cluster.port = self.seats[seat].port;
+        self.cluster.host = self.seats[seat].host.clone();
+    }
+
+    /// kill -9.
+    pub fn crash(&mut self, seat: usize) {
+        self.seats[seat].proc.take().unwrap().kill();
+        let next = self.seats.iter().position(|seat| seat.proc.is_some());
+        if let Some(next) = next {
+            self.ask(next);
+        }
+    }
+
+    // ---- workers
+
+    /// A worker that knows all coordinators, and tries this one first.
+    pub fn worker_at(&mut self, first: usize, name: &str, jobs: Vec<Does>) {
+        let plan = self.plan_at(first, name, jobs);
+        self.start_worker(&plan, &[]);
+    }
+
+    pub fn plan_at(&self, first: usize, name: &str, jobs: Vec<Does>) -> Plan {
+        let urls: Vec<String> =
+            (0..self.seats.len()).map(|n| self.url_of((first + n) % self.seats.len())).collect();
+        let mut plan = self.plan(name, jobs);
+        plan.server = urls.join(",");
+        plan
+    }
+
+    // ---- what there is
+
+    /// The coordinators, as the one that is asked sees them.
+    pub async fn members(&self) -> Vec<Member> {
+        self.try_members().await.unwrap()
+    }
+
+    pub async fn try_members(&self) -> Result<Vec<Member>, tonic::Status> {
+        let answer = self.admin().list_coordinators(v1::ListCoordinatorsRequest {}).await?;
+        Ok(answer.into_inner().coordinators)
+    }
+
+    /// The seat of the coordinator with this id; none: it sits nowhere any more.
+    pub async fn seat_of(&self, id: &str) -> Option<usize> {
+        let members = self.members().await;
+        let url = members.into_iter().find(|member| member.coordinator_id == id)?.url;
+        (0..self.seats.len()).find(|seat| self.url_of(*seat) == url)
+    }
+
+    /// Where each instance of a job is hosted, once all are at living coordinators.
+    pub async fn hosts(&self, job: &str) -> Vec<(String, usize)> {
+        let mut found = Vec::new();
+        for row in self.instances(job).await {
+            if let Some(seat) = self.seat_of(&row.host).await {
+                found.push((row.instance, seat));
+            }
+        }
+        found
+    }
+
+    /// The seat that leads a job.
+    pub async fn leader(&self, job: &str) -> usize {
+        wait(format!("a leader of {job}"), || async {
+            let leader = self.job(job).await.summary?.leader?;
+            self.seat_of(&leader).await
+        })
+        .await
+    }
+
+    /// Waits until every instance of a job is hosted by one of these seats.
+    pub async fn hosted_by(&self, job: &str, instances: usize, seats: &[usize]) {
+        let wanted: BTreeSet<usize> = seats.iter().copied().collect();
+        wait(format!("{instances} instances of {job} at {seats:?}"), || async {
+            let hosts = self.hosts(job).await;
+            (hosts.len() == instances && hosts.iter().all(|(_, seat)| wanted.contains(seat))).then_some(())
+        })
+        .await;
+    }
+
+    /// The paths of a job's tree that belong to a session, without the leader's.
+    pub async fn ephemerals(&self, job: &str) -> Vec<String> {
+        let dump = self.dump(job).await;
+        let mine = dump.into_iter().filter(|(path, node)| node.ephemeral && !path.starts_with("/leader"));
+        mine.map(|(path, _)| path).collect()
+    }
+}

@@ -1,0 +1,25 @@
+//! Several coordinators on real ZooKeeper servers, with real workers, while any of them dies, stands still or is cut
+//! off. Whether the promises were kept is decided from what the workers wrote.
+//!
+//! A worker process is this binary once more (`worker`), as in the tests of one coordinator, whose harness is used.
+
+#![allow(unreachable_pub, dead_code, reason = "a test binary has no users, and shares files with another")]
+#![allow(clippy::disallowed_methods, reason = "what is tried here is real time")]
+
+mod coordinators;
+mod ensemble;
+mod fleet;
+#[path = "../it/harness.rs"]
+mod harness;
+#[path = "../support/judge.rs"]
+mod judge;
+mod large;
+#[path = "../it/net.rs"]
+mod net;
+mod partition;
+mod proxy;
+#[path = "../it/worker.rs"]
+mod worker;
+mod workers;
+#[path = "../support/zookeeper.rs"]
+mod zookeeper;

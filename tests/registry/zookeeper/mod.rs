@@ -1,0 +1,63 @@
+//! What is particular to ZooKeeper: connections that are cut, sessions that end, servers that die, credentials,
+//! sizes, and transactions that share a packet.
+
+mod connect;
+mod cuts;
+mod deaths;
+mod proxy;
+mod reading;
+mod same;
+mod serve;
+mod sharing;
+mod throughput;
+mod tls;
+
+use std::time::{Duration, Instant};
+
+use rosterd::registry::zookeeper::{ZooKeeperOptions, ZooKeeperRegistry};
+use rosterd::registry::{Hint, Hints, SessionState};
+use zookeeper_client::Client;
+
+use crate::backend::{options, single};
+
+/// After so long a state that was waited for does not come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+async fn connect(options: &ZooKeeperOptions) -> ZooKeeperRegistry {
+    ZooKeeperRegistry::connect(options.clone()).await.unwrap()
+}
+
+/// Options for the one shared server, below a root of their own.
+async fn on_single() -> ZooKeeperOptions {
+    options(&tokio::task::spawn_blocking(single).await.unwrap().list())
+}
+
+/// A client of the same root, past our store.
+async fn raw(options: &ZooKeeperOptions) -> Client {
+    Client::connector().connect(&options.servers).await.unwrap()
+}
+
+/// The hints up to the one that is waited for, with it.
+async fn until(hints: &mut Hints, wanted: &Hint) -> Vec<Hint> {
+    let mut given = Vec::new();
+    while given.last() != Some(wanted) {
+        match tokio::time::timeout(PATIENCE, hints.recv()).await {
+            Ok(Some(hint)) => given.push(hint),
+            other => panic!("{wanted:?} did not come ({other:?}), but {given:?}"),
+        }
+    }
+    given
+}
+
+async fn until_state(hints: &mut Hints, state: SessionState) -> Vec<Hint> {
+    until(hints, &Hint::Session(state)).await
+}
+
+/// Asks again until the answer is `true`.
+async fn eventually<F: AsyncFnMut() -> bool>(what: &str, mut ask: F) {
+    let begun = Instant::now();
+    while !ask().await {
+        assert!(begun.elapsed() < PATIENCE, "it never came to be: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
