@@ -275,6 +275,8 @@ impl Node {
             Err(error) => self.read_failed(&name, &mut job, &error),
         }
         self.jobs.insert(name.clone(), job);
+        // Who leaves waits for every read of its jobs, this one too.
+        self.look_at_leavers = true;
         self.dirty.insert(name);
     }
 
