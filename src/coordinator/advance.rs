@@ -213,7 +213,8 @@ impl Node {
         let lacks = |(item, owner): (Item, &InstanceId)| {
             job.hosted.contains_key(owner) && !job.records.contains_key(&item)
         };
-        let waits = job.records.iter().any(|(item, (_, record))| waits(item, record));
+        let waits = job.records.iter().any(|(item, (_, record))| waits(item, record))
+            || self.announces_with_others(job, view);
         if waits || view.sharding.owned().any(lacks) {
             job.looks_again = true;
             self.set_timer(self.settings.store_retry, Timer::LookAgain(name.clone()));
