@@ -25,6 +25,7 @@ pub(super) fn job(paths: &Paths, job: &JobName, found: &Found) -> Wants {
         paths.election(job),
         paths.leader(job),
         paths.necessary(job),
+        paths.numbering(),
     ];
     let lists = [paths.incarnations(job), paths.failover_items(job), paths.foreign_triggers(job)];
     let mut wants: Wants = data.into_iter().map(|path| (path, DATA)).collect();
@@ -47,6 +48,13 @@ pub(super) fn snapshot(paths: &Paths, name: &JobName, found: &Found) -> Wants {
     let items: Vec<Path> = items.map(|item| paths.record(name, Item(item))).collect();
     wants.extend(items.into_iter().map(|path| (path, DATA)));
     wants.insert(records, BOTH);
+    wants
+}
+
+/// All that is kept of a job.
+pub(super) fn whole(paths: &Paths, name: &JobName, found: &Found) -> Wants {
+    let mut wants = snapshot(paths, name, found);
+    wants.extend(folder(paths.offsets(name), found));
     wants
 }
 
