@@ -21,7 +21,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("api", &["coordinator::handle", "session::frame", "history", "runtime", "code", "proto"]),
     // A client of the admin service like any other; it starts the app, and sees nothing of what runs inside.
     ("cli", &["app", "config", "proto", "code", "runtime"]),
-    ("app", &["api", "config", "coordinator", "history", "registry", "runtime", "session", "transfer", "code"]),
+    (
+        "app",
+        &["api", "config", "coordinator", "history", "registry", "runtime", "session", "transfer", "code"],
+    ),
 ];
 
 /// Which rooms may use which libraries: the wire stops at the edge, SQL at the stores.

@@ -123,7 +123,8 @@ impl<'a> View<'a> {
     /// All that is kept of a job.
     pub(crate) fn raw_whole(&self, job: &JobName) -> Result<Option<RawWhole>, ReadError> {
         let Some(snapshot) = self.raw_snapshot(job)? else { return Ok(None) };
-        let offsets = items(self.tree.children(&self.paths.offsets(job)));
+        let folder = self.paths.offsets(job);
+        let offsets = items(self.tree.children(&folder));
         let offsets = offsets.map(|(item, node)| (item, node.stat.data.clone())).collect();
         Ok(Some(RawWhole { snapshot, offsets }))
     }

@@ -39,7 +39,8 @@ pub(super) fn write(export: &Export) -> String {
 
 fn job(job: &Job) -> Value {
     let servers = job.servers.iter().map(|(address, enabled)| (address.to_string(), (*enabled).into()));
-    let offsets: BTreeMap<Item, Value> = job.offsets.iter().map(|(item, data)| (*item, offset(data))).collect();
+    let offsets: BTreeMap<Item, Value> =
+        job.offsets.iter().map(|(item, data)| (*item, offset(data))).collect();
     json!({
         "name": job.name,
         "handler": job.handler,

@@ -75,9 +75,13 @@ impl Export {
     /// The runs that were in flight: job, item and who ran it.
     pub fn in_flight(&self) -> Vec<String> {
         let runs = |job: &Job| -> Vec<String> {
-            let running = job.records.iter().filter_map(|(item, record)| Some((item, record, record.running()?)));
+            let running =
+                job.records.iter().filter_map(|(item, record)| Some((item, record, record.running()?)));
             let line = |(item, record, run): (&Item, &Record, &rosterd_domain::item::Running)| {
-                format!("{}/{item}: {} of {} by {}, token {}", job.name, run.source, run.fire, run.instance, record.token)
+                format!(
+                    "{}/{item}: {} of {} by {}, token {}",
+                    job.name, run.source, run.fire, run.instance, record.token
+                )
             };
             running.map(line).collect()
         };

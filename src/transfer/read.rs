@@ -8,7 +8,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rosterd_domain::id::{Item, JobName, ServerAddress, Token};
 use rosterd_domain::sharding::Sharding;
-use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -21,9 +20,8 @@ const MAX_OFFSET: usize = 64 << 10;
 const MAX_TOKEN: u64 = 1 << 62;
 
 const FILE: [&str; 7] = ["format", "version", "namespace", "exported_at", "tokens", "jobs", "digest"];
-const JOB: [&str; 10] = [
-    "name", "handler", "config", "policy", "paused", "rights", "servers", "triggers", "offsets", "records",
-];
+const JOB: [&str; 10] =
+    ["name", "handler", "config", "policy", "paused", "rights", "servers", "triggers", "offsets", "records"];
 
 pub(super) fn read(text: &[u8]) -> Result<Export, Vec<String>> {
     let file: Value = serde_json::from_slice(text).map_err(|error| {
@@ -39,11 +37,14 @@ fn header(file: &Value, defects: &mut Vec<String>) -> Result<Option<Export>, Vec
     let format = file.get("format").and_then(Value::as_str);
     if format != Some(FORMAT) {
         let remedy = "give a file that `rosterd export` wrote";
-        return Err(vec![format!("format = {}: it must be {FORMAT:?}; {remedy}", format.unwrap_or("nothing"))]);
+        return Err(vec![format!(
+            "format = {}: it must be {FORMAT:?}; {remedy}",
+            format.unwrap_or("nothing")
+        )]);
     }
     match file.get("version").and_then(Value::as_u64) {
         Some(1..=VERSION) => {}
-        Some(newer @ (VERSION + 1)..) => {
+        Some(newer) if newer > VERSION => {
             let remedy = "import it with the rosterd that wrote it, or a later one";
             return Err(vec![format!("version = {newer}: this rosterd reads up to {VERSION}; {remedy}")]);
         }
@@ -64,7 +65,8 @@ fn header(file: &Value, defects: &mut Vec<String>) -> Result<Option<Export>, Vec
         at.tell("tokens", format!("{high} is above {MAX_TOKEN}"), "take the file as it was written");
     }
     let jobs = jobs(&mut at, file, tokens);
-    let (Some(namespace), Some(exported_at), Some(tokens), Some(jobs)) = (namespace, exported_at, tokens, jobs)
+    let (Some(namespace), Some(exported_at), Some(tokens), Some(jobs)) =
+        (namespace, exported_at, tokens, jobs)
     else {
         return Ok(None);
     };
@@ -128,7 +130,8 @@ fn check(at: &mut Place<'_>, job: &Job, tokens: Option<Token>) {
     }
     let Some(most) = tokens else { return };
     for (item, record) in job.records.iter().filter(|(_, record)| record.token > most) {
-        let problem = format!("token {} is above the {most} that the file says was the highest", record.token);
+        let problem =
+            format!("token {} is above the {most} that the file says was the highest", record.token);
         at.tell(&format!("records.{item}"), problem, "raise `tokens` to it");
     }
 }

@@ -31,7 +31,9 @@ pub enum TakeError {
     #[error("namespace {0} has no jobs in this store: correct the namespace, or the place")]
     Empty(Namespace),
     /// A job that no import could understand.
-    #[error("job {job} cannot be understood: {why}; repair or remove it, or name the jobs to export with --job")]
+    #[error(
+        "job {job} cannot be understood: {why}; repair or remove it, or name the jobs to export with --job"
+    )]
     Damaged {
         /// Which.
         job: JobName,
@@ -75,7 +77,9 @@ pub(super) fn why_none(nodes: &JobNodes) -> &'static str {
     match (&nodes.config, &nodes.policy) {
         (None, _) => "it is being removed",
         (Some(_), Some(_)) => "an import of it did not end",
-        (Some(_), None) => "it is a job of Elastic-Job's own (take it over with `rosterd import elastic-job`)",
+        (Some(_), None) => {
+            "it is a job of Elastic-Job's own (take it over with `rosterd import elastic-job`)"
+        }
     }
 }
 

@@ -142,8 +142,12 @@ fn job(tree: &Tree, paths: &Paths, name: JobName) -> Option<ForeignJob> {
     let fields = config.children.iter().map(|(field, node)| (field.to_string(), node.stat.data.to_vec()));
     let (servers, strange_servers) = servers(tree, paths, &name);
     let marked = |below: fn(&Paths, &JobName, Item) -> Path| -> BTreeSet<Item> {
-        let items = numbered(tree, &paths.sharding(&name));
-        items.filter(|(item, _)| tree.get(&below(paths, &name, *item)).is_some()).map(|(item, _)| item).collect()
+        let folder = paths.sharding(&name);
+        let items = numbered(tree, &folder);
+        items
+            .filter(|(item, _)| tree.get(&below(paths, &name, *item)).is_some())
+            .map(|(item, _)| item)
+            .collect()
     };
     Some(ForeignJob {
         root,
@@ -162,11 +166,7 @@ fn job(tree: &Tree, paths: &Paths, name: JobName) -> Option<ForeignJob> {
     })
 }
 
-fn servers(
-    tree: &Tree,
-    paths: &Paths,
-    name: &JobName,
-) -> (BTreeMap<ServerAddress, bool>, Vec<String>) {
+fn servers(tree: &Tree, paths: &Paths, name: &JobName) -> (BTreeMap<ServerAddress, bool>, Vec<String>) {
     let (mut servers, mut strange) = (BTreeMap::new(), Vec::new());
     for (address, node) in tree.children(&paths.servers(name)) {
         let enabled = forms::is_enabled(&node.stat.data) && !node.children.contains_key(DISABLED);
@@ -180,13 +180,13 @@ fn servers(
 
 /// The instances, and of 1.x the servers, that say they live.
 fn live(tree: &Tree, paths: &Paths, name: &JobName) -> Vec<String> {
-    let instances = tree.children(&paths.instances(name)).map(|(id, _)| id.to_owned());
-    let servers = tree.children(&paths.servers(name));
-    let servers = servers.filter(|(_, node)| node.children.contains_key(STATUS));
+    let (instances, servers) = (paths.instances(name), paths.servers(name));
+    let instances = tree.children(&instances).map(|(id, _)| id.to_owned());
+    let servers = tree.children(&servers).filter(|(_, node)| node.children.contains_key(STATUS));
     instances.chain(servers.map(|(address, _)| address.to_owned())).collect()
 }
 
-fn numbered<'a>(tree: &'a Tree, folder: &Path) -> impl Iterator<Item = (Item, &'a Node)> {
-    let children: Vec<_> = tree.get(folder).into_iter().flat_map(|node| node.children.iter()).collect();
-    children.into_iter().filter_map(|(name, node)| Some((Item(name.parse().ok()?), node)))
+fn numbered<'a>(tree: &'a Tree, folder: &Path) -> impl Iterator<Item = (Item, &'a Node)> + use<'a> {
+    let children = tree.get(folder).into_iter().flat_map(|node| node.children.iter());
+    children.filter_map(|(name, node)| Some((Item(name.parse().ok()?), node)))
 }

@@ -265,10 +265,10 @@ impl Registry for ZooKeeperRegistry {
 
     fn whole(&self, job: &JobName) -> Read<Option<Whole>> {
         let (wanted, job) = (job.clone(), job.clone());
-        let raw = self.core.clone().read(
-            move |paths, found| wants::whole(paths, &wanted, found),
-            move |view| view.raw_whole(&job),
-        );
+        let raw = self
+            .core
+            .clone()
+            .read(move |paths, found| wants::whole(paths, &wanted, found), move |view| view.raw_whole(&job));
         raw.map(|raw| raw?.map(RawWhole::decode).transpose()).boxed()
     }
 
