@@ -14,6 +14,7 @@ mod harness;
 #[path = "../support/judge.rs"]
 mod judge;
 mod large;
+mod moving;
 #[path = "../it/net.rs"]
 mod net;
 mod partition;
