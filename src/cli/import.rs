@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use rosterd_domain::id::JobName;
+use rosterd_domain::id::{JobName, Token};
 
 use super::failure::{Failure, Result};
 use super::show::say;
@@ -26,6 +26,9 @@ pub(crate) struct Import {
     /// End the runs that were in flight as crashed; with failover they are then run again
     #[arg(long)]
     crash_running: bool,
+    /// Give no token up to N: for a file that is older than the last tokens given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=Export::MOST_TOKENS))]
+    tokens_above: Option<u64>,
     #[command(flatten)]
     how: Manner,
     #[command(flatten)]
@@ -96,7 +99,10 @@ impl Import {
             (Some(From::ElasticJob(import)), _) => import.run().await,
             (None, Some(file)) => {
                 let config = self.store.config()?;
-                let export = parse(&file)?;
+                let mut export = parse(&file)?;
+                if let Some(given) = self.tokens_above {
+                    export.go_on_above(Token(given));
+                }
                 let how = self.how.how(self.crash_running);
                 let report = transfer::import(&config, export, how).await.map_err(failed)?;
                 say(&words(&report, how.dry_run))

@@ -62,6 +62,17 @@ pub struct Job {
 }
 
 impl Export {
+    /// Tokens have 63 bits; above this there is no room left to go on rising for long.
+    pub const MOST_TOKENS: u64 = 1 << 62;
+
+    /// Tokens up to `given` have been given, whatever the file says.
+    pub fn go_on_above(&mut self, given: Token) {
+        self.tokens = self.tokens.max(given);
+        for record in self.jobs.iter_mut().flat_map(|job| job.records.values_mut()) {
+            record.token = record.token.max(given);
+        }
+    }
+
     /// The file.
     pub fn to_json(&self) -> String {
         form::write(self)

@@ -16,8 +16,6 @@ use super::{Export, Job};
 
 /// Longest offset, in bytes.
 const MAX_OFFSET: usize = 64 << 10;
-/// Tokens have 63 bits; above this there is no room left to go on rising for long.
-const MAX_TOKEN: u64 = 1 << 62;
 
 const FILE: [&str; 7] = ["format", "version", "namespace", "exported_at", "tokens", "jobs", "digest"];
 const JOB: [&str; 10] =
@@ -61,8 +59,12 @@ fn header(file: &Value, defects: &mut Vec<String>) -> Result<Option<Export>, Vec
     let namespace = at.take(file, "namespace");
     let exported_at = at.take(file, "exported_at");
     let tokens: Option<Token> = at.take(file, "tokens");
-    if let Some(high) = tokens.filter(|tokens| tokens.0 > MAX_TOKEN) {
-        at.tell("tokens", format!("{high} is above {MAX_TOKEN}"), "take the file as it was written");
+    if let Some(high) = tokens.filter(|tokens| tokens.0 > Export::MOST_TOKENS) {
+        at.tell(
+            "tokens",
+            format!("{high} is above {}", Export::MOST_TOKENS),
+            "take the file as it was written",
+        );
     }
     let jobs = jobs(&mut at, file, tokens);
     let (Some(namespace), Some(exported_at), Some(tokens), Some(jobs)) =
@@ -102,9 +104,9 @@ fn job(at: &mut Place<'_>, value: &Value) -> Option<Job> {
     let paused = at.take(value, "paused");
     let rights = rights(at, value);
     let servers = servers(at, value);
-    let triggers = at.by_item(value, "triggers", |value| decode(value));
+    let triggers = at.by_item(value, "triggers", decode);
     let offsets = at.by_item(value, "offsets", offset);
-    let records = at.by_item(value, "records", |value| decode(value));
+    let records = at.by_item(value, "records", decode);
     Some(Job {
         name: name?,
         handler: handler?,

@@ -217,6 +217,22 @@ fn tokens_go_on_above_all_that_were_given() {
     assert!(again < high + (1 << 30), "{again}");
 }
 
+/// The file is older than what was given last: whoever knows better says so.
+#[test]
+fn an_old_file_goes_on_above_what_was_given_since() {
+    let places = Places::new();
+    store(&places.path("a"), words("words"));
+    places.export("a", "a.json").ok();
+    places.import("b", "a.json", &["--tokens-above", "9000000"]).ok();
+    places.export("b", "b.json").ok();
+    let file = places.json("b.json");
+    assert!(file["tokens"].as_u64() >= Some(9_000_000));
+    let records = file["jobs"][0]["records"].as_object().unwrap();
+    assert!(records.values().all(|record| record["token"] == 9_000_000), "{records:?}");
+    let none = places.import("b", "a.json", &["--tokens-above", "9000000000000000000"]);
+    assert_eq!((none.code, none.err.contains("--tokens-above")), (Some(2), true), "{}", none.err);
+}
+
 #[test]
 fn jobs_that_exist_are_kept_unless_it_is_said() {
     let places = Places::new();

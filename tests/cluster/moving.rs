@@ -350,3 +350,30 @@ async fn jobs_of_elastic_job_are_taken_over_and_fire() {
     assert!(fleet.items("two").await[1].disabled);
     assert_eq!(look(&client, &root).await, still, "the old tree is left alone");
 }
+
+/// A tree of Elastic-Job's own in the namespace that is served is nobody's to sweep, to make again or to export.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_foreign_tree_in_the_served_namespace_is_left_alone() {
+    let zk = shared().list();
+    let fleet = Fleet::start(1, &zk, QUICK).await;
+    let namespace = fleet.namespace.clone();
+    let client = Client::connect(&zk).await.unwrap();
+    let root = format!("/{namespace}");
+    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    client.mkdir(&format!("{root}/two/servers/10.0.0.9"), &options).await.unwrap();
+    client.create(&format!("{root}/two/config"), TWO.as_bytes(), &options).await.unwrap();
+    let foreign = look(&client, &format!("{root}/two")).await;
+    let refusal = wait("an answer", || async {
+        let answer = fleet.try_apply(job("two", 1, json!({}))).await.unwrap_err();
+        (code(&answer) == "CONFIG_DAMAGED").then_some(answer)
+    })
+    .await;
+    assert!(refusal.message().contains("`rosterd import elastic-job` takes it over"), "{refusal}");
+    fleet.apply(count(1)).await;
+    let file = fleet.home.path("file.json");
+    let ran = rosterd(&["export", "--zk", &zk, "--namespace", &namespace, text(&file)]);
+    let said = String::from_utf8(ran.stderr).unwrap();
+    assert!(said.contains("two is left out: it is a job of Elastic-Job's own"), "{said}");
+    assert_eq!(jobs_of(&file).as_array().unwrap().len(), 1);
+    assert_eq!(look(&client, &format!("{root}/two")).await, foreign);
+}
