@@ -15,7 +15,7 @@ use crate::id::{
     Version, WorkerId,
 };
 use crate::item::Record;
-use crate::snapshot::{Attachment, Command, InstanceNode, TriggerNode};
+use crate::snapshot::{Announced, Attachment, Command, InstanceNode, Stage, TriggerNode};
 use crate::time::Time;
 
 /// What one commit asks for. Guards are checked first, then the writes are applied in order.
@@ -47,7 +47,7 @@ pub enum Guard {
     /// The worker has no attachment (any more).
     NoAttachment(WorkerId),
     /// The job is being put together under this name, and by nobody else.
-    Staged(JobName, Arc<str>),
+    Prepared(JobName, Arc<str>),
 }
 
 /// One thing to write.
@@ -65,8 +65,8 @@ pub enum Write {
     },
     /// The same without an incarnation, under a random name of its own: the job is put together, in as many
     /// transactions as that takes, and is nobody's to lead or to fire. Guard it with `NoJob`, what follows with
-    /// `Staged`.
-    StageJob {
+    /// `Prepared`.
+    PrepareJob {
         job: JobName,
         name: Arc<str>,
         handler_type: Arc<str>,
@@ -127,6 +127,8 @@ pub enum Write {
     Started { job: JobName, item: Item, present: bool },
     /// Mirror `guarantee/completed/{item}`.
     Completed { job: JobName, item: Item, present: bool },
+    /// The data of `guarantee/started` or `guarantee/completed`: what was announced, and to whom.
+    Announced { job: JobName, stage: Stage, announced: Box<Announced> },
 
     /// `servers/{address}`: `None` creates it as ENABLED if it is absent and changes nothing else.
     Server { job: JobName, server: ServerAddress, enabled: Option<bool> },

@@ -38,7 +38,7 @@ fn guard_words(guard: &Guard) -> String {
         Guard::Attachment(worker, _) => {
             format!("worker {worker} is attached otherwise, or was declared dead")
         }
-        Guard::Staged(job, _) => format!("job {job} is put together by somebody else, or was removed"),
+        Guard::Prepared(job, _) => format!("job {job} is put together by somebody else, or was removed"),
         Guard::NoAttachment(worker) => format!("worker {worker} is attached"),
     }
 }
@@ -47,7 +47,7 @@ fn write_words(write: &Write) -> String {
     match write {
         Write::Numbering { .. } => "the numbering of the tokens has changed".to_owned(),
         Write::RevealJob { job, .. } => format!("job {job} is put together by somebody else, or was removed"),
-        Write::StageJob { job, .. } | Write::CreateJob { job, .. } => format!("job {job} cannot be made"),
+        Write::PrepareJob { job, .. } | Write::CreateJob { job, .. } => format!("job {job} cannot be made"),
         Write::Config(job, _) => format!("job {job} has no config to replace"),
         Write::Policy(job, _) => format!("the policy of job {job} cannot be written"),
         Write::HandlerType(job, _) => format!("the handler type of job {job} cannot be written"),
@@ -73,6 +73,7 @@ fn write_words(write: &Write) -> String {
         | Write::Completed { job, item, .. } => {
             format!("a mirror of item {item} of job {job} cannot be written")
         }
+        Write::Announced { job, .. } => format!("an announcement of job {job} cannot be written"),
         Write::Server { job, server, .. } => format!("server {server} of job {job} cannot be written"),
         Write::RemoveServer(job, server) => format!("server {server} of job {job} cannot be removed"),
         Write::Instance { job, instance, .. } => {

@@ -87,8 +87,8 @@ fn check(paths: &Paths, guard: &Guard) -> Result<Op, String> {
         Guard::Config(job, version) => Op::Check { path: paths.config(job), version: *version },
         Guard::Attachment(worker, version) => Op::Check { path: paths.worker(worker), version: *version },
         Guard::NoAttachment(worker) => Op::CheckAbsent { path: paths.worker(worker) },
-        Guard::Staged(job, name) => {
-            Op::CheckExists { path: paths.stage(job, name).ok_or_else(|| no_stage(name))? }
+        Guard::Prepared(job, name) => {
+            Op::CheckExists { path: paths.prepared(job, name).ok_or_else(|| no_prepared(name))? }
         }
     })
 }
@@ -97,7 +97,7 @@ fn no_incarnation(name: &str) -> String {
     format!("{name:?} cannot be the name of an incarnation")
 }
 
-fn no_stage(name: &str) -> String {
+fn no_prepared(name: &str) -> String {
     format!("{name:?} cannot be the name under which a job is put together")
 }
 
@@ -140,12 +140,12 @@ impl Lowering<'_> {
     fn job(&mut self, write: &Write) -> Result<(), String> {
         let paths = self.paths;
         match write {
-            Write::CreateJob { .. } | Write::StageJob { .. } => return self.create_job(write),
+            Write::CreateJob { .. } | Write::PrepareJob { .. } => return self.create_job(write),
             Write::RevealJob { job, name, incarnation } => {
-                let staged = paths.stage(job, name).ok_or_else(|| no_stage(name))?;
+                let prepared = paths.prepared(job, name).ok_or_else(|| no_prepared(name))?;
                 let named = paths.incarnation(job, incarnation).ok_or_else(|| no_incarnation(incarnation))?;
-                self.ops.push(Op::Delete { path: staged, expect: None });
-                self.remove(paths.stages(job));
+                self.ops.push(Op::Delete { path: prepared, expect: None });
+                self.remove(paths.preparing(job));
                 self.create(paths.incarnations(job), forms::empty());
                 self.create(named, forms::empty());
             }
@@ -201,9 +201,9 @@ impl Lowering<'_> {
                 let name = paths.incarnation(job, incarnation).ok_or_else(|| no_incarnation(incarnation))?;
                 (job, paths.incarnations(job), name, handler_type, config, policy, assignment)
             }
-            Write::StageJob { job, name, handler_type, config, policy, assignment } => {
-                let staged = paths.stage(job, name).ok_or_else(|| no_stage(name))?;
-                (job, paths.stages(job), staged, handler_type, config, policy, assignment)
+            Write::PrepareJob { job, name, handler_type, config, policy, assignment } => {
+                let prepared = paths.prepared(job, name).ok_or_else(|| no_prepared(name))?;
+                (job, paths.preparing(job), prepared, handler_type, config, policy, assignment)
             }
             _ => return Ok(()),
         };
@@ -261,6 +261,9 @@ impl Lowering<'_> {
             }
             Write::Completed { job, item, present } => {
                 self.mirror(paths.completed(job, *item), present.then(forms::empty), false);
+            }
+            Write::Announced { job, stage, announced } => {
+                self.put(paths.announced(job, *stage), forms::json(announced)?);
             }
             other => return self.member(other),
         }

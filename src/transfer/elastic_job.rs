@@ -38,6 +38,7 @@ pub fn job(found: &ForeignJob, now: Time) -> Result<Taken, Vec<String>> {
         paused: false,
         rights,
         servers: found.servers.clone(),
+        announced: BTreeMap::new(),
         triggers: BTreeMap::new(),
         offsets: found.offsets.iter().map(|(item, data)| (*item, data.to_vec())).collect(),
         records: BTreeMap::new(),

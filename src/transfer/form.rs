@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rosterd_domain::id::Item;
 use rosterd_domain::sharding::Sharding;
+use rosterd_domain::snapshot::Stage;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
@@ -39,6 +40,10 @@ pub(super) fn write(export: &Export) -> String {
 
 fn job(job: &Job) -> Value {
     let servers = job.servers.iter().map(|(address, enabled)| (address.to_string(), (*enabled).into()));
+    let announced = job.announced.iter().map(|(stage, announced)| {
+        let value = serde_json::to_value(announced).unwrap_or_default();
+        (stage_name(*stage).to_owned(), value)
+    });
     let offsets: BTreeMap<Item, Value> =
         job.offsets.iter().map(|(item, data)| (*item, offset(data))).collect();
     json!({
@@ -49,10 +54,18 @@ fn job(job: &Job) -> Value {
         "paused": job.paused,
         "rights": rights(&job.rights),
         "servers": Value::Object(servers.collect()),
+        "announced": Value::Object(announced.collect()),
         "triggers": by_item(&job.triggers),
         "offsets": by_item(&offsets),
         "records": by_item(&job.records),
     })
+}
+
+pub(super) fn stage_name(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Started => "started",
+        Stage::Completed => "completed",
+    }
 }
 
 fn rights(sharding: &Sharding) -> Value {

@@ -16,7 +16,7 @@ use rosterd_domain::id::{Item, JobName, Namespace, ServerAddress, Token};
 use rosterd_domain::item::Record;
 use rosterd_domain::job::{self, JobConfig, JobSpec, Policy};
 use rosterd_domain::sharding::Sharding;
-use rosterd_domain::snapshot::TriggerNode;
+use rosterd_domain::snapshot::{Announced, Stage, TriggerNode};
 use rosterd_domain::time::Time;
 use rosterd_domain::view;
 
@@ -53,6 +53,8 @@ pub struct Job {
     pub rights: Sharding,
     /// Whether each server is enabled.
     pub servers: BTreeMap<ServerAddress, bool>,
+    /// What was announced of the latest fires.
+    pub announced: BTreeMap<Stage, Announced>,
     /// Triggers by hand that wait.
     pub triggers: BTreeMap<Item, TriggerNode>,
     /// Where the last runs stopped.

@@ -248,15 +248,15 @@ async fn one(
 ) -> Result<(), String> {
     let Plan { job, before } = plan;
     remove(registry, &job.name, before).await?;
-    let (stage, incarnation): (Arc<str>, Arc<str>) = (ids().into(), ids().into());
-    commit(registry, stage_txn(&job, &stage)?).await?;
+    let (name, incarnation): (Arc<str>, Arc<str>) = (ids().into(), ids().into());
+    commit(registry, prepare_txn(&job, &name)?).await?;
     for writes in chunks(writes(&job)) {
-        let mut txn = staged("import", &job.name, &stage);
+        let mut txn = prepared("import", &job.name, &name);
         txn.writes = writes;
         commit(registry, txn).await?;
     }
-    let mut txn = staged("reveal", &job.name, &stage);
-    txn.write(Write::RevealJob { job: job.name.clone(), name: stage, incarnation: incarnation.clone() });
+    let mut txn = prepared("reveal", &job.name, &name);
+    txn.write(Write::RevealJob { job: job.name.clone(), name, incarnation: incarnation.clone() });
     txn.write(Write::RaiseNecessary(job.name.clone()));
     match registry.commit(txn).await {
         Commit::Committed(_) => Ok(()),
@@ -289,22 +289,22 @@ async fn remove(registry: &dyn Registry, job: &JobName, before: Before) -> Resul
     Err("what was there before cannot be swept: somebody makes it again".to_owned())
 }
 
-fn staged(purpose: &'static str, job: &JobName, stage: &Arc<str>) -> Txn {
+fn prepared(purpose: &'static str, job: &JobName, name: &Arc<str>) -> Txn {
     let mut txn = Txn::new(purpose);
-    txn.guard(Guard::Staged(job.clone(), stage.clone()));
+    txn.guard(Guard::Prepared(job.clone(), name.clone()));
     txn
 }
 
-fn stage_txn(job: &Job, stage: &Arc<str>) -> Result<Txn, String> {
+fn prepare_txn(job: &Job, name: &Arc<str>) -> Result<Txn, String> {
     let policy = match &job.policy {
         Some(policy) => policy.clone(),
         None => job.spec().map_err(|defects| defects.to_string())?.policy().to_json(),
     };
-    let mut txn = Txn::new("stage");
+    let mut txn = Txn::new("prepare");
     txn.guard(Guard::NoJob(job.name.clone()));
-    txn.write(Write::StageJob {
+    txn.write(Write::PrepareJob {
         job: job.name.clone(),
-        name: stage.clone(),
+        name: name.clone(),
         handler_type: job.handler.as_str().into(),
         config: job.config.as_str().into(),
         policy: policy.into(),
@@ -322,6 +322,11 @@ fn writes(job: &Job) -> impl Iterator<Item = Write> {
         server: server.clone(),
         enabled: Some(*enabled),
     });
+    let announced = job.announced.iter().map(|(stage, announced)| Write::Announced {
+        job: name.clone(),
+        stage: *stage,
+        announced: Box::new(announced.clone()),
+    });
     let triggers = job.triggers.iter().map(|(item, node)| Write::Trigger {
         job: name.clone(),
         item: *item,
@@ -333,7 +338,7 @@ fn writes(job: &Job) -> impl Iterator<Item = Write> {
         data: data.as_slice().into(),
     });
     let records = job.records.iter().flat_map(|(item, record)| record_writes(job, *item, record));
-    paused.into_iter().chain(servers).chain(triggers).chain(offsets).chain(records)
+    paused.into_iter().chain(servers).chain(announced).chain(triggers).chain(offsets).chain(records)
 }
 
 fn record_writes(job: &Job, item: Item, record: &Record) -> Vec<Write> {

@@ -8,18 +8,30 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rosterd_domain::id::{Item, JobName, ServerAddress, Token};
 use rosterd_domain::sharding::Sharding;
+use rosterd_domain::snapshot::{Announced, Stage};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::form::{ASSIGNMENT, FORMAT, VERSION, digest};
+use super::form::{ASSIGNMENT, FORMAT, VERSION, digest, stage_name};
 use super::{Export, Job};
 
 /// Longest offset, in bytes.
 const MAX_OFFSET: usize = 64 << 10;
 
 const FILE: [&str; 7] = ["format", "version", "namespace", "exported_at", "tokens", "jobs", "digest"];
-const JOB: [&str; 10] =
-    ["name", "handler", "config", "policy", "paused", "rights", "servers", "triggers", "offsets", "records"];
+const JOB: [&str; 11] = [
+    "name",
+    "handler",
+    "config",
+    "policy",
+    "paused",
+    "rights",
+    "servers",
+    "announced",
+    "triggers",
+    "offsets",
+    "records",
+];
 
 pub(super) fn read(text: &[u8]) -> Result<Export, Vec<String>> {
     let file: Value = serde_json::from_slice(text).map_err(|error| {
@@ -104,6 +116,7 @@ fn job(at: &mut Place<'_>, value: &Value) -> Option<Job> {
     let paused = at.take(value, "paused");
     let rights = rights(at, value);
     let servers = servers(at, value);
+    let announced = announced(at, value);
     let triggers = at.by_item(value, "triggers", decode);
     let offsets = at.by_item(value, "offsets", offset);
     let records = at.by_item(value, "records", decode);
@@ -115,6 +128,7 @@ fn job(at: &mut Place<'_>, value: &Value) -> Option<Job> {
         paused: paused?,
         rights: rights?,
         servers: servers?,
+        announced: announced?,
         triggers: triggers?,
         offsets: offsets?,
         records: records?,
@@ -161,6 +175,13 @@ fn servers(at: &mut Place<'_>, value: &Value) -> Option<BTreeMap<ServerAddress, 
     at.mapping(value, "servers", |name, value| {
         let address = ServerAddress::new(name).map_err(|error| error.to_string())?;
         Ok((address, value.as_bool().ok_or("it must be true (enabled) or false")?))
+    })
+}
+
+fn announced(at: &mut Place<'_>, value: &Value) -> Option<BTreeMap<Stage, Announced>> {
+    at.mapping(value, "announced", |name, value| {
+        let stage = [Stage::Started, Stage::Completed].into_iter().find(|stage| stage_name(*stage) == name);
+        Ok((stage.ok_or("it must be started or completed")?, decode(value)?))
     })
 }
 

@@ -100,6 +100,7 @@ fn job(name: &JobName, whole: Whole) -> Result<Job, TakeError> {
         paused: nodes.paused,
         rights: rights.with_assignment(&Assignment::default(), 0),
         servers: nodes.servers,
+        announced: nodes.announced,
         triggers: nodes.triggers,
         offsets: whole.offsets.into_iter().map(|(item, data)| (item, data.to_vec())).collect(),
         records: whole.snapshot.records.into_iter().map(|(item, (_, record))| (item, record)).collect(),

@@ -8,7 +8,7 @@ use rosterd::registry::embedded::{EmbeddedOptions, EmbeddedRegistry};
 use rosterd_domain::id::{InstanceId, Item, JobName, Namespace, ServerAddress, Token, TriggerId, WorkerId};
 use rosterd_domain::item::{Event, Missed, Record, Running, Source};
 use rosterd_domain::sharding::Sharding;
-use rosterd_domain::snapshot::TriggerNode;
+use rosterd_domain::snapshot::{Announced, Stage, TriggerNode};
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Commit, Txn, Write};
 use serde_json::{Value, json};
@@ -74,12 +74,14 @@ fn words(job: &str) -> Vec<Write> {
         server: ServerAddress::new(address).unwrap(),
         enabled: Some(enabled),
     };
+    let announced = Announced { fire: at(250), callback: "c1".into(), instance: None, answered: true };
     let node = TriggerNode { id: TriggerId::new("by-hand").unwrap(), at: at(250) };
     vec![
         create(job, 3),
         Write::Paused(name(job), true),
         server("10.0.0.7", true),
         server("10.0.0.8", false),
+        Write::Announced { job: name(job), stage: Stage::Completed, announced: Box::new(announced) },
         Write::Trigger { job: name(job), item: Item(0), node },
         offset(job, 0, "line 17".as_bytes()),
         offset(job, 2, &[0xff, 0, 1]),
@@ -363,8 +365,8 @@ fn what_an_import_left_unfinished_is_taken_away_by_the_next() {
     places.export("a", "a.json").ok();
     let Write::CreateJob { job, handler_type, policy, assignment, .. } = create("words", 9) else { panic!() };
     let config = r#"{"jobName":"words","shardingTotalCount":9}"#.into();
-    let staged = Write::StageJob { job, name: "s1".into(), handler_type, config, policy, assignment };
-    store(&places.path("b"), vec![staged, record("words", 8, idle(1)), create("whole", 1)]);
+    let begun = Write::PrepareJob { job, name: "s1".into(), handler_type, config, policy, assignment };
+    store(&places.path("b"), vec![begun, record("words", 8, idle(1)), create("whole", 1)]);
     let said = places.export("b", "b.json");
     assert_eq!(said.err, "rosterd: words is left out: an import of it did not end\n");
     assert_eq!(places.import("b", "a.json", &[]).ok(), "words imported\n");

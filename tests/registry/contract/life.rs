@@ -85,8 +85,8 @@ pub async fn attachments_come_and_go(backend: &mut impl Backend) {
     refused(registry, txn([Guard::Attachment(worker("w"), Version(1))], [])).await;
 }
 
-fn stage(name: &str) -> rosterd_domain::txn::Txn {
-    let write = Write::StageJob {
+fn prepare(name: &str) -> rosterd_domain::txn::Txn {
+    let write = Write::PrepareJob {
         job: j(),
         name: name.into(),
         handler_type: "app.Handler".into(),
@@ -98,12 +98,12 @@ fn stage(name: &str) -> rosterd_domain::txn::Txn {
 }
 
 /// It has no incarnation before, so nobody leads or fires it; after, it is like one that was made at once.
-pub async fn a_staged_job_is_seen_when_it_is_revealed(backend: &mut impl Backend) {
+pub async fn a_prepared_job_is_seen_when_it_is_revealed(backend: &mut impl Backend) {
     let registry = &*backend.registry();
-    committed(registry.commit(stage("s1")).await);
-    refused(registry, stage("s2")).await;
+    committed(registry.commit(prepare("s1")).await);
+    refused(registry, prepare("s2")).await;
     refused(registry, create_new(&j(), "i1")).await;
-    let guarded = |name: &str, write| txn([Guard::Staged(j(), name.into())], [write]);
+    let guarded = |name: &str, write| txn([Guard::Prepared(j(), name.into())], [write]);
     let offset = Write::Offset { job: j(), item: rosterd_domain::id::Item(1), data: bytes("here") };
     committed(registry.commit(guarded("s1", write_record(0, None, 7))).await);
     committed(registry.commit(guarded("s1", offset.clone())).await);
@@ -126,16 +126,16 @@ pub async fn a_staged_job_is_seen_when_it_is_revealed(backend: &mut impl Backend
 }
 
 /// What an import that did not end has left. Its writer finds that it has gone.
-pub async fn what_is_left_of_a_staged_job_is_swept(backend: &mut impl Backend) {
+pub async fn what_is_left_of_a_prepared_job_is_swept(backend: &mut impl Backend) {
     let registry = &*backend.registry();
-    committed(registry.commit(stage("s1")).await);
+    committed(registry.commit(prepare("s1")).await);
     put(registry, [write_record(0, None, 7), sweep(1000)]).await;
     assert!(registry.job(&j()).await.unwrap().is_some(), "nobody but the next import takes it away");
     put(registry, [Write::EndJob(j())]).await;
     put(registry, [sweep(1000)]).await;
     assert_eq!(registry.job(&j()).await.unwrap(), None);
-    committed(registry.commit(stage("s2")).await);
-    refused(registry, txn([Guard::Staged(j(), "s1".into())], [write_record(0, None, 7)])).await;
+    committed(registry.commit(prepare("s2")).await);
+    refused(registry, txn([Guard::Prepared(j(), "s1".into())], [write_record(0, None, 7)])).await;
 }
 
 /// Also for who opens a session later, and only ever upwards.
