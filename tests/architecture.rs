@@ -76,6 +76,7 @@ const NODES: &[&str] = &[
     "rosterd/triggers",
     "rosterd/paused",
     "rosterd/incarnation",
+    "rosterd/prepared",
 ];
 
 /// What the domain may be built from: no async, no I/O, no wire, no log, no randomness.

@@ -9,6 +9,7 @@ use super::{AppError, store};
 use crate::config::{Config, Registry as RegistryConfig};
 use crate::registry::Registry;
 use crate::registry::embedded::{EmbeddedOptions, EmbeddedRegistry};
+use crate::registry::memory::{MemoryRegistry, MemoryStore, SessionOptions};
 use crate::registry::zookeeper::ZooKeeperRegistry;
 use crate::registry::zookeeper::foreign::{self, ForeignError, ForeignJob};
 use crate::runtime::clock::{Clock as _, System};
@@ -53,6 +54,8 @@ pub struct How {
 enum Opened {
     Embedded(Arc<EmbeddedRegistry>),
     ZooKeeper(Arc<ZooKeeperRegistry>),
+    /// A directory without a store, which is only looked at.
+    Nothing(Arc<MemoryRegistry>),
 }
 
 impl Opened {
@@ -73,7 +76,14 @@ impl Opened {
         match self {
             Self::Embedded(registry) => &**registry,
             Self::ZooKeeper(registry) => &**registry,
+            Self::Nothing(registry) => &**registry,
         }
+    }
+
+    /// What an import would find where nothing is: to look must not make a store.
+    fn nothing(config: &Config) -> Self {
+        let store = MemoryStore::new(&config.namespace);
+        Self::Nothing(Arc::new(store.open("nothing", SessionOptions::default())))
     }
 
     async fn close(self) {
@@ -99,10 +109,16 @@ pub async fn export(config: &Config, jobs: &[JobName]) -> Result<Taken, Transfer
 
 /// Puts jobs into a store; it is made where there is none.
 pub async fn import(config: &Config, export: Export, how: How) -> Result<Report, TransferError> {
-    if let RegistryConfig::Embedded { data_dir } = &config.registry {
-        super::make_private_dir(data_dir)?;
-    }
-    let opened = Opened::open(config).await?;
+    let opened = match &config.registry {
+        RegistryConfig::Embedded { data_dir } if how.dry_run && !EmbeddedRegistry::is_in(data_dir) => {
+            Opened::nothing(config)
+        }
+        RegistryConfig::Embedded { data_dir } => {
+            super::make_private_dir(data_dir)?;
+            Opened::open(config).await?
+        }
+        RegistryConfig::ZooKeeper(_) => Opened::open(config).await?,
+    };
     let options = crate::transfer::Options {
         existing: how.existing,
         crash_running: how.crash_running,
@@ -172,7 +188,7 @@ pub async fn elastic_job(
 
 fn add(foreign: &mut Foreign, found: &ForeignJob, taken: elastic_job::Taken) {
     let name = taken.job.name.clone();
-    let beside = elastic_job::beside_file(found);
+    let beside = elastic_job::beside_file(found, &taken.spec);
     let noted =
         |notes: Vec<String>| notes.into_iter().map(|note| (name.to_string(), note)).collect::<Vec<_>>();
     foreign.file_notes.extend(noted(taken.notes.iter().cloned().chain(beside).collect()));

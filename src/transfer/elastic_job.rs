@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use rosterd_domain::id::{Item, JobName};
-use rosterd_domain::job::{Defects, JobSpec};
+use rosterd_domain::job::{self, Defects, JobSpec};
 use rosterd_domain::sharding::Sharding;
 use rosterd_domain::time::Time;
 use rosterd_domain::view;
@@ -89,12 +89,16 @@ fn notes(found: &ForeignJob, spec: &JobSpec) -> Vec<String> {
     notes
 }
 
-/// What `--as-files` does not put into a file.
-pub fn beside_file(found: &ForeignJob) -> Vec<String> {
+/// What `--as-files` does not put into a file, and what of the file must be corrected: files are read more strictly
+/// than nodes.
+pub fn beside_file(found: &ForeignJob, spec: &JobSpec) -> Vec<String> {
     let disabled =
         found.servers.iter().filter(|(_, enabled)| !**enabled).map(|(server, _)| server.to_string());
     let disabled: Vec<String> = disabled.collect();
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = match job::parse_file(spec.to_file().as_bytes()) {
+        Ok(_) => Vec::new(),
+        Err(defects) => defects.iter().map(|defect| format!("correct in the file: {defect}")).collect(),
+    };
     if !disabled.is_empty() {
         notes.push(format!("a job file has no place for disabled servers: {}", disabled.join(", ")));
     }

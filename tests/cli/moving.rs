@@ -240,6 +240,8 @@ fn jobs_that_exist_are_kept_unless_it_is_said() {
     let places = Places::new();
     store(&places.path("a"), words("words"));
     places.export("a", "a.json").ok();
+    assert_eq!(places.import("b", "a.json", &["--dry-run"]).ok(), "words would be imported\n");
+    assert!(!places.path("b").exists(), "nothing was made");
     store(&places.path("b"), vec![create("words", 5), record("words", 0, idle(9_000)), create("mine", 1)]);
     let before = places.dump("b", "words");
     refused(

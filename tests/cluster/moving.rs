@@ -205,7 +205,7 @@ async fn runs_in_flight_are_run_again_in_the_new_store() {
 }
 
 const TWO: &str = r#"{"jobName":"two","jobClass":"com.example.Two","jobType":"SIMPLE","cron":"* * * * * ?",
-"shardingTotalCount":2,"shardingItemParameters":"0=a,1=b","jobParameter":"p","failover":true,"misfire":true,
+"shardingTotalCount":2,"shardingItemParameters":"0=a,1=b,2=c","jobParameter":"p","failover":true,"misfire":true,
 "description":"second","jobProperties":{"job_exception_handler":"com.example.Handler"},"monitorExecution":true,
 "maxTimeDiffSeconds":-1,"monitorPort":9888,
 "jobShardingStrategyClass":"com.dangdang.ddframe.job.lite.api.strategy.impl.OdevitySortByNameJobShardingStrategy",
@@ -304,9 +304,20 @@ async fn jobs_of_elastic_job_are_taken_over_and_fire() {
     assert_eq!(still.len(), before.len() - 2);
 
     let files = fleet.home.path("files");
-    done(&[&from[..], &["--as-files", text(&files)]].concat());
+    let ran = rosterd(&[&from[..], &["--as-files", text(&files)]].concat());
+    let said = String::from_utf8(ran.stderr).unwrap();
+    assert!(ran.status.success(), "{said}");
+    for words in [
+        "two: correct in the file: job \"two\": shardingItemParameters: it has a parameter for item 2",
+        "two: a job file has no place for disabled servers: 10.0.0.8",
+        "two: a job file has no place for disabled items: 1",
+        "one: a job file has no place for the offsets of 1 items",
+    ] {
+        assert!(said.contains(words), "{words:?} is not in: {said}");
+    }
     for name in ["one", "two", "three"] {
-        let file = std::fs::read(files.join(format!("{name}.yaml"))).unwrap();
+        let file = std::fs::read_to_string(files.join(format!("{name}.yaml"))).unwrap().replace(",2=c", "");
+        let file = file.into_bytes();
         let specs = rosterd_domain::job::parse_file(&file).unwrap();
         assert_eq!((specs.len(), specs[0].config().job_name.as_str()), (1, name));
     }
