@@ -24,6 +24,10 @@ use crate::session::frame::{Completed, ToWorker};
 const AT_ONCE: u32 = 3;
 const FIRST_WAIT: Duration = Duration::from_millis(10);
 
+/// Why a job with a config and without an incarnation is left alone.
+const UNFINISHED: &str = "it has a config and no incarnation: it is being imported, an import of it did not end (run \
+                          that again), or it is Elastic-Job's own (`rosterd import elastic-job` takes it over)";
+
 impl Node {
     pub(super) fn committed(&mut self, id: TxnId, commit: Commit) {
         if commit == Commit::Fenced {
@@ -376,8 +380,10 @@ impl Node {
                 let view = Arc::new(view);
                 self.take_view(name, job, before, view);
             }
-            Ok(None) => job.ending = true,
-            Err(why) => {
+            // What was removed has neither. What has a config alone is not ours to sweep.
+            Ok(None) if nodes.config.is_none() => job.ending = true,
+            found => {
+                let why = found.err().unwrap_or_else(|| UNFINISHED.to_owned());
                 tracing::error!(job = %name, "the job cannot be understood and is left alone: {why}");
                 job.damaged = Some(why);
             }

@@ -20,6 +20,7 @@ mod harness;
 #[path = "../it/judge.rs"]
 mod judge;
 mod large;
+mod moving;
 #[path = "../it/net.rs"]
 mod net;
 mod partition;

@@ -425,7 +425,7 @@ fn configure(shadow: &mut JobShadow, config: &str, floor: i64) {
 /// The job that a transaction is about.
 pub fn job_of(txn: &Txn) -> Option<&JobName> {
     txn.guards.iter().find_map(|guard| match guard {
-        Guard::Incarnation(job, _) | Guard::NoJob(job) => Some(job),
+        Guard::Incarnation(job, _) | Guard::NoJob(job) | Guard::Prepared(job, _) => Some(job),
         _ => None,
     })
 }
