@@ -1,6 +1,7 @@
 //! A snapshot is of one revision, whatever is written meanwhile.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rosterd_domain::id::Item;
 
@@ -18,8 +19,13 @@ async fn a_snapshot_is_of_one_revision() {
     put(&*writer, (0..ITEMS).map(|item| write_record(item, None, 0))).await;
     // Its session, and the instances with it, outlives the writing.
     let session = writer.clone();
+    let enough = Arc::new(AtomicBool::new(false));
+    let stop = enough.clone();
     let writing = tokio::spawn(async move {
-        for n in 0..600 {
+        for n in 0.. {
+            if stop.load(Ordering::SeqCst) {
+                return n;
+            }
             let instance = format!("w{}", n % 3);
             let gone = format!("w{}", (n + 1) % 3);
             let change = [
@@ -31,9 +37,12 @@ async fn a_snapshot_is_of_one_revision() {
             ];
             put(&*writer, change).await;
         }
+        unreachable!("it is told to stop");
     });
-    let (mut reads, mut last) = (0, 0);
-    while !writing.is_finished() {
+    let (mut reads, mut last, mut moved) = (0, 0, 0);
+    // Each reading meets writing: most of them find another revision than the one before.
+    while moved < 25 {
+        assert!(!writing.is_finished(), "the writing ended after {reads} reads");
         let found = snapshot(&reader).await;
         let (first, generation) = (found.records[&Item(0)].0.0, found.nodes.generation.0);
         let last_one = found.records[&Item(ITEMS - 1)].0.0;
@@ -42,9 +51,10 @@ async fn a_snapshot_is_of_one_revision() {
         let instances = found.nodes.instances.len() as u64;
         assert_eq!(instances, generation.min(2), "at generation {generation}");
         assert!(found.nodes.instances.values().all(|seen| !seen.mine && seen.node.is_some()));
+        moved += u32::from(generation > last);
         (reads, last) = (reads + 1, generation);
     }
-    writing.await.unwrap();
-    assert!(reads > 20, "{reads} reads");
-    assert_eq!(snapshot(&*session).await.nodes.generation.0, 600);
+    enough.store(true, Ordering::SeqCst);
+    let written = writing.await.unwrap();
+    assert_eq!(snapshot(&*session).await.nodes.generation.0, written);
 }
