@@ -5,6 +5,8 @@
 pub const START_IGNORES_RECORD: &str = "start_ignores_record";
 /// A worker that comes back is taken over without its attachment being written.
 pub const TAKEOVER_SKIPS_ATTACHMENT: &str = "takeover_skips_attachment";
+/// A run that is written ahead of its time is told at once.
+pub const TELLS_EARLY: &str = "tells_early";
 
 #[cfg(feature = "mutants")]
 thread_local! {

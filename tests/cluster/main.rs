@@ -14,6 +14,7 @@
 mod coordinators;
 mod ensemble;
 mod fleet;
+mod guarantee;
 #[path = "../it/harness.rs"]
 mod harness;
 #[path = "../it/judge.rs"]

@@ -246,10 +246,10 @@ impl Inner {
         if let ToWorker::Welcome(welcome) = frame {
             self.who.insert(worker.to_owned(), welcome.worker.clone());
         }
-        let shadow = std::mem::take(&mut self.shadow);
+        let (shadow, at) = (std::mem::take(&mut self.shadow), self.now());
         let mut found = Vec::new();
         for invariant in &mut self.invariants {
-            if let Err(text) = invariant.heard(worker, frame, &shadow) {
+            if let Err(text) = invariant.heard(worker, frame, &shadow, at) {
                 found.push((invariant.name(), text));
             }
         }

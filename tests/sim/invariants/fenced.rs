@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use rosterd::session::frame::ToWorker;
 use rosterd_domain::id::{Item, JobName, Token, WorkerId};
 use rosterd_domain::item::{Running, Source};
+use rosterd_domain::time::Time;
 
 use super::Invariant;
 use crate::watch::{Change, Shadow, Step};
@@ -50,7 +51,7 @@ impl Invariant for Fenced {
         Ok(())
     }
 
-    fn heard(&mut self, process: &str, frame: &ToWorker, now: &Shadow) -> Result<(), String> {
+    fn heard(&mut self, process: &str, frame: &ToWorker, now: &Shadow, _: Time) -> Result<(), String> {
         let ToWorker::ReportAck { run, refusal: None } = frame else { return Ok(()) };
         let ended = self.reported.contains_key(&(run.job.clone(), run.item, run.token));
         if ended || !now.jobs.contains_key(&run.job) {

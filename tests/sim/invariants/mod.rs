@@ -2,6 +2,7 @@
 //! leaves, keeps what it needs, and says what it found broken.
 
 use rosterd::session::frame::ToWorker;
+use rosterd_domain::time::Time;
 
 use crate::watch::{Shadow, Step};
 
@@ -10,6 +11,7 @@ mod clean_exit;
 mod crashed_again;
 mod fenced;
 pub mod mirrors;
+mod never_early;
 mod no_fire_vanishes;
 mod once_per_fire;
 mod one_leader_writes;
@@ -28,7 +30,7 @@ pub trait Invariant: Send {
     }
 
     /// A frame leaves for a worker process.
-    fn heard(&mut self, _process: &str, _frame: &ToWorker, _now: &Shadow) -> Result<(), String> {
+    fn heard(&mut self, _process: &str, _frame: &ToWorker, _now: &Shadow, _at: Time) -> Result<(), String> {
         Ok(())
     }
 }
@@ -45,5 +47,6 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<no_fire_vanishes::NoFireVanishes>::default(),
         Box::<crashed_again::CrashedAgain>::default(),
         Box::<slots::Slots>::default(),
+        Box::<never_early::NeverEarly>::default(),
     ]
 }

@@ -136,6 +136,7 @@ impl World {
             in_user_code: &self.in_user_code,
             furthest_last_fire: Time(self.now.0 + 2000),
             most_writes: self.most_writes,
+            explain: true,
         }
     }
 
