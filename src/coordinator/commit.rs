@@ -380,21 +380,25 @@ impl Node {
         let first = !job.loaded;
         job.loaded = true;
         job.damaged = None;
-        job.ending = false;
+        let was_ending = std::mem::take(&mut job.ending);
         let before = job.view.take();
         let Some(nodes) = nodes else {
-            return self.job_has_gone(name, job, before.is_some());
+            // Its end may have been seen in two steps.
+            return self.job_has_gone(name, job, before.is_some() || was_ending);
         };
         match Job::decode(name, &nodes) {
             Ok(Some(view)) => {
-                let again = before.as_ref().is_some_and(|before| before.incarnation != view.incarnation);
+                let other = before.as_ref().is_some_and(|before| before.incarnation != view.incarnation);
+                let again = other || was_ending;
                 if again {
                     job.stale_records = true;
                     job.offsets.clear();
                     job.in_user_code.clear();
+                    // The nodes of the removed job went with it: nobody has shut these instances down.
+                    job.standing.clear();
                 }
                 let view = Arc::new(view);
-                self.take_view(name, job, before, view);
+                self.take_view(name, job, before.filter(|_| !again), view);
             }
             Ok(None) => job.ending = true,
             Err(why) => {
