@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rosterd_domain::id::{InstanceId, Item, JobName, Token, WorkerId};
+use rosterd_domain::id::{InstanceId, Item, JobName, Revision, Token, WorkerId};
+use rosterd_domain::mutants;
 use rosterd_domain::plan::{Entry, Plan, Reported};
 use rosterd_domain::snapshot::{JobNodes, Snapshot};
 use rosterd_domain::txn::Commit;
@@ -24,7 +25,10 @@ const AT_ONCE: u32 = 3;
 const FIRST_WAIT: Duration = Duration::from_millis(10);
 
 impl Node {
-    pub(super) fn committed(&mut self, id: TxnId, commit: Commit) {
+    pub(super) fn committed(&mut self, id: TxnId, mut commit: Commit) {
+        if commit == Commit::Unknown && mutants::is_on(mutants::UNKNOWN_TAKEN_FOR_DONE) {
+            commit = Commit::Committed(Revision::default());
+        }
         if commit == Commit::Fenced {
             // The session is over, and every right with it.
             tracing::error!("the registry session is over: this coordinator gives up everything");
