@@ -32,7 +32,7 @@ use crate::registry::embedded::OpenError;
 use crate::registry::zookeeper::ConnectError;
 use crate::runtime::clock::{Clock as _, System};
 use crate::runtime::tasks::{Failure, Phase, Tasks};
-use crate::runtime::telemetry::Metrics;
+use crate::runtime::telemetry::{Metrics, report_panics};
 
 /// How long the coordinator may take to hand everything over.
 const HAND_OVER: Duration = Duration::from_secs(10);
@@ -145,6 +145,7 @@ async fn start(config: Config) -> Result<Running, AppError> {
     let address = listener.local_addr().unwrap_or(config.listen);
     let access = Access::open(&config).map_err(AppError::Access)?;
     let metrics = Metrics::new();
+    report_panics(metrics.clone());
     let tasks = Tasks::default();
     let Store { registry, open, name: store } = store::open(&config, &tasks).await?;
     let options = Options {
@@ -162,6 +163,8 @@ async fn start(config: Config) -> Result<Running, AppError> {
     tasks.essential(Phase::Work, "coordinator", async move {
         if life.run(driver, open, work_ends.clone()).await {
             work_ends.cancelled().await;
+        } else {
+            tracing::error!("the coordinator has lost its registry: start this process again");
         }
     });
     stop_with(&tasks, lives.clone());

@@ -121,6 +121,8 @@ codes! {
     OutcomeUnknown = "OUTCOME_UNKNOWN", Unavailable;
     /// This coordinator is stopping: connect to another one.
     Draining = "DRAINING", Unavailable;
+    /// A message, or the answer to one, is longer than the coordinator takes or sends: send or ask for less at a time.
+    MessageTooLarge = "MESSAGE_TOO_LARGE", Exhausted;
     /// A request field is out of its range: the message names it.
     RequestInvalid = "REQUEST_INVALID", Invalid;
     /// The request took longer than its deadline.

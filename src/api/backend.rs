@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rosterd_domain::id::{CoordinatorId, JobName, Namespace};
+use rosterd_domain::time::Time;
 use tokio::sync::{broadcast, mpsc, watch};
 
 use crate::code::Refusal;
@@ -40,7 +41,10 @@ pub trait Backend: Send + Sync + 'static {
     fn namespace(&self) -> &Namespace;
     fn id(&self) -> CoordinatorId;
     fn open(&self, peer: Peer) -> Result<Conversation, Refusal>;
-    fn operate(&self, operation: Operation) -> Answer<'_, Done>;
+    /// `by`: who asks.
+    fn operate(&self, operation: Operation, by: Option<Arc<str>>) -> Answer<'_, Done>;
+    /// The due times in (after, until], by the schedules that held at the time; at most so many.
+    fn due<'a>(&'a self, job: &'a JobName, after: Time, until: Time, most: usize) -> Answer<'a, Vec<Time>>;
     fn jobs(&self) -> Answer<'_, Vec<JobRow>>;
     fn job<'a>(&'a self, job: &'a JobName, upcoming: usize) -> Answer<'a, JobDetail>;
     fn items<'a>(&'a self, job: &'a JobName) -> Answer<'a, Vec<ItemRow>>;
@@ -72,8 +76,12 @@ impl Backend for Handle {
         Ok(Conversation { outbox: stream.outbox, inbox: Box::new(stream.inbox) })
     }
 
-    fn operate(&self, operation: Operation) -> Answer<'_, Done> {
-        self.operate(operation).boxed()
+    fn operate(&self, operation: Operation, by: Option<Arc<str>>) -> Answer<'_, Done> {
+        self.operate_as(operation, by).boxed()
+    }
+
+    fn due<'a>(&'a self, job: &'a JobName, after: Time, until: Time, most: usize) -> Answer<'a, Vec<Time>> {
+        self.due(job, after, until, most).boxed()
     }
 
     fn jobs(&self) -> Answer<'_, Vec<JobRow>> {

@@ -10,14 +10,15 @@ use axum::response::Response;
 use http::StatusCode;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tonic::Status;
 use tonic::service::Routes;
 use tonic_health::pb::health_server::HealthServer;
 
 use super::access::Credentials;
 use super::backend::Backend;
 use super::grpc::admin::{Admin, Info};
-use super::grpc::health;
 use super::grpc::worker::{SessionLimits, Workers};
+use super::grpc::{health, status};
 use super::history::History;
 use super::http::{Site, routes as http_routes};
 use super::layers::auth::Auth;
@@ -127,7 +128,14 @@ impl Edge {
             late,
         };
         let stop = tasks.stop(Phase::Edge);
-        let admin = Admin { backend: backend.clone(), history, clock: clock.clone(), info, stop };
+        let admin = Admin {
+            backend: backend.clone(),
+            history,
+            clock: clock.clone(),
+            info,
+            stop,
+            max_send: config.max_send,
+        };
         let grpc = Routes::default()
             .add_service(limited!(WorkerServiceServer::new(workers), config))
             .add_service(limited!(AdminServiceServer::new(admin), config))
@@ -158,7 +166,14 @@ impl Edge {
 /// A path of a service is no page.
 async fn only_grpc(request: Request, next: Next) -> Response {
     if is_grpc(request.headers()) {
-        return next.run(request).await;
+        let response = next.run(request).await;
+        return match Status::from_header_map(response.headers()) {
+            // So says the stack below of a message that is too long, and nobody else.
+            Some(said) if said.code() == tonic::Code::OutOfRange => {
+                status::status(&status::too_large(said.message())).into_http()
+            }
+            _ => response,
+        };
     }
     let mut response = Response::new("no such page\n".into());
     *response.status_mut() = StatusCode::NOT_FOUND;

@@ -110,7 +110,7 @@ fn line(happening: &Happening) -> Option<String> {
         Happening::Unrun { job, item, latest, count, became, .. } => {
             format!("  {became:<9} {job}/{item}  {count} until {latest}")
         }
-        Happening::Job { job, what } => format!("job         {job}: {what}"),
+        Happening::Job { job, what, .. } => format!("job         {job}: {what}"),
         Happening::Progress { .. } => return None,
     })
 }

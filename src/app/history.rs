@@ -45,7 +45,9 @@ impl Sink for ToHistory {
             Happening::Worker { instance, what } => {
                 self.0.event(at, None, EventKind::Worker, format!("{instance} {what}"), None);
             }
-            Happening::Job { job, what } => self.0.event(at, Some(job), EventKind::Job, what.clone(), None),
+            Happening::Job { job, what, by } => {
+                self.0.event(at, Some(job), EventKind::Job, what.clone(), by.as_deref());
+            }
             _ => {}
         }
     }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rosterd_domain::id::{CoordinatorId, JobName, Namespace};
+use rosterd_domain::time::Time;
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -137,9 +138,14 @@ impl Backend for Lives {
         Backend::open(&self.handle(), peer)
     }
 
-    fn operate(&self, operation: Operation) -> Answer<'_, Done> {
+    fn operate(&self, operation: Operation, by: Option<Arc<str>>) -> Answer<'_, Done> {
         let handle = self.handle();
-        async move { handle.operate(operation).await }.boxed()
+        async move { handle.operate_as(operation, by).await }.boxed()
+    }
+
+    fn due<'a>(&'a self, job: &'a JobName, after: Time, until: Time, most: usize) -> Answer<'a, Vec<Time>> {
+        let handle = self.handle();
+        async move { handle.due(job, after, until, most).await }.boxed()
     }
 
     fn jobs(&self) -> Answer<'_, Vec<JobRow>> {

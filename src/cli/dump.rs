@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::failure::Result;
-use super::server::Server;
+use super::server::{Client, Server};
 use super::show::Form;
 use crate::proto::v1;
 
@@ -21,9 +21,14 @@ pub(crate) struct Dump {
 
 impl Dump {
     pub(crate) async fn run(self) -> Result {
-        let question = v1::DumpJobRequest { job: self.job };
-        let answer = self.server.ask(question, |mut c, q| async move { c.dump_job(q).await }).await?;
-        let mut nodes: Vec<_> = answer.nodes.into_iter().collect();
+        let question = v1::DumpJobRequest { job: self.job, ..Default::default() };
+        let call = |mut c: Client, q| async move { c.dump_job(q).await };
+        let (take, turn) = (
+            |a: v1::DumpJobResponse| (a.nodes.into_iter().collect(), a.next_page_token),
+            |q: &mut v1::DumpJobRequest, token| q.page_token = token,
+        );
+        let mut nodes: Vec<(String, v1::DumpNode)> =
+            self.server.admin().await?.pages(question, call, take, turn).await?;
         nodes.sort_unstable_by(|(a, _), (b, _)| order(a).cmp(&order(b)));
         let json = || {
             let entry = |(path, node): &(String, v1::DumpNode)| (path.clone(), node_json(node));

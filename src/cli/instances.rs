@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use super::failure::Result;
 use super::jobs::report;
 use super::json;
-use super::server::Server;
+use super::server::{Client, Server};
 use super::show::{Form, table};
 use crate::config::value;
 use crate::proto::v1;
@@ -88,10 +88,15 @@ impl Instances {
 
 impl List {
     async fn run(self) -> Result {
-        let question = v1::ListInstancesRequest { job: self.job };
-        let answer = self.server.ask(question, |mut c, q| async move { c.list_instances(q).await }).await?;
+        let question = v1::ListInstancesRequest { job: self.job, ..Default::default() };
+        let call = |mut c: Client, q| async move { c.list_instances(q).await };
+        let (take, turn) = (
+            |a: v1::ListInstancesResponse| (a.instances, a.next_page_token),
+            |q: &mut v1::ListInstancesRequest, token| q.page_token = token,
+        );
+        let instances = self.server.admin().await?.pages(question, call, take, turn).await?;
         let text = || {
-            if answer.instances.is_empty() {
+            if instances.is_empty() {
                 return "no instances".into();
             }
             let row = |row: &v1::InstanceSummary| {
@@ -107,9 +112,9 @@ impl List {
             };
             table(
                 ["INSTANCE", "JOB", "STATUS", "ITEMS", "SLOTS", "HOST", "CLIENT"],
-                answer.instances.iter().map(row),
+                instances.iter().map(row),
             )
         };
-        self.form.show(|| answer.instances.iter().map(json::instance).collect(), text)
+        self.form.show(|| instances.iter().map(json::instance).collect(), text)
     }
 }

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::failure::Result;
 use super::json;
-use super::server::Server;
+use super::server::{Client, Server};
 use super::show::{Form, brief, or_dash, short_time, table};
 use crate::proto::v1;
 
@@ -21,9 +21,14 @@ pub(crate) struct Items {
 
 impl Items {
     pub(crate) async fn run(self) -> Result {
-        let question = v1::ListItemsRequest { job: self.job };
-        let answer = self.server.ask(question, |mut c, q| async move { c.list_items(q).await }).await?;
-        self.form.show(|| answer.items.iter().map(json::item).collect(), || text(&answer.items))
+        let question = v1::ListItemsRequest { job: self.job, ..Default::default() };
+        let call = |mut c: Client, q| async move { c.list_items(q).await };
+        let (take, turn) = (
+            |a: v1::ListItemsResponse| (a.items, a.next_page_token),
+            |q: &mut v1::ListItemsRequest, token| q.page_token = token,
+        );
+        let items = self.server.admin().await?.pages(question, call, take, turn).await?;
+        self.form.show(|| items.iter().map(json::item).collect(), || text(&items))
     }
 }
 

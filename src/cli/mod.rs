@@ -11,6 +11,7 @@ mod exec;
 mod failure;
 mod fires;
 mod identity;
+mod info;
 mod instances;
 mod items;
 mod jobs;
@@ -48,6 +49,8 @@ enum Command {
     Serve(serve::Serve),
     /// Ask whether a coordinator is serving
     Probe(probe::Probe),
+    /// Show which coordinator answers, and how it is
+    Info(info::Info),
     /// Work for a job by running a program, once per item and fire
     Exec(Box<exec::Exec>),
     /// List, apply, trigger, pause, disable and remove jobs
@@ -112,6 +115,7 @@ impl Command {
             Self::Dev(dev) => dev.run().await,
             Self::Serve(serve) => serve.run().await,
             Self::Probe(probe) => probe.run().await,
+            Self::Info(info) => info.run().await,
             Self::Exec(exec) => exec.run().await,
             Self::Jobs(jobs) => jobs.run().await,
             Self::Items(items) => items.run().await,

@@ -40,9 +40,12 @@ pub(crate) struct Server {
     pub(crate) identity: Identity,
 }
 
+/// The generated client, with the credential.
+pub(crate) type Client = AdminServiceClient<InterceptedService<Channel, Bearer>>;
+
 /// The admin service of a coordinator that answers.
 pub(crate) struct Admin {
-    client: AdminServiceClient<InterceptedService<Channel, Bearer>>,
+    client: Client,
     timeout: Duration,
     server: String,
     access: Access,
@@ -103,7 +106,7 @@ impl Server {
     pub(crate) async fn ask<Q, A, F>(
         &self,
         question: Q,
-        call: impl FnOnce(AdminServiceClient<InterceptedService<Channel, Bearer>>, Request<Q>) -> F,
+        call: impl FnOnce(Client, Request<Q>) -> F,
     ) -> Result<A>
     where
         F: Future<Output = Result<Response<A>, Status>>,
@@ -117,7 +120,7 @@ impl Admin {
     pub(crate) async fn ask<Q, A, F>(
         &self,
         question: Q,
-        call: impl FnOnce(AdminServiceClient<InterceptedService<Channel, Bearer>>, Request<Q>) -> F,
+        call: impl FnOnce(Client, Request<Q>) -> F,
     ) -> Result<A>
     where
         F: Future<Output = Result<Response<A>, Status>>,
@@ -134,13 +137,37 @@ impl Admin {
         }
     }
 
+    /// Asks for page after page and gives all rows; `take` parts an answer into rows and the next page's token,
+    /// `turn` puts that token into the question.
+    pub(crate) async fn pages<Q, A, F, R>(
+        &self,
+        mut question: Q,
+        call: impl Fn(Client, Request<Q>) -> F,
+        take: impl Fn(A) -> (Vec<R>, String),
+        turn: impl Fn(&mut Q, String),
+    ) -> Result<Vec<R>>
+    where
+        Q: Clone,
+        F: Future<Output = Result<Response<A>, Status>>,
+    {
+        let mut rows = Vec::new();
+        loop {
+            let (more, next) = take(self.ask(question.clone(), &call).await?);
+            rows.extend(more);
+            if next.is_empty() {
+                return Ok(rows);
+            }
+            turn(&mut question, next);
+        }
+    }
+
     /// What a stream's refusal means.
     pub(crate) fn refused(&self, status: Status) -> Failure {
         refused(&self.access, &self.server, status)
     }
 
     /// The bare client, for streams.
-    pub(crate) fn client(&self) -> AdminServiceClient<InterceptedService<Channel, Bearer>> {
+    pub(crate) fn client(&self) -> Client {
         self.client.clone()
     }
 }

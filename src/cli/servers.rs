@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::failure::Result;
 use super::json;
-use super::server::Server;
+use super::server::{Client, Server};
 use super::show::{Form, table};
 use crate::proto::v1;
 
@@ -21,18 +21,23 @@ pub(crate) struct Servers {
 
 impl Servers {
     pub(crate) async fn run(self) -> Result {
-        let question = v1::ListServersRequest { job: self.job };
-        let answer = self.server.ask(question, |mut c, q| async move { c.list_servers(q).await }).await?;
+        let question = v1::ListServersRequest { job: self.job, ..Default::default() };
+        let call = |mut c: Client, q| async move { c.list_servers(q).await };
+        let (take, turn) = (
+            |a: v1::ListServersResponse| (a.servers, a.next_page_token),
+            |q: &mut v1::ListServersRequest, token| q.page_token = token,
+        );
+        let servers = self.server.admin().await?.pages(question, call, take, turn).await?;
         let text = || {
-            if answer.servers.is_empty() {
+            if servers.is_empty() {
                 return "no servers".into();
             }
             let row = |row: &v1::ServerSummary| {
                 let status = if row.enabled { "enabled" } else { "disabled" };
                 [row.server.clone(), row.job.clone(), status.into(), row.instances.to_string()]
             };
-            table(["SERVER", "JOB", "STATUS", "INSTANCES"], answer.servers.iter().map(row))
+            table(["SERVER", "JOB", "STATUS", "INSTANCES"], servers.iter().map(row))
         };
-        self.form.show(|| answer.servers.iter().map(json::server).collect(), text)
+        self.form.show(|| servers.iter().map(json::server).collect(), text)
     }
 }

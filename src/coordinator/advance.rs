@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress, Token, TriggerId, Version, WorkerId};
 use rosterd_domain::item::{Event as ItemEvent, Record};
@@ -115,6 +114,10 @@ impl Node {
     }
 
     fn act(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) {
+        // What is complete is announced before the next run of an item makes the record forget it.
+        if self.guarantees(name, job, view) {
+            return;
+        }
         let yields = std::mem::take(&mut job.yield_turn);
         if !yields && self.host(name, job, view) {
             job.yield_turn = true;
@@ -126,7 +129,6 @@ impl Node {
             // Hosts hear of the assignment, and of new records they do not: these come first.
             || self.new_records(name, job, view)
             || self.assign(name, job, view)
-            || self.guarantees(name, job, view)
             || self.foreign_triggers(name, job, view)
             || self.commands(name, job, view)
             || self.mirrors(name, job, view)
@@ -295,7 +297,7 @@ impl Node {
             txn.write(Write::Server { job: name.clone(), server: worker.address.clone(), enabled: None });
             let node = Box::new(worker.node());
             txn.write(Write::Instance { job: name.clone(), instance: instance.clone(), node });
-            for (_, item) in worker.runs.iter().filter(|(job, _)| job == name) {
+            for (_, item) in worker.runs.iter().filter(|(job, _)| job == name && view.rules.monitor) {
                 let instance = Some(instance.clone());
                 txn.write(Write::Running { job: name.clone(), item: *item, instance });
             }
@@ -463,32 +465,6 @@ impl Node {
         txn.guard(Guard::Epoch(name.clone(), view.epoch));
         self.submit(name, job, txn, Intent::Servers);
         true
-    }
-
-    /// A leader looks at everything of its job again after the job's reconcile interval.
-    pub(super) fn reconcile_later(&mut self, name: &JobName, job: &mut JobState) {
-        let minutes = job.view.as_ref().and_then(|view| view.spec.config().reconcile_interval_minutes);
-        if let (Some(minutes), false) = (minutes, job.reconciling) {
-            job.reconciling = true;
-            self.set_timer(Duration::from_secs(60 * u64::from(minutes)), Timer::Reconcile(name.clone()));
-        }
-    }
-
-    pub(super) fn reconcile_job(&mut self, name: &JobName) {
-        let Some(mut job) = self.jobs.remove(name) else { return };
-        job.reconciling = false;
-        if job.leads() {
-            job.stale = true;
-            job.stale_records = true;
-            if let Some(view) = &job.view {
-                let owners =
-                    (0..view.rules.items).map(Item).map(|item| (item, view.sharding.owner(item).cloned()));
-                job.mirrors = owners.collect();
-            }
-            self.reconcile_later(name, &mut job);
-            self.dirty.insert(name.clone());
-        }
-        self.jobs.insert(name.clone(), job);
     }
 }
 

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 
 use rosterd_domain::id::{InstanceId, Item};
-use rosterd_domain::item::Missed;
-use rosterd_domain::job::{self, JobSpec};
+use rosterd_domain::item::{Missed, Source};
+use rosterd_domain::job::{self, JobConfig, JobSpec};
 use rosterd_domain::mutants;
 use rosterd_domain::sharding::{Gap, Sharding};
+use rosterd_domain::snapshot::{Announced, Stage};
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Guard, Txn, Write};
 use rosterd_domain::view::Job;
@@ -50,7 +51,7 @@ pub(super) fn apply(
     dry_run: bool,
     now: Time,
 ) -> Result<Step, Refusal> {
-    match change(view, spec, now, settled(job, view))? {
+    match change(job, view, spec, now)? {
         None => Ok(Step::Said("unchanged".into())),
         Some((_, said)) if dry_run => Ok(Step::Said(format!("would change {said}"))),
         Some((txn, said)) => Ok(Step::Commit(txn, format!("changed {said}"))),
@@ -58,7 +59,7 @@ pub(super) fn apply(
 }
 
 /// Up to when every due time of the job is accounted for, as far as the cache knows.
-pub(super) fn settled(job: &JobState, view: &Job) -> Time {
+fn settled(job: &JobState, view: &Job) -> Time {
     // Records of surplus items count: their items may come back.
     let known = job.records.values().map(|(_, record)| record.last_fire).min();
     let all = (0..view.rules.items).all(|item| job.records.contains_key(&Item(item)));
@@ -67,10 +68,10 @@ pub(super) fn settled(job: &JobState, view: &Job) -> Time {
 
 /// The transaction that makes the job as `spec` says; `None` where it is so already.
 pub(super) fn change(
+    job: &JobState,
     view: &Job,
     spec: &JobSpec,
     now: Time,
-    settled: Time,
 ) -> Result<Option<(Txn, String)>, Refusal> {
     let invalid = |e: job::Defects| Refusal::new(Code::ConfigInvalid, e.to_string());
     let config = spec.config().replacing(view.spec.config()).map_err(invalid)?;
@@ -95,7 +96,7 @@ pub(super) fn change(
         (&old.cron, old.zone(), view.spec.policy().gap) == (&new.cron, new.zone(), next.policy().gap);
     if !same_schedule {
         let before = old.cron.clone().map(|cron| (cron, old.zone().to_string()));
-        sharding = sharding.with_floor(now, before, settled);
+        sharding = sharding.with_floor(now, before, settled(job, view));
     }
     if old.disabled && !new.disabled {
         sharding.gap = Some(Gap { until: now, reason: Missed::Disabled });
@@ -111,11 +112,38 @@ pub(super) fn change(
         txn.write(Write::HandlerType(view.name.clone(), next.handler().into()));
     }
     rewrite(&mut txn, view, &sharding);
+    switched_off(&mut txn, job, view, new);
+    let (was, is) = (&view.spec.policy().guarantee, &next.policy().guarantee);
+    if is.completed && !was.completed {
+        // What completed before was nobody's to announce.
+        let announced = Announced { fire: now, answered: true, ..Announced::default() };
+        let (job, stage) = (view.name.clone(), Stage::Completed);
+        txn.write(Write::Announced { job, stage, announced: Box::new(announced) });
+    }
     if old.sharding_total_count != new.sharding_total_count || view.spec.strategy() != next.strategy() {
         txn.write(Write::RaiseNecessary(view.name.clone()));
     }
     let fields: Vec<String> = changes.iter().map(|change| change.field.to_string()).collect();
     Ok(Some((txn, fields.join(", "))))
+}
+
+/// What monitoring and failover keep in the tree goes with them; runs that are in flight go on.
+fn switched_off(txn: &mut Txn, job: &JobState, view: &Job, new: &JobConfig) {
+    let (old, name) = (view.spec.config(), &view.name);
+    let unmonitored = old.monitor_execution && !new.monitor_execution;
+    let no_failover = old.failover && !(new.failover && new.monitor_execution);
+    for (item, (_, record)) in &job.records {
+        let (job, item) = (name.clone(), *item);
+        if record.running().is_some() && unmonitored {
+            txn.write(Write::Running { job: job.clone(), item, instance: None });
+        }
+        if record.running().is_some_and(|run| run.source == Source::Failover) && no_failover {
+            txn.write(Write::Failover { job: job.clone(), item, instance: None });
+        }
+        if record.crashed().is_some() && no_failover {
+            txn.write(Write::FailoverItem { job, item, crashed: None });
+        }
+    }
 }
 
 pub(super) fn pause(view: &Job, paused: bool, now: Time) -> Step {

@@ -14,9 +14,10 @@ use rosterd_domain::view::Job;
 
 use super::event::{Effect, Query, TxnId};
 use super::handle::{Happening, Health};
-use super::job::{Intent, JobState};
+use super::job::{Intent, JobState, Told};
 use super::node::{Node, ReadFor, TxnFor};
 use crate::registry::ReadError;
+use crate::runtime::mutants as faults;
 use crate::session::frame::{Completed, ToWorker};
 
 /// Transactions of a job that may be refused one after the other before the next one waits, and how long it then
@@ -157,7 +158,7 @@ impl Node {
                 }
             }
             Intent::Instances { put, removed } => {
-                job.stale = true;
+                job.stale |= !faults::is_on("deaf");
                 for instance in removed {
                     job.leaving.remove(&instance);
                 }
@@ -178,7 +179,9 @@ impl Node {
                 self.dismiss(name, job, &instance, "its instance was deleted")
             }
             Intent::Servers | Intent::ForeignTriggers | Intent::Commands => job.stale = true,
-            Intent::Create | Intent::Sweep | Intent::Abdicate | Intent::Overwrite => job.stale = true,
+            Intent::Create | Intent::Sweep | Intent::Abdicate | Intent::Overwrite | Intent::Announce => {
+                job.stale = true
+            }
             Intent::Release(items) => self.released(name, job, &items),
             Intent::Operation { asked, said } => self.operation_done(name, job, asked, said),
         }
@@ -454,6 +457,7 @@ impl Node {
             job.gained = gained;
         }
         job.view = Some(view.clone());
+        self.follow_interval(name, job, before.as_deref());
         self.tell_assignments(name, job, &view, before.as_deref());
     }
 
@@ -468,6 +472,9 @@ impl Node {
         for (item, owner) in view.sharding.owned() {
             owned.entry(owner).or_default().push(item);
         }
+        if *job.props != view.spec.config().props {
+            job.props = Arc::new(view.spec.config().props.clone());
+        }
         for (instance, id) in &job.hosted {
             let items = owned.get(instance).cloned().unwrap_or_default();
             let Some(worker) = self.workers.get(id) else { continue };
@@ -475,12 +482,14 @@ impl Node {
                 continue;
             }
             let Some(stream) = worker.stream else { continue };
-            if job.told.get(instance).is_some_and(|(on, _, told)| *on == stream && *told == items) {
+            let told = Told { stream, items, props: job.props.clone() };
+            if job.told.get(instance).is_some_and(|before| before.is(&told)) {
                 continue;
             }
-            job.told.insert(instance.clone(), (stream, view.generation, items.clone()));
+            job.told.insert(instance.clone(), told.clone());
             let (generation, total) = (view.generation.0, view.rules.items);
-            self.send(stream, ToWorker::Assignment { job: name.clone(), items, generation, total });
+            let Told { items, props, .. } = told;
+            self.send(stream, ToWorker::Assignment { job: name.clone(), items, generation, total, props });
         }
         if before.is_none_or(|before| before.sharding.assignment() == view.sharding.assignment()) {
             return;

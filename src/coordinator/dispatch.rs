@@ -303,12 +303,13 @@ fn decide(job: &JobState, item: Item, report: &Report) -> Option<Option<Refusal>
     }
     let Some(view) = &job.view else { return Some(Some(fenced())) };
     let Some((_, record)) = job.records.get(&item) else { return Some(Some(fenced())) };
-    if !view.rules.monitor && report.token <= record.token {
-        return Some(None);
-    }
+    // Also without monitoring: the run began before that was switched off.
     let same = record.token == report.token || mutants::is_on(mutants::REPORT_TOKEN_UNCHECKED);
     if record.running().is_some_and(|run| run.worker == report.worker) && same {
         return None;
+    }
+    if !view.rules.monitor && report.token <= record.token {
+        return Some(None);
     }
     let ended = record.last.as_ref().filter(|last| last.token == report.token && last.reported);
     let theirs = ended.is_some_and(|last| last.instance.worker().as_ref() == Some(&report.worker));

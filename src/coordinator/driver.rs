@@ -26,6 +26,7 @@ use super::settings::Settings;
 use crate::code::{Code, Refusal};
 use crate::registry::Registry;
 use crate::runtime::clock::SharedClock;
+use crate::runtime::mutants;
 use crate::session::frame::{Completed, FromWorker, ToWorker};
 
 /// Operations that may wait.
@@ -75,7 +76,7 @@ pub(crate) enum FromEdge {
     Opened(StreamId, Peer, mpsc::Sender<ToWorker>),
     Frame(StreamId, FromWorker, Arc<AtomicUsize>),
     Closed(StreamId),
-    Operate(Operation, oneshot::Sender<Result<Done, Refusal>>),
+    Operate(Operation, Option<Arc<str>>, oneshot::Sender<Result<Done, Refusal>>),
     Stop,
 }
 
@@ -275,10 +276,10 @@ impl Driver {
                 self.outboxes.remove(&stream);
                 Event::Closed(stream)
             }
-            FromEdge::Operate(operation, reply) => {
+            FromEdge::Operate(operation, by, reply) => {
                 self.last_request += 1;
                 self.replies.insert(self.last_request, reply);
-                Event::Operate(self.last_request, operation)
+                Event::Operate(self.last_request, operation, by)
             }
             FromEdge::Stop => {
                 self.asked_to_stop = true;
@@ -290,6 +291,7 @@ impl Driver {
     /// Takes in what has happened, decides once what follows from all of it, and carries that out. Of many jobs
     /// that are worth a look only some have their turn: what they want is under way while the others have theirs.
     fn take(&mut self, first: Option<Event>) {
+        mutants::panic_if_told("panic-coordinator");
         let now = self.now();
         let broken = std::mem::take(&mut self.broken).into_iter().map(Event::Closed);
         for event in broken.chain(first) {

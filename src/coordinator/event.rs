@@ -51,7 +51,7 @@ pub enum Event {
     /// Something should be looked at again.
     Hint(Hint),
     /// A person asks for something.
-    Operate(RequestId, Operation),
+    Operate(RequestId, Operation, Option<Arc<str>>),
     /// A deadline came.
     Tick,
     /// The process should stop.

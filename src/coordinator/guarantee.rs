@@ -1,81 +1,101 @@
-//! Guarantees: once all items of a fire have started, and once all have completed, one instance is told.
+//! Guarantees: one callback before any item of a fire runs, one after the last has completed. Each is announced
+//! once per fire to one instance, with a time limit; the first one holds the fire: no trigger goes out until it is
+//! answered or its time is over. The leader decides.
 //!
-//! The first holds the fire: its runs are in the records, but no Trigger goes out until the callback is
-//! answered or its time is over. Announced once per fire while this coordinator lives; the leader decides.
+//! Who was asked is written down before it is asked, and that it has answered before anything follows. So a
+//! coordinator that comes after asks the same instance again, under the same id, which the client answers from
+//! memory; another instance is asked only where that one has gone.
 
 use std::sync::Arc;
 
-use rosterd_domain::id::{Item, JobName, Version};
-use rosterd_domain::item::{Event, Outcome, Source};
+use rosterd_domain::id::{InstanceId, Item, JobName, Version};
+use rosterd_domain::item::{Event, Outcome, Source, State};
 use rosterd_domain::job::OnTimeout;
 use rosterd_domain::plan::{Report, Reported};
+use rosterd_domain::snapshot::{Announced, Stage};
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::{Guard, Txn, Write};
 use rosterd_domain::view::Job;
 
 use super::advance::applied;
+use super::event::StreamId;
 use super::job::{Intent, JobState};
 use super::node::{Node, Timer};
+use super::worker::Phase;
 use crate::session::frame::ToWorker;
 
-/// The callbacks of one job.
+/// The callbacks of one job that are under way.
 #[derive(Debug, Default)]
 pub(crate) struct Guarantee {
-    /// The one that is under way: which, for which fire, started or completed, and until when it is waited for.
-    calling: Option<Calling>,
-    /// The latest fire whose start was announced and answered.
-    released: Option<Time>,
-    /// The latest fire whose completion was announced.
-    completed: Option<Time>,
+    started: Option<Calling>,
+    completed: Option<Calling>,
 }
 
 #[derive(Debug)]
 struct Calling {
     id: String,
-    fire: Time,
-    completed: bool,
+    /// Where it was asked; none: it cannot be reached from here now.
+    stream: Option<StreamId>,
     until: Mono,
     answered: bool,
+}
+
+impl Guarantee {
+    fn of(&mut self, stage: Stage) -> &mut Option<Calling> {
+        match stage {
+            Stage::Started => &mut self.started,
+            Stage::Completed => &mut self.completed,
+        }
+    }
+
+    fn any(&mut self, is: impl Fn(&Calling) -> bool) -> Option<(Stage, &mut Calling)> {
+        let all = [(Stage::Started, &mut self.started), (Stage::Completed, &mut self.completed)];
+        all.into_iter().find_map(|(stage, calling)| Some((stage, calling.as_mut().filter(|c| is(c))?)))
+    }
+}
+
+/// How far an announcement is.
+enum Step {
+    /// A transaction is under way.
+    Writing,
+    /// It is waited for.
+    Waiting,
+    /// It was answered, or its time was over; not written down yet.
+    Answered,
+    /// That is written down.
+    Done,
 }
 
 impl Node {
     /// Announces what is to be announced and releases what was held; true when a transaction is under way.
     pub(super) fn guarantees(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
-        if !job.leads() || !(view.rules.guarantee_started || view.rules.guarantee_completed) {
+        let wanted = view.rules.guarantee_started || view.rules.guarantee_completed;
+        if !wanted || !job.leads() || self.no_starts() {
             return false;
         }
-        if view.rules.guarantee_completed {
-            self.announce_completed(name, job, view);
-        }
-        view.rules.holds_for_started() && self.hold(name, job, view)
+        (view.rules.guarantee_completed && self.complete(name, job, view))
+            || (view.rules.holds_for_started() && self.hold(name, job, view))
     }
 
-    fn announce_completed(&mut self, name: &JobName, job: &mut JobState, view: &Job) {
-        let fires = job.records.iter().filter(|(item, _)| item.0 < view.rules.items);
-        let mut latest: Option<Time> = None;
-        for (_, (_, record)) in fires {
-            let ended =
-                record.last.as_ref().filter(|last| last.source != Source::Manual && record.state.is_idle());
-            match (ended, latest) {
-                (None, _) => return,
-                (Some(ended), None) => latest = Some(ended.fire),
-                (Some(ended), Some(fire)) if ended.fire == fire => {}
-                _ => return,
+    fn complete(&mut self, name: &JobName, job: &mut JobState, view: &Job) -> bool {
+        let before = view.announced(Stage::Completed);
+        // One after the other: of those that complete while one is being answered, the latest is announced then.
+        let unanswered = before.filter(|before| !before.answered).map(|before| before.fire);
+        let Some(fire) = unanswered.or_else(|| completed(job, view)) else { return false };
+        if before.is_some_and(|before| before.fire > fire) {
+            return false;
+        }
+        match self.announce(name, job, view, Stage::Completed, fire) {
+            Step::Writing => true,
+            Step::Waiting | Step::Done => false,
+            Step::Answered => {
+                let mut txn = guarded("announced", view);
+                for item in (0..view.rules.items).map(Item) {
+                    txn.write(Write::Completed { job: name.clone(), item, present: false });
+                }
+                self.write_answered(name, job, view, txn, (Stage::Completed, fire), Vec::new());
+                true
             }
-        }
-        let Some(fire) = latest else { return };
-        if job.guarantee.completed.is_some_and(|announced| announced >= fire)
-            || job.guarantee.calling.is_some()
-        {
-            return;
-        }
-        // What completed before this coordinator came was somebody else's to announce.
-        if fire < self.up_since {
-            job.guarantee.completed = Some(fire);
-            return;
-        }
-        if self.call(name, job, view, fire, true) {
-            job.guarantee.completed = Some(fire);
         }
     }
 
@@ -83,59 +103,118 @@ impl Node {
         let held: Vec<(Item, Time)> = job
             .records
             .iter()
+            .filter(|(item, _)| !job.reports.contains_key(item))
             .filter_map(|(item, (_, record))| Some((*item, record.running().filter(|run| run.held)?.fire)))
             .collect();
         let Some(fire) = held.iter().map(|(_, fire)| *fire).min() else { return false };
         let of_fire: Vec<Item> =
             held.iter().filter(|(_, other)| *other == fire).map(|(item, _)| *item).collect();
-        let answered =
-            job.guarantee.calling.as_ref().is_some_and(|calling| calling.fire == fire && calling.answered);
-        if answered || job.guarantee.released.is_some_and(|released| released >= fire) {
-            job.guarantee.calling = None;
-            job.guarantee.released = Some(fire);
-            self.release(name, job, view, of_fire);
-            return true;
+        let before = view.announced(Stage::Started);
+        let late = before.is_some_and(|before| before.fire > fire);
+        if before.is_none_or(|before| before.fire < fire) && waits_for_more(job, view, fire, &of_fire) {
+            return false;
         }
-        if job.guarantee.calling.is_none() {
-            let missing = (0..view.rules.items).map(Item).filter(|item| !of_fire.contains(item));
-            // Items that are busy with an earlier run, disabled or ownerless do not take part in this fire.
-            let expected = missing.filter(|item| {
-                job.records.get(item).is_some_and(|(_, r)| r.state.is_idle() && r.last_fire < fire)
-            });
-            let waits = expected.filter(|item| view.sharding.owner(*item).is_some()).count();
-            if waits == 0 {
-                self.call(name, job, view, fire, false);
+        let step = if late { Step::Done } else { self.announce(name, job, view, Stage::Started, fire) };
+        match step {
+            Step::Writing => true,
+            Step::Waiting => false,
+            Step::Answered | Step::Done => {
+                let txn = release(name, job, view, &of_fire);
+                if matches!(step, Step::Answered) {
+                    self.write_answered(name, job, view, txn, (Stage::Started, fire), of_fire);
+                } else {
+                    self.submit(name, job, txn, Intent::Release(of_fire));
+                }
+                true
             }
         }
-        false
     }
 
-    fn call(&mut self, name: &JobName, job: &mut JobState, view: &Job, fire: Time, completed: bool) -> bool {
-        let listener =
-            job.hosted.values().filter_map(|id| self.workers.get(id)).find_map(|worker| worker.stream);
+    /// The next step of an announcement: writes down who is asked, asks, asks again whoever is there again.
+    fn announce(&mut self, name: &JobName, job: &mut JobState, view: &Job, stage: Stage, fire: Time) -> Step {
+        let known = view.announced(stage).filter(|known| known.fire == fire);
+        let Some(known) = known else { return self.choose(name, job, view, stage, fire) };
+        if known.answered {
+            *job.guarantee.of(stage) = None;
+            return Step::Done;
+        }
+        let asked = known.instance.as_ref();
+        let here = asked.and_then(|asked| job.hosted.get(asked)).and_then(|id| self.workers.get(id));
+        // Before Welcome it hears nothing else.
+        let stream = here.filter(|worker| worker.phase != Phase::Attaching).and_then(|worker| worker.stream);
+        let here = here.is_some();
+        let calling = job.guarantee.of(stage).as_ref().filter(|calling| calling.id == known.callback);
+        let reachable = here || asked.is_some_and(|asked| self.is_elsewhere(asked));
+        match calling {
+            Some(calling) if calling.answered => Step::Answered,
+            _ if !reachable => self.choose(name, job, view, stage, fire),
+            Some(calling) if stream.is_none() || calling.stream == stream => Step::Waiting,
+            // Where it cannot be reached now, it may come back to answer as long as it has time.
+            _ => {
+                let until = calling.map(|calling| calling.until);
+                self.call(name, job, view, (stage, fire), known.callback.clone(), (stream, until));
+                Step::Waiting
+            }
+        }
+    }
+
+    fn is_elsewhere(&self, instance: &InstanceId) -> bool {
+        instance.worker().is_some_and(|worker| self.elsewhere.contains_key(&worker))
+    }
+
+    /// Writes down whom of those that are here is asked.
+    fn choose(&mut self, name: &JobName, job: &mut JobState, view: &Job, stage: Stage, fire: Time) -> Step {
+        let there = |id: &&rosterd_domain::id::WorkerId| {
+            self.workers.get(*id).is_some_and(|worker| worker.stream.is_some() && worker.ready())
+        };
+        let Some((instance, _)) = job.hosted.iter().find(|(_, id)| there(id)) else { return Step::Waiting };
+        let instance = Some(instance.clone());
+        let announced = Announced { fire, callback: (self.ids)(), instance, answered: false };
+        let mut txn = guarded("announce", view);
+        txn.write(Write::Announced { job: name.clone(), stage, announced: Box::new(announced) });
+        self.submit(name, job, txn, Intent::Announce);
+        Step::Writing
+    }
+
+    /// Asks, or begins to wait for one that is not here. Who is asked again has the rest of its time.
+    fn call(
+        &mut self,
+        name: &JobName,
+        job: &mut JobState,
+        view: &Job,
+        (stage, fire): (Stage, Time),
+        id: String,
+        (stream, until): (Option<StreamId>, Option<Mono>),
+    ) {
         let timeout = view.spec.policy().guarantee.timeout;
-        let Some(stream) = listener else { return false };
-        let id = (self.ids)();
-        let until = self.now.mono.plus(timeout);
-        job.guarantee.calling = Some(Calling { id: id.clone(), fire, completed, until, answered: false });
+        let until = until.unwrap_or_else(|| self.now.mono.plus(timeout));
+        *job.guarantee.of(stage) = Some(Calling { id: id.clone(), stream, until, answered: false });
         self.timers.insert((until, Timer::Callback(name.clone())));
-        self.send(stream, ToWorker::Callback { id, job: name.clone(), fire, completed, timeout });
-        true
+        let completed = stage == Stage::Completed;
+        if let Some(stream) = stream {
+            self.send(stream, ToWorker::Callback { id, job: name.clone(), fire, completed, timeout });
+        }
     }
 
-    fn release(&mut self, name: &JobName, job: &mut JobState, view: &Job, items: Vec<Item>) {
-        let mut txn = Txn::new("release");
-        txn.guard(Guard::Incarnation(name.clone(), view.incarnation.clone()));
-        for item in &items {
-            if let Some((version, record)) = job.records.get(item) {
-                let record = Box::new(applied(record, &Event::Release));
-                txn.write(Write::Record { job: name.clone(), item: *item, expect: Some(*version), record });
-            }
+    /// Writes down that an announcement was answered, with what follows from it.
+    fn write_answered(
+        &mut self,
+        name: &JobName,
+        job: &mut JobState,
+        view: &Job,
+        mut txn: Txn,
+        (stage, fire): (Stage, Time),
+        released: Vec<Item>,
+    ) {
+        if let Some(known) = view.announced(stage).filter(|known| known.fire == fire) {
+            let announced = Box::new(Announced { answered: true, ..known.clone() });
+            txn.write(Write::Announced { job: name.clone(), stage, announced });
         }
-        self.submit(name, job, txn, Intent::Release(items));
+        self.submit(name, job, txn, Intent::Release(released));
     }
 
     pub(super) fn released(&mut self, name: &JobName, job: &mut JobState, items: &[Item]) {
+        job.stale = true;
         for item in items {
             if let Some((version, record)) = job.records.get(item) {
                 let (version, record) = (Version::next(*version), applied(record, &Event::Release));
@@ -147,16 +226,13 @@ impl Node {
 
     pub(super) fn callback_done(&mut self, id: &str, error: &str) {
         let found = self.jobs.iter_mut().find_map(|(name, job)| {
-            let calling = job.guarantee.calling.as_mut().filter(|calling| calling.id == id)?;
+            let (_, calling) = job.guarantee.any(|calling| calling.id == id)?;
             calling.answered = true;
-            Some((name.clone(), calling.completed))
+            Some(name.clone())
         });
-        let Some((name, completed)) = found else { return };
+        let Some(name) = found else { return };
         if !error.is_empty() {
             tracing::warn!(job = %name, "a callback failed: {error}");
-        }
-        if completed && let Some(job) = self.jobs.get_mut(&name) {
-            job.guarantee.calling = None;
         }
         self.dirty.insert(name);
     }
@@ -165,22 +241,64 @@ impl Node {
     pub(super) fn callback_timer(&mut self, name: &JobName) {
         let now = self.now.mono;
         let Some(job) = self.jobs.get_mut(name) else { return };
-        let Some(calling) = job.guarantee.calling.as_mut().filter(|calling| calling.until <= now) else {
-            return;
-        };
-        tracing::warn!(job = %name, fire = %calling.fire, "a callback was not answered in time");
-        let skips =
-            job.view.as_ref().is_some_and(|view| view.spec.policy().guarantee.on_timeout == OnTimeout::Skip);
-        if calling.completed {
-            job.guarantee.calling = None;
-        } else if skips {
-            job.guarantee.calling = None;
-            skip_held(job);
-        } else {
+        while let Some((stage, calling)) = job.guarantee.any(|c| c.until <= now && !c.answered) {
+            tracing::warn!(job = %name, callback = calling.id, "a callback was not answered in time");
             calling.answered = true;
+            let policy = job.view.as_ref().map(|view| view.spec.policy().guarantee.on_timeout);
+            if stage == Stage::Started && policy == Some(OnTimeout::Skip) {
+                skip_held(job);
+            }
         }
         self.dirty.insert(name.clone());
     }
+}
+
+fn guarded(purpose: &'static str, view: &Job) -> Txn {
+    let mut txn = Txn::new(purpose);
+    txn.guard(Guard::Incarnation(view.name.clone(), view.incarnation.clone()));
+    txn.guard(Guard::Epoch(view.name.clone(), view.epoch));
+    txn
+}
+
+/// The latest fire that all items have completed: each has ended a run of it, or of a later one, and none of it
+/// is in flight or waits for a taker. Items that are disabled do not take part.
+fn completed(job: &JobState, view: &Job) -> Option<Time> {
+    let mut through: Option<Time> = None;
+    let mut open: Option<Time> = None;
+    for item in (0..view.rules.items).map(Item).filter(|item| !view.sharding.disabled_items.contains(item)) {
+        let (_, record) = job.records.get(&item)?;
+        let last = record.last.as_ref().filter(|last| last.source != Source::Manual)?;
+        through = Some(through.map_or(last.fire, |fire| fire.min(last.fire)));
+        let fire = match &record.state {
+            State::Idle => continue,
+            State::Running(run) if run.source == Source::Manual => continue,
+            State::Running(run) => run.fire,
+            State::Crashed(crashed) => crashed.fire,
+        };
+        open = Some(open.map_or(fire, |other| other.min(fire)));
+    }
+    through.filter(|fire| open.is_none_or(|open| open > *fire))
+}
+
+/// Whether an item will take part in this fire that has not started. Those that are busy with an earlier run,
+/// disabled or without an owner do not.
+fn waits_for_more(job: &JobState, view: &Job, fire: Time, started: &[Item]) -> bool {
+    let missing = (0..view.rules.items).map(Item).filter(|item| !started.contains(item));
+    let mut expected = missing
+        .filter(|item| job.records.get(item).is_some_and(|(_, r)| r.state.is_idle() && r.last_fire < fire));
+    expected.any(|item| view.sharding.owner(item).is_some())
+}
+
+fn release(name: &JobName, job: &JobState, view: &Job, items: &[Item]) -> Txn {
+    let mut txn = guarded("release", view);
+    for item in items {
+        if let Some((version, record)) = job.records.get(item) {
+            let record = Box::new(applied(record, &Event::Release));
+            txn.write(Write::Record { job: name.clone(), item: *item, expect: Some(*version), record });
+            txn.write(Write::Started { job: name.clone(), item: *item, present: false });
+        }
+    }
+    txn
 }
 
 /// Runs that were held and will not be sent end as cancelled.

@@ -215,6 +215,8 @@ pub enum Happening {
     Job {
         job: JobName,
         what: String,
+        /// Who asked for it.
+        by: Option<Arc<str>>,
     },
 }
 
@@ -272,8 +274,13 @@ impl Handle {
         Ok(WorkerStream { outbox, inbox: Inbox { stream, queue, pending, most: self.inner.max_inbox } })
     }
 
-    /// Carries out an operation; answered once its effect is durable.
+    /// Carries out an operation of nobody in particular; answered once its effect is durable.
     pub async fn operate(&self, operation: Operation) -> Result<Done, Refusal> {
+        self.operate_as(operation, None).await
+    }
+
+    /// Carries out an operation that `by` asks for.
+    pub async fn operate_as(&self, operation: Operation, by: Option<Arc<str>>) -> Result<Done, Refusal> {
         let asked = self.inner.asked.clone();
         if asked.fetch_add(1, Ordering::Relaxed) >= REQUESTS {
             asked.fetch_sub(1, Ordering::Relaxed);
@@ -281,7 +288,7 @@ impl Handle {
             return Err(Refusal::new(Code::Overloaded, message));
         }
         let (reply, answer) = oneshot::channel();
-        let sent = self.inner.queue.send(FromEdge::Operate(operation, reply));
+        let sent = self.inner.queue.send(FromEdge::Operate(operation, by, reply));
         let answer = match sent {
             Ok(()) => answer.await.unwrap_or_else(|_| Err(stopped())),
             Err(_) => Err(stopped()),

@@ -16,7 +16,7 @@ use rosterd_domain::view::Job;
 
 use super::event::{RequestId, StreamId};
 use super::handle::Target;
-use crate::session::frame::Completed;
+use crate::session::frame::{Completed, Props};
 
 /// A job as this coordinator knows it.
 #[derive(Debug, Default)]
@@ -75,12 +75,14 @@ pub(crate) struct JobState {
     pub(crate) mirrors: BTreeMap<Item, Option<InstanceId>>,
     /// Servers without an instance, and since when, for the leader.
     pub(crate) empty_servers: BTreeMap<ServerAddress, Mono>,
-    /// A reconciliation is due some time.
-    pub(crate) reconciling: bool,
+    /// When the leader looks at everything again.
+    pub(crate) reconcile_at: Option<Mono>,
     /// The assignment that they follow, and the election in which this was found.
     pub(crate) mirrored: Option<((Arc<str>, Epoch), Generation, Sharding)>,
-    /// What each hosted instance was last told that it owns.
-    pub(crate) told: BTreeMap<InstanceId, (StreamId, Generation, Vec<Item>)>,
+    /// What each hosted instance was last told.
+    pub(crate) told: BTreeMap<InstanceId, Told>,
+    /// The job's properties; another value is another pointer.
+    pub(crate) props: Props,
     /// Runs without a record that wait for their offset to be read.
     pub(crate) unmonitored: Vec<(Item, rosterd_domain::id::Token, rosterd_domain::item::Running)>,
     /// Items in user code without a record that says so (no monitorExecution).
@@ -97,6 +99,20 @@ pub(crate) struct JobState {
     pub(crate) yield_turn: bool,
     /// Callbacks of the fire under way.
     pub(crate) guarantee: super::guarantee::Guarantee,
+}
+
+/// What an instance was told: on which stream, that it owns what, and what its runs are to know.
+#[derive(Debug, Clone)]
+pub(crate) struct Told {
+    pub(crate) stream: StreamId,
+    pub(crate) items: Vec<Item>,
+    pub(crate) props: Props,
+}
+
+impl Told {
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.stream == other.stream && self.items == other.items && Arc::ptr_eq(&self.props, &other.props)
+    }
 }
 
 /// A registration that waits.
@@ -184,8 +200,10 @@ pub(crate) enum Intent {
     Overwrite,
     /// A removed job's nodes are swept.
     Sweep,
-    /// Held runs are released.
+    /// An announcement was answered, and held runs are released.
     Release(Vec<Item>),
+    /// Somebody is to be asked.
+    Announce,
     /// The leadership is given up.
     Abdicate,
 }

@@ -91,7 +91,10 @@ impl Node {
         let health = match state {
             SessionState::Connected => Health::Serving,
             SessionState::Suspended => Health::Suspended,
-            SessionState::Gone => return self.stop_at_once(),
+            SessionState::Gone => {
+                tracing::error!("the registry's session is over: this coordinator gives up everything");
+                return self.stop_at_once();
+            }
         };
         self.set_health(health);
         if state == SessionState::Connected {

@@ -23,6 +23,7 @@ mod life;
 pub mod member;
 pub mod node;
 mod operate;
+mod reconcile;
 mod register;
 pub mod settings;
 mod verdict;

@@ -26,6 +26,7 @@ use super::settings::Settings;
 use super::worker::Worker;
 use crate::code::{Code, Refusal};
 use crate::registry::Hint;
+use crate::runtime::mutants;
 use crate::session::frame::{FromWorker, Hello, ToWorker};
 
 /// The machine.
@@ -262,7 +263,7 @@ impl Node {
             Event::Committed(txn, commit) => self.committed(txn, commit),
             Event::Read(read, answer) => self.answered(read, answer),
             Event::Hint(hint) => self.hint(hint),
-            Event::Operate(request, operation) => self.operate(request, operation),
+            Event::Operate(request, operation, by) => self.operate(request, operation, by),
             Event::Tick => {}
             Event::Stop => self.stop(),
         }
@@ -336,6 +337,7 @@ impl Node {
     fn hint(&mut self, hint: Hint) {
         match hint {
             Hint::Jobs => self.read(ReadFor::Jobs, Query::Jobs),
+            Hint::Job(_) if mutants::is_on("deaf") => {}
             Hint::Job(job) => {
                 if let Some(state) = self.jobs.get_mut(&job) {
                     state.stale = true;

@@ -34,16 +34,17 @@ pub(super) struct Pending {
     left: usize,
     done: Done,
     refusal: Option<Refusal>,
+    by: Option<Arc<str>>,
 }
 
 impl Node {
-    pub(super) fn operate(&mut self, request: RequestId, operation: Operation) {
+    pub(super) fn operate(&mut self, request: RequestId, operation: Operation, by: Option<Arc<str>>) {
         if self.stopping {
             let refusal = Refusal::new(Code::Draining, "this coordinator is stopping: ask another one");
             return self.out.push(Effect::Reply(request, Err(refusal)));
         }
         let (job, operation) = match operation {
-            Operation::Apply { text, dry_run } => return self.apply_file(request, &text, dry_run),
+            Operation::Apply { text, dry_run } => return self.apply_file(request, &text, dry_run, by),
             Operation::Drain { instance, grace } => return self.drain_instance(request, &instance, grace),
             Operation::Trigger { job, items, after_current } => {
                 (job, JobOperation::Trigger { items, after_current })
@@ -56,7 +57,7 @@ impl Node {
             Operation::Cancel { job, item } => (job, JobOperation::Cancel { item }),
             Operation::Shutdown { job, instance } => (job, JobOperation::Shutdown { instance }),
         };
-        self.requests.insert(request, Pending { left: 1, ..Pending::default() });
+        self.requests.insert(request, Pending { left: 1, by, ..Pending::default() });
         self.ask(request, job, operation);
     }
 
@@ -66,7 +67,7 @@ impl Node {
         self.dirty.insert(name);
     }
 
-    fn apply_file(&mut self, request: RequestId, text: &str, dry_run: bool) {
+    fn apply_file(&mut self, request: RequestId, text: &str, dry_run: bool, by: Option<Arc<str>>) {
         let specs = match job::parse_file(text.as_bytes()).and_then(|specs| {
             specs.iter().try_for_each(view::validate)?;
             Ok(specs)
@@ -84,7 +85,7 @@ impl Node {
             );
             return self.out.push(Effect::Reply(request, Err(refusal)));
         }
-        self.requests.insert(request, Pending { left: specs.len(), ..Pending::default() });
+        self.requests.insert(request, Pending { left: specs.len(), by, ..Pending::default() });
         for spec in specs {
             let name = spec.config().job_name.clone();
             self.ask(request, name, JobOperation::Apply { spec: Box::new(spec), dry_run });
@@ -272,7 +273,8 @@ impl Node {
     pub(super) fn operation_done(&mut self, name: &JobName, job: &mut JobState, asked: Asked, said: String) {
         job.stale = true;
         let (job_name, what) = (name.clone(), said.clone());
-        self.out.push(Effect::Tell(Happening::Job { job: job_name, what }));
+        let by = self.requests.get(&asked.request).and_then(|pending| pending.by.clone());
+        self.out.push(Effect::Tell(Happening::Job { job: job_name, what, by }));
         let cancel = match &asked.operation {
             JobOperation::Enable { target, enabled: false, cancel: true } => Some(target.clone()),
             _ => None,

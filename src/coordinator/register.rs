@@ -9,7 +9,7 @@ use rosterd_domain::sharding::Sharding;
 use rosterd_domain::txn::{Guard, Txn, Write};
 use rosterd_domain::view::{self, Job};
 
-use super::change::{change, settled};
+use super::change::change;
 use super::dispatch;
 use super::job::{Intent, JobOperation, JobState, Registering};
 use super::node::Node;
@@ -108,7 +108,7 @@ impl Node {
                 continue;
             }
             if let Some(spec) = overwriting(name, &registering) {
-                match spec.and_then(|spec| change(view, &spec, self.now.wall, settled(job, view))) {
+                match spec.and_then(|spec| change(job, view, &spec, self.now.wall)) {
                     Err(refusal) => {
                         self.refuse(name, &registering, refusal);
                         continue;

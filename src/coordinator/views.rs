@@ -41,6 +41,21 @@ impl Handle {
         Ok(JobDetail { row, spec: view.spec.to_file(), generation, epoch, upcoming: due })
     }
 
+    /// The due times in (after, until], by the schedules that held at the time as far as they are remembered; at most
+    /// `most` of them.
+    pub async fn due(
+        &self,
+        name: &JobName,
+        after: Time,
+        until: Time,
+        most: usize,
+    ) -> Result<Vec<Time>, Refusal> {
+        let view = self.decision_view(name).await?;
+        let timeline = Timeline::new(&view);
+        let next = |after: &Time| timeline.next(*after).filter(|due| *due <= until);
+        Ok(std::iter::successors(next(&after), next).take(most).collect())
+    }
+
     /// A job as decisions see it.
     pub async fn decision_view(&self, name: &JobName) -> Result<Job, Refusal> {
         let snapshot = self.snapshot(name).await?;

@@ -16,4 +16,5 @@ pub mod snapshot;
 pub mod strategy;
 pub mod time;
 pub mod txn;
+pub mod verify;
 pub mod view;

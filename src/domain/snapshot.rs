@@ -48,10 +48,34 @@ pub struct JobNodes {
     pub failover: BTreeSet<Item>,
     /// Manual triggers that wait, by item.
     pub triggers: BTreeMap<Item, TriggerNode>,
+    /// What was announced of the latest fires.
+    pub announced: BTreeMap<Stage, Announced>,
     /// Commands to whoever hosts a worker, by name.
     pub commands: BTreeMap<CommandName, Command>,
     /// Commands of older tools: `trigger/{id}`, or the data TRIGGER in `instances/{id}`.
     pub foreign_triggers: BTreeSet<InstanceId>,
+}
+
+/// Which of a fire's two announcements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Before any item of it runs.
+    Started,
+    /// After the last one has completed.
+    Completed,
+}
+
+/// The data of `guarantee/started` and `guarantee/completed`: the latest fire that was announced, and to whom.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Announced {
+    /// Which fire.
+    pub fire: Time,
+    /// Names the callback: whoever is asked again answers from memory.
+    pub callback: String,
+    /// Who is asked; none: nobody is to be.
+    pub instance: Option<InstanceId>,
+    /// It was answered, or its time was over.
+    pub answered: bool,
 }
 
 /// A node's data and version.

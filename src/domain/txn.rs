@@ -15,7 +15,7 @@ use crate::id::{
     Version, WorkerId,
 };
 use crate::item::Record;
-use crate::snapshot::{Attachment, Command, InstanceNode, TriggerNode};
+use crate::snapshot::{Announced, Attachment, Command, InstanceNode, Stage, TriggerNode};
 use crate::time::Time;
 
 /// What one commit asks for. Guards are checked first, then the writes are applied in order.
@@ -109,6 +109,8 @@ pub enum Write {
     Started { job: JobName, item: Item, present: bool },
     /// Mirror `guarantee/completed/{item}`.
     Completed { job: JobName, item: Item, present: bool },
+    /// The data of `guarantee/started` or `guarantee/completed`: what was announced, and to whom.
+    Announced { job: JobName, stage: Stage, announced: Box<Announced> },
 
     /// `servers/{address}`: `None` creates it as ENABLED if it is absent and changes nothing else.
     Server { job: JobName, server: ServerAddress, enabled: Option<bool> },

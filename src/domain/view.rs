@@ -11,7 +11,7 @@ use crate::id::{
 use crate::job::{Gap, JobConfig, JobSpec, Policy, TooLate};
 use crate::schedule::{GapPolicy, Schedule};
 use crate::sharding::Sharding;
-use crate::snapshot::{Command, InstanceSeen, JobNodes, TriggerNode};
+use crate::snapshot::{Announced, Command, InstanceSeen, JobNodes, Stage, TriggerNode};
 use crate::strategy::{self, Strategy};
 use crate::time::Time;
 
@@ -52,6 +52,8 @@ pub struct Job {
     pub failover: BTreeSet<Item>,
     /// Triggers by hand that wait for their item.
     pub triggers: BTreeMap<Item, TriggerNode>,
+    /// What was announced of the latest fires.
+    pub announced: BTreeMap<Stage, Announced>,
     /// Commands to whoever hosts a worker.
     pub commands: BTreeMap<CommandName, Command>,
     /// Commands of older tools.
@@ -165,9 +167,15 @@ impl Job {
             necessary: nodes.necessary,
             failover: nodes.failover.clone(),
             triggers: nodes.triggers.clone(),
+            announced: nodes.announced.clone(),
             commands: nodes.commands.clone(),
             foreign_triggers: nodes.foreign_triggers.clone(),
         }))
+    }
+
+    /// The latest fire of which this was announced.
+    pub fn announced(&self, stage: Stage) -> Option<&Announced> {
+        self.announced.get(&stage)
     }
 
     /// Whether an instance may own items and take runs.

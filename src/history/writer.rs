@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +19,8 @@ use super::queue::{Queue, Row, What};
 use super::rows::{Detail, EventKind, UnrunRow};
 use super::sql::{self, AGING, Batch, OpenError, Store};
 use super::{Clock, Options};
+use crate::runtime::mutants;
+use crate::runtime::tasks::panic_text;
 
 /// How long the writer sleeps when nothing comes, and how often it looks for old rows.
 const REST: Duration = Duration::from_secs(60);
@@ -93,18 +96,39 @@ impl Writer {
     /// Writes the rows, and cleans up a little; how long it may rest.
     pub(super) fn step(&mut self, rows: &[Row]) -> Duration {
         if !rows.is_empty() {
-            self.write(rows);
+            self.unless_it_panics(rows.len(), |writer| writer.write(rows));
             self.queue.done(rows.len());
         }
-        match self.clean() {
-            Ok(true) => self.options.flush,
-            Ok(false) => REST,
-            Err(error) => {
+        match self.unless_it_panics(0, Self::clean) {
+            Some(Ok(true)) => self.options.flush,
+            Some(Ok(false)) => REST,
+            Some(Err(error)) => {
                 tracing::warn!(path = %self.path.display(), %error, "old rows of the history cannot be deleted");
                 self.prune_at = (self.clock)().plus(REST);
                 REST
             }
+            None => {
+                self.prune_at = (self.clock)().plus(REST);
+                REST
+            }
         }
+    }
+
+    /// A panic ends neither the writer nor what follows: the rows in hand are lost and counted, and the file is
+    /// opened again, since what it was in the middle of is not known.
+    fn unless_it_panics<T>(&mut self, rows: usize, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        let done = catch_unwind(AssertUnwindSafe(|| work(self)));
+        if let Err(panic) = &done {
+            tracing::error!(
+                path = %self.path.display(), dropped = rows, why = panic_text(&**panic),
+                "the history's writer panicked and begins again: this is a defect, report it"
+            );
+            self.store = None;
+            self.gaps.clear();
+            self.reopen_at = Time(i64::MIN);
+            self.queue.lost(rows);
+        }
+        done.ok()
     }
 
     /// Opens the file; sets it aside first, if it is none of ours.
@@ -176,6 +200,7 @@ impl Writer {
     }
 
     fn write(&mut self, rows: &[Row]) {
+        mutants::panic_if_told("panic-history");
         self.open();
         let Some(store) = &mut self.store else {
             return self.fail(rows.len(), None);

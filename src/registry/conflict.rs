@@ -70,6 +70,7 @@ fn write_words(write: &Write) -> String {
         | Write::Completed { job, item, .. } => {
             format!("a mirror of item {item} of job {job} cannot be written")
         }
+        Write::Announced { job, .. } => format!("an announcement of job {job} cannot be written"),
         Write::Server { job, server, .. } => format!("server {server} of job {job} cannot be written"),
         Write::RemoveServer(job, server) => format!("server {server} of job {job} cannot be removed"),
         Write::Instance { job, instance, .. } => {

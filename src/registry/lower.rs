@@ -268,6 +268,9 @@ impl Lowering<'_> {
             Write::Completed { job, item, present } => {
                 self.mirror(paths.completed(job, *item), present.then(forms::empty), false);
             }
+            Write::Announced { job, stage, announced } => {
+                self.put(paths.announced(job, *stage), forms::json(announced)?);
+            }
             other => return self.member(other),
         }
         Ok(())

@@ -17,6 +17,10 @@ use std::sync::Arc;
 use rosterd_domain::id::{
     CommandName, CoordinatorId, InstanceId, Item, JobName, Namespace, ServerAddress, WorkerId,
 };
+use rosterd_domain::snapshot::Stage;
+
+/// Above what belongs to no job.
+const OURS: &str = "rosterd";
 
 /// A node's path: begins with `/`, does not end with it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,6 +41,13 @@ impl Path {
     pub(crate) fn parent(&self) -> Option<Self> {
         let (parent, _) = self.0.rsplit_once('/')?;
         (!parent.is_empty()).then(|| Self(parent.into()))
+    }
+
+    /// It is the node of a coordinator, which that coordinator's session alone writes.
+    pub(crate) fn is_coordinators(&self) -> bool {
+        let mut names = self.0.split('/');
+        let folder = (names.nth(1), names.nth(1));
+        folder == (Some(OURS), Some("coordinators")) && names.next().is_some() && names.next().is_none()
     }
 
     /// The path of a child.
@@ -132,8 +143,8 @@ impl Paths {
         Self {
             jobs: format!("/{namespace}"),
             own: format!("/rosterd/{namespace}"),
-            coordinators: format!("/rosterd/{namespace}/coordinators"),
-            workers: format!("/rosterd/{namespace}/workers"),
+            coordinators: format!("/{OURS}/{namespace}/coordinators"),
+            workers: format!("/{OURS}/{namespace}/workers"),
         }
     }
 
@@ -274,6 +285,13 @@ impl Paths {
         self.at(job, format_args!("guarantee/completed/{item}"))
     }
 
+    pub(crate) fn announced(&self, job: &JobName, stage: Stage) -> Path {
+        match stage {
+            Stage::Started => self.at(job, format_args!("guarantee/started")),
+            Stage::Completed => self.at(job, format_args!("guarantee/completed")),
+        }
+    }
+
     pub(crate) fn offset(&self, job: &JobName, item: Item) -> Path {
         self.at(job, format_args!("offset/{item}"))
     }
@@ -362,6 +380,15 @@ fn within(path: &str, folder: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_coordinators_own_node_is_known() {
+        let paths = Paths::new(&Namespace::new("ns").unwrap());
+        assert!(paths.coordinator(&CoordinatorId::new("a@-@1").unwrap()).is_coordinators());
+        assert!(!paths.coordinators().is_coordinators());
+        assert!(!paths.worker(&WorkerId::new("w").unwrap()).is_coordinators());
+        assert!(!paths.config(&JobName::new("coordinators").unwrap()).is_coordinators());
+    }
 
     #[test]
     fn what_decides_is_told_and_run_state_is_not() {

@@ -11,7 +11,7 @@ use rosterd_domain::id::{
     CoordinatorId, Epoch, Generation, InstanceId, Item, JobName, Revision, Version, WorkerId,
 };
 use rosterd_domain::item::Record;
-use rosterd_domain::snapshot::{Attachment, InstanceSeen, JobNodes, Snapshot, TriggerNode};
+use rosterd_domain::snapshot::{Announced, Attachment, InstanceSeen, JobNodes, Snapshot, Stage, TriggerNode};
 use serde::de::DeserializeOwned;
 
 use super::paths::{Path, Paths};
@@ -82,6 +82,7 @@ impl<'a> View<'a> {
             necessary: tree.get(&paths.necessary(job)).map(|node| node.stat.version),
             failover: items(tree.children(&paths.failover_items(job))).map(|(item, _)| item).collect(),
             triggers: self.triggers(job)?,
+            announced: self.announced(job),
             commands: named(tree.children(&self.paths.commands(job)))
                 .map(|(name, node)| Ok((name, decode(&self.paths.commands(job), &node.stat.data)?)))
                 .collect::<Result<_, ReadError>>()?,
@@ -177,6 +178,16 @@ impl<'a> View<'a> {
             instances.insert(id, InstanceSeen { mine: self.is_mine(node), node: own });
         }
         Ok((instances, triggers))
+    }
+
+    /// Elastic-Job's own folders have no data.
+    fn announced(&self, job: &JobName) -> BTreeMap<Stage, Announced> {
+        let stages = [Stage::Started, Stage::Completed].into_iter();
+        let read = |stage| {
+            let node = self.tree.get(&self.paths.announced(job, stage))?;
+            Some((stage, forms::from_json(&node.stat.data).ok()?))
+        };
+        stages.filter_map(read).collect()
     }
 
     fn triggers(&self, job: &JobName) -> Result<BTreeMap<Item, TriggerNode>, ReadError> {

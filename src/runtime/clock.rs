@@ -47,18 +47,16 @@ impl System {
 }
 
 impl Clock for System {
-    #[allow(clippy::disallowed_methods)]
     fn wall(&self) -> Time {
-        match std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH) {
+        match calendar().duration_since(std::time::UNIX_EPOCH) {
             Ok(since) => Time(i64::try_from(since.as_millis()).unwrap_or(i64::MAX)),
             Err(before) => Time(i64::try_from(before.duration().as_millis()).map_or(i64::MIN, |ms| -ms)),
         }
     }
 
-    #[allow(clippy::disallowed_methods)]
     fn until(&self, at: Time) -> Duration {
         let at = Duration::from_millis(u64::try_from(at.0).unwrap_or(0));
-        match std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH) {
+        match calendar().duration_since(std::time::UNIX_EPOCH) {
             Ok(now) => at.saturating_sub(now),
             Err(before) => at + before.duration(),
         }
@@ -91,6 +89,13 @@ impl Clock for System {
         }
         .boxed()
     }
+}
+
+/// What the machine's calendar says. A test may set it forward for this process alone.
+#[allow(clippy::disallowed_methods)]
+fn calendar() -> std::time::SystemTime {
+    let ahead = super::mutants::number("clock-ahead-ms").and_then(|ms| u64::try_from(ms).ok());
+    std::time::SystemTime::now() + Duration::from_millis(ahead.unwrap_or_default())
 }
 
 /// Tokio counts in milliseconds, rounded up: what is left of a wait then is counted by the system.

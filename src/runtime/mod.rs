@@ -1,5 +1,6 @@
 //! What every part runs on: clocks, tasks, logs and metrics. Nothing here knows what a job is.
 
 pub mod clock;
+pub mod mutants;
 pub mod tasks;
 pub mod telemetry;

@@ -228,14 +228,14 @@ impl Tasks {
 impl Inner {
     fn panicked(&self, kind: Kind, task: &'static str, panic: &Box<dyn Any + Send>) -> String {
         self.panics.fetch_add(1, Ordering::Relaxed);
-        let why = format!("it panicked: {}", panic_text(panic));
+        let why = format!("it panicked: {}", panic_text(&**panic));
         tracing::error!(task, ?kind, why, "a task panicked: this is a defect, report it");
         why
     }
 }
 
 /// What a panic said.
-pub fn panic_text(panic: &Box<dyn Any + Send>) -> &str {
+pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }

@@ -58,6 +58,19 @@ pub fn init(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
     done.map_err(|_| TelemetryError::Twice)
 }
 
+/// From now on a panic of any thread or task is a line of the log, with the place where it happened, and counted.
+/// What it means is said again by whoever owns the task.
+pub fn report_panics(metrics: Arc<Metrics>) {
+    std::panic::set_hook(Box::new(move |panic| {
+        metrics.panics.inc();
+        let thread = std::thread::current();
+        let (thread, place) = (thread.name().unwrap_or("unnamed"), panic.location().map(ToString::to_string));
+        let why = super::tasks::panic_text(panic.payload());
+        let trace = std::backtrace::Backtrace::capture();
+        tracing::error!(thread, place, why, "panicked: this is a defect, report it\n{trace}");
+    }));
+}
+
 /// Keeps an event on one line: what a worker or a job file says is in it, and must not pass for another event.
 /// An event comes as one write.
 struct OneLine<W>(W);
@@ -165,6 +178,8 @@ metrics! {
     request_seconds: Family<Labels, Histogram, Seconds> = Family::new_with_constructor(Seconds);
     /// Panics caught in request handlers
     handler_panics: Counter = Counter::default();
+    /// Panics of any task or thread
+    panics: Counter = Counter::default();
 }
 
 impl Metrics {

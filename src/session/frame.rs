@@ -15,6 +15,9 @@ use rosterd_domain::time::Time;
 
 use crate::code::Refusal;
 
+/// A job's properties by name.
+pub type Props = Arc<BTreeMap<String, String>>;
+
 /// Names a run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RunRef {
@@ -113,7 +116,7 @@ pub enum ToWorker {
     /// Answers Heartbeat.
     HeartbeatAck { sequence: u64 },
     /// What it owns.
-    Assignment { job: JobName, items: Vec<Item>, generation: u64, total: u32 },
+    Assignment { job: JobName, items: Vec<Item>, generation: u64, total: u32, props: Props },
     /// Run this.
     Trigger(Box<Trigger>),
     /// Stop this.

@@ -227,7 +227,10 @@ macro_rules! script {
 }
 
 script! {
-    list_jobs(ListJobsRequest q) -> ListJobsResponse { jobs: if q.name_contains == "none" { vec![] } else { vec![words()] } };
+    list_jobs(ListJobsRequest q) -> ListJobsResponse {
+        jobs: if q.name_contains == "none" { vec![] } else { vec![words()] },
+        next_page_token: String::new()
+    };
     get_job(GetJobRequest q) -> GetJobResponse {
         summary: Some(match q.job.as_str() {
             "words" => words(),
@@ -251,15 +254,20 @@ script! {
     cancel_run(CancelRunRequest q) -> CancelRunResponse { changes: changed(&q.job, "item 3 is told to stop") };
     drain_instance(DrainInstanceRequest q) -> DrainInstanceResponse { changes: changed("", "asked to leave") };
     shutdown_instance(ShutdownInstanceRequest q) -> ShutdownInstanceResponse { changes: changed(&q.job, "shut down") };
-    list_items(ListItemsRequest q) -> ListItemsResponse { items: items() };
+    list_items(ListItemsRequest q) -> ListItemsResponse {
+        items: match q.page_token.as_str() { "" => items()[..1].to_vec(), _ => items()[1..].to_vec() },
+        next_page_token: if q.page_token.is_empty() { "0".into() } else { String::new() }
+    };
     list_instances(ListInstancesRequest q) -> ListInstancesResponse {
         instances: vec![v1::InstanceSummary {
             instance: "10.0.0.7@-@w-1".into(), job: "words".into(), address: "10.0.0.7".into(), host: "c-1".into(),
             slots: 8, items: 2, enabled: true, client: "python/0.1".into(), labels: [("zone".into(), "a".into())].into(),
-        }]
+        }],
+        next_page_token: String::new()
     };
     list_servers(ListServersRequest q) -> ListServersResponse {
-        servers: vec![v1::ServerSummary { server: "10.0.0.7".into(), job: "words".into(), enabled: false, instances: 1 }]
+        servers: vec![v1::ServerSummary { server: "10.0.0.7".into(), job: "words".into(), enabled: false, instances: 1 }],
+        next_page_token: String::new()
     };
     list_runs(ListRunsRequest q) -> ListRunsResponse {
         runs: if q.page_token.is_empty() { vec![run(0), run(1)] } else { vec![run(2)] },
@@ -277,7 +285,8 @@ script! {
             ("/config".to_owned(), v1::DumpNode { data: "{\"jobName\":\"words\"}".into(), ephemeral: false }),
             ("/sharding/10/running".to_owned(), v1::DumpNode { data: "A".into(), ephemeral: true }),
             ("/sharding/2".to_owned(), v1::DumpNode { data: vec![0xff, 0].into(), ephemeral: false }),
-        ].into()
+        ].into(),
+        next_page_token: String::new()
     };
     list_coordinators(ListCoordinatorsRequest q) -> ListCoordinatorsResponse {
         coordinators: vec![
@@ -294,6 +303,6 @@ script! {
     };
     get_server_info(GetServerInfoRequest q) -> GetServerInfoResponse {
         version: "0".into(), namespace: "default".into(), coordinator_id: "c".into(), registry: "embedded".into(),
-        health: 2, started_at: at(0), now: at(0), coordinators: vec![]
+        health: 2, started_at: at(0), now: at(5), coordinators: vec!["http://a:1".into(), "http://b:2".into()]
     };
 }

@@ -94,6 +94,12 @@ pub(crate) fn run(item: u32, token: u64) -> v1::RunRef {
     v1::RunRef { job: "words".into(), item, token }
 }
 
+/// What the job's runs are told.
+pub(crate) fn props() -> To {
+    let props = [("size", "7"), ("url", "a=b \"c\"")].map(|(name, value)| (name.into(), value.into()));
+    To::Assignment(v1::Assignment { job: "words".into(), props: props.into(), ..Default::default() })
+}
+
 pub(crate) fn trigger(item: u32, token: u64) -> To {
     To::Trigger(v1::Trigger {
         run: Some(run(item, token)),

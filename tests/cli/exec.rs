@@ -8,7 +8,7 @@ use rosterd::proto::v1::session_response::Frame as To;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::binary::{Ran, command};
-use crate::coordinator::{Coordinator, run, trigger};
+use crate::coordinator::{Coordinator, props, run, trigger};
 use crate::guard::{alive, family, pids, until};
 
 const LEASE: Duration = Duration::from_secs(20);
@@ -55,11 +55,13 @@ fn a_program_is_told_its_run_and_its_exit_code_is_the_outcome() {
         "env | grep ^ROSTERD_ | grep -v SERVER | sort; [ $ROSTERD_ITEM = 0 ] || { echo sorry >&2; exit 3; }";
     let worker = Worker::start(&coordinator, &[], script);
     assert_eq!(coordinator.registered().config, "");
+    coordinator.tells(props());
     coordinator.tells(trigger(0, 17));
     let completed = coordinator.completed();
     let told = "ROSTERD_ATTEMPT=1\nROSTERD_FIRE_TIME=2026-11-21T00:00:00Z\nROSTERD_INSTANCE=here@-@w-1\n\
                 ROSTERD_ITEM=0\nROSTERD_ITEM_PARAMETER=Beijing\nROSTERD_JOB=words\n\
-                ROSTERD_JOB_PARAMETER=all of it\nROSTERD_SOURCE=NORMAL_TRIGGER\nROSTERD_TOKEN=17\nROSTERD_TOTAL=3\n";
+                ROSTERD_JOB_PARAMETER=all of it\n\
+                ROSTERD_PROPS={\"size\":\"7\",\"url\":\"a=b \\\"c\\\"\"}\nROSTERD_SOURCE=NORMAL_TRIGGER\nROSTERD_TOKEN=17\nROSTERD_TOTAL=3\n";
     assert_eq!((outcome(&completed), completed.output.as_str()), (v1::RunOutcome::Succeeded, told));
     coordinator.tells(trigger(1, 18));
     let completed = coordinator.completed();

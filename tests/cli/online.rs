@@ -51,6 +51,20 @@ fn lists_are_tables_for_people() {
 }
 
 #[test]
+fn who_answers_is_shown() {
+    let served = Served::start();
+    assert_eq!(
+        served.rosterd(&["info"]).ok(),
+        "version       0\nnamespace     default\ncoordinator   c\nregistry      embedded\nhealth        serving\n\
+         started       2026-11-21 00:00:00Z\nnow           2026-11-21 00:00:05Z\n\
+         coordinators  http://a:1 http://b:2\n"
+    );
+    let info = served.rosterd(&["info", "--json"]).json();
+    assert_eq!(info["coordinators"], json!(["http://a:1", "http://b:2"]));
+    assert_eq!((&info["health"], &info["started"]), (&json!("serving"), &json!("2026-11-21T00:00:00Z")));
+}
+
+#[test]
 fn lists_are_json_for_programs() {
     let served = Served::start();
     let jobs = served.rosterd(&["jobs", "list", "--json"]).json();

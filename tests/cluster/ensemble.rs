@@ -1,1 +1,189 @@
-//! To come.
+//! Servers of the ensemble die, stand still, or cannot write. Coordinators wait, go to another server, and lose
+//! nothing that was acknowledged.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::fleet::Fleet;
+use crate::harness::*;
+use crate::judge::Verdict;
+use crate::net;
+use crate::zookeeper::Ensemble;
+
+/// Longer than servers need to agree on a new leader.
+const PATIENT: Timing = timing(6000, 500, 20_000);
+
+fn three() -> Ensemble {
+    Ensemble::start(3, &["maxSessionTimeout=60000".to_owned()])
+}
+
+async fn busy(fleet: &mut Fleet) {
+    fleet.apply(job("tick", 2, json!({ "cron": EVERY_SECOND, "failover": true }))).await;
+    fleet.apply(job("nine", 9, json!({ "failover": true }))).await;
+    for (seat, name) in ["a", "b"].into_iter().enumerate() {
+        let does = vec![runs_for("tick", 1), runs_until("nine", fleet.home.path("gate"))];
+        fleet.worker_at(seat, name, does);
+    }
+    fleet.assigned("nine", 2).await;
+    fleet.trigger("nine").await;
+    fleet.verdict_when("nine runs", |verdict| verdict.of("nine").count() == 9).await;
+}
+
+fn fires(verdict: &Verdict) -> usize {
+    verdict.of("tick").map(|run| run.fire).collect::<BTreeSet<_>>().len()
+}
+
+async fn more_fires(fleet: &Fleet, more: usize) {
+    let before = fires(&fleet.verdict());
+    fleet.verdict_when("more fires", |verdict| fires(verdict) >= before + more).await;
+}
+
+/// The nine, in flight all the while, end once.
+async fn end_once(fleet: &Fleet) {
+    fleet.home.open("gate");
+    fleet.quiet("nine").await;
+    let verdict = fleet.verdict();
+    verdict.is_clean();
+    assert_eq!(verdict.of("nine").count(), 9, "\n{}", verdict.table());
+    assert_eq!(verdict.done("nine", "MANUAL").len(), 9, "\n{}", verdict.table());
+    assert_eq!(fleet.counters("nine").await.crashed, 0);
+    assert_eq!(fleet.counters("tick").await.crashed, 0);
+}
+
+/// Each server dies and comes back, the leader first; then a majority is away for less than a session.
+#[tokio::test]
+async fn servers_die_and_nothing_moves() {
+    let mut ensemble = three();
+    let mut fleet = Fleet::start(2, &ensemble.list(), PATIENT).await;
+    busy(&mut fleet).await;
+    for _ in 0..2 {
+        let leader = ensemble.leader();
+        ensemble.servers[leader].kill();
+        more_fires(&fleet, 3).await;
+        ensemble.servers[leader].restart();
+        ensemble.servers[leader].wait_until_it_serves();
+    }
+    let leader = ensemble.leader();
+    let away = [leader, (leader + 1) % 3];
+    for server in away {
+        ensemble.servers[server].signal("STOP");
+    }
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    for server in away {
+        ensemble.servers[server].signal("CONT");
+    }
+    more_fires(&fleet, 3).await;
+    end_once(&fleet).await;
+}
+
+/// No majority for longer than a session: nothing new starts; when it is back, everything goes on, and what was
+/// missed is accounted for.
+#[tokio::test]
+async fn without_a_majority_nothing_starts_and_nothing_is_lost() {
+    let mut ensemble = three();
+    let mut fleet = Fleet::start(2, &ensemble.list(), crate::fleet::QUICK).await;
+    busy(&mut fleet).await;
+    let leader = ensemble.leader();
+    let away = [leader, (leader + 1) % 3];
+    for server in away {
+        ensemble.servers[server].kill();
+    }
+    // Long enough for the session and the lease after its last proof.
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    let quiet = fires(&fleet.verdict());
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(fires(&fleet.verdict()), quiet, "something started without a registry");
+    for server in away {
+        ensemble.servers[server].restart();
+    }
+    for server in away {
+        ensemble.servers[server].wait_until_it_serves();
+    }
+    for seat in 0..2 {
+        fleet.healthy(seat).await;
+    }
+    more_fires(&fleet, 4).await;
+    fleet.home.open("gate");
+    fleet.quiet("nine").await;
+    let verdict = fleet.verdict();
+    verdict.is_clean();
+    let done: BTreeSet<u32> = verdict.of("nine").filter(|run| run.ended()).map(|run| run.item).collect();
+    assert_eq!(done.len(), 9, "\n{}", verdict.table());
+}
+
+/// The disk of one server is full, then of two: the first is not felt, the second is waited out.
+#[tokio::test]
+async fn a_full_disk_of_a_server_loses_nothing() {
+    if !net::possible() {
+        return;
+    }
+    let mut ensemble = three();
+    let mut fleet = Fleet::start(2, &ensemble.list(), PATIENT).await;
+    busy(&mut fleet).await;
+    let mut disks = Vec::new();
+    for server in [0, 1] {
+        ensemble.servers[server].kill();
+        disks.push(SmallDisk::below(&ensemble.servers[server].data()));
+        ensemble.servers[server].restart();
+        ensemble.servers[server].wait_until_it_serves();
+    }
+    more_fires(&fleet, 2).await;
+    disks[0].fill();
+    more_fires(&fleet, 4).await;
+    disks[1].fill();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    for (server, disk) in [0, 1].into_iter().zip(&disks) {
+        disk.free();
+        // A server that could not write its log ends, or hangs on it: its keeper starts it again.
+        ensemble.servers[server].kill();
+        ensemble.servers[server].restart();
+    }
+    for server in [0, 1] {
+        ensemble.servers[server].wait_until_it_serves();
+    }
+    more_fires(&fleet, 4).await;
+    fleet.home.open("gate");
+    fleet.quiet("nine").await;
+    let verdict = fleet.verdict();
+    verdict.is_clean();
+    let done: BTreeSet<u32> = verdict.of("nine").filter(|run| run.ended()).map(|run| run.item).collect();
+    assert_eq!(done.len(), 9, "\n{}", verdict.table());
+}
+
+/// A file system of its own for a server's data.
+struct SmallDisk {
+    at: std::path::PathBuf,
+}
+
+impl SmallDisk {
+    fn below(at: &std::path::Path) -> Self {
+        let id = std::fs::read(at.join("myid")).unwrap();
+        run(Command::new("mount").args(["-t", "tmpfs", "-o", "size=24m", "tmpfs"]).arg(at));
+        // The rest comes from the other servers.
+        std::fs::write(at.join("myid"), id).unwrap();
+        Self { at: at.to_owned() }
+    }
+
+    fn fill(&self) {
+        let file = std::fs::File::create(self.at.join("ballast")).unwrap();
+        let block = vec![0_u8; 64 * 1024];
+        while std::io::Write::write_all(&mut &file, &block).is_ok() {}
+    }
+
+    fn free(&self) {
+        std::fs::remove_file(self.at.join("ballast")).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _gone = Command::new("umount").arg("-l").arg(&self.at).status();
+    }
+}
+
+fn run(command: &mut Command) {
+    assert!(command.status().unwrap().success(), "{command:?}");
+}

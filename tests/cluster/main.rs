@@ -3,7 +3,12 @@
 //!
 //! A worker process is this binary once more (`worker`), as in the tests of one coordinator, whose harness is used.
 
-#![allow(unreachable_pub, dead_code, reason = "a test binary has no users, and shares files with another")]
+#![allow(
+    unreachable_pub,
+    dead_code,
+    unused_imports,
+    reason = "a test binary has no users, and shares files with another"
+)]
 #![allow(clippy::disallowed_methods, reason = "what is tried here is real time")]
 
 mod coordinators;
@@ -11,7 +16,7 @@ mod ensemble;
 mod fleet;
 #[path = "../it/harness.rs"]
 mod harness;
-#[path = "../support/judge.rs"]
+#[path = "../it/judge.rs"]
 mod judge;
 mod large;
 #[path = "../it/net.rs"]

@@ -1,1 +1,203 @@
-//! To come.
+//! Coordinators are cut off from their servers: for a moment, for longer than their session, again and again, or so
+//! that the answers to what they wrote are lost.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::fleet::{Fleet, QUICK, shared};
+use crate::harness::*;
+use crate::judge::Verdict;
+use crate::proxy::{Mode, Proxy};
+
+/// Three coordinators, the first behind a proxy of its own.
+async fn behind_a_proxy() -> (Proxy, Fleet) {
+    let proxy = Proxy::start(&shared().list());
+    let mut fleet = Fleet::prepare(3, &shared().list(), QUICK);
+    fleet.seats[0].zk = proxy.address();
+    for seat in 0..3 {
+        fleet.launch(seat);
+    }
+    for seat in 0..3 {
+        fleet.serving(seat).await;
+    }
+    fleet.ask(1);
+    (proxy, fleet)
+}
+
+/// A job with failover that fires each second, and one whose nine runs last until the gate opens.
+async fn busy(fleet: &mut Fleet) {
+    fleet.apply(job("tick", 3, json!({ "cron": EVERY_SECOND, "failover": true }))).await;
+    fleet.apply(job("nine", 9, json!({ "failover": true }))).await;
+    let does = vec![runs_for("tick", 1), runs_until("nine", fleet.home.path("gate"))];
+    for (seat, name) in ["a", "b", "c"].into_iter().enumerate() {
+        fleet.worker_at(seat, name, does.clone());
+    }
+    fleet.assigned("tick", 3).await;
+    fleet.assigned("nine", 3).await;
+    fleet.trigger("nine").await;
+    fleet.verdict_when("nine runs", |verdict| verdict.of("nine").count() >= 9).await;
+}
+
+fn fires(verdict: &Verdict) -> usize {
+    verdict.of("tick").map(|run| run.fire).collect::<BTreeSet<_>>().len()
+}
+
+/// Everything goes on: three more fires of every item, the nine done, and nothing was ever doubled.
+async fn all_is_well(fleet: &Fleet) -> Verdict {
+    fleet.assigned("tick", 3).await;
+    let before = fires(&fleet.verdict());
+    fleet.verdict_when("five more fires", |verdict| fires(verdict) >= before + 5).await;
+    fleet.home.open("gate");
+    fleet.quiet("nine").await;
+    let verdict = fleet.verdict();
+    verdict.is_clean();
+    let done: BTreeSet<u32> = verdict.of("nine").filter(|run| run.ended()).map(|run| run.item).collect();
+    assert_eq!(done.len(), 9, "\n{}", verdict.table());
+    verdict
+}
+
+/// Every due time of each item is a run, or is counted with what became of it.
+async fn all_accounted_for(fleet: &Fleet) {
+    let items = fleet.items("tick").await;
+    for item in items {
+        let counters = item.counters.unwrap();
+        let ended = counters.succeeded + counters.failed + counters.crashed + counters.cancelled;
+        let running = u64::from(item.running.is_some());
+        assert_eq!(counters.fired, ended + running, "item {}: {counters:?}", item.item);
+    }
+}
+
+/// Shorter than the session: nothing moves, no run ends.
+#[tokio::test]
+async fn an_outage_shorter_than_the_session_stops_nothing() {
+    let proxy = Proxy::start(&shared().list());
+    let mut fleet = Fleet::prepare(1, &proxy.address(), timing(6000, 500, 20_000));
+    fleet.launch(0);
+    fleet.serving(0).await;
+    busy_on_one(&mut fleet).await;
+    proxy.set(Mode::Hole);
+    // The workers' leases are fed from the session's last proof all the while.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    proxy.set(Mode::Pass);
+    proxy.cut();
+    fleet.healthy(0).await;
+    fleet.home.open("gate");
+    fleet.quiet("nine").await;
+    let verdict = fleet.verdict();
+    verdict.is_clean();
+    assert_eq!(verdict.of("nine").count(), 9, "\n{}", verdict.table());
+    assert_eq!(verdict.done("nine", "MANUAL").len(), 9, "\n{}", verdict.table());
+}
+
+async fn busy_on_one(fleet: &mut Fleet) {
+    fleet.apply(job("nine", 9, json!({ "failover": true }))).await;
+    for name in ["a", "b"] {
+        let does = vec![runs_until("nine", fleet.home.path("gate"))];
+        fleet.worker_at(0, name, does);
+    }
+    fleet.assigned("nine", 2).await;
+    fleet.trigger("nine").await;
+    fleet.verdict_when("nine runs", |verdict| verdict.of("nine").count() == 9).await;
+}
+
+/// Longer than the session: it stops acknowledging by its own clock, its workers stop or go elsewhere, others take
+/// over what stopped; healed, it has a session of its own again.
+#[tokio::test]
+async fn ej_507_zk_lost_mid_run_does_not_run_twice() {
+    let (proxy, mut fleet) = behind_a_proxy().await;
+    busy(&mut fleet).await;
+    let cut_off = fleet.members().await.into_iter().find(|m| m.url == fleet.url_of(0)).unwrap();
+    proxy.set(Mode::Hole);
+    wait("its session to end", || async {
+        let members = fleet.members().await;
+        (!members.iter().any(|m| m.coordinator_id == cut_off.coordinator_id)).then_some(())
+    })
+    .await;
+    fleet.hosted_by("tick", 3, &[1, 2]).await;
+    let before = fires(&fleet.verdict());
+    fleet.verdict_when("fires without it", |verdict| fires(verdict) >= before + 3).await;
+    proxy.set(Mode::Pass);
+    proxy.cut();
+    fleet.healthy(0).await;
+    wait("its new session", || async {
+        fleet.members().await.iter().any(|m| m.url == fleet.url_of(0)).then_some(())
+    })
+    .await;
+    all_is_well(&fleet).await;
+    all_accounted_for(&fleet).await;
+}
+
+/// Connections break again and again, and stay away for half a session to one and a half.
+#[tokio::test]
+async fn ej_1807_jobs_live_on_after_a_flapping_link() {
+    let proxy = Proxy::start(&shared().list());
+    let mut fleet = Fleet::prepare(2, &proxy.address(), QUICK);
+    for seat in 0..2 {
+        fleet.launch(seat);
+    }
+    for seat in 0..2 {
+        fleet.serving(seat).await;
+    }
+    fleet.apply(job("tick", 3, json!({ "cron": EVERY_SECOND, "failover": true }))).await;
+    fleet.apply(job("nine", 9, json!({ "failover": true }))).await;
+    let does = vec![runs_for("tick", 1), runs_until("nine", fleet.home.path("gate"))];
+    for (seat, name) in ["a", "b"].into_iter().enumerate() {
+        fleet.worker_at(seat, name, does.clone());
+    }
+    fleet.assigned("tick", 2).await;
+    for away in [2000, 6000, 3000, 5000, 2500] {
+        proxy.set(Mode::Hole);
+        proxy.cut();
+        tokio::time::sleep(Duration::from_millis(away)).await;
+        proxy.set(Mode::Pass);
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+    }
+    for seat in 0..2 {
+        fleet.healthy(seat).await;
+    }
+    fleet.assigned("tick", 2).await;
+    wait("the nine to be triggered", || async {
+        let request = rosterd::proto::v1::TriggerJobRequest { job: "nine".into(), ..Default::default() };
+        fleet.admin().trigger_job(request).await.ok()
+    })
+    .await;
+    let before = fires(&fleet.verdict());
+    fleet.verdict_when("five more fires", |verdict| fires(verdict) >= before + 5).await;
+    fleet.home.open("gate");
+    fleet.quiet("nine").await;
+    let verdict = fleet.verdict();
+    verdict.is_clean();
+    let done: BTreeSet<u32> = verdict.of("nine").filter(|run| run.ended()).map(|run| run.item).collect();
+    assert_eq!(done.len(), 9, "\n{}", verdict.table());
+    all_accounted_for(&fleet).await;
+}
+
+/// What was written is there, and nobody hears so: it is found out, never repeated.
+#[tokio::test]
+async fn a_lost_answer_is_found_out() {
+    let (proxy, mut fleet) = behind_a_proxy().await;
+    busy(&mut fleet).await;
+    for _ in 0..6 {
+        proxy.set(Mode::NoAnswers);
+        tokio::time::sleep(Duration::from_millis(1200)).await;
+        proxy.cut();
+        proxy.set(Mode::Pass);
+        tokio::time::sleep(Duration::from_millis(1300)).await;
+    }
+    fleet.healthy(0).await;
+    all_is_well(&fleet).await;
+    all_accounted_for(&fleet).await;
+}
+
+/// A slow link delays, and that is all.
+#[tokio::test]
+async fn a_slow_link_is_only_slow() {
+    let (proxy, mut fleet) = behind_a_proxy().await;
+    proxy.set(Mode::Slow(Duration::from_millis(40)));
+    busy(&mut fleet).await;
+    let verdict = all_is_well(&fleet).await;
+    assert_eq!(verdict.of("nine").count(), 9, "\n{}", verdict.table());
+    all_accounted_for(&fleet).await;
+}

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rosterd::api::edge::EdgeConfig;
 use rosterd::coordinator::handle::{Happening, Health, Operation, Target};
 use rosterd::proto::v1;
 use rosterd::proto::v1::admin_service_client::AdminServiceClient;
@@ -27,10 +28,37 @@ async fn admin(served: &Served) -> AdminServiceClient<tonic::transport::Channel>
 async fn jobs_are_listed_by_a_part_of_their_name() {
     let served = serve(config()).await;
     served.fake.jobs.lock().unwrap().1 = vec![job("Nightly"), job("hourly")];
-    let request = v1::ListJobsRequest { name_contains: "NIGHT".into() };
+    let request = v1::ListJobsRequest { name_contains: "NIGHT".into(), ..Default::default() };
     let jobs = admin(&served).await.list_jobs(request).await.unwrap().into_inner().jobs;
     assert_eq!(jobs.iter().map(|job| job.name.as_str()).collect::<Vec<_>>(), ["Nightly"]);
     assert_eq!(jobs[0].status(), v1::JobStatus::Enabled);
+}
+
+/// Whatever the limit, every row comes once and no answer is longer.
+#[tokio::test]
+async fn long_lists_come_in_pages_that_fit() {
+    let names: Vec<String> = (0..200).map(|n| format!("job-{n:03}")).collect();
+    for max_send in [2000, 8000, 4 << 20] {
+        let served = serve(EdgeConfig { max_send, ..config() }).await;
+        served.fake.jobs.lock().unwrap().1 = names.iter().map(|name| job(name)).collect();
+        let mut admin = admin(&served).await;
+        let (mut request, mut seen, mut pages) = (v1::ListJobsRequest::default(), Vec::new(), 0);
+        loop {
+            let answer = admin.list_jobs(request.clone()).await.unwrap().into_inner();
+            seen.extend(answer.jobs.into_iter().map(|job| job.name));
+            pages += 1;
+            request.page_token = answer.next_page_token;
+            if request.page_token.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(seen, names);
+        assert_eq!(pages == 1, max_send > 8000, "{pages} pages");
+    }
+    // Not even one row fits.
+    let served = serve(EdgeConfig { max_send: 20, ..config() }).await;
+    let status = admin(&served).await.list_jobs(v1::ListJobsRequest::default()).await.unwrap_err();
+    assert_eq!((status.code(), reason(&status)), (Code::ResourceExhausted, "MESSAGE_TOO_LARGE".into()));
 }
 
 #[tokio::test]
@@ -134,7 +162,7 @@ async fn a_panic_in_a_call_is_an_answer() {
 }
 
 fn happened(job: &str, what: String) -> Arc<Happening> {
-    Arc::new(Happening::Job { job: JobName::new(job).unwrap(), what })
+    Arc::new(Happening::Job { job: JobName::new(job).unwrap(), what, by: None })
 }
 
 #[tokio::test]

@@ -122,14 +122,19 @@ async fn a_frame_too_large_ends_the_stream_with_a_reason() {
     let status = worker.end().await.unwrap();
     assert_eq!(
         (status.code(), reason(&status)),
-        (tonic::Code::InvalidArgument, "REQUEST_INVALID".into()),
+        (tonic::Code::ResourceExhausted, "MESSAGE_TOO_LARGE".into()),
         "{status:?}"
     );
     let text = "x".repeat(5 << 20);
     let request = v1::ApplyJobsRequest { text, dry_run: false };
     let mut admin = AdminServiceClient::new(channel.clone());
     let status = soon("an answer", admin.apply_jobs(request)).await.unwrap_err();
-    assert_eq!(status.code(), tonic::Code::OutOfRange, "{status:?}");
+    assert_eq!(
+        (status.code(), reason(&status)),
+        (tonic::Code::ResourceExhausted, "MESSAGE_TOO_LARGE".into()),
+        "{status:?}"
+    );
+    assert!(status.message().contains("5242"), "it says how much it was: {}", status.message());
     served.attached(channel).await;
 }
 

@@ -75,6 +75,7 @@ async fn an_open_stream_ends_when_its_credential_is_revoked() {
         .send(Arc::new(rosterd::coordinator::handle::Happening::Job {
             job: "j".parse().unwrap(),
             what: "paused".into(),
+            by: None,
         }))
         .unwrap();
     assert!(soon("an event", other.message()).await.unwrap().is_some());

@@ -29,6 +29,7 @@ use rosterd::runtime::telemetry::Metrics;
 use rosterd::session::frame::{FromWorker, ToWorker};
 use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName, Namespace};
 use rosterd_domain::item::Counters;
+use rosterd_domain::schedule::Schedule;
 use rosterd_domain::time::Time;
 use tokio::net::TcpListener;
 use tokio::sync::{broadcast, mpsc, watch};
@@ -125,7 +126,15 @@ impl Backend for Fake {
         Ok(Conversation { outbox, inbox: Box::new(FakeInbox { frames: sender, left }) })
     }
 
-    fn operate(&self, operation: Operation) -> Answer<'_, Done> {
+    fn due<'a>(&'a self, job: &'a JobName, after: Time, until: Time, most: usize) -> Answer<'a, Vec<Time>> {
+        let row = self.jobs.lock().unwrap().1.iter().find(|row| row.name == *job).cloned();
+        let schedule = row.and_then(|row| Schedule::parse(row.cron.as_deref()?, &row.time_zone).ok());
+        let due = schedule.iter().flat_map(|schedule| schedule.iter(after).take_while(|due| *due <= until));
+        let due: Vec<Time> = due.take(most).collect();
+        async { Ok(due) }.boxed()
+    }
+
+    fn operate(&self, operation: Operation, _by: Option<Arc<str>>) -> Answer<'_, Done> {
         self.operations.lock().unwrap().push(operation);
         let lines = vec![(JobName::new("j").unwrap(), "done".to_owned())];
         async { Ok(Done { lines, trigger: Some("t-1".to_owned()) }) }.boxed()

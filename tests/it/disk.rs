@@ -12,8 +12,7 @@ use crate::harness::*;
 
 /// A small file system in a mount namespace of its own, which goes with the process that holds it.
 fn small_disk(cluster: &mut Cluster, size: &str) -> Option<PathBuf> {
-    if !rustix::process::geteuid().is_root() {
-        println!("NOT RUN: mounting a small file system needs root");
+    if !has_root("mounting a small file system") {
         return None;
     }
     let mut command = Command::new("unshare");

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::harness::*;
 use crate::judge::{Line, What};
-use crate::worker::{Does, wall};
+use crate::worker::Does;
 
 fn hooks(lines: &[Line]) -> Vec<String> {
     let mut lines: Vec<&Line> = lines.iter().filter(|line| line.what == What::Hook).collect();
@@ -231,46 +231,6 @@ async fn a_dataflow_fetches_until_there_is_nothing_where_it_streams() {
     let mut cluster = Cluster::start(LONG).await;
     once(&mut cluster, json!({ "kind": "dataflow" }), flow("once")).await;
     assert_eq!(hooks(&cluster.lines()), ["fetch 0", "process [0, 0, 0]"]);
-}
-
-/// One worker is told before any item of a fire runs, and one after the last has completed, each once.
-#[tokio::test]
-async fn the_guarantee_is_announced_once_before_and_once_after() {
-    let mut cluster = Cluster::start(LONG).await;
-    let with = |cron: Option<String>| {
-        let guarantee = json!({ "started": true, "completed": true, "timeout_ms": 60_000 });
-        job("all", 4, json!({ "cron": cron, "rosterd": { "guarantee": guarantee } }))
-    };
-    cluster.apply(with(None)).await;
-    let does = Does { hooks: true, hold: Some(cluster.home.path("hold")), ..runs_for("all", 20) };
-    cluster.worker("a", vec![does.clone()]);
-    cluster.worker("b", vec![does]);
-    cluster.assigned("all", 2).await;
-    cluster.apply(with(Some(once_in(2)))).await;
-    let announced =
-        |lines: &[Line], what: &str| hooks(lines).iter().filter(|hook| hook.starts_with(what)).count();
-    until("the announcement", || announced(&cluster.lines(), "all_started") > 0).await;
-    // The fire is held: nothing has run a while later.
-    let from = wall();
-    until("a while", || wall() > from + 700).await;
-    assert!(cluster.verdict().runs.is_empty());
-    cluster.home.open("hold");
-    until("the announcement", || announced(&cluster.lines(), "all_completed") > 0).await;
-    let verdict = cluster.verdict();
-    verdict.is_clean();
-    assert_eq!(verdict.done("all", "NORMAL_TRIGGER").len(), 4, "\n{}", verdict.table());
-    cluster.quiet("all").await;
-    let lines = cluster.lines();
-    assert_eq!(
-        (announced(&lines, "all_started"), announced(&lines, "all_completed")),
-        (1, 1),
-        "{:?}",
-        hooks(&lines)
-    );
-    let at = |what: &str| lines.iter().find(|line| line.detail.starts_with(what)).unwrap().at;
-    assert!(
-        verdict.runs.iter().all(|run| run.start > at("answered") && run.stop.unwrap() < at("all_completed"))
-    );
 }
 
 /// Any program is a worker: it is told what to do by its environment, and its exit code is the outcome.

@@ -1,14 +1,16 @@
 //! Each field of Elastic-Job that is used, changed alone: a worker or an operator sees the difference.
 
+use std::collections::BTreeSet;
+
 use rosterd::proto::v1;
 use rosterd_domain::job::{FIELDS, Use};
 use serde_json::{Value, json};
 
 use crate::harness::*;
-use crate::judge::What;
+use crate::judge::{Verdict, What};
 use crate::worker::{Does, wall};
 
-/// Every used field, and where it is seen here; or why it cannot be.
+/// Every used field, and where it is seen here.
 const SEEN: &[(&str, &str)] = &[
     ("jobName", "every test"),
     ("cron", "a_schedule_and_its_zone_decide_when_workers_run"),
@@ -19,16 +21,13 @@ const SEEN: &[(&str, &str)] = &[
     ("monitorExecution", "without_monitoring_no_run_is_recorded_and_none_is_merged"),
     ("failover", "failover_decides_whether_a_crashed_run_runs_again"),
     ("misfire", "misfire_decides_whether_a_run_stands_for_those_that_were_due"),
-    ("maxTimeDiffSeconds", "not seen: the embedded registry has the coordinator's own clock"),
-    (
-        "reconcileIntervalMinutes",
-        "not seen: a minute at least, and nothing here leaves an assignment wrong for so long",
-    ),
+    ("maxTimeDiffSeconds", "a_job_may_ask_for_a_better_clock"),
+    ("reconcileIntervalMinutes", "what_nothing_told_of_is_found_by_looking_again"),
     ("jobShardingStrategyType", "the_strategy_decides_who_owns_what"),
     ("jobShardingStrategyClass", "the_strategy_decides_who_owns_what"),
     ("description", "what_people_are_shown"),
     ("label", "what_people_are_shown"),
-    ("props", "what_people_are_shown; a run is told of streaming.process alone"),
+    ("props", "props_reach_workers_of_every_kind_and_so_does_their_change"),
     ("disabled", "a_job_may_start_disabled"),
     ("overwrite", "a_job_file_may_say_that_it_overwrites"),
     ("jobClass", "a_handler_by_its_class_is_the_one_that_workers_must_name"),
@@ -42,15 +41,12 @@ const SEEN: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn every_used_field_is_tried_or_named_as_not_seen() {
+fn every_used_field_is_tried() {
     let used: Vec<&str> =
         FIELDS.iter().filter(|field| matches!(field.use_, Use::Used(_))).map(|field| field.name).collect();
     let missing: Vec<_> = used.iter().filter(|name| SEEN.iter().all(|(seen, _)| seen != *name)).collect();
     let surplus: Vec<_> = SEEN.iter().filter(|(seen, _)| !used.contains(seen)).collect();
     assert!(missing.is_empty() && surplus.is_empty(), "not tried: {missing:?}; not used: {surplus:?}");
-    for (field, how) in SEEN.iter().filter(|(_, how)| how.starts_with("not seen")) {
-        println!("{field}: {how}");
-    }
 }
 
 /// What each item of a job was told, in the order of items.
@@ -79,10 +75,55 @@ async fn what_a_run_is_told() {
     for (name, _, _) in &jobs {
         cluster.assigned(name, 1).await;
     }
-    assert_eq!(told(&cluster, "base", 2).await, ["||2|", "||2|"]);
-    assert_eq!(told(&cluster, "count", 3).await, ["||3|", "||3|", "||3|"]);
-    assert_eq!(told(&cluster, "items", 2).await, ["Beijing||2|", "Shanghai||2|"]);
-    assert_eq!(told(&cluster, "all", 2).await, ["|for all|2|", "|for all|2|"]);
+    assert_eq!(told(&cluster, "base", 2).await, ["||2|{}|", "||2|{}|"]);
+    assert_eq!(told(&cluster, "count", 3).await, ["||3|{}|", "||3|{}|", "||3|{}|"]);
+    assert_eq!(told(&cluster, "items", 2).await, ["Beijing||2|{}|", "Shanghai||2|{}|"]);
+    assert_eq!(told(&cluster, "all", 2).await, ["|for all|2|{}|", "|for all|2|{}|"]);
+}
+
+/// In Rust, in Python and of a program; a change reaches those that are at work already, also after a restart.
+#[tokio::test]
+async fn props_reach_workers_of_every_kind_and_so_does_their_change() {
+    let mut cluster = Cluster::start(LONG).await;
+    let with = |name: &str, colour: &str| job(name, 1, json!({ "props": { "colour": colour, "a|b": "\"" } }));
+    let seen = |colour: &str| format!(r#"{{"a|b":"\"","colour":"{colour}"}}"#);
+    for name in ["rust", "snake", "shell"] {
+        cluster.apply(with(name, "green")).await;
+    }
+    cluster.home.open("gate");
+    cluster.worker("r", vec![runs_for("rust", 1)]);
+    crate::python::start(&mut cluster, "p", "snake");
+    cluster.exec("e", &["--job", "shell"], &["sh", "-c", r#"printf "%s" "$ROSTERD_PROPS""#]);
+    for (n, colour) in [(1, "green"), (2, "blue"), (3, "red")] {
+        for name in ["rust", "snake", "shell"] {
+            cluster.assigned(name, 1).await;
+            if n > 1 {
+                cluster.apply(with(name, colour)).await;
+            }
+            cluster.trigger(name).await;
+            cluster
+                .items_when(name, "it has run", move |items| {
+                    items[0].counters.as_ref().unwrap().succeeded == n
+                })
+                .await;
+        }
+        for name in ["rust", "snake"] {
+            let starts =
+                cluster.lines().into_iter().filter(|line| line.what == What::Start && line.job == name);
+            let latest = starts.max_by_key(|line| line.at).unwrap();
+            assert!(latest.detail.starts_with(&format!("||1|{}|", seen(colour))), "{latest:?}");
+        }
+        wait("the program's output", || async {
+            let runs = cluster.runs("shell").await;
+            (runs.len() as u64 == n).then_some(())?;
+            runs.iter().any(|run| run.output == seen(colour)).then_some(())
+        })
+        .await;
+        if n == 2 {
+            cluster.kill_coordinator();
+            cluster.serve().await;
+        }
+    }
 }
 
 /// A daily schedule that is due in Shanghai in a few seconds is due in UTC hours away.
@@ -174,6 +215,136 @@ async fn without_monitoring_no_run_is_recorded_and_none_is_merged() {
     let verdict = cluster.verdict();
     verdict.is_clean();
     assert!(verdict.by_source("without", "MISFIRE").is_empty(), "\n{}", verdict.table());
+}
+
+/// The coordinator's calendar jumps by less than rosterd minds: only the job that says so does not fire until it is
+/// right again.
+#[tokio::test]
+async fn a_job_may_ask_for_a_better_clock() {
+    let mut cluster = Cluster::with_mutants(LONG, &[]).await;
+    for (name, seconds) in [("usual", -1), ("strict", 1)] {
+        let fields = json!({ "cron": EVERY_SECOND, "maxTimeDiffSeconds": seconds });
+        cluster.apply(job(name, 1, fields)).await;
+    }
+    cluster.worker("a", vec![runs_for("usual", 1), runs_for("strict", 1)]);
+    let fired = |verdict: &Verdict, name: &str| verdict.by_source(name, "NORMAL_TRIGGER").len();
+    let both = |verdict: &Verdict| fired(verdict, "usual") > 1 && fired(verdict, "strict") > 1;
+    cluster.verdict_when("both fire", both).await;
+    cluster.mutant("clock-ahead-ms", "1500");
+    // Past this the coordinator has certainly looked at its calendar.
+    let since = fired(&cluster.verdict(), "usual");
+    let before =
+        cluster.verdict_when("the jump is seen", |verdict| fired(verdict, "usual") > since + 2).await;
+    let after = cluster
+        .verdict_when("more fires", |verdict| fired(verdict, "usual") > fired(&before, "usual") + 2)
+        .await;
+    assert_eq!(fired(&before, "strict"), fired(&after, "strict"), "\n{}", after.table());
+    cluster.mutant("clock-ahead-ms", "0");
+    let again = |verdict: &Verdict| fired(verdict, "strict") > fired(&after, "strict") + 2;
+    cluster.verdict_when("it fires again", again).await.is_clean();
+}
+
+/// A worker dies, and the change of the tree that follows is told to nobody: its items go to another one where the
+/// leader looks again by itself.
+#[tokio::test]
+async fn what_nothing_told_of_is_found_by_looking_again() {
+    let mut cluster = Cluster::with_mutants(SHORT, &[("minute-ms", "500")]).await;
+    let with = |name: &str, minutes: i32| job(name, 2, json!({ "reconcileIntervalMinutes": minutes }));
+    let does = vec![runs_for("never", 1), runs_for("often", 1)];
+    for name in ["never", "often"] {
+        cluster.apply(with(name, 0)).await;
+    }
+    cluster.worker("a", does.clone());
+    cluster.worker("b", does);
+    for name in ["never", "often"] {
+        cluster.assigned(name, 2).await;
+    }
+    cluster.apply(with("often", 1)).await;
+    cluster.mutant("deaf", "");
+    cluster.kill("b");
+    for name in ["never", "often"] {
+        wait("it has gone", || async { (cluster.instances(name).await.len() == 1).then_some(()) }).await;
+    }
+    cluster.assigned("often", 1).await;
+    cluster.trigger("often").await;
+    cluster
+        .verdict_when("both items run", |verdict| verdict.done("often", "MANUAL").len() == 2)
+        .await
+        .is_clean();
+    let owners: BTreeSet<_> =
+        cluster.items("never").await.into_iter().map(|item| item.owner.unwrap()).collect();
+    assert_eq!(owners.len(), 2, "{owners:?}");
+}
+
+/// Switched off while runs are in flight: what tools see of them goes at once, the runs end as usual.
+#[tokio::test]
+async fn monitoring_that_is_switched_off_leaves_no_mirror_behind() {
+    let mut cluster = Cluster::start(LONG).await;
+    let with = |monitor: bool| {
+        job("seen", 2, json!({ "monitorExecution": monitor, "misfire": false, "failover": false }))
+    };
+    cluster.apply(with(true)).await;
+    cluster.worker("a", vec![runs_until("seen", cluster.home.path("gate"))]);
+    cluster.assigned("seen", 1).await;
+    cluster.trigger("seen").await;
+    cluster.verdict_when("two runs", |verdict| verdict.of("seen").count() == 2).await;
+    let mirrors = |dump: std::collections::BTreeMap<String, v1::DumpNode>| {
+        dump.into_keys().filter(|path| path.ends_with("/running")).count()
+    };
+    assert_eq!(mirrors(cluster.dump("seen").await), 2);
+    cluster.apply(with(false)).await;
+    assert_eq!(mirrors(cluster.dump("seen").await), 0);
+    // Nor do they come back with their worker.
+    cluster.kill_coordinator();
+    cluster.serve().await;
+    wait("it is back", || async { (!cluster.instances("seen").await.is_empty()).then_some(()) }).await;
+    assert_eq!(mirrors(cluster.dump("seen").await), 0);
+    cluster.home.open("gate");
+    let ended = |items: &[v1::ItemSummary]| items.iter().all(|item| item.last.is_some());
+    cluster.items_when("seen", "both have ended", ended).await;
+    cluster.trigger("seen").await;
+    cluster
+        .verdict_when("they run again", |verdict| verdict.of("seen").filter(|run| run.ended()).count() == 4)
+        .await
+        .is_clean();
+}
+
+/// A crashed run that waits for a taker is given up at once; one that was taken over ends as usual.
+#[tokio::test]
+async fn failover_that_is_switched_off_leaves_no_node_behind() {
+    let mut cluster = Cluster::start(SHORT).await;
+    let with = |name: &str, failover: bool| job(name, 1, json!({ "failover": failover }));
+    for name in ["waits", "taken"] {
+        cluster.apply(with(name, true)).await;
+    }
+    let gate = cluster.home.path("gate");
+    cluster.worker("a", vec![runs_until("waits", gate.clone()), runs_until("taken", gate.clone())]);
+    for name in ["waits", "taken"] {
+        cluster.assigned(name, 1).await;
+        cluster.trigger(name).await;
+        cluster.verdict_when("a run", |verdict| verdict.of(name).count() == 1).await;
+    }
+    cluster.worker("b", vec![runs_until("taken", gate)]);
+    cluster.kill("a");
+    cluster.verdict_when("a failover", |verdict| verdict.by_source("taken", "FAILOVER").len() == 1).await;
+    let (waits, taken) = ("/leader/failover/items/0", "/sharding/0/failover");
+    wait("the nodes", || async {
+        let both = cluster.dump("waits").await.contains_key(waits)
+            && cluster.dump("taken").await.contains_key(taken);
+        both.then_some(())
+    })
+    .await;
+    for name in ["waits", "taken"] {
+        cluster.apply(with(name, false)).await;
+    }
+    assert!(!cluster.dump("waits").await.contains_key(waits));
+    assert!(!cluster.dump("taken").await.contains_key(taken));
+    cluster.items_when("waits", "it is given up", |items| items[0].state() == v1::ItemState::Idle).await;
+    cluster.home.open("gate");
+    cluster
+        .items_when("taken", "it has ended", |items| items[0].counters.as_ref().unwrap().succeeded == 1)
+        .await;
+    cluster.verdict().is_clean();
 }
 
 #[tokio::test]
@@ -300,8 +471,8 @@ async fn a_job_file_may_say_that_it_overwrites() {
         cluster.worker(name, vec![Does { config, ..runs_for(name, 1) }]);
         cluster.assigned(name, 1).await;
     }
-    assert_eq!(told(&cluster, "kept", 1).await, ["|old|1|"]);
-    assert_eq!(told(&cluster, "replaced", 2).await, ["|new|2|", "|new|2|"]);
+    assert_eq!(told(&cluster, "kept", 1).await, ["|old|1|{}|"]);
+    assert_eq!(told(&cluster, "replaced", 2).await, ["|new|2|{}|", "|new|2|{}|"]);
 }
 
 #[tokio::test]

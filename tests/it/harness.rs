@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde_json::Value;
 use tonic::transport::{Channel, Endpoint};
 
+pub use crate::judge::Clean;
 use crate::judge::{self, Line, Verdict, What};
 use crate::worker::{self, Does, Plan};
 
@@ -20,6 +21,23 @@ use crate::worker::{self, Does, Plan};
 pub const PATIENCE: Duration = Duration::from_secs(45);
 /// How often a wait looks.
 const LOOK: Duration = Duration::from_millis(25);
+
+/// The folder of the faults that the coordinator is to have; see `mutants`.
+pub const MUTANTS: &str = "mutants";
+
+/// Whether a test may go on that needs root. Where it may not, it says so in the form that `cargo xtask test` counts:
+/// past the harness of tests, which would keep it to itself.
+pub fn has_root(what_for: &str) -> bool {
+    use std::io::Write as _;
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        let thread = std::thread::current();
+        let test = thread.name().unwrap_or("a test");
+        let said = writeln!(std::io::stdout().lock(), "\nNOT RUN: {test}: {what_for} needs root");
+        assert!(said.is_ok(), "{test} is not run, and nobody can be told");
+    }
+    root
+}
 
 /// Waits until there is something.
 #[track_caller]
@@ -252,6 +270,10 @@ impl Cluster {
             command.args(["--set", setting]);
         }
         clean(&mut command);
+        let mutants = self.home.path(MUTANTS);
+        if mutants.exists() {
+            command.env("ROSTERD_MUTANTS", mutants);
+        }
         // What an earlier process wrote is kept, and not taken for this one's.
         let log = self.coordinator_log();
         if log.exists() {
@@ -425,7 +447,12 @@ impl Cluster {
     }
 
     pub async fn try_items(&self, job: &str) -> Result<Vec<v1::ItemSummary>, tonic::Status> {
-        Ok(self.admin().list_items(v1::ListItemsRequest { job: job.into() }).await?.into_inner().items)
+        Ok(self
+            .admin()
+            .list_items(v1::ListItemsRequest { job: job.into(), ..Default::default() })
+            .await?
+            .into_inner()
+            .items)
     }
 
     pub async fn job(&self, job: &str) -> v1::GetJobResponse {
@@ -434,7 +461,7 @@ impl Cluster {
     }
 
     pub async fn instances(&self, job: &str) -> Vec<v1::InstanceSummary> {
-        let request = v1::ListInstancesRequest { job: job.into() };
+        let request = v1::ListInstancesRequest { job: job.into(), ..Default::default() };
         self.admin().list_instances(request).await.unwrap().into_inner().instances
     }
 
@@ -444,7 +471,7 @@ impl Cluster {
     }
 
     pub async fn dump(&self, job: &str) -> std::collections::BTreeMap<String, v1::DumpNode> {
-        let dump = self.admin().dump_job(v1::DumpJobRequest { job: job.into() }).await;
+        let dump = self.admin().dump_job(v1::DumpJobRequest { job: job.into(), ..Default::default() }).await;
         dump.map(|dump| dump.into_inner().nodes.into_iter().collect()).unwrap_or_default()
     }
 

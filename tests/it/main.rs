@@ -15,12 +15,14 @@ mod crash;
 mod disk;
 mod features;
 mod fields;
+mod guarantee;
 mod harness;
 mod input;
-#[path = "../support/judge.rs"]
 mod judge;
+mod mutants;
 mod net;
 mod operate;
+mod panics;
 mod python;
 mod raw;
 mod slow;

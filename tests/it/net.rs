@@ -24,8 +24,7 @@ pub enum Way {
 
 /// Whether this machine lets us; says so where it does not, and fails where it should.
 pub fn possible() -> bool {
-    if !rustix::process::geteuid().is_root() {
-        println!("NOT RUN: dropping packets needs root (a network namespace and nftables)");
+    if !crate::harness::has_root("dropping packets (a network namespace and nftables)") {
         return false;
     }
     for (program, package) in [("ip", "iproute2"), ("nft", "nftables")] {

@@ -379,3 +379,78 @@ async fn instances_are_drained_and_shut_down_by_hand() {
             .any(|line| line.what == What::Exit && line.worker == "a" && line.detail == "left")
     );
 }
+
+/// Who asked stands beside what was done: in the log, in what watchers are told, and in the history.
+#[tokio::test]
+async fn a_change_names_the_credential_that_asked_for_it() {
+    let mut cluster = Cluster::prepare(LONG, &[]);
+    let file = cluster.home.path("credentials.toml");
+    let mut add = std::process::Command::new(env!("CARGO_BIN_EXE_rosterd"));
+    add.args(["credentials", "add", "ops", "--role", "operator", "--file"]).arg(&file);
+    let added = add.output().unwrap();
+    assert!(added.status.success(), "{added:?}");
+    let secret = String::from_utf8(added.stdout).unwrap().trim().to_owned();
+    cluster.settings.push(format!("credentials={}", file.display()));
+    cluster.launch();
+    cluster.listening().await;
+    let bearer: tonic::metadata::MetadataValue<_> = format!("Bearer {secret}").parse().unwrap();
+    let with = move |mut request: tonic::Request<()>| {
+        request.metadata_mut().insert("authorization", bearer.clone());
+        Ok(request)
+    };
+    let mut admin = v1::admin_service_client::AdminServiceClient::with_interceptor(cluster.channel(), with);
+    wait("it serves", || {
+        let mut admin = admin.clone();
+        async move {
+            let info = admin.get_server_info(v1::GetServerInfoRequest {}).await.ok()?.into_inner();
+            (info.health() == v1::ServerHealth::Serving).then_some(())
+        }
+    })
+    .await;
+    let mut watch = admin.watch(v1::WatchRequest { job: "owned".into() }).await.unwrap().into_inner();
+    let text = job("owned", 1, json!({}));
+    admin.apply_jobs(v1::ApplyJobsRequest { text, dry_run: false }).await.unwrap();
+    let told = loop {
+        let next = tokio::time::timeout(PATIENCE, watch.message()).await.unwrap().unwrap().unwrap();
+        if let Some(v1::watch_response::Event::Job(event)) = next.event {
+            break event;
+        }
+    };
+    assert_eq!((&*told.what, &*told.principal), ("created", "ops"));
+    until("the line of the audit", || {
+        cluster.logged().lines().any(|line| line.contains("rosterd::audit") && line.contains("\"ops\""))
+    })
+    .await;
+    let history = cluster.data.join("history.db");
+    let kept = || {
+        let file = rusqlite::Connection::open(&history).ok()?;
+        let query = "select text from events where principal = 'ops'";
+        file.query_row(query, [], |row| row.get::<_, String>(0)).ok()
+    };
+    until("the history", || kept().as_deref() == Some("created")).await;
+}
+
+/// A schedule was changed: due times of before are listed by the one that held then.
+#[tokio::test]
+async fn fires_are_listed_by_the_schedule_of_their_time() {
+    let mut cluster = Cluster::start(LONG).await;
+    cluster.apply(job("moved", 1, json!({ "cron": EVERY_SECOND }))).await;
+    cluster.worker("a", vec![runs_for("moved", 1)]);
+    cluster
+        .verdict_when("three runs", |verdict| {
+            verdict.done("moved", "NORMAL_TRIGGER").len() == 1 && verdict.of("moved").count() > 2
+        })
+        .await;
+    // From now on only at the end of time.
+    cluster.apply(job("moved", 1, json!({ "cron": "0 0 0 1 1 ? 2099" }))).await;
+    let ran = cluster.quiet("moved").await[0].counters.clone().unwrap().fired;
+    assert!(ran > 2);
+    let listed = wait("all in the history", || async {
+        let request = v1::ListFiresRequest { job: "moved".into(), ..Default::default() };
+        let fires = cluster.admin().list_fires(request).await.unwrap().into_inner().fires;
+        let run = |fire: &&v1::FireRecord| fire.result() == v1::FireResult::Run;
+        (fires.iter().filter(run).count() as u64 >= ran).then_some(fires)
+    })
+    .await;
+    assert!(listed.len() as u64 >= ran, "{listed:?}");
+}

@@ -18,7 +18,7 @@ fn interpreter() -> PathBuf {
     python
 }
 
-fn start(cluster: &mut Cluster, name: &str, job: &str) {
+pub fn start(cluster: &mut Cluster, name: &str, job: &str) {
     start_with(cluster, name, job, &[]);
 }
 
@@ -65,7 +65,7 @@ async fn workers_in_python_are_failed_over_and_leave_in_order() {
         cluster
             .lines()
             .iter()
-            .any(|line| line.what == What::Start && line.item == 0 && line.detail == "Beijing|all|6|")
+            .any(|line| line.what == What::Start && line.item == 0 && line.detail == "Beijing|all|6|{}|")
     );
     cluster.kill("p");
     cluster.verdict_when("two failovers", |verdict| verdict.by_source("mixed", "FAILOVER").len() == 2).await;

@@ -25,7 +25,8 @@ async fn counted(kill: bool) {
     let pause = if kill { "WORDCOUNT_PAUSE=0.1" } else { "WORDCOUNT_PAUSE=0" };
     for name in ["one", "two", "three"] {
         let flags = ["--job", "wordcount", "--items", "6", "--failover", "--slots", "6"];
-        cluster.exec(name, &flags, &["env", pause, &count, "count", &corpus, &results]);
+        let log = format!("WORDCOUNT_LOG={}", cluster.home.path(&format!("{name}.jsonl")).display());
+        cluster.exec(name, &flags, &["env", pause, &log, &count, "count", &corpus, &results]);
     }
     cluster.assigned("wordcount", 3).await;
     cluster.trigger("wordcount").await;
@@ -43,6 +44,15 @@ async fn counted(kill: bool) {
         })
         .await;
     assert_eq!(wordcount(&["total", &results]), wordcount(&["plain", &corpus]));
+    let verdict = cluster.verdict();
+    verdict.is_clean();
+    let done = |source: &str| verdict.done("wordcount", source).len();
+    assert_eq!(
+        (done("MANUAL"), done("FAILOVER")),
+        if kill { (4, 2) } else { (6, 0) },
+        "\n{}",
+        verdict.table()
+    );
     let counters = cluster.counters("wordcount").await;
     assert_eq!((counters.succeeded, counters.crashed), (6, if kill { 2 } else { 0 }));
 }

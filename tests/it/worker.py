@@ -38,7 +38,8 @@ def write(what: str, run: Run | None = None, detail: str = "") -> None:
 
 @worker.job(plan["job"])
 def work(run: Run) -> str:
-    write("start", run, f"{run.item_parameter}|{run.job_parameter}|{run.total}|{run.offset.decode()}")
+    props = json.dumps(dict(run.props), sort_keys=True, separators=(",", ":"))
+    write("start", run, f"{run.item_parameter}|{run.job_parameter}|{run.total}|{props}|{run.offset.decode()}")
     while not os.path.exists(plan["gate"]):
         if run.cancelled.wait(0.02):
             write("cancel", run)

@@ -100,6 +100,7 @@ impl Log {
             source: run.map(|run| run.source().as_str_name().replace("RUN_SOURCE_", "")).unwrap_or_default(),
             attempt: run.map(Run::attempt).unwrap_or_default(),
             instance: run.map(|run| run.instance_id().to_owned()).unwrap_or_default(),
+            lease: run.map(|run| u64::try_from(run.lease_left().as_nanos()).unwrap_or(u64::MAX)),
             detail: detail.to_owned(),
         };
         let mut text = serde_json::to_vec(&line).unwrap();
@@ -136,10 +137,11 @@ const STEP: Duration = Duration::from_millis(20);
 
 async fn work(log: Arc<Log>, does: Arc<Does>, run: Run) -> Result<String, Failure> {
     let about = format!(
-        "{}|{}|{}|{}",
+        "{}|{}|{}|{}|{}",
         run.item_parameter(),
         run.job_parameter(),
         run.total(),
+        serde_json::json!(run.props()),
         String::from_utf8_lossy(&run.offset())
     );
     log.write(What::Start, Some(&run), &about);

@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
 use rosterd_client::{Failure, Job, Run};
+use rosterd_domain::verify::{Line, What};
 use tokio::time::Instant;
 
-use crate::judge::{Line, What};
 use crate::process::Hand;
 use crate::rng::Rng;
+use crate::world::base;
 
 /// The log of all worker processes.
 #[derive(Clone)]
@@ -22,9 +23,26 @@ impl Log {
         Self { start: Instant::now(), lines: Arc::default() }
     }
 
-    pub fn write(&self, process: &str, what: What) {
-        let at = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let line = Line { at, process: process.to_owned(), what };
+    /// Something that happened to a process, or to a run of it.
+    pub fn write(&self, process: &str, what: What, run: Option<&Run>) {
+        let since = self.start.elapsed();
+        let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+        let fire = run.map(|run| run.fire_time().duration_since(UNIX_EPOCH).unwrap_or_default());
+        let line = Line {
+            at: nanos(since),
+            wall: base().plus(since).0,
+            worker: process.to_owned(),
+            what,
+            job: run.map(|run| run.job().to_owned()).unwrap_or_default(),
+            item: run.map(Run::item).unwrap_or_default(),
+            token: run.map(Run::token).unwrap_or_default(),
+            fire: fire.map_or(0, |fire| i64::try_from(fire.as_millis()).unwrap_or(i64::MAX)),
+            source: run.map(|run| run.source().as_str_name().replace("RUN_SOURCE_", "")).unwrap_or_default(),
+            attempt: run.map(Run::attempt).unwrap_or_default(),
+            instance: run.map(|run| run.instance_id().to_owned()).unwrap_or_default(),
+            lease: run.map(|run| nanos(run.lease_left())),
+            detail: String::new(),
+        };
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
     }
 
@@ -85,17 +103,14 @@ struct Work {
 
 impl Work {
     async fn go(mut self, length: Duration, fails: bool, deaf: bool) -> Result<String, Failure> {
-        let (job, item, token) = (self.run.job().to_owned(), self.run.item(), self.run.token());
-        let fire = self.run.fire_time().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let fire = u64::try_from(fire.as_millis()).unwrap_or(0);
-        let source = self.run.source().as_str_name().trim_start_matches("RUN_SOURCE_").to_owned();
-        self.log.write(&self.process, What::Start { job: job.clone(), item, token, fire, source });
+        self.log.write(&self.process, What::Start, Some(&self.run));
+        let token = self.run.token();
         self.run.set_offset(token.to_string()).ok();
         let over = Instant::now() + length;
         tokio::select! {
             biased;
             () = self.run.cancelled() => {
-                self.log.write(&self.process, What::Cancelled { job, item, token });
+                self.log.write(&self.process, What::Told, Some(&self.run));
                 if deaf {
                     tokio::time::sleep_until(over).await;
                 }
@@ -111,8 +126,8 @@ impl Work {
 
     fn end(&mut self, dropped: bool) {
         if !std::mem::replace(&mut self.over, true) {
-            let (job, item, token) = (self.run.job().to_owned(), self.run.item(), self.run.token());
-            self.log.write(&self.process, What::End { job, item, token, dropped });
+            let what = if dropped { What::Drop } else { What::End };
+            self.log.write(&self.process, what, Some(&self.run));
         }
     }
 }

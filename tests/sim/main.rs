@@ -10,8 +10,6 @@
     reason = "it is told which seed by its environment, and measures its own speed"
 )]
 
-mod judge;
-
 mod coverage;
 mod faults;
 mod invariants;

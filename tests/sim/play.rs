@@ -5,12 +5,12 @@ use std::future::Future;
 use std::time::Duration;
 
 use crate::faults::Rates;
-use crate::judge::Broken;
 use crate::log::JobPlan;
 use crate::operator;
 use crate::rng::Rng;
 use crate::wire::Way;
 use crate::world::{Later, Plan, Times, World};
+use rosterd_domain::verify::Fault;
 
 /// Runs a world on one thread, in simulated time.
 pub fn block_on<T>(play: impl Future<Output = T>) -> T {
@@ -52,7 +52,7 @@ pub fn plan(seed: u64) -> Plan {
 /// What became of a seed.
 pub struct Outcome {
     pub seed: u64,
-    pub broken: Vec<Broken>,
+    pub broken: Vec<Fault>,
     pub trace: Vec<String>,
     pub coverage: BTreeMap<String, u64>,
 }

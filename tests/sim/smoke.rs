@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use rosterd_domain::verify::{Line, What};
+
 use crate::log::JobPlan;
 use crate::play::{block_on, job, plan};
 use crate::world::{Plan, World};
@@ -12,10 +14,7 @@ fn secs(n: u64) -> Duration {
 
 fn starts(world: &World, of: &str, source: &str) -> usize {
     let lines = world.log.lines();
-    let is = |line: &&crate::judge::Line| match &line.what {
-        crate::judge::What::Start { job, source: why, .. } => job == of && why == source,
-        _ => false,
-    };
+    let is = |line: &&Line| line.what == What::Start && line.job == of && line.source == source;
     lines.iter().filter(is).count()
 }
 

@@ -4,22 +4,20 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::judge::{Line, What};
+use rosterd_domain::verify::{Line, What};
+
 use crate::play::{block_on, job, plan};
-use crate::world::{Plan, World, base};
+use crate::world::{Plan, World};
 
 /// A fire that comes later than this was delayed by something.
 const PROMPT: i64 = 150;
 
 /// Normal runs from `from` on that came late: by process and job, with how late.
 fn late(world: &World, from: Duration, of: impl Fn(&str) -> bool) -> Vec<(String, String, i64)> {
-    let from = u64::try_from(from.as_millis()).unwrap_or(0);
-    let lateness = |line: &Line| match &line.what {
-        What::Start { job, fire, source, .. } if source == "NORMAL_TRIGGER" && line.at >= from => {
-            let at = base().0 + i64::try_from(line.at).unwrap_or(0);
-            Some((line.process.clone(), job.clone(), at - i64::try_from(*fire).unwrap_or(0)))
-        }
-        _ => None,
+    let from = u64::try_from(from.as_nanos()).unwrap_or(0);
+    let lateness = |line: &Line| {
+        let normal = line.what == What::Start && line.source == "NORMAL_TRIGGER" && line.at >= from;
+        normal.then(|| (line.worker.clone(), line.job.clone(), line.wall - line.fire))
     };
     let all = world.log.lines();
     let late = all.iter().filter_map(lateness).filter(|(process, _, late)| *late > PROMPT && of(process));

@@ -17,8 +17,8 @@ use tokio::time::Instant;
 
 use crate::coverage::Coverage;
 use crate::invariants::{self, Invariant};
-use crate::judge::Broken;
 use crate::process::Hand;
+use rosterd_domain::verify::Fault;
 
 /// What happened to one record in one transaction.
 #[derive(Debug, Clone)]
@@ -98,7 +98,7 @@ pub struct Watch(Arc<Mutex<Inner>>);
 pub struct Inner {
     pub shadow: Shadow,
     invariants: Vec<Box<dyn Invariant>>,
-    pub broken: Vec<Broken>,
+    pub broken: Vec<Fault>,
     /// What happened, for the comparison of two replays and for people.
     pub trace: Vec<String>,
     pub last_commit: BTreeMap<String, Instant>,
@@ -164,7 +164,7 @@ impl Inner {
     pub fn broke(&mut self, rule: &'static str, text: String) {
         let line = text.clone();
         self.note(|| format!("BROKEN {rule}: {line}"));
-        self.broken.push(Broken { rule, text });
+        self.broken.push(Fault { rule, text });
     }
 
     /// A change of the store.

@@ -15,13 +15,13 @@ use rosterd::runtime::clock::Simulated;
 use rosterd_client::{OnRefused, Options, TokioClock, Worker};
 use rosterd_domain::id::{CoordinatorId, JobName, Namespace, WorkerId};
 use rosterd_domain::time::Time;
+use rosterd_domain::verify::{What, judge};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::coverage::Coverage;
 use crate::faults::Chaos;
 use crate::invariants::{mirrors, settles};
-use crate::judge::{What, judge};
 use crate::log::{JobPlan, Log};
 use crate::process::Hand;
 use crate::rng::Rng;
@@ -282,7 +282,7 @@ impl World {
                     "worker ended: {}",
                     how.split([':', ',', '(']).next().unwrap_or_default()
                 ));
-                self.log.write(&process, What::Dead);
+                self.log.write(&process, What::Killed, None);
                 self.desks[desk].running = None;
                 let after = self.pause_before_start();
                 self.later(after, Later::StartWorker(desk));
@@ -456,7 +456,7 @@ impl World {
             self.net.vanish(&process);
         }
         running.hand.kill();
-        self.log.write(&process, What::Dead);
+        self.log.write(&process, What::Killed, None);
         let after = self.pause_before_start();
         self.later(after, Later::StartWorker(desk));
     }
@@ -469,7 +469,7 @@ impl World {
         }
         running.hand.freeze(true);
         let process = running.process.clone();
-        self.log.write(&process, What::Frozen { frozen: true });
+        self.log.write(&process, What::Frozen, None);
         self.note(|| format!("{process} stands still for {span:?}"));
         self.later(span, Later::ThawWorker(desk, start));
     }
@@ -478,7 +478,7 @@ impl World {
         let Some(running) = &self.desks[desk].running else { return };
         if running.hand.is_frozen() {
             let process = running.process.clone();
-            self.log.write(&process, What::Frozen { frozen: false });
+            self.log.write(&process, What::Thawed, None);
             running.hand.freeze(false);
             self.note(|| format!("{process} goes on"));
         }
@@ -565,9 +565,10 @@ impl World {
     fn in_user_code(&self) -> BTreeSet<(String, u32, u64)> {
         let mut runs = BTreeSet::new();
         for line in self.log.lines() {
+            let run = (line.job, line.item, line.token);
             match line.what {
-                What::Start { job, item, token, .. } => drop(runs.insert((job, item, token))),
-                What::End { job, item, token, .. } => drop(runs.remove(&(job, item, token))),
+                What::Start => drop(runs.insert(run)),
+                What::End | What::Drop => drop(runs.remove(&run)),
                 _ => {}
             }
         }
@@ -576,8 +577,9 @@ impl World {
 
     /// Judges what the handlers wrote down.
     pub fn judge(&self) {
-        for broken in judge(&self.log.lines()) {
-            self.watch.lock().broke(broken.rule, broken.text);
+        // Here a process notices at once when it wakes.
+        for fault in judge(&self.log.lines(), 0).faults {
+            self.watch.lock().broke(fault.rule, fault.text);
         }
     }
 }

@@ -162,6 +162,11 @@ impl Server {
         self.keeper = Some((child, stdin, line.trim().parse().unwrap()));
     }
 
+    /// Where its data are.
+    pub fn data(&self) -> PathBuf {
+        self.dir.join("data")
+    }
+
     /// Asks in four letters.
     pub fn ask(&self, word: &str) -> Option<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;

@@ -92,6 +92,14 @@ pub(crate) const SUITES: &[Suite] = &[
         packages: &["iproute2", "mount", "nftables", "util-linux"],
         ..programs("it", "real processes: coordinators, workers, kills", &[Pick::Test("rosterd", "it")])
     },
+    Suite {
+        packages: &["iproute2", "mount", "nftables", "util-linux", "default-jre-headless", zookeeper::MAVEN],
+        ..programs(
+            "cluster",
+            "several coordinators on real ZooKeeper servers, kills, cuts, full disks",
+            &[Pick::Test("rosterd", "cluster")],
+        )
+    },
     Suite { name: "python", what: "the Python client", kind: Kind::Python, packages: &[] },
 ];
 

@@ -8,18 +8,30 @@ use std::ops::AddAssign;
 pub(crate) struct Tally {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
+    /// Said of themselves that they cannot run here.
+    pub(crate) not_run: u64,
+}
+
+impl Tally {
+    /// So many of those that are counted as passed did not run.
+    pub(crate) fn without(self, not_run: u64) -> Self {
+        let passed = self.passed.saturating_sub(not_run);
+        Self { passed, not_run: self.not_run + not_run, ..self }
+    }
 }
 
 impl AddAssign for Tally {
     fn add_assign(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed += other.failed;
+        self.not_run += other.not_run;
     }
 }
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} passed, {} failed", self.passed, self.failed)
+        write!(f, "{} passed, {} failed", self.passed, self.failed)?;
+        if self.not_run > 0 { write!(f, ", {} not run", self.not_run) } else { Ok(()) }
     }
 }
 
@@ -28,7 +40,12 @@ pub(crate) fn rust(line: &str) -> Option<Tally> {
     let line = plain(line);
     let (_, counts) = line.trim().strip_prefix("test result: ")?.split_once(". ")?;
     let counts = pairs(counts, ';');
-    Some(Tally { passed: sum(&counts, &["passed"]), failed: sum(&counts, &["failed"]) })
+    Some(Tally { passed: sum(&counts, &["passed"]), failed: sum(&counts, &["failed"]), not_run: 0 })
+}
+
+/// A test that cannot run here says so in a line of its own, and is counted as passed all the same: which, and why.
+pub(crate) fn not_run(line: &str) -> Option<&str> {
+    line.trim().strip_prefix("NOT RUN: ")
 }
 
 /// The last line of pytest: `= 1 failed, 97 passed, 1 skipped in 1.20s =`, without the bars where it is quiet.
@@ -38,7 +55,8 @@ pub(crate) fn pytest(line: &str) -> Option<Tally> {
     let seconds = time.split_whitespace().next()?.strip_suffix('s')?;
     seconds.parse::<f64>().ok()?;
     let counts = pairs(counts, ',');
-    Some(Tally { passed: sum(&counts, &["passed"]), failed: sum(&counts, &["failed", "error", "errors"]) })
+    let failed = sum(&counts, &["failed", "error", "errors"]);
+    Some(Tally { passed: sum(&counts, &["passed"]), failed, not_run: sum(&counts, &["skipped"]) })
 }
 
 fn pairs(text: &str, separator: char) -> Vec<(u64, &str)> {
@@ -66,7 +84,17 @@ mod tests {
     use super::*;
 
     fn tally(passed: u64, failed: u64) -> Option<Tally> {
-        Some(Tally { passed, failed })
+        Some(Tally { passed, failed, not_run: 0 })
+    }
+
+    #[test]
+    fn what_did_not_run_is_not_counted_as_passed() {
+        let said = rust("test result: ok. 3 passed; 1 failed; 2 ignored; 0 measured").unwrap();
+        let why = "crash::a: dropping packets needs root";
+        assert_eq!(not_run(&format!("NOT RUN: {why}\n")), Some(why));
+        assert_eq!(not_run("test a ... ok"), None);
+        assert_eq!(said.without(1), Tally { passed: 2, failed: 1, not_run: 1 });
+        assert_eq!(said.without(1).to_string(), "2 passed, 1 failed, 1 not run");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use crate::command::{cargo, shown, watched};
 use crate::metadata::{Program, build, targets};
 use crate::suites::{Kind, Pick, Suite, build_arguments, chosen};
-use crate::summary::{Tally, rust};
+use crate::summary::{Tally, not_run, rust};
 use crate::{check, python, setup};
 
 /// What was asked.
@@ -91,7 +91,7 @@ fn programs(suites: &[Suite], all: bool) -> Result<Option<Vec<Program>>> {
 fn run(suite: &Suite, programs: &[Program], rest: &[String]) -> Done {
     let begin = Instant::now();
     let result = match suite.kind {
-        Kind::Check => check::run().map(|failed| (Tally { passed: 0, failed }, None)),
+        Kind::Check => check::run().map(|failed| (Tally { failed, ..Tally::default() }, None)),
         Kind::Programs(picks) => run_programs(picks, programs, rest),
         Kind::Doctests => {
             let mut command = cargo();
@@ -140,24 +140,38 @@ enum Summaries {
 
 /// Runs a test program. One that ends badly without saying that a test failed counts as one failed.
 fn counted(command: &mut Command, which: Summaries) -> Result<Tally> {
-    let mut tally = Tally::default();
-    let status = watched(command, &mut |line| {
-        if let Some(said) = rust(line) {
-            match which {
-                Summaries::Last => tally = said,
-                Summaries::All => tally += said,
-            }
-        }
-    })?;
-    if !status.success() && tally.failed == 0 {
+    let mut counts = Counts::default();
+    let status = watched(command, &mut |line| counts.take(line, which))?;
+    if !status.success() && counts.tally.failed == 0 {
         println!("    {status}: {}", shown(command));
-        tally.failed = 1;
+        counts.tally.failed = 1;
     }
-    Ok(tally)
+    for test in &counts.not_run {
+        println!("    not run: {test}");
+    }
+    Ok(counts.tally.without(counts.not_run.len() as u64))
+}
+
+/// What a test program has said so far.
+#[derive(Default)]
+struct Counts {
+    tally: Tally,
+    not_run: Vec<String>,
+}
+
+impl Counts {
+    fn take(&mut self, line: &str, which: Summaries) {
+        self.not_run.extend(not_run(line).map(ToOwned::to_owned));
+        match (rust(line), which) {
+            (Some(said), Summaries::Last) => self.tally = said,
+            (Some(said), Summaries::All) => self.tally += said,
+            (None, _) => {}
+        }
+    }
 }
 
 fn broken(name: &'static str, took: Duration, note: String) -> Done {
-    Done { name, tally: Tally { passed: 0, failed: 1 }, took, note: Some(note) }
+    Done { name, tally: Tally { failed: 1, ..Tally::default() }, took, note: Some(note) }
 }
 
 /// The table of suites, and the line that programs read.
@@ -168,9 +182,10 @@ fn close(all: &[Done], took: Duration) -> bool {
         let mark = if tally.failed > 0 { "FAILED" } else { "ok" };
         let note = note.as_ref().map_or(String::new(), |note| format!("  {note}"));
         println!(
-            "    {name:<9} {mark:<6} {:>5} passed {:>3} failed {:>9}{note}",
+            "    {name:<9} {mark:<6} {:>5} passed {:>3} failed {:>3} not run {:>9}{note}",
             tally.passed,
             tally.failed,
+            tally.not_run,
             seconds(*took)
         );
         sum += *tally;
@@ -210,7 +225,7 @@ mod tests {
     fn nothing_passed_is_no_success() {
         let done = |name, passed, failed| Done {
             name,
-            tally: Tally { passed, failed },
+            tally: Tally { passed, failed, not_run: 0 },
             took: Duration::ZERO,
             note: None,
         };
@@ -223,11 +238,22 @@ mod tests {
     #[test]
     fn a_program_that_dies_without_a_summary_has_failed() {
         let dies = |script: &str| counted(Command::new("sh").args(["-c", script]), Summaries::Last).unwrap();
-        assert_eq!(dies("kill -9 $$"), Tally { passed: 0, failed: 1 });
+        assert_eq!(dies("kill -9 $$"), Tally { passed: 0, failed: 1, not_run: 0 });
         let summary = "echo 'test result: FAILED. 2 passed; 3 failed; 0 ignored'; exit 101";
-        assert_eq!(dies(summary), Tally { passed: 2, failed: 3 });
+        assert_eq!(dies(summary), Tally { passed: 2, failed: 3, not_run: 0 });
         let of_a_child =
             "echo 'test result: FAILED. 0 passed; 1 failed'; echo 'test result: ok. 2 passed; 0 failed'";
-        assert_eq!(dies(of_a_child), Tally { passed: 2, failed: 0 });
+        assert_eq!(dies(of_a_child), Tally { passed: 2, failed: 0, not_run: 0 });
+    }
+
+    /// Only taken in, not printed: who runs these tests counts such lines as well.
+    #[test]
+    fn a_test_that_says_that_it_does_not_run_has_not_passed() {
+        let mut counts = Counts::default();
+        for line in ["NOT RUN: a: needs root\n", "test a ... ok\n", "test result: ok. 2 passed; 0 failed\n"] {
+            counts.take(line, Summaries::Last);
+        }
+        assert_eq!(counts.not_run, ["a: needs root"]);
+        assert_eq!(counts.tally.without(1), Tally { passed: 1, failed: 0, not_run: 1 });
     }
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -171,6 +171,8 @@ class StartRun:
     offset: bytes
     # Seconds since 1970; None: no limit.
     deadline: float | None
+    # The job's, as they were when the trigger came.
+    props: Mapping[str, str]
 
 
 @dataclass(frozen=True)

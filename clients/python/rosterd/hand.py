@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -52,6 +52,7 @@ class Held:
     instance_id: str
     attempt: int
     offset: bytes
+    props: Mapping[str, str]
     phase: Phase = Phase.IN_USER_CODE
     stop: StopReason | None = None
     new_offset: bytes | None = None
@@ -92,7 +93,14 @@ class Hand:
 
     # ---- a run begins
 
-    def take(self, now: Now, trigger: worker_pb2.Trigger, instance_id: str, objection: str) -> None:
+    def take(
+        self,
+        now: Now,
+        trigger: worker_pb2.Trigger,
+        instance_id: str,
+        objection: str,
+        props: Mapping[str, str],
+    ) -> None:
         """A Trigger arrived. `objection` is what the machine has against starting it, or empty."""
         key = Key.of(trigger.run)
         if key in self._held:
@@ -102,7 +110,7 @@ class Hand:
             return
         self._highest[key[:2]] = key.token
         self._supersede(now, key)
-        run = Held(key, trigger, instance_id, max(1, trigger.attempt), trigger.offset)
+        run = Held(key, trigger, instance_id, max(1, trigger.attempt), trigger.offset, props)
         objection = objection or self._objection(now, key, trigger)
         self._held[key] = run
         if objection:
@@ -132,7 +140,7 @@ class Hand:
 
     def _start(self, run: Held) -> None:
         run.phase = Phase.IN_USER_CODE
-        self._emit(StartRun(run.key, run.trigger, run.instance_id, run.attempt, run.offset, run.deadline))
+        self._emit(StartRun(run.key, run.trigger, run.instance_id, run.attempt, run.offset, run.deadline, run.props))
 
     def began(self, now: Now, key: Key) -> worker_pb2.RunStarted | None:
         run = self._held.get(key)

@@ -104,6 +104,8 @@ class Machine:
         self._registers = {job.job: job for job in jobs}
         self._jobs = dict.fromkeys(self._registers, JobState.ASKED)
         self._refusals: dict[str, JobRefused] = {}
+        # As they were told last; they outlive the stream.
+        self._props: dict[str, dict[str, str]] = {}
         self._route = Route(options.servers, chance)
         self._lease = Lease()
         self._out: list[Effect] = []
@@ -203,7 +205,9 @@ class Machine:
                 self._route.good()
                 self._lease.acknowledged(frame.heartbeat_ack.sequence)
             case "trigger":
-                self._hand.take(now, frame.trigger, self._instance_id, self._objection(now, frame.trigger))
+                props = self._props.get(frame.trigger.run.job, {})
+                objection = self._objection(now, frame.trigger)
+                self._hand.take(now, frame.trigger, self._instance_id, objection, props)
             case "cancel":
                 reason = _STOP_OF_CANCEL.get(frame.cancel.reason, StopReason.OPERATOR)
                 self._hand.cancel(now, Key.of(frame.cancel.run), reason)
@@ -216,6 +220,8 @@ class Machine:
             case "assignment":
                 items = ", ".join(map(str, frame.assignment.items)) or "none"
                 self._note(logging.DEBUG, f"items of {frame.assignment.job}: {items}")
+                if frame.assignment.job in self._jobs:
+                    self._props[frame.assignment.job] = dict(frame.assignment.props)
             case "callback":
                 self._callback(now, frame.callback)
             case "drain":

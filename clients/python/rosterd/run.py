@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from types import MappingProxyType
 from typing import Any
 
 from ._proto import types_pb2, worker_pb2
@@ -94,6 +95,8 @@ class Run:
         self.total: int = trigger.sharding_total_count
         self.item_parameter: str = trigger.item_parameter
         self.job_parameter: str = trigger.job_parameter
+        #: The job's properties by name, as they were when the run was told to start.
+        self.props: Mapping[str, str] = MappingProxyType(dict(start.props))
         #: The due time in UTC (for MISFIRE the latest skipped one, for FAILOVER that of the crashed run).
         self.fire_time: datetime = instant(trigger.fire_time)
         #: NORMAL_TRIGGER, MISFIRE, FAILOVER or MANUAL.

@@ -46,6 +46,10 @@ def registered(job: str = "hello", **fields: Any) -> worker_pb2.SessionResponse:
     return worker_pb2.SessionResponse(registered=worker_pb2.Registered(job=job, sharding_total_count=3, **fields))
 
 
+def assignment(job: str = "hello", **props: str) -> worker_pb2.SessionResponse:
+    return worker_pb2.SessionResponse(assignment=worker_pb2.Assignment(job=job, props=props))
+
+
 def refused(job: str = "hello", code: str = "JOB_UNKNOWN") -> worker_pb2.SessionResponse:
     return worker_pb2.SessionResponse(refused=worker_pb2.Refused(job=job, code=code, message="no such job"))
 

@@ -796,3 +796,15 @@ def test_whatever_comes_no_item_is_twice_in_user_code_and_none_starts_without_a_
         if script.time >= script.machine.lease_stops_at:
             assert not script.machine._hand.has_unstopped()
     assert script.machine.deadline() > script.time
+
+
+def test_props_are_those_that_were_told_last_and_outlive_the_stream() -> None:
+    script = attached()
+    script.recv(f.assignment(colour="green"))
+    script.recv(f.trigger(5))
+    script.recv(f.assignment(colour="blue"))
+    script.recv(f.trigger(6, item=1))
+    script.reattach()
+    script.recv(f.trigger(7, item=2))
+    seen = [(start.key.token, start.props["colour"]) for start in script.all(StartRun)]
+    assert seen == [(5, "green"), (6, "blue"), (7, "blue")]

@@ -1,5 +1,6 @@
 //! What a handler sees of its run, and how it answers before it ends.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -90,6 +91,16 @@ impl Run {
     /// The job's parameter.
     pub fn job_parameter(&self) -> &str {
         &self.trigger().job_parameter
+    }
+
+    /// The job's properties by name, as they were when the run was told to start.
+    pub fn props(&self) -> &BTreeMap<String, String> {
+        &self.0.start.props
+    }
+
+    /// One of the job's properties.
+    pub fn prop(&self, name: &str) -> Option<&str> {
+        self.props().get(name).map(String::as_str)
     }
 
     /// The attempt, from 1. All attempts of a run have the same token.

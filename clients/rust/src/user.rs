@@ -280,6 +280,7 @@ mod tests {
             id: RunId { job: "j".into(), item: 0, token: 1 },
             attempt: 1,
             trigger: Arc::default(),
+            props: Arc::default(),
             offset: bytes::Bytes::new(),
             instance_id: String::new(),
             timeout: None,

@@ -11,6 +11,7 @@ use rosterd_domain::time::Time;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
+use super::paging::{PART, page};
 use super::rows;
 use super::scalar::{self, timestamp};
 use super::status::{Malformed, malformed, status};
@@ -19,11 +20,12 @@ use crate::api::access::Principal;
 use crate::api::backend::Backend;
 use crate::api::history::History;
 use crate::code::{Code, Refusal};
-use crate::coordinator::handle::{Done, Operation, Target};
+use crate::coordinator::handle::{Done, InstanceRow, Operation, ServerRow, Target};
 use crate::history::{Page, RunFilter, RunState};
 use crate::proto::v1;
 use crate::proto::v1::admin_service_server::AdminService;
 use crate::runtime::clock::SharedClock;
+use crate::runtime::mutants;
 
 /// Who answers.
 #[derive(Debug, Clone)]
@@ -46,6 +48,8 @@ pub struct Admin {
     pub info: Info,
     /// Cancelled when watchers are to leave.
     pub stop: CancellationToken,
+    /// The longest answer, in bytes.
+    pub max_send: usize,
 }
 
 /// The longest grace of a drain.
@@ -81,7 +85,7 @@ impl Admin {
             other => format!("{other:?}"),
         };
         let done = match rights::check(who.as_ref(), &operation, &*self.backend).await {
-            Ok(()) => self.backend.operate(operation).await,
+            Ok(()) => self.backend.operate(operation, who.as_ref().map(|who| who.name.clone())).await,
             Err(refusal) => Err(refusal),
         };
         let who = who.map_or_else(|| "anybody".to_owned(), |who| who.name.to_string());
@@ -91,6 +95,30 @@ impl Admin {
     }
 }
 
+impl Admin {
+    /// How many bytes of rows go into one answer.
+    fn room(&self) -> usize {
+        self.max_send / 4 * 3
+    }
+
+    /// An answer, unless it is longer than what is sent: then `remedy` says how to get it all the same.
+    fn answer<T: prost::Message>(&self, answer: T, remedy: &str) -> Answer<T> {
+        let (size, most) = (answer.encoded_len(), self.max_send);
+        if size <= most {
+            return Ok(Response::new(answer));
+        }
+        let what = format!("the answer has {size} bytes, more than max_send_bytes ({most}): {remedy}");
+        Err(refused(Refusal::new(Code::MessageTooLarge, what)))
+    }
+}
+
+/// Where not even one row fits.
+const ONE_ROW: &str = "raise that limit on the coordinator";
+
+fn values<T>(page: Vec<(String, T)>) -> Vec<T> {
+    page.into_iter().map(|(_, row)| row).collect()
+}
+
 fn who<T>(request: &Request<T>) -> Option<Principal> {
     request.extensions().get::<Principal>().cloned()
 }
@@ -98,10 +126,14 @@ fn who<T>(request: &Request<T>) -> Option<Principal> {
 #[tonic::async_trait]
 impl AdminService for Admin {
     async fn list_jobs(&self, request: Request<v1::ListJobsRequest>) -> Answer<v1::ListJobsResponse> {
-        let part = request.into_inner().name_contains.to_ascii_lowercase();
+        mutants::panic_if_told("panic-request");
+        let v1::ListJobsRequest { name_contains, page_token } = request.into_inner();
+        let part = name_contains.to_ascii_lowercase();
         let rows = self.backend.jobs().await.map_err(refused)?.into_iter();
-        let jobs = rows.filter(|row| row.name.as_str().to_ascii_lowercase().contains(&part)).map(rows::job);
-        Ok(Response::new(v1::ListJobsResponse { jobs: jobs.collect() }))
+        let found = rows.filter(|row| row.name.as_str().to_ascii_lowercase().contains(&part));
+        let keyed = found.map(|row| (row.name.to_string(), rows::job(row)));
+        let (jobs, next_page_token) = page(keyed, &page_token, self.room());
+        self.answer(v1::ListJobsResponse { jobs: values(jobs), next_page_token }, ONE_ROW)
     }
 
     async fn get_job(&self, request: Request<v1::GetJobRequest>) -> Answer<v1::GetJobResponse> {
@@ -110,7 +142,7 @@ impl AdminService for Admin {
             return Err(invalid("upcoming", format!("{upcoming} is more than 1000")));
         }
         let detail = self.backend.job(&job(name)?, upcoming as usize).await.map_err(refused)?;
-        Ok(Response::new(rows::detail(detail)))
+        self.answer(rows::detail(detail), "ask for fewer due times")
     }
 
     async fn apply_jobs(&self, request: Request<v1::ApplyJobsRequest>) -> Answer<v1::ApplyJobsResponse> {
@@ -206,27 +238,35 @@ impl AdminService for Admin {
     }
 
     async fn list_items(&self, request: Request<v1::ListItemsRequest>) -> Answer<v1::ListItemsResponse> {
-        let rows = self.backend.items(&job(request.into_inner().job)?).await.map_err(refused)?;
-        Ok(Response::new(v1::ListItemsResponse { items: rows.into_iter().map(rows::item).collect() }))
+        let v1::ListItemsRequest { job: name, page_token } = request.into_inner();
+        let rows = self.backend.items(&job(name)?).await.map_err(refused)?;
+        let keyed = rows.into_iter().map(|row| (format!("{:010}", row.item.0), rows::item(row)));
+        let (items, next_page_token) = page(keyed, &page_token, self.room());
+        self.answer(v1::ListItemsResponse { items: values(items), next_page_token }, ONE_ROW)
     }
 
     async fn list_instances(
         &self,
         request: Request<v1::ListInstancesRequest>,
     ) -> Answer<v1::ListInstancesResponse> {
-        let job = any_job(request.into_inner().job)?;
-        let rows = self.backend.instances(job.as_ref()).await.map_err(refused)?;
-        let instances = rows.into_iter().map(rows::instance).collect();
-        Ok(Response::new(v1::ListInstancesResponse { instances }))
+        let v1::ListInstancesRequest { job, page_token } = request.into_inner();
+        let rows = self.backend.instances(any_job(job)?.as_ref()).await.map_err(refused)?;
+        let key = |row: &InstanceRow| format!("{}{PART}{}", row.job, row.instance);
+        let keyed = rows.into_iter().map(|row| (key(&row), rows::instance(row)));
+        let (instances, next_page_token) = page(keyed, &page_token, self.room());
+        self.answer(v1::ListInstancesResponse { instances: values(instances), next_page_token }, ONE_ROW)
     }
 
     async fn list_servers(
         &self,
         request: Request<v1::ListServersRequest>,
     ) -> Answer<v1::ListServersResponse> {
-        let job = any_job(request.into_inner().job)?;
-        let rows = self.backend.servers(job.as_ref()).await.map_err(refused)?;
-        Ok(Response::new(v1::ListServersResponse { servers: rows.into_iter().map(rows::server).collect() }))
+        let v1::ListServersRequest { job, page_token } = request.into_inner();
+        let rows = self.backend.servers(any_job(job)?.as_ref()).await.map_err(refused)?;
+        let key = |row: &ServerRow| format!("{}{PART}{}", row.job, row.server);
+        let keyed = rows.into_iter().map(|row| (key(&row), rows::server(row)));
+        let (servers, next_page_token) = page(keyed, &page_token, self.room());
+        self.answer(v1::ListServersResponse { servers: values(servers), next_page_token }, ONE_ROW)
     }
 
     async fn list_runs(&self, request: Request<v1::ListRunsRequest>) -> Answer<v1::ListRunsResponse> {
@@ -251,10 +291,9 @@ impl AdminService for Admin {
             token: (!request.page_token.is_empty()).then_some(request.page_token),
         };
         let (runs, next) = self.history.runs(filter, page).await.map_err(refused)?;
-        Ok(Response::new(v1::ListRunsResponse {
-            runs: runs.into_iter().map(rows::run).collect(),
-            next_page_token: next.unwrap_or_default(),
-        }))
+        let runs = runs.into_iter().map(rows::run).collect();
+        let answer = v1::ListRunsResponse { runs, next_page_token: next.unwrap_or_default() };
+        self.answer(answer, "ask with a smaller page_size")
     }
 
     async fn list_fires(&self, request: Request<v1::ListFiresRequest>) -> Answer<v1::ListFiresResponse> {
@@ -271,23 +310,28 @@ impl AdminService for Admin {
             size: page_size(request.page_size, 1000, 10_000),
             token: request.page_token,
         };
-        let page = fires::page(&row, span).map_err(|defect| malformed(&defect))?;
+        let mut page = fires::page(span).map_err(|defect| malformed(&defect))?;
+        if let Some((after, until, most)) = page.asks() {
+            page.take(self.backend.due(&name, after, until, most).await.map_err(refused)?);
+        }
         let fires = match page.due.is_empty() {
             true => Vec::new(),
             false => self.history.fires(&name, page.items, page.due).await.map_err(refused)?,
         };
         let (fires, next_page_token) = fires::cut(fires, page.after, page.size, page.more);
         let fires = fires.into_iter().map(|fire| rows::fire(&name, fire)).collect();
-        Ok(Response::new(v1::ListFiresResponse { fires, next_page_token }))
+        self.answer(v1::ListFiresResponse { fires, next_page_token }, "ask with a smaller page_size")
     }
 
     async fn dump_job(&self, request: Request<v1::DumpJobRequest>) -> Answer<v1::DumpJobResponse> {
-        let nodes = self.backend.dump(&job(request.into_inner().job)?).await.map_err(refused)?;
+        let v1::DumpJobRequest { job: name, page_token } = request.into_inner();
+        let nodes = self.backend.dump(&job(name)?).await.map_err(refused)?;
         let nodes = nodes.into_iter().map(|(path, node)| {
             let data = bytes::Bytes::copy_from_slice(&node.data);
             (path, v1::DumpNode { data, ephemeral: node.ephemeral })
         });
-        Ok(Response::new(v1::DumpJobResponse { nodes: nodes.collect() }))
+        let (nodes, next_page_token) = page(nodes, &page_token, self.room());
+        self.answer(v1::DumpJobResponse { nodes: nodes.into_iter().collect(), next_page_token }, ONE_ROW)
     }
 
     async fn get_server_info(

@@ -274,7 +274,8 @@ pub fn to_worker(to: ToWorker) -> Result<v1::SessionResponse, Option<Refusal>> {
         }
         ToWorker::Unregistered { job } => Out::Unregistered(v1::Unregistered { job: job.into() }),
         ToWorker::HeartbeatAck { sequence } => Out::HeartbeatAck(v1::HeartbeatAck { sequence }),
-        ToWorker::Assignment { job, items, generation, total } => Out::Assignment(v1::Assignment {
+        ToWorker::Assignment { job, items, generation, total, props } => Out::Assignment(v1::Assignment {
+            props: props.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
             job: job.into(),
             items: items.into_iter().map(|Item(item)| item).collect(),
             generation,

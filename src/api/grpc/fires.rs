@@ -1,15 +1,14 @@
-//! Pages of `ListFires`: which due times the schedule has in a span, as many as a page needs. A page is cut by
+//! Pages of `ListFires`: how many due times of a span a page needs. A page is cut by
 //! (due time, item); its token names the last pair of the page before. Pure; called by `admin`.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use rosterd_domain::id::Item;
-use rosterd_domain::schedule::Schedule;
 use rosterd_domain::time::Time;
 
 use super::status::Malformed;
 use crate::code::Code;
-use crate::coordinator::handle::JobRow;
 use crate::history::FireRow;
 
 /// What is asked for.
@@ -30,30 +29,37 @@ pub(super) struct Page {
     pub(super) size: usize,
     /// There are due times behind these.
     pub(super) more: bool,
+    /// From, and before.
+    span: (Time, Time),
 }
 
-/// The due times of a page. A job without a schedule has none.
-pub(super) fn page(row: &JobRow, span: Span) -> Result<Page, Malformed> {
+/// A page whose due times are yet to be found: by the schedules that held at the time, which are others' to know.
+pub(super) fn page(span: Span) -> Result<Page, Malformed> {
     let after = token(&span.token)?;
     let items: Vec<Item> = span.items.map(Item).collect();
-    let mut page = Page { due: Vec::new(), items, after, size: span.size, more: false };
-    let Some(cron) = row.cron.as_deref().filter(|_| !page.items.is_empty()) else { return Ok(page) };
-    let schedule = Schedule::parse(cron, &row.time_zone)
-        .map_err(|error| Malformed::new(Code::ConfigDamaged, "job", error))?;
-    // Enough for a full page even where the first due time was shown but for its last item.
-    let most = span.size.div_ceil(page.items.len()) + 1;
     let from = after.map_or(span.from, |(time, _)| time.max(span.from));
-    for due in schedule.iter(Time(from.0.saturating_sub(1))) {
-        if due >= span.to {
-            break;
-        }
-        if page.due.len() == most {
-            page.more = true;
-            break;
-        }
-        page.due.push(due);
+    let span_left = (from, span.to);
+    Ok(Page { due: Vec::new(), items, after, size: span.size, more: false, span: span_left })
+}
+
+impl Page {
+    /// Which due times are wanted: those after the first and not after the second, at most so many.
+    pub(super) fn asks(&self) -> Option<(Time, Time, usize)> {
+        let step = Duration::from_millis(1);
+        let wanted = !self.items.is_empty() && self.span.0 < self.span.1;
+        wanted.then(|| (self.span.0.minus(step), self.span.1.minus(step), self.most() + 1))
     }
-    Ok(page)
+
+    /// Enough for a full page even where the first due time was shown but for its last item.
+    fn most(&self) -> usize {
+        self.size.div_ceil(self.items.len().max(1)) + 1
+    }
+
+    pub(super) fn take(&mut self, mut due: Vec<Time>) {
+        self.more = due.len() > self.most();
+        due.truncate(self.most());
+        self.due = due;
+    }
 }
 
 /// The rows of a page, and the token of the next one; empty: there is none.
@@ -87,33 +93,19 @@ fn token(text: &str) -> Result<Option<(Time, u32)>, Malformed> {
 mod tests {
     use super::*;
     use crate::history::Fate;
-    use rosterd_domain::id::JobName;
-
-    fn row() -> JobRow {
-        JobRow {
-            name: JobName::new("j").unwrap(),
-            handler_type: String::new(),
-            cron: Some("0 0/10 * * * ?".into()),
-            time_zone: "UTC".into(),
-            items: 3,
-            description: String::new(),
-            status: "enabled",
-            instances: 0,
-            running: 0,
-            leader: None,
-            made: None,
-            next_fire: None,
-            counters: rosterd_domain::item::Counters::default(),
-        }
-    }
+    use rosterd_domain::schedule::Schedule;
 
     #[test]
     fn pages_show_every_pair_once_and_in_order() {
         let (from, to) = (Time::from_seconds(600), Time::from_seconds(7200));
+        let schedule = Schedule::parse("0 0/10 * * * ?", "UTC").unwrap();
         let mut seen = Vec::new();
         let mut token = String::new();
         loop {
-            let page = page(&row(), Span { from, to, items: 0..3, size: 4, token }).unwrap();
+            let mut page = page(Span { from, to, items: 0..3, size: 4, token }).unwrap();
+            let (after, until, most) = page.asks().unwrap();
+            let due = schedule.iter(after).take_while(|due| *due <= until);
+            page.take(due.take(most).collect());
             let pairs = page.due.iter().flat_map(|due| page.items.iter().map(|item| (*due, *item)));
             let fires = pairs.map(|(fire, item)| FireRow {
                 fire,
@@ -139,7 +131,7 @@ mod tests {
         let span =
             |token: &str| Span { from: Time(0), to: Time(1), items: 0..1, size: 1, token: token.into() };
         for bad in ["x", "1.", ".1", "1.2.3"] {
-            assert_eq!(page(&row(), span(bad)).err().unwrap().field, "page_token");
+            assert_eq!(page(span(bad)).err().unwrap().field, "page_token");
         }
     }
 }

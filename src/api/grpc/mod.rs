@@ -4,6 +4,7 @@ pub mod admin;
 pub mod convert;
 mod fires;
 pub mod health;
+mod paging;
 mod rights;
 mod rows;
 mod scalar;

@@ -304,7 +304,10 @@ pub(super) fn happening(at: Time, happening: &Happening) -> v1::WatchResponse {
         Happening::Worker { instance, what } => {
             Event::Worker(v1::WorkerEvent { instance: instance.into(), what: what.to_owned() })
         }
-        Happening::Job { job, what } => Event::Job(v1::JobEvent { job: job.into(), what }),
+        Happening::Job { job, what, by } => {
+            let principal = by.map(|by| by.to_string()).unwrap_or_default();
+            Event::Job(v1::JobEvent { job: job.into(), what, principal })
+        }
     };
     v1::WatchResponse { at: Some(timestamp(at)), event: Some(event) }
 }

@@ -58,6 +58,12 @@ pub fn http(class: Class) -> StatusCode {
     }
 }
 
+/// A message that the stack below found to be longer than the limit; it says by how much.
+pub fn too_large(said: &str) -> Refusal {
+    let what = "at most max_receive_bytes are taken: send less at a time, or raise that on the coordinator";
+    Refusal::new(Code::MessageTooLarge, format!("{said}; {what}"))
+}
+
 /// Longest message that goes into a header, in bytes.
 const MAX_MESSAGE: usize = 3 * 1024;
 

@@ -38,6 +38,7 @@ use crate::coordinator::handle::Peer;
 use crate::proto::v1::worker_service_server::WorkerService;
 use crate::proto::v1::{SessionRequest, SessionResponse};
 use crate::runtime::clock::{Clock, SharedClock};
+use crate::runtime::mutants;
 use crate::runtime::tasks::{Phase, Tasks};
 use crate::runtime::telemetry::Metrics;
 use crate::session::frame::{FromWorker, ToWorker};
@@ -251,7 +252,8 @@ impl Session {
     ) -> Result<Option<SessionRequest>, Status> {
         frame.or_else(|status| match status.code() {
             // These are found by the decoder. Everything else is the connection's end: there is nobody to tell.
-            tonic::Code::OutOfRange | tonic::Code::Internal | tonic::Code::Unimplemented => {
+            tonic::Code::OutOfRange => Err(self.refuse(&status::too_large(status.message())).unwrap_err()),
+            tonic::Code::Internal | tonic::Code::Unimplemented => {
                 let what = format!("a frame cannot be read: {}", status.message());
                 Err(self.refuse(&Refusal::new(Code::RequestInvalid, what)).unwrap_err())
             }
@@ -260,6 +262,7 @@ impl Session {
     }
 
     fn take(&mut self, frame: SessionRequest, conversation: &Conversation) -> Result<(), Status> {
+        mutants::panic_if_told("panic-stream");
         match convert::from_worker(frame) {
             Ok(None) => Ok(()),
             Ok(Some(FromWorker::Hello(_))) => {

@@ -31,7 +31,7 @@ pub async fn layer(State(observer): State<Arc<Observer>>, request: Request, next
     let begin = observer.clock.mono();
     let response = AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|panic| {
         observer.metrics.handler_panics.inc();
-        tracing::error!(method, why = panic_text(&panic), "a handler panicked: this is a defect, report it");
+        tracing::error!(method, why = panic_text(&*panic), "a handler panicked: this is a defect, report it");
         broken(grpc)
     });
     let status = if grpc {

@@ -36,6 +36,7 @@ const ERROR_TAIL: usize = 2 << 10;
 const ENVIRONMENT: &str = "The program is told by its environment:
   ROSTERD_JOB  ROSTERD_ITEM  ROSTERD_TOTAL     what it is to do: item 0 to total - 1 of the job
   ROSTERD_ITEM_PARAMETER  ROSTERD_JOB_PARAMETER
+  ROSTERD_PROPS                                the job's properties, a JSON object of texts
   ROSTERD_FIRE_TIME                            the due time, RFC 3339 in UTC
   ROSTERD_TOKEN                                grows per item: fence your writes with it
   ROSTERD_SOURCE                               NORMAL_TRIGGER, MISFIRE, FAILOVER or MANUAL
@@ -211,6 +212,7 @@ fn environment(run: &Run) -> Vec<(&'static str, String)> {
         ("ROSTERD_ITEM_PARAMETER", run.item_parameter().to_owned()),
         ("ROSTERD_TOTAL", run.total().to_string()),
         ("ROSTERD_JOB_PARAMETER", run.job_parameter().to_owned()),
+        ("ROSTERD_PROPS", serde_json::json!(run.props()).to_string()),
         ("ROSTERD_FIRE_TIME", Time::from(fire).to_string()),
         ("ROSTERD_TOKEN", run.token().to_string()),
         ("ROSTERD_SOURCE", source.strip_prefix("RUN_SOURCE_").unwrap_or(source).to_owned()),

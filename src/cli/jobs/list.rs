@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::cli::failure::Result;
 use crate::cli::json;
-use crate::cli::server::Server;
+use crate::cli::server::{Client, Server};
 use crate::cli::show::{Form, facts, json_time, or_dash, short_time, table};
 use crate::proto::v1;
 
@@ -48,13 +48,18 @@ pub(crate) struct Next {
 
 impl List {
     pub(crate) async fn run(self) -> Result {
-        let question = v1::ListJobsRequest { name_contains: self.filter };
-        let answer = self.server.ask(question, |mut c, q| async move { c.list_jobs(q).await }).await?;
-        let text = || match answer.jobs.as_slice() {
+        let question = v1::ListJobsRequest { name_contains: self.filter, ..Default::default() };
+        let call = |mut c: Client, q| async move { c.list_jobs(q).await };
+        let (take, turn) = (
+            |a: v1::ListJobsResponse| (a.jobs, a.next_page_token),
+            |q: &mut v1::ListJobsRequest, token| q.page_token = token,
+        );
+        let jobs = self.server.admin().await?.pages(question, call, take, turn).await?;
+        let text = || match jobs.as_slice() {
             [] => "no jobs".to_owned(),
             jobs => rows(jobs),
         };
-        self.form.show(|| answer.jobs.iter().map(json::job).collect(), text)
+        self.form.show(|| jobs.iter().map(json::job).collect(), text)
     }
 }
 

@@ -29,12 +29,19 @@ fn expected(case: &Case<'_>, item: Item, before: &Record) -> BTreeMap<&'static s
         }
     };
     let Some(after) = case.written(item) else { return expected };
+    let marks = |run: &Running| case.job.rules.guarantee_completed && run.source != Source::Manual;
     let ended = before.running().filter(|_| ended(before, after));
     let started: Option<&Running> = after.running().filter(|_| after.token > before.token);
     if let Some(run) = ended {
         put(Write::Running { job: job.clone(), item, instance: None });
         if run.source == Source::Failover {
             put(Write::Failover { job: job.clone(), item, instance: None });
+        }
+        if run.held {
+            put(Write::Started { job: job.clone(), item, present: false });
+        }
+        if marks(run) && after.crashed().is_none() {
+            put(Write::Completed { job: job.clone(), item, present: true });
         }
     }
     if let Some(crashed) = after.crashed().filter(|_| before.crashed().is_none()) {
@@ -53,6 +60,12 @@ fn expected(case: &Case<'_>, item: Item, before: &Record) -> BTreeMap<&'static s
         }
     }
     let apart = case.plan.unmonitored.iter().find(|(told, ..)| *told == item).map(|(.., run)| run);
+    if started.is_some_and(|run| run.held) {
+        put(Write::Started { job: job.clone(), item, present: true });
+    }
+    if started.or(apart).is_some_and(marks) {
+        put(Write::Completed { job: job.clone(), item, present: false });
+    }
     if started.or(apart).is_some_and(|run| run.source == Source::Manual) {
         put(Write::RemoveTrigger(job.clone(), item));
     }
@@ -79,6 +92,8 @@ fn kind(write: &Write) -> Option<&'static str> {
         Write::Failover { .. } => "failover",
         Write::FailoverItem { .. } => "failover item",
         Write::Misfire { .. } => "misfire",
+        Write::Started { .. } => "started",
+        Write::Completed { .. } => "completed",
         Write::RemoveTrigger(..) => "trigger",
         Write::Offset { .. } => "offset",
         Write::Record { .. } => return None,
@@ -92,6 +107,8 @@ fn is_about(write: &Write, of: Item) -> bool {
         | Write::Failover { item, .. }
         | Write::FailoverItem { item, .. }
         | Write::Misfire { item, .. }
+        | Write::Started { item, .. }
+        | Write::Completed { item, .. }
         | Write::RemoveTrigger(_, item)
         | Write::Offset { item, .. } => *item == of,
         Write::Record { .. } => false,

@@ -182,6 +182,15 @@ impl JobConfig {
         &self,
         schedule: impl Fn(&str, &str) -> Result<(), String>,
     ) -> Option<Defect> {
+        // A schedule that every zone understands tells which of the two is wrong.
+        const ANY: &str = "0 0 0 * * ?";
+        if self.time_zone.is_some()
+            && let Err(problem) = schedule(ANY, self.zone())
+        {
+            let remedy = "write `UTC`, `GMT+8:00` or a name such as `Europe/Berlin`";
+            let defect = Defect::new(DefectKind::NotAllowed, "timeZone", problem, remedy);
+            return Some(defect.with_text(self.zone()));
+        }
         let cron = self.cron.as_deref()?;
         let problem = schedule(cron, self.zone()).err()?;
         let problem = format!("in zone {:?}: {problem}", self.zone());

@@ -179,7 +179,7 @@ fn schedule_and_strategy_are_asked_about_what_is_in_effect() {
     let job = one("jobName: a\nshardingTotalCount: 1\ncron: x\ntimeZone: GMT+8:00\nrosterd: {strategy: Y}\n");
     let error = job
         .validate_with(
-            |cron, zone| Err(format!("{cron} is none ({zone})")),
+            |cron, zone| (cron != "x").then_some(()).ok_or_else(|| format!("{cron} is none ({zone})")),
             |name| Err(format!("no strategy {name}")),
         )
         .unwrap_err();
@@ -189,6 +189,20 @@ job \"a\": rosterd.strategy = \"Y\": no strategy Y; choose one that there is";
     assert_eq!(error.to_string(), expected);
     let bare = one("jobName: a\nshardingTotalCount: 1\n");
     bare.validate_with(|_, _| Err("asked".into()), |_| Err("asked".into())).unwrap();
+}
+
+#[test]
+fn a_zone_that_there_is_not_is_reported_as_one() {
+    for cron in ["cron: 0 0 0 * * ?\n", "cron: x\n", ""] {
+        let job = one(&format!("jobName: a\nshardingTotalCount: 1\ntimeZone: Mars\n{cron}"));
+        let error = crate::view::validate(&job).unwrap_err().to_string();
+        assert!(
+            error.starts_with("job \"a\": timeZone = \"Mars\": \"Mars\" is not a known time zone"),
+            "{error}"
+        );
+    }
+    let job = one("jobName: a\nshardingTotalCount: 1\ntimeZone: GMT+8:00\ncron: x\n");
+    assert!(crate::view::validate(&job).unwrap_err().to_string().starts_with("job \"a\": cron = \"x\""));
 }
 
 #[test]

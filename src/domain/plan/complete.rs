@@ -4,7 +4,7 @@
 use super::draft::Draft;
 use super::{Entry, Report, Reported};
 use crate::id::Item;
-use crate::item::{Event, Outcome, Source};
+use crate::item::{Event, Outcome};
 use crate::mutants;
 use crate::txn::Write;
 
@@ -47,7 +47,7 @@ fn end(draft: &mut Draft<'_>, item: Item, report: &Report) -> bool {
         return true;
     }
     let job = draft.name();
-    super::crash::clear_mirrors(draft, item, run.source == Source::Failover);
+    super::crash::clear_mirrors(draft, item, &run, requeue);
     if requeue {
         draft.write(Write::FailoverItem { job: job.clone(), item, crashed: Some((run.fire, token)) });
     }

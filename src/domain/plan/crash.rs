@@ -48,7 +48,7 @@ fn bury(draft: &mut Draft<'_>, item: Item, token: Token, run: Running) {
     if !mutants::is_on(mutants::DEATH_BY_ABSENCE) {
         draft.guard(Guard::NoAttachment(run.worker.clone()));
     }
-    clear_mirrors(draft, item, run.source == Source::Failover);
+    clear_mirrors(draft, item, &run, requeue);
     if requeue {
         let job = draft.name();
         draft.write(Write::FailoverItem { job, item, crashed: Some((run.fire, token)) });
@@ -74,11 +74,17 @@ fn give_up(draft: &mut Draft<'_>, item: Item) {
     }
 }
 
-/// A run's mirrors go with its end.
-pub(super) fn clear_mirrors(draft: &mut Draft<'_>, item: Item, taken_over: bool) {
+/// A run's mirrors go with its end; that it has completed its fire is marked.
+pub(super) fn clear_mirrors(draft: &mut Draft<'_>, item: Item, run: &Running, again: bool) {
     let job = draft.name();
     draft.write(Write::Running { job: job.clone(), item, instance: None });
-    if taken_over && !mutants::is_on(mutants::FAILOVER_LEFT_BEHIND) {
-        draft.write(Write::Failover { job, item, instance: None });
+    if run.source == Source::Failover && !mutants::is_on(mutants::FAILOVER_LEFT_BEHIND) {
+        draft.write(Write::Failover { job: job.clone(), item, instance: None });
+    }
+    if run.held {
+        draft.write(Write::Started { job: job.clone(), item, present: false });
+    }
+    if draft.job.rules.guarantee_completed && run.source != Source::Manual && !again {
+        draft.write(Write::Completed { job, item, present: true });
     }
 }

@@ -177,6 +177,12 @@ fn mirror(draft: &mut Draft<'_>, item: Item, run: &Running) {
     if draft.job.rules.monitor {
         draft.write(Write::Running { job: job.clone(), item, instance: instance.clone() });
     }
+    if run.held {
+        draft.write(Write::Started { job: job.clone(), item, present: true });
+    }
+    if draft.job.rules.guarantee_completed && run.source != Source::Manual {
+        draft.write(Write::Completed { job: job.clone(), item, present: false });
+    }
     match run.source {
         Source::Failover => {
             draft.write(Write::Failover { job: job.clone(), item, instance });

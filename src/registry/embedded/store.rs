@@ -20,6 +20,7 @@ use crate::registry::lower::Lowered;
 use crate::registry::paths::{Path, Paths};
 use crate::registry::tree::{Change, SessionId, Stat, Tree};
 use crate::registry::{Hint, ReadError, SessionState, View, conflict};
+use crate::runtime::mutants;
 
 /// The process is the session.
 const SESSION: SessionId = SessionId(1);
@@ -150,6 +151,7 @@ impl Store {
     }
 
     fn serve(&mut self, batch: Batch) {
+        mutants::panic_if_told("panic-registry");
         let Batch { commits, reads, .. } = batch;
         if !commits.is_empty() {
             self.commit(commits);

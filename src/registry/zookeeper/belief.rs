@@ -18,6 +18,8 @@ pub(super) enum Kind {
     Persistent,
     /// It goes with some session: ours, or one it was taken over by since.
     Ephemeral,
+    /// It goes with our session, and nobody else ever writes it.
+    Own,
 }
 
 /// The nodes that are believed to exist.

@@ -5,6 +5,7 @@
 //! | check exists | check of any version |
 //! | check absent | create and delete; nothing where the same transaction makes the node anyway |
 //! | put, mirror, persistent | set where it is believed to exist, else create |
+//! | put of a coordinator's own node | set where this session made it, so that nobody is told of each proof, else create |
 //! | put, mirror, ephemeral | delete and create where it is believed to exist, else create: a set would leave it with the session that has it |
 //! | ensure | check where it is believed to exist, else create |
 //! | remove | delete, unless a read right before, or this transaction, says that it is gone |
@@ -183,7 +184,11 @@ impl Speller<'_> {
     }
 
     fn create(&mut self, path: &Path, data: &Arc<[u8]>, ephemeral: bool) {
-        let kind = if ephemeral { Kind::Ephemeral } else { Kind::Persistent };
+        let kind = match ephemeral {
+            true if path.is_coordinators() => Kind::Own,
+            true => Kind::Ephemeral,
+            false => Kind::Persistent,
+        };
         self.spelled.after.insert(path.clone(), Some(kind));
         self.push(Step::Create { path: path.clone(), data: data.clone(), ephemeral });
     }
@@ -195,7 +200,7 @@ impl Speller<'_> {
 
     fn put(&mut self, path: &Path, data: &Arc<[u8]>, ephemeral: bool) {
         match (self.known(path), ephemeral) {
-            (Known::There(Kind::Persistent), false) => {
+            (Known::There(Kind::Persistent), false) | (Known::There(Kind::Own), true) => {
                 self.push(Step::Set { path: path.clone(), data: data.clone(), version: None });
             }
             (Known::There(_), _) => {

@@ -33,6 +33,7 @@ fn a_put_fits_what_is_believed() {
         (Some(Kind::Persistent), true, vec!["delete /a None", "create /a true"]),
         (Some(Kind::Ephemeral), false, vec!["delete /a None", "create /a false"]),
         (Some(Kind::Ephemeral), true, vec!["delete /a None", "create /a true"]),
+        (Some(Kind::Own), true, vec!["set /a None"]),
     ];
     for (belief, ephemeral, expected) in table {
         beliefs.set(&path("/a"), belief);

@@ -1,6 +1,7 @@
 //! Which nodes each of the port's reads is made from. Plain functions of what was found so far; see `fetch`.
 
 use rosterd_domain::id::{InstanceId, Item, JobName, WorkerId};
+use rosterd_domain::snapshot::Stage;
 
 use super::fetch::{Found, Want, Wants};
 use crate::registry::paths::{Path, Paths};
@@ -25,6 +26,8 @@ pub(super) fn job(paths: &Paths, job: &JobName, found: &Found) -> Wants {
         paths.election(job),
         paths.leader(job),
         paths.necessary(job),
+        paths.announced(job, Stage::Started),
+        paths.announced(job, Stage::Completed),
     ];
     let lists = [paths.incarnations(job), paths.failover_items(job), paths.foreign_triggers(job)];
     let mut wants: Wants = data.into_iter().map(|path| (path, DATA)).collect();

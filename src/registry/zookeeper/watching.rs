@@ -15,7 +15,8 @@ use rosterd_domain::id::JobName;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use zookeeper_client::{
-    AddWatchMode, Client, Error, EventType, PersistentWatcher, SessionState as ClientState, WatchedEvent,
+    AddWatchMode, Client, Error, EventType, PersistentWatcher, SessionState as ClientState, StateWatcher,
+    WatchedEvent,
 };
 
 use super::Core;
@@ -142,18 +143,30 @@ struct Lane {
     client: Client,
     /// `None`: it is the session's own connection, whose end is the session's.
     opener: Option<Opener>,
-    /// What is watched, with the task that listens; without one it does not stand yet.
-    armed: BTreeMap<Key, Option<AbortHandle>>,
+    /// Followed from the moment of connecting, so that no change is missed.
+    states: StateWatcher,
+    armed: BTreeMap<Key, Armed>,
+}
+
+/// The watches of one key.
+#[derive(Debug, Default)]
+struct Armed {
+    /// The task that listens.
+    listener: Option<AbortHandle>,
+    /// They are set in the connection of now.
+    stand: bool,
+    /// Something may have been missed: to be told as soon as they stand.
+    missed: bool,
 }
 
 impl Lane {
     fn new(core: Arc<Core>, client: Client, opener: Option<Opener>) -> Self {
-        Self { core, client, opener, armed: BTreeMap::new() }
+        let states = client.state_watcher();
+        Self { core, client, opener, states, armed: BTreeMap::new() }
     }
 
     async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Order>) {
         let stopped = self.core.stopped.clone();
-        let mut states = self.client.state_watcher();
         let mut again = tokio::time::interval(self.core.limit / 2);
         let mut orders = Vec::new();
         loop {
@@ -164,19 +177,16 @@ impl Lane {
                     }
                     self.obey(std::mem::take(&mut orders)).await;
                 }
-                state = states.changed() => {
+                state = self.states.changed() => {
                     if !self.follow(state).await {
                         break;
-                    }
-                    if self.opener.is_some() && state.is_terminated() {
-                        states = self.client.state_watcher();
                     }
                 }
                 _ = again.tick() => self.arm_what_is_not().await,
                 () = stopped.cancelled() => break,
             }
         }
-        self.armed.into_values().flatten().for_each(|listener| listener.abort());
+        self.armed.into_values().filter_map(|armed| armed.listener).for_each(|listener| listener.abort());
     }
 
     async fn obey(&mut self, orders: Vec<Order>) {
@@ -188,9 +198,8 @@ impl Lane {
                     numbers.push(number);
                 }
                 Order::Disarm(job) => {
-                    if let Some(Some(listener)) = self.armed.remove(&Some(job)) {
-                        listener.abort();
-                    }
+                    let gone = self.armed.remove(&Some(job)).and_then(|armed| armed.listener);
+                    gone.inspect(AbortHandle::abort);
                 }
             }
         }
@@ -218,6 +227,7 @@ impl Lane {
                 }
                 Some(opener) => {
                     let Some(client) = reopen(&self.core, &opener).await else { return false };
+                    self.states = client.state_watcher();
                     self.client = client;
                     self.arm_again().await;
                 }
@@ -226,29 +236,19 @@ impl Lane {
         true
     }
 
+    /// After a reconnect nothing stands, and anything may have been missed.
     async fn arm_again(&mut self) {
-        let keys: Vec<Key> = self.armed.keys().cloned().collect();
-        self.arm(keys.clone()).await;
-        for key in keys {
-            match key {
-                Some(job) => self.core.tell(Hint::Job(job)),
-                None => [Hint::Jobs, Hint::Coordinators].into_iter().for_each(|hint| self.core.tell(hint)),
-            }
+        for armed in self.armed.values_mut() {
+            (armed.stand, armed.missed) = (false, true);
         }
+        self.arm_what_is_not().await;
     }
 
+    /// Sets what does not stand, all of it at once. What fails is tried again with the next tick.
     async fn arm_what_is_not(&mut self) {
-        let keys = self.armed.iter().filter(|(_, listener)| listener.is_none());
-        let keys: Vec<Key> = keys.map(|(key, _)| key.clone()).collect();
-        if !keys.is_empty() {
-            self.arm(keys).await;
-        }
-    }
-
-    /// Sets the watches of all of these at once, and only then drops those that they replace.
-    async fn arm(&mut self, keys: Vec<Key>) {
+        let keys = self.armed.iter().filter(|(_, armed)| !armed.stand).map(|(key, _)| key.clone());
         let client = &self.client;
-        let armings = keys.into_iter().map(|key| {
+        let armings = keys.map(|key| {
             let paths = self.watched(&key);
             async move {
                 let sent: Vec<_> =
@@ -256,19 +256,34 @@ impl Lane {
                 (key, try_join_all(sent).await)
             }
         });
-        let Ok(armed) = tokio::time::timeout(self.core.limit, join_all(armings)).await else { return };
-        for (key, watchers) in armed {
-            let next = watchers.map(|watchers| self.listen(watchers));
-            match (self.armed.get_mut(&key), next) {
-                (Some(listener), Ok(next)) => {
-                    if let Some(old) = listener.replace(next) {
-                        old.abort();
-                    }
-                }
-                (None, Ok(next)) => next.abort(),
-                (_, Err(Error::ConnectionLoss)) => {}
-                (_, Err(error)) => tracing::warn!("a watch cannot be set, once more: {error}"),
+        let armings: Vec<_> = armings.collect();
+        if armings.is_empty() {
+            return;
+        }
+        let done = tokio::time::timeout(self.core.limit, join_all(armings)).await;
+        for (key, watchers) in done.unwrap_or_default() {
+            match watchers {
+                Ok(watchers) => self.stands(key, watchers),
+                Err(Error::ConnectionLoss) => {}
+                Err(error) => tracing::warn!("a watch cannot be set, once more: {error}"),
             }
+        }
+        // Those that failed, perhaps after they were set: what they would have told is told when they stand.
+        self.armed.values_mut().filter(|armed| !armed.stand).for_each(|armed| armed.missed = true);
+    }
+
+    /// The new watches listen; only then those are dropped that they replace.
+    fn stands(&mut self, key: Key, watchers: Vec<PersistentWatcher>) {
+        let next = self.listen(watchers);
+        let Some(armed) = self.armed.get_mut(&key) else { return next.abort() };
+        armed.stand = true;
+        armed.listener.replace(next).inspect(AbortHandle::abort);
+        if !std::mem::take(&mut armed.missed) {
+            return;
+        }
+        match key {
+            Some(job) => self.core.tell(Hint::Job(job)),
+            None => [Hint::Jobs, Hint::Coordinators].into_iter().for_each(|hint| self.core.tell(hint)),
         }
     }
 

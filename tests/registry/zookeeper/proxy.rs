@@ -21,9 +21,16 @@ pub enum Way {
     HoldAll,
 }
 
+/// What happens to bytes now, and how often connections were cut: a cut that is over at once is one still.
+#[derive(Debug, Clone, Copy)]
+struct State {
+    way: Way,
+    cuts: u64,
+}
+
 pub struct Proxy {
     pub address: SocketAddr,
-    way: Arc<watch::Sender<Way>>,
+    state: Arc<watch::Sender<State>>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -31,23 +38,26 @@ impl Proxy {
     pub async fn before(server: String) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let way = Arc::new(watch::Sender::new(Way::Open));
-        let ways = way.clone();
+        let state = Arc::new(watch::Sender::new(State { way: Way::Open, cuts: 0 }));
+        let states = state.clone();
         let task = tokio::spawn(async move {
             loop {
                 let (client, _) = listener.accept().await.unwrap();
-                if *ways.borrow() == Way::Cut {
+                if states.borrow().way == Way::Cut {
                     continue;
                 }
                 let Ok(server) = TcpStream::connect(&server).await else { continue };
-                tokio::spawn(pass(client, server, ways.subscribe()));
+                tokio::spawn(pass(client, server, states.subscribe()));
             }
         });
-        Self { address, way, task }
+        Self { address, state, task }
     }
 
     pub fn set(&self, way: Way) {
-        self.way.send_replace(way);
+        self.state.send_modify(|state| {
+            state.cuts += u64::from(way == Way::Cut);
+            state.way = way;
+        });
     }
 }
 
@@ -58,27 +68,28 @@ impl Drop for Proxy {
     }
 }
 
-async fn pass(client: TcpStream, server: TcpStream, mut way: watch::Receiver<Way>) {
+async fn pass(client: TcpStream, server: TcpStream, mut state: watch::Receiver<State>) {
+    let cuts = state.borrow().cuts;
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let asked = copy(from_client, to_server, way.clone(), |way| way != Way::HoldAll);
-    let answered = copy(from_server, to_client, way.clone(), |way| way == Way::Open);
+    let asked = copy(from_client, to_server, state.clone(), |way| way != Way::HoldAll);
+    let answered = copy(from_server, to_client, state.clone(), |way| way == Way::Open);
     tokio::select! {
         () = asked => {}
         () = answered => {}
-        _ = way.wait_for(|way| *way == Way::Cut) => {}
+        _ = state.wait_for(|state| state.cuts > cuts) => {}
     }
 }
 
 async fn copy(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
-    mut way: watch::Receiver<Way>,
+    mut state: watch::Receiver<State>,
     passes: fn(Way) -> bool,
 ) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(count) = from.read(&mut buffer).await {
-        let open = way.wait_for(|way| passes(*way)).await.is_ok();
+        let open = state.wait_for(|state| passes(state.way)).await.is_ok();
         if count == 0 || !open || to.write_all(&buffer[..count]).await.is_err() {
             return;
         }

@@ -29,7 +29,7 @@ races! {
     dkron_998_a_changed_schedule_goes_on: schedule_changes;
 }
 
-fn host_dies_often() -> Vec<crate::judge::Broken> {
+fn host_dies_often() -> Faults {
     scene(async || {
         let mut world = stage(1, &[0], vec![short(2, 100, 3)]);
         start(&mut world, 0..1).await;
@@ -43,7 +43,7 @@ fn host_dies_often() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn two_hosts() -> Vec<crate::judge::Broken> {
+fn two_hosts() -> Faults {
     scene(async || {
         let mut world = stage(2, &[0, 1, 0], vec![short(4, 100, 1)]);
         start(&mut world, 0..3).await;
@@ -54,7 +54,7 @@ fn two_hosts() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn long_runs() -> Vec<crate::judge::Broken> {
+fn long_runs() -> Faults {
     scene(async || {
         let mut world = stage(1, &[0], vec![short(1, 3500, 1)]);
         start(&mut world, 0..1).await;
@@ -65,7 +65,7 @@ fn long_runs() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn first_is_busy() -> Vec<crate::judge::Broken> {
+fn first_is_busy() -> Faults {
     scene(async || {
         let mut world = stage(1, &[0], vec![short(1, 2500, 5)]);
         start(&mut world, 0..1).await;
@@ -79,7 +79,7 @@ fn first_is_busy() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn trigger_while_busy() -> Vec<crate::judge::Broken> {
+fn trigger_while_busy() -> Faults {
     scene(async || {
         let mut world = stage(2, &[0, 1], vec![again(2, 1500, 15)]);
         start(&mut world, 0..2).await;
@@ -92,7 +92,7 @@ fn trigger_while_busy() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn trigger_in_a_pause() -> Vec<crate::judge::Broken> {
+fn trigger_in_a_pause() -> Faults {
     scene(async || {
         let mut world = stage(1, &[0], vec![short(1, 200, 1)]);
         start(&mut world, 0..1).await;
@@ -109,7 +109,7 @@ fn trigger_in_a_pause() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn down_for_long() -> Vec<crate::judge::Broken> {
+fn down_for_long() -> Faults {
     scene(async || {
         let mut world = stage(1, &[0], vec![short(2, 200, 1)]);
         start(&mut world, 0..1).await;
@@ -124,7 +124,7 @@ fn down_for_long() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn down_for_very_long() -> Vec<crate::judge::Broken> {
+fn down_for_very_long() -> Faults {
     scene(async || {
         let mut world = stage(1, &[0], vec![short(2, 200, 1)]);
         start(&mut world, 0..1).await;
@@ -145,7 +145,7 @@ fn down_for_very_long() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn nobody_works() -> Vec<crate::judge::Broken> {
+fn nobody_works() -> Faults {
     scene(async || {
         let mut world = stage(1, &[0], vec![short(2, 200, 1)]);
         start(&mut world, 0..1).await;
@@ -166,7 +166,7 @@ fn nobody_works() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn schedule_changes() -> Vec<crate::judge::Broken> {
+fn schedule_changes() -> Faults {
     scene(async || {
         let plan = again(2, 1500, 3);
         let mut world = stage(2, &[0, 1], vec![plan.clone()]);

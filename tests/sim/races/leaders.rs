@@ -26,7 +26,7 @@ races! {
     saturn_119_a_plan_for_who_has_gone_is_made_again: taker_dies_while_planning;
 }
 
-fn leader_and_worker_die() -> Vec<crate::judge::Broken> {
+fn leader_and_worker_die() -> Faults {
     scene(async || {
         let mut world = stage(3, &[0, 1, 2], vec![again(3, 1000, 2)]);
         start(&mut world, 0..3).await;
@@ -56,7 +56,7 @@ async fn planning(takes: std::time::Duration) -> (crate::world::World, usize, us
     (world, leads, 1 - leads)
 }
 
-fn join_while_planning() -> Vec<crate::judge::Broken> {
+fn join_while_planning() -> Faults {
     scene(async || {
         let (mut world, _, _) = planning(millis(1500)).await;
         world.start_worker(3);
@@ -66,7 +66,7 @@ fn join_while_planning() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn disabled_while_planning() -> Vec<crate::judge::Broken> {
+fn disabled_while_planning() -> Faults {
     scene(async || {
         let (mut world, _, other) = planning(millis(1500)).await;
         ask(
@@ -87,7 +87,7 @@ fn disabled_while_planning() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn deposed_while_planning() -> Vec<crate::judge::Broken> {
+fn deposed_while_planning() -> Faults {
     scene(async || {
         let (mut world, leads, other) = planning(secs(4)).await;
         world.chaos.deafen(&format!("c{leads}"), secs(6));
@@ -101,7 +101,7 @@ fn deposed_while_planning() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn late_election() -> Vec<crate::judge::Broken> {
+fn late_election() -> Faults {
     scene(async || {
         let mut world = stage(2, &[0, 1], vec![short(2, 100, 2)]);
         slow(&world, "", "elect", secs(3), 1);
@@ -112,7 +112,7 @@ fn late_election() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn leader_dies_mid_run() -> Vec<crate::judge::Broken> {
+fn leader_dies_mid_run() -> Faults {
     scene(async || {
         let mut world = stage(3, &[0, 1, 2], vec![again(3, 6000, 10)]);
         start(&mut world, 0..3).await;
@@ -126,7 +126,7 @@ fn leader_dies_mid_run() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn many_leaders() -> Vec<crate::judge::Broken> {
+fn many_leaders() -> Faults {
     scene(async || {
         let mut world = stage(3, &[0, 1, 2], vec![short(3, 100, 1)]);
         start(&mut world, 0..3).await;
@@ -144,7 +144,7 @@ fn many_leaders() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn all_die() -> Vec<crate::judge::Broken> {
+fn all_die() -> Faults {
     scene(async || {
         let mut world = stage(2, &[0, 1], vec![again(4, 1500, 2)]);
         start(&mut world, 0..2).await;
@@ -160,7 +160,7 @@ fn all_die() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn all_disabled() -> Vec<crate::judge::Broken> {
+fn all_disabled() -> Faults {
     scene(async || {
         use rosterd::coordinator::handle::Target;
         use rosterd_domain::id::ServerAddress;
@@ -186,7 +186,7 @@ fn all_disabled() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn taker_dies_while_planning() -> Vec<crate::judge::Broken> {
+fn taker_dies_while_planning() -> Faults {
     scene(async || {
         let (mut world, _, _) = planning(millis(1500)).await;
         lose_worker(&mut world, 2);

@@ -31,7 +31,7 @@ races! {
     hole_12_a_paused_worker_wakes_and_starts_nothing: paused_worker;
 }
 
-fn late_verdict() -> Vec<crate::judge::Broken> {
+fn late_verdict() -> Faults {
     scene(async || {
         let mut world = stage(2, &[0, 1], vec![short(2, 100, 30)]);
         start(&mut world, 0..2).await;
@@ -48,7 +48,7 @@ fn late_verdict() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn late_hello() -> Vec<crate::judge::Broken> {
+fn late_hello() -> Faults {
     scene(async || {
         let mut world = stage(2, &[1], vec![short(2, 100, 30)]);
         start(&mut world, 0..1).await;
@@ -64,7 +64,7 @@ fn late_hello() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn start_for_who_moved() -> Vec<crate::judge::Broken> {
+fn start_for_who_moved() -> Faults {
     scene(async || {
         let mut world = stage(2, &[0], vec![short(2, 100, 5)]);
         start(&mut world, 0..1).await;
@@ -80,7 +80,7 @@ fn start_for_who_moved() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn moved() -> Vec<crate::judge::Broken> {
+fn moved() -> Faults {
     scene(async || {
         let mut world = stage(2, &[0, 1], vec![short(2, 100, 1)]);
         start(&mut world, 0..2).await;
@@ -93,7 +93,7 @@ fn moved() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn moved_with_a_run() -> Vec<crate::judge::Broken> {
+fn moved_with_a_run() -> Faults {
     scene(async || {
         let mut world = stage(2, &[0, 1], vec![again(2, 6000, 15)]);
         start(&mut world, 0..2).await;
@@ -106,7 +106,7 @@ fn moved_with_a_run() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn frozen_worker() -> Vec<crate::judge::Broken> {
+fn frozen_worker() -> Faults {
     scene(async || {
         let mut world = stage(1, &[0, 0], vec![again(2, 300, 2)]);
         start(&mut world, 0..2).await;
@@ -119,7 +119,7 @@ fn frozen_worker() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn frozen_host() -> Vec<crate::judge::Broken> {
+fn frozen_host() -> Faults {
     scene(async || {
         let mut world = stage(1, &[0], vec![again(1, 9000, 15)]);
         start(&mut world, 0..1).await;
@@ -133,7 +133,7 @@ fn frozen_host() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn repeated_report() -> Vec<crate::judge::Broken> {
+fn repeated_report() -> Faults {
     scene(async || {
         let mut world = stage(1, &[0], vec![short(1, 400, 1)]);
         start(&mut world, 0..1).await;
@@ -157,7 +157,7 @@ fn repeated_report() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn slow_goodbye() -> Vec<crate::judge::Broken> {
+fn slow_goodbye() -> Faults {
     scene(async || {
         let mut world = stage(1, &[0, 0], vec![again(2, 300, 2)]);
         start(&mut world, 0..2).await;
@@ -171,7 +171,7 @@ fn slow_goodbye() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn leave_while_the_host_dies() -> Vec<crate::judge::Broken> {
+fn leave_while_the_host_dies() -> Faults {
     scene(async || {
         let mut world = stage(2, &[0, 1], vec![again(2, 2000, 4)]);
         start(&mut world, 0..2).await;
@@ -186,7 +186,7 @@ fn leave_while_the_host_dies() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn paused_host() -> Vec<crate::judge::Broken> {
+fn paused_host() -> Faults {
     scene(async || {
         let mut world = stage(2, &[0, 1], vec![again(2, 3000, 4)]);
         start(&mut world, 0..2).await;
@@ -199,7 +199,7 @@ fn paused_host() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn paused_worker() -> Vec<crate::judge::Broken> {
+fn paused_worker() -> Faults {
     scene(async || {
         let mut world = stage(1, &[0, 0], vec![again(2, 2000, 3)]);
         start(&mut world, 0..2).await;

@@ -17,17 +17,17 @@ mod table;
 
 use rosterd_domain::mutants;
 
-use crate::judge::Broken;
+use rosterd_domain::verify::Fault;
 
 /// A scene, and the bugs that it finds with the promise that each breaks.
 pub struct Race {
     pub name: &'static str,
-    pub play: fn() -> Vec<Broken>,
+    pub play: fn() -> Vec<Fault>,
     pub finds: &'static [(&'static str, &'static str)],
 }
 
 /// Plays a scene with a bug, or without.
-pub fn played(race: &Race, bug: Option<&'static str>) -> Vec<Broken> {
+pub fn played(race: &Race, bug: Option<&'static str>) -> Vec<Fault> {
     mutants::switch(bug);
     let broken = (race.play)();
     mutants::switch(None);
@@ -35,7 +35,7 @@ pub fn played(race: &Race, bug: Option<&'static str>) -> Vec<Broken> {
 }
 
 /// The promise that the bug was to break, as it was found broken.
-pub fn found(race: &Race, bug: &'static str, rule: &str) -> Result<Broken, String> {
+pub fn found(race: &Race, bug: &'static str, rule: &str) -> Result<Fault, String> {
     let broken = played(race, Some(bug));
     let found = broken.iter().find(|broken| broken.rule == rule).cloned();
     found.ok_or_else(|| format!("{}: {bug} does not break {rule}, but {broken:#?}", race.name))

@@ -50,28 +50,28 @@ async fn unheard(of: impl Fn(&crate::world::World) -> Operation) -> crate::world
     world
 }
 
-fn unheard_disable_item() -> Vec<crate::judge::Broken> {
+fn unheard_disable_item() -> Faults {
     scene(async || {
         unheard(|world| disable("short", Target::Item(Item(item_of(world, "short", 0).unwrap_or(9))))).await
     })
 }
 
-fn unheard_disable_job() -> Vec<crate::judge::Broken> {
+fn unheard_disable_job() -> Faults {
     scene(async || unheard(|_| disable("short", Target::Job)).await)
 }
 
-fn unheard_disable_server() -> Vec<crate::judge::Broken> {
+fn unheard_disable_server() -> Faults {
     scene(async || {
         let Ok(server) = ServerAddress::new("10.0.0.0") else { return stage(1, &[], Vec::new()) };
         unheard(|_| disable("short", Target::Server(server.clone()))).await
     })
 }
 
-fn unheard_pause() -> Vec<crate::judge::Broken> {
+fn unheard_pause() -> Faults {
     scene(async || unheard(|_| pause("short", true)).await)
 }
 
-fn join_during_pause() -> Vec<crate::judge::Broken> {
+fn join_during_pause() -> Faults {
     scene(async || {
         let mut world = stage(1, &[0, 0], vec![short(4, 100, 1)]);
         start(&mut world, 0..1).await;
@@ -87,7 +87,7 @@ fn join_during_pause() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn enabled_again() -> Vec<crate::judge::Broken> {
+fn enabled_again() -> Faults {
     scene(async || {
         let mut world = stage(1, &[0], vec![short(1, 100, 1)]);
         start(&mut world, 0..1).await;
@@ -105,7 +105,7 @@ fn enabled_again() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn made_again_meanwhile() -> Vec<crate::judge::Broken> {
+fn made_again_meanwhile() -> Faults {
     scene(async || {
         let plan = short(1, 100, 5);
         let mut world = stage(2, &[0, 1], vec![plan.clone()]);
@@ -125,7 +125,7 @@ fn made_again_meanwhile() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn deleted_and_created() -> Vec<crate::judge::Broken> {
+fn deleted_and_created() -> Faults {
     scene(async || {
         let plan = short(2, 100, 2);
         let mut world = stage(2, &[0, 1], vec![plan.clone()]);
@@ -144,7 +144,7 @@ fn deleted_and_created() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn count_goes_down_and_up() -> Vec<crate::judge::Broken> {
+fn count_goes_down_and_up() -> Faults {
     scene(async || {
         let plan = short(3, 100, 3);
         let mut world = stage(1, &[0], vec![plan.clone()]);
@@ -161,7 +161,7 @@ fn count_goes_down_and_up() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn count_goes_down_mid_run() -> Vec<crate::judge::Broken> {
+fn count_goes_down_mid_run() -> Faults {
     scene(async || {
         let plan = again(3, 4000, 10);
         let mut world = stage(2, &[0, 1], vec![plan.clone()]);
@@ -175,7 +175,7 @@ fn count_goes_down_mid_run() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn moved_mid_run() -> Vec<crate::judge::Broken> {
+fn moved_mid_run() -> Faults {
     scene(async || {
         let mut world = stage(2, &[0, 1, 1], vec![again(3, 7000, 3)]);
         start(&mut world, 0..1).await;

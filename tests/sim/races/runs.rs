@@ -36,7 +36,7 @@ races! {
     ej_2113_a_long_item_delays_no_sibling: one_long_item;
 }
 
-fn two_takers() -> Vec<crate::judge::Broken> {
+fn two_takers() -> Faults {
     scene(async || {
         let mut world = stage(3, &[0, 1, 2], vec![again(3, 4000, 15)]);
         start(&mut world, 0..3).await;
@@ -51,7 +51,7 @@ fn two_takers() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn taker_dies_too() -> Vec<crate::judge::Broken> {
+fn taker_dies_too() -> Faults {
     scene(async || {
         let mut world = stage(3, &[0, 1, 2, 2], vec![again(4, 4000, 30)]);
         start(&mut world, 0..4).await;
@@ -73,7 +73,7 @@ fn taker_dies_too() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn worker_dies() -> Vec<crate::judge::Broken> {
+fn worker_dies() -> Faults {
     scene(async || {
         let mut world = stage(2, &[0, 1], vec![again(2, 3000, 10)]);
         start(&mut world, 0..2).await;
@@ -86,7 +86,7 @@ fn worker_dies() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn worker_and_host_die() -> Vec<crate::judge::Broken> {
+fn worker_and_host_die() -> Faults {
     scene(async || {
         let mut world = stage(2, &[0, 1], vec![again(2, 3000, 10)]);
         start(&mut world, 0..2).await;
@@ -100,7 +100,7 @@ fn worker_and_host_die() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn dies_after_completion() -> Vec<crate::judge::Broken> {
+fn dies_after_completion() -> Faults {
     scene(async || {
         let mut world = stage(2, &[0, 1], vec![again(4, 300, 30)]);
         start(&mut world, 0..2).await;
@@ -114,7 +114,7 @@ fn dies_after_completion() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn dies_while_disabled() -> Vec<crate::judge::Broken> {
+fn dies_while_disabled() -> Faults {
     scene(async || {
         let mut world = stage(1, &[0, 0], vec![again(2, 5000, 15)]);
         start(&mut world, 0..2).await;
@@ -130,7 +130,7 @@ fn dies_while_disabled() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn worker_dies_in_a_busy_job() -> Vec<crate::judge::Broken> {
+fn worker_dies_in_a_busy_job() -> Faults {
     scene(async || {
         let mut world = stage(1, &[0, 0], vec![again(2, 2500, 3)]);
         start(&mut world, 0..2).await;
@@ -143,7 +143,7 @@ fn worker_dies_in_a_busy_job() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn dies_with_a_misfire() -> Vec<crate::judge::Broken> {
+fn dies_with_a_misfire() -> Faults {
     scene(async || {
         let mut world = stage(1, &[0, 0], vec![short(2, 6000, 2)]);
         start(&mut world, 0..2).await;
@@ -162,7 +162,7 @@ fn dies_with_a_misfire() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn slow_starts() -> Vec<crate::judge::Broken> {
+fn slow_starts() -> Faults {
     scene(async || {
         let mut world = stage(1, &[0], vec![short(2, 100, 2)]);
         start(&mut world, 0..1).await;
@@ -174,7 +174,7 @@ fn slow_starts() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn host_dies_after_the_start() -> Vec<crate::judge::Broken> {
+fn host_dies_after_the_start() -> Faults {
     scene(async || {
         let mut world = stage(2, &[0, 1], vec![again(2, 1000, 5)]);
         start(&mut world, 0..2).await;
@@ -190,7 +190,7 @@ fn host_dies_after_the_start() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn one_slot() -> Vec<crate::judge::Broken> {
+fn one_slot() -> Faults {
     scene(async || {
         let jobs = vec![again(3, 900, 5)];
         let mut world =
@@ -204,7 +204,7 @@ fn one_slot() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn one_long_item() -> Vec<crate::judge::Broken> {
+fn one_long_item() -> Faults {
     scene(async || {
         // Handlers take what their job says, so the long item is a job beside the short one on the same worker.
         let mut world = stage(1, &[0], vec![again(1, 10_000, 2), short(3, 100, 1)]);

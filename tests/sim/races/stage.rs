@@ -9,11 +9,14 @@ use rosterd_domain::id::{Item, JobName, WorkerId};
 use rosterd_domain::item::{Record, Running};
 
 use crate::faults::Hold;
-use crate::judge::{Broken, What};
 use crate::log::JobPlan;
 use crate::operator;
 use crate::play::{block_on, job, plan, settle_after};
 use crate::world::{Plan, World};
+use rosterd_domain::verify::{Fault, What};
+
+/// What a scene found broken.
+pub type Faults = Vec<Fault>;
 
 pub fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
@@ -57,7 +60,7 @@ pub async fn start(world: &mut World, desks: std::ops::Range<usize>) {
 }
 
 /// Plays a scene to its end: faults stop, the world comes to rest, and what was broken on the way is told.
-pub fn scene<F>(script: F) -> Vec<Broken>
+pub fn scene<F>(script: F) -> Vec<Fault>
 where
     F: AsyncFnOnce() -> World,
 {
@@ -215,11 +218,8 @@ pub fn lose_coordinator(world: &mut World, seat: usize) {
 
 /// Runs that began in user code, by their source.
 pub fn starts(world: &World, job: &str, source: &str) -> usize {
-    let is = |line: &crate::judge::Line| match &line.what {
-        What::Start { job: of, source: why, .. } => of == job && why == source,
-        _ => false,
-    };
-    world.log.lines().iter().filter(|line| is(line)).count()
+    let lines = world.log.lines();
+    lines.iter().filter(|line| line.what == What::Start && line.job == job && line.source == source).count()
 }
 
 /// How often something was covered.

@@ -30,7 +30,7 @@ races! {
     pj_661_a_slow_store_dispatches_nothing_twice: slow_store, [NEXT_FIRE_NOT_STORED => "once_per_fire"];
 }
 
-fn cut_off_mid_run() -> Vec<crate::judge::Broken> {
+fn cut_off_mid_run() -> Faults {
     scene(async || {
         let mut world = stage(2, &[0, 1], vec![again(2, 25_000, 30)]);
         start(&mut world, 0..2).await;
@@ -44,7 +44,7 @@ fn cut_off_mid_run() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn expired_and_moved() -> Vec<crate::judge::Broken> {
+fn expired_and_moved() -> Faults {
     scene(async || {
         let mut world = stage(2, &[0, 1], vec![again(2, 25_000, 30)]);
         start(&mut world, 0..2).await;
@@ -61,7 +61,7 @@ fn expired_and_moved() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn short_outage() -> Vec<crate::judge::Broken> {
+fn short_outage() -> Faults {
     scene(async || {
         let mut world = stage(3, &[0, 1, 2], vec![again(3, 4000, 5)]);
         start(&mut world, 0..3).await;
@@ -75,7 +75,7 @@ fn short_outage() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn flapping() -> Vec<crate::judge::Broken> {
+fn flapping() -> Faults {
     scene(async || {
         let mut world = stage(2, &[0, 1], vec![again(2, 300, 2), short(2, 100, 1)]);
         start(&mut world, 0..2).await;
@@ -92,7 +92,7 @@ fn flapping() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn flapping_beyond_the_session() -> Vec<crate::judge::Broken> {
+fn flapping_beyond_the_session() -> Faults {
     scene(async || {
         let mut world = stage(2, &[0, 1], vec![again(2, 300, 2)]);
         start(&mut world, 0..2).await;
@@ -107,7 +107,7 @@ fn flapping_beyond_the_session() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn lost_replies() -> Vec<crate::judge::Broken> {
+fn lost_replies() -> Faults {
     scene(async || {
         let mut world = stage(1, &[0], vec![again(1, 700, 2)]);
         start(&mut world, 0..1).await;
@@ -124,7 +124,7 @@ fn lost_replies() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn lost_attach() -> Vec<crate::judge::Broken> {
+fn lost_attach() -> Faults {
     scene(async || {
         let mut world = stage(1, &[0], vec![short(1, 100, 1)]);
         lose(&world, "attach", CommitFault::LoseBefore, 1);
@@ -135,7 +135,7 @@ fn lost_attach() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn host_and_worker_die() -> Vec<crate::judge::Broken> {
+fn host_and_worker_die() -> Faults {
     scene(async || {
         let mut world = stage(2, &[0, 1], vec![again(2, 2500, 4)]);
         start(&mut world, 0..2).await;
@@ -148,7 +148,7 @@ fn host_and_worker_die() -> Vec<crate::judge::Broken> {
     })
 }
 
-fn slow_store() -> Vec<crate::judge::Broken> {
+fn slow_store() -> Faults {
     scene(async || {
         let mut world = stage(1, &[0], vec![short(2, 100, 1)]);
         start(&mut world, 0..1).await;

@@ -222,16 +222,25 @@ class HeartbeatAck(_message.Message):
     def __init__(self, sequence: _Optional[int] = ...) -> None: ...
 
 class Assignment(_message.Message):
-    __slots__ = ("job", "items", "generation", "sharding_total_count")
+    __slots__ = ("job", "items", "generation", "sharding_total_count", "props")
+    class PropsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     JOB_FIELD_NUMBER: _ClassVar[int]
     ITEMS_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     SHARDING_TOTAL_COUNT_FIELD_NUMBER: _ClassVar[int]
+    PROPS_FIELD_NUMBER: _ClassVar[int]
     job: str
     items: _containers.RepeatedScalarFieldContainer[int]
     generation: int
     sharding_total_count: int
-    def __init__(self, job: _Optional[str] = ..., items: _Optional[_Iterable[int]] = ..., generation: _Optional[int] = ..., sharding_total_count: _Optional[int] = ...) -> None: ...
+    props: _containers.ScalarMap[str, str]
+    def __init__(self, job: _Optional[str] = ..., items: _Optional[_Iterable[int]] = ..., generation: _Optional[int] = ..., sharding_total_count: _Optional[int] = ..., props: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class Trigger(_message.Message):
     __slots__ = ("run", "fire_time", "source", "item_parameter", "job_parameter", "sharding_total_count", "attempt", "offset", "start_before", "timeout", "kind", "streaming", "max_attempts", "retry_backoff")

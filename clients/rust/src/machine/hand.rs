@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 
-use super::words::{Ended, Now, RunId, UserResult};
+use super::words::{Ended, Now, Props, RunId, UserResult};
 use crate::proto::{RunCompleted, RunOutcome, RunRef, Trigger};
 
 /// Why a run was told to stop. The first reason is the one that is reported.
@@ -62,6 +62,7 @@ pub(crate) enum Stage {
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) trigger: Arc<Trigger>,
+    pub(crate) props: Arc<Props>,
     pub(crate) stage: Stage,
     pub(crate) attempt: u32,
     pub(crate) began: SystemTime,

@@ -1,12 +1,13 @@
 //! Which jobs this worker works for, as far as the coordinator agrees.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::words::{Exit, JobSpec, Now};
+use super::words::{Exit, JobSpec, Now, Props};
 use super::{Machine, Request};
 use crate::options::OnRefused;
-use crate::proto::{Refused, Register, Registered, Shutdown, Unregister};
+use crate::proto::{Assignment, Refused, Register, Registered, Shutdown, Unregister};
 
 /// A refused job is offered again after this, in case an operator has mended it.
 const OFFER_AGAIN: Duration = Duration::from_secs(30);
@@ -29,12 +30,14 @@ pub(crate) struct Jobs {
     all: BTreeMap<String, (JobSpec, State)>,
     /// Those that a coordinator has agreed to, on this stream or on one before.
     agreed: BTreeSet<String>,
+    /// As they were told last; they outlive the stream.
+    props: BTreeMap<String, Arc<Props>>,
 }
 
 impl Jobs {
     pub(crate) fn new(specs: &[JobSpec]) -> Self {
         let all = specs.iter().map(|spec| (spec.name.clone(), (spec.clone(), State::Offered))).collect();
-        Self { all, agreed: BTreeSet::new() }
+        Self { all, agreed: BTreeSet::new(), props: BTreeMap::new() }
     }
 
     /// Whether runs of the job may start here.
@@ -46,6 +49,19 @@ impl Jobs {
     /// have runs in flight here, and the next coordinator must read their records before it says Welcome.
     pub(crate) fn registered(&self) -> Vec<String> {
         self.agreed.iter().filter(|job| self.works_for(job)).cloned().collect()
+    }
+
+    /// What all runs of a job are told, from now on.
+    pub(crate) fn on_assignment(&mut self, assignment: Assignment) {
+        let Assignment { job, items, generation, props, .. } = assignment;
+        tracing::debug!(job, ?items, generation, "assignment");
+        if self.all.contains_key(&job) {
+            self.props.insert(job, Arc::new(props));
+        }
+    }
+
+    pub(crate) fn props(&self, job: &str) -> Arc<Props> {
+        self.props.get(job).cloned().unwrap_or_default()
     }
 
     pub(crate) fn retry_at(&self) -> Option<Duration> {

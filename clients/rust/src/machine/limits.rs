@@ -5,6 +5,9 @@ pub(crate) const OUTPUT_BYTES: usize = 64 * 1024;
 pub(crate) const OFFSET_BYTES: usize = 64 * 1024;
 pub(crate) const PROGRESS_BYTES: usize = 1024;
 
+/// How many answers to callbacks are kept to be given again.
+pub(crate) const CALLBACKS_REMEMBERED: usize = 128;
+
 /// At most `bytes` of `text`, whole characters.
 pub(crate) fn cut(mut text: String, bytes: usize) -> String {
     let end = (0..=bytes.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);

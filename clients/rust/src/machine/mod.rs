@@ -16,7 +16,7 @@ mod stream;
 mod tests;
 pub(crate) mod words;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use self::hand::{Hand, Stage, Why};
@@ -50,6 +50,8 @@ pub(crate) struct Machine {
     callbacks: BTreeMap<String, Option<Duration>>,
     /// Answers to callbacks that found no open stream.
     answers: Vec<CallbackDone>,
+    /// The latest answers: one that was lost on its way is asked for again.
+    answered: VecDeque<CallbackDone>,
     leave: Option<Leave>,
     /// What is told instead of Left once the leave is through.
     after_leave: Option<Exit>,
@@ -70,6 +72,7 @@ impl Machine {
             credit: 1,
             callbacks: BTreeMap::new(),
             answers: Vec::new(),
+            answered: VecDeque::new(),
             leave: None,
             after_leave: None,
             rejections: 0,
@@ -175,12 +178,7 @@ impl Machine {
             Response::Registered(registered) => self.on_registered(registered),
             Response::Refused(refused) => self.on_refused(now, refused),
             Response::Unregistered(_) => {}
-            Response::Assignment(assignment) => tracing::debug!(
-                job = assignment.job,
-                items = ?assignment.items,
-                generation = assignment.generation,
-                "assignment"
-            ),
+            Response::Assignment(assignment) => self.jobs.on_assignment(assignment),
             Response::Trigger(trigger) => self.on_trigger(now, trigger),
             Response::Cancel(cancel) => self.on_cancel(now, cancel),
             Response::ReportAck(ack) => {

@@ -83,6 +83,7 @@ impl Machine {
             urgent: false,
             disowned: false,
             progress: Progress::default(),
+            props: self.jobs.props(&id.job),
             trigger: Arc::new(trigger),
         };
         self.hand.runs.insert(id.clone(), held);
@@ -98,6 +99,7 @@ impl Machine {
             id: id.clone(),
             attempt: held.attempt,
             trigger: held.trigger.clone(),
+            props: held.props.clone(),
             offset: held.offset.clone().unwrap_or_else(|| held.trigger.offset.clone()),
             instance_id,
             timeout: held.times_out_at.map(|at| at.saturating_sub(now.mono)),
@@ -218,6 +220,9 @@ impl Machine {
         if self.callbacks.contains_key(&callback.callback_id) {
             return;
         }
+        if let Some(done) = self.answered.iter().find(|done| done.callback_id == callback.callback_id) {
+            return self.send(Request::CallbackDone(done.clone()));
+        }
         let timeout: Option<Duration> = callback.timeout.and_then(|timeout| timeout.try_into().ok());
         let until = timeout.filter(|timeout| !timeout.is_zero()).map(|timeout| now.mono + timeout);
         self.callbacks.insert(callback.callback_id.clone(), until);
@@ -229,6 +234,10 @@ impl Machine {
             return;
         }
         let done = CallbackDone { callback_id, error: limits::cut(error, limits::ERROR_BYTES) };
+        self.answered.push_back(done.clone());
+        if self.answered.len() > limits::CALLBACKS_REMEMBERED {
+            self.answered.pop_front();
+        }
         if self.link.is_open() {
             self.send(Request::CallbackDone(done));
         } else {

@@ -46,6 +46,9 @@ impl fmt::Display for RunId {
     }
 }
 
+/// A job's properties by name.
+pub(crate) type Props = BTreeMap<String, String>;
+
 /// What the machine must know of a job.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct JobSpec {
@@ -131,6 +134,8 @@ pub(crate) struct Start {
     pub(crate) id: RunId,
     pub(crate) attempt: u32,
     pub(crate) trigger: Arc<proto::Trigger>,
+    /// The job's, as they were when the trigger came.
+    pub(crate) props: Arc<Props>,
     pub(crate) offset: Bytes,
     pub(crate) instance_id: String,
     /// What is left of the run's timeout.

@@ -59,6 +59,7 @@ pub(super) fn job(cron: Option<&str>, items: u32) -> Job {
         assignment: Arc::from([]),
         necessary: None,
         failover: BTreeSet::new(),
+        announced: BTreeMap::new(),
         triggers: BTreeMap::new(),
         commands: BTreeMap::new(),
         foreign_triggers: BTreeSet::new(),

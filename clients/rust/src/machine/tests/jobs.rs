@@ -154,3 +154,28 @@ fn a_short_grace_shortens_lease_and_interval_until_the_next_welcome() {
     bench.reattach("w1");
     assert_eq!(bench.machine.lease.stops_at(), Some(bench.mono + ms(4_975 - 500)));
 }
+
+/// A run keeps those with which it began, over its attempts; what was told outlives the stream.
+#[test]
+fn props_are_those_that_were_told_last() {
+    let told = |colour: &str| {
+        let props = BTreeMap::from([("colour".to_owned(), colour.to_owned())]);
+        Response::Assignment(proto::Assignment { job: "j".into(), props, ..Default::default() })
+    };
+    let mut bench = Bench::attached();
+    bench.frame(told("green"));
+    bench.frame(Response::Trigger(Trigger { max_attempts: 2, ..trigger(0, 1) }));
+    bench.frame(told("blue"));
+    bench.ended(id(0, 1), 1, UserResult::Failed { error: "again".into(), retry: true });
+    bench.advance(1);
+    bench.trigger(1, 1);
+    bench.reattach("w1");
+    bench.trigger(2, 1);
+    let seen: Vec<_> = bench
+        .starts()
+        .iter()
+        .map(|start| (start.id.item, start.attempt, start.props["colour"].clone()))
+        .collect();
+    let wanted = [(0, 1, "green"), (0, 2, "green"), (1, 1, "blue"), (2, 1, "blue")];
+    assert_eq!(seen, wanted.map(|(item, attempt, colour)| (item, attempt, colour.to_owned())));
+}

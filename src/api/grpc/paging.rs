@@ -1,0 +1,59 @@
+//! Answers that may be long come in pages: as many rows as fit into a message, and a token that names the last of
+//! them. Rows have a key each, in whose order they come. Pure; called by `admin`.
+
+use prost::Message;
+
+/// Between the parts of a key: below whatever a name may hold, so that keys are ordered as their parts are.
+pub(super) const PART: char = '\u{1}';
+
+/// The rows behind `token` that fit into `most` bytes, at least one; and the token of the next page, empty where
+/// there is none.
+pub(super) fn page<T: Message>(
+    rows: impl Iterator<Item = (String, T)>,
+    token: &str,
+    most: usize,
+) -> (Vec<(String, T)>, String) {
+    let mut page: Vec<(String, T)> = Vec::new();
+    let mut size = 0;
+    for (key, row) in rows.skip_while(|(key, _)| !token.is_empty() && key.as_str() <= token) {
+        // Tags and lengths besides.
+        size += row.encoded_len() + key.len() + 16;
+        if size > most
+            && let Some((last, _)) = page.last()
+        {
+            let next = last.clone();
+            return (page, next);
+        }
+        page.push((key, row));
+    }
+    (page, String::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::v1::RunRef;
+
+    #[test]
+    fn pages_hold_every_row_once_whatever_their_size() {
+        let rows =
+            || (0..50_u32).map(|item| (format!("{item:03}"), RunRef { job: "j".repeat(40), item, token: 1 }));
+        for most in [1, 200, 1000, 1 << 20] {
+            let (mut token, mut seen, mut pages) = (String::new(), Vec::new(), 0);
+            loop {
+                let (page, next) = page(rows(), &token, most);
+                assert!(
+                    page.len() == 1 || page.iter().map(|(_, row)| row.encoded_len()).sum::<usize>() <= most
+                );
+                seen.extend(page.iter().map(|(_, row)| row.item));
+                pages += 1;
+                token = next;
+                if token.is_empty() {
+                    break;
+                }
+            }
+            assert_eq!(seen, (0..50).collect::<Vec<_>>());
+            assert_eq!(pages == 1, most > 10_000);
+        }
+    }
+}

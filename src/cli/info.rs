@@ -1,0 +1,50 @@
+//! `rosterd info`: which coordinator answers, and how it is.
+
+use clap::Args;
+use serde_json::json;
+
+use super::failure::Result;
+use super::server::Server;
+use super::show::{Form, facts, json_time, short_time, word};
+use crate::proto::v1;
+
+#[derive(Debug, Args)]
+pub(crate) struct Info {
+    #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
+    server: Server,
+}
+
+impl Info {
+    pub(crate) async fn run(self) -> Result {
+        let question = v1::GetServerInfoRequest {};
+        let info = self.server.ask(question, |mut c, q| async move { c.get_server_info(q).await }).await?;
+        let health = word(info.health().as_str_name(), "SERVER_HEALTH_");
+        let json = || {
+            json!({
+                "version": info.version,
+                "namespace": info.namespace,
+                "coordinator": info.coordinator_id,
+                "registry": info.registry,
+                "health": health,
+                "started": json_time(info.started_at.as_ref()),
+                "now": json_time(info.now.as_ref()),
+                "coordinators": info.coordinators,
+            })
+        };
+        let text = || {
+            facts([
+                ("version", info.version.clone()),
+                ("namespace", info.namespace.clone()),
+                ("coordinator", info.coordinator_id.clone()),
+                ("registry", info.registry.clone()),
+                ("health", health.clone()),
+                ("started", short_time(info.started_at.as_ref())),
+                ("now", short_time(info.now.as_ref())),
+                ("coordinators", info.coordinators.join(" ")),
+            ])
+        };
+        self.form.show(json, text)
+    }
+}

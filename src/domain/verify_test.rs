@@ -1,0 +1,156 @@
+use super::*;
+
+fn line(at: u64, worker: &str, what: What, token: u64) -> Line {
+    Line {
+        at,
+        wall: 0,
+        worker: worker.into(),
+        what,
+        job: "j".into(),
+        item: 0,
+        token,
+        fire: 1000,
+        source: if token == 1 { "NORMAL_TRIGGER" } else { "FAILOVER" }.into(),
+        attempt: 1,
+        instance: worker.into(),
+        lease: None,
+        detail: String::new(),
+    }
+}
+
+fn with_lease(line: Line, lease: u64) -> Line {
+    Line { lease: Some(lease), ..line }
+}
+
+/// The rules that are broken.
+fn broken(lines: &[Line]) -> Vec<&'static str> {
+    judge(lines, u64::MAX).faults.iter().map(|fault| fault.rule).collect()
+}
+
+const NONE: [&str; 0] = [];
+
+#[test]
+fn a_run_after_the_end_or_the_death_of_the_first_is_in_order() {
+    for (what, token) in
+        [(What::End, 1), (What::Cancel, 1), (What::Drop, 1), (What::Told, 1), (What::Killed, 0)]
+    {
+        let lines = [line(1, "a", What::Start, 1), line(2, "a", what, token), line(3, "b", What::Start, 2)];
+        assert_eq!(broken(&lines), NONE, "{what:?}");
+    }
+}
+
+#[test]
+fn overlaps_are_found_whatever_the_order_of_the_lines() {
+    let mut lines =
+        vec![line(4, "a", What::Cancel, 1), line(3, "b", What::Start, 2), line(1, "a", What::Start, 1)];
+    for _ in 0..3 {
+        lines.rotate_left(1);
+        assert_eq!(broken(&lines), ["overlap"]);
+    }
+    let never = [line(1, "a", What::Start, 1), line(3, "b", What::Start, 2)];
+    let verdict = judge(&never, u64::MAX);
+    assert_eq!(verdict.faults[0].text, "j/0: token 2 on b began while token 1 on a was still in user code");
+}
+
+#[test]
+fn a_run_that_stands_still_may_be_replaced_if_it_stops_when_it_wakes() {
+    let frozen = |how, waking| {
+        let lines = [
+            line(1, "a", What::Start, 1),
+            line(2, "a", What::Frozen, 0),
+            line(3, "b", What::Start, 2),
+            line(4, "a", What::Thawed, 0),
+            line(6, "a", how, 1),
+        ];
+        judge(&lines, waking).faults.iter().map(|fault| fault.rule).collect::<Vec<_>>()
+    };
+    assert_eq!(frozen(What::Cancel, u64::MAX), NONE);
+    assert_eq!(frozen(What::Told, 2), NONE);
+    assert_eq!(frozen(What::Told, 1), ["overlap"], "it went on for longer than it takes to notice");
+    assert_eq!(frozen(What::End, u64::MAX), ["overlap"], "it ended as if nothing had been");
+    // It had woken before the other began.
+    let awake = [
+        line(1, "a", What::Start, 1),
+        line(2, "a", What::Frozen, 0),
+        line(3, "a", What::Thawed, 0),
+        line(4, "b", What::Start, 2),
+        line(5, "a", What::Cancel, 1),
+    ];
+    assert_eq!(broken(&awake), ["overlap"]);
+}
+
+#[test]
+fn tokens_that_fall_and_fires_that_come_twice_are_found() {
+    let normal = |line: Line| Line { source: "NORMAL_TRIGGER".into(), ..line };
+    let twice = |token: u64| {
+        broken(&[
+            normal(line(1, "a", What::Start, 5)),
+            normal(line(2, "a", What::End, 5)),
+            normal(line(3, "b", What::Start, token)),
+        ])
+    };
+    assert_eq!(twice(6), ["once_per_fire"]);
+    assert_eq!(twice(4), ["tokens", "once_per_fire"]);
+}
+
+#[test]
+fn a_token_that_begins_twice_is_found_and_another_attempt_is_none() {
+    let again = |worker: &str, attempt| {
+        let start = Line { attempt, ..line(3, worker, What::Start, 1) };
+        judge(&[line(1, "a", What::Start, 1), line(2, "a", What::End, 1), start], u64::MAX)
+    };
+    let rules =
+        |verdict: Verdict| verdict.faults.into_iter().map(|fault| fault.rule).collect::<BTreeSet<_>>();
+    assert_eq!(rules(again("a", 1)), ["started_twice"].into());
+    assert!(rules(again("b", 1)).contains("started_twice"));
+    let second = again("a", 2);
+    assert_eq!((second.runs.len(), second.runs[0].attempts, second.runs[0].stop), (1, 2, None));
+    assert_eq!(rules(second), [].into());
+}
+
+#[test]
+fn what_happens_without_or_against_a_lease_is_found() {
+    assert_eq!(broken(&[with_lease(line(1, "a", What::Start, 1), 0)]), ["lease"]);
+    let replaced = |what, token, at| {
+        broken(&[
+            with_lease(line(1, "a", What::Start, 1), 5),
+            with_lease(line(3, "a", What::Tick, 1), 7),
+            line(4, "a", what, token),
+            line(at, "b", What::Start, 2),
+        ])
+    };
+    assert_eq!(replaced(What::Killed, 0, 9), ["lease"], "it was believed until 10");
+    assert_eq!(replaced(What::Killed, 0, 10), NONE);
+    assert_eq!(replaced(What::Frozen, 0, 9), ["lease"]);
+    assert_eq!(replaced(What::Frozen, 0, 10), NONE);
+    // Under another identity the process has another lease.
+    let again = [
+        with_lease(line(1, "a", What::Start, 1), 5),
+        line(2, "a", What::Frozen, 0),
+        line(7, "b", What::Start, 2),
+        line(8, "a", What::Thawed, 0),
+        with_lease(line(9, "a", What::Cancel, 1), 50),
+    ];
+    assert_eq!(broken(&again), NONE);
+    for what in [What::End, What::Cancel, What::Drop, What::Told] {
+        assert_eq!(replaced(what, 1, 5), NONE, "{what:?}: whoever has stopped needs no lease");
+    }
+}
+
+#[test]
+fn runs_are_counted_per_item_and_fire_and_lines_that_are_none_are_passed_over() {
+    let lines: Vec<Line> =
+        [line(1, "a", What::Start, 1), line(2, "a", What::End, 1), line(3, "a", What::Hook, 0)]
+            .into_iter()
+            .chain([line(4, "b", What::Start, 2)])
+            .collect();
+    let text: String =
+        lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect::<String>() + "{\"at\":";
+    assert_eq!(read(&text), lines);
+    let verdict = judge(&lines, 0);
+    let counts = verdict.counts("j");
+    assert_eq!(counts[&(0, 1000, "NORMAL_TRIGGER".into())], 1);
+    assert_eq!(counts[&(0, 1000, "FAILOVER".into())], 1);
+    assert_eq!(verdict.done("j", "NORMAL_TRIGGER"), [0].into());
+    assert!(verdict.of("k").next().is_none() && verdict.table().contains("j/0 token 2"));
+}

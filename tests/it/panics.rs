@@ -1,0 +1,122 @@
+//! A defect in any part: the process ends and says so, or only what was served by that part does, and the log and
+//! the metrics tell of it. Nothing dies silently, and no run is lost or doubled.
+
+use crate::harness::*;
+
+const PANICS: &str = "rosterd_panics_total";
+
+/// A worker with a job of two items that has run once, and a coordinator that panics when told to.
+async fn working() -> Cluster {
+    let mut cluster = Cluster::with_mutants(LONG, &[]).await;
+    cluster.apply(job("steady", 2, serde_json::json!({}))).await;
+    cluster.worker("a", vec![runs_for("steady", 1)]);
+    cluster.assigned("steady", 1).await;
+    runs_again(&cluster, 1).await;
+    assert_eq!(cluster.counted(PANICS).await, 0.0);
+    cluster
+}
+
+/// Fires once more; so many fires of both items have then succeeded.
+async fn runs_again(cluster: &Cluster, fires: u64) {
+    cluster.trigger("steady").await;
+    cluster
+        .items_when("steady", "they have run", move |items| {
+            items.iter().all(|item| item.counters.as_ref().unwrap().succeeded == fires)
+        })
+        .await;
+}
+
+/// The process ends by itself, with a message and a code; what was acknowledged is there when it is started again.
+async fn ends_and_comes_back(place: &str, says: &[&str]) {
+    let mut cluster = working().await;
+    cluster.mutant(place, "");
+    // Every part has something to do when somebody asks.
+    let _gone = cluster.admin().list_jobs(rosterd::proto::v1::ListJobsRequest::default()).await;
+    let status = cluster.coordinator.as_mut().unwrap().end().await;
+    assert_eq!(status.code(), Some(1), "{status}");
+    let log = cluster.logged();
+    assert!(log.contains(&format!("told to panic: {place}")), "{log}");
+    for text in says {
+        assert!(log.contains(text), "{text:?} is missing in\n{log}");
+    }
+    let last = log.lines().last().unwrap();
+    assert!(last.starts_with("rosterd: SERVE: the task coordinator ended"), "{last}");
+    cluster.serve().await;
+    cluster.assigned("steady", 1).await;
+    runs_again(&cluster, 2).await;
+    cluster.verdict().is_clean();
+}
+
+#[tokio::test]
+async fn a_panic_of_the_coordinator_ends_the_process() {
+    ends_and_comes_back("panic-coordinator", &["an essential task ended: the process stops"]).await;
+}
+
+#[tokio::test]
+async fn a_panic_of_the_registry_ends_the_process() {
+    let says = ["the registry's thread has broken down", "the coordinator has lost its registry"];
+    ends_and_comes_back("panic-registry", &says).await;
+}
+
+/// What happened in between is lost to people, counted and named; runs go on.
+#[tokio::test]
+async fn a_panic_of_the_history_costs_its_rows_and_it_begins_again() {
+    let cluster = working().await;
+    wait("the first runs in the history", || async {
+        (cluster.runs("steady").await.len() == 2).then_some(())
+    })
+    .await;
+    cluster.mutant("panic-history", "");
+    runs_again(&cluster, 2).await;
+    until("the panic", || cluster.logged().contains("the history's writer panicked and begins again")).await;
+    wait("the count of what was lost", || async {
+        (cluster.counted("rosterd_history_dropped_total").await > 0.0).then_some(())
+    })
+    .await;
+    assert_eq!(cluster.counted(PANICS).await, 1.0);
+    runs_again(&cluster, 3).await;
+    let latest = cluster.items("steady").await.iter().map(|item| item.token).max().unwrap();
+    wait("later runs in the history", || async {
+        let runs = cluster.runs("steady").await;
+        runs.iter()
+            .any(|run| run.run.as_ref().unwrap().token == latest && run.ended_at.is_some())
+            .then_some(())
+    })
+    .await;
+    cluster.verdict().is_clean();
+}
+
+/// Its worker attaches again; the others notice nothing.
+#[tokio::test]
+async fn a_panic_of_a_stream_ends_that_stream_alone() {
+    let mut cluster = working().await;
+    cluster.worker("b", vec![runs_for("steady", 1)]);
+    cluster.assigned("steady", 2).await;
+    let before = cluster.items("steady").await;
+    cluster.mutant("panic-stream", "");
+    wait("the panic", || async { (cluster.counted(PANICS).await == 1.0).then_some(()) }).await;
+    wait("both streams", || async { (cluster.counted("rosterd_streams").await == 2.0).then_some(()) }).await;
+    let log = cluster.logged();
+    assert!(log.contains("worker stream") && log.contains("told to panic: panic-stream"), "{log}");
+    runs_again(&cluster, 2).await;
+    let owners = |items: &[rosterd::proto::v1::ItemSummary]| -> Vec<_> {
+        items.iter().map(|item| item.owner.clone()).collect()
+    };
+    assert_eq!(owners(&before), owners(&cluster.items("steady").await), "nobody was called dead");
+    cluster.verdict().is_clean();
+}
+
+#[tokio::test]
+async fn a_panic_of_a_request_is_answered_as_one() {
+    let cluster = working().await;
+    cluster.mutant("panic-request", "");
+    let request = rosterd::proto::v1::ListJobsRequest::default();
+    let status = cluster.admin().list_jobs(request.clone()).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::Internal);
+    assert!(status.message().contains("a defect"), "{status}");
+    assert_eq!(cluster.counted("rosterd_handler_panics_total").await, 1.0);
+    assert_eq!(cluster.counted(PANICS).await, 1.0);
+    assert!(cluster.logged().contains("told to panic: panic-request"));
+    assert_eq!(cluster.admin().list_jobs(request).await.unwrap().into_inner().jobs.len(), 1);
+    runs_again(&cluster, 2).await;
+}
