@@ -89,12 +89,22 @@ fn disabled_while_planning() -> Faults {
 
 fn deposed_while_planning() -> Faults {
     scene(async || {
-        let (mut world, leads, other) = planning(secs(4)).await;
+        let mut world = stage(3, &[0, 1, 2], vec![short(4, 100, 2)]);
+        start(&mut world, 0..3).await;
+        at_work(&mut world, "short", 3).await;
+        world.pass(secs(5)).await;
+        let leads = leader(&world, "short").unwrap_or(0);
+        let (gone, other) = ((leads + 1) % 3, (leads + 2) % 3);
+        // A host goes with its worker: that raises no flag, whose version would refuse the old plan as well.
+        slow(&world, &format!("c{leads}"), "assign", secs(4), 1);
+        lose_coordinator(&mut world, gone);
+        lose_worker(&mut world, gone);
+        until(&mut world, "the plan is under way", |world| world.chaos.holds() == 0).await;
         world.chaos.deafen(&format!("c{leads}"), secs(6));
         // The next one plans late, so that the old plan comes first.
         slow(&world, &format!("c{other}"), "assign", secs(5), 1);
-        let gone = world.store.foreign(&name("short"), "/leader/election/instance", None, false);
-        want(&world, gone, "a tool removes the leader");
+        let deposed = world.store.foreign(&name("short"), "/leader/election/instance", None, false);
+        want(&world, deposed, "a tool removes the leader");
         until(&mut world, "the other leads", |world| leader(world, "short") == Some(other)).await;
         world.pass(secs(8)).await;
         world
