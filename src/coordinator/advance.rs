@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress, Token, TriggerId, Version, WorkerId};
 use rosterd_domain::item::{Event as ItemEvent, Record};
+use rosterd_domain::mutants;
 use rosterd_domain::plan::{self, Candidates, Facts, Hosted};
 use rosterd_domain::snapshot::TriggerNode;
 use rosterd_domain::time::{Mono, Time};
@@ -194,6 +195,12 @@ impl Node {
             }
         }
         let txn = std::mem::take(&mut plan.txn);
+        if mutants::is_on(mutants::SPEAKS_BEFORE_COMMIT) {
+            for (item, (version, record)) in plan.records.clone() {
+                self.put_record(name, job, item, version, record);
+                self.dispatch(name, job, item);
+            }
+        }
         self.submit(name, job, txn, Intent::Host { plan: Box::new(plan), reserved, ahead });
         true
     }

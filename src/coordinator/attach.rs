@@ -85,7 +85,9 @@ impl Node {
                 );
                 self.close(stream, Some(refusal));
             }
-            Ok(Some((_, stored))) if hello.stream <= stored.stream => {
+            Ok(Some((_, stored)))
+                if hello.stream <= stored.stream && !mutants::is_on(mutants::STREAM_NUMBERS_UNCHECKED) =>
+            {
                 self.close(stream, Some(Self::superseded(hello.stream, stored.stream)));
             }
             Ok(Some((version, stored))) => self.attach_again(stream, hello, heard, worker, version, stored),
@@ -230,6 +232,8 @@ impl Node {
         let in_hand = hello.in_hand.iter().map(|run| run.job.clone());
         let moving: std::collections::BTreeSet<JobName> =
             jobs.iter().cloned().chain(named).chain(in_hand).collect();
+        let moving =
+            if mutants::is_on(mutants::RECORDS_READ_BEFORE_ATTACHMENT) { BTreeSet::new() } else { moving };
         worker.moving = moving.clone();
         if !moving.is_empty() {
             self.movers.insert(id.clone());

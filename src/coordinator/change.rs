@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use rosterd_domain::id::{InstanceId, Item};
 use rosterd_domain::item::{Missed, Source};
 use rosterd_domain::job::{self, JobConfig, JobSpec};
+use rosterd_domain::mutants;
 use rosterd_domain::sharding::{Gap, Sharding};
 use rosterd_domain::snapshot::{Announced, Stage};
 use rosterd_domain::time::Time;
@@ -155,7 +156,9 @@ pub(super) fn pause(view: &Job, paused: bool, now: Time) -> Step {
     }
     let mut txn = guarded("pause", view);
     txn.write(Write::Paused(view.name.clone(), paused));
-    rewrite(&mut txn, view, &sharding);
+    if !paused || !mutants::is_on(mutants::PAUSE_KEEPS_GENERATION) {
+        rewrite(&mut txn, view, &sharding);
+    }
     Step::Commit(txn, if paused { "paused" } else { "resumed" }.into())
 }
 
@@ -209,7 +212,9 @@ pub(super) fn enable(view: &Job, target: &Target, enabled: bool, now: Time) -> R
             format!("instance {instance} {word}")
         }
     };
-    rewrite(&mut txn, view, &sharding);
+    if enabled || !mutants::is_on(mutants::DISABLE_KEEPS_GENERATION) {
+        rewrite(&mut txn, view, &sharding);
+    }
     Ok(Step::Commit(txn, said))
 }
 

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rosterd_domain::id::{InstanceId, Item, JobName, Token, WorkerId};
+use rosterd_domain::id::{InstanceId, Item, JobName, Revision, Token, WorkerId};
+use rosterd_domain::mutants;
 use rosterd_domain::plan::{Entry, Plan, Reported};
 use rosterd_domain::snapshot::{JobNodes, Snapshot};
 use rosterd_domain::txn::Commit;
@@ -16,7 +17,7 @@ use super::handle::{Happening, Health};
 use super::job::{Intent, JobState, Told};
 use super::node::{Node, ReadFor, TxnFor};
 use crate::registry::ReadError;
-use crate::runtime::mutants;
+use crate::runtime::mutants as faults;
 use crate::session::frame::{Completed, ToWorker};
 
 /// Transactions of a job that may be refused one after the other before the next one waits, and how long it then
@@ -29,7 +30,10 @@ const UNFINISHED: &str = "it has a config and no incarnation: it is being import
                           that again), or it is Elastic-Job's own (`rosterd import elastic-job` takes it over)";
 
 impl Node {
-    pub(super) fn committed(&mut self, id: TxnId, commit: Commit) {
+    pub(super) fn committed(&mut self, id: TxnId, mut commit: Commit) {
+        if commit == Commit::Unknown && mutants::is_on(mutants::UNKNOWN_TAKEN_FOR_DONE) {
+            commit = Commit::Committed(Revision::default());
+        }
         if commit == Commit::Fenced {
             // The session is over, and every right with it.
             tracing::error!("the registry session is over: this coordinator gives up everything");
@@ -164,7 +168,7 @@ impl Node {
                 }
             }
             Intent::Instances { put, removed } => {
-                job.stale |= !mutants::is_on("deaf");
+                job.stale |= !faults::is_on("deaf");
                 for instance in removed {
                     job.leaving.remove(&instance);
                 }
@@ -364,21 +368,25 @@ impl Node {
         let first = !job.loaded;
         job.loaded = true;
         job.damaged = None;
-        job.ending = false;
+        let was_ending = std::mem::take(&mut job.ending);
         let before = job.view.take();
         let Some(nodes) = nodes else {
-            return self.job_has_gone(name, job, before.is_some());
+            // Its end may have been seen in two steps.
+            return self.job_has_gone(name, job, before.is_some() || was_ending);
         };
         match Job::decode(name, &nodes) {
             Ok(Some(view)) => {
-                let again = before.as_ref().is_some_and(|before| before.incarnation != view.incarnation);
+                let other = before.as_ref().is_some_and(|before| before.incarnation != view.incarnation);
+                let again = other || was_ending;
                 if again {
                     job.stale_records = true;
                     job.offsets.clear();
                     job.in_user_code.clear();
+                    // The nodes of the removed job went with it: nobody has shut these instances down.
+                    job.standing.clear();
                 }
                 let view = Arc::new(view);
-                self.take_view(name, job, before, view);
+                self.take_view(name, job, before.filter(|_| !again), view);
             }
             // What was removed has neither. What has a config alone is not ours to sweep.
             Ok(None) if nodes.config.is_none() => job.ending = true,

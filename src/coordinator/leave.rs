@@ -3,6 +3,7 @@
 //! the attachment goes, and only then it is told that it may exit. A clean exit is no crash.
 
 use rosterd_domain::id::{Item, JobName, WorkerId};
+use rosterd_domain::mutants;
 use rosterd_domain::plan::{Report, Reported};
 use rosterd_domain::txn::{Commit, Txn, Write};
 
@@ -142,6 +143,9 @@ impl Node {
     fn delete_attachment(&mut self, id: &WorkerId) {
         let Some(worker) = self.workers.get_mut(id) else { return };
         worker.writing = true;
+        if let Some(stream) = worker.stream.filter(|_| mutants::is_on(mutants::GOODBYE_ACK_BEFORE_COMMIT)) {
+            self.out.push(super::event::Effect::Send(stream, ToWorker::GoodbyeAck));
+        }
         let mut txn = Txn::new("goodbye");
         txn.write(Write::RemoveAttachment { worker: id.clone(), expect: worker.version });
         self.commit(TxnFor::Goodbye(id.clone()), txn);

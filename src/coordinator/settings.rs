@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rosterd_domain::id::{CoordinatorId, Namespace};
+use rosterd_domain::mutants;
 
 /// How a coordinator behaves.
 #[derive(Debug, Clone)]
@@ -87,6 +88,9 @@ impl Settings {
 
     /// How long after it was last heard a worker is surely stopped, by the host's clock: L(1 + ρ).
     pub fn verdict_after(&self, lease: Duration) -> Duration {
+        if mutants::is_on(mutants::VERDICT_BEFORE_LEASE_END) {
+            return lease / 2;
+        }
         lease + lease * self.drift_permille / 1000
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress, StreamNumber, Version, WorkerId};
+use rosterd_domain::mutants;
 use rosterd_domain::plan::Waiting;
 use rosterd_domain::snapshot::{Attachment, InstanceNode};
 use rosterd_domain::time::Mono;
@@ -111,6 +112,9 @@ impl Worker {
 
     /// Slots that no run and no start under way takes.
     pub(crate) fn free(&self) -> u32 {
+        if mutants::is_on(mutants::SLOTS_UNCOUNTED) {
+            return self.slots;
+        }
         let used = u32::try_from(self.runs.len()).unwrap_or(u32::MAX).saturating_add(self.reserved);
         self.slots.saturating_sub(used)
     }

@@ -10,6 +10,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{InstanceId, Token, TriggerId, WorkerId};
+use crate::mutants;
 use crate::time::Time;
 
 /// Why a run exists.
@@ -378,6 +379,9 @@ impl Record {
             }
             (State::Running(run), Event::End { outcome, at, reported, requeue }) => {
                 next.end(run, *outcome, *at, *reported);
+                if !reported && mutants::is_on(mutants::VERDICT_DROPS_MISFIRE) {
+                    next.misfire = None;
+                }
                 if *requeue {
                     next.state = State::Crashed(Crashed {
                         fire: run.fire,
@@ -399,7 +403,9 @@ impl Record {
             }
             (_, Event::Miss { latest, count, reason }) if *latest > self.last_fire => {
                 next.last_fire = *latest;
-                *next.counters.missed.entry(*reason).or_default() += count;
+                if !mutants::is_on(mutants::MISSES_UNCOUNTED) {
+                    *next.counters.missed.entry(*reason).or_default() += count;
+                }
             }
             (_, Event::DropMisfire { reason }) if self.misfire.is_some() => {
                 next.misfire = None;
@@ -414,8 +420,11 @@ impl Record {
     fn start(&mut self, run: &Running) {
         self.token = self.token.next();
         match run.source {
+            Source::NormalTrigger if mutants::is_on(mutants::NEXT_FIRE_NOT_STORED) => {}
             Source::NormalTrigger => self.last_fire = run.fire,
+            Source::Misfire if mutants::is_on(mutants::MISFIRE_STAYS) => {}
             Source::Misfire => self.misfire = None,
+            _ if mutants::is_on(mutants::ANY_RUN_MOVES_LAST_FIRE) => self.last_fire = run.fire,
             Source::Failover | Source::Manual => {}
         }
         self.counters.fired += 1;

@@ -1,12 +1,52 @@
-//! Bugs that are put in on purpose, to show that the simulation finds them. They exist only with the feature
-//! `mutants`, and then only on a thread that has switched one on by name; normal builds have none of it.
+//! Bugs that are put in on purpose, to show that the simulation finds them: each leaves out one guard. They exist
+//! only with the feature `mutants`, and then only on a thread that has switched one on by name; normal builds have
+//! none of it.
 
-/// A start writes its record whatever its version.
-pub const START_IGNORES_RECORD: &str = "start_ignores_record";
-/// A worker that comes back is taken over without its attachment being written.
-pub const TAKEOVER_SKIPS_ATTACHMENT: &str = "takeover_skips_attachment";
-/// A run that is written ahead of its time is told at once.
-pub const TELLS_EARLY: &str = "tells_early";
+macro_rules! mutants {
+    ($($name:ident: $text:literal, $what:literal;)*) => {
+        $(#[doc = $what] pub const $name: &str = $text;)*
+        /// Every one, and what it does.
+        pub const ALL: &[(&str, &str)] = &[$(($name, $what)),*];
+    };
+}
+
+mutants! {
+    START_IGNORES_RECORD: "start_ignores_record", "a start writes its record whatever its version";
+    START_IGNORES_ATTACHMENT: "start_ignores_attachment", "a start does not check who speaks for the worker";
+    START_IGNORES_GENERATION: "start_ignores_generation", "a start does not check the rights that it read";
+    TAKEOVER_SKIPS_ATTACHMENT: "takeover_skips_attachment", "who comes back is taken over without a write of the attachment";
+    RECORDS_READ_BEFORE_ATTACHMENT: "records_read_before_attachment", "a take-over trusts the records that were read before it";
+    STREAM_NUMBERS_UNCHECKED: "stream_numbers_unchecked", "a Hello of a stream that was left is taken";
+    VERDICT_IGNORES_VERSION: "verdict_ignores_version", "an attachment is deleted whatever its version";
+    VERDICT_BEFORE_LEASE_END: "verdict_before_lease_end", "a worker is dead after half of its lease";
+    DEATH_BY_ABSENCE: "death_by_absence", "a run crashes because its instance's node is not there";
+    ACK_WITHOUT_PROOF: "ack_without_proof", "heartbeats are acknowledged although nothing proves the session";
+    DISABLE_KEEPS_GENERATION: "disable_keeps_generation", "disabling leaves the generation as it is";
+    PAUSE_KEEPS_GENERATION: "pause_keeps_generation", "pausing leaves the generation as it is";
+    FLAG_CLEARED_UNREAD: "flag_cleared_unread", "a plan removes the reshard flag whatever its version";
+    PLAN_IGNORES_GENERATION: "plan_ignores_generation", "a plan writes the assignment whatever its version";
+    PLAN_IGNORES_EPOCH: "plan_ignores_epoch", "a plan does not check that its leader still leads";
+    ELECTION_IGNORES_LEADER: "election_ignores_leader", "a leadership is taken although somebody leads";
+    INCARNATION_UNCHECKED: "incarnation_unchecked", "a transaction does not check that the job is the one that was read";
+    RECORDS_GO_WITH_COUNT: "records_go_with_count", "lowering the item count deletes the records above it";
+    MIRRORS_ARE_PRECONDITIONS: "mirrors_are_preconditions", "a mirror that is missing refuses a transaction";
+    FAILOVER_LEFT_BEHIND: "failover_left_behind", "a run's end leaves the failover mirror";
+    REPORT_TOKEN_UNCHECKED: "report_token_unchecked", "a report of an old run ends the one in flight";
+    ABORTED_IS_FAILED: "aborted_is_failed", "a run that its worker had to abort counts as failed";
+    VERDICT_FORGETS_FAILOVER: "verdict_forgets_failover", "a verdict puts up no run for another taker";
+    FAILOVER_OF_DISABLED: "failover_of_disabled", "crashed runs of disabled items are run again";
+    VERDICT_DROPS_MISFIRE: "verdict_drops_misfire", "a verdict takes the misfire mark with it";
+    TRIGGER_STAYS: "trigger_stays", "a trigger by hand stays when its run starts";
+    MISFIRE_STAYS: "misfire_stays", "the misfire mark stays when its run starts";
+    NEXT_FIRE_NOT_STORED: "next_fire_not_stored", "a scheduled run does not move the last fire";
+    ANY_RUN_MOVES_LAST_FIRE: "any_run_moves_last_fire", "runs by hand and failovers move the last fire";
+    MISSES_UNCOUNTED: "misses_uncounted", "missed due times are passed over without a count";
+    SLOTS_UNCOUNTED: "slots_uncounted", "runs in flight take no slot";
+    SPEAKS_BEFORE_COMMIT: "speaks_before_commit", "a Trigger is sent before its run is written down";
+    UNKNOWN_TAKEN_FOR_DONE: "unknown_taken_for_done", "a write without an answer is taken for done";
+    TELLS_EARLY: "tells_early", "a run that is written ahead of its time is told at once";
+    GOODBYE_ACK_BEFORE_COMMIT: "goodbye_ack_before_commit", "a worker may go before its attachment has gone";
+}
 
 #[cfg(feature = "mutants")]
 thread_local! {

@@ -77,7 +77,8 @@ fn check(paths: &Paths, guard: &Guard) -> Result<Op, String> {
     Ok(match guard {
         Guard::Incarnation(job, name) => {
             let path = paths.incarnation(job, name).ok_or_else(|| no_incarnation(name))?;
-            Op::CheckExists { path }
+            let any = mutants::is_on(mutants::INCARNATION_UNCHECKED);
+            Op::CheckExists { path: if any { paths.job(job) } else { path } }
         }
         Guard::NoJob(job) => Op::CheckAbsent { path: paths.job(job) },
         Guard::Generation(job, generation) => {
@@ -132,6 +133,7 @@ impl Lowering<'_> {
     fn mirror(&mut self, path: Path, data: Option<Arc<[u8]>>, ephemeral: bool) {
         self.ops.push(match data {
             Some(data) => Op::Mirror { path, data, ephemeral },
+            None if mutants::is_on(mutants::MIRRORS_ARE_PRECONDITIONS) => Op::Delete { path, expect: None },
             None => Op::Remove { path },
         });
     }
@@ -149,7 +151,11 @@ impl Lowering<'_> {
                 self.create(paths.incarnations(job), forms::empty());
                 self.create(named, forms::empty());
             }
-            Write::Config(job, config) => self.set(paths.config(job), forms::text(config), None),
+            Write::Config(job, config) => {
+                self.set(paths.config(job), forms::text(config), None);
+                #[cfg(feature = "mutants")]
+                self.drop_surplus(job, config);
+            }
             Write::Policy(job, policy) => self.put(paths.policy(job), forms::text(policy)),
             Write::HandlerType(job, handler) => self.set(paths.job(job), forms::text(handler), None),
             Write::EndJob(job) => {
@@ -172,14 +178,22 @@ impl Lowering<'_> {
             Write::Paused(job, true) => self.put(paths.paused(job), forms::empty()),
             Write::Paused(job, false) => self.remove(paths.paused(job)),
             Write::Assignment { job, expect, data } => {
-                self.set(paths.sharding(job), data.clone(), Some(expect.0));
+                let any = mutants::is_on(mutants::PLAN_IGNORES_GENERATION);
+                self.set(paths.sharding(job), data.clone(), Some(expect.0).filter(|_| !any));
             }
             Write::RaiseNecessary(job) => self.put(paths.necessary(job), forms::empty()),
             Write::ClearNecessary(job, version) => {
-                self.ops.push(Op::Delete { path: paths.necessary(job), expect: Some(*version) });
+                let any = mutants::is_on(mutants::FLAG_CLEARED_UNREAD);
+                let expect = Some(*version).filter(|_| !any);
+                self.ops.push(Op::Delete { path: paths.necessary(job), expect });
             }
             Write::Elect { job, coordinator, expect } => {
                 let data = forms::text(coordinator.as_str());
+                if mutants::is_on(mutants::ELECTION_IGNORES_LEADER) {
+                    self.set(paths.election(job), data.clone(), None);
+                    self.mine(paths.leader(job), data);
+                    return Ok(());
+                }
                 self.set(paths.election(job), data.clone(), Some(expect.0));
                 self.ops.push(Op::Create { path: paths.leader(job), data, ephemeral: true });
             }
@@ -191,6 +205,21 @@ impl Lowering<'_> {
             other => return self.item(other),
         }
         Ok(())
+    }
+
+    /// The bug of lowered counts: the records above the new one go.
+    #[cfg(feature = "mutants")]
+    fn drop_surplus(&mut self, job: &rosterd_domain::id::JobName, config: &str) {
+        if mutants::is_on(mutants::RECORDS_GO_WITH_COUNT) {
+            let config: serde_json::Value = serde_json::from_str(config).unwrap_or_default();
+            let items =
+                config["shardingTotalCount"].as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
+            let none = || self.paths.record(job, rosterd_domain::id::Item(u32::MAX));
+            for item in (items..items + 8).map(rosterd_domain::id::Item) {
+                let unless = [none(), none()];
+                self.ops.push(Op::Sweep { root: self.paths.record(job, item), unless, limit: 100 });
+            }
+        }
     }
 
     /// A job that is there at once, or one that is put together first: they differ in the folder with the name.
@@ -310,7 +339,9 @@ impl Lowering<'_> {
                 }
             }
             Write::RemoveAttachment { worker, expect } => {
-                self.ops.push(Op::Delete { path: paths.worker(worker), expect: Some(*expect) });
+                let any = mutants::is_on(mutants::VERDICT_IGNORES_VERSION);
+                let expect = Some(*expect).filter(|_| !any);
+                self.ops.push(Op::Delete { path: paths.worker(worker), expect });
             }
             Write::Numbering { offset, expect } => {
                 let (path, data) = (paths.numbering(), forms::text(&offset.to_string()));

@@ -31,6 +31,17 @@ pub enum Forced {
     LoseBefore(u64),
 }
 
+/// Writes of one purpose that take long, or are lost: of sessions whose name begins with `of`.
+#[derive(Debug, Clone)]
+pub struct Hold {
+    pub of: String,
+    pub purpose: &'static str,
+    pub fault: CommitFault,
+    pub takes: Duration,
+    /// So many of them.
+    pub times: u32,
+}
+
 /// The store's faults.
 #[derive(Clone)]
 pub struct Chaos(Arc<Mutex<Inner>>);
@@ -39,6 +50,11 @@ struct Inner {
     rng: Rng,
     rates: Rates,
     forced: Forced,
+    holds: Vec<Hold>,
+    /// What the write that is being handed over takes.
+    held: Option<Duration>,
+    /// Whose hints take how much longer.
+    deaf: Option<(String, Duration)>,
     writes: u64,
     reads: u64,
     coverage: Coverage,
@@ -47,7 +63,8 @@ struct Inner {
 impl Chaos {
     pub fn new(rng: Rng, coverage: Coverage) -> Self {
         let (rates, forced) = (Rates::default(), Forced::None);
-        let inner = Inner { rng, rates, forced, writes: 0, reads: 0, coverage };
+        let (holds, held, deaf) = (Vec::new(), None, None);
+        let inner = Inner { rng, rates, forced, holds, held, deaf, writes: 0, reads: 0, coverage };
         Self(Arc::new(Mutex::new(inner)))
     }
 
@@ -63,6 +80,26 @@ impl Chaos {
         self.lock().forced = forced;
     }
 
+    /// The next writes like this take long, or are lost.
+    pub fn hold(&self, hold: Hold) {
+        self.lock().holds.push(hold);
+    }
+
+    /// How many writes that are to be held are still to come.
+    pub fn holds(&self) -> u32 {
+        self.lock().holds.iter().map(|hold| hold.times).sum()
+    }
+
+    /// Nothing is held any more.
+    pub fn let_go(&self) {
+        self.lock().holds.clear();
+    }
+
+    /// The sessions whose name begins so are told of changes only after `span`.
+    pub fn deafen(&self, of: &str, span: Duration) {
+        self.lock().deaf = Some((of.to_owned(), span));
+    }
+
     /// How many reads were asked for.
     pub fn reads(&self) -> u64 {
         self.lock().reads
@@ -75,9 +112,17 @@ impl Chaos {
 }
 
 impl Faults for Chaos {
-    fn on_commit(&self, _session: &str, txn: &Txn) -> CommitFault {
+    fn on_commit(&self, session: &str, txn: &Txn) -> CommitFault {
         let mut inner = self.lock();
         inner.writes += 1;
+        let is =
+            |hold: &&mut Hold| hold.times > 0 && session.starts_with(&hold.of) && hold.purpose == txn.purpose;
+        if let Some(hold) = inner.holds.iter_mut().find(is) {
+            hold.times -= 1;
+            let (takes, fault) = (hold.takes, hold.fault.clone());
+            inner.held = Some(takes);
+            return fault;
+        }
         let (rates, number, forced) = (inner.rates, inner.writes, inner.forced);
         let fault = match forced {
             Forced::LoseAfter(at) if at == number => CommitFault::LoseAfter,
@@ -109,8 +154,13 @@ impl Faults for Chaos {
         fails.then(|| "nobody answers".into())
     }
 
-    fn on_hint(&self, _session: &str, _hint: &Hint) -> HintFault {
+    fn on_hint(&self, session: &str, hint: &Hint) -> HintFault {
         let mut inner = self.lock();
+        if let Some((_, span)) = inner.deaf.as_ref().filter(|(of, _)| session.starts_with(of))
+            && !matches!(hint, Hint::Session(_))
+        {
+            return HintFault::Delay(*span);
+        }
         let (often, longest) = inner.rates.slow;
         if inner.rng.permille(often) {
             return HintFault::Delay(inner.rng.millis(1, longest));
@@ -119,8 +169,11 @@ impl Faults for Chaos {
     }
 
     /// A reply always takes some time, so that a coordinator can die between a write and its reply.
-    fn delay(&self, _session: &str, _step: Step) -> Option<Duration> {
+    fn delay(&self, _session: &str, step: Step) -> Option<Duration> {
         let mut inner = self.lock();
+        if let Some(takes) = inner.held.take_if(|_| step == Step::Commit) {
+            return Some(takes);
+        }
         let (often, longest) = inner.rates.slow;
         if inner.rng.permille(often) {
             inner.coverage.count("fault: slow store");

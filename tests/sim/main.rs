@@ -1,8 +1,8 @@
 //! The simulation: whole clusters in one thread under a simulated clock, with faults from a seed, held against the
 //! promises after every applied transaction.
 //!
-//! `SEED=7 cargo test --features mutants --test sim replay` plays one seed again and prints what happened;
-//! `SEEDS=1000` plays more of them.
+//! `SEED=7 cargo xtask sim` plays one seed again and prints what happened, `cargo xtask sim --seeds 1000` plays more of
+//! them, `cargo xtask sim --mutants` switches off one guard after the other. See `README.md` beside this file.
 
 #![allow(unreachable_pub, reason = "a test binary exports nothing")]
 #![allow(
@@ -19,6 +19,7 @@ mod mutants;
 mod operator;
 mod play;
 mod process;
+mod races;
 mod regressions;
 mod rng;
 mod seeds;

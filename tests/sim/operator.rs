@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rosterd::coordinator::handle::{Operation, Target};
+use rosterd::coordinator::handle::{Handle, Operation, Target};
 use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress};
 
 use crate::world::{Later, World};
@@ -96,6 +96,11 @@ pub fn ask(world: &mut World, operation: Operation) {
     let Some((url, handle)) = world.rng.pick(&hosts).cloned() else {
         return world.later(Duration::from_secs(1), Later::Operate(operation));
     };
+    ask_of(world, url, handle, operation);
+}
+
+/// Asks this coordinator.
+pub fn ask_of(world: &World, url: String, handle: Handle, operation: Operation) {
     let (watch, coverage) = (world.watch.clone(), world.coverage.clone());
     let mut asked = format!("{operation:?}");
     asked.truncate(120);

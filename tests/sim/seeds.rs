@@ -17,7 +17,7 @@ fn env(name: &str, default: u64) -> u64 {
 fn report(outcome: &Outcome) -> String {
     let tail = outcome.trace.len().saturating_sub(40);
     format!(
-        "seed {} breaks {:#?}\n{}\nplay it again: SEED={} cargo test --features mutants --test sim replay -- --nocapture\n",
+        "seed {} breaks {:#?}\n{}\nplay it again: SEED={} cargo xtask sim\n",
         outcome.seed,
         outcome.broken,
         outcome.trace[tail..].join("\n"),
@@ -88,12 +88,22 @@ const TAKEN: &[&str] = &[
     "write: sweep",
 ];
 
+/// A line each ten seconds: how many, how fast, what was found.
+#[allow(clippy::print_stdout, reason = "who waits wants to know")]
+fn progress(said: &AtomicU64, played: u64, count: u64, violations: usize, began: Instant) {
+    let (passed, rate) = (began.elapsed(), played as f64 / began.elapsed().as_secs_f64());
+    if said.fetch_max(passed.as_secs() / 10, Ordering::Relaxed) < passed.as_secs() / 10 {
+        println!("played {played} of {count}, {rate:.2} seeds/s, violations {violations}");
+    }
+}
+
 #[test]
 #[allow(clippy::print_stdout, reason = "what was played is the result")]
 fn seeds() {
     let (first, count) = (env("FIRST", 1), env("SEEDS", 60));
     let (next, began) = (AtomicU64::new(first), Instant::now());
     let found: Mutex<(Vec<Outcome>, BTreeMap<String, u64>)> = Mutex::default();
+    let (played, said) = (AtomicU64::new(0), AtomicU64::new(0));
     let threads = std::thread::available_parallelism().map_or(2, usize::from).min(4);
     std::thread::scope(|scope| {
         for _ in 0..threads {
@@ -111,6 +121,8 @@ fn seeds() {
                     if !outcome.broken.is_empty() {
                         found.0.push(outcome);
                     }
+                    let played = played.fetch_add(1, Ordering::Relaxed) + 1;
+                    progress(&said, played, count, found.0.len(), began);
                 }
             });
         }
@@ -123,9 +135,11 @@ fn seeds() {
     for outcome in &broken {
         println!("seed {}: {} {}", outcome.seed, outcome.broken[0].rule, outcome.broken[0].text);
     }
-    println!("seeds {count}, violations {}, {:.1} s", broken.len(), began.elapsed().as_secs_f64());
+    let (passed, violations) = (began.elapsed().as_secs_f64(), broken.len());
+    println!("{:.1} s, {:.2} seeds/s", passed, count as f64 / passed);
     let never: Vec<&&str> = TAKEN.iter().filter(|what| !coverage.contains_key(**what)).collect();
     assert!(count < 100 || never.is_empty(), "never taken: {never:?}");
+    println!("seeds {count}, violations {violations}");
     if let Some(first) = broken.first() {
         panic!("{}", report(first));
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rosterd::registry::View;
 use rosterd::registry::memory::{Cause, Seen};
-use rosterd::session::frame::ToWorker;
+use rosterd::session::frame::{FromWorker, ToWorker};
 use rosterd_domain::id::{Item, JobName, Revision, Token, WorkerId};
 use rosterd_domain::item::{Ended, Record, Running, Source};
 use rosterd_domain::sharding::Sharding;
@@ -50,6 +50,8 @@ pub struct JobShadow {
     pub servers: BTreeMap<String, bool>,
     pub leader: Option<String>,
     pub epoch: u64,
+    /// The version of the reshard flag, while it is up.
+    pub necessary: Option<u64>,
 }
 
 impl JobShadow {
@@ -202,6 +204,13 @@ impl Inner {
             self.broke(rule, text);
         }
         let at = self.now();
+        if matches!(seen.cause, Cause::Foreign) {
+            for (name, job) in &mut self.shadow.jobs {
+                if matches!(seen.view.job(name), Ok(Some(nodes)) if nodes.leader.is_none()) {
+                    job.leader = None;
+                }
+            }
+        }
         match txn {
             Some(txn) => self.follow(seen.session, at, txn, changes),
             None => {
@@ -259,6 +268,13 @@ impl Inner {
         }
     }
 
+    /// A frame of a worker arrives at a coordinator.
+    pub fn said(&mut self, process: &str, frame: &FromWorker) {
+        for invariant in &mut self.invariants {
+            invariant.said(process, frame);
+        }
+    }
+
     fn changes(&self, txn: &Txn) -> Vec<Change> {
         let records = txn.writes.iter().filter_map(|write| match write {
             Write::Record { job, item, record, .. } => Some((job, item, record)),
@@ -273,8 +289,11 @@ impl Inner {
                     let last = after.last.clone().filter(|last| last.token == token)?;
                     Some((run.clone(), last))
                 });
-                let grew = before.as_ref().is_some_and(|before| after.token > before.token);
-                let started = after.running().filter(|_| grew).map(|run| (run.clone(), after.token));
+                let was_free = |before: &Record| before.running().is_none() || after.token > before.token;
+                let started = after
+                    .running()
+                    .filter(|_| before.as_ref().is_some_and(was_free))
+                    .map(|run| (run.clone(), after.token));
                 Change { job: job.clone(), item: *item, before, after, ended, started }
             })
             .collect()
@@ -366,6 +385,16 @@ impl Inner {
                 if let Some(shadow) = jobs.get_mut(job) {
                     let entry = shadow.servers.entry(server.to_string()).or_insert(true);
                     *entry = enabled.unwrap_or(*entry);
+                }
+            }
+            Write::RaiseNecessary(job) => {
+                if let Some(shadow) = jobs.get_mut(job) {
+                    shadow.necessary = Some(shadow.necessary.map_or(0, |version| version + 1));
+                }
+            }
+            Write::ClearNecessary(job, _) => {
+                if let Some(shadow) = jobs.get_mut(job) {
+                    shadow.necessary = None;
                 }
             }
             Write::Elect { job, .. } => {

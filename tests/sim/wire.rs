@@ -13,7 +13,7 @@ use futures_util::StreamExt as _;
 use prost::Message as _;
 use rosterd::api::grpc::{convert, status};
 use rosterd::coordinator::handle::{Handle, Inbox, Peer};
-use rosterd::session::frame::ToWorker;
+use rosterd::session::frame::{FromWorker, ToWorker};
 use rosterd_client::proto::{SessionRequest, SessionResponse};
 use rosterd_client::{Connector, LinkError, Wire};
 use tokio::sync::{mpsc, watch};
@@ -23,6 +23,9 @@ use crate::rng::Rng;
 
 /// Sees every frame on its way from a coordinator to a worker, when it leaves.
 pub type Listener = Box<dyn FnMut(&str, &str, &ToWorker) + Send>;
+
+/// Sees every frame of a worker when it arrives at a coordinator.
+pub type Overhearer = Box<dyn FnMut(&str, &FromWorker) + Send>;
 
 /// The network.
 #[derive(Clone)]
@@ -36,6 +39,7 @@ struct Inner {
     connections: BTreeMap<u64, Connection>,
     last: u64,
     listener: Option<Listener>,
+    overhearer: Option<Overhearer>,
     /// Longest delay of a frame, in milliseconds.
     slow: u64,
 }
@@ -71,6 +75,7 @@ impl Net {
             connections: BTreeMap::new(),
             last: 0,
             listener: None,
+            overhearer: None,
             slow: 3,
         })))
     }
@@ -81,6 +86,10 @@ impl Net {
 
     pub fn listen(&self, listener: Listener) {
         self.lock().listener = Some(listener);
+    }
+
+    pub fn overhear(&self, overhearer: Overhearer) {
+        self.lock().overhearer = Some(overhearer);
     }
 
     /// The longest delay of a frame.
@@ -166,6 +175,16 @@ impl Net {
     }
 }
 
+impl Net {
+    fn said(&self, worker: &str, frame: &FromWorker) {
+        let overhearer = self.lock().overhearer.take();
+        if let Some(mut overhearer) = overhearer {
+            overhearer(worker, frame);
+            self.lock().overhearer = Some(overhearer);
+        }
+    }
+}
+
 /// One worker's way into the network.
 pub struct SimConnector {
     pub net: Net,
@@ -195,7 +214,7 @@ impl Connector for SimConnector {
                 id
             };
             let (answers, answered) = mpsc::unbounded_channel();
-            let up = Up { net: net.clone(), inbox: stream.inbox, answers };
+            let up = Up { net: net.clone(), worker: worker.clone(), inbox: stream.inbox, answers };
             tokio::spawn(up.carry(from_client, seen.clone()));
             let down = Down { net, id, worker, host: url, to_client };
             tokio::spawn(down.carry(stream.outbox, answered, seen));
@@ -235,6 +254,7 @@ impl<T> Flight<T> {
 
 struct Up {
     net: Net,
+    worker: String,
     inbox: Inbox,
     answers: mpsc::UnboundedSender<Result<SessionResponse, LinkError>>,
 }
@@ -266,13 +286,16 @@ impl Up {
         let Ok(frame) = rosterd::proto::v1::SessionRequest::decode(bytes) else { return false };
         match convert::from_worker(frame) {
             Ok(None) => true,
-            Ok(Some(frame)) => match self.inbox.put(frame) {
-                Ok(()) => true,
-                Err(refusal) => {
-                    let _gone = self.answers.send(Err(status::status(&refusal).into()));
-                    false
+            Ok(Some(frame)) => {
+                self.net.said(&self.worker, &frame);
+                match self.inbox.put(frame) {
+                    Ok(()) => true,
+                    Err(refusal) => {
+                        let _gone = self.answers.send(Err(status::status(&refusal).into()));
+                        false
+                    }
                 }
-            },
+            }
             Err(defect) => match defect.answer {
                 Some(answer) => self.answers.send(Ok(client_frame(&answer))).is_ok(),
                 None => {

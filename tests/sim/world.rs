@@ -73,6 +73,8 @@ pub struct Plan {
 #[derive(Debug, Clone)]
 pub enum Later {
     Expire(String),
+    /// The session ends, and who holds it does not hear of it.
+    EndUnheard(String),
     Resume(String),
     StartCoordinator(usize),
     StartWorker(usize),
@@ -102,6 +104,10 @@ pub struct RunningCoordinator {
 /// Where a worker runs.
 pub struct Desk {
     pub running: Option<RunningWorker>,
+    /// It is not started again.
+    pub retired: bool,
+    /// The coordinator that its workers try first; none: any.
+    pub first: Option<usize>,
     starts: u64,
 }
 
@@ -145,6 +151,8 @@ impl World {
         let net = Net::new(rng.fork("net"));
         let listener = watch.clone();
         net.listen(Box::new(move |worker, host, frame| listener.lock().heard(worker, host, frame)));
+        let overhearing = watch.clone();
+        net.overhear(Box::new(move |worker, frame| overhearing.lock().said(worker, frame)));
         let seats = (0..plan.coordinators)
             .map(|i| Seat {
                 name: format!("c{i}"),
@@ -154,7 +162,9 @@ impl World {
                 starts: 0,
             })
             .collect();
-        let desks = (0..plan.workers).map(|_| Desk { running: None, starts: 0 }).collect();
+        let desks = (0..plan.workers)
+            .map(|_| Desk { running: None, retired: false, first: None, starts: 0 })
+            .collect();
         let (log, queue, start) = (Log::new(), BTreeMap::new(), Instant::now());
         let (calm, last) = (false, 0);
         Self { plan, rng, store, chaos, net, log, watch, coverage, seats, desks, calm, queue, last, start }
@@ -212,6 +222,9 @@ impl World {
                 if self.store.expire(&session) {
                     self.note(|| format!("session {session} expires"));
                 }
+            }
+            Later::EndUnheard(session) => {
+                self.store.end_unheard(&session);
             }
             Later::Resume(session) => {
                 self.store.resume(&session);
@@ -372,6 +385,17 @@ impl World {
         }
     }
 
+    /// The store cannot be reached and ends the session, which nobody can tell this coordinator for `span`.
+    pub fn cut_off(&mut self, seat: usize, span: Duration) {
+        let Some(running) = &self.seats[seat].running else { return };
+        let session = running.session.clone();
+        self.store.suspend(&session);
+        self.note(|| format!("c{seat} is cut off from the store for {span:?}"));
+        let until = self.until_expiry(&session);
+        self.later(until, Later::EndUnheard(session.clone()));
+        self.later(span.max(until), Later::Expire(session));
+    }
+
     /// How long the store waits from now on before it ends a session that has fallen silent: the last committed
     /// write is the last thing that is certain to have been heard.
     fn until_expiry(&mut self, session: &str) -> Duration {
@@ -383,13 +407,14 @@ impl World {
     // ---- workers
 
     pub fn start_worker(&mut self, desk: usize) {
-        if self.desks[desk].running.is_some() {
+        if self.desks[desk].running.is_some() || self.desks[desk].retired {
             return;
         }
         self.desks[desk].starts += 1;
         let process = format!("w{desk}.{}", self.desks[desk].starts);
         let mut urls: Vec<String> = self.seats.iter().map(|seat| seat.url.clone()).collect();
-        let first = self.rng.index(urls.len());
+        let any = self.rng.index(urls.len());
+        let first = self.desks[desk].first.unwrap_or(any);
         urls.rotate_left(first);
         let (from, to) = self.plan.slots;
         let options = Options {
@@ -449,7 +474,7 @@ impl World {
         self.later(span, Later::ThawWorker(desk, start));
     }
 
-    fn thaw_worker(&mut self, desk: usize) {
+    pub fn thaw_worker(&mut self, desk: usize) {
         let Some(running) = &self.desks[desk].running else { return };
         if running.hand.is_frozen() {
             let process = running.process.clone();

@@ -10,6 +10,7 @@ mod docs;
 mod metadata;
 mod python;
 mod setup;
+mod sim;
 mod suites;
 mod summary;
 mod test;
@@ -25,6 +26,8 @@ cargo xtask COMMAND
   check                formatting, lints, dependencies, the clients' own linters
   setup                what the tests need on this machine: Debian packages (as root), Python environment,
                        the ZooKeeper server
+  sim --seeds N        N seeds of the simulation, with progress; --from SEED, --release. SEED=N cargo xtask sim: one again
+  sim --mutants        each guard switched off, and what finds it
   bench [ARGUMENTS]    the benchmarks, in release
   docs                 write the guide's generated pages anew
 ";
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         ("test", rest) => test::main(rest),
         ("check", []) => check::run().map(|failed| failed == 0),
         ("setup", []) => setup::everything().map(|()| true),
+        ("sim", rest) => sim::main(rest),
         ("bench", rest) => bench::main(rest),
         ("docs", []) => docs::main(),
         ("help" | "-h" | "--help", _) => {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::id::{InstanceId, Item};
+use crate::mutants;
 use crate::sharding::Sharding;
 use crate::strategy::Question;
 use crate::time::Time;
@@ -63,7 +64,9 @@ pub fn assign(job: &Job, candidates: &Candidates) -> Option<Assigned> {
 
     let mut txn = Txn::new("assign");
     txn.guard(Guard::Incarnation(job.name.clone(), job.incarnation.clone()));
-    txn.guard(Guard::Epoch(job.name.clone(), job.epoch));
+    if !mutants::is_on(mutants::PLAN_IGNORES_EPOCH) {
+        txn.guard(Guard::Epoch(job.name.clone(), job.epoch));
+    }
     let (expect, data) = (job.generation, Arc::from(sharding.encode()));
     txn.write(Write::Assignment { job: job.name.clone(), expect, data });
     if let Some(version) = job.necessary {

@@ -5,6 +5,7 @@ use super::draft::Draft;
 use super::{Entry, Report, Reported};
 use crate::id::Item;
 use crate::item::{Event, Outcome};
+use crate::mutants;
 use crate::txn::Write;
 
 pub(super) fn complete(draft: &mut Draft<'_>) {
@@ -21,7 +22,8 @@ fn end(draft: &mut Draft<'_>, item: Item, report: &Report) -> bool {
     let Some(record) = draft.record(item) else { return true };
     let Some(run) = record.running().cloned() else { return true };
     let token = record.token;
-    if token != report.token || run.worker != report.worker {
+    let other = token != report.token && !mutants::is_on(mutants::REPORT_TOKEN_UNCHECKED);
+    if other || run.worker != report.worker {
         return true;
     }
     if draft.full(item) {
@@ -29,6 +31,7 @@ fn end(draft: &mut Draft<'_>, item: Item, report: &Report) -> bool {
     }
     let (outcome, again) = match report.ended {
         Reported::Done(outcome) => (outcome, false),
+        Reported::Aborted if mutants::is_on(mutants::ABORTED_IS_FAILED) => (Outcome::Failed, false),
         Reported::Aborted | Reported::NotStarted => (Outcome::Crashed, true),
         Reported::HandedBack => (Outcome::Cancelled, true),
     };

@@ -5,6 +5,7 @@ use super::Entry;
 use super::draft::Draft;
 use crate::id::{Item, Token};
 use crate::item::{Event, Outcome, Running, Source};
+use crate::mutants;
 use crate::txn::{Guard, Write};
 
 pub(super) fn crash(draft: &mut Draft<'_>) {
@@ -13,9 +14,7 @@ pub(super) fn crash(draft: &mut Draft<'_>) {
         .iter()
         .filter(|(item, _)| !draft.changed.contains_key(item))
         .filter_map(|(item, (_, record))| match (record.running(), record.crashed()) {
-            (Some(run), _) if draft.facts.dead.contains(&run.worker) => {
-                Some((*item, record.token, Some(run.clone())))
-            }
+            (Some(run), _) if is_dead(draft, run) => Some((*item, record.token, Some(run.clone()))),
             (_, Some(_)) if !draft.requeues(*item) => Some((*item, record.token, None)),
             _ => None,
         })
@@ -31,15 +30,24 @@ pub(super) fn crash(draft: &mut Draft<'_>) {
     }
 }
 
+fn is_dead(draft: &Draft<'_>, run: &Running) -> bool {
+    let absent =
+        mutants::is_on(mutants::DEATH_BY_ABSENCE) && !draft.job.instances.contains_key(&run.instance);
+    absent || draft.facts.dead.contains(&run.worker)
+}
+
 fn bury(draft: &mut Draft<'_>, item: Item, token: Token, run: Running) {
-    let (at, requeue) = (draft.facts.now, draft.requeues(item));
+    let at = draft.facts.now;
+    let requeue = draft.requeues(item) && !mutants::is_on(mutants::VERDICT_FORGETS_FAILOVER);
     let event = Event::End { outcome: Outcome::Crashed, at, reported: false, requeue };
     if !draft
         .apply(item, event, || format!("{} of {} crashed: {} is dead", run.source, run.fire, run.instance))
     {
         return;
     }
-    draft.guard(Guard::NoAttachment(run.worker.clone()));
+    if !mutants::is_on(mutants::DEATH_BY_ABSENCE) {
+        draft.guard(Guard::NoAttachment(run.worker.clone()));
+    }
     clear_mirrors(draft, item, &run, requeue);
     if requeue {
         let job = draft.name();
@@ -70,7 +78,7 @@ fn give_up(draft: &mut Draft<'_>, item: Item) {
 pub(super) fn clear_mirrors(draft: &mut Draft<'_>, item: Item, run: &Running, again: bool) {
     let job = draft.name();
     draft.write(Write::Running { job: job.clone(), item, instance: None });
-    if run.source == Source::Failover {
+    if run.source == Source::Failover && !mutants::is_on(mutants::FAILOVER_LEFT_BEHIND) {
         draft.write(Write::Failover { job: job.clone(), item, instance: None });
     }
     if run.held {

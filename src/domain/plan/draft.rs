@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::{Became, Entry, Facts, Hosted, Plan, Reason, start};
 use crate::id::{InstanceId, Item, JobName, Version};
 use crate::item::{Event, Record};
+use crate::mutants;
 use crate::time::Time;
 use crate::txn::{Guard, Write};
 use crate::view::{Job, Timeline};
@@ -89,7 +90,8 @@ impl<'a> Draft<'a> {
     /// Whether a crashed run of the item may be run again.
     pub(super) fn requeues(&self, item: Item) -> bool {
         let rules = &self.job.rules;
-        rules.failover && item.0 < rules.items && !self.disabled(item)
+        let disabled = self.disabled(item) && !mutants::is_on(mutants::FAILOVER_OF_DISABLED);
+        rules.failover && item.0 < rules.items && !disabled
     }
 
     /// Whether the transaction has no room for this item's writes.
@@ -127,7 +129,7 @@ impl<'a> Draft<'a> {
 
     /// The decision rests on the rights as they were read.
     pub(super) fn guard_generation(&mut self) {
-        if !self.generation_guarded {
+        if !self.generation_guarded && !mutants::is_on(mutants::START_IGNORES_GENERATION) {
             self.generation_guarded = true;
             self.guard(Guard::Generation(self.name(), self.job.generation));
         }
@@ -136,7 +138,8 @@ impl<'a> Draft<'a> {
     /// A run rests on its taker being attached here.
     pub(super) fn guard_attachment(&mut self, seat: usize) {
         let seat = &mut self.seats[seat];
-        if !std::mem::replace(&mut seat.guarded, true) {
+        let skips = mutants::is_on(mutants::START_IGNORES_ATTACHMENT);
+        if !std::mem::replace(&mut seat.guarded, true) && !skips {
             let guard = Guard::Attachment(seat.hosted.worker.clone(), seat.hosted.attachment);
             self.plan.txn.guards.push(guard);
         }

@@ -6,6 +6,7 @@ use super::draft::{Draft, Seat};
 use super::{Entry, due};
 use crate::id::{Item, JobName, Token, TriggerId};
 use crate::item::{Event, Record, Running, Source, State};
+use crate::mutants;
 use crate::time::Time;
 use crate::txn::Write;
 
@@ -187,6 +188,7 @@ fn mirror(draft: &mut Draft<'_>, item: Item, run: &Running) {
             draft.write(Write::Failover { job: job.clone(), item, instance });
             draft.write(Write::FailoverItem { job, item, crashed: None });
         }
+        Source::Manual if mutants::is_on(mutants::TRIGGER_STAYS) => {}
         Source::Manual => draft.write(Write::RemoveTrigger(job, item)),
         Source::NormalTrigger | Source::Misfire => {}
     }

@@ -151,6 +151,18 @@ impl MemoryStore {
         true
     }
 
+    /// Ends a session in the tree alone: its ephemerals go, and others are told. Who holds it hears of nothing before
+    /// [`Self::expire`], as one does that is cut off.
+    pub fn end_unheard(&self, session: &str) -> bool {
+        let mut inner = self.shared.lock();
+        let Some(id) = inner.named(session) else { return false };
+        let Some(applied) = inner.tree.end_session(id) else { return false };
+        let deliveries = inner.applied(&self.shared.paths, id, &applied, Cause::SessionEnd);
+        drop(inner);
+        self.deliver(deliveries);
+        true
+    }
+
     /// Cuts a session off: commits and reads wait until it is resumed or ended; hints wait as well.
     pub fn suspend(&self, session: &str) -> bool {
         self.move_to(session, SessionState::Connected, SessionState::Suspended)

@@ -1,13 +1,15 @@
 //! Who lost a right changes nothing: tokens only grow, starts come from the worker's host alone and only for who
 //! owns the item and may run it, a death is declared only once the attachment is gone, an accepted report ends
-//! the run in flight and no other.
+//! the run in flight and no other, a stream that was left never speaks for its worker again, and only who lost its
+//! right is told so.
 
 use std::collections::BTreeMap;
 
-use rosterd::session::frame::ToWorker;
+use rosterd::session::frame::{CancelReason, RunRef, ToWorker};
 use rosterd_domain::id::{Item, JobName, Token, WorkerId};
 use rosterd_domain::item::{Running, Source};
 use rosterd_domain::time::Time;
+use rosterd_domain::txn::Write;
 
 use super::Invariant;
 use crate::watch::{Change, Shadow, Step};
@@ -17,6 +19,7 @@ use crate::watch::{Change, Shadow, Step};
 pub struct Fenced {
     highest: BTreeMap<(JobName, Item), Token>,
     reported: BTreeMap<(JobName, Item, Token), WorkerId>,
+    who: BTreeMap<String, WorkerId>,
 }
 
 impl Invariant for Fenced {
@@ -25,12 +28,26 @@ impl Invariant for Fenced {
     }
 
     fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+        for write in step.txn.into_iter().flat_map(|txn| &txn.writes) {
+            if let Write::Attachment { worker, node, .. } = write
+                && let Some(before) = step.before.attachments.get(worker)
+                && node.stream < before.stream
+            {
+                return Err(format!(
+                    "{worker} is attached over stream {} after {}",
+                    node.stream, before.stream
+                ));
+            }
+        }
         for change in step.changes {
             let of = format!("item {} of {}", change.item, change.job);
             let key = (change.job.clone(), change.item);
             let highest = self.highest.get(&key).copied();
             if highest.is_some_and(|highest| change.after.token < highest) {
                 return Err(format!("{of}: token {} after {highest:?}", change.after.token));
+            }
+            if change.started.is_some() && highest == Some(change.after.token) {
+                return Err(format!("{of}: token {} is used a second time", change.after.token));
             }
             self.highest.insert(key, change.after.token);
             if let Some((run, token)) = &change.started {
@@ -52,6 +69,12 @@ impl Invariant for Fenced {
     }
 
     fn heard(&mut self, process: &str, frame: &ToWorker, now: &Shadow, _: Time) -> Result<(), String> {
+        if let ToWorker::Welcome(welcome) = frame {
+            self.who.insert(process.to_owned(), welcome.worker.clone());
+        }
+        if let ToWorker::Cancel { run, reason: CancelReason::Fenced, .. } = frame {
+            return self.rightly_fenced(process, run, now);
+        }
         let ToWorker::ReportAck { run, refusal: None } = frame else { return Ok(()) };
         let ended = self.reported.contains_key(&(run.job.clone(), run.item, run.token));
         if ended || !now.jobs.contains_key(&run.job) {
@@ -59,6 +82,20 @@ impl Invariant for Fenced {
         }
         Err(format!(
             "{process}: report {} of item {} of {} is accepted and ended nothing",
+            run.token, run.item, run.job
+        ))
+    }
+}
+
+impl Fenced {
+    fn rightly_fenced(&self, process: &str, run: &RunRef, now: &Shadow) -> Result<(), String> {
+        let record = now.records.get(&(run.job.clone(), run.item)).filter(|record| record.token == run.token);
+        let holder = record.and_then(|record| record.running()).map(|run| &run.worker);
+        if holder.is_none() || holder != self.who.get(process) {
+            return Ok(());
+        }
+        Err(format!(
+            "{process} is told to stop run {} of item {} of {}, which is its own",
             run.token, run.item, run.job
         ))
     }

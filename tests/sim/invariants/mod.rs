@@ -1,7 +1,7 @@
 //! The promises, one file each. Each is told of every applied transaction and of every frame to a worker as it
 //! leaves, keeps what it needs, and says what it found broken.
 
-use rosterd::session::frame::ToWorker;
+use rosterd::session::frame::{FromWorker, ToWorker};
 use rosterd_domain::time::Time;
 
 use crate::watch::{Shadow, Step};
@@ -10,12 +10,14 @@ mod acknowledged;
 mod clean_exit;
 mod crashed_again;
 mod fenced;
+mod lease;
 pub mod mirrors;
 mod never_early;
 mod no_fire_vanishes;
 mod once_per_fire;
 mod one_leader_writes;
 mod one_runner;
+mod reports;
 pub mod settles;
 mod slots;
 
@@ -28,6 +30,9 @@ pub trait Invariant: Send {
     fn applied(&mut self, _step: &Step<'_>) -> Result<(), String> {
         Ok(())
     }
+
+    /// A frame of a worker process arrives at a coordinator.
+    fn said(&mut self, _process: &str, _frame: &FromWorker) {}
 
     /// A frame leaves for a worker process.
     fn heard(&mut self, _process: &str, _frame: &ToWorker, _now: &Shadow, _at: Time) -> Result<(), String> {
@@ -48,5 +53,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<crashed_again::CrashedAgain>::default(),
         Box::<slots::Slots>::default(),
         Box::<never_early::NeverEarly>::default(),
+        Box::<lease::Lease>::default(),
+        Box::<reports::Reports>::default(),
     ]
 }

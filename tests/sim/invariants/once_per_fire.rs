@@ -1,19 +1,21 @@
 //! For one (item, fire) at most one normal run is ever started; a second run of it exists only as a failover,
-//! after the first was ended as crashed or handed back.
+//! after the first was ended as crashed or handed back. A misfire mark, and a trigger by hand, is run once.
 
 use std::collections::BTreeSet;
 
-use rosterd_domain::id::{Item, JobName};
+use rosterd_domain::id::{Item, JobName, TriggerId};
 use rosterd_domain::item::{Outcome, Source};
 use rosterd_domain::time::Time;
 
 use super::Invariant;
 use crate::watch::Step;
 
-/// Kept: the fires that had their normal run.
+/// Kept: the fires that had their normal run, the marks that had theirs, the triggers that had theirs.
 #[derive(Default)]
 pub struct OncePerFire {
     fired: BTreeSet<(JobName, Item, Time)>,
+    marked: BTreeSet<(JobName, Item, Time)>,
+    triggered: BTreeSet<(JobName, Item, TriggerId)>,
 }
 
 impl Invariant for OncePerFire {
@@ -45,7 +47,19 @@ impl Invariant for OncePerFire {
                         return Err(format!("{of} follows no crashed run of the fire"));
                     }
                 }
-                Source::Misfire | Source::Manual => {}
+                Source::Misfire => {
+                    if !self.marked.insert((change.job.clone(), change.item, run.fire)) {
+                        return Err(format!("{of} is the second run of the mark"));
+                    }
+                }
+                Source::Manual => {
+                    let Some(trigger) = run.trigger.clone() else {
+                        return Err(format!("{of} has no trigger"));
+                    };
+                    if !self.triggered.insert((change.job.clone(), change.item, trigger)) {
+                        return Err(format!("{of} is the second run of the trigger"));
+                    }
+                }
             }
         }
         Ok(())

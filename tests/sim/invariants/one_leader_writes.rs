@@ -1,4 +1,5 @@
-//! An assignment is written by the leader's session alone, at the epoch and the generation that it read.
+//! An assignment is written by the leader's session alone, at the epoch and the generation that it read, and takes
+//! away the reshard flag that it read. Nobody is elected while somebody leads.
 
 use rosterd_domain::txn::{Guard, Write};
 
@@ -15,6 +16,9 @@ impl Invariant for OneLeaderWrites {
     }
 
     fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+        for write in step.txn.into_iter().flat_map(|txn| &txn.writes) {
+            taken_or_unread(step, write)?;
+        }
         let Some(txn) = step.txn.filter(|txn| matches!(txn.purpose, "assign" | "records" | "mirrors")) else {
             return Ok(());
         };
@@ -30,7 +34,8 @@ impl Invariant for OneLeaderWrites {
             Guard::Epoch(of, epoch) if of == job => Some(epoch.0),
             _ => None,
         });
-        if epoch != Some(shadow.epoch) {
+        // One that carries none is judged by what it does.
+        if epoch.is_some_and(|epoch| epoch != shadow.epoch) {
             return Err(format!("{} of {job} at epoch {epoch:?}, it is {}", txn.purpose, shadow.epoch));
         }
         for write in &txn.writes {
@@ -41,5 +46,24 @@ impl Invariant for OneLeaderWrites {
             }
         }
         Ok(())
+    }
+}
+
+fn taken_or_unread(step: &Step<'_>, write: &Write) -> Result<(), String> {
+    match write {
+        Write::Elect { job, coordinator, .. } => {
+            let leader = step.before.jobs.get(job).and_then(|shadow| shadow.leader.as_ref());
+            leader.map_or(Ok(()), |leader| {
+                Err(format!("{coordinator} is elected for {job}, which {leader} leads"))
+            })
+        }
+        Write::ClearNecessary(job, read) => {
+            let is = step.before.jobs.get(job).and_then(|shadow| shadow.necessary);
+            if is == Some(read.0) {
+                return Ok(());
+            }
+            Err(format!("the reshard flag of {job} is taken away at version {read}, it is at {is:?}"))
+        }
+        _ => Ok(()),
     }
 }

@@ -1,0 +1,69 @@
+//! At most one worker believes in its lease of an item: nobody is declared dead before the lease has ended that the
+//! last acknowledged heartbeat gave, whoever acknowledged it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rosterd::session::frame::{FromWorker, ToWorker};
+use rosterd_domain::id::WorkerId;
+use rosterd_domain::txn::Write;
+use tokio::time::Instant;
+
+use rosterd_domain::time::Time;
+
+use super::Invariant;
+use crate::watch::{Shadow, Step};
+
+/// Kept: who each process is, the lease that it says it counts with, and when a heartbeat was last acknowledged.
+#[derive(Default)]
+pub struct Lease {
+    who: BTreeMap<String, WorkerId>,
+    stated: BTreeMap<WorkerId, Duration>,
+    acknowledged: BTreeMap<WorkerId, Instant>,
+}
+
+impl Invariant for Lease {
+    fn name(&self) -> &'static str {
+        "one_lease"
+    }
+
+    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+        let Some(txn) = step.txn.filter(|txn| txn.purpose == "verdict") else { return Ok(()) };
+        for write in &txn.writes {
+            let Write::RemoveAttachment { worker, .. } = write else { continue };
+            let Some(last) = self.acknowledged.get(worker) else { continue };
+            let written = step.before.attachments.get(worker).map(|attachment| attachment.lease());
+            let stated = self.stated.get(worker).copied().into_iter().chain(written).min();
+            let (lease, passed) = (stated.unwrap_or_default(), last.elapsed());
+            if passed < lease {
+                return Err(format!(
+                    "{worker} is declared dead by {}, {passed:?} after it was told that it is believed for {lease:?}",
+                    step.session
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn said(&mut self, process: &str, frame: &FromWorker) {
+        if let (FromWorker::Heartbeat { lease: Some(lease), .. }, Some(worker)) =
+            (frame, self.who.get(process))
+        {
+            let stated = self.stated.entry(worker.clone()).or_insert(*lease);
+            *stated = (*stated).min(*lease);
+        }
+    }
+
+    fn heard(&mut self, process: &str, frame: &ToWorker, _now: &Shadow, _at: Time) -> Result<(), String> {
+        match frame {
+            ToWorker::Welcome(welcome) => drop(self.who.insert(process.to_owned(), welcome.worker.clone())),
+            ToWorker::HeartbeatAck { .. } => {
+                if let Some(worker) = self.who.get(process) {
+                    self.acknowledged.insert(worker.clone(), Instant::now());
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,72 @@
+//! A run ends as its worker said, and only once it said so: what was aborted is not taken for ended, and no report ends
+//! another run than its own. (Who said goodbye has handed back what it did not speak of.)
+
+use std::collections::BTreeMap;
+
+use rosterd::session::frame::{FromWorker, ToWorker};
+use rosterd_domain::id::{Item, JobName, Token, WorkerId};
+use rosterd_domain::item::Outcome;
+use rosterd_domain::plan::Reported;
+
+use rosterd_domain::time::Time;
+
+use super::Invariant;
+use crate::watch::{Shadow, Step};
+
+/// Kept: what was said of each run, and who said goodbye.
+#[derive(Default)]
+pub struct Reports {
+    who: BTreeMap<String, WorkerId>,
+    said: BTreeMap<(JobName, Item, Token), Vec<Reported>>,
+    left: Vec<WorkerId>,
+}
+
+impl Invariant for Reports {
+    fn name(&self) -> &'static str {
+        "ends_as_reported"
+    }
+
+    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+        for change in step.changes {
+            let Some((run, ended)) = change.ended.as_ref().filter(|(_, ended)| ended.reported) else {
+                continue;
+            };
+            let key = (change.job.clone(), change.item, ended.token);
+            let said = self.said.get(&key).map(Vec::as_slice).unwrap_or_default();
+            let left = self.left.contains(&run.worker) && ended.outcome == Outcome::Cancelled;
+            if !left && !said.iter().any(|said| means(*said) == ended.outcome) {
+                return Err(format!(
+                    "item {} of {}: run {} ends {}, {} said {said:?}",
+                    change.item, change.job, ended.token, ended.outcome, run.instance
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn said(&mut self, process: &str, frame: &FromWorker) {
+        match frame {
+            FromWorker::RunCompleted(completed) => {
+                let run = completed.run.clone();
+                self.said.entry((run.job, run.item, run.token)).or_default().push(completed.ended);
+            }
+            FromWorker::Goodbye => self.left.extend(self.who.get(process).cloned()),
+            _ => {}
+        }
+    }
+
+    fn heard(&mut self, process: &str, frame: &ToWorker, _now: &Shadow, _at: Time) -> Result<(), String> {
+        if let ToWorker::Welcome(welcome) = frame {
+            self.who.insert(process.to_owned(), welcome.worker.clone());
+        }
+        Ok(())
+    }
+}
+
+fn means(said: Reported) -> Outcome {
+    match said {
+        Reported::Done(outcome) => outcome,
+        Reported::Aborted | Reported::NotStarted => Outcome::Crashed,
+        Reported::HandedBack => Outcome::Cancelled,
+    }
+}

@@ -1,0 +1,181 @@
+//! Due times: each once, none lost.
+
+use super::races;
+use super::stage::*;
+use crate::log::JobPlan;
+
+races! {
+    /// The process dies after each start: what was started is not started again.
+    pj_1107_the_next_time_is_stored_with_the_run: host_dies_often, [NEXT_FIRE_NOT_STORED => "no_fire_vanishes"];
+    /// Two coordinators with the same job fire it once.
+    xxl_2806_two_schedulers_fire_once: two_hosts, [NEXT_FIRE_NOT_STORED => "no_fire_vanishes"];
+    /// A run that is longer than its period is followed by one misfire for all that it skipped.
+    ej_596_long_runs_do_not_spin: long_runs;
+    /// A mark is run once.
+    ej_250_misfire_runs_once: first_is_busy, [MISFIRE_STAYS => "once_per_fire"];
+    /// The first due time of a new job finds its item busy.
+    ej_727_the_first_misfire_is_run: first_is_busy, [MISFIRE_STAYS => "once_per_fire"];
+    /// A trigger by hand while the item runs is run once, after it.
+    ej_470_manual_trigger_runs_once: trigger_while_busy, [TRIGGER_STAYS => "once_per_fire"];
+    /// A run by hand in a pause leaves the due times of the pause to be counted.
+    hole_30_a_manual_run_moves_no_due_time: trigger_in_a_pause, [ANY_RUN_MOVES_LAST_FIRE => "no_fire_vanishes"];
+    /// Nobody was up at a due time: it is counted.
+    dkron_1210_a_fire_while_nobody_is_up_is_counted: down_for_long, [MISSES_UNCOUNTED => "no_fire_vanishes"];
+    /// Hundreds of due times were missed: the job goes on.
+    k8s_42649_hundreds_of_misses_stop_no_job: down_for_very_long;
+    /// No worker for long: one entry for the gap, not one a fire.
+    pj_761_no_worker_is_one_entry: nobody_works;
+    /// The schedule changes while a run is in flight.
+    dkron_998_a_changed_schedule_goes_on: schedule_changes;
+}
+
+fn host_dies_often() -> Faults {
+    scene(async || {
+        let mut world = stage(1, &[0], vec![short(2, 100, 3)]);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "short", 1).await;
+        for after in 1..5 {
+            before_due(&mut world, 3, millis(50)).await;
+            crate::play::doom(&mut world, 0, after);
+            world.pass(millis(3500)).await;
+        }
+        world
+    })
+}
+
+fn two_hosts() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1, 0], vec![short(4, 100, 1)]);
+        start(&mut world, 0..3).await;
+        at_work(&mut world, "short", 3).await;
+        world.pass(secs(12)).await;
+        want(&world, starts(&world, "short", "NORMAL_TRIGGER") >= 4 * 11, "each is run");
+        world
+    })
+}
+
+fn long_runs() -> Faults {
+    scene(async || {
+        let mut world = stage(1, &[0], vec![short(1, 3500, 1)]);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "short", 1).await;
+        world.pass(secs(20)).await;
+        want(&world, starts(&world, "short", "MISFIRE") >= 3, "misfires are run");
+        world
+    })
+}
+
+fn first_is_busy() -> Faults {
+    scene(async || {
+        let mut world = stage(1, &[0], vec![short(1, 2500, 5)]);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "short", 1).await;
+        before_due(&mut world, 5, millis(1500)).await;
+        ask(&world, 0, trigger("short"));
+        world.pass(secs(8)).await;
+        want(&world, starts(&world, "short", "MANUAL") == 1, "it is run by hand");
+        want(&world, starts(&world, "short", "MISFIRE") == 1, "then the due time that it held up");
+        world
+    })
+}
+
+fn trigger_while_busy() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1], vec![again(2, 1500, 15)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "again", 2).await;
+        until(&mut world, "both run", |world| starts(world, "again", "NORMAL_TRIGGER") >= 2).await;
+        ask(&world, 1, trigger("again"));
+        world.pass(secs(8)).await;
+        want(&world, starts(&world, "again", "MANUAL") == 2, "each item is run once by hand");
+        world
+    })
+}
+
+fn trigger_in_a_pause() -> Faults {
+    scene(async || {
+        let mut world = stage(1, &[0], vec![short(1, 200, 1)]);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "short", 1).await;
+        ask(&world, 0, super::operators::pause("short", true));
+        world.pass(secs(6)).await;
+        ask(&world, 0, trigger("short"));
+        world.pass(secs(4)).await;
+        want(&world, starts(&world, "short", "MANUAL") == 1, "it is run by hand");
+        ask(&world, 0, super::operators::pause("short", false));
+        world.pass(secs(5)).await;
+        want(&world, covered(&world, "item: miss paused") >= 1, "what the pause held is counted");
+        world
+    })
+}
+
+fn down_for_long() -> Faults {
+    scene(async || {
+        let mut world = stage(1, &[0], vec![short(2, 200, 1)]);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "short", 1).await;
+        lose_coordinator(&mut world, 0);
+        world.pass(secs(30)).await;
+        world.seats[0].retired = false;
+        world.start_coordinator(0);
+        world.pass(secs(20)).await;
+        want(&world, covered(&world, "item: miss down") >= 1, "what nobody saw is counted");
+        world
+    })
+}
+
+fn down_for_very_long() -> Faults {
+    scene(async || {
+        let mut world = stage(1, &[0], vec![short(2, 200, 1)]);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "short", 1).await;
+        before_due(&mut world, 1, millis(400)).await;
+        lose_worker(&mut world, 0);
+        lose_coordinator(&mut world, 0);
+        world.pass(secs(900)).await;
+        (world.seats[0].retired, world.desks[0].retired) = (false, false);
+        world.start_coordinator(0);
+        world.start_worker(0);
+        let before = starts(&world, "short", "NORMAL_TRIGGER");
+        world.pass(secs(20)).await;
+        want(&world, starts(&world, "short", "NORMAL_TRIGGER") > before + 20, "the job goes on");
+        let missed = record(&world, "short", 0).map_or(0, |record| record.counters.missed.values().sum());
+        want(&world, missed > 850, "all are counted");
+        world
+    })
+}
+
+fn nobody_works() -> Faults {
+    scene(async || {
+        let mut world = stage(1, &[0], vec![short(2, 200, 1)]);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "short", 1).await;
+        before_due(&mut world, 1, millis(400)).await;
+        lose_worker(&mut world, 0);
+        world.pass(secs(10)).await;
+        let before = covered(&world, "write: host");
+        world.pass(secs(120)).await;
+        want(&world, covered(&world, "write: host") <= before + 2, "nothing is written for each due time");
+        world.desks[0].retired = false;
+        world.start_worker(0);
+        world.pass(secs(5)).await;
+        let counters = record(&world, "short", 0).map(|record| record.counters).unwrap_or_default();
+        let counted = counters.missed.values().sum::<u64>() + counters.misfired;
+        want(&world, counted > 110, "they are counted");
+        world
+    })
+}
+
+fn schedule_changes() -> Faults {
+    scene(async || {
+        let plan = again(2, 1500, 3);
+        let mut world = stage(2, &[0, 1], vec![plan.clone()]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "again", 2).await;
+        until(&mut world, "both run", |world| starts(world, "again", "NORMAL_TRIGGER") >= 2).await;
+        ask(&world, 1, apply(&JobPlan { period: 2, ..plan }));
+        world.pass(secs(10)).await;
+        want(&world, starts(&world, "again", "NORMAL_TRIGGER") >= 8, "it fires by the new one");
+        world
+    })
+}

@@ -1,0 +1,207 @@
+//! Leaders come and go while they plan.
+
+use super::races;
+use super::stage::*;
+
+races! {
+    /// The leader dies, with the one that would have asked for a new plan.
+    ej_2449_leader_dies_before_setting_the_flag: leader_and_worker_die;
+    /// A worker joins between a plan and its commit.
+    ej_1471_a_flag_that_was_raised_again_stays: join_while_planning, [FLAG_CLEARED_UNREAD => "one_leader_writes"];
+    /// An item is disabled between a plan and its commit.
+    hole_27_a_plan_takes_no_right_back: disabled_while_planning, [PLAN_IGNORES_GENERATION => "one_leader_writes"];
+    /// A leader that was voted out has a plan under way.
+    chronos_371_a_leader_of_before_plans_nothing: deposed_while_planning, [PLAN_IGNORES_EPOCH => "one_leader_writes"];
+    /// Two coordinators reach for a leadership, one of them late.
+    curator_696_a_late_election_takes_nothing: late_election, [ELECTION_IGNORES_LEADER => "one_leader_writes"];
+    /// Losing the leader while an item runs starts it nowhere else.
+    nomad_11052_a_leader_change_overlaps_no_run: leader_dies_mid_run;
+    /// Leaders die one after the other.
+    dkron_998_jobs_fire_after_many_elections: many_leaders;
+    /// Every process dies at once and comes back.
+    ej_731_all_die_and_come_back: all_die;
+    /// Everybody has left or is disabled: nothing waits for what never comes.
+    ej_165_all_disabled_then_enabled: all_disabled;
+    /// A worker that dies while the plan that gives it items is under way.
+    saturn_119_a_plan_for_who_has_gone_is_made_again: taker_dies_while_planning;
+}
+
+fn leader_and_worker_die() -> Faults {
+    scene(async || {
+        let mut world = stage(3, &[0, 1, 2], vec![again(3, 1000, 2)]);
+        start(&mut world, 0..3).await;
+        at_work(&mut world, "again", 3).await;
+        world.pass(secs(3)).await;
+        let leads = leader(&world, "again").unwrap_or(0);
+        lose_worker(&mut world, leads);
+        lose_coordinator(&mut world, leads);
+        world.pass(secs(22)).await;
+        at_work(&mut world, "again", 2).await;
+        world
+    })
+}
+
+/// A world where the leader has a plan under way for `takes`: who leads, and who does not.
+async fn planning(takes: std::time::Duration) -> (crate::world::World, usize, usize) {
+    let mut world = stage(2, &[0, 1, 0, 1], vec![short(4, 100, 2)]);
+    start(&mut world, 0..2).await;
+    at_work(&mut world, "short", 2).await;
+    world.pass(secs(5)).await;
+    let leads = leader(&world, "short").unwrap_or(0);
+    slow(&world, &format!("c{leads}"), "assign", takes, 1);
+    world.desks[2].first = Some(1 - leads);
+    world.desks[3].first = Some(1 - leads);
+    world.start_worker(2);
+    until(&mut world, "the plan is under way", |world| world.chaos.holds() == 0).await;
+    (world, leads, 1 - leads)
+}
+
+fn join_while_planning() -> Faults {
+    scene(async || {
+        let (mut world, _, _) = planning(millis(1500)).await;
+        world.start_worker(3);
+        world.pass(secs(6)).await;
+        at_work(&mut world, "short", 4).await;
+        world
+    })
+}
+
+fn disabled_while_planning() -> Faults {
+    scene(async || {
+        let (mut world, _, other) = planning(millis(1500)).await;
+        ask(
+            &world,
+            other,
+            disable("short", rosterd::coordinator::handle::Target::Item(rosterd_domain::id::Item(1))),
+        );
+        world.pass(secs(6)).await;
+        let is = world
+            .watch
+            .lock()
+            .shadow
+            .jobs
+            .get(&name("short"))
+            .is_some_and(|job| job.sharding.disabled_items.contains(&rosterd_domain::id::Item(1)));
+        want(&world, is, "the item is disabled");
+        world
+    })
+}
+
+fn deposed_while_planning() -> Faults {
+    scene(async || {
+        let mut world = stage(3, &[0, 1, 2], vec![short(4, 100, 2)]);
+        start(&mut world, 0..3).await;
+        at_work(&mut world, "short", 3).await;
+        world.pass(secs(5)).await;
+        let leads = leader(&world, "short").unwrap_or(0);
+        let (gone, other) = ((leads + 1) % 3, (leads + 2) % 3);
+        // A host goes with its worker: that raises no flag, whose version would refuse the old plan as well.
+        slow(&world, &format!("c{leads}"), "assign", secs(4), 1);
+        lose_coordinator(&mut world, gone);
+        lose_worker(&mut world, gone);
+        until(&mut world, "the plan is under way", |world| world.chaos.holds() == 0).await;
+        world.chaos.deafen(&format!("c{leads}"), secs(6));
+        // The next one plans late, so that the old plan comes first.
+        slow(&world, &format!("c{other}"), "assign", secs(5), 1);
+        let deposed = world.store.foreign(&name("short"), "/leader/election/instance", None, false);
+        want(&world, deposed, "a tool removes the leader");
+        until(&mut world, "the other leads", |world| leader(world, "short") == Some(other)).await;
+        world.pass(secs(8)).await;
+        world
+    })
+}
+
+fn late_election() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1], vec![short(2, 100, 2)]);
+        slow(&world, "", "elect", secs(3), 1);
+        start(&mut world, 0..2).await;
+        world.pass(secs(8)).await;
+        at_work(&mut world, "short", 2).await;
+        world
+    })
+}
+
+fn leader_dies_mid_run() -> Faults {
+    scene(async || {
+        let mut world = stage(3, &[0, 1, 2], vec![again(3, 6000, 10)]);
+        start(&mut world, 0..3).await;
+        at_work(&mut world, "again", 3).await;
+        until(&mut world, "all run", |world| starts(world, "again", "NORMAL_TRIGGER") >= 3).await;
+        let leads = leader(&world, "again").unwrap_or(0);
+        world.crash_coordinator(leads, false);
+        world.pass(secs(18)).await;
+        want(&world, starts(&world, "again", "FAILOVER") == 0, "nothing is started again");
+        world
+    })
+}
+
+fn many_leaders() -> Faults {
+    scene(async || {
+        let mut world = stage(3, &[0, 1, 2], vec![short(3, 100, 1)]);
+        start(&mut world, 0..3).await;
+        at_work(&mut world, "short", 3).await;
+        for _ in 0..6 {
+            let leads = leader(&world, "short").unwrap_or(0);
+            world.crash_coordinator(leads, false);
+            world.pass(secs(5)).await;
+        }
+        world.pass(secs(12)).await;
+        let before = starts(&world, "short", "NORMAL_TRIGGER");
+        world.pass(secs(6)).await;
+        want(&world, starts(&world, "short", "NORMAL_TRIGGER") >= before + 15, "the job fires");
+        world
+    })
+}
+
+fn all_die() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1], vec![again(4, 1500, 2)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "again", 2).await;
+        for _ in 0..2 {
+            until(&mut world, "it runs", |world| runs(world, "again")).await;
+            (0..2).for_each(|desk| world.crash_worker(desk, false));
+            (0..2).for_each(|seat| world.crash_coordinator(seat, false));
+            world.pass(secs(15)).await;
+        }
+        at_work(&mut world, "again", 2).await;
+        world
+    })
+}
+
+fn all_disabled() -> Faults {
+    scene(async || {
+        use rosterd::coordinator::handle::Target;
+        use rosterd_domain::id::ServerAddress;
+        let mut world = stage(2, &[0, 1], vec![again(2, 500, 2)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "again", 2).await;
+        let servers: Vec<ServerAddress> =
+            (0..2).filter_map(|desk| ServerAddress::new(format!("10.0.0.{desk}")).ok()).collect();
+        for server in &servers {
+            ask(&world, 0, disable("again", Target::Server(server.clone())));
+            world.pass(secs(1)).await;
+        }
+        world.pass(secs(10)).await;
+        let before = starts(&world, "again", "NORMAL_TRIGGER");
+        world.pass(secs(6)).await;
+        want(&world, starts(&world, "again", "NORMAL_TRIGGER") == before, "nothing is run");
+        ask(&world, 1, enable("again", Target::Server(servers[1].clone())));
+        world.pass(secs(6)).await;
+        want(&world, starts(&world, "again", "NORMAL_TRIGGER") > before, "it is run again");
+        ask(&world, 1, enable("again", Target::Server(servers[0].clone())));
+        world.pass(secs(3)).await;
+        world
+    })
+}
+
+fn taker_dies_while_planning() -> Faults {
+    scene(async || {
+        let (mut world, _, _) = planning(millis(1500)).await;
+        lose_worker(&mut world, 2);
+        world.pass(secs(14)).await;
+        at_work(&mut world, "short", 2).await;
+        world
+    })
+}

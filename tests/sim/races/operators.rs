@@ -1,0 +1,190 @@
+//! People change things while hosts act on what they knew before.
+
+use rosterd::coordinator::handle::{Operation, Target};
+use rosterd_domain::id::{Item, ServerAddress};
+
+use super::races;
+use super::stage::*;
+use crate::log::JobPlan;
+
+races! {
+    /// A host that has not heard of it starts an item that is disabled.
+    hole_9_a_start_after_an_acknowledged_disable: unheard_disable_item, [START_IGNORES_GENERATION => "fenced"];
+    /// The same with the whole job, which the assignment does not show.
+    ej_946_a_disabled_job_starts_nothing: unheard_disable_job, [DISABLE_KEEPS_GENERATION => "fenced"];
+    /// The same with a server.
+    ej_2009_a_disabled_server_is_given_nothing: unheard_disable_server, [DISABLE_KEEPS_GENERATION => "fenced"];
+    /// The same with a pause.
+    ej_158_a_host_that_has_not_heard_of_a_pause: unheard_pause, [PAUSE_KEEPS_GENERATION => "fenced"];
+    /// A worker joins during a pause: it has its share when the job goes on.
+    ej_158_join_during_pause: join_during_pause;
+    /// A disabled job is enabled again: what it missed is counted and not run.
+    ej_562_enabling_releases_no_flood: enabled_again;
+    /// A start that was decided for a job which was then removed and made again.
+    hole_17_a_start_for_a_job_that_was_made_again: made_again_meanwhile, [INCARNATION_UNCHECKED => "fenced"];
+    /// A job is removed and made again, and fires once.
+    ej_246_delete_and_create_fires_once: deleted_and_created, [NEXT_FIRE_NOT_STORED => "no_fire_vanishes"];
+    /// The item count goes down and up again.
+    hole_18_records_outlive_the_count: count_goes_down_and_up, [RECORDS_GO_WITH_COUNT => "fenced"];
+    /// A long run of a surplus item ends as it would have.
+    saturn_136_a_surplus_run_completes: count_goes_down_mid_run;
+    /// Items are moved while they run: nobody else starts them.
+    ej_456_items_that_move_run_once: moved_mid_run;
+}
+
+pub fn pause(job: &str, paused: bool) -> Operation {
+    Operation::Pause { job: name(job), paused }
+}
+
+/// c0 hosts a worker and does not hear what c1 is asked for.
+async fn unheard(of: impl Fn(&crate::world::World) -> Operation) -> crate::world::World {
+    let mut world = stage(2, &[0, 1], vec![short(2, 100, 3)]);
+    start(&mut world, 0..2).await;
+    at_work(&mut world, "short", 2).await;
+    world.pass(secs(6)).await;
+    before_due(&mut world, 3, secs(1)).await;
+    world.chaos.deafen("c0", secs(4));
+    let operation = of(&world);
+    ask(&world, 1, operation);
+    world.pass(secs(6)).await;
+    world
+}
+
+fn unheard_disable_item() -> Faults {
+    scene(async || {
+        unheard(|world| disable("short", Target::Item(Item(item_of(world, "short", 0).unwrap_or(9))))).await
+    })
+}
+
+fn unheard_disable_job() -> Faults {
+    scene(async || unheard(|_| disable("short", Target::Job)).await)
+}
+
+fn unheard_disable_server() -> Faults {
+    scene(async || {
+        let Ok(server) = ServerAddress::new("10.0.0.0") else { return stage(1, &[], Vec::new()) };
+        unheard(|_| disable("short", Target::Server(server.clone()))).await
+    })
+}
+
+fn unheard_pause() -> Faults {
+    scene(async || unheard(|_| pause("short", true)).await)
+}
+
+fn join_during_pause() -> Faults {
+    scene(async || {
+        let mut world = stage(1, &[0, 0], vec![short(4, 100, 1)]);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "short", 1).await;
+        ask(&world, 0, pause("short", true));
+        world.pass(secs(3)).await;
+        world.start_worker(1);
+        world.pass(secs(3)).await;
+        ask(&world, 0, pause("short", false));
+        world.pass(secs(3)).await;
+        want(&world, item_of(&world, "short", 1).is_some(), "who joined has its share");
+        world
+    })
+}
+
+fn enabled_again() -> Faults {
+    scene(async || {
+        let mut world = stage(1, &[0], vec![short(1, 100, 1)]);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "short", 1).await;
+        ask(&world, 0, disable("short", Target::Job));
+        world.pass(secs(1)).await;
+        let before = starts(&world, "short", "NORMAL_TRIGGER");
+        world.pass(secs(60)).await;
+        ask(&world, 0, enable("short", Target::Job));
+        world.pass(secs(4)).await;
+        let after = starts(&world, "short", "NORMAL_TRIGGER") + starts(&world, "short", "MISFIRE");
+        want(&world, after <= before + 6, "there is no flood");
+        want(&world, covered(&world, "item: miss disabled") >= 1, "they are counted");
+        world
+    })
+}
+
+fn made_again_meanwhile() -> Faults {
+    scene(async || {
+        let plan = short(1, 100, 5);
+        let mut world = stage(2, &[0, 1], vec![plan.clone()]);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "short", 1).await;
+        slow(&world, "c0", "host", millis(6500), 1);
+        until(&mut world, "the start is in flight", |world| world.chaos.holds() == 0).await;
+        world.start_worker(1);
+        world.pass(millis(300)).await;
+        ask(&world, 1, Operation::Remove { job: name("short"), cancel: true });
+        world.pass(millis(600)).await;
+        ask(&world, 1, apply(&plan));
+        world.pass(secs(2)).await;
+        slow(&world, "c1", "host", secs(4), 5);
+        world.pass(secs(9)).await;
+        world
+    })
+}
+
+fn deleted_and_created() -> Faults {
+    scene(async || {
+        let plan = short(2, 100, 2);
+        let mut world = stage(2, &[0, 1], vec![plan.clone()]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "short", 2).await;
+        for _ in 0..4 {
+            before_due(&mut world, 2, millis(10)).await;
+            ask(&world, 0, Operation::Remove { job: name("short"), cancel: true });
+            world.pass(millis(30)).await;
+            ask(&world, 1, apply(&plan));
+            let before = starts(&world, "short", "NORMAL_TRIGGER");
+            world.pass(secs(7)).await;
+            want(&world, starts(&world, "short", "NORMAL_TRIGGER") >= before + 4, "the new job is run");
+        }
+        world
+    })
+}
+
+fn count_goes_down_and_up() -> Faults {
+    scene(async || {
+        let plan = short(3, 100, 3);
+        let mut world = stage(1, &[0], vec![plan.clone()]);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "short", 1).await;
+        until(&mut world, "all ran", |world| starts(world, "short", "NORMAL_TRIGGER") >= 3).await;
+        world.pass(millis(500)).await;
+        ask(&world, 0, apply(&JobPlan { items: 1, ..plan.clone() }));
+        world.pass(millis(700)).await;
+        ask(&world, 0, apply(&plan));
+        world.pass(secs(6)).await;
+        want(&world, starts(&world, "short", "NORMAL_TRIGGER") >= 6, "all run again");
+        world
+    })
+}
+
+fn count_goes_down_mid_run() -> Faults {
+    scene(async || {
+        let plan = again(3, 4000, 10);
+        let mut world = stage(2, &[0, 1], vec![plan.clone()]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "again", 2).await;
+        until(&mut world, "all run", |world| starts(world, "again", "NORMAL_TRIGGER") >= 3).await;
+        ask(&world, 1, apply(&JobPlan { items: 1, ..plan }));
+        world.pass(secs(7)).await;
+        want(&world, covered(&world, "item: end succeeded (reported)") == 3, "all end well");
+        world
+    })
+}
+
+fn moved_mid_run() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1, 1], vec![again(3, 7000, 3)]);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "again", 1).await;
+        until(&mut world, "all run", |world| starts(world, "again", "NORMAL_TRIGGER") >= 3).await;
+        world.start_worker(1);
+        world.start_worker(2);
+        world.pass(secs(20)).await;
+        want(&world, starts(&world, "again", "FAILOVER") == 0, "nobody was dead");
+        world
+    })
+}

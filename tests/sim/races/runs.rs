@@ -1,0 +1,220 @@
+//! Runs crash and are run again, once.
+
+use rosterd::coordinator::handle::Target;
+use rosterd_domain::id::Item;
+
+use super::races;
+use super::stage::*;
+use crate::world::Plan;
+
+races! {
+    /// Two hosts have room for the same crashed run.
+    ej_671_two_hosts_claim_one_crashed_run: two_takers, [START_IGNORES_RECORD => "fenced"];
+    /// A run is in flight for who is dead: the next taker is not refused by what the first left behind.
+    saturn_630_a_second_failover_is_not_skipped: taker_dies_too, [START_IGNORES_RECORD => "one_runner"];
+    /// The worker's host saw it die, and another host takes the run.
+    ej_669_failover_across_hosts: worker_dies, [VERDICT_FORGETS_FAILOVER => "crashed_runs_are_run_again"];
+    /// Host and worker die at once.
+    ej_523_failover_when_nobody_saw_it_die: worker_and_host_die, [VERDICT_FORGETS_FAILOVER => "crashed_runs_are_run_again"];
+    /// Only what was running crashes.
+    ej_2090_completed_items_are_not_failed_over: dies_after_completion;
+    /// A taker's end takes the mark of the take-over with it.
+    ej_2429_a_failover_leaves_nothing_behind: worker_dies, [FAILOVER_LEFT_BEHIND => "mirrors"];
+    /// Crashed runs of a disabled item are not run again.
+    hole_15_a_disabled_item_is_not_failed_over: dies_while_disabled, [FAILOVER_OF_DISABLED => "fenced"];
+    /// While a run waits to be run again, due times go on.
+    hole_30_a_failover_moves_no_due_time: worker_dies_in_a_busy_job, [ANY_RUN_MOVES_LAST_FIRE => "no_fire_vanishes"];
+    /// A worker dies while a due time waits behind its run.
+    hole_14_a_verdict_keeps_the_misfire: dies_with_a_misfire, [VERDICT_DROPS_MISFIRE => "no_fire_vanishes"];
+    /// A Trigger goes out only once its run is written down.
+    xxl_3369_a_trigger_follows_its_record: slow_starts, [SPEAKS_BEFORE_COMMIT => "one_runner"];
+    /// The host dies between the record and the Trigger: the run is sent by the next host.
+    xxl_2877_a_host_dies_before_it_sends: host_dies_after_the_start;
+    /// A worker is given no more than it takes.
+    ej_2113_a_full_worker_is_given_nothing: one_slot, [SLOTS_UNCOUNTED => "slots"];
+    /// A run that takes five periods delays no item beside it.
+    ej_2113_a_long_item_delays_no_sibling: one_long_item;
+}
+
+fn two_takers() -> Faults {
+    scene(async || {
+        let mut world = stage(3, &[0, 1, 2], vec![again(3, 4000, 15)]);
+        start(&mut world, 0..3).await;
+        at_work(&mut world, "again", 3).await;
+        until(&mut world, "all run", |world| starts(world, "again", "NORMAL_TRIGGER") >= 3).await;
+        lose_worker(&mut world, 2);
+        slow(&world, "c0", "host", millis(300), 20);
+        slow(&world, "c1", "host", millis(300), 20);
+        world.pass(secs(12)).await;
+        want(&world, starts(&world, "again", "FAILOVER") == 1, "it is run again once");
+        world
+    })
+}
+
+fn taker_dies_too() -> Faults {
+    scene(async || {
+        let mut world = stage(3, &[0, 1, 2, 2], vec![again(4, 4000, 30)]);
+        start(&mut world, 0..4).await;
+        at_work(&mut world, "again", 4).await;
+        until(&mut world, "all run", |world| starts(world, "again", "NORMAL_TRIGGER") >= 4).await;
+        lose_worker(&mut world, 3);
+        until(&mut world, "it is taken over", |world| starts(world, "again", "FAILOVER") == 1).await;
+        let taken = (0..4).find_map(|item| {
+            let run = running(&world, "again", item)?;
+            (run.source == rosterd_domain::item::Source::Failover).then(|| desk_of(&world, &run.worker))?
+        });
+        if let Some(desk) = taken {
+            slow(&world, "c", "host", millis(300), 40);
+            lose_worker(&mut world, desk);
+        }
+        until(&mut world, "it is taken over again", |world| starts(world, "again", "FAILOVER") >= 2).await;
+        world.pass(secs(6)).await;
+        world
+    })
+}
+
+fn worker_dies() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1], vec![again(2, 3000, 10)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "again", 2).await;
+        until(&mut world, "both run", |world| starts(world, "again", "NORMAL_TRIGGER") >= 2).await;
+        lose_worker(&mut world, 0);
+        world.pass(secs(14)).await;
+        want(&world, starts(&world, "again", "FAILOVER") >= 1, "it is run again");
+        world
+    })
+}
+
+fn worker_and_host_die() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1], vec![again(2, 3000, 10)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "again", 2).await;
+        until(&mut world, "both run", |world| starts(world, "again", "NORMAL_TRIGGER") >= 2).await;
+        lose_worker(&mut world, 0);
+        lose_coordinator(&mut world, 0);
+        world.pass(secs(25)).await;
+        want(&world, starts(&world, "again", "FAILOVER") >= 1, "it is run again");
+        world
+    })
+}
+
+fn dies_after_completion() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1], vec![again(4, 300, 30)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "again", 2).await;
+        until(&mut world, "all ran", |world| starts(world, "again", "NORMAL_TRIGGER") >= 4).await;
+        until(&mut world, "all have ended", |world| !runs(world, "again")).await;
+        lose_worker(&mut world, 0);
+        world.pass(secs(12)).await;
+        want(&world, starts(&world, "again", "FAILOVER") == 0, "nothing is failed over");
+        world
+    })
+}
+
+fn dies_while_disabled() -> Faults {
+    scene(async || {
+        let mut world = stage(1, &[0, 0], vec![again(2, 5000, 15)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "again", 2).await;
+        until(&mut world, "both run", |world| starts(world, "again", "NORMAL_TRIGGER") >= 2).await;
+        let item = item_of(&world, "again", 0).unwrap_or(9);
+        ask(&world, 0, disable("again", Target::Item(Item(item))));
+        world.pass(millis(300)).await;
+        lose_worker(&mut world, 0);
+        world.pass(secs(9)).await;
+        want(&world, starts(&world, "again", "FAILOVER") == 0, "nothing is failed over");
+        world
+    })
+}
+
+fn worker_dies_in_a_busy_job() -> Faults {
+    scene(async || {
+        let mut world = stage(1, &[0, 0], vec![again(2, 2500, 3)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "again", 2).await;
+        until(&mut world, "both run", |world| starts(world, "again", "NORMAL_TRIGGER") >= 2).await;
+        lose_worker(&mut world, 0);
+        world.pass(secs(14)).await;
+        want(&world, starts(&world, "again", "FAILOVER") >= 1, "it is run again");
+        world
+    })
+}
+
+fn dies_with_a_misfire() -> Faults {
+    scene(async || {
+        let mut world = stage(1, &[0, 0], vec![short(2, 6000, 2)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "short", 2).await;
+        let marked = |world: &crate::world::World| {
+            (0..2).any(|item| {
+                owner(world, "short", item) == Some(0)
+                    && record(world, "short", item).is_some_and(|record| record.misfire.is_some())
+            })
+        };
+        until(&mut world, "a due time waits", marked).await;
+        lose_worker(&mut world, 0);
+        world.pass(secs(16)).await;
+        want(&world, starts(&world, "short", "MISFIRE") >= 1, "it is run");
+        world
+    })
+}
+
+fn slow_starts() -> Faults {
+    scene(async || {
+        let mut world = stage(1, &[0], vec![short(2, 100, 2)]);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "short", 1).await;
+        until(&mut world, "both ran", |world| starts(world, "short", "NORMAL_TRIGGER") >= 2).await;
+        slow(&world, "c0", "host", millis(400), 4);
+        world.pass(secs(5)).await;
+        world
+    })
+}
+
+fn host_dies_after_the_start() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1], vec![again(2, 1000, 5)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "again", 2).await;
+        until(&mut world, "both ran", |world| starts(world, "again", "NORMAL_TRIGGER") >= 2).await;
+        until(&mut world, "both have ended", |world| !runs(world, "again")).await;
+        before_due(&mut world, 5, millis(50)).await;
+        crate::play::doom(&mut world, 0, 1);
+        world.pass(secs(8)).await;
+        want(&world, covered(&world, "fault: coordinator dies after a write") == 1, "the host died so");
+        want(&world, starts(&world, "again", "FAILOVER") == 0, "nobody was dead");
+        world
+    })
+}
+
+fn one_slot() -> Faults {
+    scene(async || {
+        let jobs = vec![again(3, 900, 5)];
+        let mut world =
+            crate::world::World::new(Plan { slots: (1, 1), workers: 1, jobs, ..crate::play::plan(7) });
+        world.calm = true;
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "again", 1).await;
+        world.pass(secs(12)).await;
+        want(&world, starts(&world, "again", "NORMAL_TRIGGER") >= 6, "all are run, one after the other");
+        world
+    })
+}
+
+fn one_long_item() -> Faults {
+    scene(async || {
+        // Handlers take what their job says, so the long item is a job beside the short one on the same worker.
+        let mut world = stage(1, &[0], vec![again(1, 10_000, 2), short(3, 100, 1)]);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "short", 1).await;
+        let before = starts(&world, "short", "NORMAL_TRIGGER");
+        world.pass(secs(20)).await;
+        let ran = starts(&world, "short", "NORMAL_TRIGGER") - before;
+        want(&world, (3 * 19..=3 * 21).contains(&ran), "each due time is run beside it");
+        want(&world, starts(&world, "short", "MISFIRE") == 0, "none is delayed");
+        world
+    })
+}

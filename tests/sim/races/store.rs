@@ -1,0 +1,169 @@
+//! The store is lost, slow, or answers nothing.
+
+use rosterd::registry::memory::CommitFault;
+
+use super::races;
+use super::stage::*;
+
+races! {
+    /// A coordinator is cut off from the store in the middle of a run: its worker stops before another runs the item.
+    ej_507_zk_lost_mid_run_does_not_run_twice: cut_off_mid_run, [ACK_WITHOUT_PROOF => "one_lease"];
+    /// A host whose store answers reads only believes in a session that is over.
+    hole_5_answers_to_reads_prove_no_session: cut_off_mid_run, [ACK_WITHOUT_PROOF => "overlap"];
+    /// The nodes of a session go while its workers live: that is no crash of their runs.
+    ej_687_reconnect_is_no_failover: expired_and_moved, [DEATH_BY_ABSENCE => "fenced"];
+    /// A store that is away for less than a session moves nothing.
+    ej_778_a_new_store_leader_moves_nothing: short_outage;
+    /// After many short outages every job goes on by itself.
+    ej_1807_every_job_fires_after_flapping: flapping;
+    /// An instance's node that went with its session is no operator's command.
+    ej_1857_an_expired_session_shuts_no_job_down: flapping_beyond_the_session;
+    /// The answer to a completion is lost: the item is not running for ever.
+    ej_467_the_reply_of_a_completion_is_lost: lost_replies, [UNKNOWN_TAKEN_FOR_DONE => "fenced"];
+    /// A write that may not have been applied is nothing to speak of.
+    curator_62_an_unknown_outcome_is_read_again: lost_attach, [UNKNOWN_TAKEN_FOR_DONE => "nothing_acknowledged_is_lost"];
+    /// The nodes that tools read are gone with a session: a verdict is given all the same.
+    hole_10_a_missing_mirror_stops_no_verdict: host_and_worker_die, [MIRRORS_ARE_PRECONDITIONS => "settles"];
+    /// A slow store drops no due time: each is run or counted.
+    xxl_1693_a_slow_store_drops_no_fire: slow_store, [MISSES_UNCOUNTED => "no_fire_vanishes"];
+    /// While writes take long, due times are not dispatched a second time.
+    pj_661_a_slow_store_dispatches_nothing_twice: slow_store, [NEXT_FIRE_NOT_STORED => "once_per_fire"];
+}
+
+fn cut_off_mid_run() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1], vec![again(2, 25_000, 30)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "again", 2).await;
+        ask(&world, 1, trigger("again"));
+        until(&mut world, "both run", |world| starts(world, "again", "MANUAL") == 2).await;
+        // The worker cannot come to the other host before its lease has ended.
+        world.cut_off(0, secs(40));
+        world.pass(secs(30)).await;
+        world
+    })
+}
+
+fn expired_and_moved() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1], vec![again(2, 25_000, 30)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "again", 2).await;
+        ask(&world, 1, trigger("again"));
+        until(&mut world, "both run", |world| starts(world, "again", "MANUAL") == 2).await;
+        // The other host knows of the run.
+        ask(&world, 1, trigger("again"));
+        world.pass(secs(1)).await;
+        world.suspend(0, secs(12));
+        world.pass(secs(20)).await;
+        want(&world, starts(&world, "again", "FAILOVER") == 0, "nothing is failed over");
+        world
+    })
+}
+
+fn short_outage() -> Faults {
+    scene(async || {
+        let mut world = stage(3, &[0, 1, 2], vec![again(3, 4000, 5)]);
+        start(&mut world, 0..3).await;
+        at_work(&mut world, "again", 3).await;
+        until(&mut world, "it runs", |world| runs(world, "again")).await;
+        (0..3).for_each(|seat| world.suspend(seat, secs(4)));
+        world.pass(secs(20)).await;
+        want(&world, covered(&world, "write: verdict") == 0, "nobody is declared dead");
+        want(&world, starts(&world, "again", "FAILOVER") == 0, "nothing is failed over");
+        world
+    })
+}
+
+fn flapping() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1], vec![again(2, 300, 2), short(2, 100, 1)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "again", 2).await;
+        for round in 0..12 {
+            world.suspend(round % 2, secs(3));
+            world.pass(secs(4)).await;
+        }
+        let before = (starts(&world, "again", "NORMAL_TRIGGER"), starts(&world, "short", "NORMAL_TRIGGER"));
+        world.pass(secs(10)).await;
+        let after = (starts(&world, "again", "NORMAL_TRIGGER"), starts(&world, "short", "NORMAL_TRIGGER"));
+        want(&world, after.0 > before.0 + 6 && after.1 > before.1 + 12, "every job fires again");
+        world
+    })
+}
+
+fn flapping_beyond_the_session() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1], vec![again(2, 300, 2)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "again", 2).await;
+        for round in 0..4 {
+            world.suspend(round % 2, secs(14));
+            world.pass(secs(16)).await;
+        }
+        at_work(&mut world, "again", 2).await;
+        want(&world, covered(&world, "write: dismiss") == 0, "no instance is shut down");
+        world
+    })
+}
+
+fn lost_replies() -> Faults {
+    scene(async || {
+        let mut world = stage(1, &[0], vec![again(1, 700, 2)]);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "again", 1).await;
+        for fault in [CommitFault::LoseAfter, CommitFault::LoseBefore] {
+            for _ in 0..3 {
+                until(&mut world, "it runs", |world| runs(world, "again")).await;
+                // The next write of the host is the one that ends the run.
+                lose(&world, "host", fault.clone(), 1);
+                until(&mut world, "it has ended", |world| !runs(world, "again")).await;
+            }
+        }
+        world
+    })
+}
+
+fn lost_attach() -> Faults {
+    scene(async || {
+        let mut world = stage(1, &[0], vec![short(1, 100, 1)]);
+        lose(&world, "attach", CommitFault::LoseBefore, 1);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "short", 1).await;
+        world.pass(secs(3)).await;
+        world
+    })
+}
+
+fn host_and_worker_die() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1], vec![again(2, 2500, 4)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "again", 2).await;
+        until(&mut world, "it runs", |world| runs(world, "again")).await;
+        lose_coordinator(&mut world, 0);
+        lose_worker(&mut world, 0);
+        world.pass(secs(25)).await;
+        world
+    })
+}
+
+fn slow_store() -> Faults {
+    scene(async || {
+        let mut world = stage(1, &[0], vec![short(2, 100, 1)]);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "short", 1).await;
+        world.pass(secs(3)).await;
+        slow(&world, "c0", "host", millis(2500), 2);
+        world.pass(secs(6)).await;
+        world.suspend(0, secs(9));
+        world.pass(secs(12)).await;
+        world.crash_coordinator(0, false);
+        world.seats[0].retired = true;
+        world.pass(secs(40)).await;
+        world.seats[0].retired = false;
+        world.start_coordinator(0);
+        world.pass(secs(5)).await;
+        world
+    })
+}

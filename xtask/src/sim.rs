@@ -1,0 +1,107 @@
+//! `cargo xtask sim`: the simulation by itself. Many seeds with progress, one seed again, or the table of bugs that are
+//! put in on purpose and of what finds them. The last line is the result.
+
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::command::watched;
+use crate::metadata::build;
+
+/// What was asked.
+#[derive(Debug, PartialEq, Eq)]
+struct Request {
+    /// The test that does it.
+    test: &'static str,
+    /// What the last line begins with.
+    result: &'static str,
+    seeds: Option<u64>,
+    first: Option<u64>,
+    release: bool,
+}
+
+const WRITE: &str = "write `sim --seeds N [--from SEED] [--release]`, `sim --mutants`, or `SEED=N … sim`";
+
+impl Request {
+    fn read(arguments: &[String], seed: Option<&str>) -> Result<Self> {
+        let mut request = Self { test: "", result: "", seeds: None, first: None, release: false };
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--mutants" => request.is("races::table::every_mutant_is_caught", "mutants caught"),
+                "--seeds" => {
+                    request.is("seeds::seeds", "seeds ");
+                    request.seeds = Some(number(argument, arguments.next())?);
+                }
+                "--from" => request.first = Some(number(argument, arguments.next())?),
+                "--release" => request.release = true,
+                _ => bail!("{argument:?} is not known: {WRITE}"),
+            }
+        }
+        if let (Some(seed), "") = (seed, request.test) {
+            number("SEED", Some(&seed.to_owned()))?;
+            request.is("seeds::replay", "test result");
+        }
+        if request.test.is_empty() {
+            bail!("{WRITE}");
+        }
+        Ok(request)
+    }
+
+    fn is(&mut self, test: &'static str, result: &'static str) {
+        (self.test, self.result) = (test, result);
+    }
+}
+
+fn number(name: &str, value: Option<&String>) -> Result<u64> {
+    let value = value.with_context(|| format!("{name} needs a number: {WRITE}"))?;
+    value.parse().with_context(|| format!("{name} is {value:?}, which is no number: {WRITE}"))
+}
+
+/// Plays what was asked; whether all of it went well.
+pub(crate) fn main(arguments: &[String]) -> Result<bool> {
+    let request = Request::read(arguments, std::env::var("SEED").ok().as_deref())?;
+    let mut wanted = vec!["--test".to_owned(), "sim".into()];
+    wanted.extend(request.release.then(|| "--release".to_owned()));
+    let Some(programs) = build(&wanted)? else { return Ok(false) };
+    let program =
+        programs.iter().find(|program| program.target.name == "sim").context("no program sim was built")?;
+    let mut command = Command::new(&program.path);
+    command.current_dir(&program.folder).args(["--exact", request.test, "--nocapture"]);
+    if let Some(seeds) = request.seeds {
+        command.env("SEEDS", seeds.to_string());
+    }
+    if let Some(first) = request.first {
+        command.env("FIRST", first.to_string());
+    }
+    let mut result = None;
+    let done = watched(&mut command, &mut |line| {
+        if line.starts_with(request.result) {
+            result = Some(line.trim_end().to_owned());
+        }
+    })?;
+    println!("\n{}", result.as_deref().unwrap_or("no result"));
+    Ok(done.success() && result.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, seed: Option<&str>) -> Result<Request> {
+        Request::read(&text.split_whitespace().map(ToOwned::to_owned).collect::<Vec<_>>(), seed)
+    }
+
+    #[test]
+    fn what_is_played_is_what_was_asked() {
+        let seeds = read("--seeds 200 --from 7", None).unwrap();
+        assert_eq!((seeds.test, seeds.seeds, seeds.first), ("seeds::seeds", Some(200), Some(7)));
+        assert_eq!(read("--mutants", None).unwrap().result, "mutants caught");
+        assert_eq!(read("", Some("12")).unwrap().test, "seeds::replay");
+        for (wrong, seed) in
+            [("", None), ("--seeds", None), ("--seeds x", None), ("--all", None), ("", Some("x"))]
+        {
+            assert!(read(wrong, seed).is_err(), "{wrong:?}");
+        }
+    }
+}
