@@ -8,6 +8,7 @@ mod gauge;
 mod history;
 mod lives;
 mod store;
+pub mod transfer;
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -11,3 +11,4 @@ pub mod proto;
 pub mod registry;
 pub mod runtime;
 pub mod session;
+pub mod transfer;

@@ -13,13 +13,18 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("config", &[]),
     ("registry", &["runtime", "code"]),
     ("session", &["runtime", "code"]),
+    // It moves jobs from store to store, and knows of stores no more than the port.
+    ("transfer", &["registry", "runtime", "code"]),
     ("coordinator", &["registry", "session", "runtime", "code"]),
     ("history", &["runtime", "code"]),
     // It asks the coordinator and reads the history, and never sees the registry.
     ("api", &["coordinator::handle", "session::frame", "history", "runtime", "code", "proto"]),
     // A client of the admin service like any other; it starts the app, and sees nothing of what runs inside.
     ("cli", &["app", "config", "proto", "code", "runtime"]),
-    ("app", &["api", "config", "coordinator", "history", "registry", "runtime", "session", "code"]),
+    (
+        "app",
+        &["api", "config", "coordinator", "history", "registry", "runtime", "session", "transfer", "code"],
+    ),
 ];
 
 /// Which rooms may use which libraries: the wire stops at the edge, SQL at the stores.
@@ -71,6 +76,7 @@ const NODES: &[&str] = &[
     "rosterd/triggers",
     "rosterd/paused",
     "rosterd/incarnation",
+    "rosterd/prepared",
 ];
 
 /// What the domain may be built from: no async, no I/O, no wire, no log, no randomness.

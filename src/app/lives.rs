@@ -4,6 +4,7 @@
 //! and the records that still name them make `instances` and `running` anew.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rosterd_domain::id::{CoordinatorId, JobName, Namespace};
 use rosterd_domain::time::Time;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{broadcast, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{gauge, history};
@@ -69,7 +70,7 @@ impl Lives {
     /// Lives until asked to stop (true), or until a session is over that no other can follow (false).
     pub(super) async fn run(&self, mut driver: Driver, open: Option<Open>, stop: CancellationToken) -> bool {
         loop {
-            if driver.run().await || self.stopping.load(Ordering::SeqCst) {
+            if apart(driver).await || self.stopping.load(Ordering::SeqCst) {
                 return true;
             }
             let Some(open) = &open else { return false };
@@ -97,6 +98,41 @@ impl Lives {
     /// The coordinator as it is now.
     pub(super) fn handle(&self) -> Handle {
         self.handle.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Runs the driver on a thread of its own: a due time waits for no task of the many streams. Dropping this ends it.
+async fn apart(driver: Driver) -> bool {
+    let (mut done, ended) = oneshot::channel();
+    let thread = move || {
+        let live = AssertUnwindSafe(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            Ok(runtime.block_on(async {
+                tokio::select! {
+                    asked = driver.run() => asked,
+                    () = done.closed() => false,
+                }
+            }))
+        });
+        let end: std::thread::Result<std::io::Result<bool>> = catch_unwind(live);
+        // Who waited for it may have gone.
+        let _gone = done.send(end);
+    };
+    if let Err(error) = std::thread::Builder::new().name("coordinator".into()).spawn(thread) {
+        tracing::error!("the coordinator's thread cannot be started: {error}: raise the limit of threads");
+        return false;
+    }
+    match ended.await {
+        Ok(Ok(Ok(asked))) => asked,
+        Ok(Ok(Err(error))) => {
+            tracing::error!(
+                "the coordinator's runtime cannot be made: {error}: raise the limit of open files"
+            );
+            false
+        }
+        // As if it had broken down here: its owner says so.
+        Ok(Err(panic)) => resume_unwind(panic),
+        Err(_) => false,
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) async fn open(config: &Config, tasks: &Tasks) -> Result<Store, AppErr
     }
 }
 
-fn options(config: &Config, zookeeper: &ZooKeeper) -> Result<ZooKeeperOptions, AppError> {
+pub(super) fn options(config: &Config, zookeeper: &ZooKeeper) -> Result<ZooKeeperOptions, AppError> {
     let credentials = zookeeper.auth.as_ref().map(|auth| {
         let password = text("zk_password_file", &auth.password_file)?;
         let (user, password) = (auth.user.clone(), password.trim_end_matches(['\r', '\n']).to_owned());

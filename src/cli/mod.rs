@@ -8,9 +8,11 @@ mod cron;
 mod dev;
 mod dump;
 mod exec;
+mod export;
 mod failure;
 mod fires;
 mod identity;
+mod import;
 mod info;
 mod instances;
 mod items;
@@ -25,6 +27,7 @@ mod serve;
 mod server;
 mod servers;
 mod show;
+mod store;
 mod watch;
 
 use std::process::ExitCode;
@@ -72,6 +75,10 @@ enum Command {
     Watch(watch::Watch),
     /// Show a job's whole tree in the registry
     Dump(dump::Dump),
+    /// Write all jobs of a store, with what became of them so far, into a file; without a coordinator
+    Export(export::Export),
+    /// Read such a file into a store that nobody serves, or take over jobs of Elastic-Job's own
+    Import(Box<import::Import>),
     /// Add, list and revoke credentials in a coordinator's file
     #[command(subcommand)]
     Credentials(credentials::Credentials),
@@ -126,6 +133,8 @@ impl Command {
             Self::Fires(fires) => fires.run().await,
             Self::Watch(watch) => watch.run().await,
             Self::Dump(dump) => dump.run().await,
+            Self::Export(export) => export.run().await,
+            Self::Import(import) => import.run().await,
             Self::Credentials(credentials) => credentials.run(),
             Self::Cron(cron) => cron.run(),
             Self::Plan(plan) => plan.run(),

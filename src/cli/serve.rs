@@ -71,7 +71,7 @@ pub(crate) struct Settings {
     set: Vec<(String, String)>,
 }
 
-fn assignment(text: &str) -> Result<(String, String), String> {
+pub(crate) fn assignment(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("write FIELD=VALUE")?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }

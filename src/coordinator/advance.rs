@@ -9,7 +9,7 @@ use rosterd_domain::item::{Event as ItemEvent, Record};
 use rosterd_domain::mutants;
 use rosterd_domain::plan::{self, Candidates, Facts, Hosted};
 use rosterd_domain::snapshot::TriggerNode;
-use rosterd_domain::time::Mono;
+use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::{Guard, Txn, Write};
 use rosterd_domain::view::Job;
 
@@ -165,11 +165,17 @@ impl Node {
             dead: &job.dead,
             in_user_code: &job.in_user_code,
             most_writes: self.settings.max_records_per_txn,
+            explain: tracing::enabled!(tracing::Level::DEBUG),
             furthest_last_fire: self.now.wall.plus(self.settings.longest_silence),
         };
         let mut plan = plan::host(view, &job.records, &facts);
-        self.note_waiting(name, job, &hosted, std::mem::take(&mut plan.waiting));
-        self.set_calendar(name, job, &plan);
+        let (waiting, next) = (std::mem::take(&mut plan.waiting), plan.next);
+        let ahead = next.filter(|due| plan.txn.writes.is_empty() && self.ahead.reaches(*due, facts.now));
+        if let Some(due) = ahead {
+            plan = plan::ahead(view, &job.records, &Facts { now: due, ..facts });
+        }
+        self.note_waiting(name, job, &hosted, waiting);
+        self.set_calendar(name, job, next);
         self.look_again(name, job, view);
         if plan.txn.writes.is_empty() {
             return false;
@@ -195,7 +201,7 @@ impl Node {
                 self.dispatch(name, job, item);
             }
         }
-        self.submit(name, job, txn, Intent::Host { plan: Box::new(plan), reserved });
+        self.submit(name, job, txn, Intent::Host { plan: Box::new(plan), reserved, ahead });
         true
     }
 
@@ -214,7 +220,8 @@ impl Node {
         let lacks = |(item, owner): (Item, &InstanceId)| {
             job.hosted.contains_key(owner) && !job.records.contains_key(&item)
         };
-        let waits = job.records.iter().any(|(item, (_, record))| waits(item, record));
+        let waits = job.records.iter().any(|(item, (_, record))| waits(item, record))
+            || self.announces_with_others(job, view);
         if waits || view.sharding.owned().any(lacks) {
             job.looks_again = true;
             self.set_timer(self.settings.store_retry, Timer::LookAgain(name.clone()));
@@ -256,17 +263,18 @@ impl Node {
         }
     }
 
-    fn set_calendar(&mut self, name: &JobName, job: &mut JobState, plan: &plan::Plan) {
-        if job.next == plan.next {
+    fn set_calendar(&mut self, name: &JobName, job: &mut JobState, next: Option<Time>) {
+        let next = next.map(|due| self.ahead.before(due, self.now.wall));
+        if job.next == next {
             return;
         }
         if let Some(old) = job.next.take() {
             self.calendar.remove(&(old, name.clone()));
         }
-        if let Some(next) = plan.next {
+        if let Some(next) = next {
             self.calendar.insert((next, name.clone()));
         }
-        job.next = plan.next;
+        job.next = next;
     }
 
     // ---- who is there

@@ -169,7 +169,8 @@ impl Node {
         };
         let mut txn = Txn::new("attach");
         txn.write(write);
-        let new = Worker::new(worker.clone(), instance, &hello, stream, node, version, heard);
+        let mut new = Worker::new(worker.clone(), instance, &hello, stream, node, version, heard);
+        new.fresh = expect.is_none();
         if let Some(known) = self.workers.get_mut(&worker) {
             known.writing = true;
         }
@@ -226,13 +227,17 @@ impl Node {
                 view.instances.contains_key(&instance) || view.sharding.instances().contains(&instance)
             })
         };
-        let named = self.jobs.iter().filter(|(_, job)| names(job)).map(|(name, _)| name.clone());
+        let named =
+            self.jobs.iter().filter(|(_, job)| !worker.fresh && names(job)).map(|(name, _)| name.clone());
         let in_hand = hello.in_hand.iter().map(|run| run.job.clone());
         let moving: std::collections::BTreeSet<JobName> =
             jobs.iter().cloned().chain(named).chain(in_hand).collect();
         let moving =
             if mutants::is_on(mutants::RECORDS_READ_BEFORE_ATTACHMENT) { BTreeSet::new() } else { moving };
         worker.moving = moving.clone();
+        if !moving.is_empty() {
+            self.movers.insert(id.clone());
+        }
         if let Some(bound) = self.streams.get_mut(&stream) {
             bound.phase = StreamPhase::Bound(id.clone());
         }

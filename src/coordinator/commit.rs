@@ -25,6 +25,10 @@ use crate::session::frame::{Completed, ToWorker};
 const AT_ONCE: u32 = 3;
 const FIRST_WAIT: Duration = Duration::from_millis(10);
 
+/// Why a job with a config and without an incarnation is left alone.
+const UNFINISHED: &str = "it has a config and no incarnation: it is being imported, an import of it did not end (run \
+                          that again), or it is Elastic-Job's own (`rosterd import elastic-job` takes it over)";
+
 impl Node {
     pub(super) fn committed(&mut self, id: TxnId, mut commit: Commit) {
         if commit == Commit::Unknown && mutants::is_on(mutants::UNKNOWN_TAKEN_FOR_DONE) {
@@ -85,11 +89,12 @@ impl Node {
         }
         self.jobs.insert(name.clone(), job);
         self.dirty.insert(name.clone());
-        self.look_at_leavers();
+        self.look_at_leavers = true;
     }
 
     /// Workers on their way out may be a step further.
-    fn look_at_leavers(&mut self) {
+    pub(super) fn look_at_leavers(&mut self) {
+        self.look_at_leavers = false;
         for id in self.leavers.clone() {
             if self.workers.contains_key(&id) {
                 self.confirm_draining(&id);
@@ -146,7 +151,12 @@ impl Node {
     fn done(&mut self, name: &JobName, job: &mut JobState, intent: Intent) {
         job.refused = 0;
         match intent {
-            Intent::Host { plan, .. } => self.host_done(name, job, *plan),
+            Intent::Host { plan, ahead, .. } => {
+                if let Some(due) = ahead {
+                    self.ahead.written(due, self.now.wall);
+                }
+                self.host_done(name, job, *plan);
+            }
             Intent::NewRecords(records) => {
                 for (item, (version, record)) in records {
                     self.put_record(name, job, item, version, record);
@@ -215,32 +225,13 @@ impl Node {
 
     /// An entry goes to the history and to who watches.
     fn tell_entry(&mut self, name: &JobName, job: &JobState, entry: Entry) {
-        let at = self.now.wall;
-        let mut detail: Option<Arc<Completed>> = None;
-        let happening = match &entry {
-            Entry::Started { item, token, run } => {
-                Happening::Started { job: name.clone(), item: *item, token: *token, run: run.clone() }
+        let detail = match &entry {
+            Entry::Ended { item, token, .. } => {
+                job.details.get(item).filter(|detail| detail.run.token == *token).cloned()
             }
-            Entry::Ended { item, token, run, outcome, .. } => {
-                detail = job.details.get(item).filter(|detail| detail.run.token == *token).cloned();
-                let (error, output) =
-                    detail.as_ref().map(|d| (d.error.clone(), d.output.clone())).unwrap_or_default();
-                let (job, run, outcome) = (name.clone(), run.clone(), outcome.as_str());
-                Happening::Ended { job, item: *item, token: *token, run, outcome, error, output }
-            }
-            Entry::Unrun { item, first, latest, count, became } => {
-                use rosterd_domain::plan::Became;
-                let (became, reason) = match became {
-                    Became::Misfired => ("misfired", None),
-                    Became::Skipped => ("skipped", None),
-                    Became::Missed(reason) => ("missed", Some(*reason)),
-                };
-                let (job, first, latest) = (name.clone(), *first, *latest);
-                Happening::Unrun { job, item: *item, first, latest, count: *count, became, reason }
-            }
+            Entry::Started { .. } | Entry::Unrun { .. } => None,
         };
-        self.out.push(Effect::Tell(happening));
-        self.out.push(Effect::Record { job: name.clone(), at, entry, detail });
+        self.out.push(Effect::Record { job: name.clone(), at: self.now.wall, entry, detail });
     }
 
     /// The end of a run that no record held.
@@ -252,7 +243,7 @@ impl Node {
         token: Token,
         detail: Option<Arc<Completed>>,
     ) {
-        use rosterd_domain::item::{Outcome, Running, Source};
+        use rosterd_domain::item::{Running, Source};
         let Some(detail) = detail else { return };
         let Reported::Done(outcome) = detail.ended else { return };
         let Some((_, record)) = job.records.get(&item) else { return };
@@ -266,18 +257,7 @@ impl Node {
             trigger: None,
             held: false,
         };
-        let (at, error, output) = (self.now.wall, detail.error.clone(), detail.output.clone());
-        let said = Outcome::as_str(outcome);
-        let happening = Happening::Ended {
-            job: name.clone(),
-            item,
-            token,
-            run: run.clone(),
-            outcome: said,
-            error,
-            output,
-        };
-        self.out.push(Effect::Tell(happening));
+        let at = self.now.wall;
         let entry = Entry::Ended { item, token, run, outcome, at, requeued: false };
         self.out.push(Effect::Record { job: name.clone(), at, entry, detail: Some(detail) });
     }
@@ -303,13 +283,14 @@ impl Node {
             Err(error) => self.read_failed(&name, &mut job, &error),
         }
         self.jobs.insert(name.clone(), job);
+        // Who leaves waits for every read of its jobs, this one too.
+        self.look_at_leavers = true;
         self.dirty.insert(name);
     }
 
     pub(super) fn job_read(&mut self, name: JobName, read: Result<Option<Snapshot>, ReadError>) {
         let Some(mut job) = self.jobs.remove(&name) else { return };
         job.reading = false;
-        let here: Vec<WorkerId> = job.hosted.values().cloned().collect();
         if read.is_ok() {
             for reserved in std::mem::take(&mut job.unsure) {
                 self.release_slots(&reserved);
@@ -331,21 +312,21 @@ impl Node {
             }
             Err(error) => self.read_failed(&name, &mut job, &error),
         }
-        let moving = self
-            .workers
-            .values()
-            .filter(|worker| worker.moving.contains(&name))
-            .map(|worker| worker.id.clone());
-        let here: BTreeSet<WorkerId> = here.into_iter().chain(moving).collect();
         let (read, exists) = (job.loaded && !job.stale_records, job.view.is_some());
         self.jobs.insert(name.clone(), job);
-        for id in here {
-            if read {
-                self.moved_in(&id, &name, exists);
-            }
+        if read {
+            self.moved_in_all(&name, exists);
         }
-        self.look_at_leavers();
+        self.look_at_leavers = true;
         self.dirty.insert(name);
+    }
+
+    fn moved_in_all(&mut self, name: &JobName, exists: bool) {
+        let workers = &self.workers;
+        self.movers.retain(|id| workers.get(id).is_some_and(|worker| !worker.moving.is_empty()));
+        for id in self.movers.clone() {
+            self.moved_in(&id, name, exists);
+        }
     }
 
     /// The records of a job were read after the worker's attachment was written.
@@ -407,8 +388,10 @@ impl Node {
                 let view = Arc::new(view);
                 self.take_view(name, job, before.filter(|_| !again), view);
             }
-            Ok(None) => job.ending = true,
-            Err(why) => {
+            // What was removed has neither. What has a config alone is not ours to sweep.
+            Ok(None) if nodes.config.is_none() => job.ending = true,
+            found => {
+                let why = found.err().unwrap_or_else(|| UNFINISHED.to_owned());
                 tracing::error!(job = %name, "the job cannot be understood and is left alone: {why}");
                 job.damaged = Some(why);
             }

@@ -89,8 +89,13 @@ impl Node {
             }
             return;
         };
+        let offset = offset.clone();
+        if self.waits_for_its_time(name, item, run) {
+            return;
+        }
+        let Some(worker) = self.workers.get_mut(&run.worker) else { return };
         worker.known.insert(reference.clone(), self.now.mono);
-        let trigger = trigger(&view, reference, run, offset.clone());
+        let trigger = trigger(&view, reference, run, offset);
         if trigger.offset.len() > SHORT_OFFSET {
             job.offsets.remove(&item);
         }
@@ -181,7 +186,7 @@ impl Node {
     fn check_in_hand(&mut self, id: &WorkerId, reference: &RunRef) {
         let Some(job) = self.jobs.get(&reference.job) else {
             // A job that was never here: read it, the next heartbeat knows more.
-            self.jobs.insert(reference.job.clone(), JobState::default());
+            self.jobs.insert(reference.job.clone(), Box::default());
             self.dirty.insert(reference.job.clone());
             return;
         };

@@ -297,8 +297,14 @@ impl Driver {
         for event in broken.chain(first) {
             self.node.hear(now, event);
         }
-        for _ in 0..MOST_EVENTS {
-            let Some(event) = self.ready() else { break };
+        // A run whose time has come waits for no report.
+        let most = if self.node.tells(now) { 0 } else { MOST_EVENTS };
+        self.node.set_behind(true);
+        for _ in 0..most {
+            let Some(event) = self.ready() else {
+                self.node.set_behind(false);
+                break;
+            };
             self.node.hear(now, event);
         }
         for effect in self.node.settle(now, MOST_JOBS) {
@@ -327,17 +333,23 @@ impl Driver {
             Effect::Record { job, at, entry, detail } => {
                 self.gauge.entry(&entry);
                 self.sink.record(&job, at, &entry, detail.as_deref());
+                self.tell(|| Happening::of(job, entry, detail.as_deref()));
             }
             Effect::Tell(happening) => {
                 self.sink.happened(now.wall, &happening);
-                if self.happenings.receiver_count() > 0 {
-                    let _nobody = self.happenings.send(Arc::new(happening));
-                }
+                self.tell(|| happening);
             }
             Effect::Health(health) => {
                 self.health.send_replace(health);
             }
             Effect::Stopped => self.stopped = true,
+        }
+    }
+
+    /// Tells who watches, if anybody does.
+    fn tell(&self, happening: impl FnOnce() -> Happening) {
+        if self.happenings.receiver_count() > 0 {
+            let _nobody = self.happenings.send(Arc::new(happening()));
         }
     }
 

@@ -20,6 +20,7 @@ use rosterd_domain::view::Job;
 use super::advance::applied;
 use super::event::StreamId;
 use super::job::{Intent, JobState};
+use super::lead::announces;
 use super::node::{Node, Timer};
 use super::worker::Phase;
 use crate::session::frame::ToWorker;
@@ -75,6 +76,18 @@ impl Node {
         }
         (view.rules.guarantee_completed && self.complete(name, job, view))
             || (view.rules.holds_for_started() && self.hold(name, job, view))
+    }
+
+    /// Whether others hold runs that this leader must know of, or this leader releases runs that are held here: of
+    /// either nothing tells, so it is looked up.
+    pub(super) fn announces_with_others(&self, job: &JobState, view: &Job) -> bool {
+        let held = || job.records.values().any(|(_, record)| record.running().is_some_and(|run| run.held));
+        announces(view) && self.coordinators.has_others(&self.settings.id) && (job.leads() || held())
+    }
+
+    /// Whether this coordinator can lead the job: who announces asks a worker of its own.
+    pub(super) fn can_lead(&self, job: &JobState, view: &Job) -> bool {
+        !announces(view) || view.instances.is_empty() || !job.hosted.is_empty()
     }
 
     fn complete(&mut self, name: &JobName, job: &mut JobState, view: &Job) -> bool {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName, Namespace, ServerAddress, Token};
 use rosterd_domain::item::{Counters, Ended, Missed, Running, State};
+use rosterd_domain::plan::{Became, Entry};
 use rosterd_domain::time::Time;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
@@ -17,7 +18,7 @@ use crate::code::{Code, Refusal};
 pub use crate::registry::DumpNode;
 use crate::registry::Registry;
 use crate::runtime::clock::SharedClock;
-use crate::session::frame::{FromWorker, ToWorker};
+use crate::session::frame::{Completed, FromWorker, ToWorker};
 
 /// Who is on the other end of a stream, as the edge established it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -218,6 +219,28 @@ pub enum Happening {
         /// Who asked for it.
         by: Option<Arc<str>>,
     },
+}
+
+impl Happening {
+    /// What an entry of the history is to who watches; `detail`: the report of an end.
+    pub fn of(job: JobName, entry: Entry, detail: Option<&Completed>) -> Self {
+        match entry {
+            Entry::Started { item, token, run } => Self::Started { job, item, token, run },
+            Entry::Ended { item, token, run, outcome, .. } => {
+                let said = detail.map(|detail| (detail.error.clone(), detail.output.clone()));
+                let ((error, output), outcome) = (said.unwrap_or_default(), outcome.as_str());
+                Self::Ended { job, item, token, run, outcome, error, output }
+            }
+            Entry::Unrun { item, first, latest, count, became } => {
+                let (became, reason) = match became {
+                    Became::Misfired => ("misfired", None),
+                    Became::Skipped => ("skipped", None),
+                    Became::Missed(reason) => ("missed", Some(reason)),
+                };
+                Self::Unrun { job, item, first, latest, count, became, reason }
+            }
+        }
+    }
 }
 
 /// Whether the coordinator can do its work.

@@ -172,8 +172,8 @@ pub(crate) enum JobOperation {
 /// What the transaction under way is for.
 #[derive(Debug)]
 pub(crate) enum Intent {
-    /// The host's plan, with the slots it takes.
-    Host { plan: Box<Plan>, reserved: BTreeMap<WorkerId, u32> },
+    /// The host's plan, with the slots it takes, and the due time to come that it is for.
+    Host { plan: Box<Plan>, reserved: BTreeMap<WorkerId, u32>, ahead: Option<Time> },
     /// Instances of these workers are put or removed.
     Instances { put: Vec<WorkerId>, removed: Vec<InstanceId> },
     /// Somebody deleted the instance of a worker here: it is shut down for this job.
@@ -224,4 +224,5 @@ impl JobState {
 }
 
 /// A job's name with its state, as most functions need both.
-pub(crate) type Jobs = BTreeMap<JobName, JobState>;
+/// Boxed: a job is taken out for its turn and put back, and a state is large.
+pub(crate) type Jobs = BTreeMap<JobName, Box<JobState>>;

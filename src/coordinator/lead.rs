@@ -21,14 +21,14 @@ impl Node {
         if view.leader.is_some() {
             job.leaderless = None;
         }
-        if job.leads() && self.gives_up(name, job) {
+        if job.leads() && self.gives_up(name, job, view) {
             let mut txn = Txn::new("abdicate");
             txn.guard(Guard::Incarnation(name.clone(), view.incarnation.clone()));
             txn.write(Write::Abdicate { job: name.clone(), expect: view.epoch });
             self.submit(name, job, txn, Intent::Abdicate);
             return true;
         }
-        if view.leader.is_some() || self.no_starts() || self.waits_for_another(name, job) {
+        if view.leader.is_some() || self.no_starts() || self.waits_for_another(name, job, view) {
             return false;
         }
         let mut txn = Txn::new("elect");
@@ -36,7 +36,7 @@ impl Node {
         let (coordinator, expect) = (self.settings.id.clone(), view.epoch);
         txn.write(Write::Elect { job: name.clone(), coordinator, expect });
         txn.write(Write::RaiseNecessary(name.clone()));
-        let stands_in = self.coordinators.rank(name, &self.settings.id) > 0;
+        let stands_in = self.coordinators.rank(name, &self.settings.id) > 0 && self.can_lead(job, view);
         job.stands_in = stands_in.then_some(self.coordinators.changes);
         self.submit(name, job, txn, Intent::Elect);
         true
@@ -44,11 +44,14 @@ impl Node {
 
     /// Whether this leader should lead no more: it is leaving, and has said so; or another should lead, and has been
     /// there for a while. Who was elected because that other did not come keeps on until the membership changes.
-    fn gives_up(&mut self, name: &JobName, job: &JobState) -> bool {
+    fn gives_up(&mut self, name: &JobName, job: &JobState, view: &Job) -> bool {
         if self.stopping {
             return !self.is_proving();
         }
-        let better = self.coordinators.rank(name, &self.settings.id) > 0;
+        let can = self.can_lead(job, view);
+        // One that cannot is better led by anybody who can; among those that can, the first need not be one.
+        let better =
+            if can { self.coordinators.rank(name, &self.settings.id) > 0 && !announces(view) } else { true };
         if !better || job.stands_in == Some(self.coordinators.changes) || !job.operations.is_empty() {
             return false;
         }
@@ -61,8 +64,9 @@ impl Node {
     }
 
     /// Whether others, who should rather lead, have some time left to be elected.
-    fn waits_for_another(&mut self, name: &JobName, job: &mut JobState) -> bool {
-        let before = self.coordinators.rank(name, &self.settings.id).min(MOST_PATIENCE);
+    fn waits_for_another(&mut self, name: &JobName, job: &mut JobState, view: &Job) -> bool {
+        let rank = self.coordinators.rank(name, &self.settings.id).min(MOST_PATIENCE);
+        let before = if self.can_lead(job, view) { rank } else { MOST_PATIENCE + 1 };
         if before == 0 {
             return false;
         }
@@ -78,4 +82,9 @@ impl Node {
         }
         until > self.now.mono
     }
+}
+
+/// Whether the leader of this job asks a worker of its own now and then.
+pub(super) fn announces(view: &Job) -> bool {
+    view.rules.guarantee_completed || view.rules.holds_for_started()
 }

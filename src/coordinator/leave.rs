@@ -82,6 +82,9 @@ impl Node {
     /// Says Draining once nothing can follow it: no start is under way, and every job's cache is true.
     pub(super) fn confirm_draining(&mut self, id: &WorkerId) {
         let Some(worker) = self.workers.get(id) else { return };
+        if worker.phase != (Phase::Draining { confirmed: false }) || worker.writing || worker.reserved > 0 {
+            return;
+        }
         let settled =
             |name: &JobName| self.jobs.get(name).is_none_or(|job| !job.stale_records && !job.reading);
         // A Trigger may wait for its offset to be read; its worker must not hear that none follows.
@@ -91,14 +94,7 @@ impl Node {
                 record.running().is_some_and(|run| !run.held) && !worker.known.contains_key(&run)
             })
         };
-        if worker.runs.iter().any(unsent) {
-            return;
-        }
-        if worker.phase != (Phase::Draining { confirmed: false })
-            || worker.writing
-            || worker.reserved > 0
-            || !worker.jobs.iter().all(settled)
-        {
+        if worker.runs.iter().any(unsent) || !worker.jobs.iter().all(settled) {
             return;
         }
         let stream = worker.stream;

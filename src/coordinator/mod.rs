@@ -5,6 +5,7 @@
 
 mod advance;
 mod agenda;
+mod ahead;
 mod attach;
 mod calendar;
 mod change;

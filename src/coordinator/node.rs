@@ -4,7 +4,7 @@
 //! domain's; here is only when to decide, and what follows a commit. It is level-triggered: an event changes
 //! what is known, marks jobs as worth a look, and [`Node::handle`] ends by looking at each of those once; [`Node::hear`] and [`Node::settle`] are its two halves.
 //! The parts are in sibling files: `life` (its own), `attach` and `leave` (a worker's coming and going), `verdict` (its death),
-//! `advance` (one job's turn), `commit` (what follows a transaction), `dispatch` (what workers are told),
+//! `advance` (one job's turn), `ahead` (fires written before their time), `commit` (what follows a transaction), `dispatch` (what workers are told),
 //! `operate` (people).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,10 +16,11 @@ use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::Txn;
 
 use super::agenda::Agenda;
+use super::ahead::Ahead;
 use super::calendar::CalendarWatch;
 use super::event::{Answer, Effect, Event, Now, Query, ReadId, RequestId, StreamId, TxnId};
 use super::handle::{Health, Peer};
-use super::job::{JobState, Jobs};
+use super::job::Jobs;
 use super::member::Members;
 use super::operate::Pending;
 use super::settings::Settings;
@@ -41,8 +42,12 @@ pub struct Node {
     pub(super) calendar_watch: CalendarWatch,
     pub(super) jobs: Jobs,
     pub(super) workers: BTreeMap<WorkerId, Worker>,
+    /// Workers whose jobs are being moved here, and some that were.
+    pub(super) movers: BTreeSet<WorkerId>,
     /// Workers that are draining or leaving.
     pub(super) leavers: BTreeSet<WorkerId>,
+    /// Something has happened that they may have waited for. Looking takes a while, so it is done once for all of it.
+    pub(super) look_at_leavers: bool,
     pub(super) streams: BTreeMap<StreamId, Stream>,
     /// Attachments that are hosted elsewhere, or by nobody any more.
     pub(super) elsewhere: BTreeMap<WorkerId, Elsewhere>,
@@ -61,6 +66,9 @@ pub struct Node {
     /// When this coordinator's own node was last written.
     pub(super) told: Mono,
     pub(super) calendar: BTreeSet<(Time, JobName)>,
+    pub(super) ahead: Ahead,
+    /// Events wait that were not taken in yet.
+    pub(super) behind: bool,
     pub(super) timers: BTreeSet<(Mono, Timer)>,
     pub(super) dirty: Agenda,
     pub(super) requests: BTreeMap<RequestId, Pending>,
@@ -175,6 +183,8 @@ impl Node {
     pub fn new(settings: Settings, session: String, ids: Box<dyn FnMut() -> String + Send>) -> Self {
         let now = Now { wall: Time::default(), mono: Mono::default() };
         Self {
+            ahead: Ahead::new(settings.ahead),
+            behind: false,
             settings,
             session,
             ids,
@@ -183,7 +193,9 @@ impl Node {
             calendar_watch: CalendarWatch::default(),
             jobs: Jobs::new(),
             workers: BTreeMap::new(),
+            movers: BTreeSet::new(),
             leavers: BTreeSet::new(),
+            look_at_leavers: false,
             streams: BTreeMap::new(),
             elsewhere: BTreeMap::new(),
             coordinators: Members::default(),
@@ -229,9 +241,17 @@ impl Node {
     pub fn settle(&mut self, now: Now, most: usize) -> Vec<Effect> {
         self.now = now;
         self.run_timers();
+        self.tell_due_runs(most);
+        if self.ahead.is_due(now.wall) {
+            // What is due now goes before what follows from it.
+            return std::mem::take(&mut self.out);
+        }
         for _ in 0..most {
             let Some(job) = self.dirty.pop() else { break };
             self.advance(&job);
+        }
+        if self.look_at_leavers {
+            self.look_at_leavers();
         }
         if self.dirty.is_empty() {
             self.stop_if_done();
@@ -239,14 +259,25 @@ impl Node {
         std::mem::take(&mut self.out)
     }
 
-    /// No job is left that is worth a look now.
+    /// No job is left that is worth a look now, and nobody to be told of a run.
     pub fn is_settled(&self) -> bool {
-        self.dirty.is_empty()
+        self.dirty.is_empty() && !self.ahead.is_due(self.now.wall)
+    }
+
+    /// Whether events wait that were not taken in yet: what they say of a worker may be that it lives.
+    pub fn set_behind(&mut self, behind: bool) {
+        self.behind = behind;
+    }
+
+    /// Somebody is to be told of a run now.
+    pub fn tells(&self, now: Now) -> bool {
+        self.ahead.is_due(now.wall)
     }
 
     /// When the machine wants a [`Event::Tick`], by either clock.
     pub fn wake_at(&self) -> (Option<Time>, Option<Mono>) {
-        (self.calendar.first().map(|(at, _)| *at), self.timers.first().map(|(at, _)| *at))
+        let calendar = self.calendar.first().map(|(at, _)| *at);
+        ([calendar, self.ahead.next()].into_iter().flatten().min(), self.timers.first().map(|(at, _)| *at))
     }
 
     /// Transactions and reads under way, streams open: what a driver still has to wait for.
@@ -383,7 +414,7 @@ impl Node {
     fn jobs_read(&mut self, jobs: BTreeSet<JobName>) {
         for job in jobs {
             if !self.jobs.contains_key(&job) {
-                self.jobs.insert(job.clone(), JobState::default());
+                self.jobs.insert(job.clone(), Box::default());
                 self.dirty.insert(job);
             }
         }
@@ -473,11 +504,12 @@ impl Node {
             if let Some(refusal) = &why {
                 tracing::info!(peer = %stream.peer.address, code = %refusal.code, "a stream is ended: {}", refusal.message);
             }
-            stream.phase = StreamPhase::Closing;
+            let before = std::mem::replace(&mut stream.phase, StreamPhase::Closing);
             self.out.push(Effect::Send(id, ToWorker::Close(why)));
-        }
-        for worker in self.workers.values_mut() {
-            if worker.stream == Some(id) {
+            if let StreamPhase::Bound(worker) = before
+                && let Some(worker) = self.workers.get_mut(&worker)
+                && worker.stream == Some(id)
+            {
                 worker.stream = None;
             }
         }

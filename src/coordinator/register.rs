@@ -125,7 +125,9 @@ impl Node {
                 }
             }
             let (instance, id) = (worker.instance.clone(), worker.id.clone());
-            if job.hosted.insert(instance.clone(), id).is_none() {
+            // One that comes to others of its job, and was nowhere before, has brought nothing with it.
+            let brings = !worker.fresh || job.hosted.is_empty();
+            if job.hosted.insert(instance.clone(), id).is_none() && brings {
                 // It may have runs here from before that only its last host has seen.
                 job.stale_records = true;
             }

@@ -37,6 +37,9 @@ pub struct Settings {
     pub max_inbox_frames: usize,
     /// Frames that may wait to be sent on one stream; one more ends it.
     pub max_outbox_frames: usize,
+    /// How long before a due time its runs are decided and written, at the least and at the most: longer where
+    /// the store has lately been too slow for it.
+    pub ahead: (Duration, Duration),
     /// Records that one transaction writes.
     pub max_records_per_txn: usize,
     /// How long to wait before trying again what the store could not write.
@@ -72,6 +75,7 @@ impl Settings {
             max_slots: 4096,
             max_inbox_frames: 16_384,
             max_outbox_frames: 16_384,
+            ahead: (Duration::from_millis(10), Duration::from_millis(250)),
             max_records_per_txn: 1000,
             store_retry: Duration::from_secs(1),
             election_patience: Duration::from_secs(1),

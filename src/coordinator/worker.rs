@@ -46,6 +46,8 @@ pub(crate) struct Worker {
     /// The attachment as this host last wrote it.
     pub(crate) attachment: Attachment,
     pub(crate) version: Version,
+    /// Its name was given here and now: no record anywhere names it but by what this host wrote.
+    pub(crate) fresh: bool,
     /// A write of the attachment is under way.
     pub(crate) writing: bool,
     /// It asked to drain meanwhile.
@@ -94,6 +96,7 @@ impl Worker {
             lease: attachment.lease(),
             attachment,
             version,
+            fresh: false,
             writing: false,
             drain_wanted: false,
             jobs: BTreeSet::new(),

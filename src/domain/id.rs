@@ -46,8 +46,8 @@ fn segment(kind: &'static str, value: &str, max: usize, extra: &str) -> Result<(
 macro_rules! name {
     ($(#[$doc:meta])* $type:ident, $kind:literal, $max:expr, $extra:literal) => {
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+        #[serde(try_from = "String")]
         pub struct $type(std::sync::Arc<str>);
 
         impl $type {
@@ -66,6 +66,12 @@ macro_rules! name {
         impl fmt::Display for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(&self.0)
+            }
+        }
+
+        impl Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
             }
         }
 

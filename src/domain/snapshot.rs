@@ -20,8 +20,10 @@ pub struct JobNodes {
     pub revision: Revision,
     /// The incarnation's name; a job without one is being removed, or was made by another tool.
     pub incarnation: Option<Arc<str>>,
-    /// The number of the transaction that made the job: the base of its tokens.
+    /// The number of the transaction that made the job.
     pub created: Revision,
+    /// The token that a new record starts at: `created`, and what [`Numbering`] adds.
+    pub base: Token,
     /// The data of the job's own node.
     pub handler_type: Arc<str>,
     /// `config` as it stands; goes with the incarnation.
@@ -94,6 +96,34 @@ pub struct InstanceSeen {
     pub mine: bool,
     /// `rosterd/instances/{id}`; absent for a foreign instance (a JVM of Elastic-Job).
     pub node: Option<InstanceNode>,
+}
+
+/// How the tokens of a namespace are numbered. A store counts its transactions, a token starts at such a number;
+/// where jobs come from another store, whose numbers were higher, so much is added that tokens go on rising.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Numbering {
+    /// What is added to the number of a transaction.
+    pub offset: u64,
+    /// The version of what says so; `None`: nothing was ever added.
+    pub version: Option<Version>,
+    /// The last transaction.
+    pub revision: Revision,
+}
+
+impl Numbering {
+    /// No token that was given so far is above it.
+    pub fn ceiling(&self) -> Token {
+        Token(self.offset.saturating_add(self.revision.0))
+    }
+}
+
+/// All that is kept of a job, at one revision.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Whole {
+    /// The job and its records.
+    pub snapshot: Snapshot,
+    /// Where the last runs stopped, by item.
+    pub offsets: BTreeMap<Item, Arc<[u8]>>,
 }
 
 /// A job with the records of all its items.

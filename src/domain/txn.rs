@@ -46,6 +46,8 @@ pub enum Guard {
     Attachment(WorkerId, Version),
     /// The worker has no attachment (any more).
     NoAttachment(WorkerId),
+    /// The job is being put together under this name, and by nobody else.
+    Prepared(JobName, Arc<str>),
 }
 
 /// One thing to write.
@@ -61,6 +63,22 @@ pub enum Write {
         policy: Arc<str>,
         assignment: Arc<[u8]>,
     },
+    /// The same without an incarnation, under a random name of its own: the job is put together, in as many
+    /// transactions as that takes, and is nobody's to lead or to fire. Guard it with `NoJob`, what follows with
+    /// `Prepared`.
+    PrepareJob {
+        job: JobName,
+        name: Arc<str>,
+        handler_type: Arc<str>,
+        config: Arc<str>,
+        policy: Arc<str>,
+        assignment: Arc<[u8]>,
+    },
+    /// A job that was put together is whole: it gets its incarnation, and is a job like any other from here on.
+    RevealJob { job: JobName, name: Arc<str>, incarnation: Arc<str> },
+    /// What is added to the numbers of transactions for tokens. Refused unless it is at `expect` (`None`: absent).
+    /// It only ever grows, which is its writer's to see to.
+    Numbering { offset: u64, expect: Option<Version> },
     /// Replaces `config`, whatever its version (guard it).
     Config(JobName, Arc<str>),
     /// Replaces `rosterd/policy`.

@@ -152,7 +152,7 @@ impl Job {
         Ok(Some(Self {
             name: name.clone(),
             incarnation: incarnation.clone(),
-            base: Token(nodes.created.0),
+            base: nodes.base,
             handler_type: nodes.handler_type.clone(),
             rules: Rules::of(&spec, &sharding)?,
             spec: Arc::new(spec),

@@ -38,13 +38,16 @@ fn guard_words(guard: &Guard) -> String {
         Guard::Attachment(worker, _) => {
             format!("worker {worker} is attached otherwise, or was declared dead")
         }
+        Guard::Prepared(job, _) => format!("job {job} is put together by somebody else, or was removed"),
         Guard::NoAttachment(worker) => format!("worker {worker} is attached"),
     }
 }
 
 fn write_words(write: &Write) -> String {
     match write {
-        Write::CreateJob { job, .. } => format!("job {job} cannot be made"),
+        Write::Numbering { .. } => "the numbering of the tokens has changed".to_owned(),
+        Write::RevealJob { job, .. } => format!("job {job} is put together by somebody else, or was removed"),
+        Write::PrepareJob { job, .. } | Write::CreateJob { job, .. } => format!("job {job} cannot be made"),
         Write::Config(job, _) => format!("job {job} has no config to replace"),
         Write::Policy(job, _) => format!("the policy of job {job} cannot be written"),
         Write::HandlerType(job, _) => format!("the handler type of job {job} cannot be written"),

@@ -88,11 +88,18 @@ fn check(paths: &Paths, guard: &Guard) -> Result<Op, String> {
         Guard::Config(job, version) => Op::Check { path: paths.config(job), version: *version },
         Guard::Attachment(worker, version) => Op::Check { path: paths.worker(worker), version: *version },
         Guard::NoAttachment(worker) => Op::CheckAbsent { path: paths.worker(worker) },
+        Guard::Prepared(job, name) => {
+            Op::CheckExists { path: paths.prepared(job, name).ok_or_else(|| no_prepared(name))? }
+        }
     })
 }
 
 fn no_incarnation(name: &str) -> String {
     format!("{name:?} cannot be the name of an incarnation")
+}
+
+fn no_prepared(name: &str) -> String {
+    format!("{name:?} cannot be the name under which a job is put together")
 }
 
 struct Lowering<'a> {
@@ -135,7 +142,15 @@ impl Lowering<'_> {
     fn job(&mut self, write: &Write) -> Result<(), String> {
         let paths = self.paths;
         match write {
-            Write::CreateJob { .. } => return self.create_job(write),
+            Write::CreateJob { .. } | Write::PrepareJob { .. } => return self.create_job(write),
+            Write::RevealJob { job, name, incarnation } => {
+                let prepared = paths.prepared(job, name).ok_or_else(|| no_prepared(name))?;
+                let named = paths.incarnation(job, incarnation).ok_or_else(|| no_incarnation(incarnation))?;
+                self.ops.push(Op::Delete { path: prepared, expect: None });
+                self.remove(paths.preparing(job));
+                self.create(paths.incarnations(job), forms::empty());
+                self.create(named, forms::empty());
+            }
             Write::Config(job, config) => {
                 self.set(paths.config(job), forms::text(config), None);
                 #[cfg(feature = "mutants")]
@@ -207,15 +222,23 @@ impl Lowering<'_> {
         }
     }
 
+    /// A job that is there at once, or one that is put together first: they differ in the folder with the name.
     fn create_job(&mut self, write: &Write) -> Result<(), String> {
-        let Write::CreateJob { job, incarnation, handler_type, config, policy, assignment } = write else {
-            return Ok(());
-        };
         let paths = self.paths;
-        let name = paths.incarnation(job, incarnation).ok_or_else(|| no_incarnation(incarnation))?;
+        let (job, folder, name, handler_type, config, policy, assignment) = match write {
+            Write::CreateJob { job, incarnation, handler_type, config, policy, assignment } => {
+                let name = paths.incarnation(job, incarnation).ok_or_else(|| no_incarnation(incarnation))?;
+                (job, paths.incarnations(job), name, handler_type, config, policy, assignment)
+            }
+            Write::PrepareJob { job, name, handler_type, config, policy, assignment } => {
+                let prepared = paths.prepared(job, name).ok_or_else(|| no_prepared(name))?;
+                (job, paths.preparing(job), prepared, handler_type, config, policy, assignment)
+            }
+            _ => return Ok(()),
+        };
         self.create(paths.job(job), forms::text(handler_type));
         self.create(paths.own(job), forms::empty());
-        self.create(paths.incarnations(job), forms::empty());
+        self.create(folder, forms::empty());
         self.create(name, forms::empty());
         self.create(paths.config(job), forms::text(config));
         self.create(paths.policy(job), forms::text(policy));
@@ -319,6 +342,13 @@ impl Lowering<'_> {
                 let any = mutants::is_on(mutants::VERDICT_IGNORES_VERSION);
                 let expect = Some(*expect).filter(|_| !any);
                 self.ops.push(Op::Delete { path: paths.worker(worker), expect });
+            }
+            Write::Numbering { offset, expect } => {
+                let (path, data) = (paths.numbering(), forms::text(&offset.to_string()));
+                match expect {
+                    Some(version) => self.set(path, data, Some(version.0)),
+                    None => self.create(path, data),
+                }
             }
             Write::Coordinator { id, data } => self.mine(paths.coordinator(id), forms::text(data)),
             other => return Err(format!("{other:?} has no form as nodes")),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use rosterd_domain::id::{CoordinatorId, Item, JobName, Version, WorkerId};
-use rosterd_domain::snapshot::{Attachment, JobNodes, Snapshot};
+use rosterd_domain::snapshot::{Attachment, JobNodes, Numbering, Snapshot, Whole};
 use rosterd_domain::txn::{Commit, Txn};
 
 mod conflict;
@@ -101,6 +101,12 @@ pub trait Registry: Send + Sync + 'static {
 
     /// A job's decision state and the records of all its items.
     fn snapshot(&self, job: &JobName) -> Read<Option<Snapshot>>;
+
+    /// All that is kept of a job.
+    fn whole(&self, job: &JobName) -> Read<Option<Whole>>;
+
+    /// How tokens are numbered, after everything that was committed before this session was opened.
+    fn numbering(&self) -> Read<Numbering>;
 
     /// An item's offset.
     fn offset(&self, job: &JobName, item: Item) -> Read<Option<Arc<[u8]>>>;

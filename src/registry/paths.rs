@@ -158,6 +158,11 @@ impl Paths {
         Path(self.own.as_str().into())
     }
 
+    /// What is added to the numbers of transactions for tokens.
+    pub(crate) fn numbering(&self) -> Path {
+        Path(join(&self.own, "tokens").into())
+    }
+
     pub(crate) fn jobs(&self) -> Path {
         Path(self.jobs.as_str().into())
     }
@@ -312,6 +317,22 @@ impl Paths {
         // The rule for a worker's name is the rule for one path segment.
         let name = WorkerId::new(name).ok()?;
         Some(self.at(job, format_args!("rosterd/incarnation/{name}")))
+    }
+
+    /// The folder of the name under which a job is put together; stands until the job has an incarnation.
+    pub(crate) fn preparing(&self, job: &JobName) -> Path {
+        self.at(job, format_args!("rosterd/prepared"))
+    }
+
+    /// In its path for the same reason as an incarnation. `None`: that is no name.
+    pub(crate) fn prepared(&self, job: &JobName, name: &str) -> Option<Path> {
+        let name = WorkerId::new(name).ok()?;
+        Some(self.at(job, format_args!("rosterd/prepared/{name}")))
+    }
+
+    /// The folder of all offsets.
+    pub(crate) fn offsets(&self, job: &JobName) -> Path {
+        self.at(job, format_args!("offset"))
     }
 
     pub(crate) fn policy(&self, job: &JobName) -> Path {

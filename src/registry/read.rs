@@ -8,10 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rosterd_domain::id::{
-    CoordinatorId, Epoch, Generation, InstanceId, Item, JobName, Revision, Version, WorkerId,
+    CoordinatorId, Epoch, Generation, InstanceId, Item, JobName, Revision, Token, Version, WorkerId,
 };
 use rosterd_domain::item::Record;
-use rosterd_domain::snapshot::{Announced, Attachment, InstanceSeen, JobNodes, Snapshot, Stage, TriggerNode};
+use rosterd_domain::snapshot::{
+    Announced, Attachment, InstanceSeen, JobNodes, Numbering, Snapshot, Stage, TriggerNode, Whole,
+};
 use serde::de::DeserializeOwned;
 
 use super::paths::{Path, Paths};
@@ -30,6 +32,18 @@ pub struct View<'a> {
 pub(crate) struct RawSnapshot {
     nodes: JobNodes,
     records: Vec<(Item, Path, Version, Arc<[u8]>)>,
+}
+
+/// A job's nodes and offsets, its records not yet decoded.
+pub(crate) struct RawWhole {
+    snapshot: RawSnapshot,
+    offsets: BTreeMap<Item, Arc<[u8]>>,
+}
+
+impl RawWhole {
+    pub(crate) fn decode(self) -> Result<Whole, ReadError> {
+        Ok(Whole { snapshot: self.snapshot.decode()?, offsets: self.offsets })
+    }
 }
 
 impl RawSnapshot {
@@ -63,10 +77,12 @@ impl<'a> View<'a> {
         let Some(node) = tree.get(&paths.job(job)) else { return Ok(None) };
         let sharding = tree.get(&paths.sharding(job));
         let (instances, foreign_triggers) = self.instances(job)?;
+        let numbering = self.numbering()?;
         Ok(Some(JobNodes {
             revision: tree.revision(),
             incarnation: tree.children(&paths.incarnations(job)).next().map(|(name, _)| name.into()),
             created: node.stat.created,
+            base: Token(numbering.offset.saturating_add(node.stat.created.0)),
             handler_type: String::from_utf8_lossy(&node.stat.data).into(),
             config: self.node(&paths.config(job)),
             policy: self.node(&paths.policy(job)),
@@ -105,6 +121,34 @@ impl<'a> View<'a> {
             })
             .collect();
         Ok(Some(RawSnapshot { nodes, records }))
+    }
+
+    /// All that is kept of a job.
+    pub(crate) fn raw_whole(&self, job: &JobName) -> Result<Option<RawWhole>, ReadError> {
+        let Some(snapshot) = self.raw_snapshot(job)? else { return Ok(None) };
+        let folder = self.paths.offsets(job);
+        let offsets = items(self.tree.children(&folder));
+        let offsets = offsets.map(|(item, node)| (item, node.stat.data.clone())).collect();
+        Ok(Some(RawWhole { snapshot, offsets }))
+    }
+
+    /// The same, decoded.
+    pub fn whole(&self, job: &JobName) -> Result<Option<Whole>, ReadError> {
+        self.raw_whole(job)?.map(RawWhole::decode).transpose()
+    }
+
+    /// How tokens are numbered.
+    pub fn numbering(&self) -> Result<Numbering, ReadError> {
+        let (path, revision) = (self.paths.numbering(), self.tree.revision());
+        let Some(node) = self.tree.get(&path) else {
+            return Ok(Numbering { offset: 0, version: None, revision });
+        };
+        let text = String::from_utf8_lossy(&node.stat.data);
+        let offset = text.parse().map_err(|_| ReadError::Damaged {
+            path: path.to_string(),
+            reason: format!("{text:?} is no number"),
+        })?;
+        Ok(Numbering { offset, version: Some(node.stat.version), revision })
     }
 
     /// An item's offset.

@@ -10,5 +10,6 @@ mod coordinator;
 mod credentials;
 mod exec;
 mod guard;
+mod moving;
 mod offline;
 mod online;

@@ -14,11 +14,13 @@
 mod coordinators;
 mod ensemble;
 mod fleet;
+mod guarantee;
 #[path = "../it/harness.rs"]
 mod harness;
 #[path = "../it/judge.rs"]
 mod judge;
 mod large;
+mod moving;
 #[path = "../it/net.rs"]
 mod net;
 mod partition;

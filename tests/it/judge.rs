@@ -1,5 +1,6 @@
 //! What workers wrote, before the one judge: a broken promise fails the test with the table of runs.
 
+#[allow(unused_imports, reason = "shared by several test binaries")]
 pub use rosterd_domain::verify::{Line, Run, Verdict, What};
 
 /// Judges. How long a process takes to notice that it woke, nobody can say here.

@@ -386,7 +386,7 @@ async fn a_change_names_the_credential_that_asked_for_it() {
     let mut cluster = Cluster::prepare(LONG, &[]);
     let file = cluster.home.path("credentials.toml");
     let mut add = std::process::Command::new(env!("CARGO_BIN_EXE_rosterd"));
-    add.args(["credentials", "add", "ops", "--role", "operator", "--file"]).arg(&file);
+    add.args(["credentials", "add", "ops", "--role", "admin", "--file"]).arg(&file);
     let added = add.output().unwrap();
     assert!(added.status.success(), "{added:?}");
     let secret = String::from_utf8(added.stdout).unwrap().trim().to_owned();

@@ -19,5 +19,6 @@ mod sync;
 mod throughput;
 mod words;
 mod zookeeper;
+#[allow(dead_code, reason = "it is shared with other suites, which use more of it")]
 #[path = "../support/zookeeper.rs"]
 mod zookeeper_server;

@@ -125,7 +125,8 @@ pub async fn everything(registry: &dyn Registry, ephemerals: bool) -> String {
     let mut text = String::new();
     for job in registry.jobs().await.unwrap() {
         let mut snapshot = registry.snapshot(&job).await.unwrap().unwrap();
-        snapshot.nodes = JobNodes { revision: Revision(0), created: Revision(0), ..snapshot.nodes };
+        snapshot.nodes =
+            JobNodes { revision: Revision(0), created: Revision(0), base: Token(0), ..snapshot.nodes };
         if !ephemerals {
             snapshot.nodes.instances.clear();
             snapshot.nodes.leader = None;

@@ -37,3 +37,9 @@ fn a_take_over_that_does_not_write_the_attachment_is_found() {
     let (seed, rules) = found(mutants::TAKEOVER_SKIPS_ATTACHMENT, 20);
     println!("{} found by seed {seed}: {rules:?}", mutants::TAKEOVER_SKIPS_ATTACHMENT);
 }
+
+#[test]
+fn a_run_that_is_told_before_its_time_is_found() {
+    let (_, rules) = found(mutants::TELLS_EARLY, 5);
+    assert!(rules.contains("never_early"), "{rules:?}");
+}

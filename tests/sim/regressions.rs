@@ -5,7 +5,7 @@ use std::time::Duration;
 use rosterd::coordinator::handle::Operation;
 use rosterd_domain::id::JobName;
 
-use crate::faults::Forced;
+use crate::faults::{Forced, Rates};
 use crate::log::JobPlan;
 use crate::operator;
 use crate::play::{block_on, job, plan};
@@ -161,4 +161,30 @@ fn a_schedule_that_changes_twice_at_once_loses_no_fire() {
         world.pass(secs(30)).await;
         at_peace(&world);
     });
+}
+
+/// A drain that came while a job's nodes were being read was never confirmed: nothing looked again after that read.
+#[test]
+fn a_drain_is_confirmed_after_a_read_that_was_under_way() {
+    for after in [0, 5, 40, 120, 260, 400] {
+        block_on(async {
+            // Nothing fires while it leaves.
+            let quiet = JobPlan { name: "quiet", period: 30, ..job("short") };
+            let mut world = world(2, 2, vec![quiet]);
+            world.start_all();
+            world.pass(secs(12)).await;
+            world.chaos.set(Rates { slow: (1000, 250), ..Rates::default() });
+            // Makes everybody read the job's nodes.
+            let name = JobName::new("quiet").unwrap();
+            let handle = world.seats[0].running.as_ref().unwrap().handle.clone();
+            let pause = Operation::Pause { job: name, paused: true };
+            let asked = tokio::spawn(async move { handle.operate(pause).await });
+            world.pass(Duration::from_millis(after)).await;
+            world.seats.iter_mut().for_each(|seat| seat.retired = true);
+            world.leave(0);
+            world.pass(secs(9)).await;
+            assert!(asked.await.unwrap().is_ok());
+            assert_eq!(world.coverage.take().get("worker ended: left"), Some(&1), "left after {after} ms");
+        });
+    }
 }

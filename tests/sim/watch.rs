@@ -255,10 +255,10 @@ impl Inner {
         if let ToWorker::Welcome(welcome) = frame {
             self.who.insert(worker.to_owned(), welcome.worker.clone());
         }
-        let shadow = std::mem::take(&mut self.shadow);
+        let (shadow, at) = (std::mem::take(&mut self.shadow), self.now());
         let mut found = Vec::new();
         for invariant in &mut self.invariants {
-            if let Err(text) = invariant.heard(worker, frame, &shadow) {
+            if let Err(text) = invariant.heard(worker, frame, &shadow, at) {
                 found.push((invariant.name(), text));
             }
         }
@@ -454,7 +454,7 @@ fn configure(shadow: &mut JobShadow, config: &str, floor: i64) {
 /// The job that a transaction is about.
 pub fn job_of(txn: &Txn) -> Option<&JobName> {
     txn.guards.iter().find_map(|guard| match guard {
-        Guard::Incarnation(job, _) | Guard::NoJob(job) => Some(job),
+        Guard::Incarnation(job, _) | Guard::NoJob(job) | Guard::Prepared(job, _) => Some(job),
         _ => None,
     })
 }

@@ -21,6 +21,9 @@ use crate::user::{Says, UserCode};
 /// Frames that may wait for a coordinator which does not read. More, and the stream is left: it is as good as dead.
 const OUTBOX: usize = 16 * 1024;
 
+/// Frames that are taken in before it is the turn of what has ended.
+const FRAMES: u32 = 256;
+
 type Dialing = Pin<Box<dyn Future<Output = Result<Wire, LinkError>> + Send>>;
 
 enum Line {
@@ -40,6 +43,8 @@ pub(crate) async fn drive<C: Connector, K: Clock>(
 ) -> Exit {
     let mut line = Line::None;
     let mut event = Event::Tick;
+    // Frames since the ends were looked at.
+    let mut frames = 0;
     loop {
         let now = Now { mono: clock.now(), wall: clock.wall() };
         let effects = machine.handle(now, event);
@@ -60,18 +65,27 @@ pub(crate) async fn drive<C: Connector, K: Clock>(
                 Effect::Exit(exit) => return exit,
             }
         }
-        event = if let Some(stalled) = line.stalled() {
+        // What is to start goes before what has ended, so that in a burst the last one starts soon too; but a flood
+        // of frames holds no report back for long.
+        let end = if frames < FRAMES { None } else { says.ends.try_recv().ok() };
+        if end.is_none() {
+            frames %= FRAMES;
+        }
+        event = if let Some(end) = end {
+            end
+        } else if let Some(stalled) = line.stalled() {
             stalled
         } else {
             tokio::select! {
                 biased;
                 Some(order) = orders.next() => order,
-                Some(end) = says.ends.recv() => end,
                 event = line.event() => event,
+                Some(end) = says.ends.recv() => end,
                 Some(said) = says.chatter.recv() => said,
                 () = clock.sleep_until(machine.deadline()) => Event::Tick,
             }
         };
+        frames += u32::from(matches!(event, Event::Frame { .. }));
         user.over(&event);
     }
 }

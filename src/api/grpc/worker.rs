@@ -54,6 +54,9 @@ pub struct SessionLimits {
     pub outgoing: usize,
 }
 
+/// Frames for a worker that are passed on in one turn.
+const AT_ONCE: usize = 64;
+
 impl Default for SessionLimits {
     fn default() -> Self {
         Self { hello: Duration::from_secs(5), stall: Duration::from_secs(5), outgoing: 64 }
@@ -221,14 +224,8 @@ impl Session {
                     None => last_word = Some(self.patience()),
                 },
                 frame = conversation.outbox.recv(), if self.waiting.is_empty() => {
-                    let (queued, most) = (conversation.outbox.len() + 1, conversation.outbox.max_capacity());
-                    since_full = if queued >= most { 0 } else { since_full.saturating_add(1) };
-                    match frame.map(convert::to_worker) {
-                        Some(Ok(frame)) => self.send(frame)?,
-                        Some(Err(None)) => return Ok(()),
-                        Some(Err(Some(refusal))) => return self.refuse(&refusal),
-                        None if since_full <= most => return self.refuse(&too_slow()),
-                        None => return self.refuse(&draining()),
+                    if let Err(end) = self.pass_on(frame, &mut conversation.outbox, &mut since_full) {
+                        return end;
                     }
                 },
                 permit = out.reserve(), if !self.waiting.is_empty() => {
@@ -243,6 +240,35 @@ impl Session {
                 () = out.closed() => return Ok(()),
             }
         }
+    }
+
+    /// Passes a frame of the coordinator on, and what has come with it; `Err`: how the stream ends.
+    fn pass_on(
+        &mut self,
+        mut frame: Option<ToWorker>,
+        outbox: &mut mpsc::Receiver<ToWorker>,
+        since_full: &mut usize,
+    ) -> Result<(), End> {
+        for more in (0..AT_ONCE).rev() {
+            let (queued, most) = (outbox.len() + 1, outbox.max_capacity());
+            *since_full = if queued >= most { 0 } else { since_full.saturating_add(1) };
+            match frame.map(convert::to_worker) {
+                Some(Ok(frame)) => self.send(frame).map_err(Err)?,
+                Some(Err(None)) => return Err(Ok(())),
+                Some(Err(Some(refusal))) => return Err(self.refuse(&refusal)),
+                None if *since_full <= most => return Err(self.refuse(&too_slow())),
+                None => return Err(self.refuse(&draining())),
+            }
+            // What waits here goes first.
+            if more == 0 || !self.waiting.is_empty() {
+                break;
+            }
+            match outbox.try_recv() {
+                Ok(next) => frame = Some(next),
+                Err(_) => break,
+            }
+        }
+        Ok(())
     }
 
     /// A frame of the worker; `None`: it will send no more.

@@ -9,11 +9,12 @@ use serde_json::{Map, Value};
 use super::config::{ConfigFields, JobConfig};
 use super::defect::{Defect, DefectKind, Defects, nearest};
 use super::fields::{self, FIELDS, POLICY_FIELDS, Use};
+use super::node::MAX_NODE;
 use super::policy::{self, Policy};
 use super::read::{self, STRATEGIES, Source};
 use super::reader::{Reader, hidden};
 use super::shape::{self, Entry};
-use super::spec::JobSpec;
+use super::spec::{JobSpec, implied_kind};
 use super::{origin, tree};
 use crate::id::JobName;
 
@@ -63,6 +64,30 @@ impl JobSpec {
             children.iter().map(|(name, data)| (name.clone(), data.as_str().into())).collect();
         values.insert("jobName".to_owned(), name.as_str().into());
         job(Entry { values, name: Some(name.to_string()), ..Entry::default() }, Source::Node)
+    }
+
+    /// A job of Elastic-Job 2.x or 3.x to be taken over: `root` is the data of its own node, `config` that of
+    /// `config`. Unlike [`Self::stored`], what older generations have fields of their own for becomes what 3.x has
+    /// for it, as in a file.
+    pub fn from_foreign_node(name: &JobName, root: &str, config: &[u8]) -> Result<Self, Defects> {
+        let mut documents = tree::documents(config, MAX_NODE)?.into_iter();
+        let (Some(Value::Object(mut values)), None) = (documents.next(), documents.next()) else {
+            let problem = "it is not one mapping of fields";
+            let remedy = "have Elastic-Job write the job's configuration again";
+            return Err(Defect::new(DefectKind::Unreadable, "config", problem, remedy).into());
+        };
+        // The node's place says which job it is, whatever stands in it.
+        values.insert("jobName".to_owned(), name.as_str().into());
+        let spec = job(Entry { values, name: Some(name.to_string()), ..Entry::default() }, Source::Node)?;
+        // 3.x keeps the class, or the name of the type, in the job's own node.
+        if root.is_empty() || root.contains(char::is_whitespace) {
+            return Ok(spec);
+        }
+        let mut policy = spec.policy().clone();
+        if policy.kind == policy::Kind::Simple {
+            policy.kind = implied_kind(spec.config(), root).unwrap_or_default();
+        }
+        JobSpec::new(spec.config().clone(), policy, root)
     }
 
     /// The job as a file that [`parse_file`] reads.

@@ -277,6 +277,31 @@ fn a_tree_of_1x_becomes_a_job() {
     assert_eq!(job.policy().elastic_job["monitorPort"], json!("-1"));
 }
 
+/// What is taken over has 3.x's fields, and keeps the rest of older ones without effect.
+#[test]
+fn nodes_of_elastic_job_are_taken_over_with_their_handler_and_kind() {
+    let name = JobName::new("wordCount").unwrap();
+    let take = |root: &str, config: &[u8]| JobSpec::from_foreign_node(&name, root, config);
+    let second = take("", include_bytes!("../../../tests/data/job/node/2.x.json")).unwrap();
+    assert_eq!(second.handler(), "com.example.WordCountJob");
+    assert_eq!(second.policy().kind, Kind::Dataflow { streaming: true });
+    assert_eq!(second.config().job_sharding_strategy_type.as_deref(), Some("ODEVITY"));
+    assert!(second.config().unused.is_empty() && second.policy().elastic_job.contains_key("monitorPort"));
+    // A parameter that a lowered count left is no matter in a node, and a mistake in a file.
+    let strict = parse_file(second.to_file().as_bytes()).unwrap_err().to_string();
+    assert!(strict.contains("it has a parameter for item 2"), "{strict}");
+    let third = include_bytes!("../../../tests/data/job/node/3.x.yaml");
+    let class = take("com.example.Orders", third).unwrap();
+    assert_eq!((class.handler(), class.policy().kind), ("com.example.Orders", Kind::Simple));
+    assert_eq!(parse_file(class.to_file().as_bytes()).unwrap(), std::slice::from_ref(&class));
+    // The place of a node says which job it is.
+    assert_eq!(class.config().job_name, name);
+    assert_eq!(take("SCRIPT", third).unwrap().policy().kind, Kind::Command);
+    for bad in [&b"[1]"[..], b"{", b"a: 1\n---\nb: 2\n", b"{}"] {
+        assert!(take("", bad).is_err(), "{bad:?}");
+    }
+}
+
 #[test]
 fn the_tightest_clock_limit_counts() {
     let limit = |file: &str| one(file).max_clock_diff(Duration::from_secs(2));

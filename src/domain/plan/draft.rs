@@ -107,7 +107,9 @@ impl<'a> Draft<'a> {
         match record.apply(&event) {
             Ok(next) => {
                 self.changed.insert(item, next);
-                self.plan.reasons.push(Reason { item, why: why() });
+                if self.facts.explain {
+                    self.plan.reasons.push(Reason { item, why: why() });
+                }
                 true
             }
             Err(illegal) => {

@@ -6,6 +6,7 @@
 //! transaction left behind changes nothing. Nothing here sends anything: who has committed a plan looks at the
 //! records and sends what they say (`persist, then speak`).
 
+mod ahead;
 mod assign;
 mod complete;
 mod crash;
@@ -31,7 +32,7 @@ use crate::txn::Txn;
 use crate::view::Job;
 
 /// What a host knows besides the registry.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
     /// Now, by the coordinator's calendar.
     pub now: Time,
@@ -53,6 +54,8 @@ pub struct Facts<'a> {
     pub furthest_last_fire: Time,
     /// The largest number of records that one transaction writes.
     pub most_writes: usize,
+    /// Somebody will read the plan's reasons.
+    pub explain: bool,
 }
 
 /// An instance of the job whose stream ends at this host.
@@ -142,7 +145,7 @@ pub struct Plan {
     pub records: BTreeMap<Item, (Version, Record)>,
     /// For the history.
     pub entries: Vec<Entry>,
-    /// For people.
+    /// For people; empty unless [`Facts::explain`].
     pub reasons: Vec<Reason>,
     /// Runs of a job without monitorExecution: the record does not hold them, so they are sent once, after the
     /// commit, and are among [`Facts::in_user_code`] from then on.
@@ -180,5 +183,14 @@ pub fn host(job: &Job, records: &BTreeMap<Item, (Version, Record)>, facts: &Fact
         }
         due::look_at_rest(&mut draft);
     }
+    draft.finish()
+}
+
+/// Decides what this host can start ahead of time: the runs of a due time that is about to come, [`Facts::now`].
+/// They are recorded as running since then, and nobody is to be told of them before. Everything else is left to
+/// [`host`], at that time.
+pub fn ahead(job: &Job, records: &BTreeMap<Item, (Version, Record)>, facts: &Facts<'_>) -> Plan {
+    let mut draft = Draft::new(job, records, facts);
+    ahead::ahead(&mut draft);
     draft.finish()
 }

@@ -133,7 +133,7 @@ fn scheduled(kind: &Kind) -> bool {
     matches!(kind, Kind::Due | Kind::Misfire)
 }
 
-fn begin(draft: &mut Draft<'_>, seat: usize, waiting: &Waiting, kind: &Kind) -> bool {
+pub(super) fn begin(draft: &mut Draft<'_>, seat: usize, waiting: &Waiting, kind: &Kind) -> bool {
     let (facts, job, item) = (draft.facts, draft.job, waiting.item);
     let (instance, worker) = (draft.seats[seat].instance, &draft.seats[seat].hosted.worker);
     let (source, trigger) = match kind {

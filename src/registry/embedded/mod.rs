@@ -24,7 +24,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 use rosterd_domain::id::{CoordinatorId, Item, JobName, Namespace, Version, WorkerId};
-use rosterd_domain::snapshot::{Attachment, JobNodes, Snapshot};
+use rosterd_domain::snapshot::{Attachment, JobNodes, Numbering, Snapshot, Whole};
 use rosterd_domain::txn::{Commit, Txn};
 use tokio::sync::oneshot;
 
@@ -34,7 +34,7 @@ use self::store::{Command, Limits, Pending, Store};
 use super::hints::HintQueue;
 use super::lower::lower;
 use super::paths::Paths;
-use super::read::RawSnapshot;
+use super::read::{RawSnapshot, RawWhole};
 use super::{DumpNode, Hints, Read, ReadError, Registry, View};
 
 /// How many transactions and reads may wait; more are refused as overload.
@@ -107,6 +107,11 @@ impl EmbeddedRegistry {
             watched,
             hints,
         })
+    }
+
+    /// Whether a registry was ever stored in `dir`.
+    pub fn is_in(dir: &Path) -> bool {
+        open::is_in(dir)
     }
 
     /// Hands a command over; the text says why it could not be.
@@ -194,6 +199,16 @@ impl Registry for EmbeddedRegistry {
         let job = job.clone();
         let raw = self.read(move |view| view.raw_snapshot(&job));
         raw.map(|raw| raw?.map(RawSnapshot::decode).transpose()).boxed()
+    }
+
+    fn whole(&self, job: &JobName) -> Read<Option<Whole>> {
+        let job = job.clone();
+        let raw = self.read(move |view| view.raw_whole(&job));
+        raw.map(|raw| raw?.map(RawWhole::decode).transpose()).boxed()
+    }
+
+    fn numbering(&self) -> Read<Numbering> {
+        self.read(|view| view.numbering())
     }
 
     fn offset(&self, job: &JobName, item: Item) -> Read<Option<Arc<[u8]>>> {

@@ -76,6 +76,11 @@ impl Opened {
     }
 }
 
+/// Whether there is a database, or what speaks for one.
+pub(super) fn is_in(dir: &Path) -> bool {
+    dir.join(DATABASE).exists() || Note::path(dir).exists()
+}
+
 /// SQLite's integers are signed: the same 64 bits.
 fn unsigned(number: i64) -> u64 {
     u64::from_ne_bytes(number.to_ne_bytes())

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use rosterd_domain::id::{CoordinatorId, Item, JobName, Version, WorkerId};
-use rosterd_domain::snapshot::{Attachment, JobNodes, Snapshot};
+use rosterd_domain::snapshot::{Attachment, JobNodes, Numbering, Snapshot, Whole};
 use rosterd_domain::txn::{Commit, Txn};
 
 use super::{MemoryStore, SessionOptions, Step};
@@ -89,6 +89,15 @@ impl Registry for MemoryRegistry {
     fn snapshot(&self, job: &JobName) -> Read<Option<Snapshot>> {
         let job = job.clone();
         self.read("snapshot", move |view| view.snapshot(&job))
+    }
+
+    fn whole(&self, job: &JobName) -> Read<Option<Whole>> {
+        let job = job.clone();
+        self.read("whole", move |view| view.whole(&job))
+    }
+
+    fn numbering(&self) -> Read<Numbering> {
+        self.read("numbering", |view| view.numbering())
     }
 
     fn offset(&self, job: &JobName, item: Item) -> Read<Option<Arc<[u8]>>> {

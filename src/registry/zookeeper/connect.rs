@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rosterd_domain::id::Revision;
 use rosterd_domain::time::Mono;
 use zookeeper_client::{Acls, AddWatchMode, Client, Connector, Error, SaslOptions, TlsOptions};
 
@@ -27,11 +28,13 @@ pub(super) struct Opened {
     pub(super) acls: Acls<'static>,
     /// When its first write was sent.
     pub(super) proof: Mono,
+    /// That write's number: everything before it was committed before this session.
+    pub(super) revision: Revision,
     pub(super) chroot_bytes: usize,
 }
 
 impl Opener {
-    fn new(options: &ZooKeeperOptions) -> Result<Self, ConnectError> {
+    pub(super) fn new(options: &ZooKeeperOptions) -> Result<Self, ConnectError> {
         let servers = Servers::read(&options.servers)?;
         let mut connector =
             Client::connector().with_session_timeout(options.session_timeout).with_fail_eagerly();
@@ -53,12 +56,16 @@ impl Opener {
 
     /// One try over all servers.
     pub(super) async fn open(&self) -> Result<Client, Error> {
-        let client = self.open_at_root().await?;
-        Ok(match &self.servers.chroot {
+        Ok(self.below_root(self.open_at_root().await?))
+    }
+
+    /// The same session, below the root that the options name.
+    pub(super) fn below_root(&self, client: Client) -> Client {
+        match &self.servers.chroot {
             // Checked when the options were read.
             Some(chroot) => client.chroot(chroot.clone()).unwrap_or_else(|client| client),
             None => client,
-        })
+        }
     }
 
     async fn open_at_root(&self) -> Result<Client, Error> {
@@ -112,17 +119,17 @@ pub(super) async fn connect(options: &ZooKeeperOptions, paths: &Paths) -> Result
         Err(error) => return Err(error),
     }
     let proof = options.clock.mono();
-    match multi::send(&client, &[], &common, acls, limit).await {
-        Answer::Applied(_) => {}
+    let revision = match multi::send(&client, &[], &common, acls, limit).await {
+        Answer::Applied(revision) => revision,
         Answer::Refused(_, error) => return Err(words.refused(error, common.as_str())),
         Answer::Unavailable(why) | Answer::Unknown(why) => return Err(words.told(why, common.as_str())),
-    }
+    };
     let chroot_bytes = opener.servers.chroot.as_ref().map_or(0, String::len);
-    Ok(Opened { client, opener, acls, proof, chroot_bytes })
+    Ok(Opened { client, opener, acls, proof, revision, chroot_bytes })
 }
 
 /// The first session; tried again as often as the options say.
-async fn first(opener: &Opener, options: &ZooKeeperOptions) -> Result<Client, ConnectError> {
+pub(super) async fn first(opener: &Opener, options: &ZooKeeperOptions) -> Result<Client, ConnectError> {
     let began = options.clock.mono();
     let mut tries = 0;
     loop {

@@ -11,6 +11,7 @@ mod belief;
 mod connect;
 mod error;
 mod fetch;
+pub mod foreign;
 mod gate;
 mod ground;
 mod group;
@@ -33,7 +34,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 use rosterd_domain::id::{CoordinatorId, Item, JobName, Version, WorkerId};
-use rosterd_domain::snapshot::{Attachment, JobNodes, Snapshot};
+use rosterd_domain::snapshot::{Attachment, JobNodes, Numbering, Snapshot, Whole};
 use rosterd_domain::txn::{Commit, Txn};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -49,7 +50,7 @@ use self::watching::{Command, Watching};
 use self::writer::{Group, Pending, Writer};
 use super::lower::lower;
 use super::paths::Paths;
-use super::read::RawSnapshot;
+use super::read::{RawSnapshot, RawWhole};
 use super::tree::SessionId;
 use super::{DumpNode, Hint, Hints, Read, Registry, SessionState};
 
@@ -140,7 +141,7 @@ impl ZooKeeperRegistry {
             session: fetch::session(id),
             client: Mutex::new(Some(client.clone())),
             beliefs: Mutex::default(),
-            seen: AtomicU64::new(0),
+            seen: AtomicU64::new(opened.revision.0),
             waiting: AtomicUsize::new(0),
             watched: Mutex::default(),
             gate: Gate::default(),
@@ -260,6 +261,19 @@ impl Registry for ZooKeeperRegistry {
             move |view| view.raw_snapshot(&job),
         );
         raw.map(|raw| raw?.map(RawSnapshot::decode).transpose()).boxed()
+    }
+
+    fn whole(&self, job: &JobName) -> Read<Option<Whole>> {
+        let (wanted, job) = (job.clone(), job.clone());
+        let raw = self
+            .core
+            .clone()
+            .read(move |paths, found| wants::whole(paths, &wanted, found), move |view| view.raw_whole(&job));
+        raw.map(|raw| raw?.map(RawWhole::decode).transpose()).boxed()
+    }
+
+    fn numbering(&self) -> Read<Numbering> {
+        self.core.clone().read(|paths, _| wants::node(paths.numbering()), |view| view.numbering())
     }
 
     fn offset(&self, job: &JobName, item: Item) -> Read<Option<Arc<[u8]>>> {

@@ -26,6 +26,7 @@ pub(super) fn job(paths: &Paths, job: &JobName, found: &Found) -> Wants {
         paths.election(job),
         paths.leader(job),
         paths.necessary(job),
+        paths.numbering(),
         paths.announced(job, Stage::Started),
         paths.announced(job, Stage::Completed),
     ];
@@ -50,6 +51,13 @@ pub(super) fn snapshot(paths: &Paths, name: &JobName, found: &Found) -> Wants {
     let items: Vec<Path> = items.map(|item| paths.record(name, Item(item))).collect();
     wants.extend(items.into_iter().map(|path| (path, DATA)));
     wants.insert(records, BOTH);
+    wants
+}
+
+/// All that is kept of a job.
+pub(super) fn whole(paths: &Paths, name: &JobName, found: &Found) -> Wants {
+    let mut wants = snapshot(paths, name, found);
+    wants.extend(folder(paths.offsets(name), found));
     wants
 }
 

@@ -1,6 +1,6 @@
 //! The benchmarks: a real coordinator process, real worker processes, figures beside what the machine itself can do.
 //!
-//! `cargo xtask bench [--only NAME[,NAME]] [--runs N] [--quick]`. Every figure is taken several times and printed
+//! `cargo xtask bench [--only NAME[,NAME]] [--runs N] [--quick] [--registry zookeeper]`. Every figure is taken several times and printed
 //! with minimum, median and maximum, next to one durable write, one round trip over loopback and the load average
 //! of the same moment; at the end a table, and one JSON line per figure. A target is information: missing it fails
 //! nothing, since the machine may be busy. All traffic stays on loopback, every loop is bounded in count and time,
@@ -10,6 +10,7 @@
 
 mod crash;
 mod crew;
+mod ensemble;
 mod fires;
 mod idle;
 mod leave;
@@ -18,6 +19,7 @@ mod options;
 mod report;
 mod server;
 mod worker;
+mod writes;
 
 use std::process::ExitCode;
 
@@ -30,11 +32,12 @@ type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error + Send + 
 /// A figure: its name, what it shows, and what takes it.
 type Figure = (&'static str, &'static str, fn(&Options, &mut Report) -> Result);
 
-const FIGURES: [Figure; 5] = [
+const FIGURES: [Figure; 6] = [
     ("lag", "due time to user code, 8 items a fire", fires::lag),
     ("knee", "jobs of one item that fire each second", fires::knee),
     ("leave", "5,000 items on 10 workers, one says goodbye", leave::leave),
     ("crash", "kill -9 of a worker until its items run elsewhere", crash::crash),
+    ("writes", "what fires and idleness cost a ZooKeeper server", writes::writes),
     ("idle", "idle workers on one coordinator", idle::idle),
 ];
 

@@ -7,6 +7,8 @@ pub(crate) struct Options {
     only: Vec<String>,
     /// How often each figure is taken.
     pub(crate) runs: usize,
+    /// The registry is a real ZooKeeper server, not the embedded store.
+    pub(crate) zookeeper: bool,
     /// Small sizes and short times, to see that everything works.
     pub(crate) quick: bool,
     /// The coordinator's program.
@@ -19,6 +21,7 @@ pub(crate) struct Options {
 
 const USAGE: &str = "\
 bench [--only NAME[,NAME]] [--runs N] [--quick] [--sizes N[,N]] [--seconds N] [--program PATH]
+      [--registry embedded|zookeeper]
 ";
 
 impl Options {
@@ -28,6 +31,7 @@ impl Options {
             only: Vec::new(),
             runs: 3,
             quick: false,
+            zookeeper: false,
             program: beside_this(),
             sizes: Vec::new(),
             seconds: 0,
@@ -39,6 +43,11 @@ impl Options {
             match argument.as_str() {
                 "--only" => options.only = value()?.split(',').map(str::to_owned).collect(),
                 "--runs" => options.runs = number(value()?)?.clamp(1, 100) as usize,
+                "--registry" => match value()?.as_str() {
+                    "embedded" => options.zookeeper = false,
+                    "zookeeper" => options.zookeeper = true,
+                    other => return Err(format!("--registry {other:?}: there are embedded and zookeeper")),
+                },
                 "--quick" => options.quick = true,
                 "--sizes" => {
                     options.sizes =

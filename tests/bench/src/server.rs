@@ -1,4 +1,4 @@
-//! A coordinator as a process of its own, over an embedded store in a fresh directory.
+//! A coordinator as a process of its own, over an embedded store in a fresh directory or a ZooKeeper server of its own.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::Result;
+use crate::ensemble::Ensemble;
 use crate::machine::Used;
 use crate::options::Options;
 
@@ -21,6 +22,8 @@ pub(crate) struct Server {
     child: Child,
     address: String,
     program: std::path::PathBuf,
+    /// After the coordinator, which leaves it properly.
+    ensemble: Option<Ensemble>,
     dir: TempDir,
 }
 
@@ -30,15 +33,19 @@ impl Server {
         // On the disk that the benchmarks are run from: /tmp may be memory.
         let dir = tempfile::Builder::new().prefix("bench-").tempdir_in(target_dir())?;
         let address = free_address()?;
+        let zookeeper = options.zookeeper.then(|| Ensemble::start(dir.path(), &jars())).transpose()?;
         let log = File::create(dir.path().join("log"))?;
         let mut command = Command::new(&options.program);
         command.args(["serve", "--listen", &address, "--log", "warn"]);
         command.arg("--data-dir").arg(dir.path().join("data"));
+        if let Some(ensemble) = &zookeeper {
+            command.args(["--registry", "zookeeper", "--zk", &ensemble.address()]);
+        }
         for (name, value) in set {
             command.arg("--set").arg(format!("{name}={value}"));
         }
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn()?;
-        let mut server = Self { child, address, program: options.program.clone(), dir };
+        let mut server = Self { child, address, program: options.program.clone(), ensemble: zookeeper, dir };
         server.wait_until_serving()?;
         Ok(server)
     }
@@ -59,6 +66,11 @@ impl Server {
 
     pub(crate) fn address(&self) -> &str {
         &self.address
+    }
+
+    /// The registry, where it is a process of its own.
+    pub(crate) fn ensemble(&self) -> Option<&Ensemble> {
+        self.ensemble.as_ref()
     }
 
     /// Where its data is.
@@ -149,6 +161,11 @@ fn ask_to_end(child: &Child) {
 
 fn free_address() -> Result<String> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
+}
+
+/// Where `cargo xtask setup` puts the ZooKeeper server.
+fn jars() -> std::path::PathBuf {
+    target_dir().join("zookeeper")
 }
 
 /// Where the programs were built.

@@ -26,6 +26,8 @@ pub async fn each_guard_holds_or_refuses(backend: &mut impl Backend) {
         (Guard::Attachment(worker("v"), Version(0)), false),
         (Guard::NoAttachment(worker("v")), true),
         (Guard::NoAttachment(worker("w")), false),
+        (Guard::Prepared(j(), "i1".into()), false),
+        (Guard::Prepared(j(), "no/name".into()), false),
     ];
     for (guard, holds) in table {
         let before = dump(registry, &j()).await;

@@ -84,3 +84,82 @@ pub async fn attachments_come_and_go(backend: &mut impl Backend) {
     put(registry, [Write::RemoveAttachment { worker: worker("w"), expect: Version(1) }]).await;
     refused(registry, txn([Guard::Attachment(worker("w"), Version(1))], [])).await;
 }
+
+fn prepare(name: &str) -> rosterd_domain::txn::Txn {
+    let write = Write::PrepareJob {
+        job: j(),
+        name: name.into(),
+        handler_type: "app.Handler".into(),
+        config: "{}".into(),
+        policy: "p0".into(),
+        assignment: bytes("a0"),
+    };
+    txn([Guard::NoJob(j())], [write])
+}
+
+/// It has no incarnation before, so nobody leads or fires it; after, it is like one that was made at once.
+pub async fn a_prepared_job_is_seen_when_it_is_revealed(backend: &mut impl Backend) {
+    let registry = &*backend.registry();
+    committed(registry.commit(prepare("s1")).await);
+    refused(registry, prepare("s2")).await;
+    refused(registry, create_new(&j(), "i1")).await;
+    let guarded = |name: &str, write| txn([Guard::Prepared(j(), name.into())], [write]);
+    let offset = Write::Offset { job: j(), item: rosterd_domain::id::Item(1), data: bytes("here") };
+    committed(registry.commit(guarded("s1", write_record(0, None, 7))).await);
+    committed(registry.commit(guarded("s1", offset.clone())).await);
+    refused(registry, guarded("s2", write_record(1, None, 7))).await;
+    let nodes = registry.job(&j()).await.unwrap().unwrap();
+    assert_eq!((nodes.incarnation, nodes.config.is_some()), (None, true));
+    let reveal = |name: &str| Write::RevealJob { job: j(), name: name.into(), incarnation: "i1".into() };
+    refused(registry, txn([], [reveal("s2")])).await;
+    committed(registry.commit(guarded("s1", reveal("s1"))).await);
+    refused(registry, guarded("s1", write_record(2, None, 7))).await;
+    let whole = registry.whole(&j()).await.unwrap().unwrap();
+    assert_eq!(whole.snapshot.nodes.incarnation.as_deref(), Some("i1"));
+    assert_eq!(whole.offsets.into_values().collect::<Vec<_>>(), [bytes("here")]);
+    assert_eq!(whole.snapshot, snapshot(registry).await);
+    let revealed = dump(registry, &j()).await;
+    committed(registry.commit(end("i1")).await);
+    put(registry, [sweep(1000)]).await;
+    put(registry, [create(&j(), "i1"), write_record(0, None, 7), offset]).await;
+    assert_eq!(dump(registry, &j()).await, revealed);
+}
+
+/// What an import that did not end has left. Its writer finds that it has gone.
+pub async fn what_is_left_of_a_prepared_job_is_swept(backend: &mut impl Backend) {
+    let registry = &*backend.registry();
+    committed(registry.commit(prepare("s1")).await);
+    put(registry, [write_record(0, None, 7), sweep(1000)]).await;
+    assert!(registry.job(&j()).await.unwrap().is_some(), "nobody but the next import takes it away");
+    put(registry, [Write::EndJob(j())]).await;
+    put(registry, [sweep(1000)]).await;
+    assert_eq!(registry.job(&j()).await.unwrap(), None);
+    committed(registry.commit(prepare("s2")).await);
+    refused(registry, txn([Guard::Prepared(j(), "s1".into())], [write_record(0, None, 7)])).await;
+}
+
+/// Also for who opens a session later, and only ever upwards.
+pub async fn a_numbering_raises_tokens(backend: &mut impl Backend) {
+    let registry = backend.registry();
+    let last = committed(registry.commit(create_new(&j(), "i1")).await);
+    let before = registry.numbering().await.unwrap();
+    assert_eq!((before.offset, before.version), (0, None));
+    let made = registry.job(&j()).await.unwrap().unwrap();
+    assert_eq!((made.base.0, made.created), (last.0, last));
+    let number = |offset, expect: Option<u64>| Write::Numbering { offset, expect: expect.map(Version) };
+    put(&*registry, [number(1 << 40, None)]).await;
+    refused(&*registry, txn([], [number(1 << 41, None)])).await;
+    refused(&*registry, txn([], [number(1 << 41, Some(1))])).await;
+    put(&*registry, [number(1 << 41, Some(0))]).await;
+    drop(registry);
+    backend.next_session().await;
+    let registry = &*backend.registry();
+    let now = registry.numbering().await.unwrap();
+    assert_eq!((now.offset, now.version), (1 << 41, Some(Version(1))));
+    assert!(now.revision > last, "a new session knows what was committed before it");
+    assert_eq!(registry.job(&j()).await.unwrap().unwrap().base.0, (1 << 41) + last.0);
+    let later = committed(registry.commit(create_new(&job("later"), "i1")).await);
+    let base = registry.job(&job("later")).await.unwrap().unwrap().base;
+    assert_eq!(base.0, (1 << 41) + later.0);
+    assert!(base > now.ceiling());
+}

@@ -1,4 +1,5 @@
 use rosterd_domain::id::{Epoch, Generation, Item, Token, Version};
+use rosterd_domain::snapshot::{Announced, Stage};
 use rosterd_domain::txn::{Guard, Write};
 
 use crate::backend::Backend;
@@ -170,6 +171,26 @@ pub async fn mirrors_are_no_precondition(backend: &mut impl Backend) {
         put(registry, mirrors(false)).await;
     }
     assert_eq!(dump(registry, &j()).await, before);
+}
+
+/// Beside their marks, which are below it and neither hide it nor are hidden.
+pub async fn what_was_announced_is_read(backend: &mut impl Backend) {
+    let registry = &*backend.registry();
+    put(registry, [create(&j(), "i1"), write_record(0, None, 7)]).await;
+    assert!(registry.job(&j()).await.unwrap().unwrap().announced.is_empty());
+    let announced =
+        |answered| Announced { fire: at(10), callback: "c1".into(), instance: Some(instance("w")), answered };
+    let write =
+        |stage, answered| Write::Announced { job: j(), stage, announced: Box::new(announced(answered)) };
+    let mark = |present| Write::Completed { job: j(), item: Item(0), present };
+    let before = dump(registry, &j()).await;
+    put(registry, [mark(true), write(Stage::Completed, false)]).await;
+    let json = r#"/guarantee/completed = {\"fire\":\"1970-01-01T00:00:10Z\",\"callback\":\"c1\",\"instance\":\"10.0.0.7@-@w\",\"answered\":false}"#;
+    assert_eq!(added(&before, &dump(registry, &j()).await), [json, "/guarantee/completed/0 = "]);
+    put(registry, [mark(false), write(Stage::Started, false), write(Stage::Completed, true)]).await;
+    let read = || [(Stage::Started, announced(false)), (Stage::Completed, announced(true))];
+    assert_eq!(registry.job(&j()).await.unwrap().unwrap().announced, read().into());
+    assert_eq!(snapshot(registry).await.nodes.announced, read().into());
 }
 
 /// Or the item would have a node without a record, and its record could never be made.

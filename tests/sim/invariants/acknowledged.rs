@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use rosterd::session::frame::ToWorker;
 use rosterd_domain::id::InstanceId;
+use rosterd_domain::time::Time;
 
 use super::Invariant;
 use crate::watch::Shadow;
@@ -20,7 +21,7 @@ impl Invariant for Acknowledged {
         "nothing_acknowledged_is_lost"
     }
 
-    fn heard(&mut self, process: &str, frame: &ToWorker, now: &Shadow) -> Result<(), String> {
+    fn heard(&mut self, process: &str, frame: &ToWorker, now: &Shadow, _: Time) -> Result<(), String> {
         match frame {
             ToWorker::Welcome(welcome) => {
                 self.who.insert(process.to_owned(), welcome.instance.clone());

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rosterd::session::frame::ToWorker;
 use rosterd_domain::id::WorkerId;
+use rosterd_domain::time::Time;
 
 use super::Invariant;
 use crate::watch::{Shadow, Step};
@@ -41,7 +42,7 @@ impl Invariant for CleanExit {
         Ok(())
     }
 
-    fn heard(&mut self, process: &str, frame: &ToWorker, now: &Shadow) -> Result<(), String> {
+    fn heard(&mut self, process: &str, frame: &ToWorker, now: &Shadow, _: Time) -> Result<(), String> {
         match frame {
             ToWorker::Welcome(welcome) => {
                 self.who.insert(process.to_owned(), welcome.worker.clone());

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use rosterd::session::frame::{CancelReason, RunRef, ToWorker};
 use rosterd_domain::id::{Item, JobName, Token, WorkerId};
 use rosterd_domain::item::{Running, Source};
+use rosterd_domain::time::Time;
 use rosterd_domain::txn::Write;
 
 use super::Invariant;
@@ -67,7 +68,7 @@ impl Invariant for Fenced {
         Ok(())
     }
 
-    fn heard(&mut self, process: &str, frame: &ToWorker, now: &Shadow) -> Result<(), String> {
+    fn heard(&mut self, process: &str, frame: &ToWorker, now: &Shadow, _: Time) -> Result<(), String> {
         if let ToWorker::Welcome(welcome) = frame {
             self.who.insert(process.to_owned(), welcome.worker.clone());
         }

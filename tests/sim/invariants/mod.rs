@@ -2,6 +2,7 @@
 //! leaves, keeps what it needs, and says what it found broken.
 
 use rosterd::session::frame::{FromWorker, ToWorker};
+use rosterd_domain::time::Time;
 
 use crate::watch::{Shadow, Step};
 
@@ -11,6 +12,7 @@ mod crashed_again;
 mod fenced;
 mod lease;
 pub mod mirrors;
+mod never_early;
 mod no_fire_vanishes;
 mod once_per_fire;
 mod one_leader_writes;
@@ -33,7 +35,7 @@ pub trait Invariant: Send {
     fn said(&mut self, _process: &str, _frame: &FromWorker) {}
 
     /// A frame leaves for a worker process.
-    fn heard(&mut self, _process: &str, _frame: &ToWorker, _now: &Shadow) -> Result<(), String> {
+    fn heard(&mut self, _process: &str, _frame: &ToWorker, _now: &Shadow, _at: Time) -> Result<(), String> {
         Ok(())
     }
 }
@@ -52,5 +54,6 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<slots::Slots>::default(),
         Box::<lease::Lease>::default(),
         Box::<reports::Reports>::default(),
+        Box::<never_early::NeverEarly>::default(),
     ]
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use rosterd::session::frame::ToWorker;
 use rosterd_domain::id::{Item, JobName, Token};
+use rosterd_domain::time::Time;
 
 use super::Invariant;
 use crate::watch::{Shadow, Step};
@@ -39,7 +40,7 @@ impl Invariant for OneRunner {
         Ok(())
     }
 
-    fn heard(&mut self, process: &str, frame: &ToWorker, now: &Shadow) -> Result<(), String> {
+    fn heard(&mut self, process: &str, frame: &ToWorker, now: &Shadow, _: Time) -> Result<(), String> {
         let ToWorker::Trigger(trigger) = frame else { return Ok(()) };
         let run = &trigger.run;
         let recorded = self.recorded.contains(&(run.job.clone(), run.item, run.token));

@@ -7,6 +7,7 @@ use rosterd::session::frame::{FromWorker, ToWorker};
 use rosterd_domain::id::{Item, JobName, Token, WorkerId};
 use rosterd_domain::item::Outcome;
 use rosterd_domain::plan::Reported;
+use rosterd_domain::time::Time;
 
 use super::Invariant;
 use crate::watch::{Shadow, Step};
@@ -53,7 +54,7 @@ impl Invariant for Reports {
         }
     }
 
-    fn heard(&mut self, process: &str, frame: &ToWorker, _now: &Shadow) -> Result<(), String> {
+    fn heard(&mut self, process: &str, frame: &ToWorker, _now: &Shadow, _: Time) -> Result<(), String> {
         if let ToWorker::Welcome(welcome) = frame {
             self.who.insert(process.to_owned(), welcome.worker.clone());
         }

@@ -95,8 +95,15 @@ pub(crate) struct Report {
 #[derive(Debug, Default)]
 pub(crate) struct Hand {
     pub(crate) runs: BTreeMap<RunId, Held>,
+    /// Not later than the time at which time alone next has something for a run; none: it never has. Asked at every
+    /// event, so not all runs are looked at each time.
+    wake: Option<Duration>,
     /// In the order in which they arose.
     pub(crate) reports: BTreeMap<u64, Report>,
+    /// The same by their runs.
+    reported: BTreeSet<(RunId, u64)>,
+    /// Those that wait to be sent.
+    unsent: BTreeSet<u64>,
     next_report: u64,
     seen: BTreeMap<(String, u32), u64>,
 }
@@ -129,8 +136,25 @@ impl Hand {
         self.runs.range(of_item(0)..=of_item(u64::MAX)).next().map(|(id, _)| id)
     }
 
+    /// Something is to be looked at then, if nothing is before.
+    pub(crate) fn wake_at(&mut self, at: Option<Duration>) {
+        self.wake = [self.wake, at].into_iter().flatten().min();
+    }
+
+    pub(crate) fn wakes_at(&self) -> Option<Duration> {
+        self.wake
+    }
+
+    /// Looks at all runs for what time has next for them.
+    pub(crate) fn look_when(&mut self) {
+        self.wake = self.runs.values().filter_map(Held::wakes_at).min();
+    }
+
     pub(crate) fn report(&mut self, completed: RunCompleted) {
-        self.reports.insert(self.next_report, Report { completed, sent: false });
+        let number = self.next_report;
+        self.reported.extend(completed.run.clone().map(|run| (RunId::from(run), number)));
+        self.unsent.insert(number);
+        self.reports.insert(number, Report { completed, sent: false });
         self.next_report += 1;
     }
 
@@ -159,33 +183,43 @@ impl Hand {
 
     /// The coordinator knows what became of the run. True: it was waiting for that.
     pub(crate) fn acknowledge(&mut self, id: &RunId) -> bool {
-        let before = self.reports.len();
-        let of_run = |run: &RunRef| run.token == id.token && run.item == id.item && run.job == id.job;
-        self.reports.retain(|_, report| !report.completed.run.as_ref().is_some_and(of_run));
-        self.reports.len() < before
+        let of_run = (id.clone(), 0)..=(id.clone(), u64::MAX);
+        let numbers: Vec<u64> = self.reported.range(of_run).map(|(_, number)| *number).collect();
+        for number in &numbers {
+            self.reported.remove(&(id.clone(), *number));
+            self.unsent.remove(number);
+            self.reports.remove(number);
+        }
+        !numbers.is_empty()
     }
 
     /// The next reports to send, within the credit of the stream.
     pub(crate) fn sendable(&mut self, credit: usize) -> Vec<RunCompleted> {
-        let sent = self.reports.values().filter(|report| report.sent).count();
-        let waiting = self.reports.values_mut().filter(|report| !report.sent);
-        waiting
-            .take(credit.saturating_sub(sent))
-            .map(|report| {
+        let mut room = credit.saturating_sub(self.reports.len() - self.unsent.len());
+        let mut sendable = Vec::new();
+        while room > 0
+            && let Some(number) = self.unsent.pop_first()
+        {
+            if let Some(report) = self.reports.get_mut(&number) {
                 report.sent = true;
-                report.completed.clone()
-            })
-            .collect()
+                sendable.push(report.completed.clone());
+                room -= 1;
+            }
+        }
+        sendable
     }
 
     /// A new stream: everything that is not acknowledged is sent again.
     pub(crate) fn resend(&mut self) {
         self.reports.values_mut().for_each(|report| report.sent = false);
+        self.unsent = self.reports.keys().copied().collect();
     }
 
     /// The identity was declared dead: nothing of what it has in hand is believed.
     pub(crate) fn disown(&mut self) {
         self.reports.clear();
+        self.reported.clear();
+        self.unsent.clear();
         self.runs.values_mut().for_each(|held| held.disowned = true);
     }
 }

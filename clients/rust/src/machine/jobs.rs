@@ -32,12 +32,14 @@ pub(crate) struct Jobs {
     agreed: BTreeSet<String>,
     /// As they were told last; they outlive the stream.
     props: BTreeMap<String, Arc<Props>>,
+    /// When the first of the refused ones is offered again: asked at every event, so it is kept.
+    again: Option<Duration>,
 }
 
 impl Jobs {
     pub(crate) fn new(specs: &[JobSpec]) -> Self {
         let all = specs.iter().map(|spec| (spec.name.clone(), (spec.clone(), State::Offered))).collect();
-        Self { all, agreed: BTreeSet::new(), props: BTreeMap::new() }
+        Self { all, agreed: BTreeSet::new(), props: BTreeMap::new(), again: None }
     }
 
     /// Whether runs of the job may start here.
@@ -65,18 +67,27 @@ impl Jobs {
     }
 
     pub(crate) fn retry_at(&self) -> Option<Duration> {
+        self.again
+    }
+
+    fn look_when_again(&mut self) {
         let again = self.all.values().map(|(_, state)| match state {
             State::Refused { again_at, .. } => Some(*again_at),
             _ => None,
         });
-        again.flatten().min()
+        self.again = again.flatten().min();
     }
 
     fn set(&mut self, job: &str, state: State) {
-        if let Some((_, old)) = self.all.get_mut(job)
-            && !matches!(old, State::Stopped)
-        {
-            *old = state;
+        let Some((_, old)) = self.all.get_mut(job) else { return };
+        if matches!(old, State::Stopped) {
+            return;
+        }
+        let refused = |state: &State| matches!(state, State::Refused { .. });
+        let matters = refused(old) || refused(&state);
+        *old = state;
+        if matters {
+            self.look_when_again();
         }
     }
 
@@ -92,6 +103,7 @@ impl Jobs {
                 overwrite: spec.overwrite,
             });
         }
+        self.look_when_again();
         offers
     }
 }
@@ -105,12 +117,12 @@ impl Machine {
     }
 
     pub(super) fn jobs_due(&mut self, now: Now) {
+        if self.jobs.retry_at().is_none_or(|at| now.mono < at) {
+            return;
+        }
         if !self.link.is_open() || self.leave.is_some() {
             // Nothing to offer to; the next Welcome offers all.
-            if self.jobs.retry_at().is_some_and(|at| now.mono >= at) {
-                self.postpone(now);
-            }
-            return;
+            return self.postpone(now);
         }
         let due = |state: &State| matches!(state, State::Refused { again_at, .. } if now.mono >= *again_at);
         for register in self.jobs.offer(due) {
@@ -124,6 +136,7 @@ impl Machine {
                 *again_at = now.mono + OFFER_AGAIN;
             }
         }
+        self.jobs.look_when_again();
     }
 
     pub(super) fn on_registered(&mut self, registered: Registered) {

@@ -19,7 +19,7 @@ pub(crate) mod words;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use self::hand::{Hand, Stage, Why};
+use self::hand::{Hand, Why};
 use self::jobs::Jobs;
 use self::lease::Lease;
 use self::leave::Leave;
@@ -104,18 +104,10 @@ impl Machine {
         consider(self.leave.as_ref().map(Leave::deadline));
         consider(self.jobs.retry_at());
         consider(self.callbacks.values().flatten().min().copied());
-        for held in self.hand.runs.values() {
-            match held.stage {
-                Stage::Backoff { until } => consider(Some(until)),
-                Stage::InCode => {}
-            }
-            if held.stop.is_none() {
-                consider(held.times_out_at);
-            }
-            if !held.urgent {
-                consider(Some(lease_end));
-            }
-            consider(held.abort_at);
+        consider(self.hand.wakes_at());
+        // Nearly always the first one says so.
+        if self.hand.runs.values().any(|held| !held.urgent) {
+            consider(Some(lease_end));
         }
         next
     }

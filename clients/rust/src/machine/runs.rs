@@ -86,6 +86,7 @@ impl Machine {
             props: self.jobs.props(&id.job),
             trigger: Arc::new(trigger),
         };
+        self.hand.wake_at(held.wakes_at());
         self.hand.runs.insert(id.clone(), held);
         self.start(now, &id);
     }
@@ -124,13 +125,18 @@ impl Machine {
             let backoff = held.trigger.retry_backoff.and_then(|backoff| backoff.try_into().ok());
             held.stage = Stage::Backoff { until: now.mono + backoff.unwrap_or(Duration::ZERO) };
             tracing::warn!(%id, attempt = held.attempt, "attempt failed, another follows: {:?}", ended.result);
+            let wakes = held.wakes_at();
+            self.hand.wake_at(wakes);
             return;
         }
         self.hand.finish(now, &id, Some(ended));
     }
 
     pub(super) fn runs_due(&mut self, now: Now) {
-        let due = self.hand.runs.iter().filter(|(_, held)| held.due(now.mono));
+        if self.hand.wakes_at().is_none_or(|at| now.mono < at) {
+            return;
+        }
+        let due = self.hand.runs.iter().filter(|(_, held)| held.wakes_at().is_some_and(|at| now.mono >= at));
         let due: Vec<RunId> = due.map(|(id, _)| id.clone()).collect();
         for id in due {
             let Some(held) = self.hand.runs.get_mut(&id) else { continue };
@@ -149,6 +155,7 @@ impl Machine {
                 self.start(now, &id);
             }
         }
+        self.hand.look_when();
     }
 
     pub(super) fn on_cancel(&mut self, now: Now, cancel: Cancel) {
@@ -189,6 +196,7 @@ impl Machine {
         if !held.aborted && (first || why.urgent()) {
             let at = now.mono + grace;
             held.abort_at = Some(held.abort_at.map_or(at, |before| before.min(at)));
+            self.hand.wake_at(Some(at));
         }
         if first {
             self.effects.push(Effect::Cancel(id.clone()));
@@ -283,11 +291,13 @@ impl Progress {
 }
 
 impl Held {
-    /// Whether time alone has something for this run.
-    fn due(&self, now: Duration) -> bool {
-        let passed = |at: Option<Duration>| at.is_some_and(|at| now >= at);
-        (self.stop.is_none() && passed(self.times_out_at))
-            || passed(self.abort_at)
-            || matches!(self.stage, Stage::Backoff { until } if now >= until)
+    /// When time alone has something for this run.
+    pub(super) fn wakes_at(&self) -> Option<Duration> {
+        let backoff = match self.stage {
+            Stage::Backoff { until } => Some(until),
+            Stage::InCode => None,
+        };
+        let times_out_at = self.times_out_at.filter(|_| self.stop.is_none());
+        [backoff, times_out_at, self.abort_at].into_iter().flatten().min()
     }
 }

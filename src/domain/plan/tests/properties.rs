@@ -10,7 +10,7 @@ use proptest::sample::select;
 use super::world::{World, instance, job, noon, worker};
 use crate::id::{Item, JobName, Token, TriggerId, Version};
 use crate::item::{Counters, Crashed, Missed, Outcome, Record, Running, Source, State};
-use crate::plan::{Class, Report, Reported, Waiting};
+use crate::plan::{Class, Entry, Report, Reported, Waiting, ahead};
 use crate::sharding::{Floor, Gap};
 use crate::snapshot::TriggerNode;
 use crate::time::Time;
@@ -291,5 +291,30 @@ proptest! {
         world.settle();
         let left: BTreeSet<_> = world.records.values().filter_map(|(_, record)| record.running()).map(|run| run.worker.clone()).collect();
         assert!(dead.is_disjoint(&left), "the dead still run something");
+    }
+
+    /// What is started ahead of a due time is what would have been started at it, and is left alone then.
+    #[test]
+    fn what_is_started_ahead_would_have_been_started_at_the_time(mut world in world()) {
+        (world.no_starts, world.most_writes) = (false, usize::MAX);
+        world.hosted.values_mut().for_each(|hosted| hosted.free *= 8);
+        let settled = world.settle();
+        let Some(due) = settled.next.filter(|due| *due > world.now) else { return Ok(()) };
+        world.now = due;
+        let (at_time, early) = (world.plan(), ahead(&world.job, &world.records, &world.facts()));
+        for entry in &early.entries {
+            let Entry::Started { item, run, .. } = entry else { panic!("{entry:?} of {world:#?}") };
+            assert!(at_time.entries.contains(entry), "{entry:?} would not be at the time: {at_time:#?}");
+            assert_eq!((run.fire, run.since, run.source), (due, due, Source::NormalTrigger));
+            assert_eq!(early.records[item], at_time.records[item]);
+        }
+        assert_eq!(early.entries.len(), early.records.len());
+        world.commit(&early);
+        world.now = Time(due.0 - 1);
+        let before = world.plan();
+        assert!(before.txn.writes.is_empty(), "before their time: {before:#?}");
+        world.now = due;
+        let rest = world.plan();
+        assert!(early.records.keys().all(|item| !rest.records.contains_key(item)), "{rest:#?}");
     }
 }

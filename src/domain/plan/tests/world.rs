@@ -47,6 +47,7 @@ pub(super) fn job(cron: Option<&str>, items: u32) -> Job {
         revision: Revision(1),
         incarnation: Some("first".into()),
         created: Revision(100),
+        base: Token(100),
         handler_type: "count".into(),
         config: Some(Node { data: Arc::from(config.to_string().into_bytes()), version: Version(0) }),
         policy: None,
@@ -135,6 +136,7 @@ impl World {
             in_user_code: &self.in_user_code,
             furthest_last_fire: Time(self.now.0 + 2000),
             most_writes: self.most_writes,
+            explain: true,
         }
     }
 

@@ -1,0 +1,102 @@
+//! When a host declares a worker of its own dead.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use rosterd_domain::id::{CoordinatorId, Namespace, Revision, ServerAddress, StreamNumber};
+use rosterd_domain::time::{Mono, Time};
+use rosterd_domain::txn::Commit;
+
+use crate::coordinator::event::{Answer, Effect, Event, Now, Query};
+use crate::coordinator::handle::Peer;
+use crate::coordinator::node::Node;
+use crate::coordinator::settings::Settings;
+use crate::session::frame::{FromWorker, Hello, ToWorker};
+
+fn at(seconds: f64) -> Now {
+    let since = Duration::from_secs_f64(seconds);
+    Now { wall: Time::from_seconds(1000).plus(since), mono: Mono(since) }
+}
+
+/// Hands an event over, and answers as an empty registry that accepts everything; what was sent, and how many were
+/// declared dead.
+fn play(node: &mut Node, now: Now, event: Event) -> (Vec<ToWorker>, usize) {
+    let (mut sent, mut verdicts, mut events) = (Vec::new(), 0, VecDeque::from([event]));
+    while let Some(event) = events.pop_front() {
+        for effect in node.handle(now, event) {
+            match effect {
+                Effect::Commit(id, txn) => {
+                    verdicts += usize::from(txn.purpose == "verdict");
+                    events.push_back(Event::Committed(id, Commit::Committed(Revision(1))));
+                }
+                Effect::Read(id, Query::Attachments) => {
+                    events.push_back(Event::Read(id, Answer::Attachments(Ok(BTreeMap::new()))));
+                }
+                Effect::Read(id, Query::Jobs) => {
+                    events.push_back(Event::Read(id, Answer::Jobs(Ok(BTreeSet::new()))));
+                }
+                Effect::Send(_, frame) => sent.push(frame),
+                _ => {}
+            }
+        }
+    }
+    (sent, verdicts)
+}
+
+/// A host whose one worker was last heard at second 0, with a lease of 5 s.
+fn host() -> Node {
+    let id = CoordinatorId::new("c").unwrap();
+    let mut ids = 0;
+    let ids = move || {
+        ids += 1;
+        format!("id-{ids}")
+    };
+    let settings = Settings::new(Namespace::new("n").unwrap(), id);
+    let mut node = Node::new(settings, "session".into(), Box::new(ids));
+    play(&mut node, at(0.0), Event::Start);
+    play(&mut node, at(0.0), Event::Opened(1, Peer { address: "w".into(), principal: None }));
+    let hello = Hello {
+        namespace: None,
+        identity: None,
+        stream: StreamNumber(1),
+        address: ServerAddress::new("10.0.0.1").unwrap(),
+        labels: BTreeMap::new(),
+        slots: 1,
+        in_hand: Vec::new(),
+        jobs: Vec::new(),
+        client: String::new(),
+        sent_at: None,
+    };
+    let (sent, _) = play(&mut node, at(0.0), Event::Frame(1, FromWorker::Hello(Box::new(hello))));
+    assert!(matches!(sent[..], [ToWorker::Welcome(_)]), "{sent:?}");
+    node
+}
+
+#[test]
+fn a_worker_is_declared_dead_when_nothing_was_heard_for_its_lease() {
+    let mut node = host();
+    assert_eq!(play(&mut node, at(5.0), Event::Tick).1, 0);
+    assert_eq!(play(&mut node, at(5.1), Event::Tick).1, 1);
+}
+
+#[test]
+fn a_worker_whose_heartbeats_wait_to_be_taken_in_is_not_declared_dead() {
+    let mut node = host();
+    node.set_behind(true);
+    assert_eq!(play(&mut node, at(5.1), Event::Tick).1, 0);
+    let beat = FromWorker::Heartbeat { sequence: 1, in_hand: Vec::new(), lease: None };
+    assert!(matches!(play(&mut node, at(5.2), Event::Frame(1, beat)).0[..], [ToWorker::HeartbeatAck { .. }]));
+    node.set_behind(false);
+    assert_eq!(play(&mut node, at(10.1), Event::Tick).1, 0);
+    assert_eq!(play(&mut node, at(10.3), Event::Tick).1, 1);
+}
+
+#[test]
+fn a_host_that_is_always_behind_declares_the_dead_dead_after_one_lease_more() {
+    let mut node = host();
+    node.set_behind(true);
+    for tenth in 51..100 {
+        assert_eq!(play(&mut node, at(f64::from(tenth) / 10.0), Event::Tick).1, 0);
+    }
+    assert_eq!(play(&mut node, at(10.4), Event::Tick).1, 1);
+}

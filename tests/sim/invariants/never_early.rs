@@ -1,0 +1,28 @@
+//! Nobody is told of a run before its time, though it may stand in its record a moment earlier.
+
+use rosterd::session::frame::ToWorker;
+use rosterd_domain::item::Source;
+use rosterd_domain::time::Time;
+
+use super::Invariant;
+use crate::watch::Shadow;
+
+/// Nothing is kept.
+#[derive(Default)]
+pub struct NeverEarly;
+
+impl Invariant for NeverEarly {
+    fn name(&self) -> &'static str {
+        "never_early"
+    }
+
+    fn heard(&mut self, process: &str, frame: &ToWorker, _now: &Shadow, at: Time) -> Result<(), String> {
+        match frame {
+            ToWorker::Trigger(trigger) if trigger.source == Source::NormalTrigger && at < trigger.fire => {
+                let (run, fire) = (&trigger.run, trigger.fire);
+                Err(format!("{process} is told at {at} of {run:?}, which is due at {fire}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
