@@ -388,9 +388,14 @@ impl Node {
         let mut txn = Txn::new("records");
         txn.guard(Guard::Incarnation(name.clone(), view.incarnation.clone()));
         txn.guard(Guard::Epoch(name.clone(), view.epoch));
+        txn.guard(Guard::Generation(name.clone(), view.generation));
         for (item, (_, record)) in &new {
             let record = Box::new(record.clone());
             txn.write(Write::Record { job: name.clone(), item: *item, expect: None, record });
+            // Its mirror had nothing to hang from when the item was disabled.
+            if view.sharding.disabled_items.contains(item) {
+                txn.write(Write::ItemDisabled { job: name.clone(), item: *item, disabled: true });
+            }
         }
         self.submit(name, job, txn, Intent::NewRecords(new));
         true

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rosterd::session::frame::{FromWorker, ToWorker};
 use rosterd_domain::id::WorkerId;
+use rosterd_domain::time::Time;
 use rosterd_domain::txn::Write;
 use tokio::time::Instant;
 
@@ -54,7 +55,7 @@ impl Invariant for Lease {
         }
     }
 
-    fn heard(&mut self, process: &str, frame: &ToWorker, _now: &Shadow, _at: Time) -> Result<(), String> {
+    fn heard(&mut self, process: &str, frame: &ToWorker, _now: &Shadow, _: Time) -> Result<(), String> {
         match frame {
             ToWorker::Welcome(welcome) => drop(self.who.insert(process.to_owned(), welcome.worker.clone())),
             ToWorker::HeartbeatAck { .. } => {

@@ -52,8 +52,8 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<no_fire_vanishes::NoFireVanishes>::default(),
         Box::<crashed_again::CrashedAgain>::default(),
         Box::<slots::Slots>::default(),
-        Box::<never_early::NeverEarly>::default(),
         Box::<lease::Lease>::default(),
         Box::<reports::Reports>::default(),
+        Box::<never_early::NeverEarly>::default(),
     ]
 }

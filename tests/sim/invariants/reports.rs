@@ -7,6 +7,7 @@ use rosterd::session::frame::{FromWorker, ToWorker};
 use rosterd_domain::id::{Item, JobName, Token, WorkerId};
 use rosterd_domain::item::Outcome;
 use rosterd_domain::plan::Reported;
+use rosterd_domain::time::Time;
 
 use rosterd_domain::time::Time;
 
@@ -55,7 +56,7 @@ impl Invariant for Reports {
         }
     }
 
-    fn heard(&mut self, process: &str, frame: &ToWorker, _now: &Shadow, _at: Time) -> Result<(), String> {
+    fn heard(&mut self, process: &str, frame: &ToWorker, _now: &Shadow, _: Time) -> Result<(), String> {
         if let ToWorker::Welcome(welcome) = frame {
             self.who.insert(process.to_owned(), welcome.worker.clone());
         }

@@ -9,8 +9,8 @@ races! {
     pj_1107_the_next_time_is_stored_with_the_run: host_dies_often, [NEXT_FIRE_NOT_STORED => "no_fire_vanishes"];
     /// Two coordinators with the same job fire it once.
     xxl_2806_two_schedulers_fire_once: two_hosts, [NEXT_FIRE_NOT_STORED => "no_fire_vanishes"];
-    /// What was written ahead of its time is told at its time.
-    xxl_3369_a_start_that_is_stored_ahead_is_not_early: two_hosts, [TELLS_EARLY => "never_early"];
+    /// Whatever is written ahead of a due time, nobody is told before it.
+    dkron_541_a_fire_is_never_early: two_hosts, [TELLS_EARLY => "never_early"];
     /// A run that is longer than its period is followed by one misfire for all that it skipped.
     ej_596_long_runs_do_not_spin: long_runs;
     /// A mark is run once.

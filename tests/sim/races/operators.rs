@@ -24,6 +24,8 @@ races! {
     hole_17_a_start_for_a_job_that_was_made_again: made_again_meanwhile, [INCARNATION_UNCHECKED => "fenced"];
     /// A job is removed and made again, and fires once.
     ej_246_delete_and_create_fires_once: deleted_and_created, [NEXT_FIRE_NOT_STORED => "no_fire_vanishes"];
+    /// An item is disabled before its record is there: tools see it all the same.
+    an_item_that_is_disabled_before_it_has_a_record: disabled_at_once;
     /// The item count goes down and up again.
     hole_18_records_outlive_the_count: count_goes_down_and_up, [RECORDS_GO_WITH_COUNT => "fenced"];
     /// A long run of a surplus item ends as it would have.
@@ -140,6 +142,21 @@ fn deleted_and_created() -> Faults {
             world.pass(secs(7)).await;
             want(&world, starts(&world, "short", "NORMAL_TRIGGER") >= before + 4, "the new job is run");
         }
+        world
+    })
+}
+
+fn disabled_at_once() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1], vec![short(2, 100, 2)]);
+        slow(&world, "", "records", secs(2), 1);
+        start(&mut world, 0..2).await;
+        until(&mut world, "the records are under way", |world| world.chaos.holds() == 0).await;
+        let leads = leader(&world, "short").unwrap_or(0);
+        ask(&world, 1 - leads, disable("short", Target::Item(Item(0))));
+        world.pass(secs(6)).await;
+        want(&world, covered(&world, "operation Enable: done") == 1, "it is disabled");
+        want(&world, starts(&world, "short", "NORMAL_TRIGGER") >= 2, "the other item is run");
         world
     })
 }
