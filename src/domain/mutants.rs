@@ -45,7 +45,6 @@ mutants! {
     SPEAKS_BEFORE_COMMIT: "speaks_before_commit", "a Trigger is sent before its run is written down";
     TELLS_EARLY: "tells_early", "a run that is written ahead of its time is told at once";
     UNKNOWN_TAKEN_FOR_DONE: "unknown_taken_for_done", "a write without an answer is taken for done";
-    TELLS_EARLY: "tells_early", "a run that is written ahead of its time is told at once";
     GOODBYE_ACK_BEFORE_COMMIT: "goodbye_ack_before_commit", "a worker may go before its attachment has gone";
 }
 
