@@ -10,8 +10,6 @@ use rosterd_domain::time::Time;
 use rosterd_domain::txn::Write;
 use tokio::time::Instant;
 
-use rosterd_domain::time::Time;
-
 use super::Invariant;
 use crate::watch::{Shadow, Step};
 

@@ -9,8 +9,6 @@ use rosterd_domain::item::Outcome;
 use rosterd_domain::plan::Reported;
 use rosterd_domain::time::Time;
 
-use rosterd_domain::time::Time;
-
 use super::Invariant;
 use crate::watch::{Shadow, Step};
 
