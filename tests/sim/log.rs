@@ -16,11 +16,16 @@ use crate::world::base;
 pub struct Log {
     start: Instant,
     lines: Arc<Mutex<Vec<Line>>>,
+    /// The shortest lease that a job of this world may agree upon. It may be agreed upon while a run goes on, which no
+    /// line would tell.
+    shortest: Duration,
 }
 
 impl Log {
-    pub fn new() -> Self {
-        Self { start: Instant::now(), lines: Arc::default() }
+    pub fn new(jobs: &[JobPlan]) -> Self {
+        let shortest =
+            jobs.iter().filter_map(|job| job.grace).min().map_or(Duration::MAX, Duration::from_millis);
+        Self { start: Instant::now(), lines: Arc::default(), shortest }
     }
 
     /// Something that happened to a process, or to a run of it.
@@ -40,7 +45,7 @@ impl Log {
             source: run.map(|run| run.source().as_str_name().replace("RUN_SOURCE_", "")).unwrap_or_default(),
             attempt: run.map(Run::attempt).unwrap_or_default(),
             instance: run.map(|run| run.instance_id().to_owned()).unwrap_or_default(),
-            lease: run.map(|run| nanos(run.lease_left())),
+            lease: run.map(|run| nanos(run.lease_left().min(self.shortest))),
             detail: String::new(),
         };
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);

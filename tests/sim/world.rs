@@ -165,7 +165,7 @@ impl World {
         let desks = (0..plan.workers)
             .map(|_| Desk { running: None, retired: false, first: None, starts: 0 })
             .collect();
-        let (log, queue, start) = (Log::new(), BTreeMap::new(), Instant::now());
+        let (log, queue, start) = (Log::new(&plan.jobs), BTreeMap::new(), Instant::now());
         let (calm, last) = (false, 0);
         Self { plan, rng, store, chaos, net, log, watch, coverage, seats, desks, calm, queue, last, start }
     }
