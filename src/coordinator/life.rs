@@ -29,13 +29,17 @@ impl Node {
 
     /// Writes this coordinator's own node where nothing else has proved its session lately.
     pub(super) fn prove_if_idle(&mut self) {
-        let every = self.settings.session.map_or(TELLS_EVERY, |session| session / 6);
+        let every = self.settings.session.map_or(self.settings.store_retry, |session| session / 6);
         let now = self.now.mono;
-        let due = now.since(self.proved) >= every || now.since(self.told) >= TELLS_EVERY;
+        // Alone there is nothing to prove, and nobody to tell.
+        let alone = self.settings.session.is_none();
+        let due = !alone && (now.since(self.proved) >= every || now.since(self.told) >= TELLS_EVERY);
         if (due || self.health != Health::Serving || !self.listed) && !self.is_proving() {
             self.prove();
         }
-        self.set_timer(every, Timer::Proof);
+        if !alone || self.health != Health::Serving || !self.listed {
+            self.set_timer(every, Timer::Proof);
+        }
     }
 
     /// A write of this coordinator's own node is under way.
