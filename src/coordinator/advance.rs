@@ -8,12 +8,13 @@ use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress, Token, Trigge
 use rosterd_domain::item::{Event as ItemEvent, Record};
 use rosterd_domain::mutants;
 use rosterd_domain::plan::{self, Candidates, Facts, Hosted};
+use rosterd_domain::sharding::Sharding;
 use rosterd_domain::snapshot::TriggerNode;
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::{Guard, Txn, Write};
 use rosterd_domain::view::Job;
 
-use super::change::rewrite;
+use super::change::{guarded, led, rewrite};
 use super::event::{Effect, Query};
 use super::job::{Intent, JobState};
 use super::node::{Node, ReadFor, Timer, TxnFor};
@@ -223,7 +224,13 @@ impl Node {
         let waits = job.records.iter().any(|(item, (_, record))| waits(item, record))
             || self.announces_with_others(job, view);
         if waits || view.sharding.owned().any(lacks) {
-            job.looks_again = true;
+            self.look_soon(name, job);
+        }
+    }
+
+    /// The records are to be read again soon.
+    pub(super) fn look_soon(&mut self, name: &JobName, job: &mut JobState) {
+        if !std::mem::replace(&mut job.looks_again, true) {
             self.set_timer(self.settings.store_retry, Timer::LookAgain(name.clone()));
         }
     }
@@ -288,8 +295,7 @@ impl Node {
         if job.writing.is_some() || self.obey_deletion(name, job, view) {
             return true;
         }
-        let mut txn = Txn::new("instances");
-        txn.guard(Guard::Incarnation(name.clone(), view.incarnation.clone()));
+        let mut txn = guarded("instances", view);
         let (mut put, mut removed, mut joined) = (Vec::new(), Vec::new(), false);
         for (instance, id) in &job.hosted {
             let Some(worker) = self.workers.get(id).filter(|worker| worker.present() && !worker.writing)
@@ -385,9 +391,7 @@ impl Node {
         if new.is_empty() {
             return false;
         }
-        let mut txn = Txn::new("records");
-        txn.guard(Guard::Incarnation(name.clone(), view.incarnation.clone()));
-        txn.guard(Guard::Epoch(name.clone(), view.epoch));
+        let mut txn = led("records", view);
         txn.guard(Guard::Generation(name.clone(), view.generation));
         for (item, (_, record)) in &new {
             let record = Box::new(record.clone());
@@ -411,9 +415,7 @@ impl Node {
         if job.mirrors.is_empty() {
             return false;
         }
-        let mut txn = Txn::new("mirrors");
-        txn.guard(Guard::Incarnation(name.clone(), view.incarnation.clone()));
-        txn.guard(Guard::Epoch(name.clone(), view.epoch));
+        let mut txn = led("mirrors", view);
         let chunk: Vec<(Item, Option<InstanceId>)> =
             job.mirrors.iter().take(CHUNK).map(|(item, owner)| (*item, owner.clone())).collect();
         for (item, instance) in &chunk {
@@ -427,7 +429,7 @@ impl Node {
     /// Commands of older tools: the items of the named instance are triggered where they are not running, and
     /// the command is cleared.
     fn foreign_triggers(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
-        let mut txn = Txn::new("foreign trigger");
+        let mut txn = guarded("foreign trigger", view);
         for instance in view.foreign_triggers.iter().filter(|instance| job.hosted.contains_key(*instance)) {
             let Ok(id) = TriggerId::new((self.ids)()) else { continue };
             for item in view.sharding.items_of(instance) {
@@ -442,7 +444,6 @@ impl Node {
         if txn.writes.is_empty() {
             return false;
         }
-        txn.guard(Guard::Incarnation(name.clone(), view.incarnation.clone()));
         self.submit(name, job, txn, Intent::ForeignTriggers);
         true
     }
@@ -462,7 +463,7 @@ impl Node {
             .collect();
         job.empty_servers = empty;
         let (now, retention) = (self.now.mono, self.settings.server_retention);
-        let mut txn = Txn::new("servers");
+        let mut txn = led("servers", view);
         for (server, since) in &job.empty_servers {
             let until = since.plus(retention);
             if until <= now {
@@ -474,8 +475,6 @@ impl Node {
         if txn.writes.is_empty() {
             return false;
         }
-        txn.guard(Guard::Incarnation(name.clone(), view.incarnation.clone()));
-        txn.guard(Guard::Epoch(name.clone(), view.epoch));
         self.submit(name, job, txn, Intent::Servers);
         true
     }
@@ -483,23 +482,21 @@ impl Node {
 
 /// Finds the `instance` mirrors that differ from the assignment: those of the items that moved, and all of them
 /// for a leader who is new and does not know what the last one left undone.
-fn follow_assignment(job: &mut JobState, view: &Job) {
-    let election = (view.incarnation.clone(), view.epoch);
-    let known = job.mirrored.take().filter(|(of, _, _)| *of == election);
-    if let Some(known) = known.clone().filter(|(_, generation, _)| *generation == view.generation) {
-        job.mirrored = Some(known);
-        return;
-    }
-    let before = known.map(|(_, _, sharding)| sharding);
-    let seen = before.as_ref().map_or(0, |before| before.items());
-    let last = job.records.keys().next_back().map_or(0, |item| item.0 + 1);
-    for item in (0..view.sharding.items().max(seen).max(last)).map(Item) {
-        let owner = view.sharding.owner(item);
-        if before.as_ref().is_none_or(|before| before.owner(item) != owner) {
-            job.mirrors.insert(item, owner.cloned());
+fn follow_assignment(job: &mut JobState, view: &Arc<Job>) {
+    let same_election = |known: &Job| (&known.incarnation, known.epoch) == (&view.incarnation, view.epoch);
+    let known = job.mirrored.take().filter(|known| same_election(known));
+    if known.as_ref().is_none_or(|known| known.generation != view.generation) {
+        let before = known.as_ref().map(|known| &known.sharding);
+        let seen = before.map_or(0, Sharding::items);
+        let last = job.records.keys().next_back().map_or(0, |item| item.0 + 1);
+        for item in (0..view.sharding.items().max(seen).max(last)).map(Item) {
+            let owner = view.sharding.owner(item);
+            if before.is_none_or(|before| before.owner(item) != owner) {
+                job.mirrors.insert(item, owner.cloned());
+            }
         }
     }
-    job.mirrored = Some((election, view.generation, view.sharding.clone()));
+    job.mirrored = Some(view.clone());
 }
 
 /// The record after an event that must be legal here; unchanged otherwise.

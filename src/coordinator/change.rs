@@ -29,6 +29,20 @@ pub(super) fn guarded(purpose: &'static str, view: &Job) -> Txn {
     txn
 }
 
+/// The same for what the leader alone may write.
+pub(super) fn led(purpose: &'static str, view: &Job) -> Txn {
+    let mut txn = guarded(purpose, view);
+    txn.guard(Guard::Epoch(view.name.clone(), view.epoch));
+    txn
+}
+
+/// Adds the removal of an instance that does not come back: its items are given to others, and nobody waits for it.
+pub(super) fn shut_out(txn: &mut Txn, view: &Job, instance: &InstanceId) {
+    txn.write(Write::RemoveInstance(view.name.clone(), instance.clone()));
+    rewrite(txn, view, &view.sharding.without(instance));
+    txn.write(Write::RaiseNecessary(view.name.clone()));
+}
+
 /// Adds the rewriting of `sharding`: whatever was decided before is refused.
 pub(super) fn rewrite(txn: &mut Txn, view: &Job, sharding: &Sharding) {
     let (job, expect, data) = (view.name.clone(), view.generation, sharding.encode().into());

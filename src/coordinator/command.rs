@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use rosterd_domain::id::{CommandName, InstanceId, Item, JobName, Token};
 use rosterd_domain::snapshot::Command;
-use rosterd_domain::txn::{Guard, Txn, Write};
+use rosterd_domain::txn::{Txn, Write};
 use rosterd_domain::view::Job;
 
 use super::change::{Step, guarded};
 use super::job::{Intent, JobState};
-use super::node::{Node, Timer};
+use super::node::Node;
 use super::operate::ASKED;
 use crate::code::{Code, Refusal};
 use crate::session::frame::ToWorker;
@@ -36,8 +36,7 @@ enum Now {
 impl Node {
     /// Carries out the commands that are for workers here; true when a transaction is under way.
     pub(super) fn commands(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
-        let mut txn = Txn::new("commands");
-        txn.guard(Guard::Incarnation(name.clone(), view.incarnation.clone()));
+        let mut txn = guarded("commands", view);
         let mut waits = false;
         for (command_name, command) in &view.commands {
             match self.now_for(job, view, command) {
@@ -61,10 +60,9 @@ impl Node {
             }
             txn.write(Write::RemoveCommand(name.clone(), command_name.clone()));
         }
-        if waits && job.leads() && !job.looks_again {
+        if waits && job.leads() {
             // Run state gives no hint: whether a run elsewhere has ended is looked up.
-            job.looks_again = true;
-            self.set_timer(self.settings.store_retry, Timer::LookAgain(name.clone()));
+            self.look_soon(name, job);
         }
         if txn.writes.is_empty() {
             return false;
@@ -115,18 +113,14 @@ pub(super) fn cancel_elsewhere(
 }
 
 /// Leaves the command to drain an instance of another host.
-pub(super) fn drain(view: &Job, instance: &InstanceId, grace: Duration) -> Step {
+pub(super) fn drain(view: &Job, instance: &InstanceId, grace: Duration) -> Result<Step, Refusal> {
     let worker = instance.worker().map_or_else(|| "unknown".to_string(), |worker| worker.to_string());
     let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+    let name = named(format!("drain-{worker}"))?;
     let mut txn = guarded("command", view);
-    match named(format!("drain-{worker}")) {
-        Err(refusal) => return Step::Said(refusal.message),
-        Ok(name) => {
-            let (job, instance) = (view.name.clone(), instance.clone());
-            txn.write(Write::Command { job, name, command: Command::Drain { instance, grace_ms } });
-        }
-    }
-    Step::Commit(txn, format!("{instance} is asked to leave"))
+    let command = Command::Drain { instance: instance.clone(), grace_ms };
+    txn.write(Write::Command { job: view.name.clone(), name, command });
+    Ok(Step::Commit(txn, format!("{instance} is asked to leave")))
 }
 
 fn named(name: String) -> Result<CommandName, Refusal> {

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use rosterd_domain::id::{InstanceId, JobName};
-use rosterd_domain::txn::{Guard, Txn, Write};
+use rosterd_domain::txn::Guard;
 use rosterd_domain::view::Job;
 
-use super::change::rewrite;
+use super::change::{guarded, shut_out};
 use super::job::{Intent, JobState};
 use super::node::Node;
 use crate::session::frame::ToWorker;
@@ -33,14 +33,10 @@ impl Node {
         job.standing = standing;
         let Some((instance, worker)) = deleted else { return false };
         tracing::warn!(job = %name, %instance, "an instance was deleted: it is shut down for this job");
-        let mut txn = Txn::new("dismiss");
-        txn.guard(Guard::Incarnation(name.clone(), view.incarnation.clone()));
+        let mut txn = guarded("dismiss", view);
         // A worker that is dead, or attached elsewhere, is another matter.
         txn.guard(Guard::Attachment(worker.id.clone(), worker.version));
-        txn.write(Write::RemoveInstance(name.clone(), instance.clone()));
-        // Its host is there, and does not put it again: nobody is to wait for that.
-        rewrite(&mut txn, view, &view.sharding.without(&instance));
-        txn.write(Write::RaiseNecessary(name.clone()));
+        shut_out(&mut txn, view, &instance);
         let worker = worker.id.clone();
         self.submit(name, job, txn, Intent::Dismiss { worker, instance });
         true

@@ -14,13 +14,13 @@ use rosterd_domain::job::OnTimeout;
 use rosterd_domain::plan::{Report, Reported};
 use rosterd_domain::snapshot::{Announced, Stage};
 use rosterd_domain::time::{Mono, Time};
-use rosterd_domain::txn::{Guard, Txn, Write};
+use rosterd_domain::txn::{Txn, Write};
 use rosterd_domain::view::Job;
 
 use super::advance::applied;
+use super::change::led;
 use super::event::StreamId;
 use super::job::{Intent, JobState};
-use super::lead::announces;
 use super::node::{Node, Timer};
 use super::worker::Phase;
 use crate::session::frame::ToWorker;
@@ -70,8 +70,7 @@ enum Step {
 impl Node {
     /// Announces what is to be announced and releases what was held; true when a transaction is under way.
     pub(super) fn guarantees(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
-        let wanted = view.rules.guarantee_started || view.rules.guarantee_completed;
-        if !wanted || !job.leads() || self.no_starts() {
+        if !view.rules.announces() || !job.leads() || self.no_starts() {
             return false;
         }
         (view.rules.guarantee_completed && self.complete(name, job, view))
@@ -82,12 +81,12 @@ impl Node {
     /// either nothing tells, so it is looked up.
     pub(super) fn announces_with_others(&self, job: &JobState, view: &Job) -> bool {
         let held = || job.records.values().any(|(_, record)| record.running().is_some_and(|run| run.held));
-        announces(view) && self.coordinators.has_others(&self.settings.id) && (job.leads() || held())
+        view.rules.announces() && self.coordinators.has_others(&self.settings.id) && (job.leads() || held())
     }
 
     /// Whether this coordinator can lead the job: who announces asks a worker of its own.
     pub(super) fn can_lead(&self, job: &JobState, view: &Job) -> bool {
-        !announces(view) || view.instances.is_empty() || !job.hosted.is_empty()
+        !view.rules.announces() || view.instances.is_empty() || !job.hosted.is_empty()
     }
 
     fn complete(&mut self, name: &JobName, job: &mut JobState, view: &Job) -> bool {
@@ -102,7 +101,7 @@ impl Node {
             Step::Writing => true,
             Step::Waiting | Step::Done => false,
             Step::Answered => {
-                let mut txn = guarded("announced", view);
+                let mut txn = led("announced", view);
                 for item in (0..view.rules.items).map(Item) {
                     txn.write(Write::Completed { job: name.clone(), item, present: false });
                 }
@@ -183,7 +182,7 @@ impl Node {
         let Some((instance, _)) = job.hosted.iter().find(|(_, id)| there(id)) else { return Step::Waiting };
         let instance = Some(instance.clone());
         let announced = Announced { fire, callback: (self.ids)(), instance, answered: false };
-        let mut txn = guarded("announce", view);
+        let mut txn = led("announce", view);
         txn.write(Write::Announced { job: name.clone(), stage, announced: Box::new(announced) });
         self.submit(name, job, txn, Intent::Announce);
         Step::Writing
@@ -266,13 +265,6 @@ impl Node {
     }
 }
 
-fn guarded(purpose: &'static str, view: &Job) -> Txn {
-    let mut txn = Txn::new(purpose);
-    txn.guard(Guard::Incarnation(view.name.clone(), view.incarnation.clone()));
-    txn.guard(Guard::Epoch(view.name.clone(), view.epoch));
-    txn
-}
-
 /// The latest fire that all items have completed: each has ended a run of it, or of a later one, and none of it
 /// is in flight or waits for a taker. Items that are disabled do not take part.
 fn completed(job: &JobState, view: &Job) -> Option<Time> {
@@ -303,7 +295,7 @@ fn waits_for_more(job: &JobState, view: &Job, fire: Time, started: &[Item]) -> b
 }
 
 fn release(name: &JobName, job: &JobState, view: &Job, items: &[Item]) -> Txn {
-    let mut txn = guarded("release", view);
+    let mut txn = led("release", view);
     for item in items {
         if let Some((version, record)) = job.records.get(item) {
             let record = Box::new(applied(record, &Event::Release));

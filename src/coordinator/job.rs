@@ -6,11 +6,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rosterd_domain::id::{Epoch, Generation, InstanceId, Item, JobName, ServerAddress, Version, WorkerId};
+use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress, Version, WorkerId};
 use rosterd_domain::item::Record;
 use rosterd_domain::job::JobSpec;
 use rosterd_domain::plan::{Plan, Report};
-use rosterd_domain::sharding::Sharding;
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::view::Job;
 
@@ -77,8 +76,8 @@ pub(crate) struct JobState {
     pub(crate) empty_servers: BTreeMap<ServerAddress, Mono>,
     /// When the leader looks at everything again.
     pub(crate) reconcile_at: Option<Mono>,
-    /// The assignment that they follow, and the election in which this was found.
-    pub(crate) mirrored: Option<((Arc<str>, Epoch), Generation, Sharding)>,
+    /// The job as it was when they were found: its assignment is the one that they follow.
+    pub(crate) mirrored: Option<Arc<Job>>,
     /// What each hosted instance was last told.
     pub(crate) told: BTreeMap<InstanceId, Told>,
     /// The job's properties; another value is another pointer.

@@ -5,9 +5,10 @@
 use std::sync::Arc;
 
 use rosterd_domain::id::JobName;
-use rosterd_domain::txn::{Guard, Txn, Write};
+use rosterd_domain::txn::Write;
 use rosterd_domain::view::Job;
 
+use super::change::guarded;
 use super::event::Query;
 use super::job::{Intent, JobState};
 use super::node::{Node, ReadFor, Timer};
@@ -22,8 +23,7 @@ impl Node {
             job.leaderless = None;
         }
         if job.leads() && self.gives_up(name, job, view) {
-            let mut txn = Txn::new("abdicate");
-            txn.guard(Guard::Incarnation(name.clone(), view.incarnation.clone()));
+            let mut txn = guarded("abdicate", view);
             txn.write(Write::Abdicate { job: name.clone(), expect: view.epoch });
             self.submit(name, job, txn, Intent::Abdicate);
             return true;
@@ -31,8 +31,7 @@ impl Node {
         if view.leader.is_some() || self.no_starts() || self.waits_for_another(name, job, view) {
             return false;
         }
-        let mut txn = Txn::new("elect");
-        txn.guard(Guard::Incarnation(name.clone(), view.incarnation.clone()));
+        let mut txn = guarded("elect", view);
         let (coordinator, expect) = (self.settings.id.clone(), view.epoch);
         txn.write(Write::Elect { job: name.clone(), coordinator, expect });
         txn.write(Write::RaiseNecessary(name.clone()));
@@ -48,10 +47,9 @@ impl Node {
         if self.stopping {
             return !self.is_proving();
         }
-        let can = self.can_lead(job, view);
-        // One that cannot is better led by anybody who can; among those that can, the first need not be one.
-        let better =
-            if can { self.coordinators.rank(name, &self.settings.id) > 0 && !announces(view) } else { true };
+        // Who cannot lead is better replaced by anybody who can; where not everybody can, the first need not be one.
+        let better = !self.can_lead(job, view)
+            || (!view.rules.announces() && self.coordinators.rank(name, &self.settings.id) > 0);
         if !better || job.stands_in == Some(self.coordinators.changes) || !job.operations.is_empty() {
             return false;
         }
@@ -82,9 +80,4 @@ impl Node {
         }
         until > self.now.mono
     }
-}
-
-/// Whether the leader of this job asks a worker of its own now and then.
-pub(super) fn announces(view: &Job) -> bool {
-    view.rules.guarantee_completed || view.rules.holds_for_started()
 }

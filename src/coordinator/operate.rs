@@ -11,7 +11,7 @@ use rosterd_domain::txn::Write;
 use rosterd_domain::txn::{Commit, Guard};
 use rosterd_domain::view::{self, Job};
 
-use super::change::{Step, apply, check_item, enable, guarded, pause, remove, rewrite};
+use super::change::{Step, apply, check_item, enable, guarded, pause, remove, shut_out};
 use super::command::{cancel_elsewhere, drain};
 use super::event::{Effect, RequestId};
 use super::handle::{Done, Happening, Operation, Target};
@@ -174,7 +174,7 @@ impl Node {
             JobOperation::Remove { cancel } => remove(job, view, *cancel),
             JobOperation::Cancel { item } => self.cancel_item(name, job, view, *item),
             JobOperation::CancelAll(target) => Ok(self.cancel_all(name, job, view, target)),
-            JobOperation::Drain { instance, grace } => Ok(drain(view, instance, *grace)),
+            JobOperation::Drain { instance, grace } => drain(view, instance, *grace),
             JobOperation::Shutdown { instance } => self.shut_down(view, instance),
         }
     }
@@ -264,9 +264,7 @@ impl Node {
         }
         // Where it is hosted elsewhere, its host finds it deleted and does the rest.
         let mut txn = guarded("shutdown", view);
-        txn.write(Write::RemoveInstance(name.clone(), instance.clone()));
-        rewrite(&mut txn, view, &view.sharding.without(instance));
-        txn.write(Write::RaiseNecessary(name.clone()));
+        shut_out(&mut txn, view, instance);
         Ok(Step::Commit(txn, format!("{instance} is shut down for this job")))
     }
 

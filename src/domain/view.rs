@@ -94,9 +94,12 @@ impl Rules {
     pub fn holds_for_started(&self) -> bool {
         self.guarantee_started && self.monitor
     }
-}
 
-impl Rules {
+    /// Whether the leader asks a worker of its own now and then: before a fire, or after it.
+    pub fn announces(&self) -> bool {
+        self.guarantee_completed || self.holds_for_started()
+    }
+
     /// The rules of a configuration; `floor` is that of `sharding`.
     pub fn of(spec: &JobSpec, sharding: &Sharding) -> Result<Self, String> {
         let config = spec.config();
