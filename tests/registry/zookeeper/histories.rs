@@ -4,19 +4,18 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use proptest::prelude::*;
-use proptest::test_runner::TestCaseResult;
 use rosterd::registry::zookeeper::{ZooKeeperOptions, ZooKeeperRegistry};
 use rosterd::registry::{Hint, Hints, Registry, SessionState};
+use rosterd_domain::txn::{Guard, Txn};
 
 use super::proxy::{Proxy, Way};
 use super::{connect, until_state};
 use crate::backend::options;
-use crate::histories::{Came, InMemory, Life, World, live, live_all, wait_for};
+use crate::histories::{InMemory, World, live, live_all, same, wait_for};
 use crate::zookeeper_server::Ensemble;
 
 /// How many lives: as many as a minute has room for.
-const CASES: u64 = 120;
+const CASES: u64 = 50;
 
 /// A server whose sessions outlast a slow machine.
 fn server() -> &'static Ensemble {
@@ -100,33 +99,14 @@ impl World for OnServer {
     }
 }
 
-/// The same, as far as the port promises it: whoever is to blame for a refusal is named, at which version a node is
-/// the servers do not tell; and of hints there may be more.
-fn same(life: &Life, expected: &[Came], found: &[Came]) -> TestCaseResult {
-    for (n, (expected, found)) in expected.iter().zip(found).enumerate() {
-        match (expected, found) {
-            (Came::Answers(expected), Came::Answers(found)) => {
-                let words = |answers: &[Result<(), String>]| -> Vec<Result<(), String>> {
-                    let first = |text: &String| text.split(" (").next().unwrap_or_default().to_owned();
-                    answers.iter().map(|answer| answer.as_ref().map(|()| ()).map_err(first)).collect()
-                };
-                prop_assert_eq!(words(expected), words(found), "step {}: other answers", n);
-            }
-            (Came::Seen(expected), Came::Seen(found)) => {
-                for (who, ((must, sight), (hints, seen))) in expected.iter().zip(found).enumerate() {
-                    prop_assert_eq!(sight, seen, "step {}: session {} sees something else", n, who);
-                    let missing: Vec<_> = must.iter().filter(|hint| !hints.contains(hint)).collect();
-                    prop_assert!(
-                        missing.is_empty(),
-                        "step {n}: session {who} was not told {missing:?}, only {hints:?}"
-                    );
-                }
-            }
-            (expected, found) => prop_assert_eq!(expected, found, "step {}", n),
-        }
+/// What of a refusal must agree: the servers do not tell at which version a node is. That something is absent they
+/// check last, so that where both are wrong another may be blamed.
+fn blame(txn: &Txn, text: &str) -> String {
+    let absent = |guard: &Guard| matches!(guard, Guard::NoJob(_) | Guard::NoAttachment(_));
+    match txn.guards.iter().any(absent) {
+        true => String::new(),
+        false => text.split(" (").next().unwrap_or_default().to_owned(),
     }
-    prop_assert_eq!(found.len(), life.0.len());
-    Ok(())
 }
 
 #[test]
@@ -138,7 +118,7 @@ fn memory_and_zookeeper_live_the_same_lives() {
             let mut world = OnServer::new(2).await;
             let found = live(&mut world, &life, Some(&expected)).await;
             world.close().await;
-            same(&life, &expected, &found)
+            same(&life, &expected, &found, blame)
         })
     });
 }
