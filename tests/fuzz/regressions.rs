@@ -30,3 +30,13 @@ fn a_token_that_leaves_no_room_to_rise_is_damage() {
     let why = read.unwrap_err().to_string();
     assert!(why.contains("token 18446744073709551615 is above 4611686018427387904"), "{why}");
 }
+
+/// Who takes one field for another must not find the secret in a log.
+#[test]
+fn a_secret_in_the_place_of_a_role_is_not_shown() {
+    let text = input("credentials", "a-secret-in-the-place-of-a-role");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), &text).unwrap();
+    let why = rosterd::app::credentials::read(file.path()).unwrap_err();
+    assert!(why.contains("role of old: \"rosterd_…\" is none"), "{why}");
+}
