@@ -1,5 +1,6 @@
 //! What was found by fuzzing and mended, each under a name that tells it. Their inputs are in the corpus as well.
 
+use rosterd::api::access::jobs::Jobs;
 use rosterd_domain::item::{Event, Missed, Record};
 use rosterd_domain::time::Time;
 
@@ -39,4 +40,12 @@ fn a_secret_in_the_place_of_a_role_is_not_shown() {
     std::fs::write(file.path(), &text).unwrap();
     let why = rosterd::app::credentials::read(file.path()).unwrap_err();
     assert!(why.contains("role of old: \"rosterd_…\" is none"), "{why}");
+}
+
+/// It was shown in full, however long it was.
+#[test]
+fn a_pattern_that_is_no_name_is_shown_in_part() {
+    let text = String::from_utf8(input("secrets", "a-very-long-pattern")).unwrap();
+    let why = Jobs::parse([text]).unwrap_err();
+    assert!(why.len() < 300 && why.contains("write for example billing or billing-*"), "{why}");
 }
