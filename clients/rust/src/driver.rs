@@ -6,8 +6,10 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use tokio::sync::mpsc;
 
@@ -48,6 +50,7 @@ pub(crate) async fn drive<C: Connector, K: Clock>(
     let mut event = Event::Tick;
     // Frames since the ends were looked at.
     let mut frames = 0;
+    let mut alarm = Alarm::new(clock.clone());
     loop {
         let now = Now { mono: clock.now(), wall: clock.wall() };
         let effects = machine.handle(now, event);
@@ -90,11 +93,34 @@ pub(crate) async fn drive<C: Connector, K: Clock>(
                 event = line.event() => event,
                 Some(end) = says.ends.recv() => end,
                 Some(said) = says.chatter.recv() => said,
-                () = clock.sleep_until(machine.deadline()) => Event::Tick,
+                () = alarm.at(machine.deadline()) => Event::Tick,
             }
         };
         frames += u32::from(matches!(event, Event::Frame { .. }));
         user.over(&event);
+    }
+}
+
+/// A timer that is kept as long as its time stays: a short one is not made anew with every frame.
+struct Alarm<K> {
+    clock: Arc<K>,
+    set: Option<(Duration, BoxFuture<'static, ()>)>,
+}
+
+impl<K: Clock> Alarm<K> {
+    fn new(clock: Arc<K>) -> Self {
+        Self { clock, set: None }
+    }
+
+    async fn at(&mut self, time: Duration) {
+        if self.set.as_ref().is_none_or(|(set, _)| *set != time) {
+            let clock = self.clock.clone();
+            self.set = Some((time, Box::pin(async move { clock.sleep_until(time).await })));
+        }
+        if let Some((_, sleep)) = &mut self.set {
+            sleep.await;
+        }
+        self.set = None;
     }
 }
 

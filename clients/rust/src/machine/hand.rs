@@ -69,7 +69,11 @@ pub(crate) struct Held {
     pub(crate) props: Arc<Props>,
     pub(crate) stage: Stage,
     pub(crate) attempt: u32,
+    /// When the first attempt began, and this one.
     pub(crate) began: SystemTime,
+    pub(crate) started: SystemTime,
+    /// The coordinator was told that this attempt has begun.
+    pub(crate) announced: bool,
     pub(crate) times_out_at: Option<Duration>,
     pub(crate) offset: Option<Bytes>,
     pub(crate) stop: Option<Why>,

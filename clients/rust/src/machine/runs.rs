@@ -79,6 +79,8 @@ impl Machine {
             stage: until.map_or(Stage::InCode, |until| Stage::Waiting { until }),
             attempt: trigger.attempt.max(1),
             began: now.wall,
+            started: now.wall,
+            announced: false,
             times_out_at: None,
             offset: None,
             stop: None,
@@ -93,7 +95,10 @@ impl Machine {
         self.hand.runs.insert(id.clone(), held);
         match until {
             Some(until) => self.hand.wait(until, id),
-            None => self.begin(now, &id),
+            None => {
+                self.begin(now, &id);
+                self.announce(&id);
+            }
         }
     }
 
@@ -113,6 +118,7 @@ impl Machine {
         let instance_id = self.me.as_ref().map(|me| me.instance_id.clone()).unwrap_or_default();
         let Some(held) = self.hand.runs.get_mut(id) else { return };
         held.stage = Stage::InCode;
+        held.started = now.wall;
         let start = Start {
             id: id.clone(),
             attempt: held.attempt,
@@ -122,12 +128,25 @@ impl Machine {
             instance_id,
             timeout: held.times_out_at.map(|at| at.saturating_sub(now.mono)),
         };
-        let started =
-            RunStarted { run: Some(id.to_proto()), started_at: Some(now.wall.into()), attempt: held.attempt };
-        if self.link.is_open() {
-            self.send(Request::RunStarted(started));
-        }
+        held.announced = false;
         self.effects.push(Effect::Start(start));
+    }
+
+    /// Says that user code has begun.
+    fn announce(&mut self, id: &RunId) {
+        let open = self.link.is_open();
+        if let Some(held) = self.hand.runs.get_mut(id).filter(|_| open) {
+            self.effects.extend(held.announce(id));
+        }
+    }
+
+    /// With every heartbeat, what has not been said of runs. Those that begin together, at their time, are announced
+    /// here if they have not ended by then: in a burst there is something better to do than to say so.
+    pub(super) fn announce_runs(&mut self, now: Now) {
+        for (id, held) in &mut self.hand.runs {
+            self.effects.extend(held.announce(id));
+            self.effects.extend(held.progress.take(now.mono, id));
+        }
     }
 
     pub(super) fn on_ended(&mut self, now: Now, mut ended: Ended) {
@@ -174,6 +193,7 @@ impl Machine {
             if matches!(held.stage, Stage::Backoff { until } if now.mono >= until) {
                 held.attempt += 1;
                 self.start(now, &id);
+                self.announce(&id);
             }
         }
         self.hand.look_when();
@@ -234,13 +254,6 @@ impl Machine {
         let Some(held) = self.hand.runs.get_mut(id) else { return };
         held.progress.waiting = Some((percent.min(100), limits::cut(message, limits::PROGRESS_BYTES)));
         if self.link.is_open() {
-            self.effects.extend(held.progress.take(now.mono, id));
-        }
-    }
-
-    /// With every heartbeat, what the rate held back.
-    pub(super) fn flush_progress(&mut self, now: Now) {
-        for (id, held) in &mut self.hand.runs {
             self.effects.extend(held.progress.take(now.mono, id));
         }
     }
@@ -312,6 +325,15 @@ impl Progress {
 }
 
 impl Held {
+    /// What says that user code has begun, once for each attempt.
+    fn announce(&mut self, id: &RunId) -> Option<Effect> {
+        if self.stage != Stage::InCode || std::mem::replace(&mut self.announced, true) {
+            return None;
+        }
+        let (run, started_at) = (Some(id.to_proto()), Some(self.started.into()));
+        Some(Effect::Send(Request::RunStarted(RunStarted { run, started_at, attempt: self.attempt })))
+    }
+
     /// When time alone has something for this run.
     pub(super) fn wakes_at(&self) -> Option<Duration> {
         let backoff = match self.stage {

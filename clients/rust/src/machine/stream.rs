@@ -136,7 +136,7 @@ impl Machine {
     }
 
     fn beat(&mut self, now: Now) {
-        self.flush_progress(now);
+        self.announce_runs(now);
         let runs_in_hand = self.hand.refs();
         let Some(open) = self.link.open() else { return };
         let sequence = open.beats.send(now.mono);

@@ -11,9 +11,10 @@ fn a_trigger_is_held_until_its_time() {
     assert!(!bench.said_frame(|frame| matches!(frame, Request::RunStarted(_))));
     bench.trigger_early(0, 7, 1);
     bench.advance(200);
-    let [start] = &bench.starts()[..] else { panic!("{:?}", bench.said) };
-    assert_eq!((start.id.clone(), bench.mono), (id(0, 7), ms(200)), "told again, it is the same run");
-    assert!(bench.said_frame(|frame| matches!(frame, Request::RunStarted(_))));
+    assert_eq!(bench.began, [(id(0, 7), (ms(200), true))].into(), "told again, it is the same run");
+    assert!(!bench.said_frame(|frame| matches!(frame, Request::RunStarted(_))));
+    bench.live(1_000);
+    assert!(bench.said_frame(|frame| matches!(frame, Request::RunStarted(_))), "said with a heartbeat");
     bench.done(0, 7);
     assert_eq!(bench.outcomes(), [(0, 7, RunOutcome::Succeeded)]);
 }
