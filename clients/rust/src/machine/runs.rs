@@ -74,7 +74,10 @@ impl Machine {
 
     fn accept(&mut self, now: Now, id: RunId, trigger: Trigger) {
         let starts_in: Option<Duration> = trigger.starts_in.and_then(|starts_in| starts_in.try_into().ok());
-        let until = starts_in.filter(|starts_in| !starts_in.is_zero()).map(|starts_in| now.mono + starts_in);
+        let fire = trigger.fire_time.and_then(|time| SystemTime::try_from(time).ok());
+        let until = starts_in
+            .filter(|starts_in| !starts_in.is_zero())
+            .map(|starts_in| now.mono + self.transit.left(now.mono, fire, starts_in));
         let held = Held {
             stage: until.map_or(Stage::InCode, |until| Stage::Waiting { until }),
             attempt: trigger.attempt.max(1),

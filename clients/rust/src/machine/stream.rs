@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::lease::{Beats, DEFAULT_BEAT, DEFAULT_BUDGET, DEFAULT_LEASE};
 use super::words::{Effect, Exit, Now};
-use super::{Identity, Machine, Phase, Request};
+use super::{Identity, Machine, Phase, Request, Transit};
 use crate::connect::LinkError;
 use crate::proto::{DrainRequest, Heartbeat, Hello, Welcome};
 
@@ -75,6 +75,7 @@ impl Machine {
         let interval = positive(welcome.heartbeat_interval).unwrap_or(DEFAULT_BEAT);
         self.link.welcome(now.mono, Beats::new(hello_at, interval), welcome.coordinators);
         self.credit = welcome.max_unacknowledged_reports.max(1) as usize;
+        self.transit = Transit::default();
         self.hand.resend();
         match &mut self.leave {
             Some(leave) => {
