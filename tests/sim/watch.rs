@@ -164,7 +164,7 @@ impl Inner {
     pub fn broke(&mut self, rule: &'static str, text: String) {
         let line = text.clone();
         self.note(|| format!("BROKEN {rule}: {line}"));
-        self.broken.push(Fault { rule, text });
+        self.broken.push(Fault::new(rule, text, Vec::new()));
     }
 
     /// A change of the store.
