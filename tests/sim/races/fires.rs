@@ -38,7 +38,7 @@ fn host_dies_often() -> Faults {
         at_work(&mut world, "short", 1).await;
         for after in 1..5 {
             before_due(&mut world, 3, millis(50)).await;
-            crate::play::doom(&mut world, 0, after);
+            crate::strike::doom(&mut world, 0, after);
             world.pass(millis(3500)).await;
         }
         world

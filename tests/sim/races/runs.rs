@@ -182,7 +182,7 @@ fn host_dies_after_the_start() -> Faults {
         until(&mut world, "both ran", |world| starts(world, "again", "NORMAL_TRIGGER") >= 2).await;
         until(&mut world, "both have ended", |world| !runs(world, "again")).await;
         before_due(&mut world, 5, millis(50)).await;
-        crate::play::doom(&mut world, 0, 1);
+        crate::strike::doom(&mut world, 0, 1);
         world.pass(secs(8)).await;
         want(&world, covered(&world, "fault: coordinator dies after a write") == 1, "the host died so");
         want(&world, starts(&world, "again", "FAILOVER") == 0, "nobody was dead");
