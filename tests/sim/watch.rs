@@ -52,6 +52,8 @@ pub struct JobShadow {
     pub periods: Vec<(i64, Option<i64>)>,
     pub servers: BTreeMap<String, bool>,
     pub leader: Option<String>,
+    /// Who led when a foreign tool removed the leader's node: until another is elected, it may go on.
+    pub deposed: Option<String>,
     pub epoch: u64,
     /// The version of the reshard flag, while it is up.
     pub necessary: Option<u64>,
@@ -222,7 +224,7 @@ impl Inner {
         if matches!(seen.cause, Cause::Foreign) {
             for (name, job) in &mut self.shadow.jobs {
                 if matches!(seen.view.job(name), Ok(Some(nodes)) if nodes.leader.is_none()) {
-                    job.leader = None;
+                    job.deposed = job.leader.take().or(job.deposed.take());
                 }
             }
         }
@@ -380,6 +382,7 @@ impl Inner {
             Write::Elect { job, .. } => {
                 if let Some(shadow) = jobs.get_mut(job) {
                     shadow.leader = Some(session.to_owned());
+                    shadow.deposed = None;
                     shadow.epoch += 1;
                     if shadow.epoch > 1 {
                         self.coverage.count("recovery: another leader");

@@ -2,11 +2,15 @@
 //! are counted here apart from the schedule of the code under test.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use rosterd_domain::item::{Record, Source};
 
 use super::Invariant;
 use crate::watch::{Change, Step};
+
+/// By how much a calendar may be off and fire all the same, and what clocks drift apart in a world's time.
+const FURTHEST: Duration = Duration::from_secs(3);
 
 /// Nothing is kept.
 #[derive(Default)]
@@ -27,6 +31,13 @@ impl Invariant for NoFireVanishes {
                 return Err(format!(
                     "item {} of {}: last fire goes back from {} to {}",
                     change.item, change.job, before.last_fire, after.last_fire
+                ));
+            }
+            // Nobody fires by a calendar that is further off.
+            if after.last_fire > before.last_fire && after.last_fire > step.at.plus(FURTHEST) {
+                return Err(format!(
+                    "item {} of {}: at {} its last fire is {}",
+                    change.item, change.job, step.at, after.last_fire
                 ));
             }
             let due = job.due(before.last_fire, after.last_fire);
