@@ -17,15 +17,15 @@ struct Request {
     result: &'static str,
     seeds: Option<u64>,
     first: Option<u64>,
-    release: bool,
+    debug: bool,
 }
 
 const WRITE: &str =
-    "write `sim --seeds N [--from SEED] [--release]`, `sim --mutants`, `SEED=N … sim` or `SCRIPT=FILE … sim`";
+    "write `sim --seeds N [--from SEED] [--debug]`, `sim --mutants`, `SEED=N … sim` or `SCRIPT=FILE … sim`";
 
 impl Request {
     fn read(arguments: &[String], seed: Option<&str>, script: bool) -> Result<Self> {
-        let mut request = Self { test: "", result: "", seeds: None, first: None, release: false };
+        let mut request = Self { test: "", result: "", seeds: None, first: None, debug: false };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
@@ -35,7 +35,7 @@ impl Request {
                     request.seeds = Some(number(argument, arguments.next())?);
                 }
                 "--from" => request.first = Some(number(argument, arguments.next())?),
-                "--release" => request.release = true,
+                "--debug" => request.debug = true,
                 _ => bail!("{argument:?} is not known: {WRITE}"),
             }
         }
@@ -67,7 +67,9 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     let (seed, script) = (std::env::var("SEED").ok(), std::env::var_os("SCRIPT"));
     let request = Request::read(arguments, seed.as_deref(), script.is_some())?;
     let mut wanted = vec!["--test".to_owned(), "sim".into()];
-    wanted.extend(request.release.then(|| "--release".to_owned()));
+    if !request.debug {
+        wanted.extend(["--profile".to_owned(), "sim".into()]);
+    }
     let Some(programs) = build(&wanted)? else { return Ok(false) };
     let program =
         programs.iter().find(|program| program.target.name == "sim").context("no program sim was built")?;

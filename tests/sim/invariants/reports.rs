@@ -27,6 +27,14 @@ impl Invariant for Reports {
 
     fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
         for change in step.changes {
+            let counters = &change.after.counters;
+            let in_flight = u64::from(change.after.running().is_some());
+            if counters.fired != counters.ended() + in_flight {
+                let (item, job, fired, ended) = (change.item, &change.job, counters.fired, counters.ended());
+                return Err(format!(
+                    "item {item} of {job}: {fired} runs began, {ended} ended, {in_flight} go on"
+                ));
+            }
             let Some((run, ended)) = change.ended.as_ref().filter(|(_, ended)| ended.reported) else {
                 continue;
             };

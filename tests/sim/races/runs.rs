@@ -20,6 +20,8 @@ races! {
     ej_2090_completed_items_are_not_failed_over: dies_after_completion;
     /// A taker's end takes the mark of the take-over with it.
     ej_2429_a_failover_leaves_nothing_behind: worker_dies, [FAILOVER_LEFT_BEHIND => "mirrors"];
+    /// An item whose failover run has ended is nobody's: its next due time is run.
+    hole_11_the_end_of_a_failover_frees_its_item: worker_dies, [FAILOVER_LEFT_BEHIND => "mirrors"];
     /// Crashed runs of a disabled item are not run again.
     hole_15_a_disabled_item_is_not_failed_over: dies_while_disabled, [FAILOVER_OF_DISABLED => "fenced"];
     /// While a run waits to be run again, due times go on.
