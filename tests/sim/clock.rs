@@ -3,7 +3,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::FutureExt as _;
@@ -16,6 +16,9 @@ const MILLION: i128 = 1_000_000;
 
 /// No timer is longer; who waits longer looks again.
 const LONGEST: Duration = Duration::from_secs(86_400);
+
+/// So many milliseconds ahead of its time a fire is written at most.
+const AHEAD: i64 = 250;
 
 /// The clocks of one process.
 #[derive(Debug, Clone)]
@@ -31,17 +34,20 @@ struct Inner {
     off: AtomicI64,
     /// The latest that it ever said.
     latest: AtomicI64,
+    /// It was set back: what was held back until its time is held no longer.
+    back: AtomicBool,
 }
 
 impl NodeClock {
     /// Right now the calendar says `base`, which is true.
     pub fn new(base: Time, fast: i64) -> Self {
-        let (off, latest) = (AtomicI64::new(0), AtomicI64::new(base.0));
-        Self(Arc::new(Inner { start: Instant::now(), base, fast, off, latest }))
+        let (off, latest, back) = (AtomicI64::new(0), AtomicI64::new(base.0), AtomicBool::new(false));
+        Self(Arc::new(Inner { start: Instant::now(), base, fast, off, latest, back }))
     }
 
     /// The calendar jumps.
     pub fn jump(&self, milliseconds: i64) {
+        self.0.back.fetch_or(milliseconds < 0, Ordering::SeqCst);
         self.0.off.fetch_add(milliseconds, Ordering::SeqCst);
     }
 
@@ -56,9 +62,11 @@ impl NodeClock {
         Time(time)
     }
 
-    /// The latest that its calendar ever said: it may have been set back since.
+    /// Up to when due times may be told of by this clock: what its calendar ever said at the latest, and once it was
+    /// set back what had been written ahead by then.
     pub fn latest(&self) -> Time {
-        Time(self.calendar().0.max(self.0.latest.load(Ordering::SeqCst)))
+        let ahead = if self.0.back.load(Ordering::SeqCst) { AHEAD } else { 0 };
+        Time(self.calendar().0.max(self.0.latest.load(Ordering::SeqCst)) + ahead)
     }
 
     /// When this clock will have reached `at`.

@@ -23,8 +23,6 @@ pub struct Rates {
     pub slow: (u64, u64),
     /// A read is answered with an error.
     pub read_fails: u64,
-    /// Nobody is told of a change that was watched for.
-    pub hint_lost: u64,
 }
 
 /// One fault at one place: the write number `at` of the coordinators, counted over all sessions.
@@ -187,11 +185,6 @@ impl Faults for Chaos {
         if let (Some(span), false) = (deaf, matches!(hint, Hint::Session(_))) {
             inner.coverage.count("fault: watch told late");
             return HintFault::Delay(span);
-        }
-        let lost = inner.rates.hint_lost;
-        if lost > 0 && inner.rng.permille(lost) && !matches!(hint, Hint::Session(_)) {
-            inner.coverage.count("fault: watch never told");
-            return HintFault::Lose;
         }
         let (often, longest) = inner.rates.slow;
         if inner.rng.permille(often) {

@@ -45,7 +45,6 @@ const TAKEN: &[&str] = &[
     "fault: stream breaks",
     "fault: stream silent",
     "fault: stream silent one way",
-    "fault: watch never told",
     "fault: watch told late",
     "fault: watches late",
     "fault: worker crashes",

@@ -162,7 +162,6 @@ fn appetite(rng: &mut Rng) -> Rates {
         refuse: of(rng, &[0, 0, 10]),
         slow: (of(rng, &[0, 30, 100]), of(rng, &[100, 1500])),
         read_fails: of(rng, &[0, 0, 20]),
-        hint_lost: of(rng, &[0, 0, 0, 20]),
     }
 }
 

@@ -74,6 +74,7 @@ impl Found {
 }
 
 /// Plays seeds on so many threads, one on each at a time.
+#[allow(clippy::print_stdout, reason = "what was found is told at once")]
 fn play_all(first: u64, count: u64, threads: u64) -> Found {
     let (next, played, said) = (AtomicU64::new(first), AtomicU64::new(0), AtomicU64::new(0));
     let (found, began) = (Mutex::<Found>::default(), Instant::now());
@@ -86,6 +87,9 @@ fn play_all(first: u64, count: u64, threads: u64) -> Found {
                         return;
                     }
                     let outcome = play(&Script::of(seed), false);
+                    if let Some(first) = outcome.broken.first() {
+                        println!("seed {seed}: {} {}", first.rule, first.text);
+                    }
                     let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
                     found.take(outcome);
                     let played = played.fetch_add(1, Ordering::Relaxed) + 1;

@@ -82,13 +82,12 @@ impl<F: Fn(&Script) -> Option<u64>> Shrinking<F> {
     /// Jobs, rates, drift, and who is left dead.
     fn calm_down(&mut self) {
         self.try_out(Script { rates: Rates::default(), ..self.best.clone() });
-        let zero: [fn(&mut Rates); 6] = [
+        let zero: [fn(&mut Rates); 5] = [
             |rates| rates.lose_before = 0,
             |rates| rates.lose_after = 0,
             |rates| rates.refuse = 0,
             |rates| rates.slow = (0, 0),
             |rates| rates.read_fails = 0,
-            |rates| rates.hint_lost = 0,
         ];
         for zero in zero {
             let mut script = self.best.clone();
