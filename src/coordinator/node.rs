@@ -263,6 +263,16 @@ impl Node {
         std::mem::take(&mut self.out)
     }
 
+    /// What the calendar says when it is `at` by what is believed.
+    pub fn by_the_clock(&self, at: Time) -> Time {
+        Time(at.0.saturating_add(self.wall_ahead))
+    }
+
+    /// How long a run may be told before its time.
+    pub fn longest_ahead(&self) -> Duration {
+        self.settings.ahead.1
+    }
+
     fn tell_time(&mut self, now: Now) {
         let wall = self.calendar_watch.believed(now, &self.settings);
         self.wall_ahead = now.wall.0.saturating_sub(wall.0);
@@ -288,8 +298,7 @@ impl Node {
     pub fn wake_at(&self) -> (Option<Time>, Option<Mono>) {
         let calendar = self.calendar.first().map(|(at, _)| *at);
         let wall = [calendar, self.ahead.next()].into_iter().flatten().min();
-        let wall = wall.map(|at| Time(at.0.saturating_add(self.wall_ahead)));
-        (wall, self.timers.first().map(|(at, _)| *at))
+        (wall.map(|at| self.by_the_clock(at)), self.timers.first().map(|(at, _)| *at))
     }
 
     /// Transactions and reads under way, streams open: what a driver still has to wait for.
