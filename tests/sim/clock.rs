@@ -34,6 +34,8 @@ struct Inner {
     off: AtomicI64,
     /// The latest that it ever said.
     latest: AtomicI64,
+    /// Its calendar has jumped.
+    jumped: AtomicBool,
     /// It was set back: what was held back until its time is held no longer.
     back: AtomicBool,
 }
@@ -41,12 +43,14 @@ struct Inner {
 impl NodeClock {
     /// Right now the calendar says `base`, which is true.
     pub fn new(base: Time, fast: i64) -> Self {
-        let (off, latest, back) = (AtomicI64::new(0), AtomicI64::new(base.0), AtomicBool::new(false));
-        Self(Arc::new(Inner { start: Instant::now(), base, fast, off, latest, back }))
+        let (off, latest) = (AtomicI64::new(0), AtomicI64::new(base.0));
+        let (jumped, back) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self(Arc::new(Inner { start: Instant::now(), base, fast, off, latest, jumped, back }))
     }
 
     /// The calendar jumps.
     pub fn jump(&self, milliseconds: i64) {
+        self.0.jumped.store(true, Ordering::SeqCst);
         self.0.back.fetch_or(milliseconds < 0, Ordering::SeqCst);
         self.0.off.fetch_add(milliseconds, Ordering::SeqCst);
     }
@@ -60,6 +64,11 @@ impl NodeClock {
         let time = time.saturating_add(self.0.off.load(Ordering::SeqCst));
         self.0.latest.fetch_max(time, Ordering::SeqCst);
         Time(time)
+    }
+
+    /// It has always told the true time.
+    pub fn is_true(&self) -> bool {
+        self.0.fast == 0 && !self.0.jumped.load(Ordering::SeqCst)
     }
 
     /// Up to when due times may be told of by this clock: what its calendar ever said at the latest, and once it was

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rosterd_domain::id::{JobName, WorkerId};
-use rosterd_domain::verify::{What, judge};
+use rosterd_domain::verify::{Line, What, judge};
 
+use crate::clock::NodeClock;
 use crate::invariants::{mirrors, settles};
 use crate::script::{Dead, How};
 use crate::strike::part;
@@ -143,9 +144,25 @@ impl World {
         runs
     }
 
+    /// Where every clock is true, no user code begins before its due time.
+    fn judge_starts(&self) {
+        let mut watch = self.watch.lock();
+        let desks = self.desks.iter().filter_map(|desk| desk.running.as_ref());
+        if !watch.clocks.iter().chain(desks.map(|running| &running.clock)).all(NodeClock::is_true) {
+            return;
+        }
+        let early = |line: &&Line| {
+            line.what == What::Start && line.source == "NORMAL_TRIGGER" && line.wall < line.fire
+        };
+        for line in self.log.lines().iter().filter(early) {
+            watch.broke("never_early", format!("it began before its time: {line:?}"));
+        }
+    }
+
     /// Judges what the handlers wrote down.
     pub fn judge(&self) {
         // Here a process notices at once when it wakes.
+        self.judge_starts();
         for fault in judge(&self.log.lines(), 0).faults {
             self.watch.lock().broke(fault.rule, fault.text);
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rosterd_domain::item::{Record, Source};
+use rosterd_domain::time::Time;
 
 use super::Invariant;
 use crate::watch::{Change, Step};
@@ -23,6 +24,14 @@ impl Invariant for NoFireVanishes {
 
     fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
         for change in step.changes {
+            let last = change.before.as_ref().map_or(Time(i64::MIN), |before| before.last_fire);
+            // Nobody fires, or writes anything, by a calendar that is further off.
+            if change.after.last_fire > last && change.after.last_fire > step.at.plus(FURTHEST) {
+                return Err(format!(
+                    "item {} of {}: at {} its last fire is {}",
+                    change.item, change.job, step.at, change.after.last_fire
+                ));
+            }
             let (Some(before), Some(job)) = (&change.before, step.before.jobs.get(&change.job)) else {
                 continue;
             };
@@ -31,13 +40,6 @@ impl Invariant for NoFireVanishes {
                 return Err(format!(
                     "item {} of {}: last fire goes back from {} to {}",
                     change.item, change.job, before.last_fire, after.last_fire
-                ));
-            }
-            // Nobody fires by a calendar that is further off.
-            if after.last_fire > before.last_fire && after.last_fire > step.at.plus(FURTHEST) {
-                return Err(format!(
-                    "item {} of {}: at {} its last fire is {}",
-                    change.item, change.job, step.at, after.last_fire
                 ));
             }
             let due = job.due(before.last_fire, after.last_fire);
