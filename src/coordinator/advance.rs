@@ -161,6 +161,7 @@ impl Node {
         let facts = Facts {
             now: self.now.wall,
             no_starts: self.no_starts()
+                || (view.necessary.is_some() && mutants::is_on(mutants::FIRES_WAIT_FOR_PLANS))
                 || !self.calendar_is_good(view.spec.max_clock_diff(self.settings.max_clock_difference)),
             up_since: self.up_since,
             gained: &job.gained,

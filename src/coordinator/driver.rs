@@ -367,7 +367,9 @@ impl Driver {
         if let ToWorker::Trigger(trigger) = &mut frame {
             self.gauge.sent(now.wall.since(trigger.fire));
             // As late as can be: what it says is counted from when it is read.
-            trigger.starts_in = trigger.not_before.map_or(Duration::ZERO, |at| self.clock.until(at));
+            // The calendar may have jumped this very moment: no run is held back for longer than it is told ahead.
+            let left = |at| self.clock.until(self.node.by_the_clock(at)).min(self.node.longest_ahead());
+            trigger.starts_in = trigger.not_before.map_or(Duration::ZERO, left);
         }
         let last = matches!(frame, ToWorker::Close(_));
         // The last place is kept for saying why.

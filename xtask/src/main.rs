@@ -26,7 +26,8 @@ cargo xtask COMMAND
   check                formatting, lints, dependencies, the clients' own linters
   setup                what the tests need on this machine: Debian packages (as root), Python environment,
                        the ZooKeeper server
-  sim --seeds N        N seeds of the simulation, with progress; --from SEED, --release. SEED=N cargo xtask sim: one again
+  sim --seeds N        N seeds of the simulation, with progress; --from SEED, --debug. SEED=N cargo xtask sim, or
+                       SCRIPT=FILE cargo xtask sim: one again
   sim --mutants        each guard switched off, and what finds it
   bench [ARGUMENTS]    the benchmarks, in release
   docs                 write the guide's generated pages anew
