@@ -27,7 +27,8 @@ cargo xtask COMMAND
   check                formatting, lints, dependencies, the clients' own linters
   setup                what the tests need on this machine: Debian packages (as root), Python environment,
                        the ZooKeeper server
-  sim --seeds N        N seeds of the simulation, with progress; --from SEED, --release. SEED=N cargo xtask sim: one again
+  sim --seeds N        N seeds of the simulation, with progress; --from SEED, --debug. SEED=N cargo xtask sim, or
+                       SCRIPT=FILE cargo xtask sim: one again
   sim --mutants        each guard switched off, and what finds it
   fuzz --seconds N     fuzzing with ever new inputs; --target TARGET, --release
   bench [ARGUMENTS]    the benchmarks, in release

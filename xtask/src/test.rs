@@ -1,5 +1,6 @@
 //! `cargo xtask test`: setup, one build, then the suites in order. Its last line says how many tests passed.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -56,7 +57,7 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     let begin = Instant::now();
     heading("setup");
     let mut all: Vec<Done> = Vec::new();
-    let ready = setup::for_suites(&suites).and_then(|()| programs(&suites, request.only.is_empty()));
+    let ready = setup::for_suites(&suites).and_then(|()| programs(&suites));
     match ready {
         Err(error) => all.push(broken("setup", begin.elapsed(), format!("{error:#}"))),
         Ok(None) => all.push(broken("build", begin.elapsed(), "the tests cannot be built".into())),
@@ -72,20 +73,28 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     Ok(close(&all, begin.elapsed()))
 }
 
-/// Builds what the suites run, all at once.
-fn programs(suites: &[Suite], all: bool) -> Result<Option<Vec<Program>>> {
+/// Builds what the suites run, all at once but for those with profiles of their own.
+fn programs(suites: &[Suite]) -> Result<Option<Vec<Program>>> {
     let known = targets()?;
     let built = |suite: &&Suite| match suite.kind {
         Kind::Programs(picks) => picks.iter().any(|pick| known.iter().any(|target| pick.takes(target))),
-        Kind::Doctests => true,
-        Kind::Check | Kind::Python => false,
+        Kind::Check | Kind::Doctests | Kind::Python => false,
     };
-    let suites: Vec<_> = suites.iter().filter(built).copied().collect();
-    if suites.iter().all(|suite| matches!(suite.kind, Kind::Doctests)) {
-        return Ok(Some(Vec::new()));
+    let suites = suites.iter().filter(built).copied();
+    let suites: Vec<Suite> = suites.collect();
+    let profiles: BTreeSet<Option<&str>> = suites.iter().map(|suite| suite.profile).collect();
+    let mut programs = Vec::new();
+    for profile in profiles {
+        let of: Vec<Suite> = suites.iter().filter(|suite| suite.profile == profile).copied().collect();
+        heading(&format!("build{}", profile.map(|name| format!(", profile {name}")).unwrap_or_default()));
+        let mut arguments = build_arguments(&of);
+        arguments.extend(profile.into_iter().flat_map(|name| ["--profile".to_owned(), name.to_owned()]));
+        match build(&arguments)? {
+            Some(built) => programs.extend(built),
+            None => return Ok(None),
+        }
     }
-    heading("build");
-    build(&build_arguments(&suites, all))
+    Ok(Some(programs))
 }
 
 fn run(suite: &Suite, programs: &[Program], rest: &[String]) -> Done {
