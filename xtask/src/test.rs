@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 
 use crate::command::{cargo, shown, watched};
 use crate::metadata::{Program, build, targets};
-use crate::suites::{Kind, Pick, Suite, build_arguments, chosen};
+use crate::suites::{Kind, Pick, SEEDS, Suite, build_arguments, chosen};
 use crate::summary::{Tally, not_run, rust};
 use crate::{check, python, setup};
 
@@ -126,6 +126,9 @@ fn run_programs(picks: &[Pick], programs: &[Program], rest: &[String]) -> Result
         let mut command = Command::new(&program.path);
         command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder).args(rest);
         command.env("RUST_BACKTRACE", "1");
+        if std::env::var_os(SEEDS.0).is_none() {
+            command.env(SEEDS.0, SEEDS.1);
+        }
         println!("    {} {} {}", program.target.package, program.target.kind, program.target.name);
         tally += counted(&mut command, Summaries::Last)?;
     }
