@@ -89,7 +89,9 @@ struct Tree {
 
 impl Tree {
     async fn open(stage: &Stage<'_>) -> Result<Self> {
-        let client = Client::connect(&stage.ensemble.address()).await?;
+        // Elastic-Job keeps the server busy for long.
+        let connector = Client::connector().with_session_timeout(Duration::from_secs(20));
+        let client = connector.connect(&stage.ensemble.address()).await?;
         Ok(Self { client, root: format!("/{}/{JOB}", stage.namespace) })
     }
 
