@@ -29,7 +29,7 @@ pub const MUTANTS: &str = "mutants";
 pub const BINARY: &str = "ROSTERD_BINARY";
 
 /// The program that is tried. Faults can only be put into the one that was built with these tests.
-pub fn program(with_faults: bool) -> String {
+pub fn binary(with_faults: bool) -> String {
     match std::env::var(BINARY) {
         Ok(other) if !with_faults => other,
         _ => env!("CARGO_BIN_EXE_rosterd").to_owned(),
@@ -269,7 +269,7 @@ impl Cluster {
     pub fn launch(&mut self) {
         let Timing { lease, heartbeat, session } = self.timing;
         let mutants = self.home.path(MUTANTS);
-        let program = program(mutants.exists());
+        let program = binary(mutants.exists());
         let words: Vec<String> = self.wrapper.iter().cloned().chain([program]).collect();
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).arg("serve").arg("--data-dir").arg(&self.data);
@@ -414,7 +414,7 @@ impl Cluster {
 
     /// A worker that runs a program.
     pub fn exec(&mut self, name: &str, arguments: &[&str], program: &[&str]) {
-        let mut command = Command::new(program(false));
+        let mut command = Command::new(binary(false));
         clean(&mut command);
         command.arg("exec").args(["--server", &self.url(), "--address", &format!("host-{name}")]);
         command.args(arguments).arg("--").args(program);
