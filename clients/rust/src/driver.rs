@@ -24,6 +24,9 @@ const OUTBOX: usize = 16 * 1024;
 /// Frames that are taken in before it is the turn of what has ended.
 const FRAMES: u32 = 256;
 
+/// So much to do at once is a burst.
+const MANY: usize = 16;
+
 type Dialing = Pin<Box<dyn Future<Output = Result<Wire, LinkError>> + Send>>;
 
 enum Line {
@@ -49,6 +52,7 @@ pub(crate) async fn drive<C: Connector, K: Clock>(
         let now = Now { mono: clock.now(), wall: clock.wall() };
         let effects = machine.handle(now, event);
         user.lease(machine.lease_end(), machine.lease_over());
+        let many = effects.len() >= MANY;
         for effect in effects {
             match effect {
                 Effect::Connect { connection, address } => {
@@ -64,6 +68,10 @@ pub(crate) async fn drive<C: Connector, K: Clock>(
                 Effect::StopCallback { callback_id } => user.stop_callback(&callback_id),
                 Effect::Exit(exit) => return exit,
             }
+        }
+        if many {
+            // User code that is to begin has its turn before more of it is looked for.
+            tokio::task::yield_now().await;
         }
         // What is to start goes before what has ended, so that in a burst the last one starts soon too; but a flood
         // of frames holds no report back for long.

@@ -105,6 +105,7 @@ impl Machine {
         consider(self.jobs.retry_at());
         consider(self.callbacks.values().flatten().min().copied());
         consider(self.hand.wakes_at());
+        consider(self.hand.begins_at());
         // Nearly always the first one says so.
         if self.hand.runs.values().any(|held| !held.urgent) {
             consider(Some(lease_end));

@@ -10,6 +10,9 @@ use crate::proto::{
     Callback, CallbackDone, Cancel, CancelReason, RunCompleted, RunOutcome, RunProgress, RunStarted, Trigger,
 };
 
+/// Runs that begin before anything else is looked at: the user code of the first is not to wait for the last.
+const BEGIN_AT_ONCE: usize = 32;
+
 /// What the check before user code found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Check {
@@ -70,12 +73,13 @@ impl Machine {
     }
 
     fn accept(&mut self, now: Now, id: RunId, trigger: Trigger) {
-        let timeout: Option<Duration> = trigger.timeout.and_then(|timeout| timeout.try_into().ok());
+        let starts_in: Option<Duration> = trigger.starts_in.and_then(|starts_in| starts_in.try_into().ok());
+        let until = starts_in.filter(|starts_in| !starts_in.is_zero()).map(|starts_in| now.mono + starts_in);
         let held = Held {
-            stage: Stage::InCode,
+            stage: until.map_or(Stage::InCode, |until| Stage::Waiting { until }),
             attempt: trigger.attempt.max(1),
             began: now.wall,
-            times_out_at: timeout.filter(|timeout| !timeout.is_zero()).map(|timeout| now.mono + timeout),
+            times_out_at: None,
             offset: None,
             stop: None,
             abort_at: None,
@@ -86,9 +90,22 @@ impl Machine {
             props: self.jobs.props(&id.job),
             trigger: Arc::new(trigger),
         };
-        self.hand.wake_at(held.wakes_at());
         self.hand.runs.insert(id.clone(), held);
-        self.start(now, &id);
+        match until {
+            Some(until) => self.hand.wait(until, id),
+            None => self.begin(now, &id),
+        }
+    }
+
+    /// The run's time has come.
+    fn begin(&mut self, now: Now, id: &RunId) {
+        let Some(held) = self.hand.runs.get_mut(id) else { return };
+        let timeout: Option<Duration> = held.trigger.timeout.and_then(|timeout| timeout.try_into().ok());
+        held.times_out_at = timeout.filter(|timeout| !timeout.is_zero()).map(|timeout| now.mono + timeout);
+        held.began = now.wall;
+        let wakes = held.wakes_at();
+        self.hand.wake_at(wakes);
+        self.start(now, id);
     }
 
     /// Lets one attempt into user code.
@@ -133,6 +150,10 @@ impl Machine {
     }
 
     pub(super) fn runs_due(&mut self, now: Now) {
+        for _ in 0..BEGIN_AT_ONCE {
+            let Some(id) = self.hand.take_due(now.mono) else { break };
+            self.begin(now, &id);
+        }
         if self.hand.wakes_at().is_none_or(|at| now.mono < at) {
             return;
         }
@@ -295,7 +316,8 @@ impl Held {
     pub(super) fn wakes_at(&self) -> Option<Duration> {
         let backoff = match self.stage {
             Stage::Backoff { until } => Some(until),
-            Stage::InCode => None,
+            // Those that wait for their time are kept by it.
+            Stage::InCode | Stage::Waiting { .. } => None,
         };
         let times_out_at = self.times_out_at.filter(|_| self.stop.is_none());
         [backoff, times_out_at, self.abort_at].into_iter().flatten().min()

@@ -47,6 +47,7 @@ impl Machine {
             client: CLIENT.into(),
             sent_at: Some(now.wall.into()),
             jobs: self.jobs.registered(),
+            holds_triggers: true,
         };
         self.send(Request::Hello(hello));
     }
@@ -127,6 +128,7 @@ impl Machine {
             self.effects.push(Effect::Close { connection });
         }
         self.link.lose(now.mono);
+        self.hand.let_go();
         if let Some(leave) = &mut self.leave {
             leave.restart();
         }
