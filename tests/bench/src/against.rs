@@ -134,7 +134,8 @@ impl Pair {
                     report.add(&name, &format!("{settings}: {}", side.name()), unit, None, value, &floor);
                 }
             }
-            if let (Some(ours), Some(theirs)) = (ours, theirs) {
+            // Nothing is no measure of anything.
+            if let (Some(ours), Some(theirs)) = (ours.filter(|ours| *ours > 0.0), theirs) {
                 let settings = format!("{settings}: theirs / ours");
                 report.add(&name, &settings, "×", None, theirs / ours, &floor);
             }
