@@ -279,6 +279,11 @@ impl Node {
         self.now = Now { wall, ..now };
     }
 
+    /// How many jobs there are, and how many of them this coordinator leads.
+    pub fn count_jobs(&self) -> (usize, usize) {
+        (self.jobs.len(), self.jobs.values().filter(|job| job.leads()).count())
+    }
+
     /// No job is left that is worth a look now, and nobody to be told of a run.
     pub fn is_settled(&self) -> bool {
         self.dirty.is_empty() && !self.ahead.is_due(self.now.wall)

@@ -94,7 +94,7 @@ impl Fleet {
     /// Starts a coordinator, on the port that it had.
     pub fn launch(&mut self, seat: usize) {
         let Timing { lease, heartbeat, session } = self.timing;
-        let (program, at) = (env!("CARGO_BIN_EXE_rosterd").to_owned(), &self.seats[seat]);
+        let (program, at) = (binary(false), &self.seats[seat]);
         let words: Vec<String> = at.wrapper.iter().cloned().chain([program]).collect();
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).args(["serve", "--registry", "zookeeper", "--zk", &at.zk]);
