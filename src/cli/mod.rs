@@ -28,6 +28,7 @@ mod server;
 mod servers;
 mod show;
 mod store;
+mod verify;
 mod watch;
 
 use std::process::ExitCode;
@@ -71,6 +72,8 @@ enum Command {
     Runs(runs::Runs),
     /// List a job's due times and what became of them
     Fires(fires::Fires),
+    /// Judge what was done: was anything run twice, by two at once, or lost; who had it when
+    Verify(Box<verify::Verify>),
     /// Show what happens, as it happens
     Watch(watch::Watch),
     /// Show a job's whole tree in the registry
@@ -131,6 +134,7 @@ impl Command {
             Self::Cluster(cluster) => cluster.run().await,
             Self::Runs(runs) => runs.run().await,
             Self::Fires(fires) => fires.run().await,
+            Self::Verify(verify) => verify.run().await,
             Self::Watch(watch) => watch.run().await,
             Self::Dump(dump) => dump.run().await,
             Self::Export(export) => export.run().await,

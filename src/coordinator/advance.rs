@@ -56,6 +56,9 @@ impl Node {
         }
         self.answer_reports(name, job);
         let Some(view) = job.view.clone() else { return self.without_view(name, job) };
+        if self.gathers(name, job) {
+            return true;
+        }
         self.act(name, job, &view);
         true
     }

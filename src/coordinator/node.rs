@@ -4,7 +4,7 @@
 //! domain's; here is only when to decide, and what follows a commit. It is level-triggered: an event changes
 //! what is known, marks jobs as worth a look, and [`Node::handle`] ends by looking at each of those once; [`Node::hear`] and [`Node::settle`] are its two halves.
 //! The parts are in sibling files: `life` (its own), `attach` and `leave` (a worker's coming and going), `verdict` (its death),
-//! `advance` (one job's turn), `ahead` (fires written before their time), `commit` (what follows a transaction), `dispatch` (what workers are told),
+//! `advance` (one job's turn), `ahead` (fires written before their time), `commit` (what follows a transaction), `dispatch` (what workers are told), `gather` (reports that share a transaction),
 //! `operate` (people).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -277,6 +277,11 @@ impl Node {
         let wall = self.calendar_watch.believed(now, &self.settings);
         self.wall_ahead = now.wall.0.saturating_sub(wall.0);
         self.now = Now { wall, ..now };
+    }
+
+    /// How many jobs there are, and how many of them this coordinator leads.
+    pub fn count_jobs(&self) -> (usize, usize) {
+        (self.jobs.len(), self.jobs.values().filter(|job| job.leads()).count())
     }
 
     /// No job is left that is worth a look now, and nobody to be told of a run.

@@ -94,7 +94,7 @@ impl Fleet {
     /// Starts a coordinator, on the port that it had.
     pub fn launch(&mut self, seat: usize) {
         let Timing { lease, heartbeat, session } = self.timing;
-        let (program, at) = (env!("CARGO_BIN_EXE_rosterd").to_owned(), &self.seats[seat]);
+        let (program, at) = (binary(false), &self.seats[seat]);
         let words: Vec<String> = at.wrapper.iter().cloned().chain([program]).collect();
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).args(["serve", "--registry", "zookeeper", "--zk", &at.zk]);
@@ -240,4 +240,10 @@ impl Fleet {
         let mine = dump.into_iter().filter(|(path, node)| node.ephemeral && !path.starts_with("/leader"));
         mine.map(|(path, _)| path).collect()
     }
+}
+
+/// How often a test repeats what can be repeated: `ROUNDS=N` for more than the suite has time for.
+pub fn rounds(usual: u32) -> u32 {
+    let asked = std::env::var("ROUNDS").ok();
+    asked.map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("ROUNDS={text:?}: write a number")))
 }

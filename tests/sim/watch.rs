@@ -181,7 +181,7 @@ impl Inner {
         let line = text.clone();
         self.note(|| format!("BROKEN {rule}: {line}"));
         self.broke_at.get_or_insert(self.start.elapsed());
-        self.broken.push(Fault { rule, text });
+        self.broken.push(Fault::new(rule, text, Vec::new()));
     }
 
     /// A change of the store.
