@@ -522,7 +522,7 @@ impl Node {
     pub(super) fn set_health(&mut self, health: Health) {
         if self.health != health {
             if health == Health::Suspended {
-                self.set_timer(self.settings.store_retry, Timer::Proof);
+                self.prove_in(self.settings.store_retry);
             }
             self.health = health;
             self.out.push(Effect::Health(health));

@@ -292,7 +292,7 @@ impl Lane {
         let mode = |below| if below { AddWatchMode::PersistentRecursive } else { AddWatchMode::Persistent };
         match key {
             Some(job) => paths.watched(job).into_iter().map(|(path, below)| (path, mode(below))).collect(),
-            None => vec![(paths.jobs(), mode(false)), (paths.coordinators(), mode(true))],
+            None => vec![(paths.jobs(), mode(false)), (paths.coordinators(), mode(false))],
         }
     }
 
@@ -322,6 +322,10 @@ fn hint(core: &Core, event: &WatchedEvent) -> Option<Hint> {
     let path = Path::stored(&event.path)?;
     if path == core.paths.jobs() {
         return (event.event_type != EventType::NodeDataChanged).then_some(Hint::Jobs);
+    }
+    if path == core.paths.coordinators() {
+        // Who comes and who goes; what they write of themselves tells nobody.
+        return (event.event_type != EventType::NodeDataChanged).then_some(Hint::Coordinators);
     }
     if !matches!(
         event.event_type,
