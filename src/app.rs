@@ -32,6 +32,7 @@ use crate::history::{History, HistoryError, Options};
 use crate::registry::embedded::OpenError;
 use crate::registry::zookeeper::ConnectError;
 use crate::runtime::clock::{Clock as _, System};
+use crate::runtime::mutants;
 use crate::runtime::tasks::{Failure, Phase, Tasks};
 use crate::runtime::telemetry::{Metrics, report_panics};
 
@@ -267,6 +268,8 @@ fn named(address: SocketAddr) -> Box<dyn Fn() -> CoordinatorId + Send + Sync> {
 
 fn settings(config: &Config, address: SocketAddr) -> Settings {
     let timing = &config.timing;
+    let usual = Settings::new(config.namespace.clone(), named(address)());
+    let minute = mutants::number("minute-ms").and_then(|ms| u64::try_from(ms).ok());
     Settings {
         advertise: config.advertise.clone().unwrap_or_else(|| reached_at(config.scheme(), address)),
         lease: timing.lease,
@@ -279,7 +282,8 @@ fn settings(config: &Config, address: SocketAddr) -> Settings {
         max_outbox_frames: config.limits.max_outbox_frames,
         max_clock_difference: timing.max_clock_difference,
         server_retention: timing.server_retention,
-        ..Settings::new(config.namespace.clone(), named(address)())
+        minute: minute.map_or(usual.minute, Duration::from_millis),
+        ..usual
     }
 }
 

@@ -17,7 +17,6 @@ use super::handle::{Happening, Health};
 use super::job::{Intent, JobState, Told};
 use super::node::{Node, ReadFor, TxnFor};
 use crate::registry::ReadError;
-use crate::runtime::mutants as faults;
 use crate::session::frame::{Completed, ToWorker};
 
 /// Transactions of a job that may be refused one after the other before the next one waits, and how long it then
@@ -168,7 +167,7 @@ impl Node {
                 }
             }
             Intent::Instances { put, removed } => {
-                job.stale |= !faults::is_on("deaf");
+                job.stale |= !self.deaf;
                 for instance in removed {
                     job.leaving.remove(&instance);
                 }

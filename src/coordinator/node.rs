@@ -27,7 +27,6 @@ use super::settings::Settings;
 use super::worker::Worker;
 use crate::code::{Code, Refusal};
 use crate::registry::Hint;
-use crate::runtime::mutants;
 use crate::session::frame::{FromWorker, Hello, ToWorker};
 
 /// The machine.
@@ -69,6 +68,8 @@ pub struct Node {
     pub(super) ahead: Ahead,
     /// Events wait that were not taken in yet.
     pub(super) behind: bool,
+    /// Nothing tells of a job's changes, its own included: a fault of tests.
+    pub(super) deaf: bool,
     pub(super) timers: BTreeSet<(Mono, Timer)>,
     pub(super) dirty: Agenda,
     pub(super) requests: BTreeMap<RequestId, Pending>,
@@ -185,6 +186,7 @@ impl Node {
         Self {
             ahead: Ahead::new(settings.ahead),
             behind: false,
+            deaf: false,
             settings,
             session,
             ids,
@@ -267,6 +269,11 @@ impl Node {
     /// Whether events wait that were not taken in yet: what they say of a worker may be that it lives.
     pub fn set_behind(&mut self, behind: bool) {
         self.behind = behind;
+    }
+
+    /// Whether nothing tells of a job's changes: a fault that tests put in.
+    pub fn set_deaf(&mut self, deaf: bool) {
+        self.deaf = deaf;
     }
 
     /// Somebody is to be told of a run now.
@@ -368,7 +375,7 @@ impl Node {
     fn hint(&mut self, hint: Hint) {
         match hint {
             Hint::Jobs => self.read(ReadFor::Jobs, Query::Jobs),
-            Hint::Job(_) if mutants::is_on("deaf") => {}
+            Hint::Job(_) if self.deaf => {}
             Hint::Job(job) => {
                 if let Some(state) = self.jobs.get_mut(&job) {
                     state.stale = true;
