@@ -8,7 +8,7 @@ use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName};
 use rosterd_domain::rank::rank;
 
 use crate::log::JobPlan;
-use crate::play::{block_on, job, plan};
+use crate::play::{at_peace, block_on, job, plan};
 use crate::world::{Plan, World};
 
 const NAMES: [&str; 6] = ["ant", "bee", "cat", "dog", "eel", "fox"];
@@ -37,14 +37,6 @@ fn wanted(seats: &[usize]) -> BTreeMap<String, Option<String>> {
         (name.to_string(), first.map(ToString::to_string))
     };
     NAMES.iter().map(first).collect()
-}
-
-fn at_peace(world: &World) {
-    world.judge();
-    let broken = world.watch.lock().broken.clone();
-    assert!(broken.is_empty(), "{broken:#?}");
-    let unsettled = world.unsettled();
-    assert!(unsettled.is_empty(), "{unsettled:#?}");
 }
 
 #[test]

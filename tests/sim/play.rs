@@ -10,7 +10,7 @@ use crate::operator;
 use crate::rng::Rng;
 use crate::wire::Way;
 use crate::world::{Later, Plan, Times, World};
-use rosterd_domain::verify::Fault;
+use rosterd_domain::verify::{Fault, Line, What};
 
 /// Runs a world on one thread, in simulated time.
 pub fn block_on<T>(play: impl Future<Output = T>) -> T {
@@ -135,6 +135,26 @@ pub async fn settle_after(world: &mut World, first: Duration) {
         }
         world.pass(Duration::from_millis(700)).await;
     }
+}
+
+pub fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+/// Runs that began in user code, by their source.
+pub fn starts(world: &World, job: &str, source: &str) -> usize {
+    let is = |line: &&Line| line.what == What::Start && line.job == job && line.source == source;
+    world.log.lines().iter().filter(is).count()
+}
+
+/// Nothing was broken, and the world is at rest.
+#[track_caller]
+pub fn at_peace(world: &World) {
+    world.judge();
+    let broken = world.watch.lock().broken.clone();
+    assert!(broken.is_empty(), "{broken:#?}");
+    let unsettled = world.unsettled();
+    assert!(unsettled.is_empty(), "{unsettled:#?}");
 }
 
 fn appetite(rng: &mut Rng) -> Rates {

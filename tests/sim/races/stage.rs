@@ -12,15 +12,12 @@ use crate::faults::Hold;
 use crate::log::JobPlan;
 use crate::operator;
 use crate::play::{block_on, job, plan, settle_after};
+pub use crate::play::{secs, starts};
 use crate::world::{Plan, World};
-use rosterd_domain::verify::{Fault, What};
+use rosterd_domain::verify::Fault;
 
 /// What a scene found broken.
 pub type Faults = Vec<Fault>;
-
-pub fn secs(n: u64) -> Duration {
-    Duration::from_secs(n)
-}
 
 pub fn millis(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -214,12 +211,6 @@ pub fn lose_worker(world: &mut World, desk: usize) {
 pub fn lose_coordinator(world: &mut World, seat: usize) {
     world.seats[seat].retired = true;
     world.crash_coordinator(seat, false);
-}
-
-/// Runs that began in user code, by their source.
-pub fn starts(world: &World, job: &str, source: &str) -> usize {
-    let lines = world.log.lines();
-    lines.iter().filter(|line| line.what == What::Start && line.job == job && line.source == source).count()
 }
 
 /// How often something was covered.
