@@ -16,6 +16,7 @@ mutants! {
     START_IGNORES_GENERATION: "start_ignores_generation", "a start does not check the rights that it read";
     TAKEOVER_SKIPS_ATTACHMENT: "takeover_skips_attachment", "who comes back is taken over without a write of the attachment";
     RECORDS_READ_BEFORE_ATTACHMENT: "records_read_before_attachment", "a take-over trusts the records that were read before it";
+    ASKED_JOBS_UNREAD: "asked_jobs_unread", "a take-over does not look for runs of jobs whose registration was not answered";
     STREAM_NUMBERS_UNCHECKED: "stream_numbers_unchecked", "a Hello of a stream that was left is taken";
     VERDICT_IGNORES_VERSION: "verdict_ignores_version", "an attachment is deleted whatever its version";
     VERDICT_BEFORE_LEASE_END: "verdict_before_lease_end", "a worker is dead after half of its lease";

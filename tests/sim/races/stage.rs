@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use rosterd::coordinator::handle::{Operation, Target};
 use rosterd::registry::memory::CommitFault;
-use rosterd_domain::id::{Item, JobName, WorkerId};
+use rosterd_domain::id::{CoordinatorId, Item, JobName, WorkerId};
 use rosterd_domain::item::{Record, Running};
+use rosterd_domain::rank::rank;
 
 use crate::faults::Hold;
 use crate::log::JobPlan;
@@ -35,6 +36,18 @@ pub fn short(items: u32, run: u64, period: u64) -> JobPlan {
 
 pub fn name(job: &str) -> JobName {
     JobName::new(job).unwrap_or_else(|error| unreachable!("{error}"))
+}
+
+/// Two names of jobs, in their order, that one of these coordinators is the first to lead.
+pub fn led_by(first: &str, all: &[&str]) -> [&'static str; 2] {
+    let ids: Vec<CoordinatorId> = all.iter().filter_map(|id| CoordinatorId::new(*id).ok()).collect();
+    let is = |job: &&&str| ids.iter().any(|id| id.as_str() == first && rank(&name(job), id, &ids) == 0);
+    let names = ["ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen"];
+    let mut found = names.iter().filter(is).copied();
+    match (found.next(), found.next()) {
+        (Some(one), Some(other)) => [one, other],
+        _ => unreachable!("{first} leads fewer than two of {names:?}"),
+    }
 }
 
 /// A world: so many coordinators, a worker for each entry, which starts at the coordinator that it names.
