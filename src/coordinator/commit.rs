@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rosterd_domain::id::{InstanceId, Item, JobName, Revision, Token, WorkerId};
+use rosterd_domain::item::Outcome;
 use rosterd_domain::mutants;
 use rosterd_domain::plan::{Entry, Plan, Reported};
 use rosterd_domain::snapshot::{JobNodes, Snapshot};
@@ -401,6 +402,7 @@ impl Node {
     }
 
     fn job_has_gone(&mut self, name: &JobName, job: &mut JobState, was_there: bool) {
+        self.end_runs_of_removed(name, job);
         let records: Vec<Item> = job.records.keys().copied().collect();
         for item in records {
             self.drop_record(name, job, item);
@@ -418,6 +420,19 @@ impl Node {
             if let Some(worker) = self.workers.get_mut(&id) {
                 worker.jobs.remove(name);
             }
+        }
+    }
+
+    /// Runs that were in flight here end with their job: their reports find no record any more.
+    fn end_runs_of_removed(&mut self, name: &JobName, job: &JobState) {
+        let at = self.now.wall;
+        for (item, (_, record)) in &job.records {
+            let Some(run) = record.running().filter(|run| self.workers.contains_key(&run.worker)) else {
+                continue;
+            };
+            let (item, token, run, outcome) = (*item, record.token, run.clone(), Outcome::Cancelled);
+            let entry = Entry::Ended { item, token, run, outcome, at, requeued: false };
+            self.out.push(Effect::Record { job: name.clone(), at, entry, detail: None });
         }
     }
 

@@ -171,7 +171,7 @@ impl Node {
             JobOperation::Trigger { items, after_current } => self.trigger(job, view, items, *after_current),
             JobOperation::Pause(paused) => Ok(pause(view, *paused, self.now.wall)),
             JobOperation::Enable { target, enabled, .. } => enable(view, target, *enabled, self.now.wall),
-            JobOperation::Remove { cancel } => remove(job, view, *cancel),
+            JobOperation::Remove { cancel } => remove(job, view, *cancel, self.settings.max_records_per_txn),
             JobOperation::Cancel { item } => self.cancel_item(name, job, view, *item),
             JobOperation::CancelAll(target) => Ok(self.cancel_all(name, job, view, target)),
             JobOperation::Drain { instance, grace } => drain(view, instance, *grace),

@@ -29,6 +29,7 @@ mutants! {
     PLAN_IGNORES_EPOCH: "plan_ignores_epoch", "a plan does not check that its leader still leads";
     ELECTION_IGNORES_LEADER: "election_ignores_leader", "a leadership is taken although somebody leads";
     INCARNATION_UNCHECKED: "incarnation_unchecked", "a transaction does not check that the job is the one that was read";
+    REMOVAL_IGNORES_RECORDS: "removal_ignores_records", "a job goes although a run of it has just started";
     RECORDS_GO_WITH_COUNT: "records_go_with_count", "lowering the item count deletes the records above it";
     MIRRORS_ARE_PRECONDITIONS: "mirrors_are_preconditions", "a mirror that is missing refuses a transaction";
     FAILOVER_LEFT_BEHIND: "failover_left_behind", "a run's end leaves the failover mirror";

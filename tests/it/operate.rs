@@ -284,6 +284,11 @@ async fn a_removed_job_is_gone_and_made_again_its_tokens_rise() {
     wait("the job to be gone", || async { cluster.dump("again").await.is_empty().then_some(()) }).await;
     let jobs = cluster.admin().list_jobs(v1::ListJobsRequest::default()).await.unwrap().into_inner().jobs;
     assert!(jobs.is_empty(), "{jobs:?}");
+    wait("the ends of both in the history", || async {
+        let runs = cluster.runs("again").await;
+        (runs.len() == 2 && runs.iter().all(|run| run.outcome() == v1::RunOutcome::Cancelled)).then_some(())
+    })
+    .await;
     cluster.worker("b", vec![does]);
     cluster.assigned("again", 1).await;
     cluster.trigger("again").await;
