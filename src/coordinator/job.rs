@@ -92,8 +92,8 @@ pub(crate) struct JobState {
     pub(crate) watched: bool,
     /// When the calendar next wants something.
     pub(crate) next: Option<Time>,
-    /// The records are to be read again soon: see [`super::node::Timer::LookAgain`].
-    pub(crate) looks_again: bool,
+    /// When the records are to be read again: see [`super::node::Timer::LookAgain`].
+    pub(crate) looks_again: Option<Mono>,
     /// The last transaction was the host's: others come first now.
     pub(crate) yield_turn: bool,
     /// Callbacks of the fire under way.

@@ -382,6 +382,7 @@ impl Node {
                     self.dirty.insert(job);
                 }
             }
+            Hint::Guarantee(job) => self.guarantees_moved(&job),
             Hint::Coordinators => {
                 self.read(ReadFor::Coordinators, Query::Coordinators);
                 self.read(ReadFor::Attachments, Query::Attachments);
@@ -456,8 +457,11 @@ impl Node {
                 Timer::Proof => self.prove_if_idle(),
                 Timer::Reconcile(job) => self.reconcile_job(&job),
                 Timer::LookAgain(job) => {
-                    if let Some(state) = self.jobs.get_mut(&job) {
-                        state.looks_again = false;
+                    let now = self.now.mono;
+                    // One that was set for later, or was overtaken, says nothing.
+                    if let Some(state) = self.jobs.get_mut(&job)
+                        && state.looks_again.take_if(|at| *at <= now).is_some()
+                    {
                         state.stale_records = true;
                         self.dirty.insert(job);
                     }

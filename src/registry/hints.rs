@@ -131,7 +131,10 @@ pub(crate) fn told(paths: &Paths, changes: &[Change]) -> Vec<Hint> {
                 Ok(job) => Hint::Job(job),
                 Err(_) => continue,
             },
-            Place::Coordinator => Hint::Coordinators,
+            Place::Guarantee(job) => match JobName::new(job) {
+                Ok(job) => Hint::Guarantee(job),
+                Err(_) => continue,
+            },
         };
         if known.insert(hint.clone()) {
             hints.push(hint);

@@ -71,6 +71,8 @@ pub struct JobPlan {
     pub deaf: u64,
     pub strategy: &'static str,
     pub grace: Option<u64>,
+    /// A fire is announced before and after.
+    pub guarantee: bool,
 }
 
 impl JobPlan {
@@ -78,9 +80,10 @@ impl JobPlan {
     pub fn config(&self) -> String {
         let Self { name, period, items, failover, misfire, strategy, .. } = self;
         let grace = self.grace.map(|grace| format!("  disconnect_grace_ms: {grace}\n")).unwrap_or_default();
+        let guarantee = if self.guarantee { "  guarantee: {started: true, completed: true}\n" } else { "" };
         format!(
             "jobName: {name}\ncron: \"0/{period} * * * * ?\"\nshardingTotalCount: {items}\nfailover: {failover}\n\
-             misfire: {misfire}\nrosterd:\n  strategy: {strategy}\n{grace}"
+             misfire: {misfire}\nrosterd:\n  strategy: {strategy}\n{grace}{guarantee}"
         )
     }
 

@@ -34,6 +34,7 @@ pub fn job(name: &str) -> JobPlan {
         deaf: 0,
         strategy: "AVG_ALLOCATION",
         grace: None,
+        guarantee: false,
     };
     match name {
         "again" => JobPlan { name: "again", period: 2, items: 4, failover: true, run: (400, 1600), ..plan },

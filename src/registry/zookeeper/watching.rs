@@ -335,7 +335,7 @@ fn hint(core: &Core, event: &WatchedEvent) -> Option<Hint> {
     }
     match core.paths.place(&path) {
         Place::Decision(job) => JobName::new(job).ok().map(Hint::Job),
-        Place::Coordinator => Some(Hint::Coordinators),
-        Place::Job | Place::Quiet => None,
+        Place::Guarantee(job) => JobName::new(job).ok().map(Hint::Guarantee),
+        Place::Coordinator | Place::Job | Place::Quiet => None,
     }
 }

@@ -74,8 +74,6 @@ pub async fn decisions_are_told_and_run_state_is_not(backend: &mut impl Backend)
         (Write::Misfire { job: job.clone(), item, marked: true }, false),
         (Write::ItemDisabled { job: job.clone(), item, disabled: true }, false),
         (Write::ItemInstance { job: job.clone(), item, instance: Some(instance("w")) }, false),
-        (Write::Started { job: job.clone(), item, present: true }, false),
-        (Write::Completed { job: job.clone(), item, present: true }, false),
         (Write::Offset { job: job.clone(), item, data: bytes("o") }, false),
         (attach("w", None, 1), false),
     ];
@@ -83,6 +81,16 @@ pub async fn decisions_are_told_and_run_state_is_not(backend: &mut impl Backend)
         put(registry, [write.clone()]).await;
         let expected = if told { vec![Hint::Job(j())] } else { vec![] };
         assert_eq!(drain(registry, &mut hints).await, expected, "{write:?}");
+    }
+    let of_guarantees = [
+        Write::Started { job: job.clone(), item, present: true },
+        Write::Started { job: job.clone(), item, present: false },
+        Write::Completed { job: job.clone(), item, present: true },
+        Write::Completed { job, item, present: false },
+    ];
+    for write in of_guarantees {
+        put(registry, [write.clone()]).await;
+        assert_eq!(drain(registry, &mut hints).await, [Hint::Guarantee(j())], "{write:?}");
     }
     refused(registry, txn([Guard::NoJob(j())], [assign(1, "a")])).await;
     assert_eq!(drain(registry, &mut hints).await, [], "a refused transaction tells nothing");
