@@ -28,7 +28,7 @@ use crate::api::grpc::worker::SessionLimits;
 use crate::api::listen::ListenLimits;
 use crate::config::Config;
 use crate::coordinator::settings::Settings;
-use crate::history::{History, HistoryError, Options};
+use crate::history::HistoryError;
 use crate::registry::embedded::OpenError;
 use crate::registry::zookeeper::ConnectError;
 use crate::runtime::clock::{Clock as _, System};
@@ -150,13 +150,7 @@ async fn start(config: Config) -> Result<Running, AppError> {
     report_panics(metrics.clone());
     let tasks = Tasks::default();
     let Store { registry, open, name: store } = store::open(&config, &tasks).await?;
-    let options = Options {
-        retention: config.history.retention,
-        max_rows: config.history.max_runs,
-        queue: config.history.queue,
-        ..Options::default()
-    };
-    let (recorder, reader) = History::open(data_dir.join("history.db"), options, Arc::new(|| System.wall()))?;
+    let (recorder, reader) = history::open(&config, data_dir)?;
     let settings = settings(&config, address);
     let parts =
         Parts { settings, recorder: recorder.clone(), metrics: metrics.clone(), name: named(address) };

@@ -7,6 +7,7 @@ mod credentials;
 mod cron;
 mod dev;
 mod dump;
+mod events;
 mod exec;
 mod export;
 mod failure;
@@ -71,6 +72,8 @@ enum Command {
     Runs(runs::Runs),
     /// List a job's due times and what became of them
     Fires(fires::Fires),
+    /// List what was done to jobs and workers, and by whom, latest first
+    Events(events::Events),
     /// Show what happens, as it happens
     Watch(watch::Watch),
     /// Show a job's whole tree in the registry
@@ -131,6 +134,7 @@ impl Command {
             Self::Cluster(cluster) => cluster.run().await,
             Self::Runs(runs) => runs.run().await,
             Self::Fires(fires) => fires.run().await,
+            Self::Events(events) => events.run().await,
             Self::Watch(watch) => watch.run().await,
             Self::Dump(dump) => dump.run().await,
             Self::Export(export) => export.run().await,

@@ -189,15 +189,23 @@ impl Node {
                 self.dismiss(name, job, &instance, "its instance was deleted")
             }
             Intent::Servers | Intent::ForeignTriggers | Intent::Commands => job.stale = true,
-            Intent::Create | Intent::Sweep | Intent::Abdicate | Intent::Overwrite | Intent::Announce => {
-                job.stale = true
+            Intent::Create { by } => self.told_by_worker(name, job, "created by a registration".into(), by),
+            Intent::Overwrite { said, by } => {
+                self.told_by_worker(name, job, format!("changed {said} by a registration"), by);
             }
+            Intent::Sweep | Intent::Abdicate | Intent::Announce => job.stale = true,
             Intent::Release(items) => self.released(name, job, &items),
             Intent::Operation { asked, said } => self.operation_done(name, job, asked, said),
         }
         if job.ending {
             job.stale = true;
         }
+    }
+
+    /// A worker made or changed the job: a line for the audit.
+    fn told_by_worker(&mut self, name: &JobName, job: &mut JobState, what: String, by: Option<Arc<str>>) {
+        job.stale = true;
+        self.out.push(Effect::Tell(Happening::Job { job: name.clone(), what, by }));
     }
 
     fn host_done(&mut self, name: &JobName, job: &mut JobState, mut plan: Plan) {

@@ -128,6 +128,8 @@ pub(crate) struct Registering {
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) request: RequestId,
+    /// By whom.
+    pub(crate) by: Option<Arc<str>>,
     pub(crate) operation: JobOperation,
     pub(crate) tries: u32,
     /// The records were read for it.
@@ -191,12 +193,12 @@ pub(crate) enum Intent {
     Servers,
     /// Commands of older tools are taken over.
     ForeignTriggers,
-    /// The job is made for a registration or an operation.
-    Create,
+    /// The job is made for a registration, by the worker of this credential.
+    Create { by: Option<Arc<str>> },
     /// A person's operation.
     Operation { asked: Asked, said: String },
-    /// A registration's config replaces what is registered.
-    Overwrite,
+    /// A registration's config replaces what is registered: these fields.
+    Overwrite { said: String, by: Option<Arc<str>> },
     /// A removed job's nodes are swept.
     Sweep,
     /// An announcement was answered, and held runs are released.
