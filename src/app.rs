@@ -8,6 +8,7 @@ mod gauge;
 mod history;
 mod lives;
 mod store;
+pub mod story;
 pub mod transfer;
 
 use std::net::SocketAddr;

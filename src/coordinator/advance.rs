@@ -59,6 +59,9 @@ impl Node {
         }
         self.answer_reports(name, job);
         let Some(view) = job.view.clone() else { return self.without_view(name, job) };
+        if self.gathers(name, job) {
+            return true;
+        }
         self.act(name, job, &view);
         true
     }
@@ -161,6 +164,7 @@ impl Node {
         let facts = Facts {
             now: self.now.wall,
             no_starts: self.no_starts()
+                || (view.necessary.is_some() && mutants::is_on(mutants::FIRES_WAIT_FOR_PLANS))
                 || !self.calendar_is_good(view.spec.max_clock_diff(self.settings.max_clock_difference)),
             up_since: self.up_since,
             gained: &job.gained,

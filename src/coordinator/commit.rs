@@ -141,6 +141,9 @@ impl Node {
                 self.read(ReadFor::Own(id.clone()), Query::Attachment(id));
             }
         }
+        if mutants::is_on(mutants::REFUSED_IS_DROPPED) {
+            job.retry_at = Some(self.now.mono.plus(self.settings.lease));
+        }
         job.refused += 1;
         if job.refused > AT_ONCE {
             let wait = FIRST_WAIT * 2_u32.pow((job.refused - AT_ONCE).min(6));

@@ -299,7 +299,11 @@ fn completed(job: &JobState, view: &Job) -> Option<Time> {
 /// Whether an item will take part in this fire that has not started. Those that are busy with an earlier run,
 /// disabled or without an owner do not.
 fn waits_for_more(job: &JobState, view: &Job, fire: Time, started: &[Item]) -> bool {
-    let missing = (0..view.rules.items).map(Item).filter(|item| !started.contains(item));
+    if view.paused || view.rules.disabled {
+        return false;
+    }
+    let takes_part = |item: &Item| !started.contains(item) && !view.sharding.disabled_items.contains(item);
+    let missing = (0..view.rules.items).map(Item).filter(takes_part);
     let mut expected = missing
         .filter(|item| job.records.get(item).is_some_and(|(_, r)| r.state.is_idle() && r.last_fire < fire));
     expected.any(|item| view.sharding.owner(item).is_some())

@@ -46,6 +46,8 @@ pub(crate) struct JobState {
     pub(crate) retry_at: Option<Mono>,
     /// Reports to be committed.
     pub(crate) reports: BTreeMap<Item, Report>,
+    /// Until when they wait for more of them.
+    pub(crate) gathers_until: Option<Mono>,
     /// The same reports in full, for the history and the answer.
     pub(crate) details: BTreeMap<Item, Arc<Completed>>,
     /// Workers here that have registered the job.

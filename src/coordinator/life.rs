@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rosterd_domain::id::CoordinatorId;
+use rosterd_domain::mutants;
 use rosterd_domain::txn::Txn;
 
 use super::calendar::Jump;
@@ -126,7 +127,7 @@ impl Node {
 
     /// Whether the calendar is within `limit` of what it should say.
     pub(super) fn calendar_is_good(&self, limit: Duration) -> bool {
-        self.calendar_watch.off() <= limit
+        self.calendar_watch.off() <= limit || mutants::is_on(mutants::CALENDAR_BELIEVED)
     }
 
     pub(super) fn calendar_jumped(&mut self, jump: &Jump) {

@@ -4,7 +4,7 @@
 //! domain's; here is only when to decide, and what follows a commit. It is level-triggered: an event changes
 //! what is known, marks jobs as worth a look, and [`Node::handle`] ends by looking at each of those once; [`Node::hear`] and [`Node::settle`] are its two halves.
 //! The parts are in sibling files: `life` (its own), `attach` and `leave` (a worker's coming and going), `verdict` (its death),
-//! `advance` (one job's turn), `ahead` (fires written before their time), `commit` (what follows a transaction), `dispatch` (what workers are told),
+//! `advance` (one job's turn), `ahead` (fires written before their time), `commit` (what follows a transaction), `dispatch` (what workers are told), `gather` (reports that share a transaction),
 //! `operate` (people).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +37,8 @@ pub struct Node {
     /// New identities; a seeded source in a simulation.
     pub(super) ids: Box<dyn FnMut() -> String + Send>,
     pub(super) now: Now,
+    /// By how much the calendar is ahead of what is believed, in milliseconds.
+    wall_ahead: i64,
     pub(super) up_since: Time,
     pub(super) calendar_watch: CalendarWatch,
     pub(super) jobs: Jobs,
@@ -191,6 +193,7 @@ impl Node {
             session,
             ids,
             now,
+            wall_ahead: 0,
             up_since: now.wall,
             calendar_watch: CalendarWatch::default(),
             jobs: Jobs::new(),
@@ -231,8 +234,9 @@ impl Node {
 
     /// Takes an event in. What follows from several is decided once, by [`Node::settle`].
     pub fn hear(&mut self, now: Now, event: Event) {
-        self.now = now;
-        if let Some(jump) = self.calendar_watch.look(now, &self.settings) {
+        let jump = self.calendar_watch.look(now, &self.settings);
+        self.tell_time(now);
+        if let Some(jump) = jump {
             self.calendar_jumped(&jump);
         }
         self.take_in(event);
@@ -241,10 +245,10 @@ impl Node {
     /// Looks at no more than `most` of the jobs that are worth it, and answers with what is to be done. While
     /// [`Node::is_settled`] says no, it is to be called again.
     pub fn settle(&mut self, now: Now, most: usize) -> Vec<Effect> {
-        self.now = now;
+        self.tell_time(now);
         self.run_timers();
         self.tell_due_runs(most);
-        if self.ahead.is_due(now.wall) {
+        if self.ahead.is_due(self.now.wall) {
             // What is due now goes before what follows from it.
             return std::mem::take(&mut self.out);
         }
@@ -259,6 +263,27 @@ impl Node {
             self.stop_if_done();
         }
         std::mem::take(&mut self.out)
+    }
+
+    /// What the calendar says when it is `at` by what is believed.
+    pub fn by_the_clock(&self, at: Time) -> Time {
+        Time(at.0.saturating_add(self.wall_ahead))
+    }
+
+    /// How long a run may be told before its time.
+    pub fn longest_ahead(&self) -> Duration {
+        self.settings.ahead.1
+    }
+
+    fn tell_time(&mut self, now: Now) {
+        let wall = self.calendar_watch.believed(now, &self.settings);
+        self.wall_ahead = now.wall.0.saturating_sub(wall.0);
+        self.now = Now { wall, ..now };
+    }
+
+    /// How many jobs there are, and how many of them this coordinator leads.
+    pub fn count_jobs(&self) -> (usize, usize) {
+        (self.jobs.len(), self.jobs.values().filter(|job| job.leads()).count())
     }
 
     /// No job is left that is worth a look now, and nobody to be told of a run.
@@ -278,13 +303,14 @@ impl Node {
 
     /// Somebody is to be told of a run now.
     pub fn tells(&self, now: Now) -> bool {
-        self.ahead.is_due(now.wall)
+        self.ahead.is_due(self.calendar_watch.believed(now, &self.settings))
     }
 
     /// When the machine wants a [`Event::Tick`], by either clock.
     pub fn wake_at(&self) -> (Option<Time>, Option<Mono>) {
         let calendar = self.calendar.first().map(|(at, _)| *at);
-        ([calendar, self.ahead.next()].into_iter().flatten().min(), self.timers.first().map(|(at, _)| *at))
+        let wall = [calendar, self.ahead.next()].into_iter().flatten().min();
+        (wall.map(|at| self.by_the_clock(at)), self.timers.first().map(|(at, _)| *at))
     }
 
     /// Transactions and reads under way, streams open: what a driver still has to wait for.

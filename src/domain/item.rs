@@ -247,6 +247,15 @@ pub struct Counters {
     pub missed: BTreeMap<Missed, u64>,
 }
 
+/// Only what is idle may start; bugs that are put in think otherwise.
+fn may_start(state: &State) -> bool {
+    match state {
+        State::Idle => true,
+        State::Running(_) => mutants::is_on(mutants::RUNNING_NODE_IS_THE_LOCK),
+        State::Crashed(_) => mutants::is_on(mutants::CRASHED_IS_FREE),
+    }
+}
+
 fn zero(n: &u64) -> bool {
     *n == 0
 }
@@ -356,7 +365,7 @@ impl Record {
     pub fn apply(&self, event: &Event) -> Result<Self, Illegal> {
         let mut next = self.clone();
         match (&self.state, event) {
-            (State::Idle, Event::Start(run)) => {
+            (state, Event::Start(run)) if may_start(state) => {
                 let startable = match run.source {
                     Source::NormalTrigger => run.fire > self.last_fire,
                     Source::Misfire => self.misfire == Some(run.fire),
@@ -395,6 +404,9 @@ impl Record {
                 next.last_fire = *latest;
                 next.misfire = Some(*latest);
                 next.counters.misfired += count;
+                if mutants::is_on(mutants::MARK_MOVES_TOKEN) && self.running().is_some() {
+                    next.token = self.token.next();
+                }
             }
             // Also an idle item: where runs are not monitored the record does not know that one is in user code.
             (_, Event::Skip { latest, count }) if *latest > self.last_fire => {
@@ -432,7 +444,9 @@ impl Record {
     }
 
     fn end(&mut self, run: &Running, outcome: Outcome, at: Time, reported: bool) {
-        self.counters.count(outcome);
+        if !mutants::is_on(mutants::OUTCOMES_UNCOUNTED) {
+            self.counters.count(outcome);
+        }
         self.last = Some(Ended {
             token: self.token,
             fire: run.fire,

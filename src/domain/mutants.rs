@@ -11,6 +11,13 @@ macro_rules! mutants {
 }
 
 mutants! {
+    RUNNING_NODE_IS_THE_LOCK: "running_node_is_the_lock", "a run whose nodes went with a session is taken for over";
+    CRASHED_IS_FREE: "crashed_is_free", "a crashed run that waits for a taker is overwritten by the next";
+    MARK_MOVES_TOKEN: "mark_moves_token", "a record that is marked while it runs gets another token";
+    FIRES_WAIT_FOR_PLANS: "fires_wait_for_plans", "nothing starts while the reshard flag is up";
+    REFUSED_IS_DROPPED: "refused_is_dropped", "what was refused together is not decided again at once";
+    CALENDAR_BELIEVED: "calendar_believed", "a calendar that jumps is believed at once";
+    OUTCOMES_UNCOUNTED: "outcomes_uncounted", "a run's end is not counted in its record";
     START_IGNORES_RECORD: "start_ignores_record", "a start writes its record whatever its version";
     START_IGNORES_ATTACHMENT: "start_ignores_attachment", "a start does not check who speaks for the worker";
     START_IGNORES_GENERATION: "start_ignores_generation", "a start does not check the rights that it read";

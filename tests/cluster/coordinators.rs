@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::fleet::{Fleet, QUICK, fires, shared};
+use crate::fleet::{Fleet, QUICK, fires, rounds, shared};
 use crate::harness::*;
 use crate::judge::Verdict;
 
@@ -66,6 +66,51 @@ async fn all_coordinators_die_and_come_back_within_the_lease() {
     }
     fleet.hosted_by("nine", 3, &[0, 1, 2]).await;
     fleet.nine_done_once().await;
+}
+
+/// The seat where most instances of a job are hosted.
+async fn fullest(fleet: &Fleet, job: &str) -> usize {
+    let hosts = fleet.hosts(job).await;
+    let streams = |seat: &usize| hosts.iter().filter(|(_, host)| host == seat).count();
+    (0..fleet.seats.len()).max_by_key(streams).unwrap()
+}
+
+/// Whichever coordinator hosts most workers dies, and comes back, again and again: nobody is taken for dead, every fire
+/// of every item runs, and once. `ROUNDS=100` for more than the suite has time for.
+#[tokio::test]
+async fn a_host_that_dies_costs_no_fire() {
+    let mut fleet = Fleet::start(3, &shared().list(), PATIENT).await;
+    fleet.nine_in_flight(&WORKERS, &[]).await;
+    fleet.apply(job("tick", 3, json!({ "cron": EVERY_SECOND, "failover": true }))).await;
+    for (seat, name) in ["x", "y", "z"].into_iter().enumerate() {
+        fleet.worker_at(seat, name, vec![runs_for("tick", 1)]);
+    }
+    fleet.assigned("tick", 3).await;
+    fleet.more_fires(3).await;
+    for _ in 0..rounds(5) {
+        let dead = fullest(&fleet, "tick").await;
+        let others: Vec<usize> = (0..3).filter(|seat| *seat != dead).collect();
+        fleet.crash(dead);
+        fleet.hosted_by("tick", 3, &others).await;
+        fleet.hosted_by("nine", 3, &others).await;
+        fleet.more_fires(2).await;
+        fleet.launch(dead);
+        fleet.serving(dead).await;
+    }
+    let verdict = fleet.nine_done_once().await;
+    no_gap(&verdict);
+    assert!(verdict.runs.iter().all(|run| run.source != "FAILOVER"), "\n{}", verdict.table());
+    let ran = verdict.counts("tick");
+    // The last may be under way.
+    let mut all = fires(&verdict);
+    all.pop_last();
+    for fire in all {
+        let items =
+            (0..3).filter(|item| ran.keys().any(|key| (key.0, key.1 / 1000) == (*item, fire))).count();
+        assert_eq!(items, 3, "fire {fire}\n{}", verdict.table());
+    }
+    let counters = fleet.counters("tick").await;
+    assert_eq!((counters.crashed, counters.missed.len()), (0, 0), "{counters:?}");
 }
 
 /// A job that fires each second, hosted where its leader is not.

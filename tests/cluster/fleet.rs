@@ -100,7 +100,7 @@ impl Fleet {
     /// Starts a coordinator, on the port that it had.
     pub fn launch(&mut self, seat: usize) {
         let at = &self.seats[seat];
-        let mut command = coordinator(&at.wrapper, self.timing, &self.settings);
+        let mut command = coordinator(binary(false), &at.wrapper, self.timing, &self.settings);
         command.args(["--registry", "zookeeper", "--zk", &at.zk, "--namespace", &self.namespace]);
         command.args(["--listen", &format!("{}:{}", at.host, at.port), "--data-dir"]);
         command.arg(self.home.path(&format!("c{seat}")));
@@ -279,4 +279,10 @@ impl Fleet {
         let mine = dump.into_iter().filter(|(path, node)| node.ephemeral && !path.starts_with("/leader"));
         mine.map(|(path, _)| path).collect()
     }
+}
+
+/// How often a test repeats what can be repeated: `ROUNDS=N` for more than the suite has time for.
+pub fn rounds(usual: u32) -> u32 {
+    let asked = std::env::var("ROUNDS").ok();
+    asked.map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("ROUNDS={text:?}: write a number")))
 }

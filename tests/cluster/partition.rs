@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::fleet::{Fleet, QUICK, shared};
+use crate::fleet::{Fleet, QUICK, rounds, shared};
 use crate::harness::*;
 use crate::judge::Verdict;
 use crate::proxy::{Mode, Proxy};
@@ -88,6 +88,9 @@ async fn ej_507_zk_lost_mid_run_does_not_run_twice() {
     all_accounted_for(&fleet).await;
 }
 
+/// Milliseconds without a connection: half a session of [`QUICK`] to one and a half.
+const AWAY: [u64; 5] = [2000, 6000, 3000, 5000, 2500];
+
 /// Connections break again and again, and stay away for half a session to one and a half.
 #[tokio::test]
 async fn ej_1807_jobs_live_on_after_a_flapping_link() {
@@ -106,7 +109,7 @@ async fn ej_1807_jobs_live_on_after_a_flapping_link() {
         fleet.worker_at(seat, name, does.clone());
     }
     fleet.assigned("tick", 2).await;
-    for away in [2000, 6000, 3000, 5000, 2500] {
+    for away in AWAY.into_iter().cycle().take(rounds(5) as usize) {
         proxy.set(Mode::Hole);
         proxy.cut();
         tokio::time::sleep(Duration::from_millis(away)).await;

@@ -25,6 +25,17 @@ const LOOK: Duration = Duration::from_millis(25);
 /// The folder of the faults that the coordinator is to have; see `mutants`.
 pub const MUTANTS: &str = "mutants";
 
+/// The variable that names another build of the program to be tried: the one that is shipped, for example.
+pub const BINARY: &str = "ROSTERD_BINARY";
+
+/// The program that is tried. Faults can only be put into the one that was built with these tests.
+pub fn binary(with_faults: bool) -> String {
+    match std::env::var(BINARY) {
+        Ok(other) if !with_faults => other,
+        _ => env!("CARGO_BIN_EXE_rosterd").to_owned(),
+    }
+}
+
 /// Whether a test may go on that needs root. Where it may not, it says so in the form that `cargo xtask test` counts:
 /// past the harness of tests, which would keep it to itself.
 pub fn has_root(what_for: &str) -> bool {
@@ -250,10 +261,11 @@ impl Cluster {
 
     /// Starts the coordinator.
     pub fn launch(&mut self) {
-        let mut command = coordinator(&self.wrapper, self.timing, &self.settings);
+        let mutants = self.home.path(MUTANTS);
+        let program = binary(mutants.exists());
+        let mut command = coordinator(program, &self.wrapper, self.timing, &self.settings);
         let listen = if self.host == "127.0.0.1" { "127.0.0.1" } else { "0.0.0.0" };
         command.args(["--listen", &format!("{listen}:{}", self.port), "--data-dir"]).arg(&self.data);
-        let mutants = self.home.path(MUTANTS);
         if mutants.exists() {
             command.env("ROSTERD_MUTANTS", mutants);
         }
@@ -375,7 +387,7 @@ impl Cluster {
 
     /// A worker that runs a program.
     pub fn exec(&mut self, name: &str, arguments: &[&str], program: &[&str]) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rosterd"));
+        let mut command = Command::new(binary(false));
         clean(&mut command);
         command.arg("exec").args(["--server", &self.url(), "--address", &format!("host-{name}")]);
         command.args(arguments).arg("--").args(program);
@@ -507,8 +519,7 @@ pub fn clean(command: &mut Command) {
 }
 
 /// What every coordinator is told, behind these words.
-pub fn coordinator(wrapper: &[String], timing: Timing, settings: &[String]) -> Command {
-    let program = env!("CARGO_BIN_EXE_rosterd").to_owned();
+pub fn coordinator(program: String, wrapper: &[String], timing: Timing, settings: &[String]) -> Command {
     let words: Vec<String> = wrapper.iter().cloned().chain([program]).collect();
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).args(["serve", "--insecure-listen", "--log-format", "json"]);

@@ -390,7 +390,7 @@ async fn instances_are_drained_and_shut_down_by_hand() {
 async fn a_change_names_the_credential_that_asked_for_it() {
     let mut cluster = Cluster::prepare(LONG, &[]);
     let file = cluster.home.path("credentials.toml");
-    let mut add = std::process::Command::new(env!("CARGO_BIN_EXE_rosterd"));
+    let mut add = std::process::Command::new(binary(false));
     add.args(["credentials", "add", "ops", "--role", "admin", "--file"]).arg(&file);
     let added = add.output().unwrap();
     assert!(added.status.success(), "{added:?}");

@@ -23,6 +23,24 @@ fn a_job_that_fires_each_second_fires_each_second() {
     });
 }
 
+/// One for its start, one for the ends, however these are spread over some milliseconds.
+#[test]
+fn a_fire_costs_two_transactions() {
+    block_on(async {
+        let mut world = world(1, 2, vec![JobPlan { run: (1, 8), items: 6, ..job("short") }]);
+        world.start_all();
+        world.pass(secs(10)).await;
+        let before = world.watch.lock().writes_of("c0");
+        world.pass(secs(40)).await;
+        let written = world.watch.lock().writes_of("c0") - before;
+        assert!(
+            (80..=88).contains(&written),
+            "{written} transactions for 40 fires, those of the coordinator itself among them"
+        );
+        at_peace(&world);
+    });
+}
+
 #[test]
 fn a_run_that_is_longer_than_its_period_is_followed_by_one_misfire() {
     block_on(async {

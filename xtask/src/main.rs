@@ -21,12 +21,14 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo xtask COMMAND
 
-  test [--only SUITE[,SUITE]] [-- ARGUMENTS]
-                       everything that must pass: setup, checks, all suites; ARGUMENTS go to each test program
+  test [--only SUITE[,SUITE]] [--release] [-- ARGUMENTS]
+                       everything that must pass: setup, checks, all suites; ARGUMENTS go to each test program.
+                       --release: it and cluster try the program that is shipped, but where a test puts faults into it
   check                formatting, lints, dependencies, the clients' own linters
   setup                what the tests need on this machine: Debian packages (as root), Python environment,
                        the ZooKeeper server
-  sim --seeds N        N seeds of the simulation, with progress; --from SEED, --release. SEED=N cargo xtask sim: one again
+  sim --seeds N        N seeds of the simulation, with progress; --from SEED, --debug. SEED=N cargo xtask sim, or
+                       SCRIPT=FILE cargo xtask sim: one again
   sim --mutants        each guard switched off, and what finds it
   bench [ARGUMENTS]    the benchmarks, in release
   docs                 write the guide's generated pages anew

@@ -214,6 +214,7 @@ pub(super) fn run(run: RunRow) -> v1::RunRecord {
         output: run.output,
         processed: run.processed,
         failed: run.failed,
+        decided_at: Some(timestamp(run.since)),
     }
 }
 

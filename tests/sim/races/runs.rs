@@ -21,6 +21,8 @@ races! {
     ej_2090_completed_items_are_not_failed_over: dies_after_completion;
     /// A taker's end takes the mark of the take-over with it.
     ej_2429_a_failover_leaves_nothing_behind: worker_dies, [FAILOVER_LEFT_BEHIND => "mirrors"];
+    /// An item whose failover run has ended is nobody's: its next due time is run.
+    hole_11_the_end_of_a_failover_frees_its_item: worker_dies, [FAILOVER_LEFT_BEHIND => "mirrors"];
     /// Crashed runs of a disabled item are not run again.
     hole_15_a_disabled_item_is_not_failed_over: dies_while_disabled, [FAILOVER_OF_DISABLED => "fenced"];
     /// While a run waits to be run again, due times go on.
@@ -185,7 +187,7 @@ fn host_dies_after_the_start() -> Faults {
         until(&mut world, "both ran", |world| starts(world, "again", "NORMAL_TRIGGER") >= 2).await;
         until(&mut world, "both have ended", |world| !runs(world, "again")).await;
         before_due(&mut world, 5, millis(50)).await;
-        crate::play::doom(&mut world, 0, 1);
+        crate::strike::doom(&mut world, 0, 1);
         world.pass(secs(8)).await;
         want(&world, covered(&world, "fault: coordinator dies after a write") == 1, "the host died so");
         want(&world, starts(&world, "again", "FAILOVER") == 0, "nobody was dead");
