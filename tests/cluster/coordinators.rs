@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::fleet::{Fleet, QUICK, shared};
+use crate::fleet::{Fleet, QUICK, rounds, shared};
 use crate::harness::*;
 use crate::judge::Verdict;
 

@@ -241,3 +241,9 @@ impl Fleet {
         mine.map(|(path, _)| path).collect()
     }
 }
+
+/// How often a test repeats what can be repeated: `ROUNDS=N` for more than the suite has time for.
+pub fn rounds(usual: u32) -> u32 {
+    let asked = std::env::var("ROUNDS").ok();
+    asked.map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("ROUNDS={text:?}: write a number")))
+}

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::fleet::{Fleet, QUICK, shared};
+use crate::fleet::{Fleet, QUICK, rounds, shared};
 use crate::harness::*;
 use crate::judge::Verdict;
 use crate::proxy::{Mode, Proxy};

@@ -36,12 +36,6 @@ pub fn binary(with_faults: bool) -> String {
     }
 }
 
-/// How often a test repeats what can be repeated: `ROUNDS=N` for more than the suite has time for.
-pub fn rounds(usual: u32) -> u32 {
-    let asked = std::env::var("ROUNDS").ok();
-    asked.map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("ROUNDS={text:?}: write a number")))
-}
-
 /// Whether a test may go on that needs root. Where it may not, it says so in the form that `cargo xtask test` counts:
 /// past the harness of tests, which would keep it to itself.
 pub fn has_root(what_for: &str) -> bool {

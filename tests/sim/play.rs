@@ -132,7 +132,7 @@ pub fn play(script: &Script, told: bool) -> Outcome {
         Outcome::of(&world)
     });
     for text in panics::take() {
-        outcome.broken.push(Fault { rule: "panic", text });
+        outcome.broken.push(Fault::new("panic", text, Vec::new()));
     }
     outcome
 }
