@@ -153,9 +153,9 @@ fn herd_once(options: &Options, workers: u32, report: &mut Report) -> Result {
     // What their coming has brought is written.
     std::thread::sleep(AFTER);
     let there = fleet.seats.first().ok_or("no coordinator")?.counted("rosterd_streams")?;
-    let verdicts = fleet.counted("rosterd_verdicts_total")?;
     let since = Instant::now();
     fleet.seat(0)?.kill()?;
+    let verdicts = fleet.counted("rosterd_verdicts_total")?;
     let mut marks: Vec<(f64, f64)> = Vec::new();
     let back = wait(PATIENCE, || {
         let streams = fleet.counted("rosterd_streams")?;
