@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 
 use crate::command::{cargo, must, shown, target, watched};
 use crate::metadata::{Program, build, targets};
-use crate::suites::{Kind, Pick, Suite, build_arguments, chosen};
+use crate::suites::{Kind, Pick, SEEDS, Suite, build_arguments, chosen};
 use crate::summary::{Tally, not_run, rust};
 use crate::{check, python, setup};
 
@@ -148,6 +148,9 @@ fn run_programs(
         command.env("RUST_BACKTRACE", "1");
         if let Some(shipped) = shipped {
             command.env("ROSTERD_BINARY", shipped);
+        }
+        if std::env::var_os(SEEDS.0).is_none() {
+            command.env(SEEDS.0, SEEDS.1);
         }
         println!("    {} {} {}", program.target.package, program.target.kind, program.target.name);
         tally += counted(&mut command, Summaries::Last)?;
