@@ -257,32 +257,34 @@ fn hear(side: &mut Side) {
     side.triggers.drain(..old);
 }
 
-/// Whoever comes now is welcome, and is given work.
+/// Whoever comes now is welcome, and is answered.
 async fn serves(handle: &Handle) -> String {
     let mut stream = handle.open(Peer::default()).unwrap();
-    let hello = v1::Hello { stream_number: 1, address: "10.0.0.9".into(), slots: 64, ..v1::Hello::default() };
-    let frames = [
-        Frame::Hello(hello),
-        Frame::Register(v1::Register { job: "words".into(), ..v1::Register::default() }),
-    ];
-    for frame in frames {
+    let tell = |stream: &WorkerStream, frame: Frame| {
         let frame = convert::from_worker(v1::SessionRequest { frame: Some(frame) });
         stream.inbox.put(frame.unwrap().unwrap()).unwrap();
-    }
-    let (mut welcome, mut answered) = (false, String::new());
-    for _ in 0..200 {
+    };
+    let hello = v1::Hello { stream_number: 1, address: "10.0.0.9".into(), slots: 64, ..v1::Hello::default() };
+    tell(&stream, Frame::Hello(hello));
+    let mut welcome = false;
+    for sequence in 0..200 {
         tokio::time::sleep(Duration::from_millis(50)).await;
+        if welcome && sequence % 10 == 0 {
+            tell(&stream, Frame::Heartbeat(v1::Heartbeat { sequence, ..v1::Heartbeat::default() }));
+        }
         while let Ok(frame) = stream.outbox.try_recv() {
             match frame {
-                ToWorker::Welcome(_) => welcome = true,
-                ToWorker::Registered { .. } => answered = "registered".into(),
-                ToWorker::Refused { refusal, .. } => answered = format!("{:?}", refusal.code),
+                // What is said before this is early, and not answered.
+                ToWorker::Welcome(_) => {
+                    welcome = true;
+                    let register = v1::Register { job: "words".into(), ..v1::Register::default() };
+                    tell(&stream, Frame::Register(register));
+                }
+                ToWorker::Registered { .. } => return "registered".into(),
+                ToWorker::Refused { refusal, .. } => return format!("{:?}", refusal.code),
                 _ => {}
             }
         }
-        if welcome && !answered.is_empty() {
-            return answered;
-        }
     }
-    panic!("whoever comes after is not served: welcome {welcome}, answered {answered:?}");
+    panic!("whoever comes after is not served; it is welcome: {welcome}");
 }

@@ -8,25 +8,13 @@ use rosterd_domain::id::{Item, JobName};
 use crate::faults::{Forced, Rates};
 use crate::log::JobPlan;
 use crate::operator;
-use crate::play::{block_on, job, plan};
+use crate::play::{at_peace, block_on, job, plan, secs};
 use crate::world::{Later, Plan, World};
-
-fn secs(n: u64) -> Duration {
-    Duration::from_secs(n)
-}
 
 fn world(coordinators: usize, workers: usize, jobs: Vec<JobPlan>) -> World {
     let mut world = World::new(Plan { coordinators, workers, jobs, ..plan(7) });
     world.calm = true;
     world
-}
-
-fn at_peace(world: &World) {
-    world.judge();
-    let broken = world.watch.lock().broken.clone();
-    assert!(broken.is_empty(), "{broken:#?}");
-    let unsettled = world.unsettled();
-    assert!(unsettled.is_empty(), "{unsettled:#?}");
 }
 
 fn verdicts(world: &World) -> u64 {

@@ -7,6 +7,7 @@ mod bench;
 mod check;
 mod command;
 mod docs;
+mod fuzz;
 mod metadata;
 mod python;
 mod setup;
@@ -30,6 +31,7 @@ cargo xtask COMMAND
   sim --seeds N        N seeds of the simulation, with progress; --from SEED, --debug. SEED=N cargo xtask sim, or
                        SCRIPT=FILE cargo xtask sim: one again
   sim --mutants        each guard switched off, and what finds it
+  fuzz --seconds N     fuzzing with ever new inputs; --target TARGET, --release
   bench [ARGUMENTS]    the benchmarks, in release
   docs                 write the guide's generated pages anew
 ";
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         ("check", []) => check::run().map(|failed| failed == 0),
         ("setup", []) => setup::everything().map(|()| true),
         ("sim", rest) => sim::main(rest),
+        ("fuzz", rest) => fuzz::main(rest),
         ("bench", rest) => bench::main(rest),
         ("docs", []) => docs::main(),
         ("help" | "-h" | "--help", _) => {

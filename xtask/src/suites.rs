@@ -111,6 +111,11 @@ pub(crate) const SUITES: &[Suite] = &[
         "the gRPC and HTTP edge before a scripted coordinator",
         &[Pick::Test("rosterd", "edge")],
     ),
+    programs(
+        "fuzz",
+        "everything that reads what others wrote, on mutated inputs",
+        &[Pick::Test("rosterd", "fuzz")],
+    ),
     programs("cli", "the command line", &[Pick::Test("rosterd", "cli")]),
     Suite {
         packages: &["iproute2", "mount", "nftables", "util-linux"],

@@ -116,11 +116,11 @@ impl Findings<'_> {
             (
                 "judged".to_owned(),
                 format!(
-                    "{} runs of {} items of {} jobs by {} workers",
-                    runs.len(),
-                    items.len(),
-                    jobs.len(),
-                    workers.len()
+                    "{} of {} of {} by {}",
+                    many(runs.len(), "run"),
+                    many(items.len(), "item"),
+                    many(jobs.len(), "job"),
+                    many(workers.len(), "worker")
                 ),
             ),
             ("from".to_owned(), self.span().map(|(from, _)| from.to_string()).unwrap_or_default()),
@@ -171,7 +171,7 @@ impl Findings<'_> {
                 } else {
                     format!("{}-{}", owner.first, owner.last)
                 },
-                name(owner).to_owned(),
+                name(owner),
             ]
         };
         let owners = self.verdict.owners();
@@ -225,7 +225,16 @@ fn when(line: &Line) -> String {
     }
 }
 
-/// Whose an item was: an instance's address says more than the name of a process, and both may be the same.
-fn name(owner: &Owner) -> &str {
-    if owner.worker.is_empty() { &owner.instance } else { &owner.worker }
+/// Whose an item was: the process, and the instance where that has another name.
+fn name(owner: &Owner) -> String {
+    match (owner.worker.as_str(), owner.instance.as_str()) {
+        ("", who) | (who, "") => who.to_owned(),
+        (worker, instance) if worker == instance => worker.to_owned(),
+        (worker, instance) => format!("{worker} ({instance})"),
+    }
+}
+
+/// `3 runs`, `1 run`.
+fn many(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

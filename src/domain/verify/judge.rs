@@ -237,20 +237,16 @@ fn once_per_fire(name: &str, runs: &[&Run], faults: &mut Vec<Fault>) {
         if run.source == "NORMAL_TRIGGER"
             && let Some(before) = seen.insert(run.fire, run)
         {
-            let text =
-                format!("{name}: fire {} was run as token {} and {}", run.fire, before.token, run.token);
-            fault(before, text);
+            let (fire, old, new) = (Time(run.fire), before.token, run.token);
+            fault(before, format!("{name}: the fire of {fire} was run as token {old} and {new}"));
         }
         let before = last.insert(run.fire, run);
         if run.source == "FAILOVER"
             && let Some((before, outcome)) = before.and_then(|before| Some((before, settled(before)?)))
         {
-            let (old, new) = (before.token, run.token);
-            let text = format!(
-                "{name}: fire {} was taken over as token {new} although token {old} had {outcome}",
-                run.fire
-            );
-            fault(before, text);
+            let (fire, old, new) = (Time(run.fire), before.token, run.token);
+            let what = format!("was taken over as token {new} although token {old} had {outcome}");
+            fault(before, format!("{name}: the fire of {fire} {what}"));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -13,7 +13,7 @@ use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::Result;
 use crate::machine::Used;
-use crate::server::{scratch, target_dir};
+use crate::server::{scratch, target_dir, tethered};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Raw writes under way at a time, and how many there are.
@@ -56,7 +56,7 @@ impl Ensemble {
             ),
         )?;
         let log = File::create(data.join("log"))?;
-        let mut command = Command::new("java");
+        let mut command = tethered("java");
         command.args(["-Xmx1g", "-cp"]).arg(format!("{}/*", jars.display()));
         command.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(config);
         let child = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;

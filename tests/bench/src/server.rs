@@ -71,7 +71,7 @@ impl Server {
     /// Starts its process, where it had been before if it was killed, and waits until it serves.
     pub(crate) fn launch(&mut self) -> Result {
         let log = File::options().create(true).append(true).open(self.dir.path().join("log"))?;
-        let mut command = Command::new(&self.program);
+        let mut command = tethered(&self.program);
         command.args(&self.arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         self.child = Some(command.spawn()?);
         self.wait_until_serving()
@@ -190,6 +190,13 @@ fn zookeeper(ensemble: &Ensemble, namespace: &str) -> Vec<String> {
 /// A folder on the disk that the benchmarks are run from: /tmp may be memory.
 pub(crate) fn scratch() -> Result<TempDir> {
     Ok(tempfile::Builder::new().prefix("bench-").tempdir_in(target_dir())?)
+}
+
+/// A program that ends with this one, however this one ends.
+pub(crate) fn tethered(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    command
 }
 
 /// Ends a process of ours: asks, waits, and then insists.

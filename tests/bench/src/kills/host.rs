@@ -186,6 +186,12 @@ impl Found {
             took.len(),
             percentile(&took, 100.0)
         );
+        for (n, trial) in trials.iter().enumerate() {
+            let slow = trial.took.iter().filter(|ms| **ms > 1000.0).count();
+            if slow > 0 {
+                println!("    kill {n}: {slow} of {} workers needed more than a second", trial.hosted);
+            }
+        }
         if let [first, ..] = missed.as_slice() {
             println!("    the first that was missed: due {} item {}", first.0, first.1);
         }

@@ -18,6 +18,8 @@ const VICTIM: usize = 2;
 const HOSTS: usize = 2;
 /// It leads so many jobs at least, of a third that are its share.
 const LEADS: f64 = 3.0;
+/// How long leaders may go on moving once it leads some jobs.
+const REST: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn leader(options: &Options, report: &mut Report) -> Result {
@@ -26,40 +28,69 @@ pub(crate) fn leader(options: &Options, report: &mut Report) -> Result {
         return Ok(());
     }
     let window = Duration::from_secs(if options.quick { 5 } else { 15 });
-    let mut fleet = Fleet::start(options, HOSTS + 1, &[])?;
+    let fleet = Fleet::start(options, HOSTS + 1, &[])?;
     let (_crew, mut reading) = workers(&fleet)?;
+    let mut fleet = Moving { fleet, came: wall() };
     let name = format!("{JOBS} jobs × {ITEMS} items each second, {} s before and after", window.as_secs());
     let (mut in_time, kills) = (0, options.trials(20, 2));
     for _ in 0..kills {
-        let led = || fleet.seats.get(VICTIM).map_or(Ok(0.0), |seat| seat.counted("rosterd_jobs_led"));
-        must("its share of the jobs", PATIENCE, || Ok(led()? >= LEADS))?;
-        let (leads, floor) = (led()?, Floor::measure(fleet.ensemble.dir())?);
+        let floor = Floor::measure(fleet.fleet.ensemble.dir())?;
+        let joined = fleet.joined(&mut reading)?;
+        let leads = fleet.led()?;
         std::thread::sleep(window);
         let killed = wall();
-        fleet.seat(VICTIM)?.kill()?;
+        fleet.fleet.seat(VICTIM)?.kill()?;
         std::thread::sleep(window);
         reading.poll()?;
         let span = i64::try_from(window.as_micros())?;
         let (before, after) = (lags(&reading, killed - span, killed), lags(&reading, killed, killed + span));
         let p99 = (percentile(&before, 99.0), percentile(&after, 99.0));
-        let worst = percentile(&after, 100.0);
+        let (worst, worst_before) = (percentile(&after, 100.0), percentile(&before, 100.0));
         let good = p99.1 <= 2.0 * p99.0 && worst <= 1000.0;
         in_time += u32::from(good);
         println!(
-            "  leader of {leads} jobs killed: p99 {:.1} ms before, {:.1} after, latest {worst:.1}; {floor}",
-            p99.0, p99.1
+            "  leader of {leads} jobs killed: p99 {:.1} ms before (latest {worst_before:.1}), {:.1} after (latest {worst:.1}); \
+             latest while it had come {:.1}; {floor}",
+            p99.0,
+            p99.1,
+            percentile(&joined, 100.0)
         );
         report.add("leader dies: p99 before", &name, "ms", None, p99.0, &floor);
         report.add("leader dies: p99 after", &name, "ms", None, p99.1, &floor);
         report.add("leader dies: p99 after / before", &name, "×", Some(2.0), p99.1 / p99.0, &floor);
         report.add("leader dies: latest after", &name, "ms", Some(1000.0), worst, &floor);
-        fleet.seat(VICTIM)?.launch()?;
+        report.add("leader comes: p99", &name, "ms", None, percentile(&joined, 99.0), &floor);
+        report.add("leader comes: latest", &name, "ms", Some(1000.0), percentile(&joined, 100.0), &floor);
+        fleet.came = wall();
+        fleet.fleet.seat(VICTIM)?.launch()?;
     }
     let broken = broken(&judge(&reading.lines));
     println!(
         "  {in_time} of {kills} kills with p99 within twice that of before and nothing above 1 s; {broken} promises broken"
     );
     Ok(())
+}
+
+/// Coordinators of which one comes and goes.
+struct Moving {
+    fleet: Fleet,
+    /// When it was last started, by the calendar.
+    came: i64,
+}
+
+impl Moving {
+    /// How many jobs the one leads.
+    fn led(&self) -> Result<f64> {
+        self.fleet.seats.get(VICTIM).map_or(Ok(0.0), |seat| seat.counted("rosterd_jobs_led"))
+    }
+
+    /// Waits until it leads its share; the lags until then, and until everything is at rest again.
+    fn joined(&self, reading: &mut Reading) -> Result<Vec<f64>> {
+        must("its share of the jobs", PATIENCE, || Ok(self.led()? >= LEADS))?;
+        std::thread::sleep(REST);
+        reading.poll()?;
+        Ok(lags(reading, self.came, wall() - 1_000_000))
+    }
 }
 
 fn workers(fleet: &Fleet) -> Result<(Crew, Reading)> {
