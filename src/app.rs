@@ -29,10 +29,11 @@ use crate::api::grpc::worker::SessionLimits;
 use crate::api::listen::ListenLimits;
 use crate::config::Config;
 use crate::coordinator::settings::Settings;
-use crate::history::{History, HistoryError, Options};
+use crate::history::HistoryError;
 use crate::registry::embedded::OpenError;
 use crate::registry::zookeeper::ConnectError;
 use crate::runtime::clock::{Clock as _, System};
+use crate::runtime::mutants;
 use crate::runtime::tasks::{Failure, Phase, Tasks};
 use crate::runtime::telemetry::{Metrics, report_panics};
 
@@ -150,13 +151,7 @@ async fn start(config: Config) -> Result<Running, AppError> {
     report_panics(metrics.clone());
     let tasks = Tasks::default();
     let Store { registry, open, name: store } = store::open(&config, &tasks).await?;
-    let options = Options {
-        retention: config.history.retention,
-        max_rows: config.history.max_runs,
-        queue: config.history.queue,
-        ..Options::default()
-    };
-    let (recorder, reader) = History::open(data_dir.join("history.db"), options, Arc::new(|| System.wall()))?;
+    let (recorder, reader) = history::open(&config, data_dir)?;
     let settings = settings(&config, address);
     let parts =
         Parts { settings, recorder: recorder.clone(), metrics: metrics.clone(), name: named(address) };
@@ -268,6 +263,8 @@ fn named(address: SocketAddr) -> Box<dyn Fn() -> CoordinatorId + Send + Sync> {
 
 fn settings(config: &Config, address: SocketAddr) -> Settings {
     let timing = &config.timing;
+    let usual = Settings::new(config.namespace.clone(), named(address)());
+    let minute = mutants::number("minute-ms").and_then(|ms| u64::try_from(ms).ok());
     Settings {
         advertise: config.advertise.clone().unwrap_or_else(|| reached_at(config.scheme(), address)),
         lease: timing.lease,
@@ -280,7 +277,8 @@ fn settings(config: &Config, address: SocketAddr) -> Settings {
         max_outbox_frames: config.limits.max_outbox_frames,
         max_clock_difference: timing.max_clock_difference,
         server_retention: timing.server_retention,
-        ..Settings::new(config.namespace.clone(), named(address)())
+        minute: minute.map_or(usual.minute, Duration::from_millis),
+        ..usual
     }
 }
 

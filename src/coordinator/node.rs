@@ -27,7 +27,6 @@ use super::settings::Settings;
 use super::worker::Worker;
 use crate::code::{Code, Refusal};
 use crate::registry::Hint;
-use crate::runtime::mutants;
 use crate::session::frame::{FromWorker, Hello, ToWorker};
 
 /// The machine.
@@ -71,6 +70,8 @@ pub struct Node {
     pub(super) ahead: Ahead,
     /// Events wait that were not taken in yet.
     pub(super) behind: bool,
+    /// Nothing tells of a job's changes, its own included: a fault of tests.
+    pub(super) deaf: bool,
     pub(super) timers: BTreeSet<(Mono, Timer)>,
     pub(super) dirty: Agenda,
     pub(super) requests: BTreeMap<RequestId, Pending>,
@@ -187,6 +188,7 @@ impl Node {
         Self {
             ahead: Ahead::new(settings.ahead),
             behind: false,
+            deaf: false,
             settings,
             session,
             ids,
@@ -279,6 +281,11 @@ impl Node {
         self.now = Now { wall, ..now };
     }
 
+    /// How many jobs there are, and how many of them this coordinator leads.
+    pub fn count_jobs(&self) -> (usize, usize) {
+        (self.jobs.len(), self.jobs.values().filter(|job| job.leads()).count())
+    }
+
     /// No job is left that is worth a look now, and nobody to be told of a run.
     pub fn is_settled(&self) -> bool {
         self.dirty.is_empty() && !self.ahead.is_due(self.now.wall)
@@ -287,6 +294,11 @@ impl Node {
     /// Whether events wait that were not taken in yet: what they say of a worker may be that it lives.
     pub fn set_behind(&mut self, behind: bool) {
         self.behind = behind;
+    }
+
+    /// Whether nothing tells of a job's changes: a fault that tests put in.
+    pub fn set_deaf(&mut self, deaf: bool) {
+        self.deaf = deaf;
     }
 
     /// Somebody is to be told of a run now.
@@ -389,13 +401,14 @@ impl Node {
     fn hint(&mut self, hint: Hint) {
         match hint {
             Hint::Jobs => self.read(ReadFor::Jobs, Query::Jobs),
-            Hint::Job(_) if mutants::is_on("deaf") => {}
+            Hint::Job(_) if self.deaf => {}
             Hint::Job(job) => {
                 if let Some(state) = self.jobs.get_mut(&job) {
                     state.stale = true;
                     self.dirty.insert(job);
                 }
             }
+            Hint::Guarantee(job) => self.guarantees_moved(&job),
             Hint::Coordinators => {
                 self.read(ReadFor::Coordinators, Query::Coordinators);
                 self.read(ReadFor::Attachments, Query::Attachments);
@@ -470,8 +483,11 @@ impl Node {
                 Timer::Proof => self.prove_if_idle(),
                 Timer::Reconcile(job) => self.reconcile_job(&job),
                 Timer::LookAgain(job) => {
-                    if let Some(state) = self.jobs.get_mut(&job) {
-                        state.looks_again = false;
+                    let now = self.now.mono;
+                    // One that was set for later, or was overtaken, says nothing.
+                    if let Some(state) = self.jobs.get_mut(&job)
+                        && state.looks_again.take_if(|at| *at <= now).is_some()
+                    {
                         state.stale_records = true;
                         self.dirty.insert(job);
                     }
@@ -543,7 +559,7 @@ impl Node {
     pub(super) fn set_health(&mut self, health: Health) {
         if self.health != health {
             if health == Health::Suspended {
-                self.set_timer(self.settings.store_retry, Timer::Proof);
+                self.prove_in(self.settings.store_retry);
             }
             self.health = health;
             self.out.push(Effect::Health(health));

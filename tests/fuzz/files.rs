@@ -220,7 +220,7 @@ pub fn log(input: &[u8]) -> String {
         let became = if line.token % 2 == 0 { Became::Unknown } else { Became::Known("run") };
         teller.due(&line.job, line.item, Time(line.fire), became);
     }
-    let story = teller.tell(Duration::from_secs(line_count(&lines)), lines.len() % 2 == 0);
+    let story = teller.tell(Duration::from_secs(line_count(&lines)), lines.len().is_multiple_of(2));
     rules.extend(judge(&story.lines, 0).faults.iter().map(|fault| fault.rule));
     rules.sort_unstable();
     rules.dedup();

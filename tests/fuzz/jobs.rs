@@ -82,7 +82,7 @@ pub fn file(input: &[u8]) -> String {
         let again = parse_file(file.as_bytes());
         let again =
             again.unwrap_or_else(|defects| panic!("what is shown cannot be applied: {defects}\n{file}"));
-        assert_eq!(again, [spec.clone()], "shown as\n{file}");
+        assert_eq!(again, std::slice::from_ref(spec), "shown as\n{file}");
         kept(spec);
         kind += &format!(" {} notes", spec.notes().len());
     }

@@ -9,7 +9,7 @@ use crate::panics;
 use crate::script::{Script, ms};
 use crate::strike::strike;
 use crate::world::{Plan, Times, World, base};
-use rosterd_domain::verify::Fault;
+use rosterd_domain::verify::{Fault, Line, What};
 
 /// Runs a world on one thread, in simulated time.
 pub fn block_on<T>(play: impl Future<Output = T>) -> T {
@@ -157,4 +157,24 @@ async fn rest(world: &mut World, first: Duration) {
         }
         world.pass(Duration::from_millis(700)).await;
     }
+}
+
+pub fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+/// Runs that began in user code, by their source.
+pub fn starts(world: &World, job: &str, source: &str) -> usize {
+    let is = |line: &&Line| line.what == What::Start && line.job == job && line.source == source;
+    world.log.lines().iter().filter(is).count()
+}
+
+/// Nothing was broken, and the world is at rest.
+#[track_caller]
+pub fn at_peace(world: &World) {
+    world.judge();
+    let broken = world.watch.lock().broken.clone();
+    assert!(broken.is_empty(), "{broken:#?}");
+    let unsettled = world.unsettled();
+    assert!(unsettled.is_empty(), "{unsettled:#?}");
 }

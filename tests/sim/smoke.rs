@@ -2,32 +2,12 @@
 
 use std::time::Duration;
 
-use rosterd_domain::verify::{Line, What};
-
 use crate::log::JobPlan;
-use crate::play::{block_on, job, plan};
+use crate::play::{at_peace, block_on, job, plan, secs, starts};
 use crate::world::{Plan, World};
-
-fn secs(n: u64) -> Duration {
-    Duration::from_secs(n)
-}
-
-fn starts(world: &World, of: &str, source: &str) -> usize {
-    let lines = world.log.lines();
-    let is = |line: &&Line| line.what == What::Start && line.job == of && line.source == source;
-    lines.iter().filter(is).count()
-}
 
 fn world(coordinators: usize, workers: usize, jobs: Vec<JobPlan>) -> World {
     World::new(Plan { coordinators, workers, jobs, ..plan(1) })
-}
-
-fn at_peace(world: &World) {
-    world.judge();
-    let broken = world.watch.lock().broken.clone();
-    assert!(broken.is_empty(), "{broken:#?}");
-    let unsettled = world.unsettled();
-    assert!(unsettled.is_empty(), "{unsettled:#?}");
 }
 
 #[test]

@@ -22,8 +22,9 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo xtask COMMAND
 
-  test [--only SUITE[,SUITE]] [-- ARGUMENTS]
-                       everything that must pass: setup, checks, all suites; ARGUMENTS go to each test program
+  test [--only SUITE[,SUITE]] [--release] [-- ARGUMENTS]
+                       everything that must pass: setup, checks, all suites; ARGUMENTS go to each test program.
+                       --release: it and cluster try the program that is shipped, but where a test puts faults into it
   check                formatting, lints, dependencies, the clients' own linters
   setup                what the tests need on this machine: Debian packages (as root), Python environment,
                        the ZooKeeper server

@@ -55,6 +55,9 @@ const fn programs(name: &'static str, what: &'static str, picks: &'static [Pick]
     Suite { name, what, kind: Kind::Programs(picks), packages: &[], profile: None }
 }
 
+/// How many seeds of the simulation a build plays, unless the environment says otherwise.
+pub(crate) const SEEDS: (&str, &str) = ("ROSTERD_SIM_SEEDS", "5000");
+
 /// The table. A suite whose test program cargo does not know is passed over and named.
 pub(crate) const SUITES: &[Suite] = &[
     Suite {

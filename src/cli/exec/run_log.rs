@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use rosterd_client::Run;
 use rosterd_domain::verify::{Line, What};
-use rustix::time::{ClockId, clock_gettime};
+
+use crate::runtime::clock::{Clock as _, System};
 
 /// Where lines go.
 #[derive(Debug, Clone)]
@@ -81,7 +82,7 @@ impl RunLine {
     }
 
     fn write(&self, what: What, lease: Option<u64>, detail: &str) -> std::io::Result<()> {
-        let wall = jiff::Timestamp::now().as_millisecond();
+        let wall = System.wall().0;
         let detail = detail.to_owned();
         let line = Line { at: boottime(), wall, what, lease, detail, ..self.line.clone() };
         let mut text = serde_json::to_vec(&line)?;
@@ -96,7 +97,5 @@ fn append(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 
 /// Nanoseconds of the clock that all processes of a machine share.
 fn boottime() -> u64 {
-    let now = clock_gettime(ClockId::Boottime);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
-    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or_default())
+    u64::try_from(System.mono().0.as_nanos()).unwrap_or(u64::MAX)
 }
