@@ -5,9 +5,7 @@
 //! `SEED=n` lives the life of that number alone, `CASES=n` more or fewer of them. A life that goes wrong is made as
 //! short as it goes and printed as a script, with its number.
 
-use std::collections::BTreeSet;
 use std::fmt;
-use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseResult, TestError, TestRng, TestRunner};
@@ -21,9 +19,6 @@ use tempfile::TempDir;
 use crate::backend::open;
 use crate::same::{everything, guard, name, plain, write};
 use crate::words::*;
-
-/// After so long a hint that must come does not.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One thing that happens. Sessions are numbered; a number is taken modulo how many there are.
 #[derive(Debug, Clone)]
@@ -178,22 +173,8 @@ async fn commit(registry: &dyn Registry, txns: &[Txn]) -> Vec<Result<(), String>
 }
 
 /// What waits.
-pub fn drain(hints: &mut Hints) -> Vec<Hint> {
+fn drain(hints: &mut Hints) -> Vec<Hint> {
     std::iter::from_fn(|| hints.try_recv()).filter(|hint| !matches!(hint, Hint::Session(_))).collect()
-}
-
-/// Waits until all that must come has come, in any order; also gives what came besides. `given`: what has come.
-pub async fn wait_for(hints: &mut Hints, mut given: Vec<Hint>, must: &[Hint]) -> Vec<Hint> {
-    let must: BTreeSet<&Hint> = must.iter().collect();
-    given.extend(drain(hints));
-    while !must.iter().all(|hint| given.contains(hint)) {
-        match tokio::time::timeout(PATIENCE, hints.recv()).await {
-            Ok(Some(hint)) => given.push(hint),
-            // What is missing is told by the comparison.
-            _ => break,
-        }
-    }
-    given
 }
 
 /// The model.

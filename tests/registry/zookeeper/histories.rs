@@ -9,9 +9,9 @@ use rosterd::registry::{Hint, Hints, Registry, SessionState};
 use rosterd_domain::txn::{Guard, Txn};
 
 use super::proxy::{Proxy, Way};
-use super::{connect, until_state};
+use super::{PATIENCE, connect};
 use crate::backend::options;
-use crate::histories::{InMemory, World, live, live_all, same, wait_for};
+use crate::histories::{InMemory, World, live, live_all, same};
 use crate::zookeeper_server::Ensemble;
 
 /// How many lives: as many as a minute has room for.
@@ -31,6 +31,40 @@ struct One {
     hints: Hints,
     /// Hints that came while something else was waited for.
     given: Vec<Hint>,
+    /// As the hints say.
+    state: SessionState,
+}
+
+impl One {
+    async fn new(proxy: Proxy, options: ZooKeeperOptions) -> Self {
+        let session = connect(&options).await;
+        let hints = session.hints();
+        Self { proxy, options, session, hints, given: Vec::new(), state: SessionState::Connected }
+    }
+
+    fn take(&mut self, hint: Hint) {
+        match hint {
+            Hint::Session(state) => self.state = state,
+            hint => self.given.push(hint),
+        }
+    }
+
+    fn drain(&mut self) {
+        while let Some(hint) = self.hints.try_recv() {
+            self.take(hint);
+        }
+    }
+
+    /// A connection may be lost, and come back, more than once for one cut.
+    async fn until(&mut self, state: SessionState) {
+        self.drain();
+        while self.state != state {
+            match tokio::time::timeout(PATIENCE, self.hints.recv()).await {
+                Ok(Some(hint)) => self.take(hint),
+                other => panic!("{state:?} did not come ({other:?}) after {:?}", self.state),
+            }
+        }
+    }
 }
 
 struct OnServer(Vec<One>);
@@ -46,9 +80,7 @@ impl OnServer {
             let servers = format!("{}{root}", proxy.address);
             let session_timeout = Duration::from_secs(30);
             let options = ZooKeeperOptions { servers, session_timeout, ..straight.clone() };
-            let session = connect(&options).await;
-            let hints = session.hints();
-            all.push(One { proxy, options, session, hints, given: Vec::new() });
+            all.push(One::new(proxy, options).await);
         }
         Self(all)
     }
@@ -74,24 +106,32 @@ impl World for OnServer {
         tokio::task::spawn_blocking(move || server().wait_until_gone(&name)).await.unwrap();
         one.session = connect(&one.options).await;
         (one.hints, one.given) = (one.session.hints(), Vec::new());
+        one.state = SessionState::Connected;
     }
 
     async fn cut(&mut self, who: usize) {
         let one = &mut self.0[who];
         one.proxy.set(Way::Cut);
-        one.given.extend(until_state(&mut one.hints, SessionState::Suspended).await);
+        one.until(SessionState::Suspended).await;
     }
 
     async fn mend(&mut self, who: usize) {
         let one = &mut self.0[who];
         one.proxy.set(Way::Open);
-        one.given.extend(until_state(&mut one.hints, SessionState::Connected).await);
+        one.until(SessionState::Connected).await;
     }
 
     async fn hints(&mut self, who: usize, must: &[Hint]) -> Vec<Hint> {
         let one = &mut self.0[who];
-        let given = std::mem::take(&mut one.given);
-        wait_for(&mut one.hints, given, must).await
+        one.drain();
+        while !must.iter().all(|hint| one.given.contains(hint)) {
+            match tokio::time::timeout(PATIENCE, one.hints.recv()).await {
+                Ok(Some(hint)) => one.take(hint),
+                // What is missing is told by the comparison.
+                _ => break,
+            }
+        }
+        std::mem::take(&mut one.given)
     }
 
     fn sessions(&self) -> usize {
