@@ -169,7 +169,25 @@ fn create(dir: &Path, file: &Path, namespace: &Namespace) -> Result<(), OpenErro
         std::fs::rename(&draft, file)
     })();
     made.map_err(|e| OpenError::io("making", file, e))?;
-    sync_dir(dir)
+    sync_dir(dir)?;
+    sync_way(dir)
+}
+
+/// Makes the names on the way to a new store's directory durable: whoever made them may not have, and the store would
+/// go with the topmost of them. What is made with a file lies on one file system, and where we may not look we have made
+/// nothing.
+fn sync_way(dir: &Path) -> Result<(), OpenError> {
+    use std::os::unix::fs::MetadataExt as _;
+    let dir = dir.canonicalize().map_err(|e| OpenError::io("looking for", dir, e))?;
+    let device = |path: &Path| path.metadata().map(|found| found.dev()).ok();
+    let ours = device(&dir);
+    for above in dir.ancestors().skip(1) {
+        if device(above) != ours || File::open(above).is_err() {
+            break;
+        }
+        sync_dir(above)?;
+    }
+    Ok(())
 }
 
 fn write_schema(file: &Path, namespace: &Namespace) -> rusqlite::Result<()> {
