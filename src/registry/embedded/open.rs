@@ -71,6 +71,7 @@ impl Opened {
             return Err(OpenError::LostTail { file, note, noted, found: ledger.batch });
         }
         let tree = read_tree(&connection, &file, ledger, paths)?;
+        sync_found(dir, &file)?;
         let note = Note::open(dir, ledger.batch)?;
         Ok(Self { file, connection, note, ledger, tree, lock })
     }
@@ -188,6 +189,17 @@ fn sync_way(dir: &Path) -> Result<(), OpenError> {
         sync_dir(above)?;
     }
     Ok(())
+}
+
+/// Makes durable what was found. The log of a process that was killed may be in the system's memory alone: whoever is
+/// told of what stands in it acts on it, and a loss of power must not take it back.
+fn sync_found(dir: &Path, file: &Path) -> Result<(), OpenError> {
+    let log = with_suffix(file, "-wal");
+    match File::open(&log).and_then(|log| log.sync_all()) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(OpenError::io("syncing", &log, e)),
+        _ => {}
+    }
+    sync_dir(dir)
 }
 
 fn write_schema(file: &Path, namespace: &Namespace) -> rusqlite::Result<()> {
