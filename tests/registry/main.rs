@@ -1,6 +1,6 @@
 //! The registry: one contract for every backend, and what the embedded store promises of its disk.
 //!
-//! `contract` runs on each backend; `same` compares them on random transactions; `kill`, `full_disk`, `damage`
+//! `contract` runs on each backend; `same` compares them on random transactions; `kill`, `full_disk`, `damage`, `crash`
 //! and `sync` try the embedded store as real processes on real files.
 
 #![allow(clippy::disallowed_methods, reason = "tests measure, and tell their child processes what to be")]
@@ -9,6 +9,7 @@
 
 mod backend;
 mod contract;
+mod crash;
 mod damage;
 mod full_disk;
 mod kill;
