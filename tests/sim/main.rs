@@ -26,6 +26,7 @@ mod seeds;
 mod smoke;
 mod stability;
 mod systematic;
+mod time;
 mod watch;
 mod wire;
 mod world;

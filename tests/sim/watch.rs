@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use crate::coverage::Coverage;
 use crate::invariants::{self, Invariant};
 use crate::process::Hand;
+use crate::time::Since;
 use rosterd_domain::verify::Fault;
 
 /// What happened to one record in one transaction.
@@ -112,7 +113,7 @@ pub struct Inner {
     /// Who each process was last welcomed as.
     pub who: BTreeMap<String, WorkerId>,
     writes: BTreeMap<String, u64>,
-    start: Instant,
+    start: Since,
     base: Time,
     coverage: Coverage,
     verbose: bool,
@@ -132,7 +133,7 @@ impl Watch {
             deaths: Vec::new(),
             who: BTreeMap::new(),
             writes: BTreeMap::new(),
-            start: Instant::now(),
+            start: Since::now(),
             base,
             coverage,
             verbose,

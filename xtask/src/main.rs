@@ -27,6 +27,7 @@ cargo xtask COMMAND
   setup                what the tests need on this machine: Debian packages (as root), Python environment,
                        the ZooKeeper server
   sim --seeds N        N seeds of the simulation, with progress; --from SEED, --release. SEED=N cargo xtask sim: one again
+  sim --network …      the same with the real network stack, in a simulated network
   sim --mutants        each guard switched off, and what finds it
   bench [ARGUMENTS]    the benchmarks, in release
   docs                 write the guide's generated pages anew

@@ -11,6 +11,8 @@ use crate::metadata::build;
 /// What was asked.
 #[derive(Debug, PartialEq, Eq)]
 struct Request {
+    /// The program that holds it.
+    program: &'static str,
     /// The test that does it.
     test: &'static str,
     /// What the last line begins with.
@@ -20,11 +22,13 @@ struct Request {
     release: bool,
 }
 
-const WRITE: &str = "write `sim --seeds N [--from SEED] [--release]`, `sim --mutants`, or `SEED=N … sim`";
+const WRITE: &str = "write `sim [--network] --seeds N [--from SEED] [--release]`, `sim --mutants`, or \
+                     `SEED=N … sim [--network]`";
 
 impl Request {
     fn read(arguments: &[String], seed: Option<&str>) -> Result<Self> {
-        let mut request = Self { test: "", result: "", seeds: None, first: None, release: false };
+        let mut request =
+            Self { program: "sim", test: "", result: "", seeds: None, first: None, release: false };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
@@ -33,6 +37,7 @@ impl Request {
                     request.is("seeds::seeds", "seeds ");
                     request.seeds = Some(number(argument, arguments.next())?);
                 }
+                "--network" => request.program = "net",
                 "--from" => request.first = Some(number(argument, arguments.next())?),
                 "--release" => request.release = true,
                 _ => bail!("{argument:?} is not known: {WRITE}"),
@@ -42,7 +47,7 @@ impl Request {
             number("SEED", Some(&seed.to_owned()))?;
             request.is("seeds::replay", "test result");
         }
-        if request.test.is_empty() {
+        if request.test.is_empty() || request.program == "net" && !request.test.starts_with("seeds::") {
             bail!("{WRITE}");
         }
         Ok(request)
@@ -61,11 +66,13 @@ fn number(name: &str, value: Option<&String>) -> Result<u64> {
 /// Plays what was asked; whether all of it went well.
 pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     let request = Request::read(arguments, std::env::var("SEED").ok().as_deref())?;
-    let mut wanted = vec!["--test".to_owned(), "sim".into()];
+    let mut wanted = vec!["--test".to_owned(), request.program.into()];
     wanted.extend(request.release.then(|| "--release".to_owned()));
     let Some(programs) = build(&wanted)? else { return Ok(false) };
-    let program =
-        programs.iter().find(|program| program.target.name == "sim").context("no program sim was built")?;
+    let program = programs
+        .iter()
+        .find(|program| program.target.name == request.program)
+        .context("no such program was built")?;
     let mut command = Command::new(&program.path);
     command.current_dir(&program.folder).args(["--exact", request.test, "--nocapture"]);
     if let Some(seeds) = request.seeds {
@@ -96,6 +103,10 @@ mod tests {
     fn what_is_played_is_what_was_asked() {
         let seeds = read("--seeds 200 --from 7", None).unwrap();
         assert_eq!((seeds.test, seeds.seeds, seeds.first), ("seeds::seeds", Some(200), Some(7)));
+        let network = read("--network --seeds 3", None).unwrap();
+        assert_eq!((network.program, network.seeds), ("net", Some(3)));
+        assert_eq!(read("--network", Some("7")).unwrap().test, "seeds::replay");
+        assert!(read("--network --mutants", None).is_err());
         assert_eq!(read("--mutants", None).unwrap().result, "mutants caught");
         assert_eq!(read("", Some("12")).unwrap().test, "seeds::replay");
         for (wrong, seed) in
