@@ -1,8 +1,8 @@
-//! Fires ahead of time: what a due time will surely start is decided and written a moment before it, and told at
-//! it. So the disk and the decision are not in the way of user code, and a burst is spread over a while.
+//! Fires ahead of time: what a due time will surely start is decided, written and told a moment before it. So the
+//! disk, the decision and the network are not in the way of user code, and a burst is spread over a while.
 //!
-//! The record says that the item runs since the due time; until that has come, nobody is told. Whatever happens in
-//! between happens to a run in flight.
+//! The record says that the item runs since the due time; until that has come, the worker keeps the Trigger. One
+//! that cannot is told at the due time. Whatever happens in between happens to a run in flight.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -77,19 +77,21 @@ impl Ahead {
     }
 }
 
-impl Node {
-    /// Whether it is too early to tell of a run; it is told at its time. One that seems far away was written before
-    /// the calendar was set back: it has waited long enough.
-    pub(super) fn waits_for_its_time(&mut self, name: &JobName, item: Item, run: &Running) -> bool {
-        let waits = self.now.wall < run.since
-            && run.since.since(self.now.wall) <= self.ahead.most
-            && !mutants::is_on(mutants::TELLS_EARLY);
-        if waits {
-            self.ahead.waiting.insert((run.since, name.clone(), item));
-        }
-        waits
+impl Ahead {
+    /// Until when user code is not to begin, if that is yet to come. A time that seems far away was written before
+    /// the calendar was set back: its run has waited long enough.
+    pub(super) fn not_before(&self, run: &Running, now: Time) -> Option<Time> {
+        let early = now < run.since && run.since.since(now) <= self.most;
+        (early && !mutants::is_on(mutants::TELLS_EARLY)).then_some(run.since)
     }
 
+    /// Keeps a run for a worker that would begin it at once.
+    pub(super) fn tell_later(&mut self, name: &JobName, item: Item, run: &Running) {
+        self.waiting.insert((run.since, name.clone(), item));
+    }
+}
+
+impl Node {
     /// Tells of up to `most` of the runs whose time has come.
     pub(super) fn tell_due_runs(&mut self, most: usize) {
         let mut told = 0;

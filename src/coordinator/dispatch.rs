@@ -89,13 +89,12 @@ impl Node {
             }
             return;
         };
-        let offset = offset.clone();
-        if self.waits_for_its_time(name, item, run) {
-            return;
+        let not_before = self.ahead.not_before(run, self.now.wall);
+        if not_before.is_some() && !worker.holds_triggers {
+            return self.ahead.tell_later(name, item, run);
         }
-        let Some(worker) = self.workers.get_mut(&run.worker) else { return };
         worker.known.insert(reference.clone(), self.now.mono);
-        let trigger = trigger(&view, reference, run, offset);
+        let trigger = Trigger { not_before, ..trigger(&view, reference, run, offset.clone()) };
         if trigger.offset.len() > SHORT_OFFSET {
             job.offsets.remove(&item);
         }
@@ -335,6 +334,8 @@ fn trigger(view: &Job, run: RunRef, running: &Running, offset: Option<Arc<[u8]>>
         job_parameter: config.job_parameter.clone(),
         total: view.rules.items,
         offset: offset.unwrap_or_else(|| Arc::from(&[][..])),
+        not_before: None,
+        starts_in: Duration::ZERO,
         start_before: None,
         timeout: policy.run_timeout,
         kind: kind(policy.kind),

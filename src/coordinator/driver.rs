@@ -127,7 +127,7 @@ pub fn coordinator(
     let (happenings, _) = broadcast::channel(HAPPENINGS);
     let inner = Inner {
         namespace: settings.namespace.clone(),
-        max_inbox: settings.max_inbox_frames,
+        max_inbox: settings.max_inbox_frames + settings.max_jobs_per_worker + settings.max_reports,
         max_outbox: settings.max_outbox_frames.max(2),
         id: settings.id.clone(),
         health: health_seen,
@@ -362,10 +362,12 @@ impl Driver {
         }
     }
 
-    fn send(&mut self, stream: StreamId, frame: ToWorker, now: Now) {
+    fn send(&mut self, stream: StreamId, mut frame: ToWorker, now: Now) {
         let Some(outbox) = self.outboxes.get(&stream) else { return };
-        if let ToWorker::Trigger(trigger) = &frame {
+        if let ToWorker::Trigger(trigger) = &mut frame {
             self.gauge.sent(now.wall.since(trigger.fire));
+            // As late as can be: what it says is counted from when it is read.
+            trigger.starts_in = trigger.not_before.map_or(Duration::ZERO, |at| self.clock.until(at));
         }
         let last = matches!(frame, ToWorker::Close(_));
         // The last place is kept for saying why.
@@ -401,4 +403,31 @@ fn map<T: 'static>(
     into: impl FnOnce(T) -> Answer + Send + 'static,
 ) -> BoxFuture<'static, Answer> {
     Box::pin(async move { into(read.await) })
+}
+
+#[cfg(test)]
+mod tests {
+    use rosterd_domain::id::{CoordinatorId, Namespace};
+
+    use super::*;
+    use crate::registry::memory::{MemoryStore, SessionOptions};
+    use crate::runtime::clock::System;
+
+    /// A worker of many jobs whose runs all end at once keeps to what it was told. It is not cut off.
+    #[test]
+    fn what_a_worker_may_send_at_once_finds_room() {
+        let mut settings = Settings::new(Namespace::new("n").unwrap(), CoordinatorId::new("c").unwrap());
+        (settings.max_inbox_frames, settings.max_jobs_per_worker, settings.max_reports) = (2, 30, 500);
+        let store = MemoryStore::new(&settings.namespace);
+        let registry: Arc<dyn Registry> = Arc::new(store.open("c", SessionOptions::default()));
+        let ids = Box::new(|| "id".to_owned());
+        let (handle, _idle) =
+            coordinator(settings, registry, System::shared(), ids, Box::new(NoHistory), Box::new(NoHistory));
+        let stream = handle.open(Peer { address: "w".into(), principal: None }).unwrap();
+        for _ in 0..532 {
+            stream.inbox.put(FromWorker::DrainRequest).unwrap();
+        }
+        let refusal = stream.inbox.put(FromWorker::DrainRequest).unwrap_err();
+        assert_eq!(refusal.code, Code::TooManyFrames);
+    }
 }

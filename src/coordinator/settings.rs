@@ -33,7 +33,8 @@ pub struct Settings {
     pub max_jobs_per_worker: usize,
     /// Runs that one worker may have in hand.
     pub max_slots: u32,
-    /// Frames of one stream that may wait to be taken in; one more ends the stream.
+    /// Frames of one stream that may wait to be taken in, but for what the worker may send at once in any case: a
+    /// registration per job, a report per credit. One more ends the stream.
     pub max_inbox_frames: usize,
     /// Frames that may wait to be sent on one stream; one more ends it.
     pub max_outbox_frames: usize,

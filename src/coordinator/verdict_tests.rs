@@ -66,6 +66,7 @@ fn host() -> Node {
         jobs: Vec::new(),
         client: String::new(),
         sent_at: None,
+        holds_triggers: true,
     };
     let (sent, _) = play(&mut node, at(0.0), Event::Frame(1, FromWorker::Hello(Box::new(hello))));
     assert!(matches!(sent[..], [ToWorker::Welcome(_)]), "{sent:?}");

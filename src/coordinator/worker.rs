@@ -37,6 +37,8 @@ pub(crate) struct Worker {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) client: String,
     pub(crate) slots: u32,
+    /// It keeps a Trigger until its time.
+    pub(crate) holds_triggers: bool,
     /// What it must show to come back.
     pub(crate) key: String,
     pub(crate) phase: Phase,
@@ -89,6 +91,7 @@ impl Worker {
             labels: hello.labels.clone(),
             client: hello.client.clone(),
             slots: hello.slots,
+            holds_triggers: hello.holds_triggers,
             key: String::new(),
             phase: Phase::Attaching,
             stream: Some(stream),

@@ -43,7 +43,7 @@ mutants! {
     MISSES_UNCOUNTED: "misses_uncounted", "missed due times are passed over without a count";
     SLOTS_UNCOUNTED: "slots_uncounted", "runs in flight take no slot";
     SPEAKS_BEFORE_COMMIT: "speaks_before_commit", "a Trigger is sent before its run is written down";
-    TELLS_EARLY: "tells_early", "a run that is written ahead of its time is told at once";
+    TELLS_EARLY: "tells_early", "a run that is written ahead of its time begins at once";
     UNKNOWN_TAKEN_FOR_DONE: "unknown_taken_for_done", "a write without an answer is taken for done";
     GOODBYE_ACK_BEFORE_COMMIT: "goodbye_ack_before_commit", "a worker may go before its attachment has gone";
 }

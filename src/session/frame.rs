@@ -77,6 +77,8 @@ pub struct Hello {
     pub client: String,
     /// The worker's clock.
     pub sent_at: Option<Time>,
+    /// It keeps a Trigger until its time.
+    pub holds_triggers: bool,
 }
 
 /// A run's end, as its worker tells it.
@@ -193,6 +195,10 @@ pub struct Trigger {
     pub total: u32,
     /// What the last completed run left.
     pub offset: Arc<[u8]>,
+    /// User code is not to begin before; none: at once.
+    pub not_before: Option<Time>,
+    /// How far away that was when this was sent.
+    pub starts_in: Duration,
     /// Not to be started after.
     pub start_before: Option<Time>,
     /// Stopped after.

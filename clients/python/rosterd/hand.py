@@ -38,6 +38,8 @@ _OUTCOME_OF_END = {
 
 
 class Phase(enum.Enum):
+    # Its time has not come.
+    WAITING = enum.auto()
     IN_USER_CODE = enum.auto()
     # A failed attempt waits for the next one.
     BETWEEN = enum.auto()
@@ -61,7 +63,8 @@ class Held:
     started_at: float | None = None
     timeout_at: float | None = None
     deadline: float | None = None
-    retry_at: float = 0.0
+    # When it begins (WAITING), or begins again (BETWEEN).
+    next_at: float = 0.0
     progress: tuple[int, str] | None = None
     progress_at: float = float("-inf")
     report: worker_pb2.RunCompleted | None = None
@@ -117,7 +120,21 @@ class Hand:
             self._emit(Note(logging.WARNING, f"did not start {key}: {objection}"))
             self._report(now, run, types_pb2.RUN_OUTCOME_NOT_STARTED, objection)
             return
-        timeout = seconds(trigger.timeout)
+        starts_in = seconds(trigger.starts_in)
+        if starts_in > 0:
+            run.phase, run.next_at = Phase.WAITING, now.boot + starts_in
+        else:
+            self._begin(now, run)
+
+    def let_go(self) -> None:
+        """The stream is lost: what has not begun is sent again on the next one, so it may come again."""
+        for run in [run for run in self._held.values() if run.phase is Phase.WAITING]:
+            del self._held[run.key]
+            if self._highest.get(run.key[:2]) == run.key.token:
+                self._highest[run.key[:2]] = run.key.token - 1
+
+    def _begin(self, now: Now, run: Held) -> None:
+        timeout = seconds(run.trigger.timeout)
         if timeout > 0:
             run.timeout_at, run.deadline = now.boot + timeout, now.wall + timeout
         self._start(run)
@@ -176,6 +193,8 @@ class Hand:
             run.stop = reason if run.stop is not StopReason.DEAD else StopReason.DEAD
         if run.phase is Phase.BETWEEN:
             self._close(now, run, Ending(EndKind.CANCELLED, error=f"cancelled: {reason.value}"))
+        elif run.phase is Phase.WAITING:
+            self._close(now, run, Ending(EndKind.NOT_BEGUN, error=f"cancelled: {reason.value}"))
         elif not told:
             self._emit(Note(logging.WARNING, f"stopping {run.key}: {reason.value}"))
             self._emit(StopRun(run.key, reason))
@@ -193,7 +212,7 @@ class Hand:
         retry = ending.kind is EndKind.RAISED and run.stop is None and run.attempt < run.trigger.max_attempts
         if retry:
             run.phase = Phase.BETWEEN
-            run.retry_at = now.boot + seconds(run.trigger.retry_backoff)
+            run.next_at = now.boot + seconds(run.trigger.retry_backoff)
             summary = ending.error.partition("\n")[0]
             self._emit(Note(logging.WARNING, f"attempt {run.attempt} of {key} failed: {summary}"))
         else:
@@ -270,8 +289,8 @@ class Hand:
 
     def timers(self, live: bool) -> Iterator[float]:
         for run in self._held.values():
-            if run.phase is Phase.BETWEEN:
-                yield run.retry_at
+            if run.phase in (Phase.WAITING, Phase.BETWEEN):
+                yield run.next_at
             if run.timeout_at is not None and run.stop is None and run.phase is not Phase.REPORTED:
                 yield run.timeout_at
             if run.progress is not None and live:
@@ -284,7 +303,9 @@ class Hand:
         for run in self._working():
             if run.timeout_at is not None and run.stop is None and now.boot >= run.timeout_at:
                 self._stop(now, run, StopReason.TIMED_OUT)
-            elif run.phase is Phase.BETWEEN and now.boot >= run.retry_at and may_start():
+            elif run.phase is Phase.WAITING and now.boot >= run.next_at and may_start():
+                self._begin(now, run)
+            elif run.phase is Phase.BETWEEN and now.boot >= run.next_at and may_start():
                 run.attempt += 1
                 self._start(run)
 

@@ -263,6 +263,7 @@ class Machine:
             client=f"rosterd-python/{__about__.VERSION}",
             sent_at=stamp(now.wall),
             jobs=[name for name, state in self._jobs.items() if state is JobState.REGISTERED],
+            holds_triggers=True,
         )
         self._send(worker_pb2.SessionRequest(hello=hello))
 
@@ -292,6 +293,7 @@ class Machine:
     def _lost(self, now: Now, code: str, detail: str) -> None:
         reason = f"{code}: {detail}" if code else detail
         self._emit(Close(self._stream))
+        self._hand.let_go()
         if not self._worker_id and code in _FATAL:
             self._rejections += 1
             if self._rejections >= len(self._route.addresses):

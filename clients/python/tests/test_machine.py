@@ -39,6 +39,7 @@ from rosterd.events import (
     StopRun,
     Tick,
 )
+from rosterd.lease import span
 from rosterd.machine import Machine
 
 WALL = 1_700_000_000.0
@@ -452,6 +453,79 @@ def test_the_last_check_of_the_thread_that_calls_user_code() -> None:
     script.end(5, Ending(EndKind.NOT_BEGUN))
     assert script.reports() == [(5, "NOT_STARTED")]
     assert script.sent("run_started") == []
+
+
+# ---- triggers that come before their time
+
+
+def early(starts_in: float, token: int = 5, **fields: Any) -> worker_pb2.SessionResponse:
+    return f.trigger(token, starts_in=span(starts_in), **fields)
+
+
+def test_a_trigger_is_held_until_its_time() -> None:
+    script = attached()
+    assert script.sent("hello")[0].holds_triggers
+    script.recv(early(0.2))
+    script.wait(0.19)
+    assert script.started() == []
+    script.recv(early(0.001))
+    script.wait(0.011)
+    assert script.started() == [5]
+    script.feed(Began(key(5)))
+    script.end(5)
+    assert script.reports() == [(5, "SUCCEEDED")]
+
+
+def test_a_held_run_is_in_hand_and_takes_a_slot() -> None:
+    script = attached()
+    for item in range(4):
+        script.recv(early(2.0, item=item))
+    script.recv(f.trigger(9, item=4))
+    assert script.reports() == [(9, "NOT_STARTED")]
+    script.wait(1.5, answer=True)
+    assert len(script.sent("heartbeat")[-1].runs_in_hand) == 5
+    script.wait(0.6, answer=True)
+    assert script.started() == [5, 5, 5, 5]
+
+
+def test_a_held_run_is_let_go_of_with_its_stream_and_may_come_again() -> None:
+    script = attached()
+    script.recv(early(0.2))
+    script.clear()
+    script.reattach()
+    assert list(script.sent("hello")[0].runs_in_hand) == []
+    script.wait(0.5)
+    assert (script.started(), script.reports()) == ([], [])
+    script.recv(f.trigger(4))
+    assert script.started() == []
+    script.recv(f.trigger(5))
+    assert script.started() == [5]
+
+
+@pytest.mark.parametrize(
+    ("reason", "outcome"),
+    [
+        (worker_pb2.CANCEL_REASON_OPERATOR, "CANCELLED"),
+        (worker_pb2.CANCEL_REASON_FENCED, "NOT_STARTED"),
+        (worker_pb2.CANCEL_REASON_DRAIN, "HANDED_BACK"),
+    ],
+)
+def test_what_is_stopped_before_its_time_never_begins(reason: worker_pb2.CancelReason, outcome: str) -> None:
+    script = attached()
+    script.recv(early(0.2))
+    script.recv(worker_pb2.SessionResponse(cancel=worker_pb2.Cancel(run=key(5).ref(), reason=reason)))
+    script.wait(0.5)
+    assert script.reports() == [(5, outcome)]
+    assert (script.started(), script.stopped()) == ([], [])
+
+
+def test_the_timeout_of_a_held_run_counts_from_its_time() -> None:
+    script = attached()
+    script.recv(early(0.3, timeout=span(0.4)))
+    script.wait(0.69)
+    assert (script.started(), script.stopped()) == ([5], [])
+    script.wait(0.02)
+    assert script.stopped() == [(5, StopReason.TIMED_OUT)]
 
 
 # ---- how runs end

@@ -39,8 +39,43 @@ impl Clock for BootClock {
     }
 
     async fn sleep_until(&self, at: Duration) {
-        tokio::time::sleep(at.saturating_sub(self.now()).min(LOOK_AGAIN)).await;
+        let left = at.saturating_sub(self.now()).min(LOOK_AGAIN);
+        match left.checked_sub(COARSE) {
+            None if !left.is_zero() && exactly(left).await => {}
+            None => tokio::time::sleep(left).await,
+            Some(most) => tokio::time::sleep(most).await,
+        }
     }
+}
+
+/// Tokio counts in milliseconds, rounded up: what is left of a wait then is counted by the system.
+const COARSE: Duration = Duration::from_millis(3);
+
+/// Sleeps for a short time, to some microseconds; false: it cannot.
+#[cfg(target_os = "linux")]
+#[expect(deprecated, reason = "its heir is unsafe; an owned descriptor keeps what that asks for")]
+async fn exactly(left: Duration) -> bool {
+    use rustix::time::{
+        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+        timerfd_settime,
+    };
+    let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+    let Ok(timer) = timerfd_create(TimerfdClockId::Monotonic, flags) else { return false };
+    let Ok(it_value) = Timespec::try_from(left) else { return false };
+    let it_interval = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let once = Itimerspec { it_interval, it_value };
+    if timerfd_settime(&timer, TimerfdTimerFlags::empty(), &once).is_err() {
+        return false;
+    }
+    match tokio::io::unix::AsyncFd::with_interest(timer, tokio::io::Interest::READABLE) {
+        Ok(timer) => timer.readable().await.is_ok(),
+        Err(_) => false,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+async fn exactly(_left: Duration) -> bool {
+    false
 }
 
 /// Tokio's clock, which a test or a simulation can pause: the wall clock moves with it.

@@ -6,8 +6,10 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use tokio::sync::mpsc;
 
@@ -23,6 +25,9 @@ const OUTBOX: usize = 16 * 1024;
 
 /// Frames that are taken in before it is the turn of what has ended.
 const FRAMES: u32 = 256;
+
+/// So much to do at once is a burst.
+const MANY: usize = 16;
 
 type Dialing = Pin<Box<dyn Future<Output = Result<Wire, LinkError>> + Send>>;
 
@@ -45,10 +50,12 @@ pub(crate) async fn drive<C: Connector, K: Clock>(
     let mut event = Event::Tick;
     // Frames since the ends were looked at.
     let mut frames = 0;
+    let mut alarm = Alarm::new(clock.clone());
     loop {
         let now = Now { mono: clock.now(), wall: clock.wall() };
         let effects = machine.handle(now, event);
         user.lease(machine.lease_end(), machine.lease_over());
+        let many = effects.len() >= MANY;
         for effect in effects {
             match effect {
                 Effect::Connect { connection, address } => {
@@ -64,6 +71,10 @@ pub(crate) async fn drive<C: Connector, K: Clock>(
                 Effect::StopCallback { callback_id } => user.stop_callback(&callback_id),
                 Effect::Exit(exit) => return exit,
             }
+        }
+        if many {
+            // User code that is to begin has its turn before more of it is looked for.
+            tokio::task::yield_now().await;
         }
         // What is to start goes before what has ended, so that in a burst the last one starts soon too; but a flood
         // of frames holds no report back for long.
@@ -82,11 +93,34 @@ pub(crate) async fn drive<C: Connector, K: Clock>(
                 event = line.event() => event,
                 Some(end) = says.ends.recv() => end,
                 Some(said) = says.chatter.recv() => said,
-                () = clock.sleep_until(machine.deadline()) => Event::Tick,
+                () = alarm.at(machine.deadline()) => Event::Tick,
             }
         };
         frames += u32::from(matches!(event, Event::Frame { .. }));
         user.over(&event);
+    }
+}
+
+/// A timer that is kept as long as its time stays: a short one is not made anew with every frame.
+struct Alarm<K> {
+    clock: Arc<K>,
+    set: Option<(Duration, BoxFuture<'static, ()>)>,
+}
+
+impl<K: Clock> Alarm<K> {
+    fn new(clock: Arc<K>) -> Self {
+        Self { clock, set: None }
+    }
+
+    async fn at(&mut self, time: Duration) {
+        if self.set.as_ref().is_none_or(|(set, _)| *set != time) {
+            let clock = self.clock.clone();
+            self.set = Some((time, Box::pin(async move { clock.sleep_until(time).await })));
+        }
+        if let Some((_, sleep)) = &mut self.set {
+            sleep.await;
+        }
+        self.set = None;
     }
 }
 

@@ -120,6 +120,7 @@ fn from_hello(hello: v1::Hello) -> Result<Hello, Malformed> {
         jobs: jobs.collect::<Result<_, _>>()?,
         client: cut(&hello.client, MAX_TEXT).to_owned(),
         sent_at: hello.sent_at.and_then(scalar::to_time),
+        holds_triggers: hello.holds_triggers,
     })
 }
 
@@ -324,6 +325,7 @@ fn to_trigger(trigger: crate::session::frame::Trigger) -> v1::Trigger {
         streaming: streams(trigger.kind),
         max_attempts,
         retry_backoff: Some(duration(backoff)),
+        starts_in: (!trigger.starts_in.is_zero()).then(|| duration(trigger.starts_in)),
     }
 }
 

@@ -304,6 +304,8 @@ impl Session {
                 convert::to_worker(ToWorker::Refused { job: job.to_string(), refusal })
                     .map_or(Ok(()), |answer| self.send(answer))
             }
+            // Nothing follows from it, and it comes with every run: it is not to wait where reports and heartbeats do.
+            Ok(Some(FromWorker::RunStarted { .. })) => Ok(()),
             Ok(Some(frame)) => conversation.inbox.put(frame).or_else(|refusal| self.refuse(&refusal)),
             Err(defect) => {
                 let status = self.malformed(&defect.malformed);

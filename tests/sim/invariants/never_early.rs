@@ -1,4 +1,5 @@
-//! Nobody is told of a run before its time, though it may stand in its record a moment earlier.
+//! No run begins before its time, though it may stand in its record, and be told, a moment earlier: a Trigger that
+//! comes early says how long to wait.
 
 use rosterd::session::frame::ToWorker;
 use rosterd_domain::item::Source;
@@ -18,9 +19,13 @@ impl Invariant for NeverEarly {
 
     fn heard(&mut self, process: &str, frame: &ToWorker, _now: &Shadow, at: Time) -> Result<(), String> {
         match frame {
-            ToWorker::Trigger(trigger) if trigger.source == Source::NormalTrigger && at < trigger.fire => {
-                let (run, fire) = (&trigger.run, trigger.fire);
-                Err(format!("{process} is told at {at} of {run:?}, which is due at {fire}"))
+            ToWorker::Trigger(trigger)
+                if trigger.source == Source::NormalTrigger && at.plus(trigger.starts_in) < trigger.fire =>
+            {
+                let (run, fire, wait) = (&trigger.run, trigger.fire, trigger.starts_in);
+                Err(format!(
+                    "{process} is told at {at} of {run:?}, which is due at {fire}, to wait for {wait:?}"
+                ))
             }
             _ => Ok(()),
         }

@@ -99,7 +99,7 @@ class SessionResponse(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., registered: _Optional[_Union[Registered, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., heartbeat_ack: _Optional[_Union[HeartbeatAck, _Mapping]] = ..., assignment: _Optional[_Union[Assignment, _Mapping]] = ..., trigger: _Optional[_Union[Trigger, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., report_ack: _Optional[_Union[ReportAck, _Mapping]] = ..., callback: _Optional[_Union[Callback, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ..., draining: _Optional[_Union[Draining, _Mapping]] = ..., goodbye_ack: _Optional[_Union[GoodbyeAck, _Mapping]] = ..., shutdown: _Optional[_Union[Shutdown, _Mapping]] = ..., unregistered: _Optional[_Union[Unregistered, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("namespace", "worker_id", "resume_key", "stream_number", "address", "labels", "slots", "runs_in_hand", "client", "sent_at", "jobs")
+    __slots__ = ("namespace", "worker_id", "resume_key", "stream_number", "address", "labels", "slots", "runs_in_hand", "client", "sent_at", "jobs", "holds_triggers")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -118,6 +118,7 @@ class Hello(_message.Message):
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     SENT_AT_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
+    HOLDS_TRIGGERS_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     worker_id: str
     resume_key: str
@@ -129,7 +130,8 @@ class Hello(_message.Message):
     client: str
     sent_at: _timestamp_pb2.Timestamp
     jobs: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, namespace: _Optional[str] = ..., worker_id: _Optional[str] = ..., resume_key: _Optional[str] = ..., stream_number: _Optional[int] = ..., address: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., slots: _Optional[int] = ..., runs_in_hand: _Optional[_Iterable[_Union[_types_pb2.RunRef, _Mapping]]] = ..., client: _Optional[str] = ..., sent_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., jobs: _Optional[_Iterable[str]] = ...) -> None: ...
+    holds_triggers: bool
+    def __init__(self, namespace: _Optional[str] = ..., worker_id: _Optional[str] = ..., resume_key: _Optional[str] = ..., stream_number: _Optional[int] = ..., address: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., slots: _Optional[int] = ..., runs_in_hand: _Optional[_Iterable[_Union[_types_pb2.RunRef, _Mapping]]] = ..., client: _Optional[str] = ..., sent_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., jobs: _Optional[_Iterable[str]] = ..., holds_triggers: bool = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("worker_id", "instance_id", "resume_key", "namespace", "lease", "heartbeat_interval", "stop_budget", "coordinators", "max_unacknowledged_reports", "coordinator_id")
@@ -243,7 +245,7 @@ class Assignment(_message.Message):
     def __init__(self, job: _Optional[str] = ..., items: _Optional[_Iterable[int]] = ..., generation: _Optional[int] = ..., sharding_total_count: _Optional[int] = ..., props: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class Trigger(_message.Message):
-    __slots__ = ("run", "fire_time", "source", "item_parameter", "job_parameter", "sharding_total_count", "attempt", "offset", "start_before", "timeout", "kind", "streaming", "max_attempts", "retry_backoff")
+    __slots__ = ("run", "fire_time", "source", "item_parameter", "job_parameter", "sharding_total_count", "attempt", "offset", "start_before", "timeout", "kind", "streaming", "max_attempts", "retry_backoff", "starts_in")
     RUN_FIELD_NUMBER: _ClassVar[int]
     FIRE_TIME_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
@@ -258,6 +260,7 @@ class Trigger(_message.Message):
     STREAMING_FIELD_NUMBER: _ClassVar[int]
     MAX_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     RETRY_BACKOFF_FIELD_NUMBER: _ClassVar[int]
+    STARTS_IN_FIELD_NUMBER: _ClassVar[int]
     run: _types_pb2.RunRef
     fire_time: _timestamp_pb2.Timestamp
     source: _types_pb2.RunSource
@@ -272,7 +275,8 @@ class Trigger(_message.Message):
     streaming: bool
     max_attempts: int
     retry_backoff: _duration_pb2.Duration
-    def __init__(self, run: _Optional[_Union[_types_pb2.RunRef, _Mapping]] = ..., fire_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[_Union[_types_pb2.RunSource, str]] = ..., item_parameter: _Optional[str] = ..., job_parameter: _Optional[str] = ..., sharding_total_count: _Optional[int] = ..., attempt: _Optional[int] = ..., offset: _Optional[bytes] = ..., start_before: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., timeout: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., kind: _Optional[_Union[_types_pb2.JobKind, str]] = ..., streaming: bool = ..., max_attempts: _Optional[int] = ..., retry_backoff: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    starts_in: _duration_pb2.Duration
+    def __init__(self, run: _Optional[_Union[_types_pb2.RunRef, _Mapping]] = ..., fire_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[_Union[_types_pb2.RunSource, str]] = ..., item_parameter: _Optional[str] = ..., job_parameter: _Optional[str] = ..., sharding_total_count: _Optional[int] = ..., attempt: _Optional[int] = ..., offset: _Optional[bytes] = ..., start_before: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., timeout: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., kind: _Optional[_Union[_types_pb2.JobKind, str]] = ..., streaming: bool = ..., max_attempts: _Optional[int] = ..., retry_backoff: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., starts_in: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Cancel(_message.Message):
     __slots__ = ("run", "reason", "message")

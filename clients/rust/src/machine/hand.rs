@@ -52,6 +52,10 @@ impl Why {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
+    /// Its time has not come.
+    Waiting {
+        until: Duration,
+    },
     InCode,
     /// Between two attempts: no user code, the slot and the run are kept.
     Backoff {
@@ -65,7 +69,11 @@ pub(crate) struct Held {
     pub(crate) props: Arc<Props>,
     pub(crate) stage: Stage,
     pub(crate) attempt: u32,
+    /// When the first attempt began, and this one.
     pub(crate) began: SystemTime,
+    pub(crate) started: SystemTime,
+    /// The coordinator was told that this attempt has begun.
+    pub(crate) announced: bool,
     pub(crate) times_out_at: Option<Duration>,
     pub(crate) offset: Option<Bytes>,
     pub(crate) stop: Option<Why>,
@@ -95,6 +103,8 @@ pub(crate) struct Report {
 #[derive(Debug, Default)]
 pub(crate) struct Hand {
     pub(crate) runs: BTreeMap<RunId, Held>,
+    /// Those whose time has not come, by that.
+    waiting: BTreeSet<(Duration, RunId)>,
     /// Not later than the time at which time alone next has something for a run; none: it never has. Asked at every
     /// event, so not all runs are looked at each time.
     wake: Option<Duration>,
@@ -130,6 +140,32 @@ impl Hand {
         *seen = run.token.max(*seen);
     }
 
+    /// The run is kept until then.
+    pub(crate) fn wait(&mut self, until: Duration, id: RunId) {
+        self.waiting.insert((until, id));
+    }
+
+    /// When the next run begins.
+    pub(crate) fn begins_at(&self) -> Option<Duration> {
+        self.waiting.first().map(|(until, _)| *until)
+    }
+
+    /// A run whose time has come.
+    pub(crate) fn take_due(&mut self, now: Duration) -> Option<RunId> {
+        self.begins_at().filter(|at| *at <= now)?;
+        self.waiting.pop_first().map(|(_, id)| id)
+    }
+
+    /// What has not begun is let go of with its stream: it is sent again on the next one, so it may come again.
+    pub(crate) fn let_go(&mut self) {
+        for (_, id) in std::mem::take(&mut self.waiting) {
+            self.runs.remove(&id);
+            if let Some(seen) = self.seen.get_mut(&(id.job, id.item)).filter(|seen| **seen == id.token) {
+                *seen = seen.saturating_sub(1);
+            }
+        }
+    }
+
     /// A run of the same item that is still in user code, or between its attempts.
     pub(crate) fn occupant(&self, run: &RunId) -> Option<&RunId> {
         let of_item = |token| RunId { token, ..run.clone() };
@@ -161,10 +197,14 @@ impl Hand {
     /// The user code of `id` ended for good, or never will begin: the outcome, unless nobody would believe it.
     pub(crate) fn finish(&mut self, now: Now, id: &RunId, ended: Option<Ended>) {
         let Some(held) = self.runs.remove(id) else { return };
+        let begun = match held.stage {
+            Stage::Waiting { until } => !self.waiting.remove(&(until, id.clone())),
+            Stage::InCode | Stage::Backoff { .. } => true,
+        };
         if held.disowned {
             return;
         }
-        let (outcome, error) = verdict(&held, ended.as_ref());
+        let (outcome, error) = verdict(&held, begun, ended.as_ref());
         let (processed, failed, output) =
             ended.map_or((0, 0, String::new()), |e| (e.processed, e.failed, e.output));
         self.report(RunCompleted {
@@ -174,7 +214,7 @@ impl Hand {
             processed,
             failed,
             offset: held.offset,
-            started_at: Some(held.began.into()),
+            started_at: begun.then(|| held.began.into()),
             ended_at: Some(now.wall.into()),
             output,
             attempt: held.attempt,
@@ -226,7 +266,10 @@ impl Hand {
 
 /// What a stopped run reports is why it was stopped, whatever its handler returned: a handler that returns Ok
 /// because it was cancelled has not done its work.
-fn verdict(held: &Held, ended: Option<&Ended>) -> (RunOutcome, String) {
+fn verdict(held: &Held, begun: bool, ended: Option<&Ended>) -> (RunOutcome, String) {
+    if let Some(why) = held.stop.as_ref().filter(|why| !begun && why.urgent()) {
+        return (RunOutcome::NotStarted, why.text());
+    }
     if let Some(why) = &held.stop {
         return (why.outcome(), why.text());
     }

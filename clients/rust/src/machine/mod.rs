@@ -14,6 +14,7 @@ mod runs;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod transit;
 pub(crate) mod words;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -24,6 +25,7 @@ use self::jobs::Jobs;
 use self::lease::Lease;
 use self::leave::Leave;
 use self::link::{Link, Phase};
+use self::transit::Transit;
 use self::words::{Effect, Event, Exit, Now, Settings};
 use crate::proto::session_request::Frame as Request;
 use crate::proto::session_response::Frame as Response;
@@ -46,6 +48,8 @@ pub(crate) struct Machine {
     hand: Hand,
     /// How many reports may be unacknowledged on this stream.
     credit: usize,
+    /// How long its frames take.
+    transit: Transit,
     /// Callbacks in user code and when each is over.
     callbacks: BTreeMap<String, Option<Duration>>,
     /// Answers to callbacks that found no open stream.
@@ -70,6 +74,7 @@ impl Machine {
             jobs: Jobs::new(&settings.jobs),
             hand: Hand::default(),
             credit: 1,
+            transit: Transit::default(),
             callbacks: BTreeMap::new(),
             answers: Vec::new(),
             answered: VecDeque::new(),
@@ -105,6 +110,7 @@ impl Machine {
         consider(self.jobs.retry_at());
         consider(self.callbacks.values().flatten().min().copied());
         consider(self.hand.wakes_at());
+        consider(self.hand.begins_at());
         // Nearly always the first one says so.
         if self.hand.runs.values().any(|held| !held.urgent) {
             consider(Some(lease_end));

@@ -10,6 +10,9 @@ use crate::proto::{
     Callback, CallbackDone, Cancel, CancelReason, RunCompleted, RunOutcome, RunProgress, RunStarted, Trigger,
 };
 
+/// Runs that begin before anything else is looked at: the user code of the first is not to wait for the last.
+const BEGIN_AT_ONCE: usize = 32;
+
 /// What the check before user code found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Check {
@@ -70,12 +73,18 @@ impl Machine {
     }
 
     fn accept(&mut self, now: Now, id: RunId, trigger: Trigger) {
-        let timeout: Option<Duration> = trigger.timeout.and_then(|timeout| timeout.try_into().ok());
+        let starts_in: Option<Duration> = trigger.starts_in.and_then(|starts_in| starts_in.try_into().ok());
+        let fire = trigger.fire_time.and_then(|time| SystemTime::try_from(time).ok());
+        let until = starts_in
+            .filter(|starts_in| !starts_in.is_zero())
+            .map(|starts_in| now.mono + self.transit.left(now.mono, fire, starts_in));
         let held = Held {
-            stage: Stage::InCode,
+            stage: until.map_or(Stage::InCode, |until| Stage::Waiting { until }),
             attempt: trigger.attempt.max(1),
             began: now.wall,
-            times_out_at: timeout.filter(|timeout| !timeout.is_zero()).map(|timeout| now.mono + timeout),
+            started: now.wall,
+            announced: false,
+            times_out_at: None,
             offset: None,
             stop: None,
             abort_at: None,
@@ -86,9 +95,25 @@ impl Machine {
             props: self.jobs.props(&id.job),
             trigger: Arc::new(trigger),
         };
-        self.hand.wake_at(held.wakes_at());
         self.hand.runs.insert(id.clone(), held);
-        self.start(now, &id);
+        match until {
+            Some(until) => self.hand.wait(until, id),
+            None => {
+                self.begin(now, &id);
+                self.announce(&id);
+            }
+        }
+    }
+
+    /// The run's time has come.
+    fn begin(&mut self, now: Now, id: &RunId) {
+        let Some(held) = self.hand.runs.get_mut(id) else { return };
+        let timeout: Option<Duration> = held.trigger.timeout.and_then(|timeout| timeout.try_into().ok());
+        held.times_out_at = timeout.filter(|timeout| !timeout.is_zero()).map(|timeout| now.mono + timeout);
+        held.began = now.wall;
+        let wakes = held.wakes_at();
+        self.hand.wake_at(wakes);
+        self.start(now, id);
     }
 
     /// Lets one attempt into user code.
@@ -96,6 +121,7 @@ impl Machine {
         let instance_id = self.me.as_ref().map(|me| me.instance_id.clone()).unwrap_or_default();
         let Some(held) = self.hand.runs.get_mut(id) else { return };
         held.stage = Stage::InCode;
+        held.started = now.wall;
         let start = Start {
             id: id.clone(),
             attempt: held.attempt,
@@ -105,12 +131,25 @@ impl Machine {
             instance_id,
             timeout: held.times_out_at.map(|at| at.saturating_sub(now.mono)),
         };
-        let started =
-            RunStarted { run: Some(id.to_proto()), started_at: Some(now.wall.into()), attempt: held.attempt };
-        if self.link.is_open() {
-            self.send(Request::RunStarted(started));
-        }
+        held.announced = false;
         self.effects.push(Effect::Start(start));
+    }
+
+    /// Says that user code has begun.
+    fn announce(&mut self, id: &RunId) {
+        let open = self.link.is_open();
+        if let Some(held) = self.hand.runs.get_mut(id).filter(|_| open) {
+            self.effects.extend(held.announce(id));
+        }
+    }
+
+    /// With every heartbeat, what has not been said of runs. Those that begin together, at their time, are announced
+    /// here if they have not ended by then: in a burst there is something better to do than to say so.
+    pub(super) fn announce_runs(&mut self, now: Now) {
+        for (id, held) in &mut self.hand.runs {
+            self.effects.extend(held.announce(id));
+            self.effects.extend(held.progress.take(now.mono, id));
+        }
     }
 
     pub(super) fn on_ended(&mut self, now: Now, mut ended: Ended) {
@@ -133,6 +172,10 @@ impl Machine {
     }
 
     pub(super) fn runs_due(&mut self, now: Now) {
+        for _ in 0..BEGIN_AT_ONCE {
+            let Some(id) = self.hand.take_due(now.mono) else { break };
+            self.begin(now, &id);
+        }
         if self.hand.wakes_at().is_none_or(|at| now.mono < at) {
             return;
         }
@@ -153,6 +196,7 @@ impl Machine {
             if matches!(held.stage, Stage::Backoff { until } if now.mono >= until) {
                 held.attempt += 1;
                 self.start(now, &id);
+                self.announce(&id);
             }
         }
         self.hand.look_when();
@@ -213,13 +257,6 @@ impl Machine {
         let Some(held) = self.hand.runs.get_mut(id) else { return };
         held.progress.waiting = Some((percent.min(100), limits::cut(message, limits::PROGRESS_BYTES)));
         if self.link.is_open() {
-            self.effects.extend(held.progress.take(now.mono, id));
-        }
-    }
-
-    /// With every heartbeat, what the rate held back.
-    pub(super) fn flush_progress(&mut self, now: Now) {
-        for (id, held) in &mut self.hand.runs {
             self.effects.extend(held.progress.take(now.mono, id));
         }
     }
@@ -291,11 +328,21 @@ impl Progress {
 }
 
 impl Held {
+    /// What says that user code has begun, once for each attempt.
+    fn announce(&mut self, id: &RunId) -> Option<Effect> {
+        if self.stage != Stage::InCode || std::mem::replace(&mut self.announced, true) {
+            return None;
+        }
+        let (run, started_at) = (Some(id.to_proto()), Some(self.started.into()));
+        Some(Effect::Send(Request::RunStarted(RunStarted { run, started_at, attempt: self.attempt })))
+    }
+
     /// When time alone has something for this run.
     pub(super) fn wakes_at(&self) -> Option<Duration> {
         let backoff = match self.stage {
             Stage::Backoff { until } => Some(until),
-            Stage::InCode => None,
+            // Those that wait for their time are kept by it.
+            Stage::InCode | Stage::Waiting { .. } => None,
         };
         let times_out_at = self.times_out_at.filter(|_| self.stop.is_none());
         [backoff, times_out_at, self.abort_at].into_iter().flatten().min()

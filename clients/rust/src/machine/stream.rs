@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::lease::{Beats, DEFAULT_BEAT, DEFAULT_BUDGET, DEFAULT_LEASE};
 use super::words::{Effect, Exit, Now};
-use super::{Identity, Machine, Phase, Request};
+use super::{Identity, Machine, Phase, Request, Transit};
 use crate::connect::LinkError;
 use crate::proto::{DrainRequest, Heartbeat, Hello, Welcome};
 
@@ -47,6 +47,7 @@ impl Machine {
             client: CLIENT.into(),
             sent_at: Some(now.wall.into()),
             jobs: self.jobs.registered(),
+            holds_triggers: true,
         };
         self.send(Request::Hello(hello));
     }
@@ -74,6 +75,7 @@ impl Machine {
         let interval = positive(welcome.heartbeat_interval).unwrap_or(DEFAULT_BEAT);
         self.link.welcome(now.mono, Beats::new(hello_at, interval), welcome.coordinators);
         self.credit = welcome.max_unacknowledged_reports.max(1) as usize;
+        self.transit = Transit::default();
         self.hand.resend();
         match &mut self.leave {
             Some(leave) => {
@@ -127,6 +129,7 @@ impl Machine {
             self.effects.push(Effect::Close { connection });
         }
         self.link.lose(now.mono);
+        self.hand.let_go();
         if let Some(leave) = &mut self.leave {
             leave.restart();
         }
@@ -134,7 +137,7 @@ impl Machine {
     }
 
     fn beat(&mut self, now: Now) {
-        self.flush_progress(now);
+        self.announce_runs(now);
         let runs_in_hand = self.hand.refs();
         let Some(open) = self.link.open() else { return };
         let sequence = open.beats.send(now.mono);

@@ -17,16 +17,24 @@ impl Dice {
 #[derive(Default)]
 struct World {
     in_code: BTreeSet<RunId>,
+    not_before: BTreeMap<RunId, (Duration, bool)>,
     started: BTreeSet<RunId>,
     unacknowledged: BTreeSet<RunId>,
     identity: u64,
+    held: u64,
     open: Option<u64>,
 }
 
 fn one_step(bench: &mut Bench, world: &mut World, dice: &mut Dice, step: u64) {
     let (item, token) = (u32::try_from(dice.roll(3)).unwrap(), step / 6 + dice.roll(12));
     match dice.roll(20) {
-        0..5 => bench.trigger(item, token),
+        0..5 => {
+            let (run, wait) = (id(item, token), dice.roll(300).saturating_sub(150));
+            if !bench.machine.hand.runs.contains_key(&run) {
+                world.not_before.insert(run, (bench.mono + ms(wait), wait > 0));
+            }
+            bench.trigger_early(item, token, wait);
+        }
         5..9 => {
             let Some(id) = world.in_code.iter().nth(dice.roll(3) as usize).cloned() else { return };
             world.in_code.remove(&id);
@@ -70,8 +78,13 @@ fn look(bench: &mut Bench, world: &mut World) {
                     !world.started.iter().any(|other| same(other) && other.token >= id.token),
                     "{id} again"
                 );
-                assert!(bench.machine.lease.valid(bench.mono), "a start needs a lease");
+                let (began, leased) = bench.began[&id];
+                assert!(leased, "a start needs a lease");
                 assert!(world.in_code.len() < 3, "slots");
+                if let Some((time, early)) = world.not_before.remove(&id) {
+                    assert!(began >= time, "{id} before its time");
+                    world.held += u64::from(early);
+                }
                 world.started.insert(id.clone());
                 world.in_code.insert(id);
             }
@@ -100,7 +113,7 @@ fn look(bench: &mut Bench, world: &mut World) {
 
 #[test]
 fn whatever_comes_the_rules_hold() {
-    let (mut starts, mut fences) = (0, 0);
+    let (mut starts, mut fences, mut held) = (0, 0, 0);
     for seed in 0..400 {
         let (mut bench, mut world, mut dice) = (Bench::new(settings()), World::default(), Dice(seed));
         for step in 0..400 {
@@ -115,6 +128,10 @@ fn whatever_comes_the_rules_hold() {
         }
         starts += world.started.len();
         fences += world.identity;
+        held += world.held;
     }
-    assert!(starts > 5_000 && fences > 500, "the dice are too kind: {starts} starts, {fences} fences");
+    assert!(
+        starts > 5_000 && fences > 500 && held > 500,
+        "the dice are too kind: {starts} starts, {held} of them held, {fences} fences"
+    );
 }

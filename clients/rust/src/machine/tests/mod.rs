@@ -1,6 +1,7 @@
 //! The machine against a coordinator made of lines of test: every rule has its own.
 
 mod chaos;
+mod early;
 mod jobs;
 mod leave;
 mod runs;
@@ -31,6 +32,8 @@ pub(super) struct Bench {
     pub(super) mono: Duration,
     pub(super) said: Vec<Effect>,
     pub(super) connection: u64,
+    /// When runs began, and whether the lease was valid then.
+    pub(super) began: BTreeMap<RunId, (Duration, bool)>,
 }
 
 pub(super) fn settings() -> Settings {
@@ -73,8 +76,13 @@ pub(super) fn trigger(item: u32, token: u64) -> Trigger {
 impl Bench {
     /// Not connected yet.
     pub(super) fn new(settings: Settings) -> Self {
-        let mut bench =
-            Self { machine: Machine::new(settings), mono: ms(0), said: Vec::new(), connection: 0 };
+        let mut bench = Self {
+            machine: Machine::new(settings),
+            mono: ms(0),
+            said: Vec::new(),
+            connection: 0,
+            began: BTreeMap::new(),
+        };
         bench.advance(0);
         bench
     }
@@ -97,6 +105,10 @@ impl Bench {
         for effect in self.machine.handle(now, event) {
             if let Effect::Connect { connection, .. } = &effect {
                 self.connection = *connection;
+            }
+            if let Effect::Start(start) = &effect {
+                let leased = self.machine.lease.valid(self.mono);
+                self.began.insert(start.id.clone(), (self.mono, leased));
             }
             self.said.push(effect);
         }
@@ -148,6 +160,12 @@ impl Bench {
 
     pub(super) fn trigger(&mut self, item: u32, token: u64) {
         self.frame(Response::Trigger(trigger(item, token)));
+    }
+
+    /// A Trigger that comes before its time.
+    pub(super) fn trigger_early(&mut self, item: u32, token: u64, starts_in: u64) {
+        let early = Trigger { starts_in: proto_ms(starts_in), ..trigger(item, token) };
+        self.frame(Response::Trigger(early));
     }
 
     pub(super) fn ended(&mut self, id: RunId, attempt: u32, result: UserResult) {
