@@ -8,6 +8,7 @@ mod gauge;
 mod history;
 pub mod lives;
 mod store;
+pub mod story;
 pub mod transfer;
 
 use std::net::SocketAddr;
@@ -29,10 +30,11 @@ use crate::api::listen::{Incoming, ListenLimits};
 use crate::config::Config;
 use crate::coordinator::driver::Driver;
 use crate::coordinator::settings::Settings;
-use crate::history::{History, HistoryError, Options, Recorder};
+use crate::history::{HistoryError, Recorder};
 use crate::registry::embedded::OpenError;
 use crate::registry::zookeeper::ConnectError;
 use crate::runtime::clock::{Clock as _, System};
+use crate::runtime::mutants;
 use crate::runtime::tasks::{Failure, Phase, Tasks};
 use crate::runtime::telemetry::{Metrics, report_panics};
 
@@ -150,13 +152,7 @@ async fn start(config: Config) -> Result<Running, AppError> {
     report_panics(metrics.clone());
     let tasks = Tasks::default();
     let Store { registry, open, name: store } = store::open(&config, &tasks).await?;
-    let options = Options {
-        retention: config.history.retention,
-        max_rows: config.history.max_runs,
-        queue: config.history.queue,
-        ..Options::default()
-    };
-    let (recorder, reader) = History::open(data_dir.join("history.db"), options, Arc::new(|| System.wall()))?;
+    let (recorder, reader) = history::open(&config, data_dir)?;
     let parts = parts(settings(&config, address), address, recorder.clone(), metrics.clone());
     let (lives, driver) = Lives::new(parts, registry);
     let edge = Edge {
@@ -285,6 +281,8 @@ fn parts(settings: Settings, address: SocketAddr, recorder: Recorder, metrics: A
 
 fn settings(config: &Config, address: SocketAddr) -> Settings {
     let timing = &config.timing;
+    let usual = Settings::new(config.namespace.clone(), named(address)());
+    let minute = mutants::number("minute-ms").and_then(|ms| u64::try_from(ms).ok());
     Settings {
         advertise: config.advertise.clone().unwrap_or_else(|| reached_at(config.scheme(), address)),
         lease: timing.lease,
@@ -297,7 +295,8 @@ fn settings(config: &Config, address: SocketAddr) -> Settings {
         max_outbox_frames: config.limits.max_outbox_frames,
         max_clock_difference: timing.max_clock_difference,
         server_retention: timing.server_retention,
-        ..Settings::new(config.namespace.clone(), named(address)())
+        minute: minute.map_or(usual.minute, Duration::from_millis),
+        ..usual
     }
 }
 

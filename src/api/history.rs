@@ -7,12 +7,15 @@ use rosterd_domain::time::Time;
 
 use super::backend::Answer;
 use crate::code::{Code, Refusal};
-use crate::history::{FireRow, HistoryError, Page, Reader, RunFilter, RunRow};
+use crate::history::{EventFilter, EventRow, FireRow, HistoryError, Page, Reader, RunFilter, RunRow};
 
 /// Reads the history.
 pub trait History: Send + Sync + 'static {
     /// Runs, latest first, and where the next page begins.
     fn runs(&self, filter: RunFilter, page: Page) -> Answer<'_, (Vec<RunRow>, Option<String>)>;
+
+    /// What was done and by whom, latest first, and where the next page begins.
+    fn events(&self, filter: EventFilter, page: Page) -> Answer<'_, (Vec<EventRow>, Option<String>)>;
 
     /// What became of each of the due times, in ascending order, for each of the items.
     fn fires<'a>(&'a self, job: &'a JobName, items: Vec<Item>, due: Vec<Time>) -> Answer<'a, Vec<FireRow>>;
@@ -21,6 +24,10 @@ pub trait History: Send + Sync + 'static {
 impl History for Reader {
     fn runs(&self, filter: RunFilter, page: Page) -> Answer<'_, (Vec<RunRow>, Option<String>)> {
         async { self.runs(filter, page).await.map_err(refusal) }.boxed()
+    }
+
+    fn events(&self, filter: EventFilter, page: Page) -> Answer<'_, (Vec<EventRow>, Option<String>)> {
+        async { self.events(filter, page).await.map_err(refusal) }.boxed()
     }
 
     fn fires<'a>(&'a self, job: &'a JobName, items: Vec<Item>, due: Vec<Time>) -> Answer<'a, Vec<FireRow>> {

@@ -111,6 +111,7 @@ fn line(happening: &Happening) -> Option<String> {
             format!("  {became:<9} {job}/{item}  {count} until {latest}")
         }
         Happening::Job { job, what, .. } => format!("job         {job}: {what}"),
+        Happening::Asked { what, .. } => format!("asked       {what}"),
         Happening::Progress { .. } => return None,
     })
 }

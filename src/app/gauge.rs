@@ -6,15 +6,26 @@ use std::time::Duration;
 use rosterd_domain::plan::{Became, Entry};
 
 use crate::coordinator::driver::Gauge;
+use crate::coordinator::event::VERDICT;
 use crate::runtime::telemetry::Metrics;
 
 pub(super) struct ToMetrics(pub(super) Arc<Metrics>);
 
 impl Gauge for ToMetrics {
-    fn committed(&mut self, _purpose: &'static str, took: Duration, applied: bool) {
+    fn committed(&mut self, purpose: &'static str, took: Duration, applied: bool) {
         let what = if applied { "applied" } else { "not_applied" };
         self.0.commits.get_or_create(&[("outcome", what)]).inc();
         self.0.commit_seconds.observe(took.as_secs_f64());
+        if applied && purpose == VERDICT {
+            self.0.verdicts.inc();
+        }
+    }
+
+    fn there(&mut self, jobs: usize, led: usize, waiting: usize) {
+        let gauges = [(&self.0.jobs, jobs), (&self.0.jobs_led, led), (&self.0.inbox_depth, waiting)];
+        for (gauge, count) in gauges {
+            gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
     }
 
     fn sent(&mut self, lag: Duration) {

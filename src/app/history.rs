@@ -1,5 +1,6 @@
 //! Joins the history to the coordinator, which writes it.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,9 +8,11 @@ use rosterd_domain::id::JobName;
 use rosterd_domain::plan::Entry;
 use rosterd_domain::time::Time;
 
+use crate::config::Config;
 use crate::coordinator::driver::Sink;
 use crate::coordinator::handle::Happening;
-use crate::history::{Detail, EventKind, Recorder};
+use crate::history::{Detail, EventKind, History, HistoryError, Options, Reader, Recorder};
+use crate::runtime::clock::{Clock as _, System};
 use crate::runtime::tasks::{Phase, Tasks};
 use crate::runtime::telemetry::Metrics;
 use crate::session::frame::Completed;
@@ -48,9 +51,23 @@ impl Sink for ToHistory {
             Happening::Job { job, what, by } => {
                 self.0.event(at, Some(job), EventKind::Job, what.clone(), by.as_deref());
             }
+            Happening::Asked { job, what, by } => {
+                self.0.event(at, job.as_ref(), EventKind::Operation, what.clone(), by.as_deref());
+            }
             _ => {}
         }
     }
+}
+
+/// Opens the history in a data directory, or begins one there.
+pub(super) fn open(config: &Config, data_dir: &Path) -> Result<(Recorder, Reader), HistoryError> {
+    let options = Options {
+        retention: config.history.retention,
+        max_rows: config.history.max_runs,
+        queue: config.history.queue,
+        ..Options::default()
+    };
+    History::open(data_dir.join("history.db"), options, Arc::new(|| System.wall()))
 }
 
 /// Counts what the history dropped into the metrics.

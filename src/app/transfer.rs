@@ -1,12 +1,14 @@
 //! Jobs out of and into a store, without a coordinator: opens the store that a configuration names, and sees to it
 //! that its session has ended before the process does.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use rosterd_domain::id::JobName;
 
 use super::{AppError, store};
 use crate::config::{Config, Registry as RegistryConfig};
+use crate::history::EventKind;
 use crate::registry::Registry;
 use crate::registry::embedded::{EmbeddedOptions, EmbeddedRegistry};
 use crate::registry::memory::{MemoryRegistry, MemoryStore, SessionOptions};
@@ -128,7 +130,27 @@ pub async fn import(config: &Config, export: Export, how: How) -> Result<Report,
     };
     let put = crate::transfer::put(opened.registry(), export, options).await;
     opened.close().await;
-    Ok(put?)
+    let report = put?;
+    if let (RegistryConfig::Embedded { data_dir }, false) = (&config.registry, how.dry_run) {
+        note(config, data_dir, &report).await;
+    }
+    Ok(report)
+}
+
+/// A line for the audit of each job. Only where the history is beside the store: on an ensemble each coordinator has its
+/// own, and none is here.
+async fn note(config: &Config, data_dir: &Path, report: &Report) {
+    let opened = super::history::open(config, data_dir);
+    let Ok((recorder, _)) =
+        opened.inspect_err(|error| tracing::warn!("the history has no line of it: {error}"))
+    else {
+        return;
+    };
+    for job in &report.made {
+        let what = if report.overwritten.contains(job) { "imported over what was there" } else { "imported" };
+        recorder.event(System.wall(), Some(job), EventKind::Job, what, None);
+    }
+    recorder.stop().await;
 }
 
 /// What was found of Elastic-Job's own.

@@ -57,6 +57,12 @@ impl Failure {
         Self::new(Exit::Unavailable, "UNAVAILABLE", message.to_string())
     }
 
+    /// The same with another exit code than this one.
+    pub(crate) fn or_instead(self, from: Exit, to: Exit) -> Self {
+        let exit = if self.exit == from { to } else { self.exit };
+        Self { exit, ..self }
+    }
+
     /// Says it on stderr.
     pub(crate) fn report(&self) -> ExitCode {
         eprintln!("rosterd: {self}");

@@ -146,6 +146,17 @@ pub(crate) fn fire(fire: &v1::FireRecord) -> Value {
     })
 }
 
+pub(crate) fn event(event: &v1::EventRecord) -> Value {
+    json!({
+        "at": json_time(event.at.as_ref()), "kind": event_kind(event.kind()), "job": event.job,
+        "what": event.what, "principal": event.principal,
+    })
+}
+
+pub(crate) fn event_kind(kind: v1::EventKind) -> String {
+    word(kind.as_str_name(), "EVENT_KIND_")
+}
+
 pub(crate) fn status(status: v1::JobStatus) -> String {
     word(status.as_str_name(), "JOB_STATUS_")
 }

@@ -7,6 +7,7 @@ mod credentials;
 mod cron;
 mod dev;
 mod dump;
+mod events;
 mod exec;
 mod export;
 mod failure;
@@ -28,6 +29,7 @@ mod server;
 mod servers;
 mod show;
 mod store;
+mod verify;
 mod watch;
 
 use std::process::ExitCode;
@@ -71,6 +73,10 @@ enum Command {
     Runs(runs::Runs),
     /// List a job's due times and what became of them
     Fires(fires::Fires),
+    /// List what was done to jobs and workers, and by whom, latest first
+    Events(events::Events),
+    /// Judge what was done: was anything run twice, by two at once, or lost; who had it when
+    Verify(Box<verify::Verify>),
     /// Show what happens, as it happens
     Watch(watch::Watch),
     /// Show a job's whole tree in the registry
@@ -131,6 +137,8 @@ impl Command {
             Self::Cluster(cluster) => cluster.run().await,
             Self::Runs(runs) => runs.run().await,
             Self::Fires(fires) => fires.run().await,
+            Self::Events(events) => events.run().await,
+            Self::Verify(verify) => verify.run().await,
             Self::Watch(watch) => watch.run().await,
             Self::Dump(dump) => dump.run().await,
             Self::Export(export) => export.run().await,

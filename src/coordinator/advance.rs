@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress, Token, TriggerId, Version, WorkerId};
 use rosterd_domain::item::{Event as ItemEvent, Record};
@@ -23,6 +24,8 @@ use crate::session::frame::{CancelReason, RunRef};
 
 /// `instance` mirrors and new records that one transaction writes.
 const CHUNK: usize = 200;
+/// So much longer than for what nothing tells of is waited where somebody should have told.
+const NOT_TOLD: u32 = 10;
 
 impl Node {
     pub(super) fn advance(&mut self, name: &JobName) {
@@ -56,6 +59,9 @@ impl Node {
         }
         self.answer_reports(name, job);
         let Some(view) = job.view.clone() else { return self.without_view(name, job) };
+        if self.gathers(name, job) {
+            return true;
+        }
         self.act(name, job, &view);
         true
     }
@@ -158,6 +164,7 @@ impl Node {
         let facts = Facts {
             now: self.now.wall,
             no_starts: self.no_starts()
+                || (view.necessary.is_some() && mutants::is_on(mutants::FIRES_WAIT_FOR_PLANS))
                 || !self.calendar_is_good(view.spec.max_clock_diff(self.settings.max_clock_difference)),
             up_since: self.up_since,
             gained: &job.gained,
@@ -210,9 +217,6 @@ impl Node {
     /// something waits for that end here (a misfire, a trigger by hand), the records are looked at again; and so
     /// they are while an item of ours has none: its leader is about to write it.
     fn look_again(&mut self, name: &JobName, job: &mut JobState, view: &Job) {
-        if job.looks_again {
-            return;
-        }
         let waits = |item: &Item, record: &Record| {
             let elsewhere = record.running().is_some_and(|run| !self.workers.contains_key(&run.worker));
             let ours = view.sharding.owner(*item).is_some_and(|owner| job.hosted.contains_key(owner));
@@ -221,17 +225,28 @@ impl Node {
         let lacks = |(item, owner): (Item, &InstanceId)| {
             job.hosted.contains_key(owner) && !job.records.contains_key(&item)
         };
-        let waits = job.records.iter().any(|(item, (_, record))| waits(item, record))
-            || self.announces_with_others(job, view);
+        let soon = self.now.mono.plus(self.settings.store_retry);
+        if job.looks_again.is_some_and(|at| at <= soon) {
+            return;
+        }
+        let waits = job.records.iter().any(|(item, (_, record))| waits(item, record));
         if waits || view.sharding.owned().any(lacks) {
             self.look_soon(name, job);
+        } else if self.announces_with_others(job, view) {
+            self.look_again_in(NOT_TOLD * self.settings.store_retry, name, job);
         }
     }
 
     /// The records are to be read again soon.
     pub(super) fn look_soon(&mut self, name: &JobName, job: &mut JobState) {
-        if !std::mem::replace(&mut job.looks_again, true) {
-            self.set_timer(self.settings.store_retry, Timer::LookAgain(name.clone()));
+        self.look_again_in(self.settings.store_retry, name, job);
+    }
+
+    fn look_again_in(&mut self, after: Duration, name: &JobName, job: &mut JobState) {
+        let at = self.now.mono.plus(after);
+        if job.looks_again.is_none_or(|known| known > at) {
+            job.looks_again = Some(at);
+            self.timers.insert((at, Timer::LookAgain(name.clone())));
         }
     }
 

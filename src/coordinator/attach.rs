@@ -230,8 +230,12 @@ impl Node {
         let named =
             self.jobs.iter().filter(|(_, job)| !worker.fresh && names(job)).map(|(name, _)| name.clone());
         let in_hand = hello.in_hand.iter().map(|run| run.job.clone());
-        let moving: std::collections::BTreeSet<JobName> =
-            jobs.iter().cloned().chain(named).chain(in_hand).collect();
+        // What its last host wrote of these may not have been told yet.
+        let read =
+            if mutants::is_on(mutants::ASKED_JOBS_UNREAD) { 0 } else { self.settings.max_jobs_per_worker };
+        let asked = hello.asked.iter().take(read).cloned();
+        let moving: BTreeSet<JobName> =
+            jobs.iter().cloned().chain(named).chain(in_hand).chain(asked).collect();
         let moving =
             if mutants::is_on(mutants::RECORDS_READ_BEFORE_ATTACHMENT) { BTreeSet::new() } else { moving };
         worker.moving = moving.clone();

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use rosterd_domain::mutants;
 use rosterd_domain::time::{Mono, Time};
 
 use super::event::Now;
@@ -36,6 +37,18 @@ impl CalendarWatch {
     /// By how much the calendar is off.
     pub(super) fn off(&self) -> Duration {
         self.by
+    }
+
+    /// What is taken for the time: where the calendar is further off than anything may be fired by it, what it should
+    /// say. What is written by it would otherwise outlast its error.
+    pub(super) fn believed(&self, now: Now, settings: &Settings) -> Time {
+        let believes = mutants::is_on(mutants::CALENDAR_BELIEVED);
+        match self.anchor {
+            Some((wall, mono)) if self.by > settings.max_clock_difference && !believes => {
+                wall.plus(now.mono.since(mono))
+            }
+            _ => now.wall,
+        }
     }
 
     pub(super) fn look(&mut self, now: Now, settings: &Settings) -> Option<Jump> {
@@ -93,9 +106,11 @@ mod tests {
         assert_eq!(watch.look(at(1010, 10), &settings), None);
         assert_eq!(watch.look(at(4611, 11), &settings), Some(Jump::Off(Duration::from_secs(3600))));
         assert_eq!(watch.look(at(4641, 41), &settings), None);
+        assert_eq!(watch.believed(at(4641, 41), &settings), Time::from_seconds(1041));
         assert!(watch.off() >= Duration::from_secs(3600));
         assert_eq!(watch.look(at(4671, 71), &settings), Some(Jump::Settled));
         assert_eq!(watch.off(), Duration::ZERO);
+        assert_eq!(watch.believed(at(4671, 71), &settings), Time::from_seconds(4671));
         // Back, and forth again before it settled.
         assert!(matches!(watch.look(at(1072, 72), &settings), Some(Jump::Off(_))));
         assert_eq!(watch.look(at(4673, 73), &settings), Some(Jump::Settled));

@@ -20,6 +20,9 @@ use crate::code::{Code, Refusal};
 /// What comes of an operation.
 pub(super) enum Step {
     Commit(Txn, String),
+    /// Nothing was to be written: whom it concerns was told.
+    Told(String),
+    /// Nothing was to be done.
     Said(String),
 }
 
@@ -232,7 +235,9 @@ pub(super) fn enable(view: &Job, target: &Target, enabled: bool, now: Time) -> R
     Ok(Step::Commit(txn, said))
 }
 
-pub(super) fn remove(job: &JobState, view: &Job, cancel: bool) -> Result<Step, Refusal> {
+/// Without `cancel` nothing may be in flight, and nothing may have started since the records were read. Only so many
+/// records fit into one transaction: of a larger job a start at this very moment is fenced.
+pub(super) fn remove(job: &JobState, view: &Job, cancel: bool, most: usize) -> Result<Step, Refusal> {
     let running: BTreeMap<Item, &InstanceId> = job
         .records
         .iter()
@@ -247,6 +252,11 @@ pub(super) fn remove(job: &JobState, view: &Job, cancel: bool) -> Result<Step, R
         return Err(Refusal::new(Code::RunInFlight, message));
     }
     let mut txn = guarded("remove", view);
+    if !cancel && job.records.len() <= most && !mutants::is_on(mutants::REMOVAL_IGNORES_RECORDS) {
+        for (item, (version, _)) in &job.records {
+            txn.guard(Guard::Record(view.name.clone(), *item, *version));
+        }
+    }
     rewrite(&mut txn, view, &view.sharding.withdrawn());
     txn.write(Write::EndJob(view.name.clone()));
     Ok(Step::Commit(txn, "removed".into()))

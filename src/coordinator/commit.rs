@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rosterd_domain::id::{InstanceId, Item, JobName, Revision, Token, WorkerId};
+use rosterd_domain::item::Outcome;
 use rosterd_domain::mutants;
 use rosterd_domain::plan::{Entry, Plan, Reported};
 use rosterd_domain::snapshot::{JobNodes, Snapshot};
@@ -17,7 +18,6 @@ use super::handle::{Happening, Health};
 use super::job::{Intent, JobState, Told};
 use super::node::{Node, ReadFor, TxnFor};
 use crate::registry::ReadError;
-use crate::runtime::mutants as faults;
 use crate::session::frame::{Completed, ToWorker};
 
 /// Transactions of a job that may be refused one after the other before the next one waits, and how long it then
@@ -141,6 +141,9 @@ impl Node {
                 self.read(ReadFor::Own(id.clone()), Query::Attachment(id));
             }
         }
+        if mutants::is_on(mutants::REFUSED_IS_DROPPED) {
+            job.retry_at = Some(self.now.mono.plus(self.settings.lease));
+        }
         job.refused += 1;
         if job.refused > AT_ONCE {
             let wait = FIRST_WAIT * 2_u32.pow((job.refused - AT_ONCE).min(6));
@@ -168,7 +171,7 @@ impl Node {
                 }
             }
             Intent::Instances { put, removed } => {
-                job.stale |= !faults::is_on("deaf");
+                job.stale |= !self.deaf;
                 for instance in removed {
                     job.leaving.remove(&instance);
                 }
@@ -189,15 +192,23 @@ impl Node {
                 self.dismiss(name, job, &instance, "its instance was deleted")
             }
             Intent::Servers | Intent::ForeignTriggers | Intent::Commands => job.stale = true,
-            Intent::Create | Intent::Sweep | Intent::Abdicate | Intent::Overwrite | Intent::Announce => {
-                job.stale = true
+            Intent::Create { by } => self.told_by_worker(name, job, "created by a registration".into(), by),
+            Intent::Overwrite { said, by } => {
+                self.told_by_worker(name, job, format!("changed {said} by a registration"), by);
             }
+            Intent::Sweep | Intent::Abdicate | Intent::Announce => job.stale = true,
             Intent::Release(items) => self.released(name, job, &items),
             Intent::Operation { asked, said } => self.operation_done(name, job, asked, said),
         }
         if job.ending {
             job.stale = true;
         }
+    }
+
+    /// A worker made or changed the job: a line for the audit.
+    fn told_by_worker(&mut self, name: &JobName, job: &mut JobState, what: String, by: Option<Arc<str>>) {
+        job.stale = true;
+        self.out.push(Effect::Tell(Happening::Job { job: name.clone(), what, by }));
     }
 
     fn host_done(&mut self, name: &JobName, job: &mut JobState, mut plan: Plan) {
@@ -402,6 +413,7 @@ impl Node {
     }
 
     fn job_has_gone(&mut self, name: &JobName, job: &mut JobState, was_there: bool) {
+        self.end_runs_of_removed(name, job);
         let records: Vec<Item> = job.records.keys().copied().collect();
         for item in records {
             self.drop_record(name, job, item);
@@ -419,6 +431,19 @@ impl Node {
             if let Some(worker) = self.workers.get_mut(&id) {
                 worker.jobs.remove(name);
             }
+        }
+    }
+
+    /// Runs that were in flight here end with their job: their reports find no record any more.
+    fn end_runs_of_removed(&mut self, name: &JobName, job: &JobState) {
+        let at = self.now.wall;
+        for (item, (_, record)) in &job.records {
+            let Some(run) = record.running().filter(|run| self.workers.contains_key(&run.worker)) else {
+                continue;
+            };
+            let (item, token, run, outcome) = (*item, record.token, run.clone(), Outcome::Cancelled);
+            let entry = Entry::Ended { item, token, run, outcome, at, requeued: false };
+            self.out.push(Effect::Record { job: name.clone(), at, entry, detail: None });
         }
     }
 

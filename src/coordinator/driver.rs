@@ -41,6 +41,8 @@ const MOST_EVENTS: usize = 1024;
 const MOST_JOBS: usize = 64;
 /// The calendar may jump: it is looked at again after this long at the latest.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How often what there is is counted, at most.
+const COUNT_AGAIN: Duration = Duration::from_millis(250);
 
 /// Where what became of fires and runs goes. Never waits, never fails: the history is a projection.
 pub trait Sink: Send + 'static {
@@ -66,6 +68,8 @@ pub trait Gauge: Send + 'static {
     fn sent(&mut self, _lag: Duration) {}
     /// An entry was committed.
     fn entry(&mut self, _entry: &Entry) {}
+    /// So many jobs are known, so many of them are led, and so many frames wait to be taken in.
+    fn there(&mut self, _jobs: usize, _led: usize, _waiting: usize) {}
 }
 
 impl Gauge for NoHistory {}
@@ -104,6 +108,7 @@ pub struct Driver {
     broken: Vec<StreamId>,
     /// Transactions that are to be handed over.
     commits: Vec<(TxnId, Txn)>,
+    count_at: Mono,
     stopped: bool,
     asked_to_stop: bool,
     /// Every handle is gone.
@@ -154,6 +159,7 @@ pub fn coordinator(
         gauge,
         broken: Vec::new(),
         commits: Vec::new(),
+        count_at: Mono::default(),
         stopped: false,
         asked_to_stop: false,
         deserted: false,
@@ -292,6 +298,7 @@ impl Driver {
     /// that are worth a look only some have their turn: what they want is under way while the others have theirs.
     fn take(&mut self, first: Option<Event>) {
         mutants::panic_if_told("panic-coordinator");
+        self.node.set_deaf(mutants::is_on("deaf"));
         let now = self.now();
         let broken = std::mem::take(&mut self.broken).into_iter().map(Event::Closed);
         for event in broken.chain(first) {
@@ -311,6 +318,11 @@ impl Driver {
             self.carry_out(effect, now);
         }
         self.hand_over(now);
+        if self.count_at <= now.mono {
+            self.count_at = now.mono.plus(COUNT_AGAIN);
+            let (jobs, led) = self.node.count_jobs();
+            self.gauge.there(jobs, led, self.inbox.len());
+        }
     }
 
     fn carry_out(&mut self, effect: Effect, now: Now) {
@@ -367,7 +379,9 @@ impl Driver {
         if let ToWorker::Trigger(trigger) = &mut frame {
             self.gauge.sent(now.wall.since(trigger.fire));
             // As late as can be: what it says is counted from when it is read.
-            trigger.starts_in = trigger.not_before.map_or(Duration::ZERO, |at| self.clock.until(at));
+            // The calendar may have jumped this very moment: no run is held back for longer than it is told ahead.
+            let left = |at| self.clock.until(self.node.by_the_clock(at)).min(self.node.longest_ahead());
+            trigger.starts_in = trigger.not_before.map_or(Duration::ZERO, left);
         }
         let last = matches!(frame, ToWorker::Close(_));
         // The last place is kept for saying why.

@@ -15,6 +15,9 @@ use crate::code::Refusal;
 use crate::registry::{Hint, ReadError};
 use crate::session::frame::{Completed, FromWorker, ToWorker};
 
+/// The purpose of transactions that declare a worker dead.
+pub const VERDICT: &str = "verdict";
+
 /// Both clocks, read once per event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {

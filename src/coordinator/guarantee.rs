@@ -77,8 +77,19 @@ impl Node {
             || (view.rules.holds_for_started() && self.hold(name, job, view))
     }
 
-    /// Whether others hold runs that this leader must know of, or this leader releases runs that are held here: of
-    /// either nothing tells, so it is looked up.
+    /// Runs of a job with guarantees were held, released or have ended somewhere.
+    pub(super) fn guarantees_moved(&mut self, name: &JobName) {
+        let Some(job) = self.jobs.get(name) else { return };
+        if job.view.as_ref().is_some_and(|view| self.announces_with_others(job, view))
+            && let Some(job) = self.jobs.get_mut(name)
+        {
+            job.stale_records = true;
+            self.dirty.insert(name.clone());
+        }
+    }
+
+    /// Whether others hold runs that this leader must know of, or another leader releases runs that are held here: what
+    /// they write of that is told, and looked up now and then in case it was not.
     pub(super) fn announces_with_others(&self, job: &JobState, view: &Job) -> bool {
         let held = || job.records.values().any(|(_, record)| record.running().is_some_and(|run| run.held));
         view.rules.announces() && self.coordinators.has_others(&self.settings.id) && (job.leads() || held())
@@ -288,7 +299,11 @@ fn completed(job: &JobState, view: &Job) -> Option<Time> {
 /// Whether an item will take part in this fire that has not started. Those that are busy with an earlier run,
 /// disabled or without an owner do not.
 fn waits_for_more(job: &JobState, view: &Job, fire: Time, started: &[Item]) -> bool {
-    let missing = (0..view.rules.items).map(Item).filter(|item| !started.contains(item));
+    if view.paused || view.rules.disabled {
+        return false;
+    }
+    let takes_part = |item: &Item| !started.contains(item) && !view.sharding.disabled_items.contains(item);
+    let missing = (0..view.rules.items).map(Item).filter(takes_part);
     let mut expected = missing
         .filter(|item| job.records.get(item).is_some_and(|(_, r)| r.state.is_idle() && r.last_fire < fire));
     expected.any(|item| view.sharding.owner(item).is_some())

@@ -213,10 +213,17 @@ pub enum Happening {
         instance: InstanceId,
         what: &'static str,
     },
+    /// A job was made, changed, held or removed.
     Job {
         job: JobName,
         what: String,
         /// Who asked for it.
+        by: Option<Arc<str>>,
+    },
+    /// Somebody asked something of workers, which changes no job.
+    Asked {
+        job: Option<JobName>,
+        what: String,
         by: Option<Arc<str>>,
     },
 }

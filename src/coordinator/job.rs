@@ -46,6 +46,8 @@ pub(crate) struct JobState {
     pub(crate) retry_at: Option<Mono>,
     /// Reports to be committed.
     pub(crate) reports: BTreeMap<Item, Report>,
+    /// Until when they wait for more of them.
+    pub(crate) gathers_until: Option<Mono>,
     /// The same reports in full, for the history and the answer.
     pub(crate) details: BTreeMap<Item, Arc<Completed>>,
     /// Workers here that have registered the job.
@@ -92,8 +94,8 @@ pub(crate) struct JobState {
     pub(crate) watched: bool,
     /// When the calendar next wants something.
     pub(crate) next: Option<Time>,
-    /// The records are to be read again soon: see [`super::node::Timer::LookAgain`].
-    pub(crate) looks_again: bool,
+    /// When the records are to be read again: see [`super::node::Timer::LookAgain`].
+    pub(crate) looks_again: Option<Mono>,
     /// The last transaction was the host's: others come first now.
     pub(crate) yield_turn: bool,
     /// Callbacks of the fire under way.
@@ -128,6 +130,8 @@ pub(crate) struct Registering {
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) request: RequestId,
+    /// By whom.
+    pub(crate) by: Option<Arc<str>>,
     pub(crate) operation: JobOperation,
     pub(crate) tries: u32,
     /// The records were read for it.
@@ -191,12 +195,12 @@ pub(crate) enum Intent {
     Servers,
     /// Commands of older tools are taken over.
     ForeignTriggers,
-    /// The job is made for a registration or an operation.
-    Create,
+    /// The job is made for a registration, by the worker of this credential.
+    Create { by: Option<Arc<str>> },
     /// A person's operation.
     Operation { asked: Asked, said: String },
-    /// A registration's config replaces what is registered.
-    Overwrite,
+    /// A registration's config replaces what is registered: these fields.
+    Overwrite { said: String, by: Option<Arc<str>> },
     /// A removed job's nodes are swept.
     Sweep,
     /// An announcement was answered, and held runs are released.

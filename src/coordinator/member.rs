@@ -91,7 +91,7 @@ impl Node {
             draining: self.stopping,
             version: env!("CARGO_PKG_VERSION").into(),
             started: self.up_since,
-            leads: self.jobs.values().filter(|job| job.leads()).count() as u64,
+            leads: self.count_jobs().1 as u64,
             workers: self.workers.len() as u64,
             lag_ms: u64::try_from(lag.as_millis()).unwrap_or(u64::MAX),
         };

@@ -15,6 +15,7 @@ mod dismiss;
 mod dispatch;
 pub mod driver;
 pub mod event;
+mod gather;
 mod guarantee;
 pub mod handle;
 mod job;

@@ -4,7 +4,7 @@
 //! domain's; here is only when to decide, and what follows a commit. It is level-triggered: an event changes
 //! what is known, marks jobs as worth a look, and [`Node::handle`] ends by looking at each of those once; [`Node::hear`] and [`Node::settle`] are its two halves.
 //! The parts are in sibling files: `life` (its own), `attach` and `leave` (a worker's coming and going), `verdict` (its death),
-//! `advance` (one job's turn), `ahead` (fires written before their time), `commit` (what follows a transaction), `dispatch` (what workers are told),
+//! `advance` (one job's turn), `ahead` (fires written before their time), `commit` (what follows a transaction), `dispatch` (what workers are told), `gather` (reports that share a transaction),
 //! `operate` (people).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,6 @@ use super::settings::Settings;
 use super::worker::Worker;
 use crate::code::{Code, Refusal};
 use crate::registry::Hint;
-use crate::runtime::mutants;
 use crate::session::frame::{FromWorker, Hello, ToWorker};
 
 /// The machine.
@@ -38,6 +37,8 @@ pub struct Node {
     /// New identities; a seeded source in a simulation.
     pub(super) ids: Box<dyn FnMut() -> String + Send>,
     pub(super) now: Now,
+    /// By how much the calendar is ahead of what is believed, in milliseconds.
+    wall_ahead: i64,
     pub(super) up_since: Time,
     pub(super) calendar_watch: CalendarWatch,
     pub(super) jobs: Jobs,
@@ -69,6 +70,8 @@ pub struct Node {
     pub(super) ahead: Ahead,
     /// Events wait that were not taken in yet.
     pub(super) behind: bool,
+    /// Nothing tells of a job's changes, its own included: a fault of tests.
+    pub(super) deaf: bool,
     pub(super) timers: BTreeSet<(Mono, Timer)>,
     pub(super) dirty: Agenda,
     pub(super) requests: BTreeMap<RequestId, Pending>,
@@ -185,10 +188,12 @@ impl Node {
         Self {
             ahead: Ahead::new(settings.ahead),
             behind: false,
+            deaf: false,
             settings,
             session,
             ids,
             now,
+            wall_ahead: 0,
             up_since: now.wall,
             calendar_watch: CalendarWatch::default(),
             jobs: Jobs::new(),
@@ -229,8 +234,9 @@ impl Node {
 
     /// Takes an event in. What follows from several is decided once, by [`Node::settle`].
     pub fn hear(&mut self, now: Now, event: Event) {
-        self.now = now;
-        if let Some(jump) = self.calendar_watch.look(now, &self.settings) {
+        let jump = self.calendar_watch.look(now, &self.settings);
+        self.tell_time(now);
+        if let Some(jump) = jump {
             self.calendar_jumped(&jump);
         }
         self.take_in(event);
@@ -239,10 +245,10 @@ impl Node {
     /// Looks at no more than `most` of the jobs that are worth it, and answers with what is to be done. While
     /// [`Node::is_settled`] says no, it is to be called again.
     pub fn settle(&mut self, now: Now, most: usize) -> Vec<Effect> {
-        self.now = now;
+        self.tell_time(now);
         self.run_timers();
         self.tell_due_runs(most);
-        if self.ahead.is_due(now.wall) {
+        if self.ahead.is_due(self.now.wall) {
             // What is due now goes before what follows from it.
             return std::mem::take(&mut self.out);
         }
@@ -259,6 +265,27 @@ impl Node {
         std::mem::take(&mut self.out)
     }
 
+    /// What the calendar says when it is `at` by what is believed.
+    pub fn by_the_clock(&self, at: Time) -> Time {
+        Time(at.0.saturating_add(self.wall_ahead))
+    }
+
+    /// How long a run may be told before its time.
+    pub fn longest_ahead(&self) -> Duration {
+        self.settings.ahead.1
+    }
+
+    fn tell_time(&mut self, now: Now) {
+        let wall = self.calendar_watch.believed(now, &self.settings);
+        self.wall_ahead = now.wall.0.saturating_sub(wall.0);
+        self.now = Now { wall, ..now };
+    }
+
+    /// How many jobs there are, and how many of them this coordinator leads.
+    pub fn count_jobs(&self) -> (usize, usize) {
+        (self.jobs.len(), self.jobs.values().filter(|job| job.leads()).count())
+    }
+
     /// No job is left that is worth a look now, and nobody to be told of a run.
     pub fn is_settled(&self) -> bool {
         self.dirty.is_empty() && !self.ahead.is_due(self.now.wall)
@@ -269,15 +296,21 @@ impl Node {
         self.behind = behind;
     }
 
+    /// Whether nothing tells of a job's changes: a fault that tests put in.
+    pub fn set_deaf(&mut self, deaf: bool) {
+        self.deaf = deaf;
+    }
+
     /// Somebody is to be told of a run now.
     pub fn tells(&self, now: Now) -> bool {
-        self.ahead.is_due(now.wall)
+        self.ahead.is_due(self.calendar_watch.believed(now, &self.settings))
     }
 
     /// When the machine wants a [`Event::Tick`], by either clock.
     pub fn wake_at(&self) -> (Option<Time>, Option<Mono>) {
         let calendar = self.calendar.first().map(|(at, _)| *at);
-        ([calendar, self.ahead.next()].into_iter().flatten().min(), self.timers.first().map(|(at, _)| *at))
+        let wall = [calendar, self.ahead.next()].into_iter().flatten().min();
+        (wall.map(|at| self.by_the_clock(at)), self.timers.first().map(|(at, _)| *at))
     }
 
     /// Transactions and reads under way, streams open: what a driver still has to wait for.
@@ -368,13 +401,14 @@ impl Node {
     fn hint(&mut self, hint: Hint) {
         match hint {
             Hint::Jobs => self.read(ReadFor::Jobs, Query::Jobs),
-            Hint::Job(_) if mutants::is_on("deaf") => {}
+            Hint::Job(_) if self.deaf => {}
             Hint::Job(job) => {
                 if let Some(state) = self.jobs.get_mut(&job) {
                     state.stale = true;
                     self.dirty.insert(job);
                 }
             }
+            Hint::Guarantee(job) => self.guarantees_moved(&job),
             Hint::Coordinators => {
                 self.read(ReadFor::Coordinators, Query::Coordinators);
                 self.read(ReadFor::Attachments, Query::Attachments);
@@ -449,8 +483,11 @@ impl Node {
                 Timer::Proof => self.prove_if_idle(),
                 Timer::Reconcile(job) => self.reconcile_job(&job),
                 Timer::LookAgain(job) => {
-                    if let Some(state) = self.jobs.get_mut(&job) {
-                        state.looks_again = false;
+                    let now = self.now.mono;
+                    // One that was set for later, or was overtaken, says nothing.
+                    if let Some(state) = self.jobs.get_mut(&job)
+                        && state.looks_again.take_if(|at| *at <= now).is_some()
+                    {
                         state.stale_records = true;
                         self.dirty.insert(job);
                     }
@@ -522,7 +559,7 @@ impl Node {
     pub(super) fn set_health(&mut self, health: Health) {
         if self.health != health {
             if health == Health::Suspended {
-                self.set_timer(self.settings.store_retry, Timer::Proof);
+                self.prove_in(self.settings.store_retry);
             }
             self.health = health;
             self.out.push(Effect::Health(health));

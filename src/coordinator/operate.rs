@@ -34,7 +34,6 @@ pub(super) struct Pending {
     left: usize,
     done: Done,
     refusal: Option<Refusal>,
-    by: Option<Arc<str>>,
 }
 
 impl Node {
@@ -45,7 +44,9 @@ impl Node {
         }
         let (job, operation) = match operation {
             Operation::Apply { text, dry_run } => return self.apply_file(request, &text, dry_run, by),
-            Operation::Drain { instance, grace } => return self.drain_instance(request, &instance, grace),
+            Operation::Drain { instance, grace } => {
+                return self.drain_instance(request, &instance, grace, by);
+            }
             Operation::Trigger { job, items, after_current } => {
                 (job, JobOperation::Trigger { items, after_current })
             }
@@ -57,13 +58,13 @@ impl Node {
             Operation::Cancel { job, item } => (job, JobOperation::Cancel { item }),
             Operation::Shutdown { job, instance } => (job, JobOperation::Shutdown { instance }),
         };
-        self.requests.insert(request, Pending { left: 1, by, ..Pending::default() });
-        self.ask(request, job, operation);
+        self.requests.insert(request, Pending { left: 1, ..Pending::default() });
+        self.ask(request, by, job, operation);
     }
 
-    fn ask(&mut self, request: RequestId, name: JobName, operation: JobOperation) {
+    fn ask(&mut self, request: RequestId, by: Option<Arc<str>>, name: JobName, operation: JobOperation) {
         let job = self.jobs.entry(name.clone()).or_default();
-        job.operations.push_back(Asked { request, operation, tries: 0, informed: false });
+        job.operations.push_back(Asked { request, by, operation, tries: 0, informed: false });
         self.dirty.insert(name);
     }
 
@@ -85,18 +86,26 @@ impl Node {
             );
             return self.out.push(Effect::Reply(request, Err(refusal)));
         }
-        self.requests.insert(request, Pending { left: specs.len(), by, ..Pending::default() });
+        self.requests.insert(request, Pending { left: specs.len(), ..Pending::default() });
         for spec in specs {
             let name = spec.config().job_name.clone();
-            self.ask(request, name, JobOperation::Apply { spec: Box::new(spec), dry_run });
+            self.ask(request, by.clone(), name, JobOperation::Apply { spec: Box::new(spec), dry_run });
         }
     }
 
     /// A worker that is here is asked at once; for another, a command is left with one of its jobs.
-    fn drain_instance(&mut self, request: RequestId, instance: &InstanceId, grace: Duration) {
+    fn drain_instance(
+        &mut self,
+        request: RequestId,
+        instance: &InstanceId,
+        grace: Duration,
+        by: Option<Arc<str>>,
+    ) {
         let here = self.workers.values().find(|worker| worker.instance == *instance);
         if let Some(stream) = here.and_then(|worker| worker.stream) {
             self.send(stream, ToWorker::Drain { message: ASKED.into(), grace });
+            let what = format!("{instance} is asked to leave");
+            self.out.push(Effect::Tell(Happening::Asked { job: None, what, by }));
             return self.out.push(Effect::Reply(request, Ok(Done::default())));
         }
         let named = |job: &JobState| {
@@ -111,7 +120,7 @@ impl Node {
             return self.out.push(Effect::Reply(request, Err(refusal)));
         };
         self.requests.insert(request, Pending { left: 1, ..Pending::default() });
-        self.ask(request, name, JobOperation::Drain { instance: instance.clone(), grace });
+        self.ask(request, by, name, JobOperation::Drain { instance: instance.clone(), grace });
     }
 
     pub(super) fn reply(
@@ -150,6 +159,10 @@ impl Node {
             match self.operation(name, job, view, &asked) {
                 Err(refusal) => self.reply(asked.request, name, Err(refusal)),
                 Ok(Step::Said(said)) => self.reply(asked.request, name, Ok((said, None))),
+                Ok(Step::Told(said)) => {
+                    self.tell_asked(name, &asked, said.clone());
+                    self.reply(asked.request, name, Ok((said, None)));
+                }
                 Ok(Step::Commit(txn, said)) => {
                     self.submit(name, job, txn, Intent::Operation { asked, said });
                     return true;
@@ -171,7 +184,7 @@ impl Node {
             JobOperation::Trigger { items, after_current } => self.trigger(job, view, items, *after_current),
             JobOperation::Pause(paused) => Ok(pause(view, *paused, self.now.wall)),
             JobOperation::Enable { target, enabled, .. } => enable(view, target, *enabled, self.now.wall),
-            JobOperation::Remove { cancel } => remove(job, view, *cancel),
+            JobOperation::Remove { cancel } => remove(job, view, *cancel, self.settings.max_records_per_txn),
             JobOperation::Cancel { item } => self.cancel_item(name, job, view, *item),
             JobOperation::CancelAll(target) => Ok(self.cancel_all(name, job, view, target)),
             JobOperation::Drain { instance, grace } => drain(view, instance, *grace),
@@ -243,7 +256,7 @@ impl Node {
             return Ok(Step::Commit(txn, said));
         }
         self.cancel_run(name, item, token, &run.worker);
-        Ok(Step::Said(said))
+        Ok(Step::Told(said))
     }
 
     pub(super) fn cancel_run(
@@ -270,9 +283,7 @@ impl Node {
 
     pub(super) fn operation_done(&mut self, name: &JobName, job: &mut JobState, asked: Asked, said: String) {
         job.stale = true;
-        let (job_name, what) = (name.clone(), said.clone());
-        let by = self.requests.get(&asked.request).and_then(|pending| pending.by.clone());
-        self.out.push(Effect::Tell(Happening::Job { job: job_name, what, by }));
+        self.tell_asked(name, &asked, said.clone());
         let cancel = match &asked.operation {
             JobOperation::Enable { target, enabled: false, cancel: true } => Some(target.clone()),
             _ => None,
@@ -280,7 +291,8 @@ impl Node {
         if let Some(target) = cancel {
             // Nobody waits for the answer. It is decided from the records as they are now.
             let operation = JobOperation::CancelAll(target);
-            job.operations.push_back(Asked { request: NOBODY, operation, tries: 0, informed: false });
+            let (request, by) = (NOBODY, asked.by.clone());
+            job.operations.push_back(Asked { request, by, operation, tries: 0, informed: false });
         }
         if let JobOperation::Shutdown { instance } = &asked.operation {
             self.dismiss(name, job, instance, ASKED);
@@ -290,6 +302,19 @@ impl Node {
             _ => None,
         };
         self.reply(asked.request, name, Ok((said, trigger)));
+    }
+
+    /// A line for the audit: what was asked for is done, or those whom it concerns were told.
+    fn tell_asked(&mut self, name: &JobName, asked: &Asked, what: String) {
+        let (job, by) = (name.clone(), asked.by.clone());
+        let of_workers = matches!(
+            asked.operation,
+            JobOperation::Cancel { .. } | JobOperation::CancelAll(_) | JobOperation::Drain { .. }
+        );
+        self.out.push(Effect::Tell(match of_workers {
+            true => Happening::Asked { job: Some(job), what, by },
+            false => Happening::Job { job, what, by },
+        }));
     }
 
     /// Stops the runs of a target, wherever they are.
@@ -314,7 +339,11 @@ impl Node {
             }
         }
         let said = format!("{} runs are asked to stop", runs.len());
-        if txn.writes.is_empty() { Step::Said(said) } else { Step::Commit(txn, said) }
+        match (txn.writes.is_empty(), runs.is_empty()) {
+            (false, _) => Step::Commit(txn, said),
+            (true, false) => Step::Told(said),
+            (true, true) => Step::Said(said),
+        }
     }
 
     /// Whether an operation is about runs, of which other hosts know more than is known here.

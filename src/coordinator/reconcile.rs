@@ -8,12 +8,11 @@ use rosterd_domain::view::Job;
 
 use super::job::JobState;
 use super::node::{Node, Timer};
-use crate::runtime::mutants;
 
 impl Node {
     /// Sets the time of the next look: after an election, and where the interval is another than before.
     pub(super) fn reconcile_later(&mut self, name: &JobName, job: &mut JobState) {
-        let Some(interval) = job.view.as_ref().and_then(|view| interval(view)) else {
+        let Some(interval) = job.view.as_ref().and_then(|view| self.interval(view)) else {
             job.reconcile_at = None;
             return;
         };
@@ -25,9 +24,13 @@ impl Node {
     /// The interval was changed by whoever applied the job.
     pub(super) fn follow_interval(&mut self, name: &JobName, job: &mut JobState, before: Option<&Job>) {
         let Some(before) = before.filter(|_| job.leads()) else { return };
-        if job.view.as_ref().is_some_and(|view| interval(view) != interval(before)) {
+        if job.view.as_ref().is_some_and(|view| self.interval(view) != self.interval(before)) {
             self.reconcile_later(name, job);
         }
+    }
+
+    fn interval(&self, view: &Job) -> Option<Duration> {
+        view.spec.config().reconcile_interval_minutes.map(|minutes| self.settings.minute * minutes)
     }
 
     pub(super) fn reconcile_job(&mut self, name: &JobName) {
@@ -47,11 +50,4 @@ impl Node {
         }
         self.jobs.insert(name.clone(), job);
     }
-}
-
-fn interval(view: &Job) -> Option<Duration> {
-    let minutes = view.spec.config().reconcile_interval_minutes?;
-    // Tests cannot wait for minutes.
-    let minute = mutants::number("minute-ms").and_then(|ms| u64::try_from(ms).ok()).unwrap_or(60_000);
-    Some(Duration::from_millis(minute * u64::from(minutes)))
 }

@@ -48,8 +48,9 @@ impl Node {
             };
             match parse_one(name, &text, &registering.handler_type) {
                 Ok(spec) => {
+                    let by = self.behind(&registering);
                     job.registering.push_front(registering);
-                    return self.create(name, job, &spec, Intent::Create);
+                    return self.create(name, job, &spec, Intent::Create { by });
                 }
                 Err(refusal) => self.refuse(name, &registering, refusal),
             }
@@ -73,6 +74,11 @@ impl Node {
 
     fn refuse(&mut self, name: &JobName, registering: &Registering, refusal: Refusal) {
         self.send(registering.stream, ToWorker::Refused { job: name.to_string(), refusal });
+    }
+
+    /// The credential of the stream on which a worker registers.
+    fn behind(&self, registering: &Registering) -> Option<Arc<str>> {
+        self.streams.get(&registering.stream)?.peer.principal.as_deref().map(Arc::from)
     }
 
     fn create(&mut self, name: &JobName, job: &mut JobState, spec: &JobSpec, intent: Intent) {
@@ -113,11 +119,12 @@ impl Node {
                         self.refuse(name, &registering, refusal);
                         continue;
                     }
-                    Ok(Some((txn, _))) => {
+                    Ok(Some((txn, said))) => {
+                        let by = self.behind(&registering);
                         waiting.push_back(registering);
                         // Else it is this one's turn when what is under way has ended.
                         if job.writing.is_none() {
-                            self.submit(name, job, txn, Intent::Overwrite);
+                            self.submit(name, job, txn, Intent::Overwrite { said, by });
                         }
                         continue;
                     }

@@ -56,6 +56,8 @@ pub struct Settings {
     pub longest_silence: Duration,
     /// How old the oldest of a server's marks may be before the server is forgotten, once nobody uses it.
     pub server_retention: Duration,
+    /// What reconcileIntervalMinutes counts: a minute, but for tests that cannot wait for one.
+    pub minute: Duration,
 }
 
 impl Settings {
@@ -84,6 +86,7 @@ impl Settings {
             clock_settles: Duration::from_secs(60),
             longest_silence: Duration::from_secs(3 * 3600),
             server_retention: Duration::from_secs(24 * 3600),
+            minute: Duration::from_secs(60),
         }
     }
 

@@ -10,7 +10,7 @@ use rosterd_domain::mutants;
 use rosterd_domain::snapshot::Attachment;
 use rosterd_domain::txn::{Commit, Txn, Write};
 
-use super::event::{Query, StreamId};
+use super::event::{Query, StreamId, VERDICT};
 use super::node::{Elsewhere, Node, ReadFor, Timer, TxnFor};
 use super::worker::Phase;
 use crate::code::{Code, Refusal};
@@ -96,7 +96,7 @@ impl Node {
             }
             worker.writing = true;
         }
-        let mut txn = Txn::new("verdict");
+        let mut txn = Txn::new(VERDICT);
         txn.write(Write::RemoveAttachment { worker: id.clone(), expect: version });
         self.commit(if leaving { TxnFor::Goodbye(id.clone()) } else { TxnFor::Verdict(id.clone()) }, txn);
     }
@@ -223,7 +223,7 @@ impl Node {
         let Some(found) = self.elsewhere.get_mut(id) else { return };
         found.condemned = true;
         tracing::warn!(worker = %id, "a worker's host has gone and it attached nowhere else: it is declared dead");
-        let mut txn = Txn::new("verdict");
+        let mut txn = Txn::new(VERDICT);
         txn.write(Write::RemoveAttachment { worker: id.clone(), expect: found.version });
         self.commit(TxnFor::Elsewhere(id.clone()), txn);
     }

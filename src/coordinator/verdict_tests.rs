@@ -64,6 +64,7 @@ fn host() -> Node {
         slots: 1,
         in_hand: Vec::new(),
         jobs: Vec::new(),
+        asked: Vec::new(),
         client: String::new(),
         sent_at: None,
         holds_triggers: true,

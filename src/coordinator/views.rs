@@ -117,14 +117,7 @@ impl Handle {
             let asked = id == self.inner.id;
             MemberRow { id, asked, member: Member::parse(&data) }
         };
-        let mut rows: Vec<MemberRow> = read.into_iter().map(row).collect();
-        // One that is alone has nobody to tell, so it is looked up; it leads whatever there is.
-        if let ([only], None) = (&mut rows[..], self.inner.registry.session_timeout()) {
-            only.member.leads = self.inner.registry.jobs().await.map_err(unreadable)?.len() as u64;
-            let attachments = self.inner.registry.attachments().await.map_err(unreadable)?;
-            only.member.workers = attachments.len() as u64;
-        }
-        Ok(rows)
+        Ok(read.into_iter().map(row).collect())
     }
 
     /// A job's whole tree.

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Longest accepted name of a namespace, job or worker, in bytes.
 pub const MAX_NAME: usize = 128;
@@ -170,7 +170,7 @@ impl fmt::Display for Item {
 macro_rules! number {
     ($(#[$doc:meta])* $type:ident, $of:ty) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
         #[serde(transparent)]
         pub struct $type(pub $of);
 
@@ -184,10 +184,38 @@ macro_rules! number {
             /// One more.
             #[must_use]
             pub fn next(self) -> Self {
-                Self(self.0 + 1)
+                Self(self.0.saturating_add(1))
             }
         }
     };
+}
+
+macro_rules! read_as_it_is {
+    ($($type:ident),*) => {
+        $(impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                u64::deserialize(from).map(Self)
+            }
+        })*
+    };
+}
+
+read_as_it_is!(Epoch, Generation, StreamNumber, Version, Revision);
+
+impl Token {
+    /// None that is above this is believed: there would be no room left to go on rising.
+    pub const MOST: Self = Self(1 << 62);
+}
+
+impl<'de> Deserialize<'de> for Token {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let token = u64::deserialize(from).map(Self)?;
+        if token > Self::MOST {
+            let why = format!("token {token} is above {}: none so high was ever given", Self::MOST);
+            return Err(serde::de::Error::custom(why));
+        }
+        Ok(token)
+    }
 }
 
 number!(

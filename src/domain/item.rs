@@ -247,6 +247,15 @@ pub struct Counters {
     pub missed: BTreeMap<Missed, u64>,
 }
 
+/// Only what is idle may start; bugs that are put in think otherwise.
+fn may_start(state: &State) -> bool {
+    match state {
+        State::Idle => true,
+        State::Running(_) => mutants::is_on(mutants::RUNNING_NODE_IS_THE_LOCK),
+        State::Crashed(_) => mutants::is_on(mutants::CRASHED_IS_FREE),
+    }
+}
+
 fn zero(n: &u64) -> bool {
     *n == 0
 }
@@ -258,21 +267,22 @@ impl Counters {
 
     /// Runs that ended, over all outcomes.
     pub fn ended(&self) -> u64 {
-        self.succeeded + self.failed + self.cancelled + self.crashed + self.timed_out
+        let ended = [self.failed, self.cancelled, self.crashed, self.timed_out];
+        ended.into_iter().fold(self.succeeded, u64::saturating_add)
     }
 
     /// Adds what became of another item's fires.
     pub fn add(&mut self, other: &Self) {
-        self.fired += other.fired;
-        self.succeeded += other.succeeded;
-        self.failed += other.failed;
-        self.cancelled += other.cancelled;
-        self.crashed += other.crashed;
-        self.timed_out += other.timed_out;
-        self.misfired += other.misfired;
-        self.skipped += other.skipped;
+        add(&mut self.fired, other.fired);
+        add(&mut self.succeeded, other.succeeded);
+        add(&mut self.failed, other.failed);
+        add(&mut self.cancelled, other.cancelled);
+        add(&mut self.crashed, other.crashed);
+        add(&mut self.timed_out, other.timed_out);
+        add(&mut self.misfired, other.misfired);
+        add(&mut self.skipped, other.skipped);
         for (reason, count) in &other.missed {
-            *self.missed.entry(*reason).or_default() += count;
+            add(self.missed.entry(*reason).or_default(), *count);
         }
     }
 
@@ -284,8 +294,13 @@ impl Counters {
             Outcome::Crashed => &mut self.crashed,
             Outcome::TimedOut => &mut self.timed_out,
         };
-        *counter += 1;
+        add(counter, 1);
     }
+}
+
+/// Counters come from data that anybody may have written: at their end they stay.
+fn add(counter: &mut u64, count: u64) {
+    *counter = counter.saturating_add(count);
 }
 
 /// What can happen to an item.
@@ -356,7 +371,7 @@ impl Record {
     pub fn apply(&self, event: &Event) -> Result<Self, Illegal> {
         let mut next = self.clone();
         match (&self.state, event) {
-            (State::Idle, Event::Start(run)) => {
+            (state, Event::Start(run)) if may_start(state) => {
                 let startable = match run.source {
                     Source::NormalTrigger => run.fire > self.last_fire,
                     Source::Misfire => self.misfire == Some(run.fire),
@@ -394,22 +409,25 @@ impl Record {
             (_, Event::Misfire { latest, count }) if *latest > self.last_fire => {
                 next.last_fire = *latest;
                 next.misfire = Some(*latest);
-                next.counters.misfired += count;
+                add(&mut next.counters.misfired, *count);
+                if mutants::is_on(mutants::MARK_MOVES_TOKEN) && self.running().is_some() {
+                    next.token = self.token.next();
+                }
             }
             // Also an idle item: where runs are not monitored the record does not know that one is in user code.
             (_, Event::Skip { latest, count }) if *latest > self.last_fire => {
                 next.last_fire = *latest;
-                next.counters.skipped += count;
+                add(&mut next.counters.skipped, *count);
             }
             (_, Event::Miss { latest, count, reason }) if *latest > self.last_fire => {
                 next.last_fire = *latest;
                 if !mutants::is_on(mutants::MISSES_UNCOUNTED) {
-                    *next.counters.missed.entry(*reason).or_default() += count;
+                    add(next.counters.missed.entry(*reason).or_default(), *count);
                 }
             }
             (_, Event::DropMisfire { reason }) if self.misfire.is_some() => {
                 next.misfire = None;
-                *next.counters.missed.entry(*reason).or_default() += 1;
+                add(next.counters.missed.entry(*reason).or_default(), 1);
             }
             (_, Event::Cap { last_fire }) if *last_fire < self.last_fire => next.last_fire = *last_fire,
             _ => return Err(self.illegal(event)),
@@ -427,12 +445,14 @@ impl Record {
             _ if mutants::is_on(mutants::ANY_RUN_MOVES_LAST_FIRE) => self.last_fire = run.fire,
             Source::Failover | Source::Manual => {}
         }
-        self.counters.fired += 1;
+        add(&mut self.counters.fired, 1);
         self.state = State::Running(run.clone());
     }
 
     fn end(&mut self, run: &Running, outcome: Outcome, at: Time, reported: bool) {
-        self.counters.count(outcome);
+        if !mutants::is_on(mutants::OUTCOMES_UNCOUNTED) {
+            self.counters.count(outcome);
+        }
         self.last = Some(Ended {
             token: self.token,
             fire: run.fire,

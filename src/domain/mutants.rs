@@ -11,11 +11,19 @@ macro_rules! mutants {
 }
 
 mutants! {
+    RUNNING_NODE_IS_THE_LOCK: "running_node_is_the_lock", "a run whose nodes went with a session is taken for over";
+    CRASHED_IS_FREE: "crashed_is_free", "a crashed run that waits for a taker is overwritten by the next";
+    MARK_MOVES_TOKEN: "mark_moves_token", "a record that is marked while it runs gets another token";
+    FIRES_WAIT_FOR_PLANS: "fires_wait_for_plans", "nothing starts while the reshard flag is up";
+    REFUSED_IS_DROPPED: "refused_is_dropped", "what was refused together is not decided again at once";
+    CALENDAR_BELIEVED: "calendar_believed", "a calendar that jumps is believed at once";
+    OUTCOMES_UNCOUNTED: "outcomes_uncounted", "a run's end is not counted in its record";
     START_IGNORES_RECORD: "start_ignores_record", "a start writes its record whatever its version";
     START_IGNORES_ATTACHMENT: "start_ignores_attachment", "a start does not check who speaks for the worker";
     START_IGNORES_GENERATION: "start_ignores_generation", "a start does not check the rights that it read";
     TAKEOVER_SKIPS_ATTACHMENT: "takeover_skips_attachment", "who comes back is taken over without a write of the attachment";
     RECORDS_READ_BEFORE_ATTACHMENT: "records_read_before_attachment", "a take-over trusts the records that were read before it";
+    ASKED_JOBS_UNREAD: "asked_jobs_unread", "a take-over does not look for runs of jobs whose registration was not answered";
     STREAM_NUMBERS_UNCHECKED: "stream_numbers_unchecked", "a Hello of a stream that was left is taken";
     VERDICT_IGNORES_VERSION: "verdict_ignores_version", "an attachment is deleted whatever its version";
     VERDICT_BEFORE_LEASE_END: "verdict_before_lease_end", "a worker is dead after half of its lease";
@@ -28,6 +36,7 @@ mutants! {
     PLAN_IGNORES_EPOCH: "plan_ignores_epoch", "a plan does not check that its leader still leads";
     ELECTION_IGNORES_LEADER: "election_ignores_leader", "a leadership is taken although somebody leads";
     INCARNATION_UNCHECKED: "incarnation_unchecked", "a transaction does not check that the job is the one that was read";
+    REMOVAL_IGNORES_RECORDS: "removal_ignores_records", "a job goes although a run of it has just started";
     RECORDS_GO_WITH_COUNT: "records_go_with_count", "lowering the item count deletes the records above it";
     MIRRORS_ARE_PRECONDITIONS: "mirrors_are_preconditions", "a mirror that is missing refuses a transaction";
     FAILOVER_LEFT_BEHIND: "failover_left_behind", "a run's end leaves the failover mirror";

@@ -42,6 +42,8 @@ pub enum Guard {
     Epoch(JobName, Epoch),
     /// `config` is at this version.
     Config(JobName, Version),
+    /// The item's record is at this version: nothing has started there or ended.
+    Record(JobName, Item, Version),
     /// The worker's attachment is at this version.
     Attachment(WorkerId, Version),
     /// The worker has no attachment (any more).

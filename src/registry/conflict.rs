@@ -35,6 +35,7 @@ fn guard_words(guard: &Guard) -> String {
         Guard::Generation(job, _) => format!("the assignment of job {job} has changed"),
         Guard::Epoch(job, _) => format!("job {job} has had another election"),
         Guard::Config(job, _) => format!("the config of job {job} has changed"),
+        Guard::Record(job, item, _) => format!("the record of item {item} of job {job} has changed"),
         Guard::Attachment(worker, _) => {
             format!("worker {worker} is attached otherwise, or was declared dead")
         }

@@ -120,15 +120,21 @@ pub(crate) fn told(paths: &Paths, changes: &[Change]) -> Vec<Hint> {
     let mut known = BTreeSet::new();
     for change in changes {
         let hint = match paths.place(&change.path) {
-            Place::Job if change.deleted || change.before.is_none() => Hint::Jobs,
-            Place::Job | Place::Quiet => continue,
+            // What stands in these is nobody's concern but of who reads it; that they come and go is everybody's.
+            Place::Job | Place::Coordinator if !change.deleted && change.before.is_some() => continue,
+            Place::Quiet => continue,
+            Place::Job => Hint::Jobs,
+            Place::Coordinator => Hint::Coordinators,
             // The same job again, most of the time.
             Place::Decision(job) if is_job(hints.last(), job) => continue,
             Place::Decision(job) => match JobName::new(job) {
                 Ok(job) => Hint::Job(job),
                 Err(_) => continue,
             },
-            Place::Coordinator => Hint::Coordinators,
+            Place::Guarantee(job) => match JobName::new(job) {
+                Ok(job) => Hint::Guarantee(job),
+                Err(_) => continue,
+            },
         };
         if known.insert(hint.clone()) {
             hints.push(hint);

@@ -86,6 +86,7 @@ fn check(paths: &Paths, guard: &Guard) -> Result<Op, String> {
         }
         Guard::Epoch(job, epoch) => Op::Check { path: paths.election(job), version: Version(epoch.0) },
         Guard::Config(job, version) => Op::Check { path: paths.config(job), version: *version },
+        Guard::Record(job, item, version) => Op::Check { path: paths.record(job, *item), version: *version },
         Guard::Attachment(worker, version) => Op::Check { path: paths.worker(worker), version: *version },
         Guard::NoAttachment(worker) => Op::CheckAbsent { path: paths.worker(worker) },
         Guard::Prepared(job, name) => {

@@ -54,10 +54,22 @@ pub enum Hint {
     Jobs,
     /// The decision state of a watched job has changed. Run state (records, `running`) gives no hint.
     Job(JobName),
+    /// A run of a watched job with guarantees was held, released, or has completed its fire.
+    Guarantee(JobName),
     /// A coordinator came or went.
     Coordinators,
     /// The session's state has changed.
     Session(SessionState),
+}
+
+impl Hint {
+    /// The job that it is about: who does not watch that is not told.
+    pub(crate) fn job(&self) -> Option<&JobName> {
+        match self {
+            Self::Job(job) | Self::Guarantee(job) => Some(job),
+            Self::Jobs | Self::Coordinators | Self::Session(_) => None,
+        }
+    }
 }
 
 /// What the holder of a session may still do.

@@ -89,6 +89,8 @@ pub(crate) enum Place<'a> {
     Job,
     /// What decisions about this job are made from.
     Decision(&'a str),
+    /// What is held or has completed of a fire of this job that is announced.
+    Guarantee(&'a str),
     /// A coordinator's node.
     Coordinator,
     /// Run state, mirrors for tools, our own bookkeeping: nobody is told.
@@ -122,6 +124,9 @@ const FOLDERS: [&str; 15] = [
     "rosterd/triggers",
     "rosterd/commands",
 ];
+
+/// What is held and has completed of a fire that is announced: the nodes below these.
+const GUARANTEE: [&str; 2] = ["guarantee/started", "guarantee/completed"];
 
 /// What decisions are made from, relative to the job: these nodes and all below them.
 const DECISION: [&str; 11] = [
@@ -356,8 +361,8 @@ impl Paths {
     }
 
     /// The nodes below which a change gives hints about a job, and whether their descendants count. Never the
-    /// job itself or what is below its assignment: run state tells nobody.
-    pub(crate) fn watched(&self, job: &JobName) -> [(Path, bool); 7] {
+    /// job itself or what is below its assignment: run state tells nobody, but where a job asks for guarantees.
+    pub(crate) fn watched(&self, job: &JobName) -> [(Path, bool); 8] {
         [
             (self.config(job), false),
             (self.sharding(job), false),
@@ -366,6 +371,8 @@ impl Paths {
             (self.foreign_triggers(job), true),
             (self.at(job, format_args!("leader")), true),
             (self.own(job), true),
+            // Nothing is written there but for a job with guarantees.
+            (self.at(job, format_args!("guarantee")), true),
         ]
     }
 
@@ -384,7 +391,12 @@ impl Paths {
             let Some((job, below)) = below.split_once('/') else { return Place::Job };
             // `sharding` itself is the assignment; what stands below it is run state.
             let decision = below == "sharding" || DECISION.iter().any(|folder| within(below, folder));
-            return if decision { Place::Decision(job) } else { Place::Quiet };
+            let guarantee = GUARANTEE.iter().any(|folder| self::below(below, folder).is_some());
+            return match (decision, guarantee) {
+                (true, _) => Place::Decision(job),
+                (false, true) => Place::Guarantee(job),
+                (false, false) => Place::Quiet,
+            };
         }
         if below(path, &self.coordinators).is_some() { Place::Coordinator } else { Place::Quiet }
     }
@@ -437,13 +449,15 @@ mod tests {
         for told in ["rosterd/instances/i", "rosterd/triggers/0", "rosterd/paused"] {
             assert!(place(told), "{told}");
         }
-        for quiet in
-            ["sharding/0", "sharding/0/running", "offset/1", "guarantee/started/0", "leader/failover"]
+        for quiet in ["sharding/0", "sharding/0/running", "offset/1", "guarantee/started", "leader/failover"]
         {
             assert!(!place(quiet), "{quiet}");
         }
         for quiet in ["rosterd/policy", "rosterd/incarnation/x", "configuration", "rosterd"] {
             assert!(!place(quiet), "{quiet}");
+        }
+        for held in [paths.started(&job, Item(0)), paths.completed(&job, Item(7))] {
+            assert_eq!(paths.place(&held), Place::Guarantee("job"));
         }
         assert_eq!(paths.place(&paths.job(&job)), Place::Job);
         assert_eq!(paths.place(&paths.coordinator(&CoordinatorId::new("c").unwrap())), Place::Coordinator);
@@ -464,6 +478,7 @@ mod tests {
         for folder in DECISION {
             assert!(covers(&paths.at(&job, format_args!("{folder}"))), "{folder}");
         }
+        assert!(covers(&paths.started(&job, Item(0))) && covers(&paths.completed(&job, Item(0))));
         assert!(covers(&paths.sharding(&job)) && covers(&paths.trigger(&job, Item(0))));
         assert!(!covers(&paths.record(&job, Item(0))) && !covers(&paths.running(&job, Item(0))));
     }

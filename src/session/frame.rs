@@ -73,6 +73,8 @@ pub struct Hello {
     pub in_hand: Vec<RunRef>,
     /// Jobs that the worker registered before.
     pub jobs: Vec<JobName>,
+    /// Others that it asked to register before, and may have been given runs of.
+    pub asked: Vec<JobName>,
     /// The client library.
     pub client: String,
     /// The worker's clock.

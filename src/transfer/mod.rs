@@ -65,7 +65,7 @@ pub struct Job {
 
 impl Export {
     /// Tokens have 63 bits; above this there is no room left to go on rising for long.
-    pub const MOST_TOKENS: u64 = 1 << 62;
+    pub const MOST_TOKENS: u64 = Token::MOST.0;
 
     /// Tokens up to `given` have been given, whatever the file says.
     pub fn go_on_above(&mut self, given: Token) {

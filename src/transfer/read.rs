@@ -71,13 +71,6 @@ fn header(file: &Value, defects: &mut Vec<String>) -> Result<Option<Export>, Vec
     let namespace = at.take(file, "namespace");
     let exported_at = at.take(file, "exported_at");
     let tokens: Option<Token> = at.take(file, "tokens");
-    if let Some(high) = tokens.filter(|tokens| tokens.0 > Export::MOST_TOKENS) {
-        at.tell(
-            "tokens",
-            format!("{high} is above {}", Export::MOST_TOKENS),
-            "take the file as it was written",
-        );
-    }
     let jobs = jobs(&mut at, file, tokens);
     let (Some(namespace), Some(exported_at), Some(tokens), Some(jobs)) =
         (namespace, exported_at, tokens, jobs)

@@ -273,6 +273,13 @@ script! {
         runs: if q.page_token.is_empty() { vec![run(0), run(1)] } else { vec![run(2)] },
         next_page_token: if q.page_token.is_empty() { "2".into() } else { String::new() }
     };
+    list_events(ListEventsRequest q) -> ListEventsResponse {
+        events: vec![
+            v1::EventRecord { at: at(5), job: "words".into(), kind: v1::EventKind::Job.into(), what: "paused".into(), principal: "ann".into() },
+            v1::EventRecord { at: at(0), kind: v1::EventKind::Worker.into(), what: "10.0.0.7@-@w-1 dead".into(), ..Default::default() },
+        ],
+        next_page_token: if q.page_token.is_empty() { "2".into() } else { String::new() }
+    };
     list_fires(ListFiresRequest q) -> ListFiresResponse {
         fires: vec![
             v1::FireRecord { fire_time: at(0), result: v1::FireResult::Run.into(), run: Some(run(0)), runs: 1, ..Default::default() },

@@ -13,3 +13,4 @@ mod guard;
 mod moving;
 mod offline;
 mod online;
+mod verify;

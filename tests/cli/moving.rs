@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rosterd::history::{EventFilter, EventKind, History, Options, Page};
 use rosterd::registry::Registry;
 use rosterd::registry::embedded::{EmbeddedOptions, EmbeddedRegistry};
 use rosterd_domain::id::{InstanceId, Item, JobName, Namespace, ServerAddress, Token, TriggerId, WorkerId};
@@ -333,6 +334,27 @@ fn every_defect_of_a_file_is_told_with_its_place() {
         ],
     );
     assert!(!places.path("b").exists(), "nothing was written");
+}
+
+#[test]
+fn an_import_leaves_a_line_of_each_job() {
+    let places = Places::new();
+    store(&places.path("a"), words("words"));
+    places.export("a", "a.json").ok();
+    places.import("b", "a.json", &["--dry-run"]).ok();
+    assert!(!places.path("b").exists());
+    places.import("b", "a.json", &[]).ok();
+    places.import("b", "a.json", &["--overwrite"]).ok();
+    let file = places.path("b").join("history.db");
+    let lines = tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let (recorder, reader) = History::open(file, Options::default(), Arc::new(|| at(400))).unwrap();
+        let (lines, _) = reader.events(EventFilter::default(), Page { size: 9, token: None }).await.unwrap();
+        recorder.stop().await;
+        lines
+    });
+    let lines: Vec<_> = lines.into_iter().map(|line| (line.job, line.kind, line.text)).collect();
+    let line = |what: &str| (Some(name("words")), EventKind::Job, what.to_owned());
+    assert_eq!(lines, [line("imported over what was there"), line("imported")]);
 }
 
 #[test]

@@ -43,6 +43,13 @@ fn lists_are_tables_for_people() {
          2026-11-21 00:00:00Z  words/1  17     FAILOVER  failed   1500ms  10.0.0.7@-@w-1  exit status 3…\n"
     );
     assert_eq!(
+        served.rosterd(&["events", "--limit", "3"]).ok(),
+        "AT                    KIND    JOB    BY   WHAT\n\
+         2026-11-21 00:00:05Z  job     words  ann  paused\n\
+         2026-11-21 00:00:00Z  worker  -      -    10.0.0.7@-@w-1 dead\n\
+         2026-11-21 00:00:05Z  job     words  ann  paused\n"
+    );
+    assert_eq!(
         served.rosterd(&["fires", "--job", "words"]).ok(),
         "DUE                   ITEM  BECAME            SOURCE    OUTCOME  INSTANCE\n\
          2026-11-21 00:00:00Z  0     run               FAILOVER  failed   10.0.0.7@-@w-1\n\
@@ -78,6 +85,9 @@ fn lists_are_json_for_programs() {
     let fires = served.rosterd(&["fires", "--job", "words", "--unrun", "--json"]).json();
     assert_eq!(fires.as_array().map(Vec::len), Some(1));
     assert_eq!((&fires[0]["result"], &fires[0]["reason"]), (&json!("missed"), &json!("no_slot")));
+    let events = served.rosterd(&["events", "--kind", "job", "--principal", "ann", "--json"]).json();
+    assert_eq!(events[0]["at"], "2026-11-21T00:00:05Z");
+    assert_eq!((&events[1]["kind"], &events[1]["job"]), (&json!("worker"), &json!("")));
     let instances = served.rosterd(&["instances", "--json"]).json();
     assert_eq!(instances[0]["labels"], json!({ "zone": "a" }));
 }

@@ -6,60 +6,28 @@ use std::collections::BTreeSet;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::fleet::{Fleet, QUICK, shared};
+use crate::fleet::{Fleet, QUICK, fires, rounds, shared};
 use crate::harness::*;
 use crate::judge::Verdict;
 
 /// Where a coordinator's node is to stand for long after its death.
 const PATIENT: Timing = timing(6000, 500, 20_000);
 
-/// Nine runs in flight of one worker at each of three coordinators; the gate is closed.
-async fn nine_in_flight(fleet: &mut Fleet, failover: bool) {
-    fleet.apply(job("nine", 9, json!({ "failover": failover }))).await;
-    let does = vec![runs_until("nine", fleet.home.path("gate"))];
-    for (seat, name) in ["a", "b", "c"].into_iter().enumerate() {
-        fleet.worker_at(seat, name, does.clone());
-    }
-    fleet.assigned("nine", 3).await;
-    fleet.hosted_by("nine", 3, &[0, 1, 2]).await;
-    fleet.trigger("nine").await;
-    fleet.verdict_when("nine runs", |verdict| verdict.of("nine").count() == 9).await;
-}
-
-/// All nine end, each having run once.
-async fn end_once(fleet: &Fleet) -> Verdict {
-    fleet.home.open("gate");
-    fleet.quiet("nine").await;
-    let verdict = fleet.verdict();
-    verdict.is_clean();
-    assert_eq!(verdict.of("nine").count(), 9, "\n{}", verdict.table());
-    assert_eq!(verdict.done("nine", "MANUAL").len(), 9, "\n{}", verdict.table());
-    let counters = fleet.counters("nine").await;
-    assert_eq!((counters.fired, counters.succeeded, counters.crashed), (9, 9, 0));
-    verdict
-}
-
-/// The fires of a job that ran, in order, without the last, which may be under way.
-fn fires(verdict: &Verdict, job: &str) -> Vec<i64> {
-    let all: BTreeSet<i64> = verdict.of(job).map(|run| run.fire / 1000).collect();
-    let mut all: Vec<i64> = all.into_iter().collect();
-    all.pop();
-    all
-}
+const WORKERS: [&str; 3] = ["a", "b", "c"];
 
 /// No due time between the first and the last is missing.
 #[track_caller]
-fn no_gap(verdict: &Verdict, job: &str) {
-    let fires = fires(verdict, job);
-    let (first, last) = (fires[0], fires[fires.len() - 1]);
-    assert_eq!(fires, (first..=last).collect::<Vec<_>>(), "\n{}", verdict.table());
+fn no_gap(verdict: &Verdict) {
+    let fires = fires(verdict);
+    let (first, last) = (*fires.first().unwrap(), *fires.last().unwrap());
+    assert_eq!(fires, (first..=last).collect::<BTreeSet<_>>(), "\n{}", verdict.table());
 }
 
 /// The dead coordinator's own node still stood when its worker had attached elsewhere, so nobody can have judged.
 #[tokio::test]
 async fn workers_of_a_dead_host_go_on_elsewhere_before_its_session_ends() {
     let mut fleet = Fleet::start(3, &shared().list(), PATIENT).await;
-    nine_in_flight(&mut fleet, true).await;
+    fleet.nine_in_flight(&WORKERS, &[]).await;
     let dead = fleet.members().await.into_iter().find(|member| member.url == fleet.url_of(0)).unwrap();
     fleet.crash(0);
     fleet.hosted_by("nine", 3, &[1, 2]).await;
@@ -68,25 +36,25 @@ async fn workers_of_a_dead_host_go_on_elsewhere_before_its_session_ends() {
         members.iter().any(|member| member.coordinator_id == dead.coordinator_id),
         "the dead coordinator's node had gone before its worker was elsewhere: {members:?}"
     );
-    end_once(&fleet).await;
+    fleet.nine_done_once().await;
 }
 
 /// The same, each coordinator in turn, until one is left.
 #[tokio::test]
 async fn the_last_coordinator_has_all_workers() {
     let mut fleet = Fleet::start(3, &shared().list(), PATIENT).await;
-    nine_in_flight(&mut fleet, true).await;
+    fleet.nine_in_flight(&WORKERS, &[]).await;
     fleet.crash(2);
     fleet.hosted_by("nine", 3, &[0, 1]).await;
     fleet.crash(0);
     fleet.hosted_by("nine", 3, &[1]).await;
-    end_once(&fleet).await;
+    fleet.nine_done_once().await;
 }
 
 #[tokio::test]
 async fn all_coordinators_die_and_come_back_within_the_lease() {
     let mut fleet = Fleet::start(3, &shared().list(), timing(20_000, 500, 40_000)).await;
-    nine_in_flight(&mut fleet, true).await;
+    fleet.nine_in_flight(&WORKERS, &[]).await;
     for seat in 0..3 {
         fleet.seats[seat].proc.take().unwrap().kill();
     }
@@ -97,7 +65,52 @@ async fn all_coordinators_die_and_come_back_within_the_lease() {
         fleet.serving(seat).await;
     }
     fleet.hosted_by("nine", 3, &[0, 1, 2]).await;
-    end_once(&fleet).await;
+    fleet.nine_done_once().await;
+}
+
+/// The seat where most instances of a job are hosted.
+async fn fullest(fleet: &Fleet, job: &str) -> usize {
+    let hosts = fleet.hosts(job).await;
+    let streams = |seat: &usize| hosts.iter().filter(|(_, host)| host == seat).count();
+    (0..fleet.seats.len()).max_by_key(streams).unwrap()
+}
+
+/// Whichever coordinator hosts most workers dies, and comes back, again and again: nobody is taken for dead, every fire
+/// of every item runs, and once. `ROUNDS=100` for more than the suite has time for.
+#[tokio::test]
+async fn a_host_that_dies_costs_no_fire() {
+    let mut fleet = Fleet::start(3, &shared().list(), PATIENT).await;
+    fleet.nine_in_flight(&WORKERS, &[]).await;
+    fleet.apply(job("tick", 3, json!({ "cron": EVERY_SECOND, "failover": true }))).await;
+    for (seat, name) in ["x", "y", "z"].into_iter().enumerate() {
+        fleet.worker_at(seat, name, vec![runs_for("tick", 1)]);
+    }
+    fleet.assigned("tick", 3).await;
+    fleet.more_fires(3).await;
+    for _ in 0..rounds(5) {
+        let dead = fullest(&fleet, "tick").await;
+        let others: Vec<usize> = (0..3).filter(|seat| *seat != dead).collect();
+        fleet.crash(dead);
+        fleet.hosted_by("tick", 3, &others).await;
+        fleet.hosted_by("nine", 3, &others).await;
+        fleet.more_fires(2).await;
+        fleet.launch(dead);
+        fleet.serving(dead).await;
+    }
+    let verdict = fleet.nine_done_once().await;
+    no_gap(&verdict);
+    assert!(verdict.runs.iter().all(|run| run.source != "FAILOVER"), "\n{}", verdict.table());
+    let ran = verdict.counts("tick");
+    // The last may be under way.
+    let mut all = fires(&verdict);
+    all.pop_last();
+    for fire in all {
+        let items =
+            (0..3).filter(|item| ran.keys().any(|key| (key.0, key.1 / 1000) == (*item, fire))).count();
+        assert_eq!(items, 3, "fire {fire}\n{}", verdict.table());
+    }
+    let counters = fleet.counters("tick").await;
+    assert_eq!((counters.crashed, counters.missed.len()), (0, 0), "{counters:?}");
 }
 
 /// A job that fires each second, hosted where its leader is not.
@@ -110,16 +123,15 @@ async fn a_dead_leader_delays_no_fire_of_others() {
     fleet.ask(host);
     fleet.worker_at(host, "a", vec![runs_for("tick", 1)]);
     fleet.hosted_by("tick", 1, &[host]).await;
-    fleet.verdict_when("three fires", |verdict| fires(verdict, "tick").len() >= 3).await;
+    fleet.more_fires(3).await;
     fleet.crash(leads);
     fleet.ask(host);
-    let before = fires(&fleet.verdict(), "tick").len();
-    fleet.verdict_when("six more fires", |verdict| fires(verdict, "tick").len() >= before + 6).await;
+    fleet.more_fires(6).await;
     let next = fleet.leader("tick").await;
     assert_ne!(next, leads);
     let verdict = fleet.verdict();
     verdict.is_clean();
-    no_gap(&verdict, "tick");
+    no_gap(&verdict);
     assert!(verdict.of("tick").all(|run| run.source == "NORMAL_TRIGGER"), "\n{}", verdict.table());
     let counters = fleet.counters("tick").await;
     assert_eq!((counters.misfired, counters.crashed, counters.missed.len()), (0, 0, 0), "{counters:?}");
@@ -130,7 +142,7 @@ async fn a_dead_leader_delays_no_fire_of_others() {
 #[tokio::test]
 async fn ej_1857_session_expiry_is_no_shutdown() {
     let mut fleet = Fleet::start(3, &shared().list(), QUICK).await;
-    nine_in_flight(&mut fleet, true).await;
+    fleet.nine_in_flight(&WORKERS, &[]).await;
     let before: BTreeSet<String> = fleet.members().await.into_iter().map(|m| m.coordinator_id).collect();
     fleet.ask(1);
     fleet.seats[0].proc.as_ref().unwrap().freeze();
@@ -147,12 +159,7 @@ async fn ej_1857_session_expiry_is_no_shutdown() {
     .await;
     assert!(fleet.seats[0].proc.as_mut().unwrap().ended().is_none());
     fleet.healthy(0).await;
-    fleet.home.open("gate");
-    fleet.quiet("nine").await;
-    let verdict = fleet.verdict();
-    verdict.is_clean();
-    let done: BTreeSet<u32> = verdict.of("nine").filter(|run| run.ended()).map(|run| run.item).collect();
-    assert_eq!(done.len(), 9, "\n{}", verdict.table());
+    fleet.nine_done().await;
     // It hosts again.
     fleet.apply(job("later", 1, json!({}))).await;
     fleet.worker_at(0, "d", vec![runs_for("later", 1)]);
@@ -163,13 +170,13 @@ async fn ej_1857_session_expiry_is_no_shutdown() {
 #[tokio::test]
 async fn a_rolling_restart_loses_and_repeats_nothing() {
     let mut fleet = Fleet::start(3, &shared().list(), PATIENT).await;
-    nine_in_flight(&mut fleet, true).await;
+    fleet.nine_in_flight(&WORKERS, &[]).await;
     fleet.apply(job("tick", 3, json!({ "cron": EVERY_SECOND }))).await;
     for (seat, name) in ["x", "y", "z"].into_iter().enumerate() {
         fleet.worker_at(seat, name, vec![runs_for("tick", 1)]);
     }
     fleet.assigned("tick", 3).await;
-    fleet.verdict_when("three fires", |verdict| fires(verdict, "tick").len() >= 3).await;
+    fleet.more_fires(3).await;
     for seat in 0..3 {
         fleet.ask((seat + 1) % 3);
         let mut proc = fleet.seats[seat].proc.take().unwrap();
@@ -181,13 +188,12 @@ async fn a_rolling_restart_loses_and_repeats_nothing() {
         fleet.launch(seat);
         fleet.serving(seat).await;
         fleet.ask(seat);
-        let before = fires(&fleet.verdict(), "tick").len();
-        fleet.verdict_when("three more fires", |verdict| fires(verdict, "tick").len() >= before + 3).await;
+        fleet.more_fires(3).await;
     }
     let counters = fleet.counters("tick").await;
     assert_eq!((counters.crashed, counters.missed.len()), (0, 0), "{counters:?}");
-    no_gap(&fleet.verdict(), "tick");
-    end_once(&fleet).await;
+    no_gap(&fleet.verdict());
+    fleet.nine_done_once().await;
 }
 
 /// Whichever coordinator is asked: a run at another is stopped, a worker at another asked to leave.

@@ -1,15 +1,11 @@
 //! Servers of the ensemble die, stand still, or cannot write. Coordinators wait, go to another server, and lose
 //! nothing that was acknowledged.
 
-use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::Duration;
 
-use serde_json::json;
-
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, fires};
 use crate::harness::*;
-use crate::judge::Verdict;
 use crate::net;
 use crate::zookeeper::Ensemble;
 
@@ -20,36 +16,11 @@ fn three() -> Ensemble {
     Ensemble::start(3, &["maxSessionTimeout=60000".to_owned()])
 }
 
-async fn busy(fleet: &mut Fleet) {
-    fleet.apply(job("tick", 2, json!({ "cron": EVERY_SECOND, "failover": true }))).await;
-    fleet.apply(job("nine", 9, json!({ "failover": true }))).await;
-    for (seat, name) in ["a", "b"].into_iter().enumerate() {
-        let does = vec![runs_for("tick", 1), runs_until("nine", fleet.home.path("gate"))];
-        fleet.worker_at(seat, name, does);
-    }
-    fleet.assigned("nine", 2).await;
-    fleet.trigger("nine").await;
-    fleet.verdict_when("nine runs", |verdict| verdict.of("nine").count() == 9).await;
-}
-
-fn fires(verdict: &Verdict) -> usize {
-    verdict.of("tick").map(|run| run.fire).collect::<BTreeSet<_>>().len()
-}
-
-async fn more_fires(fleet: &Fleet, more: usize) {
-    let before = fires(&fleet.verdict());
-    fleet.verdict_when("more fires", |verdict| fires(verdict) >= before + more).await;
-}
+const WORKERS: [&str; 2] = ["a", "b"];
 
 /// The nine, in flight all the while, end once.
 async fn end_once(fleet: &Fleet) {
-    fleet.home.open("gate");
-    fleet.quiet("nine").await;
-    let verdict = fleet.verdict();
-    verdict.is_clean();
-    assert_eq!(verdict.of("nine").count(), 9, "\n{}", verdict.table());
-    assert_eq!(verdict.done("nine", "MANUAL").len(), 9, "\n{}", verdict.table());
-    assert_eq!(fleet.counters("nine").await.crashed, 0);
+    fleet.nine_done_once().await;
     assert_eq!(fleet.counters("tick").await.crashed, 0);
 }
 
@@ -58,11 +29,11 @@ async fn end_once(fleet: &Fleet) {
 async fn servers_die_and_nothing_moves() {
     let mut ensemble = three();
     let mut fleet = Fleet::start(2, &ensemble.list(), PATIENT).await;
-    busy(&mut fleet).await;
+    fleet.busy(&WORKERS).await;
     for _ in 0..2 {
         let leader = ensemble.leader();
         ensemble.servers[leader].kill();
-        more_fires(&fleet, 3).await;
+        fleet.more_fires(3).await;
         ensemble.servers[leader].restart();
         ensemble.servers[leader].wait_until_it_serves();
     }
@@ -75,7 +46,7 @@ async fn servers_die_and_nothing_moves() {
     for server in away {
         ensemble.servers[server].signal("CONT");
     }
-    more_fires(&fleet, 3).await;
+    fleet.more_fires(3).await;
     end_once(&fleet).await;
 }
 
@@ -85,7 +56,7 @@ async fn servers_die_and_nothing_moves() {
 async fn without_a_majority_nothing_starts_and_nothing_is_lost() {
     let mut ensemble = three();
     let mut fleet = Fleet::start(2, &ensemble.list(), crate::fleet::QUICK).await;
-    busy(&mut fleet).await;
+    fleet.busy(&WORKERS).await;
     let leader = ensemble.leader();
     let away = [leader, (leader + 1) % 3];
     for server in away {
@@ -105,13 +76,8 @@ async fn without_a_majority_nothing_starts_and_nothing_is_lost() {
     for seat in 0..2 {
         fleet.healthy(seat).await;
     }
-    more_fires(&fleet, 4).await;
-    fleet.home.open("gate");
-    fleet.quiet("nine").await;
-    let verdict = fleet.verdict();
-    verdict.is_clean();
-    let done: BTreeSet<u32> = verdict.of("nine").filter(|run| run.ended()).map(|run| run.item).collect();
-    assert_eq!(done.len(), 9, "\n{}", verdict.table());
+    fleet.more_fires(4).await;
+    fleet.nine_done().await;
 }
 
 /// The disk of one server is full, then of two: the first is not felt, the second is waited out.
@@ -122,7 +88,7 @@ async fn a_full_disk_of_a_server_loses_nothing() {
     }
     let mut ensemble = three();
     let mut fleet = Fleet::start(2, &ensemble.list(), PATIENT).await;
-    busy(&mut fleet).await;
+    fleet.busy(&WORKERS).await;
     let mut disks = Vec::new();
     for server in [0, 1] {
         ensemble.servers[server].kill();
@@ -130,9 +96,9 @@ async fn a_full_disk_of_a_server_loses_nothing() {
         ensemble.servers[server].restart();
         ensemble.servers[server].wait_until_it_serves();
     }
-    more_fires(&fleet, 2).await;
+    fleet.more_fires(2).await;
     disks[0].fill();
-    more_fires(&fleet, 4).await;
+    fleet.more_fires(4).await;
     disks[1].fill();
     tokio::time::sleep(Duration::from_secs(3)).await;
     for (server, disk) in [0, 1].into_iter().zip(&disks) {
@@ -144,13 +110,8 @@ async fn a_full_disk_of_a_server_loses_nothing() {
     for server in [0, 1] {
         ensemble.servers[server].wait_until_it_serves();
     }
-    more_fires(&fleet, 4).await;
-    fleet.home.open("gate");
-    fleet.quiet("nine").await;
-    let verdict = fleet.verdict();
-    verdict.is_clean();
-    let done: BTreeSet<u32> = verdict.of("nine").filter(|run| run.ended()).map(|run| run.item).collect();
-    assert_eq!(done.len(), 9, "\n{}", verdict.table());
+    fleet.more_fires(4).await;
+    fleet.nine_done().await;
 }
 
 /// A file system of its own for a server's data.

@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::OnceLock;
 
 use rosterd::proto::v1;
 use rosterd::proto::v1::admin_service_client::AdminServiceClient;
+use serde_json::json;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::harness::*;
+use crate::judge::Verdict;
 use crate::worker::{Does, Plan};
 use crate::zookeeper::Ensemble;
 
@@ -43,6 +44,11 @@ pub struct Fleet {
     pub seats: Vec<Seat>,
     pub namespace: String,
     pub cluster: Cluster,
+}
+
+/// The due times of `tick` that ran, in seconds.
+pub fn fires(verdict: &Verdict) -> BTreeSet<i64> {
+    verdict.of("tick").map(|run| run.fire / 1000).collect()
 }
 
 impl Deref for Fleet {
@@ -93,29 +99,13 @@ impl Fleet {
 
     /// Starts a coordinator, on the port that it had.
     pub fn launch(&mut self, seat: usize) {
-        let Timing { lease, heartbeat, session } = self.timing;
-        let (program, at) = (env!("CARGO_BIN_EXE_rosterd").to_owned(), &self.seats[seat]);
-        let words: Vec<String> = at.wrapper.iter().cloned().chain([program]).collect();
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).args(["serve", "--registry", "zookeeper", "--zk", &at.zk]);
-        command.args(["--namespace", &self.namespace, "--data-dir"]).arg(self.home.path(&format!("c{seat}")));
-        command.args(["--listen", &format!("{}:{}", at.host, at.port), "--insecure-listen"]);
-        command.args(["--log-format", "json"]);
-        let set = [
-            format!("lease={}ms", lease.as_millis()),
-            format!("heartbeat={}ms", heartbeat.as_millis()),
-            "stop_budget=300ms".to_owned(),
-            format!("session={}ms", session.as_millis()),
-        ];
-        for setting in set.iter().chain(&self.settings) {
-            command.args(["--set", setting]);
-        }
-        clean(&mut command);
+        let at = &self.seats[seat];
+        let mut command = coordinator(binary(false), &at.wrapper, self.timing, &self.settings);
+        command.args(["--registry", "zookeeper", "--zk", &at.zk, "--namespace", &self.namespace]);
+        command.args(["--listen", &format!("{}:{}", at.host, at.port), "--data-dir"]);
+        command.arg(self.home.path(&format!("c{seat}")));
         let log = self.log_of(seat);
-        if log.exists() {
-            let older = (1..).map(|n| log.with_extension(format!("{n}.log"))).find(|path| !path.exists());
-            std::fs::rename(&log, older.unwrap()).unwrap();
-        }
+        set_aside(&log);
         self.seats[seat].proc = Some(Proc::spawn(&format!("c{seat}"), command, &log));
     }
 
@@ -185,6 +175,55 @@ impl Fleet {
         plan
     }
 
+    /// Nine runs that last until the gate opens are in flight, at workers of these names, one at each coordinator in
+    /// turn. The workers do more beside them.
+    pub async fn nine_in_flight(&mut self, names: &[&str], beside: &[Does]) {
+        self.apply(job("nine", 9, json!({ "failover": true }))).await;
+        let does = [beside, &[runs_until("nine", self.home.path("gate"))]].concat();
+        let seats: Vec<usize> = (0..self.seats.len()).collect();
+        for (name, seat) in names.iter().zip(seats.iter().cycle()) {
+            self.worker_at(*seat, name, does.clone());
+        }
+        self.assigned("nine", names.len()).await;
+        self.hosted_by("nine", names.len(), &seats).await;
+        self.trigger("nine").await;
+        self.verdict_when("nine runs", |verdict| verdict.of("nine").count() >= 9).await;
+    }
+
+    /// The same workers share `tick`, which fires each second.
+    pub async fn busy(&mut self, names: &[&str]) {
+        self.apply(job("tick", 3, json!({ "cron": EVERY_SECOND, "failover": true }))).await;
+        self.nine_in_flight(names, &[runs_for("tick", 1)]).await;
+        self.assigned("tick", names.len()).await;
+    }
+
+    /// `tick` goes on.
+    pub async fn more_fires(&self, more: usize) {
+        let before = fires(&self.verdict()).len();
+        self.verdict_when("more fires", |verdict| fires(verdict).len() >= before + more).await;
+    }
+
+    /// The gate opens, each of the nine ends, and nothing was ever doubled.
+    pub async fn nine_done(&self) -> Verdict {
+        self.home.open("gate");
+        self.quiet("nine").await;
+        let verdict = self.verdict();
+        verdict.is_clean();
+        let done: BTreeSet<u32> = verdict.of("nine").filter(|run| run.ended()).map(|run| run.item).collect();
+        assert_eq!(done.len(), 9, "\n{}", verdict.table());
+        verdict
+    }
+
+    /// The same, and each ran once.
+    pub async fn nine_done_once(&self) -> Verdict {
+        let verdict = self.nine_done().await;
+        assert_eq!(verdict.of("nine").count(), 9, "\n{}", verdict.table());
+        assert_eq!(verdict.done("nine", "MANUAL").len(), 9, "\n{}", verdict.table());
+        let counters = self.counters("nine").await;
+        assert_eq!((counters.fired, counters.succeeded, counters.crashed), (9, 9, 0));
+        verdict
+    }
+
     // ---- what there is
 
     /// The coordinators, as the one that is asked sees them.
@@ -240,4 +279,10 @@ impl Fleet {
         let mine = dump.into_iter().filter(|(path, node)| node.ephemeral && !path.starts_with("/leader"));
         mine.map(|(path, _)| path).collect()
     }
+}
+
+/// How often a test repeats what can be repeated: `ROUNDS=N` for more than the suite has time for.
+pub fn rounds(usual: u32) -> u32 {
+    let asked = std::env::var("ROUNDS").ok();
+    asked.map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("ROUNDS={text:?}: write a number")))
 }

@@ -13,7 +13,7 @@ use crate::fleet::{Fleet, QUICK, shared};
 use crate::harness::*;
 
 fn rosterd(args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rosterd"));
+    let mut command = Command::new(binary(false));
     clean(&mut command);
     command.env_remove("RUST_BACKTRACE");
     command.args(args).output().unwrap()

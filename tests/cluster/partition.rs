@@ -1,12 +1,11 @@
 //! Coordinators are cut off from their servers: for a moment, for longer than their session, again and again, or so
 //! that the answers to what they wrote are lost.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::json;
 
-use crate::fleet::{Fleet, QUICK, shared};
+use crate::fleet::{Fleet, QUICK, rounds, shared};
 use crate::harness::*;
 use crate::judge::Verdict;
 use crate::proxy::{Mode, Proxy};
@@ -26,36 +25,13 @@ async fn behind_a_proxy() -> (Proxy, Fleet) {
     (proxy, fleet)
 }
 
-/// A job with failover that fires each second, and one whose nine runs last until the gate opens.
-async fn busy(fleet: &mut Fleet) {
-    fleet.apply(job("tick", 3, json!({ "cron": EVERY_SECOND, "failover": true }))).await;
-    fleet.apply(job("nine", 9, json!({ "failover": true }))).await;
-    let does = vec![runs_for("tick", 1), runs_until("nine", fleet.home.path("gate"))];
-    for (seat, name) in ["a", "b", "c"].into_iter().enumerate() {
-        fleet.worker_at(seat, name, does.clone());
-    }
-    fleet.assigned("tick", 3).await;
-    fleet.assigned("nine", 3).await;
-    fleet.trigger("nine").await;
-    fleet.verdict_when("nine runs", |verdict| verdict.of("nine").count() >= 9).await;
-}
+const WORKERS: [&str; 3] = ["a", "b", "c"];
 
-fn fires(verdict: &Verdict) -> usize {
-    verdict.of("tick").map(|run| run.fire).collect::<BTreeSet<_>>().len()
-}
-
-/// Everything goes on: three more fires of every item, the nine done, and nothing was ever doubled.
+/// Everything goes on, the nine are done, and nothing was ever doubled.
 async fn all_is_well(fleet: &Fleet) -> Verdict {
     fleet.assigned("tick", 3).await;
-    let before = fires(&fleet.verdict());
-    fleet.verdict_when("five more fires", |verdict| fires(verdict) >= before + 5).await;
-    fleet.home.open("gate");
-    fleet.quiet("nine").await;
-    let verdict = fleet.verdict();
-    verdict.is_clean();
-    let done: BTreeSet<u32> = verdict.of("nine").filter(|run| run.ended()).map(|run| run.item).collect();
-    assert_eq!(done.len(), 9, "\n{}", verdict.table());
-    verdict
+    fleet.more_fires(5).await;
+    fleet.nine_done().await
 }
 
 /// Every due time of each item is a run, or is counted with what became of it.
@@ -76,30 +52,14 @@ async fn an_outage_shorter_than_the_session_stops_nothing() {
     let mut fleet = Fleet::prepare(1, &proxy.address(), timing(6000, 500, 20_000));
     fleet.launch(0);
     fleet.serving(0).await;
-    busy_on_one(&mut fleet).await;
+    fleet.nine_in_flight(&["a", "b"], &[]).await;
     proxy.set(Mode::Hole);
     // The workers' leases are fed from the session's last proof all the while.
     tokio::time::sleep(Duration::from_secs(4)).await;
     proxy.set(Mode::Pass);
     proxy.cut();
     fleet.healthy(0).await;
-    fleet.home.open("gate");
-    fleet.quiet("nine").await;
-    let verdict = fleet.verdict();
-    verdict.is_clean();
-    assert_eq!(verdict.of("nine").count(), 9, "\n{}", verdict.table());
-    assert_eq!(verdict.done("nine", "MANUAL").len(), 9, "\n{}", verdict.table());
-}
-
-async fn busy_on_one(fleet: &mut Fleet) {
-    fleet.apply(job("nine", 9, json!({ "failover": true }))).await;
-    for name in ["a", "b"] {
-        let does = vec![runs_until("nine", fleet.home.path("gate"))];
-        fleet.worker_at(0, name, does);
-    }
-    fleet.assigned("nine", 2).await;
-    fleet.trigger("nine").await;
-    fleet.verdict_when("nine runs", |verdict| verdict.of("nine").count() == 9).await;
+    fleet.nine_done_once().await;
 }
 
 /// Longer than the session: it stops acknowledging by its own clock, its workers stop or go elsewhere, others take
@@ -107,7 +67,7 @@ async fn busy_on_one(fleet: &mut Fleet) {
 #[tokio::test]
 async fn ej_507_zk_lost_mid_run_does_not_run_twice() {
     let (proxy, mut fleet) = behind_a_proxy().await;
-    busy(&mut fleet).await;
+    fleet.busy(&WORKERS).await;
     let cut_off = fleet.members().await.into_iter().find(|m| m.url == fleet.url_of(0)).unwrap();
     proxy.set(Mode::Hole);
     wait("its session to end", || async {
@@ -116,8 +76,7 @@ async fn ej_507_zk_lost_mid_run_does_not_run_twice() {
     })
     .await;
     fleet.hosted_by("tick", 3, &[1, 2]).await;
-    let before = fires(&fleet.verdict());
-    fleet.verdict_when("fires without it", |verdict| fires(verdict) >= before + 3).await;
+    fleet.more_fires(3).await;
     proxy.set(Mode::Pass);
     proxy.cut();
     fleet.healthy(0).await;
@@ -128,6 +87,9 @@ async fn ej_507_zk_lost_mid_run_does_not_run_twice() {
     all_is_well(&fleet).await;
     all_accounted_for(&fleet).await;
 }
+
+/// Milliseconds without a connection: half a session of [`QUICK`] to one and a half.
+const AWAY: [u64; 5] = [2000, 6000, 3000, 5000, 2500];
 
 /// Connections break again and again, and stay away for half a session to one and a half.
 #[tokio::test]
@@ -147,7 +109,7 @@ async fn ej_1807_jobs_live_on_after_a_flapping_link() {
         fleet.worker_at(seat, name, does.clone());
     }
     fleet.assigned("tick", 2).await;
-    for away in [2000, 6000, 3000, 5000, 2500] {
+    for away in AWAY.into_iter().cycle().take(rounds(5) as usize) {
         proxy.set(Mode::Hole);
         proxy.cut();
         tokio::time::sleep(Duration::from_millis(away)).await;
@@ -163,14 +125,8 @@ async fn ej_1807_jobs_live_on_after_a_flapping_link() {
         fleet.admin().trigger_job(request).await.ok()
     })
     .await;
-    let before = fires(&fleet.verdict());
-    fleet.verdict_when("five more fires", |verdict| fires(verdict) >= before + 5).await;
-    fleet.home.open("gate");
-    fleet.quiet("nine").await;
-    let verdict = fleet.verdict();
-    verdict.is_clean();
-    let done: BTreeSet<u32> = verdict.of("nine").filter(|run| run.ended()).map(|run| run.item).collect();
-    assert_eq!(done.len(), 9, "\n{}", verdict.table());
+    fleet.more_fires(5).await;
+    fleet.nine_done().await;
     all_accounted_for(&fleet).await;
 }
 
@@ -178,7 +134,7 @@ async fn ej_1807_jobs_live_on_after_a_flapping_link() {
 #[tokio::test]
 async fn a_lost_answer_is_found_out() {
     let (proxy, mut fleet) = behind_a_proxy().await;
-    busy(&mut fleet).await;
+    fleet.busy(&WORKERS).await;
     for _ in 0..6 {
         proxy.set(Mode::NoAnswers);
         tokio::time::sleep(Duration::from_millis(1200)).await;
@@ -196,7 +152,7 @@ async fn a_lost_answer_is_found_out() {
 async fn a_slow_link_is_only_slow() {
     let (proxy, mut fleet) = behind_a_proxy().await;
     proxy.set(Mode::Slow(Duration::from_millis(40)));
-    busy(&mut fleet).await;
+    fleet.busy(&WORKERS).await;
     let verdict = all_is_well(&fleet).await;
     assert_eq!(verdict.of("nine").count(), 9, "\n{}", verdict.table());
     all_accounted_for(&fleet).await;

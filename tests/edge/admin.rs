@@ -99,6 +99,34 @@ async fn a_request_that_is_wrong_names_its_field_and_changes_nothing() {
     assert!(served.fake.operations.lock().unwrap().is_empty());
 }
 
+/// What is asked for reaches the history, and what that says comes back.
+#[tokio::test]
+async fn events_are_listed() {
+    let served = serve(config()).await;
+    let mut admin = admin(&served).await;
+    let at = prost_types::Timestamp { seconds: 7, nanos: 0 };
+    for (kind, found) in [
+        (v1::EventKind::Unspecified, v1::EventKind::Job),
+        (v1::EventKind::Operation, v1::EventKind::Operation),
+        (v1::EventKind::Worker, v1::EventKind::Worker),
+        (v1::EventKind::Assigned, v1::EventKind::Assigned),
+    ] {
+        let request = v1::ListEventsRequest {
+            job: "j".into(),
+            kind: kind.into(),
+            principal: "ann".into(),
+            start_time: Some(at),
+            page_size: 9,
+            page_token: "next".into(),
+            ..Default::default()
+        };
+        let answer = admin.list_events(request).await.unwrap().into_inner();
+        let (job, what, principal) = ("j".to_owned(), "9 rows".to_owned(), "ann".to_owned());
+        let event = v1::EventRecord { at: Some(at), job, kind: found.into(), what, principal };
+        assert_eq!((answer.events, &*answer.next_page_token), (vec![event], "next"));
+    }
+}
+
 #[tokio::test]
 async fn fires_come_in_pages() {
     let served = serve(config()).await;

@@ -54,7 +54,7 @@ const KEEPS: &str = "?? ?? no no ok ok ??";
 const MAKES: &str = "?? ?? no no no ok ??";
 
 /// Every method, and what becomes of who asks: `??` is UNAUTHENTICATED, `no` PERMISSION_DENIED.
-const TABLE: [(&str, &str); 25] = [
+const TABLE: [(&str, &str); 26] = [
     ("/rosterd.v1.WorkerService/Session", WORKS),
     ("/rosterd.v1.AdminService/ListJobs", LOOKS),
     ("/rosterd.v1.AdminService/GetJob", LOOKS),
@@ -62,6 +62,7 @@ const TABLE: [(&str, &str); 25] = [
     ("/rosterd.v1.AdminService/ListInstances", LOOKS),
     ("/rosterd.v1.AdminService/ListServers", LOOKS),
     ("/rosterd.v1.AdminService/ListRuns", LOOKS),
+    ("/rosterd.v1.AdminService/ListEvents", LOOKS),
     ("/rosterd.v1.AdminService/ListFires", LOOKS),
     ("/rosterd.v1.AdminService/DumpJob", LOOKS),
     ("/rosterd.v1.AdminService/GetServerInfo", LOOKS),

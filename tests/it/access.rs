@@ -24,7 +24,7 @@ fn path(path: &Path) -> &str {
 
 /// The binary without the tests' own environment, run to its end.
 fn rosterd(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rosterd"));
+    let mut command = Command::new(binary(false));
     clean(&mut command);
     command.args(arguments).envs(environment.iter().copied()).output().unwrap()
 }
@@ -100,7 +100,7 @@ impl Guarded {
     /// A worker that runs a program; it shows this certificate, or has this secret.
     fn exec(&mut self, name: &str, job: &str, proof: &[(&str, &str)]) {
         let gate = self.file("gate");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rosterd"));
+        let mut command = Command::new(binary(false));
         clean(&mut command);
         command.args(["exec", "--server", &self.cluster.url(), "--job", job, "--address", name, "--"]);
         let script = format!("while ! test -e {}; do sleep 0.05; done; echo did $ROSTERD_ITEM", path(&gate));

@@ -65,6 +65,9 @@ async fn a_killed_workers_items_run_again_and_no_others() {
     nine_in_flight(&mut cluster, &[]).await;
     cluster.kill("a");
     taken_over(&cluster).await;
+    for name in ["rosterd_verdicts_total", "rosterd_jobs", "rosterd_jobs_led"] {
+        assert_eq!(cluster.counted(name).await, 1.0, "{name}");
+    }
 }
 
 #[tokio::test]

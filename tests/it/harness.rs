@@ -25,6 +25,17 @@ const LOOK: Duration = Duration::from_millis(25);
 /// The folder of the faults that the coordinator is to have; see `mutants`.
 pub const MUTANTS: &str = "mutants";
 
+/// The variable that names another build of the program to be tried: the one that is shipped, for example.
+pub const BINARY: &str = "ROSTERD_BINARY";
+
+/// The program that is tried. Faults can only be put into the one that was built with these tests.
+pub fn binary(with_faults: bool) -> String {
+    match std::env::var(BINARY) {
+        Ok(other) if !with_faults => other,
+        _ => env!("CARGO_BIN_EXE_rosterd").to_owned(),
+    }
+}
+
 /// Whether a test may go on that needs root. Where it may not, it says so in the form that `cargo xtask test` counts:
 /// past the harness of tests, which would keep it to itself.
 pub fn has_root(what_for: &str) -> bool {
@@ -250,37 +261,16 @@ impl Cluster {
 
     /// Starts the coordinator.
     pub fn launch(&mut self) {
-        let Timing { lease, heartbeat, session } = self.timing;
-        let program = env!("CARGO_BIN_EXE_rosterd").to_owned();
-        let words: Vec<String> = self.wrapper.iter().cloned().chain([program]).collect();
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).arg("serve").arg("--data-dir").arg(&self.data);
-        command.args([
-            "--listen",
-            &format!("{}:{}", if self.host == "127.0.0.1" { "127.0.0.1" } else { "0.0.0.0" }, self.port),
-        ]);
-        command.args(["--insecure-listen", "--log-format", "json"]);
-        let set = [
-            format!("lease={}ms", lease.as_millis()),
-            format!("heartbeat={}ms", heartbeat.as_millis()),
-            "stop_budget=300ms".to_owned(),
-            format!("session={}ms", session.as_millis()),
-        ];
-        for setting in set.iter().chain(&self.settings) {
-            command.args(["--set", setting]);
-        }
-        clean(&mut command);
         let mutants = self.home.path(MUTANTS);
+        let program = binary(mutants.exists());
+        let mut command = coordinator(program, &self.wrapper, self.timing, &self.settings);
+        let listen = if self.host == "127.0.0.1" { "127.0.0.1" } else { "0.0.0.0" };
+        command.args(["--listen", &format!("{listen}:{}", self.port), "--data-dir"]).arg(&self.data);
         if mutants.exists() {
             command.env("ROSTERD_MUTANTS", mutants);
         }
-        // What an earlier process wrote is kept, and not taken for this one's.
         let log = self.coordinator_log();
-        if log.exists() {
-            let older =
-                (1..).map(|n| self.home.path(&format!("coordinator.{n}.log"))).find(|path| !path.exists());
-            std::fs::rename(&log, older.unwrap()).unwrap();
-        }
+        set_aside(&log);
         self.coordinator = Some(Proc::spawn("coordinator", command, &log));
     }
 
@@ -397,7 +387,7 @@ impl Cluster {
 
     /// A worker that runs a program.
     pub fn exec(&mut self, name: &str, arguments: &[&str], program: &[&str]) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rosterd"));
+        let mut command = Command::new(binary(false));
         clean(&mut command);
         command.arg("exec").args(["--server", &self.url(), "--address", &format!("host-{name}")]);
         command.args(arguments).arg("--").args(program);
@@ -526,6 +516,33 @@ pub fn clean(command: &mut Command) {
         }
     }
     command.env("RUST_BACKTRACE", "1");
+}
+
+/// What every coordinator is told, behind these words.
+pub fn coordinator(program: String, wrapper: &[String], timing: Timing, settings: &[String]) -> Command {
+    let words: Vec<String> = wrapper.iter().cloned().chain([program]).collect();
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).args(["serve", "--insecure-listen", "--log-format", "json"]);
+    let Timing { lease, heartbeat, session } = timing;
+    let set = [
+        format!("lease={}ms", lease.as_millis()),
+        format!("heartbeat={}ms", heartbeat.as_millis()),
+        "stop_budget=300ms".to_owned(),
+        format!("session={}ms", session.as_millis()),
+    ];
+    for setting in set.iter().chain(settings) {
+        command.args(["--set", setting]);
+    }
+    clean(&mut command);
+    command
+}
+
+/// What an earlier process logged is kept, and not taken for that of the next one.
+pub fn set_aside(log: &Path) {
+    if log.exists() {
+        let older = (1..).map(|n| log.with_extension(format!("{n}.log"))).find(|path| !path.exists());
+        std::fs::rename(log, older.unwrap()).unwrap();
+    }
 }
 
 /// The port that a coordinator says it serves.

@@ -27,5 +27,6 @@ mod python;
 mod raw;
 mod slow;
 mod storm;
+mod verify;
 mod wordcount;
 mod worker;

@@ -284,6 +284,11 @@ async fn a_removed_job_is_gone_and_made_again_its_tokens_rise() {
     wait("the job to be gone", || async { cluster.dump("again").await.is_empty().then_some(()) }).await;
     let jobs = cluster.admin().list_jobs(v1::ListJobsRequest::default()).await.unwrap().into_inner().jobs;
     assert!(jobs.is_empty(), "{jobs:?}");
+    wait("the ends of both in the history", || async {
+        let runs = cluster.runs("again").await;
+        (runs.len() == 2 && runs.iter().all(|run| run.outcome() == v1::RunOutcome::Cancelled)).then_some(())
+    })
+    .await;
     cluster.worker("b", vec![does]);
     cluster.assigned("again", 1).await;
     cluster.trigger("again").await;
@@ -385,7 +390,7 @@ async fn instances_are_drained_and_shut_down_by_hand() {
 async fn a_change_names_the_credential_that_asked_for_it() {
     let mut cluster = Cluster::prepare(LONG, &[]);
     let file = cluster.home.path("credentials.toml");
-    let mut add = std::process::Command::new(env!("CARGO_BIN_EXE_rosterd"));
+    let mut add = std::process::Command::new(binary(false));
     add.args(["credentials", "add", "ops", "--role", "admin", "--file"]).arg(&file);
     let added = add.output().unwrap();
     assert!(added.status.success(), "{added:?}");
@@ -421,13 +426,72 @@ async fn a_change_names_the_credential_that_asked_for_it() {
         cluster.logged().lines().any(|line| line.contains("rosterd::audit") && line.contains("\"ops\""))
     })
     .await;
-    let history = cluster.data.join("history.db");
-    let kept = || {
-        let file = rusqlite::Connection::open(&history).ok()?;
-        let query = "select text from events where principal = 'ops'";
-        file.query_row(query, [], |row| row.get::<_, String>(0)).ok()
-    };
-    until("the history", || kept().as_deref() == Some("created")).await;
+    let kept = wait("the history", || {
+        let (mut admin, principal) = (admin.clone(), "ops".to_owned());
+        async move {
+            let request = v1::ListEventsRequest { principal, ..Default::default() };
+            admin.list_events(request).await.unwrap().into_inner().events.pop()
+        }
+    })
+    .await;
+    assert_eq!((&*kept.what, &*kept.job, &*kept.principal), ("created", "owned", "ops"));
+}
+
+/// Whatever people ask for can be listed later: what was written, and what workers were only told.
+#[tokio::test]
+async fn every_action_leaves_a_line() {
+    let mut cluster = Cluster::start(LONG).await;
+    cluster.apply(job("acts", 2, json!({}))).await;
+    for name in ["a", "b"] {
+        cluster.worker(name, vec![runs_until("acts", cluster.home.path("gate"))]);
+    }
+    cluster.assigned("acts", 2).await;
+    cluster.trigger("acts").await;
+    cluster.verdict_when("two runs", |verdict| verdict.of("acts").count() == 2).await;
+    let (job, mut admin) = (String::from("acts"), cluster.admin());
+    admin.cancel_run(v1::CancelRunRequest { job: job.clone(), item: 0 }).await.unwrap();
+    let target = Some(Target::Item(1));
+    let disable = v1::SetEnabledRequest { job: job.clone(), target, enabled: false, cancel: true };
+    admin.set_enabled(disable).await.unwrap();
+    cluster
+        .verdict_when("both are stopped", |verdict| verdict.of("acts").all(|run| run.stopped_by_order()))
+        .await;
+    set_enabled(&cluster, "acts", Some(Target::Item(1)), true).await;
+    admin.pause_job(v1::PauseJobRequest { job: job.clone() }).await.unwrap();
+    admin.resume_job(v1::ResumeJobRequest { job: job.clone() }).await.unwrap();
+    let both: Vec<String> = cluster.instances("acts").await.into_iter().map(|row| row.instance).collect();
+    let [shut, drained] = [both[0].clone(), both[1].clone()];
+    let shutdown = v1::ShutdownInstanceRequest { job: job.clone(), instance: shut.clone() };
+    admin.shutdown_instance(shutdown).await.unwrap();
+    let drain = v1::DrainInstanceRequest { instance: drained.clone(), ..Default::default() };
+    admin.drain_instance(drain).await.unwrap();
+    for name in ["a", "b"] {
+        assert!(cluster.process(name).end().await.success());
+    }
+    admin.remove_job(v1::RemoveJobRequest { job, cancel: false }).await.unwrap();
+    let expected = [
+        "created".to_owned(),
+        "triggered 2 items as ".into(),
+        "item 0: run ".into(),
+        "item 1 disabled".into(),
+        "1 runs are asked to stop".into(),
+        "item 1 enabled".into(),
+        "paused".into(),
+        "resumed".into(),
+        format!("{shut} is shut down for this job"),
+        format!("{drained} is asked to leave"),
+        "removed".into(),
+    ];
+    wait(format!("lines of {expected:#?}"), || async {
+        let mut lines = Vec::new();
+        for kind in [v1::EventKind::Job, v1::EventKind::Operation] {
+            let request = v1::ListEventsRequest { kind: kind.into(), ..Default::default() };
+            lines.extend(cluster.admin().list_events(request).await.unwrap().into_inner().events);
+        }
+        let is = |begin: &String| lines.iter().filter(|line| line.what.starts_with(begin)).count() == 1;
+        expected.iter().all(is).then_some(())
+    })
+    .await;
 }
 
 /// A schedule was changed: due times of before are listed by the one that held then.

@@ -14,7 +14,7 @@ use rosterd::app;
 use rosterd::app::lives::{Lives, Open, Parts, Place};
 use rosterd::coordinator::driver::NoHistory;
 use rosterd::coordinator::settings::Settings;
-use rosterd::history::{FireRow, Page, RunFilter, RunRow};
+use rosterd::history::{EventFilter, EventRow, FireRow, Page, RunFilter, RunRow};
 use rosterd::proto::v1;
 use rosterd::proto::v1::admin_service_client::AdminServiceClient;
 use rosterd::registry::Registry;
@@ -85,6 +85,10 @@ struct Blank;
 
 impl History for Blank {
     fn runs(&self, _: RunFilter, _: Page) -> Answer<'_, (Vec<RunRow>, Option<String>)> {
+        async { Ok((Vec::new(), None)) }.boxed()
+    }
+
+    fn events(&self, _: EventFilter, _: Page) -> Answer<'_, (Vec<EventRow>, Option<String>)> {
         async { Ok((Vec::new(), None)) }.boxed()
     }
 

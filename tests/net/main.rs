@@ -24,6 +24,9 @@ mod time;
 mod work;
 mod world;
 
+#[allow(dead_code, reason = "shared with the simulation, which uses more of it")]
+#[path = "../sim/clock.rs"]
+mod clock;
 #[path = "../sim/coverage.rs"]
 mod coverage;
 #[path = "../sim/invariants/mod.rs"]
@@ -34,6 +37,8 @@ mod process;
 #[allow(dead_code, reason = "shared with the simulation, which uses more of it")]
 #[path = "../sim/rng.rs"]
 mod rng;
+#[path = "../sim/rows.rs"]
+mod rows;
 #[allow(dead_code, reason = "shared with the simulation, which uses more of it")]
 #[path = "../sim/watch.rs"]
 mod watch;

@@ -37,7 +37,8 @@ impl Outcome {
     /// Takes stock of a world.
     pub fn of(world: &World) -> Self {
         world.judge();
-        let coverage = world.shared.coverage.take();
+        let coverage = world.shared.coverage.take().into_iter();
+        let coverage = coverage.map(|(what, times)| (what.into_owned(), times)).collect();
         let watch = world.shared.watch.lock();
         Self { seed: world.plan.seed, broken: watch.broken.clone(), trace: watch.trace.clone(), coverage }
     }

@@ -21,13 +21,14 @@ pub fn begun() -> Duration {
     BEGUN.get()
 }
 
-/// A moment of the simulated time: the end of its step, so that nothing seems to happen before its time.
+/// A moment of the simulated time. What has passed is counted to the end of the step, so that nothing seems to happen
+/// before its time.
 #[derive(Debug, Clone, Copy)]
 pub struct Since(Duration);
 
 impl Since {
     pub fn now() -> Self {
-        Self(begun() + STEP)
+        Self(begun())
     }
 
     pub fn elapsed(&self) -> Duration {

@@ -114,7 +114,7 @@ impl World {
         let (mut rng, coverage) = (Rng::new(plan.seed), Coverage::default());
         let trouble = Trouble::new(rng.fork("store"), coverage.clone());
         let store = MemoryStore::with_faults(&namespace(), Arc::new(trouble.clone()));
-        let watch = Watch::new(base(), coverage.clone(), std::env::var("VERBOSE").is_ok());
+        let watch = Watch::new(base(), coverage.clone(), true, std::env::var("VERBOSE").is_ok());
         let (observer, heard) = (watch.clone(), trouble.clone());
         store.observe(Box::new(move |seen| {
             heard.applied(seen.session, time::begun());

@@ -17,7 +17,7 @@ fn version() -> impl Strategy<Value = u64> {
     prop_oneof![4 => Just(0_u64), 3 => Just(1), 2 => Just(2), 1 => 3..6_u64]
 }
 
-fn name() -> impl Strategy<Value = JobName> {
+pub fn name() -> impl Strategy<Value = JobName> {
     prop_oneof![3 => Just(j()), 1 => Just(job("job-2"))]
 }
 
@@ -29,7 +29,7 @@ fn some_instance() -> impl Strategy<Value = Option<InstanceId>> {
     prop_oneof![Just(None), Just(Some(instance("w"))), Just(Some(instance("v")))]
 }
 
-fn guard() -> impl Strategy<Value = Guard> {
+pub fn guard() -> impl Strategy<Value = Guard> {
     (name(), incarnation(), version(), 0..7).prop_map(|(job, incarnation, version, which)| match which {
         0 => Guard::Incarnation(job, incarnation.into()),
         1 => Guard::NoJob(job),
@@ -41,7 +41,7 @@ fn guard() -> impl Strategy<Value = Guard> {
     })
 }
 
-fn write() -> impl Strategy<Value = Write> {
+pub fn write() -> impl Strategy<Value = Write> {
     let arguments = (name(), incarnation(), version(), 0..3_u32, some_instance(), any::<bool>());
     (0..33, arguments).prop_map(|(which, (job, incarnation, version, item, instance, yes))| {
         let item = Item(item);
@@ -112,7 +112,7 @@ pub async fn carry_out(registry: &dyn Registry, all: &[(Txn, bool)]) -> Vec<Resu
     answers
 }
 
-fn plain(commit: Commit) -> Result<(), String> {
+pub fn plain(commit: Commit) -> Result<(), String> {
     match commit {
         Commit::Committed(_) => Ok(()),
         Commit::Conflict(text) => Err(text),

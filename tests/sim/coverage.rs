@@ -1,18 +1,22 @@
-//! How often each fault, each event of an item's life and each way of recovery was taken.
+//! How often each fault, each row of an item's table of life and each way of recovery was taken.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Counts by name; cheap to clone.
+/// Counts by name.
+pub type Counts = BTreeMap<Cow<'static, str>, u64>;
+
+/// Counts of one world; cheap to clone.
 #[derive(Clone, Default)]
-pub struct Coverage(Arc<Mutex<BTreeMap<String, u64>>>);
+pub struct Coverage(Arc<Mutex<Counts>>);
 
 impl Coverage {
-    pub fn count(&self, what: impl Into<String>) {
+    pub fn count(&self, what: impl Into<Cow<'static, str>>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(what.into()).or_default() += 1;
     }
 
-    pub fn take(&self) -> BTreeMap<String, u64> {
+    pub fn take(&self) -> Counts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -7,12 +7,14 @@ use std::time::Duration;
 use rosterd::registry::Hint;
 use rosterd::registry::memory::{CommitFault, Faults, HintFault, Step};
 use rosterd_domain::txn::Txn;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
 use crate::coverage::Coverage;
 use crate::rng::Rng;
 
 /// In so many of a thousand commits.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rates {
     pub lose_before: u64,
     pub lose_after: u64,
@@ -53,8 +55,10 @@ struct Inner {
     holds: Vec<Hold>,
     /// What the write that is being handed over takes.
     held: Option<Duration>,
-    /// Whose hints take how much longer.
-    deaf: Option<(String, Duration)>,
+    /// Whose hints take how much longer, and until when.
+    deaf: Vec<(String, Duration, Option<Instant>)>,
+    /// Nothing is answered before.
+    stalled: Option<Instant>,
     writes: u64,
     reads: u64,
     coverage: Coverage,
@@ -63,8 +67,8 @@ struct Inner {
 impl Chaos {
     pub fn new(rng: Rng, coverage: Coverage) -> Self {
         let (rates, forced) = (Rates::default(), Forced::None);
-        let (holds, held, deaf) = (Vec::new(), None, None);
-        let inner = Inner { rng, rates, forced, holds, held, deaf, writes: 0, reads: 0, coverage };
+        let (holds, held, deaf, stalled) = (Vec::new(), None, Vec::new(), None);
+        let inner = Inner { rng, rates, forced, holds, held, deaf, stalled, writes: 0, reads: 0, coverage };
         Self(Arc::new(Mutex::new(inner)))
     }
 
@@ -97,7 +101,26 @@ impl Chaos {
 
     /// The sessions whose name begins so are told of changes only after `span`.
     pub fn deafen(&self, of: &str, span: Duration) {
-        self.lock().deaf = Some((of.to_owned(), span));
+        self.lock().deaf.push((of.to_owned(), span, None));
+    }
+
+    /// The same for a while.
+    pub fn deafen_for(&self, of: &str, span: Duration, until: Duration) {
+        self.lock().deaf.push((of.to_owned(), span, Some(Instant::now() + until)));
+    }
+
+    /// The store answers nothing for a while.
+    pub fn stall(&self, span: Duration) {
+        let until = Instant::now() + span;
+        let mut inner = self.lock();
+        inner.stalled = inner.stalled.max(Some(until));
+    }
+
+    /// The store answers, and tells everybody at once.
+    pub fn recover(&self) {
+        let mut inner = self.lock();
+        inner.deaf.clear();
+        inner.stalled = None;
     }
 
     /// How many reads were asked for.
@@ -156,10 +179,12 @@ impl Faults for Chaos {
 
     fn on_hint(&self, session: &str, hint: &Hint) -> HintFault {
         let mut inner = self.lock();
-        if let Some((_, span)) = inner.deaf.as_ref().filter(|(of, _)| session.starts_with(of))
-            && !matches!(hint, Hint::Session(_))
-        {
-            return HintFault::Delay(*span);
+        let now = Instant::now();
+        inner.deaf.retain(|(_, _, until)| until.is_none_or(|until| now < until));
+        let deaf = inner.deaf.iter().find(|(of, _, _)| session.starts_with(of)).map(|(_, span, _)| *span);
+        if let (Some(span), false) = (deaf, matches!(hint, Hint::Session(_))) {
+            inner.coverage.count("fault: watch told late");
+            return HintFault::Delay(span);
         }
         let (often, longest) = inner.rates.slow;
         if inner.rng.permille(often) {
@@ -173,6 +198,11 @@ impl Faults for Chaos {
         let mut inner = self.lock();
         if let Some(takes) = inner.held.take_if(|_| step == Step::Commit) {
             return Some(takes);
+        }
+        let now = Instant::now();
+        if let Some(until) = inner.stalled.filter(|until| now < *until) {
+            inner.coverage.count("fault: step of a stalled store");
+            return Some(until.duration_since(now) + inner.rng.millis(1, 20));
         }
         let (often, longest) = inner.rates.slow;
         if inner.rng.permille(often) {

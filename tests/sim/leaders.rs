@@ -1,14 +1,15 @@
 //! Who leads: leaderships are spread, go to who should have them, and come back to nobody who is leaving.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rosterd::coordinator::handle::Operation;
 use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName};
 use rosterd_domain::rank::rank;
+use rosterd_domain::verify::What;
 
 use crate::log::JobPlan;
-use crate::play::{block_on, job, plan};
+use crate::play::{at_peace, block_on, job, plan};
 use crate::world::{Plan, World};
 
 const NAMES: [&str; 6] = ["ant", "bee", "cat", "dog", "eel", "fox"];
@@ -37,14 +38,6 @@ fn wanted(seats: &[usize]) -> BTreeMap<String, Option<String>> {
         (name.to_string(), first.map(ToString::to_string))
     };
     NAMES.iter().map(first).collect()
-}
-
-fn at_peace(world: &World) {
-    world.judge();
-    let broken = world.watch.lock().broken.clone();
-    assert!(broken.is_empty(), "{broken:#?}");
-    let unsettled = world.unsettled();
-    assert!(unsettled.is_empty(), "{unsettled:#?}");
 }
 
 #[test]
@@ -110,6 +103,28 @@ fn who_stands_still_is_stood_in_for() {
             assert_eq!(now[name].as_deref(), Some("c1"), "{name}: {now:?}");
         }
         world.pass(Duration::from_secs(30)).await;
+        at_peace(&world);
+    });
+}
+
+/// Who holds runs and who releases them are two: each hears of the other, and waits for no clock.
+#[test]
+fn runs_that_are_held_at_several_coordinators_start_at_once() {
+    block_on(async {
+        let jobs = vec![JobPlan { held: Some("run"), period: 5, items: 4, fails: 0, ..job("short") }];
+        let mut world = World::new(Plan { coordinators: 2, workers: 2, jobs, ..plan(23) });
+        world.calm = true;
+        (0..2).for_each(|desk| world.desks[desk].first = Some(desk));
+        world.start_all();
+        world.pass(Duration::from_secs(22)).await;
+        let before = world.log.lines().len();
+        world.pass(Duration::from_secs(40)).await;
+        let lines = world.log.lines().split_off(before);
+        let starts: Vec<_> = lines.iter().filter(|line| line.what == What::Start).collect();
+        let workers: BTreeSet<&str> = starts.iter().map(|line| &*line.worker).collect();
+        assert_eq!((starts.len(), workers.len()), (4 * 8, 2));
+        let late: Vec<i64> = starts.iter().map(|line| line.wall - line.fire).collect();
+        assert!(late.iter().all(|late| *late < 500), "so many ms after their due time: {late:?}");
         at_peace(&world);
     });
 }

@@ -1,5 +1,6 @@
 //! What handlers write down, and the handlers themselves.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -9,12 +10,14 @@ use tokio::time::Instant;
 
 use crate::process::Hand;
 use crate::rng::Rng;
-use crate::world::base;
+use crate::world::Plan;
+use rosterd_domain::time::Time;
 
 /// The log of all worker processes.
 #[derive(Clone)]
 pub struct Log {
     start: Instant,
+    base: Time,
     lines: Arc<Mutex<Vec<Line>>>,
     /// The shortest lease that a job of this world may agree upon. It may be agreed upon while a run goes on, which no
     /// line would tell.
@@ -22,10 +25,10 @@ pub struct Log {
 }
 
 impl Log {
-    pub fn new(jobs: &[JobPlan]) -> Self {
+    pub fn new(plan: &Plan) -> Self {
         let shortest =
-            jobs.iter().filter_map(|job| job.grace).min().map_or(Duration::MAX, Duration::from_millis);
-        Self { start: Instant::now(), lines: Arc::default(), shortest }
+            plan.jobs.iter().filter_map(|job| job.grace).min().map_or(Duration::MAX, Duration::from_millis);
+        Self { start: Instant::now(), base: plan.base, lines: Arc::default(), shortest }
     }
 
     /// Something that happened to a process, or to a run of it.
@@ -35,7 +38,7 @@ impl Log {
         let fire = run.map(|run| run.fire_time().duration_since(UNIX_EPOCH).unwrap_or_default());
         let line = Line {
             at: nanos(since),
-            wall: base().plus(since).0,
+            wall: self.base.plus(since).0,
             worker: process.to_owned(),
             what,
             job: run.map(|run| run.job().to_owned()).unwrap_or_default(),
@@ -71,30 +74,56 @@ pub struct JobPlan {
     pub deaf: u64,
     pub strategy: &'static str,
     pub grace: Option<u64>,
+    pub zone: Option<&'static str>,
+    /// A run is cancelled after so long, in milliseconds.
+    pub timeout: Option<u64>,
+    /// Each fire is held until one worker was told of it: what becomes of it without an answer.
+    pub held: Option<&'static str>,
 }
 
 impl JobPlan {
     /// The job file.
     pub fn config(&self) -> String {
         let Self { name, period, items, failover, misfire, strategy, .. } = self;
-        let grace = self.grace.map(|grace| format!("  disconnect_grace_ms: {grace}\n")).unwrap_or_default();
+        let mut more =
+            self.grace.map(|grace| format!("  disconnect_grace_ms: {grace}\n")).unwrap_or_default();
+        more.extend(self.timeout.map(|timeout| format!("  run_timeout_ms: {timeout}\n")));
+        more.extend(self.held.map(|otherwise| {
+            format!("  guarantee:\n    started: true\n    timeout_ms: 1500\n    on_timeout: {otherwise}\n")
+        }));
+        let zone = self.zone.map(|zone| format!("timeZone: \"{zone}\"\n")).unwrap_or_default();
         format!(
-            "jobName: {name}\ncron: \"0/{period} * * * * ?\"\nshardingTotalCount: {items}\nfailover: {failover}\n\
-             misfire: {misfire}\nrosterd:\n  strategy: {strategy}\n{grace}"
+            "jobName: {name}\ncron: \"0/{period} * * * * ?\"\n{zone}shardingTotalCount: {items}\n\
+             failover: {failover}\nmisfire: {misfire}\nrosterd:\n  strategy: {strategy}\n{more}"
         )
     }
 
     /// The job as a worker process offers it.
-    pub fn offer(&self, process: &str, hand: &Hand, log: &Log, rng: &mut Rng) -> Job {
+    pub fn offer(
+        &self,
+        process: &str,
+        hand: &Hand,
+        log: &Log,
+        slowness: Arc<AtomicU64>,
+        rng: &mut Rng,
+    ) -> Job {
         let (plan, process, hand, log) = (self.clone(), process.to_owned(), hand.clone(), log.clone());
         let rng = Arc::new(Mutex::new(rng.fork(self.name)));
-        Job::new(self.name).config(self.config()).handler(move |run: Run| {
+        let answers = if plan.held.is_some() { Some((hand.clone(), rng.clone())) } else { None };
+        let job = Job::new(self.name).config(self.config()).handler(move |run: Run| {
             let mut rng = rng.lock().unwrap_or_else(PoisonError::into_inner).fork("run");
             let work = Work { process: process.clone(), log: log.clone(), over: false, run: run.clone() };
-            let length = rng.millis(plan.run.0, plan.run.1);
+            let times = u32::try_from(slowness.load(Ordering::Relaxed)).unwrap_or(1);
+            let length = times * rng.millis(plan.run.0, plan.run.1);
             let (fails, deaf) = (rng.permille(plan.fails), rng.permille(plan.deaf));
             let held = hand.hold(work.go(length, fails, deaf));
             async move { held.await.unwrap_or_else(|| Err(Failure::cancelled())) }
+        });
+        let Some((hand, rng)) = answers else { return job };
+        job.on_all_started(move |_fire| {
+            let takes = rng.lock().unwrap_or_else(PoisonError::into_inner).millis(1, 1800);
+            let held = hand.hold(tokio::time::sleep(takes));
+            async move { held.await.ok_or_else(Failure::cancelled) }
         })
     }
 }

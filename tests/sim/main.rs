@@ -10,23 +10,36 @@
     reason = "it is told which seed by its environment, and measures its own speed"
 )]
 
+mod clock;
 mod coverage;
+mod desks;
 mod faults;
 mod invariants;
 mod leaders;
 mod log;
 mod mutants;
 mod operator;
+mod panics;
 mod play;
 mod process;
 mod races;
 mod regressions;
+mod required;
+mod rest;
 mod rng;
+mod rows;
+mod script;
+mod seats;
 mod seeds;
+mod shrink;
 mod smoke;
 mod stability;
+mod strike;
 mod systematic;
 mod time;
+mod trouble;
+mod wall;
 mod watch;
 mod wire;
+mod wish;
 mod world;

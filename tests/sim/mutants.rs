@@ -2,19 +2,17 @@
 //! number of seeds.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use rosterd_domain::mutants;
 
-use crate::play::{play, world_of};
+use crate::play::play;
+use crate::script::Script;
 
 /// Plays seeds with the bug until one breaks a promise; says which seed, and which promises.
 fn found(bug: &'static str, within: u64) -> (u64, BTreeSet<&'static str>) {
     mutants::switch(Some(bug));
     for seed in 1..=within {
-        let mut world = world_of(seed);
-        world.coordinators = 3;
-        let outcome = play(world, Duration::from_secs(60));
+        let outcome = play(&Script::of(seed), false);
         if !outcome.broken.is_empty() {
             mutants::switch(None);
             return (seed, outcome.broken.iter().map(|broken| broken.rule).collect());

@@ -2,31 +2,19 @@
 
 use std::time::Duration;
 
-use rosterd::coordinator::handle::Operation;
-use rosterd_domain::id::JobName;
+use rosterd::coordinator::handle::{Operation, Target};
+use rosterd_domain::id::{Item, JobName};
 
 use crate::faults::{Forced, Rates};
 use crate::log::JobPlan;
 use crate::operator;
-use crate::play::{block_on, job, plan};
+use crate::play::{at_peace, block_on, job, plan, secs};
 use crate::world::{Later, Plan, World};
-
-fn secs(n: u64) -> Duration {
-    Duration::from_secs(n)
-}
 
 fn world(coordinators: usize, workers: usize, jobs: Vec<JobPlan>) -> World {
     let mut world = World::new(Plan { coordinators, workers, jobs, ..plan(7) });
     world.calm = true;
     world
-}
-
-fn at_peace(world: &World) {
-    world.judge();
-    let broken = world.watch.lock().broken.clone();
-    assert!(broken.is_empty(), "{broken:#?}");
-    let unsettled = world.unsettled();
-    assert!(unsettled.is_empty(), "{unsettled:#?}");
 }
 
 fn verdicts(world: &World) -> u64 {
@@ -187,4 +175,60 @@ fn a_drain_is_confirmed_after_a_read_that_was_under_way() {
             assert_eq!(world.coverage.take().get("worker ended: left"), Some(&1), "left after {after} ms");
         });
     }
+}
+
+/// Records of new items, and times of a change or a pause, were written by a calendar that was a day ahead: the items
+/// were silent until then, or what came due in that day was passed over as paused.
+#[test]
+fn what_is_written_while_a_calendar_is_a_day_ahead_is_dated_by_what_it_should_say() {
+    block_on(async {
+        let plan = JobPlan { run: (100, 100), fails: 0, ..job("short") };
+        let mut world = world(1, 1, vec![plan.clone()]);
+        world.start_all();
+        world.pass(secs(8)).await;
+        let clock = world.seats[0].running.as_ref().unwrap().clock.clone();
+        clock.jump(86_400_000);
+        world.pass(secs(2)).await;
+        let name = JobName::new("short").unwrap();
+        let more = JobPlan { items: 5, period: 2, ..plan };
+        operator::ask(&mut world, Operation::Apply { text: more.config(), dry_run: false });
+        operator::ask(&mut world, Operation::Pause { job: name.clone(), paused: true });
+        world.pass(secs(3)).await;
+        operator::ask(&mut world, Operation::Pause { job: name.clone(), paused: false });
+        world.pass(secs(3)).await;
+        clock.jump(-86_400_000);
+        world.pass(secs(4)).await;
+        let fired = |world: &World| -> Vec<u64> {
+            let watch = world.watch.lock();
+            watch.shadow.records.values().map(|record| record.counters.fired).collect()
+        };
+        let before = fired(&world);
+        assert_eq!(before.len(), 5);
+        world.pass(secs(30)).await;
+        for (item, (before, after)) in before.iter().zip(fired(&world)).enumerate() {
+            assert!(after >= before + 12, "item {item}: {before} runs, then {after}");
+        }
+        at_peace(&world);
+    });
+}
+
+/// Those who had started waited for an item that was disabled, or for a job that was paused, and were never released.
+#[test]
+fn a_held_fire_waits_for_nobody_who_does_not_take_part() {
+    block_on(async {
+        let held = JobPlan { held: Some("run"), items: 3, run: (100, 100), fails: 0, ..job("again") };
+        let mut world = world(2, 3, vec![held]);
+        world.start_all();
+        world.pass(secs(9)).await;
+        let name = JobName::new("again").unwrap();
+        let target = Target::Item(Item(0));
+        let disable = Operation::Enable { job: name, target, enabled: false, cancel: false };
+        operator::ask(&mut world, disable);
+        world.pass(secs(3)).await;
+        let released = |world: &World| world.coverage.take().get("item: release").copied().unwrap_or(0);
+        let before = released(&world);
+        world.pass(secs(30)).await;
+        assert!(released(&world) >= before + 20, "{before} were released before, then {}", released(&world));
+        at_peace(&world);
+    });
 }

@@ -2,32 +2,12 @@
 
 use std::time::Duration;
 
-use rosterd_domain::verify::{Line, What};
-
 use crate::log::JobPlan;
-use crate::play::{block_on, job, plan};
+use crate::play::{at_peace, block_on, job, plan, secs, starts};
 use crate::world::{Plan, World};
-
-fn secs(n: u64) -> Duration {
-    Duration::from_secs(n)
-}
-
-fn starts(world: &World, of: &str, source: &str) -> usize {
-    let lines = world.log.lines();
-    let is = |line: &&Line| line.what == What::Start && line.job == of && line.source == source;
-    lines.iter().filter(is).count()
-}
 
 fn world(coordinators: usize, workers: usize, jobs: Vec<JobPlan>) -> World {
     World::new(Plan { coordinators, workers, jobs, ..plan(1) })
-}
-
-fn at_peace(world: &World) {
-    world.judge();
-    let broken = world.watch.lock().broken.clone();
-    assert!(broken.is_empty(), "{broken:#?}");
-    let unsettled = world.unsettled();
-    assert!(unsettled.is_empty(), "{unsettled:#?}");
 }
 
 #[test]
@@ -39,6 +19,24 @@ fn a_job_that_fires_each_second_fires_each_second() {
         let ran = starts(&world, "short", "NORMAL_TRIGGER");
         assert!((3 * 56..=3 * 60).contains(&ran), "{ran} runs");
         assert_eq!(starts(&world, "short", "MISFIRE"), 0);
+        at_peace(&world);
+    });
+}
+
+/// One for its start, one for the ends, however these are spread over some milliseconds.
+#[test]
+fn a_fire_costs_two_transactions() {
+    block_on(async {
+        let mut world = world(1, 2, vec![JobPlan { run: (1, 8), items: 6, ..job("short") }]);
+        world.start_all();
+        world.pass(secs(10)).await;
+        let before = world.watch.lock().writes_of("c0");
+        world.pass(secs(40)).await;
+        let written = world.watch.lock().writes_of("c0") - before;
+        assert!(
+            (80..=88).contains(&written),
+            "{written} transactions for 40 fires, those of the coordinator itself among them"
+        );
         at_peace(&world);
     });
 }

@@ -11,7 +11,8 @@ use rosterd_domain::id::{Item, JobName};
 use crate::faults::Forced;
 use crate::log::JobPlan;
 use crate::operator;
-use crate::play::{Outcome, block_on, doom, job, plan, settle_after};
+use crate::play::{Outcome, block_on, job, plan, settle_after};
+use crate::strike::doom;
 use crate::world::{Plan, Times, World};
 
 #[derive(Debug, Clone, Copy)]

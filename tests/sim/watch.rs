@@ -3,21 +3,24 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rosterd::registry::View;
 use rosterd::registry::memory::{Cause, Seen};
 use rosterd::session::frame::{FromWorker, ToWorker};
 use rosterd_domain::id::{Item, JobName, Revision, Token, WorkerId};
-use rosterd_domain::item::{Ended, Record, Running, Source};
+use rosterd_domain::item::{Ended, Record, Running};
 use rosterd_domain::sharding::Sharding;
 use rosterd_domain::snapshot::Attachment;
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Guard, Txn, Write};
 use tokio::time::Instant;
 
+use crate::clock::NodeClock;
 use crate::coverage::Coverage;
 use crate::invariants::{self, Invariant};
 use crate::process::Hand;
+use crate::rows;
 use crate::time::Since;
 use rosterd_domain::verify::Fault;
 
@@ -50,6 +53,8 @@ pub struct JobShadow {
     pub periods: Vec<(i64, Option<i64>)>,
     pub servers: BTreeMap<String, bool>,
     pub leader: Option<String>,
+    /// Who led when a foreign tool removed the leader's node: until another is elected, it may go on.
+    pub deposed: Option<String>,
     pub epoch: u64,
     /// The version of the reshard flag, while it is up.
     pub necessary: Option<u64>,
@@ -113,14 +118,19 @@ pub struct Inner {
     /// Who each process was last welcomed as.
     pub who: BTreeMap<String, WorkerId>,
     writes: BTreeMap<String, u64>,
+    /// The clocks of every coordinator that ever was.
+    pub clocks: Vec<NodeClock>,
+    /// When the first promise was broken.
+    pub broke_at: Option<Duration>,
     start: Since,
     base: Time,
     coverage: Coverage,
+    told: bool,
     verbose: bool,
 }
 
 impl Watch {
-    pub fn new(base: Time, coverage: Coverage, verbose: bool) -> Self {
+    pub fn new(base: Time, coverage: Coverage, told: bool, verbose: bool) -> Self {
         Self(Arc::new(Mutex::new(Inner {
             shadow: Shadow::default(),
             invariants: invariants::all(),
@@ -133,9 +143,12 @@ impl Watch {
             deaths: Vec::new(),
             who: BTreeMap::new(),
             writes: BTreeMap::new(),
+            clocks: Vec::new(),
+            broke_at: None,
             start: Since::now(),
             base,
             coverage,
+            told,
             verbose,
         })))
     }
@@ -155,6 +168,9 @@ impl Inner {
     }
 
     pub fn note(&mut self, line: impl FnOnce() -> String) {
+        if !self.told && !self.verbose {
+            return;
+        }
         let line = format!("{:>9.3} {}", self.start.elapsed().as_secs_f64(), line());
         if self.verbose {
             eprintln!("{line}");
@@ -165,7 +181,8 @@ impl Inner {
     pub fn broke(&mut self, rule: &'static str, text: String) {
         let line = text.clone();
         self.note(|| format!("BROKEN {rule}: {line}"));
-        self.broken.push(Fault { rule, text });
+        self.broke_at.get_or_insert(self.start.elapsed());
+        self.broken.push(Fault::new(rule, text, Vec::new()));
     }
 
     /// A change of the store.
@@ -183,7 +200,7 @@ impl Inner {
             self.last_commit.insert(seen.session.to_owned(), Instant::now());
             self.applied += 1;
         }
-        self.cover(&changes);
+        changes.iter().for_each(|change| rows::cover(&self.coverage, change));
         let shadow = std::mem::take(&mut self.shadow);
         let step = Step {
             at: self.now(),
@@ -208,7 +225,7 @@ impl Inner {
         if matches!(seen.cause, Cause::Foreign) {
             for (name, job) in &mut self.shadow.jobs {
                 if matches!(seen.view.job(name), Ok(Some(nodes)) if nodes.leader.is_none()) {
-                    job.leader = None;
+                    job.deposed = job.leader.take().or(job.deposed.take());
                 }
             }
         }
@@ -250,13 +267,15 @@ impl Inner {
     /// A frame on its way to a worker.
     pub fn heard(&mut self, worker: &str, host: &str, frame: &ToWorker) {
         if !matches!(frame, ToWorker::HeartbeatAck { .. }) {
-            let line = format!("{host} -> {worker}: {}", brief(frame));
-            self.note(|| line);
+            self.note(|| format!("{host} -> {worker}: {}", brief(frame)));
         }
         if let ToWorker::Welcome(welcome) = frame {
             self.who.insert(worker.to_owned(), welcome.worker.clone());
         }
-        let (shadow, at) = (std::mem::take(&mut self.shadow), self.now());
+        // What was due by the clock of any host that ever was is not early: runs are told on by others.
+        let now = self.now();
+        let at = self.clocks.iter().map(|clock| clock.latest()).fold(now, Time::max);
+        let shadow = std::mem::take(&mut self.shadow);
         let mut found = Vec::new();
         for invariant in &mut self.invariants {
             if let Err(text) = invariant.heard(worker, frame, &shadow, at) {
@@ -298,43 +317,6 @@ impl Inner {
                 Change { job: job.clone(), item: *item, before, after, ended, started }
             })
             .collect()
-    }
-
-    fn cover(&self, changes: &[Change]) {
-        for change in changes {
-            let Some(before) = &change.before else {
-                self.coverage.count("item: new");
-                continue;
-            };
-            let after = &change.after;
-            if let Some((run, ended)) = &change.ended {
-                let again = if after.crashed().is_some() { ", to be run again" } else { "" };
-                let by = if ended.reported { "reported" } else { "verdict" };
-                self.coverage.count(format!("item: end {} ({by}{again})", ended.outcome));
-                self.coverage.count(format!("end of {}", run.source));
-            }
-            if let Some((run, _)) = &change.started {
-                self.coverage.count(if run.source == Source::Failover {
-                    "item: claim".into()
-                } else {
-                    format!("item: start {}", run.source)
-                });
-            }
-            if before.crashed().is_some() && after.state.is_idle() {
-                self.coverage.count("item: give_up");
-            }
-            if after.counters.misfired > before.counters.misfired {
-                self.coverage.count("item: misfire");
-            }
-            if after.counters.skipped > before.counters.skipped {
-                self.coverage.count("item: skip");
-            }
-            for (reason, count) in &after.counters.missed {
-                if before.counters.missed.get(reason) != Some(count) {
-                    self.coverage.count(format!("item: miss {reason}"));
-                }
-            }
-        }
     }
 
     fn follow(&mut self, session: &str, at: Time, txn: &Txn, changes: Vec<Change>) {
@@ -401,6 +383,7 @@ impl Inner {
             Write::Elect { job, .. } => {
                 if let Some(shadow) = jobs.get_mut(job) {
                     shadow.leader = Some(session.to_owned());
+                    shadow.deposed = None;
                     shadow.epoch += 1;
                     if shadow.epoch > 1 {
                         self.coverage.count("recovery: another leader");

@@ -4,7 +4,7 @@
 //! through the edge's own conversion, and back. Acknowledgements that pass are shown to a listener, which holds
 //! them against the store.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,10 +16,14 @@ use rosterd::coordinator::handle::{Handle, Inbox, Peer};
 use rosterd::session::frame::{FromWorker, ToWorker};
 use rosterd_client::proto::{SessionRequest, SessionResponse};
 use rosterd_client::{Connector, LinkError, Wire};
+use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+use crate::coverage::Coverage;
+use crate::process::Hand;
 use crate::rng::Rng;
+use crate::wall::{Wall, Walls};
 
 /// Sees every frame on its way from a coordinator to a worker, when it leaves.
 pub type Listener = Box<dyn FnMut(&str, &str, &ToWorker) + Send>;
@@ -42,32 +46,63 @@ struct Inner {
     overhearer: Option<Overhearer>,
     /// Longest delay of a frame, in milliseconds.
     slow: u64,
+    walls: Walls,
+    /// Who dies after so many more frames, and whether the last one arrives.
+    doomed: BTreeMap<String, (u64, bool, Hand)>,
+    /// Whose frames are repeated.
+    repeated: BTreeSet<String>,
+    coverage: Coverage,
 }
 
 struct Connection {
     worker: String,
     host: String,
-    state: watch::Sender<State>,
+    /// What it does by itself; walls come on top.
+    own: State,
+    /// One channel for each way: of two that wait on one, either may wake first.
+    states: [watch::Sender<State>; 2],
 }
 
 /// What a connection does with frames.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct State {
-    silent_up: bool,
-    silent_down: bool,
+pub struct State {
+    pub silent_up: bool,
+    pub silent_down: bool,
     cut: bool,
 }
 
 /// Which way a connection falls silent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Way {
     Up,
     Down,
     Both,
 }
 
+impl Inner {
+    /// Changes what some connections do by themselves.
+    fn change(&mut self, which: impl Fn(&Connection) -> bool, change: impl Fn(&mut State)) {
+        for connection in self.connections.values_mut().filter(|connection| which(connection)) {
+            change(&mut connection.own);
+        }
+        self.apply();
+    }
+
+    /// What connections do is what they do by themselves, and what walls do to them.
+    fn apply(&mut self) {
+        for connection in self.connections.values() {
+            let mut state = connection.own;
+            self.walls.silence(&connection.worker, &connection.host, &mut state);
+            for told in &connection.states {
+                told.send_if_modified(|before| std::mem::replace(before, state) != state);
+            }
+        }
+    }
+}
+
 impl Net {
-    pub fn new(rng: Rng) -> Self {
+    pub fn new(rng: Rng, coverage: Coverage) -> Self {
         Self(Arc::new(Mutex::new(Inner {
             rng,
             hosts: BTreeMap::new(),
@@ -77,6 +112,10 @@ impl Net {
             listener: None,
             overhearer: None,
             slow: 3,
+            walls: Walls::default(),
+            doomed: BTreeMap::new(),
+            repeated: BTreeSet::new(),
+            coverage,
         })))
     }
 
@@ -109,9 +148,10 @@ impl Net {
         inner.hosts.remove(url);
         if vanished {
             inner.black_holes.insert(url.to_owned(), true);
-            for connection in inner.connections.values().filter(|connection| connection.host == url) {
-                connection.state.send_modify(|state| (state.silent_up, state.silent_down) = (true, true));
-            }
+            inner.change(
+                |connection| connection.host == url,
+                |own| (own.silent_up, own.silent_down) = (true, true),
+            );
         }
     }
 
@@ -122,37 +162,91 @@ impl Net {
 
     /// Breaks every stream of `worker`.
     pub fn cut(&self, worker: &str) {
-        let inner = self.lock();
-        for connection in inner.connections.values().filter(|connection| connection.worker == worker) {
-            connection.state.send_modify(|state| state.cut = true);
-        }
+        self.lock().change(|connection| connection.worker == worker, |own| own.cut = true);
     }
 
     /// The streams of `worker` fall silent, or talk again.
     pub fn silence_of(&self, worker: &str, way: Way, silent: bool) {
-        let inner = self.lock();
-        for connection in inner.connections.values().filter(|connection| connection.worker == worker) {
-            connection.state.send_modify(|state| {
-                if way != Way::Down {
-                    state.silent_up = silent;
-                }
-                if way != Way::Up {
-                    state.silent_down = silent;
-                }
-            });
+        self.lock().change(
+            |connection| connection.worker == worker,
+            |own| {
+                own.silent_up = if way == Way::Down { own.silent_up } else { silent };
+                own.silent_down = if way == Way::Up { own.silent_down } else { silent };
+            },
+        );
+    }
+
+    /// A wall rises; by its number it falls again.
+    pub fn part(&self, wall: Wall) -> u64 {
+        let mut inner = self.lock();
+        let number = inner.walls.rise(wall);
+        inner.apply();
+        number
+    }
+
+    /// A wall falls.
+    pub fn join(&self, number: u64) {
+        let mut inner = self.lock();
+        inner.walls.fall(number);
+        inner.apply();
+    }
+
+    /// The process dies right after its next frame but so many, which arrives or not.
+    pub fn doom(&self, worker: &str, after: u64, arrives: bool, hand: Hand) {
+        self.lock().doomed.insert(worker.to_owned(), (after, arrives, hand));
+    }
+
+    /// Whether frames of this process that may be sent again are.
+    pub fn repeat(&self, worker: &str, repeated: bool) {
+        let mut inner = self.lock();
+        if repeated {
+            inner.repeated.insert(worker.to_owned());
+        } else {
+            inner.repeated.remove(worker);
         }
     }
 
-    /// Every stream talks again; hosts that are up are reachable.
+    /// Every stream talks again; hosts that are up are reachable, and frames are fast and come once.
     pub fn heal(&self) {
         let mut inner = self.lock();
+        inner.slow = 3;
         inner.black_holes.clear();
-        for connection in inner.connections.values() {
-            let cut = !inner.hosts.contains_key(&connection.host);
-            connection
-                .state
-                .send_modify(|state| *state = State { cut: state.cut || cut, ..State::default() });
+        inner.walls = Walls::default();
+        inner.doomed.clear();
+        inner.repeated.clear();
+        let hosts: BTreeSet<String> = inner.hosts.keys().cloned().collect();
+        let lost = |connection: &Connection| !hosts.contains(&connection.host);
+        inner.change(lost, |own| own.cut = true);
+        inner.change(|_| true, |own| *own = State { cut: own.cut, ..State::default() });
+    }
+
+    /// What becomes of a frame that a worker's process hands over: it is the last one it sends; it arrives; it arrives
+    /// once more later.
+    fn fate(&self, worker: &str) -> (bool, bool, bool) {
+        let mut inner = self.lock();
+        if let Some((after, arrives, _)) = inner.doomed.get_mut(worker) {
+            if let Some(left) = after.checked_sub(1) {
+                *after = left;
+                return (false, true, false);
+            }
+            let arrives = *arrives;
+            if let Some((_, _, hand)) = inner.doomed.remove(worker) {
+                hand.kill();
+            }
+            return (true, arrives, false);
         }
+        let repeated = inner.repeated.contains(worker) && inner.rng.permille(400);
+        (false, true, repeated)
+    }
+
+    /// Whether a frame on its way to a worker arrives once more later.
+    fn again(&self, worker: &str) -> bool {
+        let mut inner = self.lock();
+        inner.repeated.contains(worker) && inner.rng.permille(400)
+    }
+
+    fn count(&self, what: &'static str) {
+        self.lock().coverage.count(what);
     }
 
     /// The hosts that are up.
@@ -196,7 +290,8 @@ impl Connector for SimConnector {
         let (net, worker, url) = (self.net.clone(), self.worker.clone(), address.to_owned());
         async move {
             tokio::time::sleep(net.delay()).await;
-            if net.lock().black_holes.contains_key(&url) {
+            let walled = net.lock().walls.between(&worker, &url);
+            if walled || net.lock().black_holes.contains_key(&url) {
                 return std::future::pending().await;
             }
             let handle = net.lock().hosts.get(&url).cloned();
@@ -205,19 +300,22 @@ impl Connector for SimConnector {
             let stream = handle.open(peer).map_err(|refusal| LinkError::from(status::status(&refusal)))?;
             let (requests, from_client) = mpsc::channel(256);
             let (to_client, responses) = mpsc::unbounded_channel();
-            let (state, seen) = watch::channel(State::default());
+            let (up_state, up_seen) = watch::channel(State::default());
+            let (down_state, down_seen) = watch::channel(State::default());
             let id = {
                 let mut inner = net.lock();
                 inner.last += 1;
                 let id = inner.last;
-                inner.connections.insert(id, Connection { worker: worker.clone(), host: url.clone(), state });
+                let own = State::default();
+                let (worker, host, states) = (worker.clone(), url.clone(), [up_state, down_state]);
+                inner.connections.insert(id, Connection { worker, host, own, states });
                 id
             };
             let (answers, answered) = mpsc::unbounded_channel();
             let up = Up { net: net.clone(), worker: worker.clone(), inbox: stream.inbox, answers };
-            tokio::spawn(up.carry(from_client, seen.clone()));
+            tokio::spawn(up.carry(from_client, up_seen));
             let down = Down { net, id, worker, host: url, to_client };
-            tokio::spawn(down.carry(stream.outbox, answered, seen));
+            tokio::spawn(down.carry(stream.outbox, answered, down_seen));
             let responses = futures_util::stream::unfold(responses, |mut responses| async move {
                 responses.recv().await.map(|frame| (frame, responses))
             });
@@ -261,7 +359,7 @@ struct Up {
 
 impl Up {
     async fn carry(self, mut from: mpsc::Receiver<SessionRequest>, mut state: watch::Receiver<State>) {
-        let (mut flight, mut open) = (Flight::new(), true);
+        let (mut flight, mut open, mut last) = (Flight::new(), true, None);
         loop {
             let now = *state.borrow_and_update();
             if now.cut {
@@ -270,16 +368,41 @@ impl Up {
             tokio::select! {
                 biased;
                 changed = state.changed() => if changed.is_err() { return },
-                frame = from.recv(), if open => {
-                    open = frame.is_some();
-                    flight.put(&self.net, frame.map(|frame| frame.encode_to_vec()));
-                }
+                frame = from.recv(), if open => open = self.take(frame, &mut flight, &mut last),
                 frame = flight.next(now.silent_up) => match frame {
                     Some(bytes) => if !self.deliver(&bytes) { return },
                     None => return,
                 },
             }
         }
+    }
+
+    /// Takes over what the process sends, if it does; whether there may be more. A stream keeps its order, so what is
+    /// repeated is an earlier frame after a later one.
+    fn take(
+        &self,
+        frame: Option<SessionRequest>,
+        flight: &mut Flight<Vec<u8>>,
+        last: &mut Option<Vec<u8>>,
+    ) -> bool {
+        let Some(frame) = frame else {
+            flight.put(&self.net, None);
+            return false;
+        };
+        let bytes = frame.encode_to_vec();
+        let (dies, arrives, again) = self.net.fate(&self.worker);
+        let earlier = if repeatable(&frame) { last.replace(bytes.clone()) } else { last.clone() };
+        if arrives {
+            flight.put(&self.net, Some(bytes));
+        }
+        if let (true, Some(earlier)) = (again, earlier) {
+            self.net.count("fault: frame to a coordinator repeated");
+            flight.put(&self.net, Some(earlier));
+        }
+        if dies {
+            flight.put(&self.net, None);
+        }
+        !dies
     }
 
     fn deliver(&self, bytes: &[u8]) -> bool {
@@ -307,6 +430,12 @@ impl Up {
     }
 }
 
+/// What a worker may say twice.
+fn repeatable(frame: &SessionRequest) -> bool {
+    use rosterd_client::proto::session_request::Frame;
+    matches!(frame.frame, Some(Frame::RunCompleted(_) | Frame::Heartbeat(_) | Frame::RunStarted(_)))
+}
+
 struct Down {
     net: Net,
     id: u64,
@@ -322,7 +451,7 @@ impl Down {
         mut answers: mpsc::UnboundedReceiver<Result<SessionResponse, LinkError>>,
         mut state: watch::Receiver<State>,
     ) {
-        let (mut flight, mut open) = (Flight::new(), true);
+        let (mut flight, mut open, mut earlier) = (Flight::new(), true, None);
         loop {
             let now = *state.borrow_and_update();
             if now.cut {
@@ -341,8 +470,20 @@ impl Down {
                     }
                     Some(frame) => {
                         self.net.heard(&self.worker, &self.host, &frame);
+                        let repeatable = matches!(
+                            frame,
+                            ToWorker::Trigger(_) | ToWorker::Cancel { .. } | ToWorker::ReportAck { .. } | ToWorker::HeartbeatAck { .. }
+                        );
                         match convert::to_worker(frame) {
-                            Ok(frame) => flight.put(&self.net, Some(Ok(client_frame(&frame)))),
+                            Ok(frame) => {
+                                let frame = client_frame(&frame);
+                                flight.put(&self.net, Some(Ok(frame.clone())));
+                                let earlier = if repeatable { earlier.replace(frame) } else { earlier.clone() };
+                                if let (true, Some(earlier)) = (self.net.again(&self.worker), earlier) {
+                                    self.net.count("fault: frame to a worker repeated");
+                                    flight.put(&self.net, Some(Ok(earlier)));
+                                }
+                            }
                             Err(None) => { open = false; flight.put(&self.net, None); }
                             Err(Some(refusal)) => {
                                 open = false;

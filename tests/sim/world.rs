@@ -1,32 +1,27 @@
-//! The simulated world: one store, coordinators and workers as processes that come and go, a network between
-//! them, and one queue of what is to happen later. Everything follows from the seed.
+//! The simulated world: one store, coordinators (`seats`) and workers (`desks`) as processes that come and go, a network
+//! between them, and one queue of what is to happen later. Everything follows from the seed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
-use rosterd::coordinator::driver::{NoHistory, coordinator};
 use rosterd::coordinator::handle::{Handle, Operation};
-use rosterd::coordinator::settings::Settings;
-use rosterd::registry::Registry as _;
-use rosterd::registry::memory::{MemoryStore, SessionOptions};
-use rosterd::runtime::clock::Simulated;
-use rosterd_client::{OnRefused, Options, TokioClock, Worker};
-use rosterd_domain::id::{CoordinatorId, JobName, Namespace, WorkerId};
+use rosterd::registry::memory::MemoryStore;
+use rosterd_domain::id::Namespace;
 use rosterd_domain::time::Time;
-use rosterd_domain::verify::{What, judge};
+use rosterd_domain::verify::What;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::clock::NodeClock;
 use crate::coverage::Coverage;
 use crate::faults::Chaos;
-use crate::invariants::{mirrors, settles};
 use crate::log::{JobPlan, Log};
 use crate::process::Hand;
 use crate::rng::Rng;
 use crate::watch::Watch;
-use crate::wire::{Net, SimConnector};
+use crate::wire::{Net, Way};
 
 /// When the world begins.
 pub const BASE: &str = "2026-03-01T00:00:00Z";
@@ -66,6 +61,12 @@ pub struct Plan {
     pub times: Times,
     pub jobs: Vec<JobPlan>,
     pub slots: (u64, u64),
+    /// When it begins.
+    pub base: Time,
+    /// By how much clocks run fast or slow at most, in parts of a million.
+    pub drift: u64,
+    /// What happens is written down: it takes half of the time.
+    pub told: bool,
     pub verbose: bool,
 }
 
@@ -81,6 +82,16 @@ pub enum Later {
     ThawCoordinator(usize, u64),
     ThawWorker(usize, u64),
     Talk(String),
+    /// A wall between workers and a coordinator falls.
+    Join(u64),
+    /// A store that flaps is out of reach again, so many times, for so long each.
+    Suspend(usize, u64, Duration),
+    /// A calendar jumps back.
+    Jump(NodeClock, i64),
+    /// A worker's handlers are as fast as ever.
+    Hurry(usize),
+    /// A process's frames are not repeated any more.
+    Once(String),
     Operate(Operation),
 }
 
@@ -89,34 +100,38 @@ pub struct Seat {
     pub name: String,
     pub url: String,
     pub running: Option<RunningCoordinator>,
-    /// It is not started again.
+    /// It is not started again, and what runs there is as good as dead.
     pub retired: bool,
-    starts: u64,
+    pub(crate) starts: u64,
 }
 
 pub struct RunningCoordinator {
     pub hand: Hand,
     pub session: String,
     pub handle: Handle,
-    ended: Arc<AtomicBool>,
+    pub clock: NodeClock,
+    pub(crate) ended: Arc<AtomicBool>,
 }
 
 /// Where a worker runs.
 pub struct Desk {
     pub running: Option<RunningWorker>,
-    /// It is not started again.
+    /// It is not started again, and what runs there is as good as dead.
     pub retired: bool,
     /// The coordinator that its workers try first; none: any.
     pub first: Option<usize>,
-    starts: u64,
+    /// How many times as long its handlers take.
+    pub slowness: Arc<AtomicU64>,
+    pub(crate) starts: u64,
 }
 
 pub struct RunningWorker {
     pub process: String,
     pub hand: Hand,
     pub leave: CancellationToken,
+    pub clock: NodeClock,
     /// How it ended.
-    result: Arc<Mutex<Option<String>>>,
+    pub(crate) result: Arc<Mutex<Option<String>>>,
     pub leaving: bool,
 }
 
@@ -133,9 +148,9 @@ pub struct World {
     pub desks: Vec<Desk>,
     /// Faults are over: what ends is started again at once.
     pub calm: bool,
-    queue: BTreeMap<(Instant, u64), Later>,
+    pub(crate) queue: BTreeMap<(Instant, u64), Later>,
     last: u64,
-    start: Instant,
+    pub(crate) start: Instant,
 }
 
 impl World {
@@ -145,10 +160,10 @@ impl World {
         let coverage = Coverage::default();
         let chaos = Chaos::new(rng.fork("chaos"), coverage.clone());
         let store = MemoryStore::with_faults(&namespace(), Arc::new(chaos.clone()));
-        let watch = Watch::new(base(), coverage.clone(), plan.verbose);
+        let watch = Watch::new(plan.base, coverage.clone(), plan.told, plan.verbose);
         let observer = watch.clone();
         store.observe(Box::new(move |seen| observer.lock().seen(seen)));
-        let net = Net::new(rng.fork("net"));
+        let net = Net::new(rng.fork("net"), coverage.clone());
         let listener = watch.clone();
         net.listen(Box::new(move |worker, host, frame| listener.lock().heard(worker, host, frame)));
         let overhearing = watch.clone();
@@ -163,9 +178,15 @@ impl World {
             })
             .collect();
         let desks = (0..plan.workers)
-            .map(|_| Desk { running: None, retired: false, first: None, starts: 0 })
+            .map(|_| Desk {
+                running: None,
+                retired: false,
+                first: None,
+                slowness: Arc::new(AtomicU64::new(1)),
+                starts: 0,
+            })
             .collect();
-        let (log, queue, start) = (Log::new(&plan.jobs), BTreeMap::new(), Instant::now());
+        let (log, queue, start) = (Log::new(&plan), BTreeMap::new(), Instant::now());
         let (calm, last) = (false, 0);
         Self { plan, rng, store, chaos, net, log, watch, coverage, seats, desks, calm, queue, last, start }
     }
@@ -181,7 +202,13 @@ impl World {
     }
 
     pub fn now(&self) -> Time {
-        base().plus(self.start.elapsed())
+        self.plan.base.plus(self.start.elapsed())
+    }
+
+    /// By how much the clocks of the next process run fast.
+    pub(crate) fn some_drift(&mut self) -> i64 {
+        let most = i64::try_from(self.plan.drift).unwrap_or(0);
+        if most == 0 { 0 } else { i64::try_from(self.rng.below(2 * self.plan.drift + 1)).unwrap_or(0) - most }
     }
 
     pub fn elapsed(&self) -> Duration {
@@ -216,7 +243,7 @@ impl World {
         }
     }
 
-    fn happen(&mut self, what: Later) {
+    pub(crate) fn happen(&mut self, what: Later) {
         match what {
             Later::Expire(session) => {
                 if self.store.expire(&session) {
@@ -245,11 +272,16 @@ impl World {
                 }
             }
             Later::Operate(operation) => crate::operator::ask(self, operation),
-            Later::Talk(worker) => self.net.silence_of(&worker, crate::wire::Way::Both, false),
+            Later::Talk(worker) => self.net.silence_of(&worker, Way::Both, false),
+            Later::Join(wall) => self.net.join(wall),
+            Later::Suspend(seat, times, span) => self.flap(seat, times, span),
+            Later::Jump(clock, by) => clock.jump(by),
+            Later::Hurry(desk) => self.desks[desk].slowness.store(1, Ordering::Relaxed),
+            Later::Once(process) => self.net.repeat(&process, false),
         }
     }
 
-    /// Processes that have ended by themselves, or were killed by a write.
+    /// Processes that have ended by themselves, or were killed by a write or a frame.
     fn notice(&mut self) {
         let deaths = std::mem::take(&mut self.watch.lock().deaths);
         for name in deaths {
@@ -259,6 +291,16 @@ impl World {
                 self.buried(seat, false);
             }
         }
+        for desk in 0..self.desks.len() {
+            if self.desks[desk].running.as_ref().is_some_and(|running| running.hand.is_killed()) {
+                self.coverage.count("fault: worker dies after a frame");
+                self.crash_worker(desk, false);
+            }
+        }
+        self.notice_ends();
+    }
+
+    fn notice_ends(&mut self) {
         for seat in 0..self.seats.len() {
             let ended = |running: &RunningCoordinator| running.ended.load(Ordering::SeqCst);
             if self.seats[seat].running.as_ref().is_some_and(ended)
@@ -290,297 +332,8 @@ impl World {
         }
     }
 
-    fn pause_before_start(&mut self) -> Duration {
+    pub(crate) fn pause_before_start(&mut self) -> Duration {
         if self.calm { Duration::from_millis(100) } else { self.rng.millis(100, 6000) }
-    }
-
-    // ---- coordinators
-
-    pub fn start_coordinator(&mut self, seat: usize) {
-        if self.seats[seat].running.is_some() || self.seats[seat].retired {
-            return;
-        }
-        let times = self.plan.times;
-        let options = SessionOptions { timeout: Some(times.session) };
-        self.seats[seat].starts += 1;
-        let (name, url, start) = {
-            let seat = &self.seats[seat];
-            (seat.name.clone(), seat.url.clone(), seat.starts)
-        };
-        let registry = Arc::new(self.store.open(&name, options));
-        let session = registry.session();
-        let Ok(id) = CoordinatorId::new(&name) else { return };
-        let mut settings = Settings::new(namespace(), id);
-        settings.advertise = url.clone();
-        settings.session = Some(times.session);
-        settings.session_tick = times.session / 5;
-        settings.lease = times.lease;
-        settings.heartbeat = times.heartbeat;
-        settings.stop_budget = times.stop_budget;
-        settings.store_retry = Duration::from_millis(500);
-        let clock = Arc::new(Simulated::new(self.now()));
-        let count = AtomicU64::new(0);
-        let ids = Box::new(move || format!("{name}.{start}.{}", count.fetch_add(1, Ordering::Relaxed)));
-        let (handle, driver) =
-            coordinator(settings, registry, clock, ids, Box::new(NoHistory), Box::new(NoHistory));
-        let (hand, ended) = (Hand::default(), Arc::new(AtomicBool::new(false)));
-        let (held, end) = (hand.hold(driver.run()), ended.clone());
-        tokio::spawn(async move {
-            if held.await.is_some() {
-                end.store(true, Ordering::SeqCst);
-            }
-        });
-        self.note(|| format!("c{seat} starts as {session}"));
-        self.net.up(&url, handle.clone());
-        self.seats[seat].running = Some(RunningCoordinator { hand, session, handle, ended });
-    }
-
-    /// The process dies; `vanish`: its machine does, so that nobody hears of it.
-    pub fn crash_coordinator(&mut self, seat: usize, vanish: bool) {
-        if let Some(running) = &self.seats[seat].running {
-            running.hand.kill();
-            self.note(|| format!("c{seat} crashes{}", if vanish { " without a word" } else { "" }));
-            self.buried(seat, vanish);
-        }
-    }
-
-    /// What follows a coordinator's sudden death.
-    fn buried(&mut self, seat: usize, vanish: bool) {
-        let Some(running) = self.seats[seat].running.take() else { return };
-        let url = self.seats[seat].url.clone();
-        self.net.down(&url, vanish);
-        let silence = self.until_expiry(&running.session);
-        self.later(silence, Later::Expire(running.session));
-        let after = self.pause_before_start();
-        self.later(after, Later::StartCoordinator(seat));
-    }
-
-    /// The process stands still; longer than its session, and the session is over.
-    pub fn freeze_coordinator(&mut self, seat: usize, span: Duration) {
-        let Some(running) = &self.seats[seat].running else { return };
-        running.hand.freeze(true);
-        let session = running.session.clone();
-        self.note(|| format!("c{seat} stands still for {span:?}"));
-        let start = self.seats[seat].starts;
-        let until = self.until_expiry(&session);
-        if span > until {
-            self.coverage.count("fault: session of a frozen coordinator expires");
-            self.later(until, Later::Expire(session));
-        }
-        self.later(span, Later::ThawCoordinator(seat, start));
-    }
-
-    /// The store cannot be reached; longer than the session, and the session is over.
-    pub fn suspend(&mut self, seat: usize, span: Duration) {
-        let Some(running) = &self.seats[seat].running else { return };
-        let session = running.session.clone();
-        self.store.suspend(&session);
-        self.note(|| format!("c{seat} loses the store for {span:?}"));
-        let until = self.until_expiry(&session);
-        if span > until {
-            self.coverage.count("fault: session of a living coordinator expires");
-            self.later(until, Later::Expire(session));
-        } else {
-            self.later(span, Later::Resume(session));
-        }
-    }
-
-    /// The store cannot be reached and ends the session, which nobody can tell this coordinator for `span`.
-    pub fn cut_off(&mut self, seat: usize, span: Duration) {
-        let Some(running) = &self.seats[seat].running else { return };
-        let session = running.session.clone();
-        self.store.suspend(&session);
-        self.note(|| format!("c{seat} is cut off from the store for {span:?}"));
-        let until = self.until_expiry(&session);
-        self.later(until, Later::EndUnheard(session.clone()));
-        self.later(span.max(until), Later::Expire(session));
-    }
-
-    /// How long the store waits from now on before it ends a session that has fallen silent: the last committed
-    /// write is the last thing that is certain to have been heard.
-    fn until_expiry(&mut self, session: &str) -> Duration {
-        let jitter = self.rng.millis(0, 500);
-        let last = self.watch.lock().last_commit.get(session).copied().unwrap_or(self.start);
-        (last + self.plan.times.session).saturating_duration_since(Instant::now()) + jitter
-    }
-
-    // ---- workers
-
-    pub fn start_worker(&mut self, desk: usize) {
-        if self.desks[desk].running.is_some() || self.desks[desk].retired {
-            return;
-        }
-        self.desks[desk].starts += 1;
-        let process = format!("w{desk}.{}", self.desks[desk].starts);
-        let mut urls: Vec<String> = self.seats.iter().map(|seat| seat.url.clone()).collect();
-        let any = self.rng.index(urls.len());
-        let first = self.desks[desk].first.unwrap_or(any);
-        urls.rotate_left(first);
-        let (from, to) = self.plan.slots;
-        let options = Options {
-            servers: urls,
-            address: format!("10.0.0.{desk}"),
-            slots: u32::try_from(from + self.rng.below(to - from + 1)).unwrap_or(1),
-            drain_deadline: Duration::from_secs(4),
-            stop_grace: Duration::from_secs(1),
-            on_refused: OnRefused::Retry,
-            seed: Some(self.rng.next()),
-            credential: Some("none".into()),
-            ..Options::default()
-        };
-        let (hand, leave) = (Hand::default(), CancellationToken::new());
-        let mut worker = Worker::new(options).shutdown(leave.clone().cancelled_owned());
-        for job in self.plan.jobs.clone() {
-            worker = worker.add(job.offer(&process, &hand, &self.log, &mut self.rng));
-        }
-        let connector = SimConnector { net: self.net.clone(), worker: process.clone() };
-        let since = u64::try_from(self.now().0).unwrap_or(0);
-        let clock = TokioClock::starting_at(UNIX_EPOCH + Duration::from_millis(since));
-        let result = Arc::new(Mutex::new(None));
-        let (held, end) = (hand.hold(worker.drive(connector, clock)), result.clone());
-        tokio::spawn(async move {
-            if let Some(how) = held.await {
-                let how = how.map_or_else(|error| error.to_string(), |()| "left".into());
-                *end.lock().unwrap_or_else(PoisonError::into_inner) = Some(how);
-            }
-        });
-        self.note(|| format!("{process} starts"));
-        self.desks[desk].running = Some(RunningWorker { process, hand, leave, result, leaving: false });
-    }
-
-    pub fn crash_worker(&mut self, desk: usize, vanish: bool) {
-        let Some(running) = self.desks[desk].running.take() else { return };
-        let process = running.process;
-        self.note(|| format!("{process} crashes{}", if vanish { " without a word" } else { "" }));
-        if vanish {
-            self.net.vanish(&process);
-        }
-        running.hand.kill();
-        self.log.write(&process, What::Killed, None);
-        let after = self.pause_before_start();
-        self.later(after, Later::StartWorker(desk));
-    }
-
-    pub fn freeze_worker(&mut self, desk: usize, span: Duration) {
-        let start = self.desks[desk].starts;
-        let Some(running) = &self.desks[desk].running else { return };
-        if running.hand.is_frozen() {
-            return;
-        }
-        running.hand.freeze(true);
-        let process = running.process.clone();
-        self.log.write(&process, What::Frozen, None);
-        self.note(|| format!("{process} stands still for {span:?}"));
-        self.later(span, Later::ThawWorker(desk, start));
-    }
-
-    pub fn thaw_worker(&mut self, desk: usize) {
-        let Some(running) = &self.desks[desk].running else { return };
-        if running.hand.is_frozen() {
-            let process = running.process.clone();
-            self.log.write(&process, What::Thawed, None);
-            running.hand.freeze(false);
-            self.note(|| format!("{process} goes on"));
-        }
-    }
-
-    /// Asks a worker to leave, as SIGTERM would.
-    pub fn leave(&mut self, desk: usize) {
-        if let Some(running) = &mut self.desks[desk].running {
-            running.leaving = true;
-            running.leave.cancel();
-            let process = running.process.clone();
-            self.note(|| format!("{process} is asked to leave"));
-        }
-    }
-
-    // ---- the end
-
-    /// Faults stop, and what is broken is mended.
-    pub fn heal(&mut self) {
-        self.note(|| "faults stop".into());
-        self.calm = true;
-        self.chaos.set(crate::faults::Rates::default());
-        self.watch.lock().doomed = None;
-        self.net.slow(3);
-        self.net.heal();
-        for desk in 0..self.desks.len() {
-            self.thaw_worker(desk);
-        }
-        let sessions: Vec<String> =
-            self.seats.iter().filter_map(|s| Some(s.running.as_ref()?.session.clone())).collect();
-        for session in sessions {
-            self.store.resume(&session);
-        }
-        for seat in &self.seats {
-            if let Some(running) = &seat.running {
-                running.hand.freeze(false);
-            }
-        }
-    }
-
-    /// Whatever is wrong with the world at rest.
-    pub fn unsettled(&self) -> Vec<String> {
-        let (jobs, dumps, attachments) = self.store.view(|view| {
-            let names: Vec<JobName> = view.jobs().into_iter().collect();
-            let jobs: BTreeMap<JobName, _> =
-                names.iter().filter_map(|name| Some((name.clone(), view.snapshot(name).ok()??))).collect();
-            let dumps: BTreeMap<JobName, _> =
-                names.iter().filter_map(|name| Some((name.clone(), view.dump(name)?))).collect();
-            let attachments = view.attachments().unwrap_or_default();
-            (jobs, dumps, attachments)
-        });
-        let watch = self.watch.lock();
-        let sessions =
-            self.seats.iter().filter_map(|seat| Some(seat.running.as_ref()?.session.clone())).collect();
-        let coordinators =
-            self.seats.iter().filter(|seat| seat.running.is_some()).map(|seat| seat.name.clone()).collect();
-        let rest = settles::AtRest {
-            now: self.now(),
-            shadows: &watch.shadow.jobs,
-            attachments: attachments.into_iter().map(|(id, (_, attachment))| (id, attachment)).collect(),
-            sessions,
-            coordinators,
-            workers: self.live_workers(&watch.who),
-            in_user_code: self.in_user_code(),
-            jobs,
-        };
-        let mut found = settles::check(&rest);
-        for (name, dump) in &dumps {
-            if let Some(snapshot) = rest.jobs.get(name)
-                && let Ok(Some(view)) = rosterd_domain::view::Job::decode(name, &snapshot.nodes)
-            {
-                found.extend(mirrors::check(&view, snapshot, dump));
-            }
-        }
-        found
-    }
-
-    /// The workers of living processes, as they were last welcomed.
-    fn live_workers(&self, who: &BTreeMap<String, WorkerId>) -> BTreeSet<WorkerId> {
-        let live = self.desks.iter().filter_map(|desk| desk.running.as_ref());
-        live.filter_map(|running| who.get(&running.process).cloned()).collect()
-    }
-
-    fn in_user_code(&self) -> BTreeSet<(String, u32, u64)> {
-        let mut runs = BTreeSet::new();
-        for line in self.log.lines() {
-            let run = (line.job, line.item, line.token);
-            match line.what {
-                What::Start => drop(runs.insert(run)),
-                What::End | What::Drop => drop(runs.remove(&run)),
-                _ => {}
-            }
-        }
-        runs
-    }
-
-    /// Judges what the handlers wrote down.
-    pub fn judge(&self) {
-        // Here a process notices at once when it wakes.
-        for fault in judge(&self.log.lines(), 0).faults {
-            self.watch.lock().broke(fault.rule, fault.text);
-        }
     }
 }
 

@@ -7,6 +7,7 @@ mod bench;
 mod check;
 mod command;
 mod docs;
+mod fuzz;
 mod metadata;
 mod python;
 mod setup;
@@ -21,14 +22,17 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo xtask COMMAND
 
-  test [--only SUITE[,SUITE]] [-- ARGUMENTS]
-                       everything that must pass: setup, checks, all suites; ARGUMENTS go to each test program
+  test [--only SUITE[,SUITE]] [--release] [-- ARGUMENTS]
+                       everything that must pass: setup, checks, all suites; ARGUMENTS go to each test program.
+                       --release: it and cluster try the program that is shipped, but where a test puts faults into it
   check                formatting, lints, dependencies, the clients' own linters
   setup                what the tests need on this machine: Debian packages (as root), Python environment,
                        the ZooKeeper server
-  sim --seeds N        N seeds of the simulation, with progress; --from SEED, --release. SEED=N cargo xtask sim: one again
+  sim --seeds N        N seeds of the simulation, with progress; --from SEED, --debug. SEED=N cargo xtask sim, or
+                       SCRIPT=FILE cargo xtask sim: one again
   sim --network …      the same with the real network stack, in a simulated network
   sim --mutants        each guard switched off, and what finds it
+  fuzz --seconds N     fuzzing with ever new inputs; --target TARGET, --release
   bench [ARGUMENTS]    the benchmarks, in release
   docs                 write the guide's generated pages anew
 ";
@@ -44,6 +48,7 @@ fn main() -> ExitCode {
         ("check", []) => check::run().map(|failed| failed == 0),
         ("setup", []) => setup::everything().map(|()| true),
         ("sim", rest) => sim::main(rest),
+        ("fuzz", rest) => fuzz::main(rest),
         ("bench", rest) => bench::main(rest),
         ("docs", []) => docs::main(),
         ("help" | "-h" | "--help", _) => {

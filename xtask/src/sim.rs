@@ -19,16 +19,16 @@ struct Request {
     result: &'static str,
     seeds: Option<u64>,
     first: Option<u64>,
-    release: bool,
+    debug: bool,
 }
 
-const WRITE: &str = "write `sim [--network] --seeds N [--from SEED] [--release]`, `sim --mutants`, or \
-                     `SEED=N … sim [--network]`";
+const WRITE: &str = "write `sim [--network] --seeds N [--from SEED] [--debug]`, `sim --mutants`, \
+                     `SEED=N … sim [--network]` or `SCRIPT=FILE … sim`";
 
 impl Request {
-    fn read(arguments: &[String], seed: Option<&str>) -> Result<Self> {
+    fn read(arguments: &[String], seed: Option<&str>, script: bool) -> Result<Self> {
         let mut request =
-            Self { program: "sim", test: "", result: "", seeds: None, first: None, release: false };
+            Self { program: "sim", test: "", result: "", seeds: None, first: None, debug: false };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
@@ -39,7 +39,7 @@ impl Request {
                 }
                 "--network" => request.program = "net",
                 "--from" => request.first = Some(number(argument, arguments.next())?),
-                "--release" => request.release = true,
+                "--debug" => request.debug = true,
                 _ => bail!("{argument:?} is not known: {WRITE}"),
             }
         }
@@ -47,7 +47,11 @@ impl Request {
             number("SEED", Some(&seed.to_owned()))?;
             request.is("seeds::replay", "test result");
         }
-        if request.test.is_empty() || request.program == "net" && !request.test.starts_with("seeds::") {
+        if script && request.test.is_empty() {
+            request.is("seeds::replay", "test result");
+        }
+        let networked = request.program == "net";
+        if request.test.is_empty() || networked && (script || !request.test.starts_with("seeds::")) {
             bail!("{WRITE}");
         }
         Ok(request)
@@ -65,15 +69,22 @@ fn number(name: &str, value: Option<&String>) -> Result<u64> {
 
 /// Plays what was asked; whether all of it went well.
 pub(crate) fn main(arguments: &[String]) -> Result<bool> {
-    let request = Request::read(arguments, std::env::var("SEED").ok().as_deref())?;
+    let (seed, script) = (std::env::var("SEED").ok(), std::env::var_os("SCRIPT"));
+    let request = Request::read(arguments, seed.as_deref(), script.is_some())?;
     let mut wanted = vec!["--test".to_owned(), request.program.into()];
-    wanted.extend(request.release.then(|| "--release".to_owned()));
+    if !request.debug {
+        wanted.extend(["--profile".to_owned(), "sim".into()]);
+    }
     let Some(programs) = build(&wanted)? else { return Ok(false) };
     let program = programs
         .iter()
         .find(|program| program.target.name == request.program)
         .context("no such program was built")?;
     let mut command = Command::new(&program.path);
+    if let Some(script) = script {
+        // The program runs in another folder.
+        command.env("SCRIPT", std::path::absolute(script)?);
+    }
     command.current_dir(&program.folder).args(["--exact", request.test, "--nocapture"]);
     if let Some(seeds) = request.seeds {
         command.env("SEEDS", seeds.to_string());
@@ -96,7 +107,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str, seed: Option<&str>) -> Result<Request> {
-        Request::read(&text.split_whitespace().map(ToOwned::to_owned).collect::<Vec<_>>(), seed)
+        Request::read(&text.split_whitespace().map(ToOwned::to_owned).collect::<Vec<_>>(), seed, false)
     }
 
     #[test]
@@ -109,6 +120,7 @@ mod tests {
         assert!(read("--network --mutants", None).is_err());
         assert_eq!(read("--mutants", None).unwrap().result, "mutants caught");
         assert_eq!(read("", Some("12")).unwrap().test, "seeds::replay");
+        assert_eq!(Request::read(&[], None, true).unwrap().test, "seeds::replay");
         for (wrong, seed) in
             [("", None), ("--seeds", None), ("--seeds x", None), ("--all", None), ("", Some("x"))]
         {

@@ -14,6 +14,8 @@ pub(crate) struct Suite {
     pub(crate) kind: Kind,
     /// Debian packages that it needs.
     pub(crate) packages: &'static [&'static str],
+    /// It is built with a profile of its own.
+    pub(crate) profile: Option<&'static str>,
 }
 
 /// What a suite consists of.
@@ -50,12 +52,21 @@ impl Pick {
 }
 
 const fn programs(name: &'static str, what: &'static str, picks: &'static [Pick]) -> Suite {
-    Suite { name, what, kind: Kind::Programs(picks), packages: &[] }
+    Suite { name, what, kind: Kind::Programs(picks), packages: &[], profile: None }
 }
+
+/// How many seeds of the simulation a build plays, unless the environment says otherwise.
+pub(crate) const SEEDS: (&str, &str) = ("ROSTERD_SIM_SEEDS", "5000");
 
 /// The table. A suite whose test program cargo does not know is passed over and named.
 pub(crate) const SUITES: &[Suite] = &[
-    Suite { name: "check", what: "formatting, lints, dependencies", kind: Kind::Check, packages: &[] },
+    Suite {
+        name: "check",
+        what: "formatting, lints, dependencies",
+        kind: Kind::Check,
+        packages: &[],
+        profile: None,
+    },
     programs(
         "domain",
         "the decisions: pure functions, golden files, properties",
@@ -72,7 +83,13 @@ pub(crate) const SUITES: &[Suite] = &[
             Pick::Units("xtask"),
         ],
     ),
-    Suite { name: "doc", what: "examples in the documentation", kind: Kind::Doctests, packages: &[] },
+    Suite {
+        name: "doc",
+        what: "examples in the documentation",
+        kind: Kind::Doctests,
+        packages: &[],
+        profile: None,
+    },
     Suite {
         packages: &["strace", "util-linux", "mount", "default-jre-headless", zookeeper::MAVEN],
         ..programs(
@@ -81,7 +98,14 @@ pub(crate) const SUITES: &[Suite] = &[
             &[Pick::Test("rosterd", "registry")],
         )
     },
-    programs("sim", "whole clusters under a simulated clock, seeded faults", &[Pick::Test("rosterd", "sim")]),
+    Suite {
+        profile: Some("sim"),
+        ..programs(
+            "sim",
+            "whole clusters under a simulated clock, seeded faults",
+            &[Pick::Test("rosterd", "sim")],
+        )
+    },
     programs(
         "net",
         "the real network stack and client on hosts of a simulated network",
@@ -91,6 +115,11 @@ pub(crate) const SUITES: &[Suite] = &[
         "edge",
         "the gRPC and HTTP edge before a scripted coordinator",
         &[Pick::Test("rosterd", "edge")],
+    ),
+    programs(
+        "fuzz",
+        "everything that reads what others wrote, on mutated inputs",
+        &[Pick::Test("rosterd", "fuzz")],
     ),
     programs("cli", "the command line", &[Pick::Test("rosterd", "cli")]),
     Suite {
@@ -105,7 +134,7 @@ pub(crate) const SUITES: &[Suite] = &[
             &[Pick::Test("rosterd", "cluster")],
         )
     },
-    Suite { name: "python", what: "the Python client", kind: Kind::Python, packages: &[] },
+    Suite { name: "python", what: "the Python client", kind: Kind::Python, packages: &[], profile: None },
 ];
 
 /// The suites that were asked for, all without a word; in the table's order.
@@ -123,10 +152,7 @@ pub(crate) fn list() -> String {
 }
 
 /// What cargo must build for these suites. Always the whole workspace's features, so that nothing is built twice.
-pub(crate) fn build_arguments(suites: &[Suite], all: bool) -> Vec<String> {
-    if all {
-        return Vec::new();
-    }
+pub(crate) fn build_arguments(suites: &[Suite]) -> Vec<String> {
     let mut arguments: Vec<String> = Vec::new();
     let mut add = |words: &[&str]| {
         if !arguments.windows(words.len()).any(|there| there == words) {
@@ -175,7 +201,7 @@ mod tests {
     #[test]
     fn one_suite_builds_no_more_than_it_needs() {
         let sim = chosen(&["sim".into(), "edge".into()]).unwrap();
-        assert_eq!(build_arguments(&sim, false), ["--test", "sim", "--test", "edge"]);
-        assert!(build_arguments(&sim, true).is_empty());
+        assert_eq!(build_arguments(&sim), ["--test", "sim", "--test", "edge"]);
+        assert_eq!((sim[0].profile, sim[1].profile), (Some("sim"), None));
     }
 }

@@ -1,26 +1,30 @@
 //! `cargo xtask test`: setup, one build, then the suites in order. Its last line says how many tests passed.
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use crate::command::{cargo, shown, watched};
+use crate::command::{cargo, must, shown, target, watched};
 use crate::metadata::{Program, build, targets};
-use crate::suites::{Kind, Pick, Suite, build_arguments, chosen};
+use crate::suites::{Kind, Pick, SEEDS, Suite, build_arguments, chosen};
 use crate::summary::{Tally, not_run, rust};
 use crate::{check, python, setup};
 
 /// What was asked.
 struct Request {
     only: Vec<String>,
+    /// The program that is tried is the one that is shipped, wherever a test needs none of its own.
+    release: bool,
     /// Passed on to each test program.
     rest: Vec<String>,
 }
 
 impl Request {
     fn read(arguments: &[String]) -> Result<Self> {
-        let mut request = Self { only: Vec::new(), rest: Vec::new() };
+        let mut request = Self { only: Vec::new(), release: false, rest: Vec::new() };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             let names = match (argument.as_str(), argument.strip_prefix("--only=")) {
@@ -28,11 +32,15 @@ impl Request {
                     request.rest = arguments.cloned().collect();
                     break;
                 }
+                ("--release", _) => {
+                    request.release = true;
+                    continue;
+                }
                 ("--only", _) => arguments.next().map(String::as_str),
                 (_, names) => names,
             };
             let Some(names) = names else {
-                bail!("{argument:?}: write `test [--only SUITE[,SUITE]] [-- ARGUMENTS]`")
+                bail!("{argument:?}: write `test [--only SUITE[,SUITE]] [--release] [-- ARGUMENTS]`")
             };
             request.only.extend(names.split(',').map(ToOwned::to_owned));
         }
@@ -56,14 +64,15 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     let begin = Instant::now();
     heading("setup");
     let mut all: Vec<Done> = Vec::new();
-    let ready = setup::for_suites(&suites).and_then(|()| programs(&suites, request.only.is_empty()));
+    let shipped = if request.release { Some(shipped()?) } else { None };
+    let ready = setup::for_suites(&suites).and_then(|()| programs(&suites));
     match ready {
         Err(error) => all.push(broken("setup", begin.elapsed(), format!("{error:#}"))),
         Ok(None) => all.push(broken("build", begin.elapsed(), "the tests cannot be built".into())),
         Ok(Some(programs)) => {
             for (number, suite) in suites.iter().enumerate() {
                 heading(&format!("{} ({} of {}): {}", suite.name, number + 1, suites.len(), suite.what));
-                let done = run(suite, &programs, &request.rest);
+                let done = run(suite, &programs, shipped.as_deref(), &request.rest);
                 println!("    {}: {} in {}", done.name, done.tally, seconds(done.took));
                 all.push(done);
             }
@@ -72,27 +81,42 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     Ok(close(&all, begin.elapsed()))
 }
 
-/// Builds what the suites run, all at once.
-fn programs(suites: &[Suite], all: bool) -> Result<Option<Vec<Program>>> {
+/// Builds what the suites run, all at once but for those with profiles of their own.
+fn programs(suites: &[Suite]) -> Result<Option<Vec<Program>>> {
     let known = targets()?;
     let built = |suite: &&Suite| match suite.kind {
         Kind::Programs(picks) => picks.iter().any(|pick| known.iter().any(|target| pick.takes(target))),
-        Kind::Doctests => true,
-        Kind::Check | Kind::Python => false,
+        Kind::Check | Kind::Doctests | Kind::Python => false,
     };
-    let suites: Vec<_> = suites.iter().filter(built).copied().collect();
-    if suites.iter().all(|suite| matches!(suite.kind, Kind::Doctests)) {
-        return Ok(Some(Vec::new()));
+    let suites = suites.iter().filter(built).copied();
+    let suites: Vec<Suite> = suites.collect();
+    let profiles: BTreeSet<Option<&str>> = suites.iter().map(|suite| suite.profile).collect();
+    let mut programs = Vec::new();
+    for profile in profiles {
+        let of: Vec<Suite> = suites.iter().filter(|suite| suite.profile == profile).copied().collect();
+        heading(&format!("build{}", profile.map(|name| format!(", profile {name}")).unwrap_or_default()));
+        let mut arguments = build_arguments(&of);
+        arguments.extend(profile.into_iter().flat_map(|name| ["--profile".to_owned(), name.to_owned()]));
+        match build(&arguments)? {
+            Some(built) => programs.extend(built),
+            None => return Ok(None),
+        }
     }
-    heading("build");
-    build(&build_arguments(&suites, all))
+    Ok(Some(programs))
 }
 
-fn run(suite: &Suite, programs: &[Program], rest: &[String]) -> Done {
+/// The program as it is shipped, built now.
+fn shipped() -> Result<PathBuf> {
+    heading("build of the program that is shipped");
+    must(cargo().args(["build", "--release", "--package", "rosterd", "--bin", "rosterd"]))?;
+    Ok(target().join("release/rosterd"))
+}
+
+fn run(suite: &Suite, programs: &[Program], shipped: Option<&Path>, rest: &[String]) -> Done {
     let begin = Instant::now();
     let result = match suite.kind {
         Kind::Check => check::run().map(|failed| (Tally { failed, ..Tally::default() }, None)),
-        Kind::Programs(picks) => run_programs(picks, programs, rest),
+        Kind::Programs(picks) => run_programs(picks, programs, shipped, rest),
         Kind::Doctests => {
             let mut command = cargo();
             command.args(["test", "--workspace", "--doc", "--no-fail-fast", "--"]).args(rest);
@@ -109,7 +133,12 @@ fn run(suite: &Suite, programs: &[Program], rest: &[String]) -> Done {
     }
 }
 
-fn run_programs(picks: &[Pick], programs: &[Program], rest: &[String]) -> Result<(Tally, Option<String>)> {
+fn run_programs(
+    picks: &[Pick],
+    programs: &[Program],
+    shipped: Option<&Path>,
+    rest: &[String],
+) -> Result<(Tally, Option<String>)> {
     let mut tally = Tally::default();
     let mut ran = false;
     for program in programs.iter().filter(|program| picks.iter().any(|pick| pick.takes(&program.target))) {
@@ -117,6 +146,12 @@ fn run_programs(picks: &[Pick], programs: &[Program], rest: &[String]) -> Result
         let mut command = Command::new(&program.path);
         command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder).args(rest);
         command.env("RUST_BACKTRACE", "1");
+        if let Some(shipped) = shipped {
+            command.env("ROSTERD_BINARY", shipped);
+        }
+        if std::env::var_os(SEEDS.0).is_none() {
+            command.env(SEEDS.0, SEEDS.1);
+        }
         println!("    {} {} {}", program.target.package, program.target.kind, program.target.name);
         tally += counted(&mut command, Summaries::Last)?;
     }
@@ -217,6 +252,9 @@ mod tests {
         let request = Request::read(&words("--only sim,edge --only=cli -- seed --nocapture")).unwrap();
         assert_eq!(request.only, ["sim", "edge", "cli"]);
         assert_eq!(request.rest, ["seed", "--nocapture"]);
+        assert!(!request.release);
+        let request = Request::read(&words("--release --only cluster -- kill")).unwrap();
+        assert!(request.release && request.only == ["cluster"] && request.rest == ["kill"]);
         assert!(Request::read(&words("sim")).is_err());
         assert!(Request::read(&words("--only")).is_err());
     }

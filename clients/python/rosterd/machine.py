@@ -103,6 +103,8 @@ class Machine:
         self._address = address
         self._registers = {job.job: job for job in jobs}
         self._jobs = dict.fromkeys(self._registers, JobState.ASKED)
+        # Those that a coordinator has agreed to, on this stream or on one before.
+        self._agreed: set[str] = set()
         self._refusals: dict[str, JobRefused] = {}
         # As they were told last; they outlive the stream.
         self._props: dict[str, dict[str, str]] = {}
@@ -251,6 +253,9 @@ class Machine:
         self._link, self._link_by = Link.GREETING, now.boot + self._lease.patience
         self._hello_sent = now.boot
         self._lease.begin_stream()
+        agreed = [
+            name for name, state in self._jobs.items() if name in self._agreed and state is not JobState.SHUT_DOWN
+        ]
         hello = worker_pb2.Hello(
             namespace=self._options.namespace,
             worker_id=self._worker_id,
@@ -262,7 +267,9 @@ class Machine:
             runs_in_hand=self._hand.refs(),
             client=f"rosterd-python/{__about__.VERSION}",
             sent_at=stamp(now.wall),
-            jobs=[name for name, state in self._jobs.items() if state is JobState.REGISTERED],
+            jobs=agreed,
+            # Whether their coordinator heard of these is not known, and runs that it gave take slots here.
+            jobs_asked=[name for name in self._jobs if self._worker_id and name not in agreed],
             holds_triggers=True,
         )
         self._send(worker_pb2.SessionRequest(hello=hello))
@@ -312,6 +319,7 @@ class Machine:
     def _registered(self, registered: worker_pb2.Registered) -> None:
         if registered.job in self._jobs and self._jobs[registered.job] is not JobState.SHUT_DOWN:
             self._jobs[registered.job] = JobState.REGISTERED
+            self._agreed.add(registered.job)
             self._lease.agreed(registered)
             self._note(logging.INFO, f"on duty for {registered.job}, {registered.sharding_total_count} items")
 

@@ -697,6 +697,18 @@ def test_one_job_of_two_refused_is_asked_for_again_at_the_next_attach() -> None:
     assert [register.job for register in script.sent("register")] == ["hello", "other"]
 
 
+def test_jobs_that_a_coordinator_agreed_to_and_the_others_are_named_in_every_later_hello() -> None:
+    script = attached("hello", "other")
+    script.clear()
+    script.reattach()
+    script.recv(f.registered("other"))
+    script.reattach()
+    # Lost again before anything was answered.
+    script.reattach()
+    named = [(list(hello.jobs), list(hello.jobs_asked)) for hello in script.sent("hello")]
+    assert named == [([], ["hello", "other"]), (["other"], ["hello"]), (["other"], ["hello"])]
+
+
 def test_a_job_shut_down_is_not_registered_again_and_its_runs_go_on() -> None:
     script = attached("hello", "other")
     script.recv(f.trigger(5))

@@ -7,6 +7,8 @@ use rosterd_domain::id::JobName;
 
 /// Most patterns of a grant.
 const MOST: usize = 256;
+/// So much of a pattern that is none is shown.
+const SHOWN: usize = 128;
 
 /// The jobs of a grant; without patterns, all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -27,9 +29,8 @@ impl Jobs {
         for pattern in &patterns {
             // With a letter in its place, each star leaves a name.
             if JobName::new(pattern.replace('*', "x")).is_err() {
-                return Err(format!(
-                    "{pattern:?} is no name of jobs: write for example billing or billing-*"
-                ));
+                let shown: String = pattern.chars().take(SHOWN).collect();
+                return Err(format!("{shown:?} is no name of jobs: write for example billing or billing-*"));
             }
         }
         Ok(Self(patterns.into()))

@@ -21,7 +21,7 @@ use crate::api::backend::Backend;
 use crate::api::history::History;
 use crate::code::{Code, Refusal};
 use crate::coordinator::handle::{Done, InstanceRow, Operation, ServerRow, Target};
-use crate::history::{Page, RunFilter, RunState};
+use crate::history::{EventFilter, Page, RunFilter, RunState};
 use crate::proto::v1;
 use crate::proto::v1::admin_service_server::AdminService;
 use crate::runtime::clock::SharedClock;
@@ -286,13 +286,27 @@ impl AdminService for Admin {
             from: request.start_time.and_then(scalar::to_time),
             to: request.end_time.and_then(scalar::to_time),
         };
-        let page = Page {
-            size: page_size(request.page_size, 100, 1000),
-            token: (!request.page_token.is_empty()).then_some(request.page_token),
-        };
+        let page = one_page(request.page_size, request.page_token);
         let (runs, next) = self.history.runs(filter, page).await.map_err(refused)?;
         let runs = runs.into_iter().map(rows::run).collect();
         let answer = v1::ListRunsResponse { runs, next_page_token: next.unwrap_or_default() };
+        self.answer(answer, "ask with a smaller page_size")
+    }
+
+    async fn list_events(&self, request: Request<v1::ListEventsRequest>) -> Answer<v1::ListEventsResponse> {
+        let request = request.into_inner();
+        let kind = rows::to_event_kind(request.kind());
+        let filter = EventFilter {
+            job: any_job(request.job)?,
+            kind,
+            principal: (!request.principal.is_empty()).then_some(request.principal),
+            from: request.start_time.and_then(scalar::to_time),
+            to: request.end_time.and_then(scalar::to_time),
+        };
+        let page = one_page(request.page_size, request.page_token);
+        let (events, next) = self.history.events(filter, page).await.map_err(refused)?;
+        let events = events.into_iter().map(rows::event).collect();
+        let answer = v1::ListEventsResponse { events, next_page_token: next.unwrap_or_default() };
         self.answer(answer, "ask with a smaller page_size")
     }
 
@@ -370,6 +384,11 @@ impl AdminService for Admin {
         let (clock, stop) = (self.clock.clone(), self.stop.clone());
         Ok(Response::new(Box::pin(watching::watch(self.backend.watch(), job, clock, stop))))
     }
+}
+
+/// A page of the history.
+fn one_page(asked: u32, token: String) -> Page {
+    Page { size: page_size(asked, 100, 1000), token: (!token.is_empty()).then_some(token) }
 }
 
 fn page_size(asked: u32, default: usize, most: usize) -> usize {

@@ -36,8 +36,8 @@ pub const MAX_TEXT: usize = 512;
 pub const MAX_SLOTS: u32 = 4096;
 /// Most runs that a frame names as in hand: all slots, and as many unacknowledged reports.
 pub const MAX_IN_HAND: usize = 2 * MAX_SLOTS as usize;
-/// Most jobs that a Hello names.
-pub const MAX_JOBS: usize = 4096;
+/// Most jobs that a Hello names: as many as `max_jobs_per_worker` may allow.
+pub const MAX_JOBS: usize = 100_000;
 
 /// A frame that is refused.
 #[derive(Debug)]
@@ -104,11 +104,6 @@ fn from_hello(hello: v1::Hello) -> Result<Hello, Malformed> {
         let what = format!("{} is not in 1 to {MAX_SLOTS}", hello.slots);
         return Err(Malformed::new(CODE, "hello.slots", what));
     }
-    if hello.jobs.len() > MAX_JOBS {
-        let what = format!("{} jobs are more than {MAX_JOBS}", hello.jobs.len());
-        return Err(Malformed::new(Code::TooManyJobs, "hello.jobs", what));
-    }
-    let jobs = hello.jobs.into_iter().map(|job| name(CODE, "hello.jobs", JobName::new(job)));
     Ok(Hello {
         namespace,
         identity,
@@ -117,11 +112,20 @@ fn from_hello(hello: v1::Hello) -> Result<Hello, Malformed> {
         labels: labels(hello.labels)?,
         slots: hello.slots,
         in_hand: runs(CODE, "hello.runs_in_hand", hello.runs_in_hand)?,
-        jobs: jobs.collect::<Result<_, _>>()?,
+        jobs: jobs("hello.jobs", hello.jobs)?,
+        asked: jobs("hello.jobs_asked", hello.jobs_asked)?,
         client: cut(&hello.client, MAX_TEXT).to_owned(),
         sent_at: hello.sent_at.and_then(scalar::to_time),
         holds_triggers: hello.holds_triggers,
     })
+}
+
+fn jobs(field: &'static str, jobs: Vec<String>) -> Result<Vec<JobName>, Malformed> {
+    if jobs.len() > MAX_JOBS {
+        let what = format!("{} jobs are more than {MAX_JOBS}", jobs.len());
+        return Err(Malformed::new(Code::TooManyJobs, field, what));
+    }
+    jobs.into_iter().map(|job| name(Code::HelloInvalid, field, JobName::new(job))).collect()
 }
 
 fn labels(labels: std::collections::HashMap<String, String>) -> Result<BTreeMap<String, String>, Malformed> {

@@ -11,7 +11,7 @@ use super::scalar::{duration, timestamp};
 use crate::coordinator::handle::{
     Done, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MemberRow, ServerRow,
 };
-use crate::history::{Fate, FireRow, RunRow};
+use crate::history::{EventKind, EventRow, Fate, FireRow, RunRow};
 use crate::proto::v1;
 
 pub(super) fn counters(counters: Counters) -> v1::Counters {
@@ -176,6 +176,30 @@ pub(super) fn server(row: ServerRow) -> v1::ServerSummary {
     }
 }
 
+/// The kinds that are shown.
+const EVENT_KINDS: [(EventKind, v1::EventKind); 4] = [
+    (EventKind::Job, v1::EventKind::Job),
+    (EventKind::Operation, v1::EventKind::Operation),
+    (EventKind::Worker, v1::EventKind::Worker),
+    (EventKind::Assigned, v1::EventKind::Assigned),
+];
+
+/// `None`: any.
+pub(super) fn to_event_kind(kind: v1::EventKind) -> Option<EventKind> {
+    EVENT_KINDS.into_iter().find(|(_, worded)| *worded == kind).map(|(kind, _)| kind)
+}
+
+pub(super) fn event(event: EventRow) -> v1::EventRecord {
+    let kind = EVENT_KINDS.into_iter().find(|(kind, _)| *kind == event.kind);
+    v1::EventRecord {
+        at: Some(timestamp(event.at)),
+        job: event.job.map(String::from).unwrap_or_default(),
+        kind: kind.map_or(v1::EventKind::Unspecified, |(_, worded)| worded).into(),
+        what: event.text,
+        principal: event.principal.unwrap_or_default(),
+    }
+}
+
 pub(super) fn run(run: RunRow) -> v1::RunRecord {
     v1::RunRecord {
         run: Some(v1::RunRef { job: run.job.into(), item: run.item.0, token: run.token.0 }),
@@ -190,6 +214,7 @@ pub(super) fn run(run: RunRow) -> v1::RunRecord {
         output: run.output,
         processed: run.processed,
         failed: run.failed,
+        decided_at: Some(timestamp(run.since)),
     }
 }
 
@@ -252,6 +277,7 @@ pub(super) fn about(happening: &Happening) -> Option<&JobName> {
         | Happening::Unrun { job, .. }
         | Happening::Assigned { job, .. }
         | Happening::Job { job, .. } => Some(job),
+        Happening::Asked { job, .. } => job.as_ref(),
         Happening::Worker { .. } => None,
     }
 }
@@ -307,6 +333,14 @@ pub(super) fn happening(at: Time, happening: &Happening) -> v1::WatchResponse {
         Happening::Job { job, what, by } => {
             let principal = by.map(|by| by.to_string()).unwrap_or_default();
             Event::Job(v1::JobEvent { job: job.into(), what, principal })
+        }
+        Happening::Asked { job, what, by } => {
+            let (job, principal) = (job.map(String::from), by.map(|by| by.to_string()));
+            Event::Job(v1::JobEvent {
+                job: job.unwrap_or_default(),
+                what,
+                principal: principal.unwrap_or_default(),
+            })
         }
     };
     v1::WatchResponse { at: Some(timestamp(at)), event: Some(event) }

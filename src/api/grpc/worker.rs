@@ -173,11 +173,13 @@ impl Session {
                 )),
             },
         };
-        let Some(hello) = hello else { return Ok(()) };
-        if let FromWorker::Hello(hello) = &hello
-            && let Some(job) = hello.jobs.iter().find(|job| !self.rights.0.have(job))
-        {
-            return self.refuse(&self.not_for(job));
+        let Some(mut hello) = hello else { return Ok(()) };
+        if let FromWorker::Hello(hello) = &mut hello {
+            if let Some(job) = hello.jobs.iter().find(|job| !self.rights.0.have(job)) {
+                return self.refuse(&self.not_for(job));
+            }
+            // It asks for nothing with these: one that it was refused is passed over.
+            hello.asked.retain(|job| self.rights.0.have(job));
         }
         let mut conversation = match backend.open(peer) {
             Ok(conversation) => conversation,

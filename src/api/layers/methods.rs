@@ -79,7 +79,9 @@ pub fn access(path: &str) -> Option<Access> {
     if let Some(method) = path.strip_prefix("/rosterd.v1.AdminService/") {
         return match method {
             "ListJobs" | "GetJob" | "ListItems" | "ListInstances" | "ListServers" | "ListRuns"
-            | "ListFires" | "DumpJob" | "GetServerInfo" | "ListCoordinators" | "Watch" => Some(Access::View),
+            | "ListFires" | "ListEvents" | "DumpJob" | "GetServerInfo" | "ListCoordinators" | "Watch" => {
+                Some(Access::View)
+            }
             "TriggerJob" | "PauseJob" | "ResumeJob" | "SetEnabled" | "CancelRun" | "DrainInstance"
             | "ShutdownInstance" => Some(Access::Operate),
             "ApplyJobs" | "RemoveJob" => Some(Access::Administer),

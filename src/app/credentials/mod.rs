@@ -74,7 +74,7 @@ enum Moment {
 
 /// Reads the file; an error names the file, the entry and the remedy, never a secret.
 pub fn read(path: &Path) -> Result<Vec<Grant>, String> {
-    let told = |why: String| format!("credentials {}: {why}", path.display());
+    let told = |why: String| format!("credentials {}: {}", path.display(), hide(&why));
     let there = std::fs::metadata(path).map_err(|error| told(format!("it cannot be read: {error}")))?;
     if there.len() > LARGEST {
         return Err(told(format!("its {} bytes are more than {LARGEST}", there.len())));
@@ -85,6 +85,19 @@ pub fn read(path: &Path) -> Result<Vec<Grant>, String> {
     }
     let text = std::fs::read_to_string(path).map_err(|error| told(format!("it cannot be read: {error}")))?;
     parse(&text).map_err(told)
+}
+
+/// A text without the secrets in it, which may stand in any place by mistake.
+fn hide(text: &str) -> String {
+    let mut pieces = text.split("rosterd_");
+    let mut shown = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let end =
+            piece.find(|c: char| !(c.is_ascii_alphanumeric() || "-_".contains(c))).unwrap_or(piece.len());
+        shown += if end > 16 { "rosterd_…" } else { "rosterd_" };
+        shown += if end > 16 { &piece[end..] } else { piece };
+    }
+    shown
 }
 
 /// The grants of a file's text.

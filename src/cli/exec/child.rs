@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::guard::{NAME, SELF};
 use super::output::{Printer, Stream, Tail, copy};
+use super::run_log::RunLine;
 
 /// How long output may still come after the program's end: only from what left its process group.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
@@ -37,16 +38,21 @@ pub(super) struct Finished {
 }
 
 impl Child {
-    /// Starts the guard, which starts the program in a process group of its own.
+    /// Starts the guard, which starts the program in a process group of its own. `line`: what the guard says of the run
+    /// in our place, once we are gone.
     pub(super) fn start(
         program: &[OsString],
         environment: Vec<(&'static str, String)>,
         silence: Duration,
         label: &str,
         printer: &Printer,
+        line: Option<&RunLine>,
     ) -> std::io::Result<Self> {
         let mut command = Command::new(SELF);
         command.arg(NAME).arg("--silence-ms").arg(silence.as_millis().to_string());
+        if let Some(line) = line {
+            command.arg("--run-log").arg(&line.path).arg("--run-line").arg(line.text());
+        }
         command.arg("--").args(program).envs(environment);
         for secret in ["ROSTERD_CREDENTIAL", "ROSTERD_CREDENTIAL_FILE", "ROSTERD_KEY"] {
             command.env_remove(secret);

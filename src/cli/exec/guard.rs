@@ -8,17 +8,21 @@
 use std::ffi::OsString;
 use std::io::{BufRead as _, Error};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
 use clap::Parser;
+use rosterd_domain::verify::What;
 use rustix::process::{
     Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process, kill_process_group,
     set_parent_process_death_signal, setrlimit, waitid,
 };
 use rustix::time::{ClockId, clock_gettime};
+
+use super::run_log::RunLine;
 
 /// This binary, also when its file was replaced.
 pub(super) const SELF: &str = "/proc/self/exe";
@@ -32,6 +36,12 @@ pub(crate) struct Guard {
     /// Kill after so many milliseconds without a first word
     #[arg(long, default_value_t = 3000)]
     silence_ms: u64,
+    /// Where to say that the program was killed, once `exec` is gone
+    #[arg(long, requires = "run_line")]
+    run_log: Option<PathBuf>,
+    /// What to say of the run there
+    #[arg(long)]
+    run_line: Option<String>,
     /// Become the program of this guard
     #[arg(long)]
     program_of: Option<i32>,
@@ -69,9 +79,21 @@ impl Guard {
         command.args([NAME, "--program-of", &getpid().as_raw_pid().to_string(), "--"]);
         command.args(&self.program).stdin(Stdio::null()).process_group(0);
         match command.spawn() {
-            Ok(child) => end_as(guard(child, Duration::from_millis(self.silence_ms))),
+            Ok(child) => {
+                let (status, alone) = guard(child, Duration::from_millis(self.silence_ms));
+                if alone && let Some(line) = self.line() {
+                    line.say(What::Drop, "its worker was gone");
+                }
+                end_as(status)
+            }
             Err(error) => cannot_start(&self.program[0], &error),
         }
+    }
+}
+
+impl Guard {
+    fn line(&self) -> Option<RunLine> {
+        RunLine::parse(self.run_log.clone()?, self.run_line.as_ref()?)
     }
 }
 
@@ -80,11 +102,12 @@ fn cannot_start(program: &OsString, error: &Error) -> ExitCode {
     ExitCode::from(if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
 }
 
-/// Watches over the program until it has ended.
-fn guard(mut child: Child, silence: Duration) -> ExitStatus {
+/// Watches over the program until it has ended; also whether `exec` was gone by then.
+fn guard(mut child: Child, silence: Duration) -> (ExitStatus, bool) {
     let group = Pid::from_child(&child);
     let words = listen(group);
     let (mut silent_at, mut kill_at, mut killed) = (now() + silence, None::<Duration>, false);
+    let mut alone = false;
     loop {
         let next = if killed {
             LOOK
@@ -101,7 +124,7 @@ fn guard(mut child: Child, silence: Duration) -> ExitStatus {
                 signal(group, Signal::CONT);
                 kill_at = Some(kill_at.map_or(at, |before| before.min(at)));
             }
-            Ok(Word::Gone) => kill_at = Some(Duration::ZERO),
+            Ok(Word::Gone) => (kill_at, alone) = (Some(Duration::ZERO), true),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
         if !killed && (now() >= silent_at || kill_at.is_some_and(|at| now() >= at)) {
@@ -111,7 +134,7 @@ fn guard(mut child: Child, silence: Duration) -> ExitStatus {
     }
     // The program is not reaped yet, so its number cannot mean another group.
     signal(group, Signal::KILL);
-    child.wait().unwrap_or_else(|_| ExitStatus::from_raw(127 << 8))
+    (child.wait().unwrap_or_else(|_| ExitStatus::from_raw(127 << 8)), alone)
 }
 
 /// The words of `exec`, and the program's end.

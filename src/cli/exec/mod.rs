@@ -11,6 +11,7 @@ mod child;
 pub(super) mod guard;
 mod job_file;
 mod output;
+mod run_log;
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
@@ -21,9 +22,11 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use rosterd_client::{Error, Failure as RunFailure, Job, Options, Run, Worker};
 use rosterd_domain::time::Time;
+use rosterd_domain::verify::What;
 
 use self::child::{Child, Finished};
 use self::output::Printer;
+use self::run_log::RunLog;
 use super::failure::{Exit, Failure, Result};
 use super::identity::Identity;
 use super::log;
@@ -97,6 +100,9 @@ pub(crate) struct Exec {
     /// What is logged on stderr
     #[arg(long, value_name = "FILTER", default_value = "warn")]
     log: String,
+    /// Add a line for each run that begins and stops, for `rosterd verify --log`
+    #[arg(long, value_name = "FILE")]
+    run_log: Option<PathBuf>,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
@@ -122,6 +128,7 @@ struct Setting {
     kill_after: Duration,
     silence: Duration,
     printer: Printer,
+    run_log: Option<RunLog>,
 }
 
 impl Exec {
@@ -134,13 +141,19 @@ impl Exec {
             when => when == Prefix::Always,
         };
         let grace = self.registration.disconnect_grace.map(|grace| grace * 3 / 5);
+        let defaults = Options::default();
+        let address = self.address.unwrap_or(defaults.address);
+        let run_log = self.run_log.as_ref().map(|path| {
+            let what = |error| Failure::usage(format!("--run-log {}: {error}", path.display()));
+            RunLog::open(path, &address).map_err(what)
+        });
         let setting = Arc::new(Setting {
             program: self.program,
             kill_after: self.kill_after.map_or(self.grace, |after| after.min(self.grace)),
             silence: grace.map_or(self.guard_silence, |grace| grace.min(self.guard_silence)),
             printer: Printer::start(prefixed),
+            run_log: run_log.transpose()?,
         });
-        let defaults = Options::default();
         let access = self.identity.access()?;
         let options = Options {
             servers: self.server,
@@ -150,7 +163,7 @@ impl Exec {
             key: access.key,
             insecure_credential: access.insecure_credential,
             namespace: self.namespace,
-            address: self.address.unwrap_or(defaults.address),
+            address,
             labels: self.label.into_iter().collect(),
             slots: self.slots.unwrap_or(defaults.slots),
             drain_deadline: self.drain_deadline,
@@ -178,10 +191,22 @@ async fn attempt(setting: Arc<Setting>, run: Run) -> Result<String, RunFailure> 
     let label = format!("{}/{}", run.job(), run.item());
     // Whatever becomes of this process, the program does not outlive the lease: the guard knows when it ends.
     let patience = || setting.silence.min(run.lease_left());
-    let child = Child::start(&setting.program, environment(&run), patience(), &label, &setting.printer)
-        .map_err(|error| RunFailure::new(format!("{}: {error}", setting.program[0].to_string_lossy())))?;
+    let line = setting.run_log.as_ref().map(|log| log.run(&run));
+    // A run of which nothing would be known must not begin.
+    line.as_ref().map_or(Ok(()), |line| line.start(&run))?;
+    let line = Told(line);
+    let child = Child::start(
+        &setting.program,
+        environment(&run),
+        patience(),
+        &label,
+        &setting.printer,
+        line.0.as_ref(),
+    )
+    .map_err(|error| RunFailure::new(format!("{}: {error}", setting.program[0].to_string_lossy())))?;
     let Finished { status, output, stopped } =
         child.finish(run.cancelled(), setting.kill_after, patience).await?;
+    line.ended(if stopped { What::Cancel } else { What::End }, &ending(status));
     if stopped {
         run.set_output(output.text());
         return Err(RunFailure::cancelled());
@@ -191,6 +216,25 @@ async fn attempt(setting: Arc<Setting>, run: Run) -> Result<String, RunFailure> 
     }
     run.set_output(output.text());
     Err(RunFailure::new(format!("{}\n{}", ending(status), output.last(ERROR_TAIL)).trim_end()))
+}
+
+/// A run's line that says how it stopped: that it was dropped, unless something else was said.
+struct Told(Option<run_log::RunLine>);
+
+impl Told {
+    fn ended(mut self, what: What, how: &str) {
+        if let Some(line) = self.0.take() {
+            line.say(what, how);
+        }
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if let Some(line) = &self.0 {
+            line.say(What::Drop, "");
+        }
+    }
 }
 
 fn ending(status: std::process::ExitStatus) -> String {

@@ -12,6 +12,7 @@ use super::start::{Class, Kind, Waiting, Wanted};
 use super::{Became, Facts};
 use crate::id::Item;
 use crate::item::{Event, Missed, Record, State};
+use crate::mutants;
 use crate::time::Time;
 use crate::view::{Job, Timeline};
 
@@ -85,10 +86,15 @@ pub(super) fn superseded(draft: &mut Draft<'_>, item: Item) -> bool {
 pub(super) fn candidate(draft: &Draft<'_>, item: Item) -> Option<Wanted> {
     let job = draft.job;
     let record = draft.record(item)?;
-    if !record.state.is_idle() || draft.disabled(item) {
+    if !free(draft, record) || draft.disabled(item) {
         return None;
     }
     let due = || draft.timeline.next(record.last_fire).filter(|due| *due <= draft.facts.now);
+    if record.crashed().is_some() {
+        // Reached only with a bug put in: it goes before the run that waits.
+        let fire = record.misfire?;
+        return Some((Waiting { class: Class::Misfire, fire, job: job.name.clone(), item }, Kind::Misfire));
+    }
     let (class, fire, kind) = if let Some(marked) = record.misfire.filter(|_| !job.paused) {
         (Class::Misfire, marked, Kind::Misfire)
     } else if let Some(due) = due().filter(|_| !job.paused) {
@@ -98,6 +104,18 @@ pub(super) fn candidate(draft: &Draft<'_>, item: Item) -> Option<Wanted> {
         (Class::Fire, trigger.at, Kind::Manual(trigger.id.clone()))
     };
     Some((Waiting { class, fire, job: job.name.clone(), item }, kind))
+}
+
+/// Whether something may start on the item: it is idle, unless a bug was put in.
+fn free(draft: &Draft<'_>, record: &Record) -> bool {
+    match &record.state {
+        State::Idle => true,
+        State::Running(run) => {
+            mutants::is_on(mutants::RUNNING_NODE_IS_THE_LOCK)
+                && !draft.job.instances.contains_key(&run.instance)
+        }
+        State::Crashed(_) => mutants::is_on(mutants::CRASHED_IS_FREE),
+    }
 }
 
 /// The usual answer, found fast: no due time, no mark and no trigger waits.
@@ -198,7 +216,9 @@ impl Settling<'_, '_> {
 
     /// Since when the item is busy. What became due before that waits behind the run.
     fn busy_since(&self, due: Time) -> Option<Time> {
-        match self.draft.record(self.item).map(|record| &record.state) {
+        let record = self.draft.record(self.item);
+        match record.map(|record| &record.state) {
+            Some(State::Running(_)) if record.is_some_and(|record| free(&*self.draft, record)) => None,
             Some(State::Running(run)) => Some(run.since),
             Some(State::Crashed(_)) => Some(due),
             _ => self.busy.then_some(due),

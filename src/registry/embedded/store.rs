@@ -260,7 +260,7 @@ impl Store {
         }
         let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         for hint in hints {
-            if !matches!(&hint, Hint::Job(job) if !watched.contains(job)) {
+            if hint.job().is_none_or(|job| watched.contains(job)) {
                 self.hints.push(hint);
             }
         }

@@ -335,7 +335,7 @@ impl Inner {
         let mut deliveries = Vec::new();
         for hint in told(paths, &change.changes) {
             for session in self.sessions.values_mut() {
-                if matches!(&hint, Hint::Job(job) if !session.watched.contains(job)) {
+                if hint.job().is_some_and(|job| !session.watched.contains(job)) {
                     continue;
                 }
                 let state = session.state.get();

@@ -93,7 +93,7 @@ impl Core {
     }
 
     fn tell(&self, hint: Hint) {
-        if !matches!(&hint, Hint::Job(job) if !self.watched().contains(job)) {
+        if hint.job().is_none_or(|job| self.watched().contains(job)) {
             self.life.hints.push(hint);
         }
     }

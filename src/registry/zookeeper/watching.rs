@@ -292,7 +292,7 @@ impl Lane {
         let mode = |below| if below { AddWatchMode::PersistentRecursive } else { AddWatchMode::Persistent };
         match key {
             Some(job) => paths.watched(job).into_iter().map(|(path, below)| (path, mode(below))).collect(),
-            None => vec![(paths.jobs(), mode(false)), (paths.coordinators(), mode(true))],
+            None => vec![(paths.jobs(), mode(false)), (paths.coordinators(), mode(false))],
         }
     }
 
@@ -323,6 +323,10 @@ fn hint(core: &Core, event: &WatchedEvent) -> Option<Hint> {
     if path == core.paths.jobs() {
         return (event.event_type != EventType::NodeDataChanged).then_some(Hint::Jobs);
     }
+    if path == core.paths.coordinators() {
+        // Who comes and who goes; what they write of themselves tells nobody.
+        return (event.event_type != EventType::NodeDataChanged).then_some(Hint::Coordinators);
+    }
     if !matches!(
         event.event_type,
         EventType::NodeCreated | EventType::NodeDeleted | EventType::NodeDataChanged
@@ -331,7 +335,7 @@ fn hint(core: &Core, event: &WatchedEvent) -> Option<Hint> {
     }
     match core.paths.place(&path) {
         Place::Decision(job) => JobName::new(job).ok().map(Hint::Job),
-        Place::Coordinator => Some(Hint::Coordinators),
-        Place::Job | Place::Quiet => None,
+        Place::Guarantee(job) => JobName::new(job).ok().map(Hint::Guarantee),
+        Place::Coordinator | Place::Job | Place::Quiet => None,
     }
 }

@@ -30,9 +30,14 @@ impl Crew {
 
     /// Starts a worker process; its number.
     pub(crate) fn start(&mut self, spec: &Spec) -> Result<usize> {
-        let number = self.members.len();
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(MODE).arg(serde_json::to_string(spec)?);
+        self.start_program(command)
+    }
+
+    /// Starts another program that says and hears what workers do; its number.
+    pub(crate) fn start_program(&mut self, mut command: Command) -> Result<usize> {
+        let number = self.members.len();
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let (orders, says) = (child.stdin.take(), child.stdout.take());
         self.members.push(Member { child, orders });
@@ -71,6 +76,15 @@ impl Crew {
         Err(format!("waited in vain for {what} for {patience:?}").into())
     }
 
+    /// Waits until so many processes have said that all they do has begun.
+    pub(crate) fn wait_until_all_came(&mut self, patience: Duration) -> Result {
+        let (mut came, all) = (0, self.members.len());
+        self.hear_until("all workers to come", patience, |_, line| {
+            came += usize::from(line == "came");
+            came == all
+        })
+    }
+
     /// Asks one to leave.
     pub(crate) fn ask_to_leave(&mut self, number: usize) -> Result {
         let orders = self.members.get_mut(number).and_then(|member| member.orders.as_mut());
@@ -87,16 +101,10 @@ impl Crew {
 
     /// What all of them have used, together.
     pub(crate) fn used(&self) -> Used {
-        self.members.iter().map(|member| Used::of(member.child.id())).fold(Used::default(), |sum, used| {
-            Used {
-                ran: sum.ran + used.ran,
-                waited: sum.waited + used.waited,
-                system: sum.system + used.system,
-                rss: sum.rss + used.rss,
-                threads: sum.threads + used.threads,
-                switches: sum.switches + used.switches,
-            }
-        })
+        self.members
+            .iter()
+            .map(|member| Used::of(member.child.id()))
+            .fold(Used::default(), |sum, used| sum.and(used))
     }
 
     /// Asks all to leave and waits until they have.

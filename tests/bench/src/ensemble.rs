@@ -5,12 +5,15 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use tempfile::TempDir;
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::Result;
+use crate::machine::Used;
+use crate::server::{scratch, target_dir, tethered};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Raw writes under way at a time, and how many there are.
@@ -20,6 +23,8 @@ const RAW: usize = 4_000;
 pub(crate) struct Ensemble {
     child: Child,
     port: u16,
+    /// After the server, which writes into it.
+    dir: TempDir,
 }
 
 /// What the server has done so far.
@@ -31,13 +36,15 @@ pub(crate) struct Counts {
 }
 
 impl Ensemble {
-    /// Starts one; `jars` is where `cargo xtask setup` puts the server.
-    pub(crate) fn start(dir: &Path, jars: &Path) -> Result<Self> {
+    /// Starts one.
+    pub(crate) fn start() -> Result<Self> {
+        // Where `cargo xtask setup` puts the server.
+        let (dir, jars) = (scratch()?, target_dir().join("zookeeper"));
         if !jars.is_dir() {
             return Err(format!("{} is not there: run `cargo xtask setup`", jars.display()).into());
         }
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let data = dir.join("zookeeper");
+        let data = dir.path().join("zookeeper");
         std::fs::create_dir_all(&data)?;
         let config = data.join("zoo.cfg");
         std::fs::write(
@@ -49,11 +56,11 @@ impl Ensemble {
             ),
         )?;
         let log = File::create(data.join("log"))?;
-        let mut command = Command::new("java");
+        let mut command = tethered("java");
         command.args(["-Xmx1g", "-cp"]).arg(format!("{}/*", jars.display()));
         command.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(config);
         let child = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
-        let ensemble = Self { child, port };
+        let ensemble = Self { child, port, dir };
         let until = Instant::now() + PATIENCE;
         while ensemble.counts().is_err() {
             if Instant::now() > until {
@@ -62,6 +69,15 @@ impl Ensemble {
             std::thread::sleep(Duration::from_millis(50));
         }
         Ok(ensemble)
+    }
+
+    /// The disk that it writes on.
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub(crate) fn used(&self) -> Used {
+        Used::of(self.child.id())
     }
 
     pub(crate) fn address(&self) -> String {

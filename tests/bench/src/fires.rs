@@ -1,36 +1,22 @@
 //! From due time to user code: how late runs begin, how many a coordinator can start each second, and what that
 //! costs it.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::Result;
 use crate::crew::Crew;
-use crate::machine::{Floor, Used, percentile, wall};
+use crate::load::{Fires, Load};
+use crate::machine::{Floor, Used, wall};
 use crate::options::Options;
 use crate::report::Report;
 use crate::server::Server;
 use crate::worker::{Seen, Spec};
 
-/// So many jobs of so many items.
-struct Load {
-    jobs: u32,
-    items: u32,
-    /// Each job fires every so many seconds, the jobs one after the other.
-    every: u32,
-    processes: u32,
-}
-
 /// What one run showed.
 struct Taken {
-    /// Milliseconds, sorted.
-    lags: Vec<f64>,
+    fires: Fires,
     /// That were due in the time in which costs were counted, about.
     runs: f64,
-    expected: usize,
-    missed: usize,
-    twice: usize,
-    late: usize,
     coordinator: Used,
     workers: Used,
     seconds: f64,
@@ -52,7 +38,7 @@ pub(crate) fn lag(options: &Options, report: &mut Report) -> Result {
         for _ in 0..options.runs {
             let taken = take(options, load)?;
             let name = load.name();
-            let (p50, p99) = (taken.percentile(50.0), taken.percentile(99.0));
+            let (p50, p99) = (taken.fires.percentile(50.0), taken.fires.percentile(99.0));
             taken.print(&name);
             report.add("lag p50", &name, "ms", Some(2.0 + taken.floor.write.0), p50, &taken.floor);
             report.add("lag p99", &name, "ms", Some(10.0), p99, &taken.floor);
@@ -72,9 +58,9 @@ pub(crate) fn knee(options: &Options, report: &mut Report) -> Result {
             taken.print(&name);
             let of_interest = jobs <= 5000;
             let target = |value: f64| of_interest.then_some(value);
-            report.add("knee p50", &name, "ms", None, taken.percentile(50.0), &taken.floor);
-            report.add("knee p99", &name, "ms", target(100.0), taken.percentile(99.0), &taken.floor);
-            report.add("knee missed", &name, "runs", target(0.0), taken.missed as f64, &taken.floor);
+            report.add("knee p50", &name, "ms", None, taken.fires.percentile(50.0), &taken.floor);
+            report.add("knee p99", &name, "ms", target(100.0), taken.fires.percentile(99.0), &taken.floor);
+            report.add("knee missed", &name, "runs", target(0.0), taken.fires.missed as f64, &taken.floor);
             report.add(
                 "knee coordinator RSS",
                 &name,
@@ -87,33 +73,6 @@ pub(crate) fn knee(options: &Options, report: &mut Report) -> Result {
         }
     }
     Ok(())
-}
-
-impl Load {
-    fn name(&self) -> String {
-        let Self { jobs, items, every, processes } = self;
-        format!("{jobs} jobs × {items} items every {every} s, {processes} workers")
-    }
-
-    /// Runs due each second.
-    fn rate(&self) -> f64 {
-        f64::from(self.jobs * self.items) / f64::from(self.every)
-    }
-
-    fn file(&self) -> String {
-        let cron = if self.every == 1 {
-            "* * * * * ?".to_owned()
-        } else {
-            format!("{{n}}/{} * * * * ?", self.every)
-        };
-        format!("cron: '{cron}'\nshardingTotalCount: {}\n", self.items)
-    }
-
-    /// The number of due times of a job from `from` until before `until`, in seconds.
-    fn due(&self, job: u32, from: i64, until: i64) -> impl Iterator<Item = i64> {
-        let (every, offset) = (i64::from(self.every), i64::from(job % 10));
-        (from..until).filter(move |second| every == 1 || second % every == offset % every)
-    }
 }
 
 fn take(options: &Options, load: &Load) -> Result<Taken> {
@@ -163,13 +122,9 @@ fn take(options: &Options, load: &Load) -> Result<Taken> {
         println!("  the coordinator said: {log}");
     }
     let (first, last) = (from.div_euclid(1_000_000) + 1, until.div_euclid(1_000_000));
-    let mut taken = Taken {
-        lags: Vec::new(),
+    let taken = Taken {
+        fires: Fires::count(load, &seen, first, last),
         runs: (load.rate() * seconds).max(1.0),
-        expected: 0,
-        missed: 0,
-        twice: 0,
-        late: 0,
         coordinator,
         workers,
         seconds,
@@ -177,7 +132,6 @@ fn take(options: &Options, load: &Load) -> Result<Taken> {
         commit_ms,
         floor,
     };
-    taken.count(load, &seen, first, last);
     Ok(taken)
 }
 
@@ -204,33 +158,6 @@ fn settle(server: &Server, load: &Load) -> Result {
 }
 
 impl Taken {
-    /// Holds what was seen against what was due in the seconds from `first` until before `last`.
-    fn count(&mut self, load: &Load, seen: &[Seen], first: i64, last: i64) {
-        let mut runs: BTreeMap<(u32, u32, i64), u32> = BTreeMap::new();
-        for seen in seen {
-            let second = seen.fire.div_euclid(1000);
-            if (first..last).contains(&second) {
-                *runs.entry((seen.job, seen.item, second)).or_default() += 1;
-                self.lags.push(seen.lag as f64 / 1e3);
-                self.late += usize::from(seen.lag > 1_000_000);
-            }
-        }
-        self.lags.sort_by(f64::total_cmp);
-        self.twice = runs.values().filter(|times| **times > 1).count();
-        for job in 0..load.jobs {
-            for second in load.due(job, first, last) {
-                for item in 0..load.items {
-                    self.expected += 1;
-                    self.missed += usize::from(!runs.contains_key(&(job, item, second)));
-                }
-            }
-        }
-    }
-
-    fn percentile(&self, percent: f64) -> f64 {
-        percentile(&self.lags, percent)
-    }
-
     fn per_run(&self, used: Used) -> f64 {
         used.ran * 1e6 / self.runs
     }
@@ -243,19 +170,8 @@ impl Taken {
     }
 
     fn print(&self, name: &str) {
-        let p = |percent| self.percentile(percent);
         println!("  {name}, {:.0} s", self.seconds);
-        println!(
-            "    lag p50 {:.2} p90 {:.2} p99 {:.2} max {:.2} ms; of {} due {} missed, {} twice, {} later than 1 s",
-            p(50.0),
-            p(90.0),
-            p(99.0),
-            p(100.0),
-            self.expected,
-            self.missed,
-            self.twice,
-            self.late
-        );
+        println!("    {}", self.fires);
         let Used { ran, waited, system, rss, threads, switches } = self.coordinator;
         println!(
             "    coordinator {:.2} cores ({:.0} % in the kernel), {:.0} µs a run, {:.1} switches a run, {rss:.0} MiB, {threads} threads; \

@@ -17,11 +17,8 @@ const PROCESSES: u32 = 4;
 const JOBS: u32 = 100;
 
 pub(crate) fn idle(options: &Options, report: &mut Report) -> Result {
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
     for workers in options.sizes(&[1000, 10_000], 500) {
-        if maximum.is_some_and(|maximum| maximum < u64::from(workers) + 200) {
-            println!("  {workers} workers: not taken, this process may open only {maximum:?} files");
+        if !may_open(workers)? {
             continue;
         }
         for _ in 0..options.runs {
@@ -29,6 +26,17 @@ pub(crate) fn idle(options: &Options, report: &mut Report) -> Result {
         }
     }
     Ok(())
+}
+
+/// Whether processes may have so many connections; from now on as many as they ever may.
+pub(crate) fn may_open(workers: u32) -> Result<bool> {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
+    let few = maximum.is_some_and(|maximum| maximum < u64::from(workers) + 200);
+    if few {
+        println!("  {workers} workers: not taken, this process may open only {maximum:?} files");
+    }
+    Ok(!few)
 }
 
 fn take(options: &Options, workers: u32, report: &mut Report) -> Result {

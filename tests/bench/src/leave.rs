@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use crate::Result;
 use crate::crew::Crew;
+use crate::ensemble::{Counts, Ensemble};
 use crate::machine::{Floor, wall};
 use crate::options::Options;
 use crate::report::Report;
 use crate::server::Server;
 use crate::worker::Spec;
 
-const WORKERS: u32 = 10;
+pub(crate) const WORKERS: u32 = 10;
+/// How long what is written after an assignment may take.
+pub(crate) const AFTERWARDS: Duration = Duration::from_secs(3);
 
 /// What each worker was last told that it owns.
 #[derive(Default)]
@@ -44,6 +47,18 @@ impl Owned {
     }
 }
 
+impl Owned {
+    /// The items that somebody has now and had not before.
+    fn moved(&self, before: &BTreeMap<usize, BTreeSet<u32>>, leaver: usize) -> BTreeSet<u32> {
+        let stayed = self.items.iter().filter(|(who, _)| **who != leaver);
+        let new = |(who, own): (&usize, &BTreeSet<u32>)| {
+            let had = before.get(who).cloned().unwrap_or_default();
+            own.difference(&had).copied().collect::<Vec<u32>>()
+        };
+        stayed.flat_map(new).collect()
+    }
+}
+
 pub(crate) fn leave(options: &Options, report: &mut Report) -> Result {
     for items in options.sizes(&[100, 1000, 5000], 1000) {
         for _ in 0..options.runs {
@@ -56,6 +71,47 @@ pub(crate) fn leave(options: &Options, report: &mut Report) -> Result {
 fn take(options: &Options, items: u32, report: &mut Report) -> Result {
     let server = Server::start(options, &[])?;
     let floor = Floor::measure(server.dir())?;
+    let found = one(&server, server.ensemble(), items, "STICKY")?;
+    let name = format!("{items} items, {WORKERS} workers, STICKY");
+    println!("  {name}: {found}");
+    println!("    beside: {floor}");
+    report.add("first assignment", &name, "ms", None, found.first, &floor);
+    let target = (items == 5000).then_some(200.0);
+    report.add("leave to last Assignment", &name, "ms", target, found.took, &floor);
+    report.add("leave: moved besides the leaver's", &name, "items", Some(0.0), found.strangers, &floor);
+    Ok(())
+}
+
+/// What one leaving worker brought about.
+pub(crate) struct Found {
+    /// Milliseconds from the workers' start to the first assignment.
+    first: f64,
+    /// Milliseconds from the wish to leave to the last Assignment.
+    pub(crate) took: f64,
+    /// Seconds of the coordinator's processor time until then.
+    cpu: f64,
+    moved: usize,
+    had: usize,
+    /// Items that moved and need not have.
+    strangers: f64,
+    /// That a ZooKeeper server counted, with what is written afterwards for tools.
+    pub(crate) transactions: f64,
+}
+
+impl std::fmt::Display for Found {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { first, took, cpu, moved, had, strangers, transactions } = self;
+        write!(
+            f,
+            "first assignment {first:.0} ms after the workers' start; leave {took:.1} ms, coordinator {:.0} ms of CPU; \
+             {moved} items moved, the leaver had {had}, {strangers} moved besides; {transactions:.0} transactions",
+            cpu * 1e3
+        )
+    }
+}
+
+/// Ten workers share the items of a job, and one of them leaves. `ensemble`: what counts transactions, if anything.
+pub(crate) fn one(server: &Server, ensemble: Option<&Ensemble>, items: u32, strategy: &str) -> Result<Found> {
     let mut crew = Crew::new();
     let mut owned = Owned::default();
     let started = wall();
@@ -67,7 +123,7 @@ fn take(options: &Options, items: u32, report: &mut Report) -> Result {
             prefix: "wide-".into(),
             count: 1,
             jobs: 1,
-            file: format!("shardingTotalCount: {items}\nrosterd:\n  strategy: STICKY\n"),
+            file: format!("shardingTotalCount: {items}\nrosterd:\n  strategy: {strategy}\n"),
             conversations: 1,
             say: true,
             ..Spec::default()
@@ -81,7 +137,8 @@ fn take(options: &Options, items: u32, report: &mut Report) -> Result {
     // What follows an assignment, such as what is written for tools, is no part of this.
     std::thread::sleep(Duration::from_secs(if items > 1000 { 4 } else { 2 }));
     let before = owned.items.clone();
-    let used = server.used();
+    let counts = || ensemble.map_or(Ok(Counts::default()), Ensemble::counts);
+    let (used, counted) = (server.used(), counts()?);
     let leaver = 3usize;
     let asked = wall();
     owned.last = 0;
@@ -91,32 +148,11 @@ fn take(options: &Options, items: u32, report: &mut Report) -> Result {
         owned.covers((0..WORKERS as usize).filter(|who| *who != leaver), items)
     })?;
     let took = (owned.last - asked) as f64 / 1e3;
-    let used = server.used().since(used);
-    let theirs = before.get(&leaver).cloned().unwrap_or_default();
-    let moved: BTreeSet<u32> = owned
-        .items
-        .iter()
-        .filter(|(who, _)| **who != leaver)
-        .flat_map(|(who, own)| {
-            own.iter().filter(|item| !before.get(who).is_some_and(|had| had.contains(item)))
-        })
-        .copied()
-        .collect();
-    let exactly = moved == theirs;
-    let name = format!("{items} items, {WORKERS} workers, STICKY");
-    println!(
-        "  {name}: first assignment {first:.0} ms after the workers' start; leave {took:.1} ms, coordinator {:.0} ms of CPU; \
-         {} items moved, the leaver had {}{}",
-        used.ran * 1e3,
-        moved.len(),
-        theirs.len(),
-        if exactly { "" } else { " (others moved!)" }
-    );
-    println!("    beside: {floor}");
-    report.add("first assignment", &name, "ms", None, first, &floor);
-    let target = (items == 5000).then_some(200.0);
-    report.add("leave to last Assignment", &name, "ms", target, took, &floor);
-    let strangers = moved.symmetric_difference(&theirs).count() as f64;
-    report.add("leave: moved besides the leaver's", &name, "items", Some(0.0), strangers, &floor);
-    Ok(())
+    let cpu = server.used().since(used).ran;
+    std::thread::sleep(AFTERWARDS);
+    let transactions = counts()?.since(counted).transactions;
+    let had = before.get(&leaver).cloned().unwrap_or_default();
+    let moved = owned.moved(&before, leaver);
+    let strangers = moved.symmetric_difference(&had).count() as f64;
+    Ok(Found { first, took, cpu, moved: moved.len(), had: had.len(), strangers, transactions })
 }

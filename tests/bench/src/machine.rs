@@ -145,6 +145,18 @@ impl Used {
         used
     }
 
+    /// Together with another's.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            ran: self.ran + other.ran,
+            waited: self.waited + other.waited,
+            system: self.system + other.system,
+            rss: self.rss + other.rss,
+            threads: self.threads + other.threads,
+            switches: self.switches + other.switches,
+        }
+    }
+
     /// What was used since `before`; size and threads as they are now.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {

@@ -1,6 +1,6 @@
 //! The benchmarks: a real coordinator process, real worker processes, figures beside what the machine itself can do.
 //!
-//! `cargo xtask bench [--only NAME[,NAME]] [--runs N] [--quick] [--registry zookeeper]`. Every figure is taken several times and printed
+//! `cargo xtask bench [--only NAME[,NAME]] [--runs N] [--quick] [--registry zookeeper] [--against elasticjob]`. Every figure is taken several times and printed
 //! with minimum, median and maximum, next to one durable write, one round trip over loopback and the load average
 //! of the same moment; at the end a table, and one JSON line per figure. A target is information: missing it fails
 //! nothing, since the machine may be busy. All traffic stays on loopback, every loop is bounded in count and time,
@@ -8,12 +8,17 @@
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
-mod crash;
+mod against;
 mod crew;
 mod ensemble;
 mod fires;
+mod fleet;
+mod herd;
 mod idle;
+mod journal;
+mod kills;
 mod leave;
+mod load;
 mod machine;
 mod options;
 mod report;
@@ -32,13 +37,26 @@ type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error + Send + 
 /// A figure: its name, what it shows, and what takes it.
 type Figure = (&'static str, &'static str, fn(&Options, &mut Report) -> Result);
 
-const FIGURES: [Figure; 6] = [
+const FIGURES: [Figure; 10] = [
     ("lag", "due time to user code, 8 items a fire", fires::lag),
     ("knee", "jobs of one item that fire each second", fires::knee),
     ("leave", "5,000 items on 10 workers, one says goodbye", leave::leave),
-    ("crash", "kill -9 of a worker until its items run elsewhere", crash::crash),
+    ("crash", "kill -9 of a worker until its items run elsewhere", kills::worker),
+    ("host", "kill -9 of the coordinator that hosts most workers", kills::host),
+    ("leader", "kill -9 of a coordinator that leads jobs, and the lag of their fires", kills::leader),
+    ("settle", "1,000 jobs on three coordinators, one is killed", herd::settle),
+    ("herd", "10,000 workers lose their coordinator at once", herd::herd),
     ("writes", "what fires and idleness cost a ZooKeeper server", writes::writes),
     ("idle", "idle workers on one coordinator", idle::idle),
+];
+
+/// What is held against the same of Elastic-Job, with `--against elasticjob`.
+const AGAINST: [Figure; 5] = [
+    ("fire", "a fire of 8 items on 2 workers: transactions, packets, lag", against::fire),
+    ("hundred", "a hundred such fires at the same instant: lag, processors", against::hundred),
+    ("runs", "100 jobs of 100 items each second: item runs a second", against::runs),
+    ("leave", "5,000 items on 10 workers, one leaves", against::leave),
+    ("knee", "jobs of one item that fire each second, none of them late", against::knee),
 ];
 
 fn main() -> ExitCode {
@@ -48,7 +66,9 @@ fn main() -> ExitCode {
     {
         return worker::main(spec);
     }
-    let options = match Options::parse(&arguments, &FIGURES.map(|(name, what, _)| (name, what))) {
+    let figures = if Options::against(&arguments) { &AGAINST[..] } else { &FIGURES[..] };
+    let known: Vec<(&str, &str)> = figures.iter().map(|(name, what, _)| (*name, *what)).collect();
+    let options = match Options::parse(&arguments, &known) {
         Ok(Some(options)) => options,
         Ok(None) => return ExitCode::SUCCESS,
         Err(why) => {
@@ -59,7 +79,8 @@ fn main() -> ExitCode {
     let mut report = Report::default();
     let mut failed = false;
     println!("{}", machine::describe());
-    for (name, what, take) in FIGURES {
+    println!("{} runs of each; {}", options.runs, options.settings());
+    for (name, what, take) in figures {
         if !options.wants(name) {
             continue;
         }

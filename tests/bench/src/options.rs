@@ -5,8 +5,12 @@ use std::path::PathBuf;
 #[derive(Debug)]
 pub(crate) struct Options {
     only: Vec<String>,
+    /// Beside Elastic-Job.
+    against: bool,
     /// How often each figure is taken.
     pub(crate) runs: usize,
+    /// How often something is killed; 0: as often as the figure wants.
+    trials: u32,
     /// The registry is a real ZooKeeper server, not the embedded store.
     pub(crate) zookeeper: bool,
     /// Small sizes and short times, to see that everything works.
@@ -20,16 +24,34 @@ pub(crate) struct Options {
 }
 
 const USAGE: &str = "\
-bench [--only NAME[,NAME]] [--runs N] [--quick] [--sizes N[,N]] [--seconds N] [--program PATH]
-      [--registry embedded|zookeeper]
+bench [--only NAME[,NAME]] [--runs N] [--quick] [--sizes N[,N]] [--seconds N] [--trials N] [--program PATH]
+      [--registry embedded|zookeeper] [--against elasticjob]
 ";
 
 impl Options {
+    /// Whether another scheduler is to be measured as well; then there are other figures.
+    pub(crate) fn against(arguments: &[String]) -> bool {
+        arguments.iter().any(|argument| argument == "--against")
+    }
+
+    /// What the figures are taken of.
+    pub(crate) fn settings(&self) -> &'static str {
+        match (self.against, self.zookeeper) {
+            (true, _) => crate::against::SETTINGS,
+            (false, true) => {
+                "one ZooKeeper 3.9.5 server (tickTime 1 s, its log synced to disk), defaults otherwise"
+            }
+            (false, false) => "embedded store, defaults otherwise",
+        }
+    }
+
     /// `None`: help was asked for and given.
     pub(crate) fn parse(arguments: &[String], figures: &[(&str, &str)]) -> Result<Option<Self>, String> {
         let mut options = Self {
             only: Vec::new(),
+            against: false,
             runs: 3,
+            trials: 0,
             quick: false,
             zookeeper: false,
             program: beside_this(),
@@ -41,12 +63,17 @@ impl Options {
             let mut value = || arguments.next().ok_or(format!("{argument} needs a value\n{USAGE}"));
             let number = |text: &String| text.parse::<u32>().map_err(|_| format!("{text:?} is no number"));
             match argument.as_str() {
-                "--only" => options.only = value()?.split(',').map(str::to_owned).collect(),
+                "--only" => options.only = value()?.split(',').flat_map(together).collect(),
                 "--runs" => options.runs = number(value()?)?.clamp(1, 100) as usize,
+                "--trials" => options.trials = number(value()?)?.clamp(1, 1000),
                 "--registry" => match value()?.as_str() {
                     "embedded" => options.zookeeper = false,
                     "zookeeper" => options.zookeeper = true,
                     other => return Err(format!("--registry {other:?}: there are embedded and zookeeper")),
+                },
+                "--against" => match value()?.as_str() {
+                    "elasticjob" => options.against = true,
+                    other => return Err(format!("--against {other:?}: there is elasticjob")),
                 },
                 "--quick" => options.quick = true,
                 "--sizes" => {
@@ -57,7 +84,7 @@ impl Options {
                 "--program" => options.program = PathBuf::from(value()?),
                 "--help" | "-h" => {
                     print!("{USAGE}");
-                    figures.iter().for_each(|(name, what)| println!("  {name:6} {what}"));
+                    figures.iter().for_each(|(name, what)| println!("  {name:8} {what}"));
                     return Ok(None);
                 }
                 other => return Err(format!("{other:?} is not understood\n{USAGE}")),
@@ -83,6 +110,15 @@ impl Options {
         self.only.is_empty() || self.only.iter().any(|only| only == name)
     }
 
+    /// How often something is killed: as asked, or this, or in a quick run that.
+    pub(crate) fn trials(&self, usual: u32, quick: u32) -> u32 {
+        match (self.trials, self.quick) {
+            (0, true) => quick,
+            (0, false) => usual,
+            (asked, _) => asked,
+        }
+    }
+
     /// The sizes asked for, or these, or in a quick run this one.
     pub(crate) fn sizes(&self, usual: &[u32], quick: u32) -> Vec<u32> {
         match (self.sizes.is_empty(), self.quick) {
@@ -91,6 +127,15 @@ impl Options {
             (true, false) => usual.to_vec(),
         }
     }
+}
+
+/// A name for several figures.
+fn together(name: &str) -> Vec<String> {
+    let names: &[&str] = match name {
+        "kills" => &["crash", "host", "leader"],
+        one => &[one],
+    };
+    names.iter().map(|&name| name.to_owned()).collect()
 }
 
 /// The coordinator's program in the folder that this one was built into.

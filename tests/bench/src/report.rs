@@ -52,15 +52,16 @@ impl Report {
     }
 
     pub(crate) fn print(&self) {
+        let wide = self.rows.iter().map(|row| row.settings.chars().count()).max().unwrap_or(0);
         println!(
-            "\n{:34} {:44} {:>9} {:>9} {:>9}  {:>9}",
+            "\n{:34} {:wide$} {:>9} {:>9} {:>9}  {:>9}",
             "figure", "settings", "min", "median", "max", "target"
         );
         for row in &self.rows {
             let (min, median, max) = spread(&row.values);
             let target = row.target.map_or(String::new(), number);
             println!(
-                "{:34} {:44} {:>9} {:>9} {:>9}  {:>9} {} {}",
+                "{:34} {:wide$} {:>9} {:>9} {:>9}  {:>9} {} {}",
                 row.figure,
                 row.settings,
                 number(min),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -19,41 +19,82 @@ use crate::options::Options;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Server {
-    child: Child,
+    /// None: it was killed.
+    child: Option<Child>,
     address: String,
-    program: std::path::PathBuf,
+    program: PathBuf,
+    arguments: Vec<String>,
     /// After the coordinator, which leaves it properly.
     ensemble: Option<Ensemble>,
     dir: TempDir,
 }
 
 impl Server {
-    /// Starts one; `set` are settings other than the defaults.
+    /// Starts one that has a registry of its own; `set` are settings other than the defaults.
     pub(crate) fn start(options: &Options, set: &[(&str, &str)]) -> Result<Self> {
-        // On the disk that the benchmarks are run from: /tmp may be memory.
-        let dir = tempfile::Builder::new().prefix("bench-").tempdir_in(target_dir())?;
+        let ensemble = options.zookeeper.then(Ensemble::start).transpose()?;
+        let registry = ensemble.as_ref().map_or_else(Vec::new, |ensemble| zookeeper(ensemble, "default"));
+        Self::with(options, registry, ensemble, set)
+    }
+
+    /// Starts one on an ensemble that others use as well.
+    pub(crate) fn on(
+        options: &Options,
+        ensemble: &Ensemble,
+        namespace: &str,
+        set: &[(&str, &str)],
+    ) -> Result<Self> {
+        Self::with(options, zookeeper(ensemble, namespace), None, set)
+    }
+
+    fn with(
+        options: &Options,
+        registry: Vec<String>,
+        ensemble: Option<Ensemble>,
+        set: &[(&str, &str)],
+    ) -> Result<Self> {
+        let dir = scratch()?;
         let address = free_address()?;
-        let zookeeper = options.zookeeper.then(|| Ensemble::start(dir.path(), &jars())).transpose()?;
-        let log = File::create(dir.path().join("log"))?;
-        let mut command = Command::new(&options.program);
-        command.args(["serve", "--listen", &address, "--log", "warn"]);
-        command.arg("--data-dir").arg(dir.path().join("data"));
-        if let Some(ensemble) = &zookeeper {
-            command.args(["--registry", "zookeeper", "--zk", &ensemble.address()]);
-        }
+        let mut arguments: Vec<String> =
+            ["serve", "--listen", &address, "--log", "warn", "--data-dir"].map(str::to_owned).to_vec();
+        arguments.push(dir.path().join("data").display().to_string());
+        arguments.extend(registry);
         for (name, value) in set {
-            command.arg("--set").arg(format!("{name}={value}"));
+            arguments.extend(["--set".to_owned(), format!("{name}={value}")]);
         }
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn()?;
-        let mut server = Self { child, address, program: options.program.clone(), ensemble: zookeeper, dir };
-        server.wait_until_serving()?;
+        let program = options.program.clone();
+        let mut server = Self { child: None, address, program, arguments, ensemble, dir };
+        server.launch()?;
         Ok(server)
+    }
+
+    /// Starts its process, where it had been before if it was killed, and waits until it serves.
+    pub(crate) fn launch(&mut self) -> Result {
+        let log = File::options().create(true).append(true).open(self.dir.path().join("log"))?;
+        let mut command = tethered(&self.program);
+        command.args(&self.arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        self.child = Some(command.spawn()?);
+        self.wait_until_serving()
+    }
+
+    /// `kill -9`; when this returns it is gone.
+    pub(crate) fn kill(&mut self) -> Result {
+        if let Some(mut child) = self.child.take() {
+            child.kill()?;
+            child.wait()?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn lives(&self) -> bool {
+        self.child.is_some()
     }
 
     fn wait_until_serving(&mut self) -> Result {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
-            if let Some(status) = self.child.try_wait()? {
+            let status = self.child.as_mut().map(Child::try_wait).transpose()?.flatten();
+            if let Some(status) = status {
                 return Err(format!("the coordinator ended with {status}: {}", self.log()).into());
             }
             if self.call(&["probe"]).is_ok() {
@@ -79,7 +120,7 @@ impl Server {
     }
 
     pub(crate) fn used(&self) -> Used {
-        Used::of(self.child.id())
+        self.child.as_ref().map_or_else(Used::default, |child| Used::of(child.id()))
     }
 
     /// The last of what it logged.
@@ -134,8 +175,28 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        end(&mut self.child);
+        if let Some(child) = &mut self.child {
+            end(child);
+        }
     }
+}
+
+fn zookeeper(ensemble: &Ensemble, namespace: &str) -> Vec<String> {
+    ["--registry", "zookeeper", "--zk", &ensemble.address(), "--namespace", namespace]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+/// A folder on the disk that the benchmarks are run from: /tmp may be memory.
+pub(crate) fn scratch() -> Result<TempDir> {
+    Ok(tempfile::Builder::new().prefix("bench-").tempdir_in(target_dir())?)
+}
+
+/// A program that ends with this one, however this one ends.
+pub(crate) fn tethered(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    command
 }
 
 /// Ends a process of ours: asks, waits, and then insists.
@@ -163,13 +224,8 @@ fn free_address() -> Result<String> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
 }
 
-/// Where `cargo xtask setup` puts the ZooKeeper server.
-fn jars() -> std::path::PathBuf {
-    target_dir().join("zookeeper")
-}
-
 /// Where the programs were built.
-fn target_dir() -> std::path::PathBuf {
+pub(crate) fn target_dir() -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();
     program.ancestors().nth(2).map_or_else(std::env::temp_dir, Path::to_path_buf)
 }

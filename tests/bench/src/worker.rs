@@ -12,12 +12,14 @@ use std::time::Duration;
 use futures_util::{FutureExt as _, StreamExt as _};
 use rosterd_client::proto::session_response::Frame;
 use rosterd_client::{
-    Access, BootClock, CancellationToken, Connector, Job, LinkError, Options, Run, TonicConnector, Wire,
-    Worker,
+    Access, BootClock, CancellationToken, Connector, Failure, Job, LinkError, Options, Run, TonicConnector,
+    Wire, Worker,
 };
+use rosterd_domain::verify::What;
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
+use crate::journal::{ATTACHED, Journal};
 use crate::machine::wall;
 
 /// The first argument of a worker process; the second is its [`Spec`].
@@ -26,7 +28,10 @@ pub(crate) const MODE: &str = "--as-worker";
 /// What a worker process is to do.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Spec {
+    /// One or several, separated by commas.
     pub(crate) server: String,
+    /// Where the jobs are, for those that go to the registry themselves.
+    pub(crate) namespace: String,
     /// How operators know it.
     pub(crate) address: String,
     pub(crate) slots: u32,
@@ -48,6 +53,20 @@ pub(crate) struct Spec {
     pub(crate) out: Option<String>,
     /// Says each run and each Assignment on its standard output as they come.
     pub(crate) say: bool,
+    /// Says each second how many runs there were so far.
+    pub(crate) pulse: bool,
+    /// A further job, and how long its runs take in milliseconds.
+    pub(crate) also: Option<Also>,
+    /// Keeps a journal of this name here, from which runs are judged.
+    pub(crate) journal: Option<(String, String)>,
+}
+
+/// A job besides the numbered ones.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Also {
+    pub(crate) job: String,
+    pub(crate) file: String,
+    pub(crate) work: u64,
 }
 
 /// A run as its handler saw it.
@@ -88,7 +107,24 @@ impl Seen {
     }
 }
 
-type Log = Arc<Mutex<Vec<Seen>>>;
+/// Where a worker keeps what it sees.
+#[derive(Debug, Clone, Default)]
+struct Log {
+    seen: Arc<Mutex<Vec<Seen>>>,
+    journal: Option<Arc<Journal>>,
+}
+
+impl Log {
+    fn seen(&self) -> std::sync::MutexGuard<'_, Vec<Seen>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, what: What, run: Option<&Run>, detail: &str) {
+        if let Some(journal) = &self.journal {
+            journal.write(what, run, detail);
+        }
+    }
+}
 
 pub(crate) fn main(spec: &str) -> ExitCode {
     let done = serde_json::from_str::<Spec>(spec).map_err(Into::into).and_then(run);
@@ -113,7 +149,12 @@ fn run(spec: Spec) -> Result {
         // Who started it has gone.
         std::process::exit(3);
     });
-    let log = Log::default();
+    let journal = spec.journal.as_ref().map(|(path, name)| Journal::open(path.as_ref(), name)).transpose()?;
+    let log = Log { journal: journal.map(Arc::new), ..Log::default() };
+    if spec.pulse {
+        let log = log.clone();
+        std::thread::spawn(move || pulse(&log));
+    }
     if spec.conversations > 1 {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         return runtime.block_on(many(&spec, &log, &leave));
@@ -121,18 +162,28 @@ fn run(spec: Spec) -> Result {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let worker = worker(&spec, 0, &log).shutdown(leave.clone().cancelled_owned());
-        match spec.say {
+        match spec.say || spec.journal.is_some() {
             false => worker.run().await,
-            true => worker.drive(Telling(TonicConnector::new(Access::default())?), BootClock).await,
+            true => {
+                let inner = TonicConnector::new(Access::default())?;
+                worker.drive(Telling { inner, say: spec.say, log: log.clone() }, BootClock).await
+            }
         }
     })?;
     if let Some(out) = &spec.out {
         let mut file = BufWriter::new(File::create(out)?);
-        let seen = log.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.iter().try_for_each(|seen| seen.write(&mut file))?;
+        log.seen().iter().try_for_each(|seen| seen.write(&mut file))?;
         file.flush()?;
     }
     Ok(())
+}
+
+fn pulse(log: &Log) {
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+        let runs = log.seen().len();
+        tell(&format!("runs {runs}"));
+    }
 }
 
 /// How long a conversation waits for the one before it.
@@ -156,7 +207,7 @@ async fn many(spec: &Spec, log: &Log, leave: &CancellationToken) -> Result {
 
 fn worker(spec: &Spec, conversation: u32, log: &Log) -> Worker {
     let options = Options {
-        servers: vec![spec.server.clone()],
+        servers: spec.server.split(',').map(str::to_owned).collect(),
         address: spec.address.clone(),
         slots: spec.slots,
         ..Options::default()
@@ -164,21 +215,23 @@ fn worker(spec: &Spec, conversation: u32, log: &Log) -> Worker {
     let mut worker = Worker::new(options);
     for n in 0..spec.count {
         let number = (spec.first + conversation * spec.step + n) % spec.jobs.max(1);
-        worker = worker.add(job(spec, number, log.clone()));
+        let name = format!("{}{number}", spec.prefix);
+        let file = spec.file.replace("{n}", &(number % 10).to_string());
+        worker = worker.add(job(spec, number, &name, &file, spec.work, log.clone()));
     }
-    worker
+    match &spec.also {
+        Some(also) => worker.add(job(spec, u32::MAX, &also.job, &also.file, also.work, log.clone())),
+        None => worker,
+    }
 }
 
-fn job(spec: &Spec, number: u32, log: Log) -> Job {
-    let name = format!("{}{number}", spec.prefix);
-    let file = match spec.file.as_str() {
-        "" => String::new(),
-        file => format!("jobName: {name}\n{}", file.replace("{n}", &(number % 10).to_string())),
-    };
-    let (say, work) = (spec.say, Duration::from_millis(spec.work));
-    Job::new(&name).handler_type("bench").config(file).handler(move |run: Run| {
+fn job(spec: &Spec, number: u32, name: &str, file: &str, work: u64, log: Log) -> Job {
+    let file = if file.is_empty() { String::new() } else { format!("jobName: {name}\n{file}") };
+    let (say, work) = (spec.say, Duration::from_millis(work));
+    Job::new(name).handler_type("bench").config(file).handler(move |run: Run| {
         // The first line of user code.
         let now = wall();
+        log.note(What::Start, Some(&run), "");
         let fire = run.fire_time().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_millis();
         let fire = i64::try_from(fire).unwrap_or(i64::MAX);
         let seen = Seen { job: number, item: run.item(), fire, lag: now - fire * 1000 };
@@ -190,21 +243,27 @@ fn job(spec: &Spec, number: u32, log: Log) -> Job {
                 run.token(),
                 run.source()
             )),
-            false => log.lock().unwrap_or_else(PoisonError::into_inner).push(seen),
+            false => log.seen().push(seen),
         }
-        async move {
-            if !work.is_zero() {
-                tokio::select! {
-                    () = tokio::time::sleep(work) => {}
-                    () = run.cancelled() => {}
-                }
-                if say {
-                    tell(&format!("end {} {} {} {}", run.job(), run.item(), run.token(), wall()));
-                }
-            }
-            Ok(())
-        }
+        worked(run, work, say, log.clone())
     })
+}
+
+async fn worked(run: Run, work: Duration, say: bool, log: Log) -> std::result::Result<(), Failure> {
+    if !work.is_zero() {
+        tokio::select! {
+            () = tokio::time::sleep(work) => {}
+            () = run.cancelled() => {
+                log.note(What::Cancel, Some(&run), "");
+                return Err(Failure::cancelled());
+            }
+        }
+        if say {
+            tell(&format!("end {} {} {} {}", run.job(), run.item(), run.token(), wall()));
+        }
+    }
+    log.note(What::End, Some(&run), "ok");
+    Ok(())
 }
 
 fn tell(line: &str) {
@@ -213,35 +272,45 @@ fn tell(line: &str) {
     let _gone = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-/// Tells of Assignments as they arrive.
-struct Telling(TonicConnector);
+/// Tells of Assignments as they arrive, and of each coordinator that it came to.
+struct Telling {
+    inner: TonicConnector,
+    say: bool,
+    log: Log,
+}
 
 impl Connector for Telling {
     fn connect(
         &self,
         address: &str,
     ) -> impl Future<Output = std::result::Result<Wire, LinkError>> + Send + 'static {
-        let connecting = self.0.connect(address);
+        let connecting = self.inner.connect(address);
+        let (address, say, log) = (address.to_owned(), self.say, self.log.clone());
         async move {
             let Wire { requests, responses } = connecting.await?;
-            let responses =
-                responses.inspect(|frame| match frame.as_ref().map(|frame| frame.frame.as_ref()) {
-                    Ok(Some(Frame::Assignment(told))) => {
-                        let items: Vec<String> = told.items.iter().map(ToString::to_string).collect();
-                        tell(&format!(
-                            "assigned {} {} {} {}",
-                            told.job,
-                            told.generation,
-                            wall(),
-                            items.join(",")
-                        ));
-                    }
-                    Ok(Some(Frame::Registered(told))) => tell(&format!("registered {}", told.job)),
-                    Ok(Some(Frame::GoodbyeAck(_))) => tell(&format!("goodbye {}", wall())),
-                    _ => {}
-                });
+            let responses = responses.inspect(move |frame| {
+                let Ok(Some(frame)) = frame.as_ref().map(|frame| frame.frame.as_ref()) else { return };
+                if let Frame::Welcome(told) = frame {
+                    log.note(What::Hook, None, &format!("{ATTACHED} {address} {}", told.instance_id));
+                }
+                if say {
+                    repeat(frame);
+                }
+            });
             Ok(Wire { requests, responses: responses.boxed() })
         }
         .boxed()
+    }
+}
+
+fn repeat(frame: &Frame) {
+    match frame {
+        Frame::Assignment(told) => {
+            let items: Vec<String> = told.items.iter().map(ToString::to_string).collect();
+            tell(&format!("assigned {} {} {} {}", told.job, told.generation, wall(), items.join(",")));
+        }
+        Frame::Registered(told) => tell(&format!("registered {}", told.job)),
+        Frame::GoodbyeAck(_) => tell(&format!("goodbye {}", wall())),
+        _ => {}
     }
 }

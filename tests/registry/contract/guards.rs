@@ -1,4 +1,4 @@
-use rosterd_domain::id::{Epoch, Generation, Version};
+use rosterd_domain::id::{Epoch, Generation, Item, Version};
 use rosterd_domain::txn::{Guard, Write};
 
 use crate::backend::Backend;
@@ -8,6 +8,8 @@ pub async fn each_guard_holds_or_refuses(backend: &mut impl Backend) {
     let registry = &*backend.registry();
     put(registry, [create(&j(), "i1"), attach("w", None, 1)]).await;
     put(registry, [assign(0, "a1"), elect(0), Write::Config(j(), "{1}".into())]).await;
+    put(registry, [write_record(0, None, 1)]).await;
+    put(registry, [write_record(0, Some(0), 2)]).await;
     let table = [
         (Guard::Incarnation(j(), "i1".into()), true),
         (Guard::Incarnation(j(), "i2".into()), false),
@@ -21,6 +23,9 @@ pub async fn each_guard_holds_or_refuses(backend: &mut impl Backend) {
         (Guard::Epoch(j(), Epoch(2)), false),
         (Guard::Config(j(), Version(1)), true),
         (Guard::Config(j(), Version(0)), false),
+        (Guard::Record(j(), Item(0), Version(1)), true),
+        (Guard::Record(j(), Item(0), Version(0)), false),
+        (Guard::Record(j(), Item(1), Version(0)), false),
         (Guard::Attachment(worker("w"), Version(0)), true),
         (Guard::Attachment(worker("w"), Version(1)), false),
         (Guard::Attachment(worker("v"), Version(0)), false),

@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rosterd::registry::{Hint, Hints, Registry};
@@ -7,10 +8,11 @@ use rosterd_domain::txn::{Guard, Write};
 use crate::backend::Backend;
 use crate::words::*;
 
-/// The hints given so far: a transaction that nobody watches comes after them.
+/// The hints given so far: the coming of one more coordinator is told after them.
 async fn drain(registry: &dyn Registry, hints: &mut Hints) -> Vec<Hint> {
-    let node = Write::Coordinator { id: coordinator("mark"), data: "".into() };
-    put(registry, [node]).await;
+    static MARKS: AtomicUsize = AtomicUsize::new(0);
+    let mark = format!("mark{}", MARKS.fetch_add(1, Ordering::Relaxed));
+    put(registry, [coordinator_says(&mark, "")]).await;
     let mut found = Vec::new();
     loop {
         let hint = tokio::time::timeout(Duration::from_secs(10), hints.recv()).await.unwrap().unwrap();
@@ -19,6 +21,10 @@ async fn drain(registry: &dyn Registry, hints: &mut Hints) -> Vec<Hint> {
         }
         found.push(hint);
     }
+}
+
+fn coordinator_says(id: &str, data: &str) -> Write {
+    Write::Coordinator { id: coordinator(id), data: data.into() }
 }
 
 /// Who watches reads after: from then on nothing is missed.
@@ -68,8 +74,6 @@ pub async fn decisions_are_told_and_run_state_is_not(backend: &mut impl Backend)
         (Write::Misfire { job: job.clone(), item, marked: true }, false),
         (Write::ItemDisabled { job: job.clone(), item, disabled: true }, false),
         (Write::ItemInstance { job: job.clone(), item, instance: Some(instance("w")) }, false),
-        (Write::Started { job: job.clone(), item, present: true }, false),
-        (Write::Completed { job: job.clone(), item, present: true }, false),
         (Write::Offset { job: job.clone(), item, data: bytes("o") }, false),
         (attach("w", None, 1), false),
     ];
@@ -77,6 +81,16 @@ pub async fn decisions_are_told_and_run_state_is_not(backend: &mut impl Backend)
         put(registry, [write.clone()]).await;
         let expected = if told { vec![Hint::Job(j())] } else { vec![] };
         assert_eq!(drain(registry, &mut hints).await, expected, "{write:?}");
+    }
+    let of_guarantees = [
+        Write::Started { job: job.clone(), item, present: true },
+        Write::Started { job: job.clone(), item, present: false },
+        Write::Completed { job: job.clone(), item, present: true },
+        Write::Completed { job, item, present: false },
+    ];
+    for write in of_guarantees {
+        put(registry, [write.clone()]).await;
+        assert_eq!(drain(registry, &mut hints).await, [Hint::Guarantee(j())], "{write:?}");
     }
     refused(registry, txn([Guard::NoJob(j())], [assign(1, "a")])).await;
     assert_eq!(drain(registry, &mut hints).await, [], "a refused transaction tells nothing");
@@ -92,6 +106,13 @@ pub async fn jobs_and_coordinators_are_told_to_all(backend: &mut impl Backend) {
     assert_eq!(drain(registry, &mut hints).await, []);
     put(registry, [Write::SweepJob { job: j(), limit: 1000 }]).await;
     assert_eq!(drain(registry, &mut hints).await, [Hint::Jobs]);
+    put(registry, [coordinator_says("a", "1")]).await;
+    assert_eq!(next(&mut hints, 1).await, [Hint::Coordinators]);
+    // What a coordinator says of itself is read by who wants to know it.
+    put(registry, [coordinator_says("a", "2")]).await;
+    put(registry, [create(&job("b"), "i2")]).await;
+    assert_eq!(next(&mut hints, 1).await, [Hint::Jobs]);
+    assert_eq!(drain(registry, &mut hints).await, []);
 }
 
 pub async fn hints_that_wait_are_one(backend: &mut impl Backend) {
@@ -134,7 +155,7 @@ pub async fn another_session_is_told(backend: &mut impl Backend) {
     second.watch(&j());
     read_after(&*second).await;
     put(registry, [create(&j(), "i1"), write_instance("w")]).await;
-    put(registry, [Write::Coordinator { id: coordinator("a"), data: "".into() }]).await;
+    put(registry, [coordinator_says("a", "")]).await;
     // Each way of its own: in which order another session hears of them is open.
     assert_eq!(next(&mut hints, 3).await, [Hint::Jobs, Hint::Job(j()), Hint::Coordinators]);
     drain(&*second, &mut hints).await;

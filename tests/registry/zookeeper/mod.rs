@@ -4,6 +4,7 @@
 mod connect;
 mod cuts;
 mod deaths;
+mod histories;
 mod proxy;
 mod reading;
 mod same;

@@ -2,11 +2,16 @@
 //! are counted here apart from the schedule of the code under test.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use rosterd_domain::item::{Record, Source};
+use rosterd_domain::time::Time;
 
 use super::Invariant;
 use crate::watch::{Change, Step};
+
+/// By how much a calendar may be off and fire all the same, and what clocks drift apart in a world's time.
+const FURTHEST: Duration = Duration::from_secs(3);
 
 /// Nothing is kept.
 #[derive(Default)]
@@ -19,6 +24,14 @@ impl Invariant for NoFireVanishes {
 
     fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
         for change in step.changes {
+            let last = change.before.as_ref().map_or(Time(i64::MIN), |before| before.last_fire);
+            // Nobody fires, or writes anything, by a calendar that is further off.
+            if change.after.last_fire > last && change.after.last_fire > step.at.plus(FURTHEST) {
+                return Err(format!(
+                    "item {} of {}: at {} its last fire is {}",
+                    change.item, change.job, step.at, change.after.last_fire
+                ));
+            }
             let (Some(before), Some(job)) = (&change.before, step.before.jobs.get(&change.job)) else {
                 continue;
             };

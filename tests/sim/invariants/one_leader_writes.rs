@@ -24,11 +24,9 @@ impl Invariant for OneLeaderWrites {
         };
         let Some(job) = crate::watch::job_of(txn) else { return Ok(()) };
         let Some(shadow) = step.before.jobs.get(job) else { return Ok(()) };
-        if shadow.leader.as_deref() != Some(step.session) {
-            return Err(format!(
-                "{} of {job} by {}, the leader is {:?}",
-                txn.purpose, step.session, shadow.leader
-            ));
+        let leads = shadow.leader.as_ref().or(shadow.deposed.as_ref());
+        if leads.map(String::as_str) != Some(step.session) {
+            return Err(format!("{} of {job} by {}, the leader is {:?}", txn.purpose, step.session, leads));
         }
         let epoch = txn.guards.iter().find_map(|guard| match guard {
             Guard::Epoch(of, epoch) if of == job => Some(epoch.0),

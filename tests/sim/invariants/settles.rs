@@ -81,6 +81,17 @@ fn job(rest: &AtRest<'_>, view: &Job, snapshot: &Snapshot, found: &mut Vec<Strin
     }
 }
 
+/// Whether an instance that may run items of the job has a free slot: without one a crashed run waits.
+fn has_room(rest: &AtRest<'_>, view: &Job) -> bool {
+    view.instances.iter().filter(|(instance, _)| view.is_enabled(instance)).any(|(instance, seen)| {
+        let slots = seen.node.as_ref().map_or(0, |node| node.slots);
+        let records = rest.jobs.values().flat_map(|job| job.records.values());
+        let here = |run: &rosterd_domain::item::Running| Some(&run.worker) == instance.worker().as_ref();
+        let taken = records.filter(|(_, record)| record.running().is_some_and(here)).count();
+        taken < slots as usize
+    })
+}
+
 fn item_at_rest(
     rest: &AtRest<'_>,
     view: &Job,
@@ -100,6 +111,7 @@ fn item_at_rest(
         }
     }
     if let Some(crashed) = record.crashed()
+        && has_room(rest, view)
         && rest.now.since(crashed.since).as_secs() >= 10
     {
         found.push(format!(

@@ -23,6 +23,8 @@ races! {
     hole_30_a_manual_run_moves_no_due_time: trigger_in_a_pause, [ANY_RUN_MOVES_LAST_FIRE => "no_fire_vanishes"];
     /// Nobody was up at a due time: it is counted.
     dkron_1210_a_fire_while_nobody_is_up_is_counted: down_for_long, [MISSES_UNCOUNTED => "no_fire_vanishes"];
+    /// An item had no owner for long: whoever gains it accounts for every due time since its last.
+    hole_23_who_gains_an_item_accounts_for_what_it_missed: nobody_works, [MISSES_UNCOUNTED => "no_fire_vanishes"];
     /// Hundreds of due times were missed: the job goes on.
     k8s_42649_hundreds_of_misses_stop_no_job: down_for_very_long;
     /// No worker for long: one entry for the gap, not one a fire.
@@ -38,7 +40,7 @@ fn host_dies_often() -> Faults {
         at_work(&mut world, "short", 1).await;
         for after in 1..5 {
             before_due(&mut world, 3, millis(50)).await;
-            crate::play::doom(&mut world, 0, after);
+            crate::strike::doom(&mut world, 0, after);
             world.pass(millis(3500)).await;
         }
         world

@@ -22,6 +22,8 @@ races! {
     ej_562_enabling_releases_no_flood: enabled_again;
     /// A start that was decided for a job which was then removed and made again.
     hole_17_a_start_for_a_job_that_was_made_again: made_again_meanwhile, [INCARNATION_UNCHECKED => "fenced"];
+    /// A run starts at another host while a removal is under way that is to wait for runs.
+    a_removal_that_meets_a_start_is_refused: removal_meets_a_start, [REMOVAL_IGNORES_RECORDS => "scene"];
     /// A job is removed and made again, and fires once.
     ej_246_delete_and_create_fires_once: deleted_and_created, [NEXT_FIRE_NOT_STORED => "no_fire_vanishes"];
     /// An item is disabled before its record is there: tools see it all the same.
@@ -123,6 +125,23 @@ fn made_again_meanwhile() -> Faults {
         world.pass(secs(2)).await;
         slow(&world, "c1", "host", secs(4), 5);
         world.pass(secs(9)).await;
+        world
+    })
+}
+
+fn removal_meets_a_start() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0], vec![again(1, 4000, 10)]);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "again", 1).await;
+        before_due(&mut world, 10, millis(300)).await;
+        until(&mut world, "nothing runs", |world| !runs(world, "again")).await;
+        slow(&world, "c1", "remove", millis(600), 1);
+        ask(&world, 1, Operation::Remove { job: name("again"), cancel: false });
+        world.pass(secs(2)).await;
+        want(&world, world.chaos.holds() == 0, "the removal was under way");
+        want(&world, runs(&world, "again"), "the run goes on");
+        want(&world, covered(&world, "operation Remove: RUN_IN_FLIGHT") == 1, "the removal is refused");
         world
     })
 }

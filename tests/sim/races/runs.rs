@@ -5,6 +5,7 @@ use rosterd_domain::id::Item;
 
 use super::races;
 use super::stage::*;
+use crate::log::JobPlan;
 use crate::world::Plan;
 
 races! {
@@ -20,6 +21,8 @@ races! {
     ej_2090_completed_items_are_not_failed_over: dies_after_completion;
     /// A taker's end takes the mark of the take-over with it.
     ej_2429_a_failover_leaves_nothing_behind: worker_dies, [FAILOVER_LEFT_BEHIND => "mirrors"];
+    /// An item whose failover run has ended is nobody's: its next due time is run.
+    hole_11_the_end_of_a_failover_frees_its_item: worker_dies, [FAILOVER_LEFT_BEHIND => "mirrors"];
     /// Crashed runs of a disabled item are not run again.
     hole_15_a_disabled_item_is_not_failed_over: dies_while_disabled, [FAILOVER_OF_DISABLED => "fenced"];
     /// While a run waits to be run again, due times go on.
@@ -32,6 +35,8 @@ races! {
     xxl_2877_a_host_dies_before_it_sends: host_dies_after_the_start;
     /// A worker is given no more than it takes.
     ej_2113_a_full_worker_is_given_nothing: one_slot, [SLOTS_UNCOUNTED => "slots"];
+    /// A run was given to a worker that had not heard of its registration, and has moved since.
+    a_host_that_hears_late_gives_no_more_runs_than_slots: moves_while_it_registers, [ASKED_JOBS_UNREAD => "slots"];
     /// A run that takes five periods delays no item beside it.
     ej_2113_a_long_item_delays_no_sibling: one_long_item;
 }
@@ -182,7 +187,7 @@ fn host_dies_after_the_start() -> Faults {
         until(&mut world, "both ran", |world| starts(world, "again", "NORMAL_TRIGGER") >= 2).await;
         until(&mut world, "both have ended", |world| !runs(world, "again")).await;
         before_due(&mut world, 5, millis(50)).await;
-        crate::play::doom(&mut world, 0, 1);
+        crate::strike::doom(&mut world, 0, 1);
         world.pass(secs(8)).await;
         want(&world, covered(&world, "fault: coordinator dies after a write") == 1, "the host died so");
         want(&world, starts(&world, "again", "FAILOVER") == 0, "nobody was dead");
@@ -200,6 +205,45 @@ fn one_slot() -> Faults {
         at_work(&mut world, "again", 1).await;
         world.pass(secs(12)).await;
         want(&world, starts(&world, "again", "NORMAL_TRIGGER") >= 6, "all are run, one after the other");
+        world
+    })
+}
+
+fn moves_while_it_registers() -> Faults {
+    scene(async || {
+        let [quick, long] = led_by("c0", &["c0", "c1"]);
+        let jobs =
+            vec![JobPlan { name: long, ..again(1, 9000, 30) }, JobPlan { name: quick, ..short(1, 100, 10) }];
+        let (slots, coordinators, workers) = ((1, 1), 2, 1);
+        let plan = Plan { slots, coordinators, workers, jobs: jobs.clone(), ..crate::play::plan(7) };
+        let mut world = crate::world::World::new(plan);
+        (world.calm, world.desks[0].first) = (true, Some(0));
+        start(&mut world, 0..0).await;
+        jobs.iter().for_each(|job| ask(&world, 0, apply(job)));
+        let led = |world: &crate::world::World, job| leader(world, job) == Some(0);
+        until(&mut world, "the jobs are led", |world| led(world, long) && led(world, quick)).await;
+        world.pass(secs(1)).await;
+        // The other hears of nothing that is written from now on.
+        world.chaos.deafen("c1", secs(15));
+        slow(&world, "c0", "instances", millis(300), 2);
+        world.start_worker(0);
+        until(&mut world, "it is attached", |world| host(world, 0).as_deref() == Some("c0")).await;
+        world.pass(millis(100)).await;
+        // It was welcomed, and hears neither that it is registered nor of its runs.
+        if let Some(running) = &world.desks[0].running {
+            world.net.silence_of(&running.process, crate::wire::Way::Down, true);
+        }
+        until(&mut world, "it has its items", |world| owner(world, long, 0) == Some(0)).await;
+        ask(&world, 0, trigger(long));
+        until(&mut world, "the long job runs", |world| running(world, long, 0).is_some()).await;
+        // Of the next host's registrations, which come by name, the second is under way at a due time of the first.
+        slow(&world, "c1", "instances", millis(2), 1);
+        slow(&world, "c1", "instances", secs(9), 1);
+        cut(&world, 0);
+        until(&mut world, "it is attached elsewhere", |world| host(world, 0).as_deref() == Some("c1")).await;
+        world.pass(secs(20)).await;
+        want(&world, starts(&world, long, "MANUAL") == 1, "the long one is sent");
+        want(&world, starts(&world, quick, "NORMAL_TRIGGER") >= 1, "the other has its turn");
         world
     })
 }

@@ -5,22 +5,20 @@ use std::time::Duration;
 
 use rosterd::coordinator::handle::{Operation, Target};
 use rosterd::registry::memory::CommitFault;
-use rosterd_domain::id::{Item, JobName, WorkerId};
+use rosterd_domain::id::{CoordinatorId, Item, JobName, WorkerId};
 use rosterd_domain::item::{Record, Running};
+use rosterd_domain::rank::rank;
 
 use crate::faults::Hold;
 use crate::log::JobPlan;
 use crate::operator;
 use crate::play::{block_on, job, plan, settle_after};
+pub use crate::play::{secs, starts};
 use crate::world::{Plan, World};
-use rosterd_domain::verify::{Fault, What};
+use rosterd_domain::verify::Fault;
 
 /// What a scene found broken.
 pub type Faults = Vec<Fault>;
-
-pub fn secs(n: u64) -> Duration {
-    Duration::from_secs(n)
-}
 
 pub fn millis(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -38,6 +36,18 @@ pub fn short(items: u32, run: u64, period: u64) -> JobPlan {
 
 pub fn name(job: &str) -> JobName {
     JobName::new(job).unwrap_or_else(|error| unreachable!("{error}"))
+}
+
+/// Two names of jobs, in their order, that one of these coordinators is the first to lead.
+pub fn led_by(first: &str, all: &[&str]) -> [&'static str; 2] {
+    let ids: Vec<CoordinatorId> = all.iter().filter_map(|id| CoordinatorId::new(*id).ok()).collect();
+    let is = |job: &&&str| ids.iter().any(|id| id.as_str() == first && rank(&name(job), id, &ids) == 0);
+    let names = ["ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen"];
+    let mut found = names.iter().filter(is).copied();
+    match (found.next(), found.next()) {
+        (Some(one), Some(other)) => [one, other],
+        _ => unreachable!("{first} leads fewer than two of {names:?}"),
+    }
 }
 
 /// A world: so many coordinators, a worker for each entry, which starts at the coordinator that it names.
@@ -214,12 +224,6 @@ pub fn lose_worker(world: &mut World, desk: usize) {
 pub fn lose_coordinator(world: &mut World, seat: usize) {
     world.seats[seat].retired = true;
     world.crash_coordinator(seat, false);
-}
-
-/// Runs that began in user code, by their source.
-pub fn starts(world: &World, job: &str, source: &str) -> usize {
-    let lines = world.log.lines();
-    lines.iter().filter(|line| line.what == What::Start && line.job == job && line.source == source).count()
 }
 
 /// How often something was covered.

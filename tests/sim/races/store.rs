@@ -12,6 +12,8 @@ races! {
     hole_5_answers_to_reads_prove_no_session: cut_off_mid_run, [ACK_WITHOUT_PROOF => "overlap"];
     /// The nodes of a session go while its workers live: that is no crash of their runs.
     ej_687_reconnect_is_no_failover: expired_and_moved, [DEATH_BY_ABSENCE => "fenced"];
+    /// An instance's node is not there, and its worker lives: that is no death.
+    hole_19_a_missing_node_is_no_death: expired_and_moved, [DEATH_BY_ABSENCE => "fenced"];
     /// A store that is away for less than a session moves nothing.
     ej_778_a_new_store_leader_moves_nothing: short_outage;
     /// After many short outages every job goes on by itself.

@@ -2,10 +2,18 @@
 
 use rosterd_domain::mutants;
 
-use super::{Race, fires, found, leaders, leases, operators, runs, store};
+use super::{Race, fires, found, holes, leaders, leases, operators, runs, store};
 
 fn scenes() -> Vec<&'static Race> {
-    let all = [store::RACES, leases::RACES, runs::RACES, fires::RACES, leaders::RACES, operators::RACES];
+    let all = [
+        store::RACES,
+        leases::RACES,
+        runs::RACES,
+        fires::RACES,
+        leaders::RACES,
+        operators::RACES,
+        holes::RACES,
+    ];
     all.into_iter().flatten().collect()
 }
 

@@ -99,7 +99,7 @@ class SessionResponse(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., registered: _Optional[_Union[Registered, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., heartbeat_ack: _Optional[_Union[HeartbeatAck, _Mapping]] = ..., assignment: _Optional[_Union[Assignment, _Mapping]] = ..., trigger: _Optional[_Union[Trigger, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., report_ack: _Optional[_Union[ReportAck, _Mapping]] = ..., callback: _Optional[_Union[Callback, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ..., draining: _Optional[_Union[Draining, _Mapping]] = ..., goodbye_ack: _Optional[_Union[GoodbyeAck, _Mapping]] = ..., shutdown: _Optional[_Union[Shutdown, _Mapping]] = ..., unregistered: _Optional[_Union[Unregistered, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("namespace", "worker_id", "resume_key", "stream_number", "address", "labels", "slots", "runs_in_hand", "client", "sent_at", "jobs", "holds_triggers")
+    __slots__ = ("namespace", "worker_id", "resume_key", "stream_number", "address", "labels", "slots", "runs_in_hand", "client", "sent_at", "jobs", "holds_triggers", "jobs_asked")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -119,6 +119,7 @@ class Hello(_message.Message):
     SENT_AT_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
     HOLDS_TRIGGERS_FIELD_NUMBER: _ClassVar[int]
+    JOBS_ASKED_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     worker_id: str
     resume_key: str
@@ -131,7 +132,8 @@ class Hello(_message.Message):
     sent_at: _timestamp_pb2.Timestamp
     jobs: _containers.RepeatedScalarFieldContainer[str]
     holds_triggers: bool
-    def __init__(self, namespace: _Optional[str] = ..., worker_id: _Optional[str] = ..., resume_key: _Optional[str] = ..., stream_number: _Optional[int] = ..., address: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., slots: _Optional[int] = ..., runs_in_hand: _Optional[_Iterable[_Union[_types_pb2.RunRef, _Mapping]]] = ..., client: _Optional[str] = ..., sent_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., jobs: _Optional[_Iterable[str]] = ..., holds_triggers: bool = ...) -> None: ...
+    jobs_asked: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, namespace: _Optional[str] = ..., worker_id: _Optional[str] = ..., resume_key: _Optional[str] = ..., stream_number: _Optional[int] = ..., address: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., slots: _Optional[int] = ..., runs_in_hand: _Optional[_Iterable[_Union[_types_pb2.RunRef, _Mapping]]] = ..., client: _Optional[str] = ..., sent_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., jobs: _Optional[_Iterable[str]] = ..., holds_triggers: bool = ..., jobs_asked: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("worker_id", "instance_id", "resume_key", "namespace", "lease", "heartbeat_interval", "stop_budget", "coordinators", "max_unacknowledged_reports", "coordinator_id")

@@ -53,6 +53,12 @@ impl Jobs {
         self.agreed.iter().filter(|job| self.works_for(job)).cloned().collect()
     }
 
+    /// The others. Whether their coordinator heard of them is not known, and runs that it gave take slots here.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        let agreed = |job: &String| self.agreed.contains(job) && self.works_for(job);
+        self.all.keys().filter(|job| !agreed(job)).cloned().collect()
+    }
+
     /// What all runs of a job are told, from now on.
     pub(crate) fn on_assignment(&mut self, assignment: Assignment) {
         let Assignment { job, items, generation, props, .. } = assignment;

@@ -47,6 +47,7 @@ impl Machine {
             client: CLIENT.into(),
             sent_at: Some(now.wall.into()),
             jobs: self.jobs.registered(),
+            jobs_asked: if me.is_some() { self.jobs.asked() } else { Vec::new() },
             holds_triggers: true,
         };
         self.send(Request::Hello(hello));

@@ -38,11 +38,23 @@ fn a_job_that_was_registered_once_is_named_in_every_later_hello() {
     bench.frame(refused("k"));
     bench.reattach("w1");
     bench.after(|bench| bench.reattach("w1"));
-    let hello = bench.frames().find_map(|frame| match frame {
-        Request::Hello(hello) => Some(hello.jobs.clone()),
-        _ => None,
-    });
-    assert_eq!(hello, Some(vec!["j".to_owned()]));
+    assert_eq!(bench.hello().jobs, ["j"]);
+}
+
+/// Its coordinator may have given it runs of a job whose registration it never answered: the next one reads those.
+#[test]
+fn every_other_job_is_named_as_asked_for_once_there_is_an_identity() {
+    let mut bench = Bench::new(settings());
+    bench.connect();
+    assert_eq!(bench.hello().jobs_asked, [""; 0]);
+    bench.frame(Response::Welcome(welcome("w1")));
+    bench.after(|bench| bench.reattach("w1"));
+    let hello = bench.hello();
+    assert_eq!((hello.jobs, hello.jobs_asked), (vec![], vec!["j".to_owned(), "k".to_owned()]));
+    bench.frame(registered("k"));
+    bench.after(|bench| bench.reattach("w1"));
+    let hello = bench.hello();
+    assert_eq!((hello.jobs, hello.jobs_asked), (vec!["k".to_owned()], vec!["j".to_owned()]));
 }
 
 #[test]

@@ -3,8 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use rosterd_domain::verify::What;
+
 use crate::Result;
 use crate::crew::Crew;
+use crate::journal::{Reading, broken, judge};
 use crate::machine::{Floor, wall};
 use crate::options::Options;
 use crate::report::Report;
@@ -18,8 +21,8 @@ const LEASE: u64 = 5000;
 const GRACE: u64 = 500;
 const MARGIN: f64 = 500.0;
 
-pub(crate) fn crash(options: &Options, report: &mut Report) -> Result {
-    let trials = if options.quick { 2 } else { 20 };
+pub(crate) fn worker(options: &Options, report: &mut Report) -> Result {
+    let trials = options.trials(20, 2);
     for (what, file, limit) in [
         (format!("lease {LEASE} ms"), String::new(), LEASE),
         (
@@ -36,18 +39,18 @@ pub(crate) fn crash(options: &Options, report: &mut Report) -> Result {
             let target = limit as f64 + MARGIN;
             let name = format!("{what}, {ITEMS} items, {WORKERS} workers, busy");
             println!(
-                "  {name}: first {:.0} last {:.0} ms, {} lost, {} twice; {floor}",
-                found.first, found.last, found.lost, found.twice
+                "  {name}: first {:.0} last {:.0} ms, {} lost, {} twice, {} promises broken; {floor}",
+                found.first, found.last, found.lost, found.twice, found.broken
             );
-            bad += u32::from(found.lost + found.twice > 0 || found.last > target);
+            bad += u32::from(found.lost + found.twice + found.broken > 0 || found.last > target);
             report.add("crash to first item elsewhere", &name, "ms", None, found.first, &floor);
             report.add("crash to last item elsewhere", &name, "ms", Some(target), found.last, &floor);
             report.add(
-                "crash: lost or twice",
+                "crash: lost, twice or broken",
                 &name,
-                "items",
+                "",
                 Some(0.0),
-                f64::from(found.lost + found.twice),
+                f64::from(found.lost + found.twice + found.broken),
                 &floor,
             );
         }
@@ -62,6 +65,8 @@ struct Found {
     last: f64,
     lost: u32,
     twice: u32,
+    /// Promises, judged from what the workers wrote.
+    broken: u32,
 }
 
 /// A run that began, as a worker said it.
@@ -79,7 +84,8 @@ fn began(line: &str) -> Option<Began> {
 
 fn take(server: &Server, prefix: &str, file: &str, limit: u64) -> Result<Found> {
     let mut crew = Crew::new();
-    for _ in 0..WORKERS {
+    let mut reading = Reading::new()?;
+    for n in 0..WORKERS {
         crew.start(&Spec {
             server: server.address().to_owned(),
             address: "127.0.0.1".into(),
@@ -91,6 +97,7 @@ fn take(server: &Server, prefix: &str, file: &str, limit: u64) -> Result<Found> 
             work: 60_000,
             conversations: 1,
             say: true,
+            journal: Some(reading.of(&format!("worker-{n}"))),
             ..Spec::default()
         })?;
     }
@@ -116,7 +123,11 @@ fn take(server: &Server, prefix: &str, file: &str, limit: u64) -> Result<Found> 
         runs.iter().filter(|(_, who)| **who == victim).map(|(item, _)| *item).collect();
     let killed = wall();
     crew.kill(victim)?;
-    listen(&mut crew, &theirs, killed, limit)
+    reading.note(&format!("worker-{victim}"), What::Killed)?;
+    let found = listen(&mut crew, &theirs, killed, limit)?;
+    reading.poll()?;
+    let broken = u32::try_from(broken(&judge(&reading.lines)))?;
+    Ok(Found { broken, ..found })
 }
 
 fn listen(crew: &mut Crew, theirs: &BTreeSet<u32>, killed: i64, limit: u64) -> Result<Found> {
@@ -138,5 +149,5 @@ fn listen(crew: &mut Crew, theirs: &BTreeSet<u32>, killed: i64, limit: u64) -> R
     }
     let lost = theirs.iter().filter(|item| !again.contains_key(item)).count();
     let twice = again.iter().filter(|(item, times)| **times > 1 || !theirs.contains(item)).count();
-    Ok(Found { first, last, lost: u32::try_from(lost)?, twice: u32::try_from(twice)? })
+    Ok(Found { first, last, lost: u32::try_from(lost)?, twice: u32::try_from(twice)?, broken: 0 })
 }

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use super::*;
 
 fn line(at: u64, worker: &str, what: What, token: u64) -> Line {
@@ -153,4 +155,106 @@ fn runs_are_counted_per_item_and_fire_and_lines_that_are_none_are_passed_over() 
     assert_eq!(counts[&(0, 1000, "FAILOVER".into())], 1);
     assert_eq!(verdict.done("j", "NORMAL_TRIGGER"), [0].into());
     assert!(verdict.of("k").next().is_none() && verdict.table().contains("j/0 token 2"));
+}
+
+#[test]
+fn a_run_that_never_ends_is_told_of_once() {
+    let normal = |line: Line, fire| Line { source: "NORMAL_TRIGGER".into(), fire, ..line };
+    let lines: Vec<Line> = std::iter::once(line(1, "a", What::Start, 1))
+        .chain((2..6).flat_map(|n| {
+            let (start, end) = (line(10 * n, "b", What::Start, n), line(10 * n + 1, "b", What::End, n));
+            [normal(start, n as i64), normal(end, n as i64)]
+        }))
+        .collect();
+    assert_eq!(broken(&lines), ["overlap"]);
+}
+
+#[test]
+fn what_is_taken_over_after_its_outcome_was_written_down_is_found() {
+    let taken_over = |outcome: &str| {
+        let settled = Line { detail: outcome.into(), ..line(3, "a", What::Settled, 1) };
+        broken(&[
+            line(1, "a", What::Start, 1),
+            line(2, "a", What::End, 1),
+            settled,
+            line(4, "b", What::Start, 2),
+        ])
+    };
+    assert_eq!(taken_over("succeeded"), ["once_per_fire"]);
+    assert_eq!(taken_over("crashed"), NONE);
+    assert_eq!(taken_over("cancelled"), NONE);
+}
+
+#[test]
+fn due_times_of_which_nothing_became_and_runs_that_were_lost_are_found() {
+    let due = |fire, item| Line { fire, item, ..line(9, "", What::Due, 0) };
+    let lines = [
+        line(1, "a", What::Start, 1),
+        line(2, "a", What::Lost, 1),
+        due(1000, 0),
+        due(2000, 0),
+        due(2000, 1),
+        Line { fire: 2000, item: 1, detail: "missed".into(), ..line(9, "", What::Unrun, 0) },
+    ];
+    let faults = judge(&lines, 0).faults;
+    let texts: Vec<&str> = faults.iter().map(|fault| fault.text.as_str()).collect();
+    let lost = "j/0: nobody knows how token 1 on a ended";
+    assert_eq!(texts, [lost, "j/0: nothing became of what was due at 1970-01-01T00:00:02Z"]);
+    assert!(faults.iter().all(|fault| fault.rule == "no_outcome"));
+    assert_eq!((faults[0].proof(&lines), faults[1].proof(&lines)), (vec![0, 1], vec![3]));
+}
+
+#[test]
+fn a_fault_names_the_lines_that_prove_it() {
+    let lines = [
+        line(4, "b", What::Start, 2),
+        with_lease(line(1, "a", What::Start, 1), 5),
+        with_lease(line(2, "a", What::Tick, 1), 7),
+        with_lease(line(3, "a", What::Tick, 1), 9),
+        line(5, "a", What::Hook, 1),
+        line(6, "a", What::End, 1),
+        line(7, "c", What::Killed, 0),
+        line(8, "b", What::Frozen, 0),
+    ];
+    let faults = judge(&lines, u64::MAX).faults;
+    let proof = |rule| faults.iter().find(|fault| fault.rule == rule).unwrap().proof(&lines);
+    assert_eq!(proof("overlap"), [1, 0, 5, 7]);
+    assert_eq!(proof("lease"), [1, 3, 0, 5, 7], "and the lease that was good");
+}
+
+#[test]
+fn owners_are_those_who_ran_an_item_in_a_row() {
+    let lines = [
+        line(1, "a", What::Start, 1),
+        line(2, "a", What::End, 1),
+        line(3, "a", What::Start, 2),
+        line(4, "a", What::End, 2),
+        line(5, "b", What::Start, 3),
+        Line { item: 1, ..line(5, "b", What::Start, 1) },
+    ];
+    let owners = judge(&lines, 0).owners();
+    let short: Vec<_> = owners.iter().map(|o| (o.item, o.worker.as_str(), o.from, o.until, o.runs)).collect();
+    assert_eq!(short, [(0, "a", 1, Some(4), 2), (0, "b", 5, None, 1), (1, "b", 5, None, 1)]);
+}
+
+#[test]
+fn a_strict_reader_passes_over_nothing_but_a_torn_end() {
+    let good = serde_json::to_string(&line(1, "a", What::Start, 1)).unwrap();
+    let numbers = |text: &str| read_all(text).map(|lines| lines.iter().map(|(n, _)| *n).collect::<Vec<_>>());
+    assert_eq!(numbers(&format!("{good}\n\n{good}\n{{\"at\":")), Ok(vec![1, 3]));
+    assert_eq!(numbers(&format!("{good}\n{good}")), Ok(vec![1, 2]));
+    assert_eq!(numbers(&format!("{good}\n{{\"at\":\n{good}\n")).unwrap_err().line, 2);
+    assert_eq!(numbers("{\"at\": 1, \"worker\": \"a\", \"what\": \"fly\"}\n").unwrap_err().line, 1);
+}
+
+#[test]
+fn many_runs_of_one_item_are_judged_in_no_time() {
+    let lines: Vec<Line> = (0..30_000_u64)
+        .flat_map(|n| {
+            let about = |line: Line| Line { fire: n as i64, source: "NORMAL_TRIGGER".into(), ..line };
+            [about(line(2 * n, "a", What::Start, n + 1)), about(line(2 * n + 1, "a", What::End, n + 1))]
+        })
+        .collect();
+    let verdict = judge(&lines, 0);
+    assert_eq!((verdict.runs.len(), verdict.faults.len()), (30_000, 0));
 }

@@ -1,0 +1,103 @@
+//! `rosterd events`: what was done to jobs and workers, and by whom, latest first.
+
+use clap::{Args, ValueEnum};
+use rosterd_domain::time::Time;
+use serde_json::Value;
+
+use super::failure::Result;
+use super::json;
+use super::options::moment;
+use super::server::Server;
+use super::show::{Form, brief, or_dash, short_time, table, timestamp};
+use crate::proto::v1;
+
+#[derive(Debug, Args)]
+pub(crate) struct Events {
+    /// Only about this job
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    job: String,
+    /// Only of this kind
+    #[arg(long)]
+    kind: Option<Kind>,
+    /// Only what this credential asked for
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    principal: String,
+    /// Not before: RFC 3339, or how long ago (2h)
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    since: Option<Time>,
+    /// Before
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    until: Option<Time>,
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    limit: u32,
+    #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
+    server: Server,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Kind {
+    /// A job was made, changed, triggered, held or removed
+    Job,
+    /// A run was to be stopped, a worker to leave
+    Operation,
+    /// A worker came, left or died
+    Worker,
+    /// Items were given to instances
+    Assigned,
+}
+
+impl From<Kind> for v1::EventKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Job => Self::Job,
+            Kind::Operation => Self::Operation,
+            Kind::Worker => Self::Worker,
+            Kind::Assigned => Self::Assigned,
+        }
+    }
+}
+
+impl Events {
+    pub(crate) async fn run(self) -> Result {
+        let admin = self.server.admin().await?;
+        let mut question = v1::ListEventsRequest {
+            job: self.job,
+            kind: self.kind.map_or(v1::EventKind::Unspecified, Into::into).into(),
+            principal: self.principal,
+            start_time: self.since.map(timestamp),
+            end_time: self.until.map(timestamp),
+            page_size: self.limit.min(1000),
+            page_token: String::new(),
+        };
+        let (mut events, limit) = (Vec::new(), self.limit as usize);
+        loop {
+            let page = admin.ask(question.clone(), |mut c, q| async move { c.list_events(q).await }).await?;
+            events.extend(page.events);
+            if page.next_page_token.is_empty() || events.len() >= limit {
+                break;
+            }
+            question.page_token = page.next_page_token;
+        }
+        events.truncate(limit);
+        self.form.show(|| events.iter().map(json::event).collect::<Value>(), || text(&events))
+    }
+}
+
+fn text(events: &[v1::EventRecord]) -> String {
+    if events.is_empty() {
+        return "no events".into();
+    }
+    let row = |event: &v1::EventRecord| {
+        [
+            short_time(event.at.as_ref()),
+            json::event_kind(event.kind()),
+            or_dash(&event.job),
+            or_dash(&event.principal),
+            brief(&event.what, 80),
+        ]
+    };
+    table(["AT", "KIND", "JOB", "BY", "WHAT"], events.iter().map(row))
+}

@@ -1,0 +1,165 @@
+//! `rosterd verify`: whether the promises were kept, by the history of a coordinator or by the logs of workers. The judge
+//! is the one that the tests use; here lines are found for it, and what it says is shown.
+
+mod logs;
+mod server;
+mod show;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use rosterd_domain::id::{JobName, Namespace};
+use rosterd_domain::time::Time;
+use rosterd_domain::verify::history::Story;
+use rosterd_domain::verify::{Line, judge};
+
+use self::show::Findings;
+use super::failure::{Exit, Failure, Result};
+use super::options::moment;
+use super::server::Server;
+use super::show::Form;
+use crate::app::story;
+use crate::config::value;
+
+/// Shown below `--help`.
+const AFTER: &str =
+    "What is asked: was an item run twice for one fire; was it run by two at once; was anything due of
+which nothing became, or run and never heard of again; who had it when. Each violation comes with
+the lines that prove it.
+
+Exit codes:
+  0  clean: no promise was broken
+  1  violations were found
+  2  wrong usage, or something cannot be read: there is no verdict
+  3  no coordinator answers, or not in time
+  4  the credential is missing or does not allow it
+
+The form of a log is told in the guide, on the page about verifying.";
+
+/// How much of a history is judged where nobody says.
+const DAY: Duration = Duration::from_secs(86_400);
+
+#[derive(Debug, Args)]
+#[command(after_help = AFTER)]
+pub(crate) struct Verify {
+    /// Logs that workers wrote, all of one machine
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "data_dir")]
+    log: Vec<PathBuf>,
+    /// The data directory of a coordinator; of an ensemble's coordinators give all
+    #[arg(long, value_name = "DIR")]
+    data_dir: Vec<PathBuf>,
+    /// The namespace in --data-dir
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    namespace: Namespace,
+    /// Only this job
+    #[arg(long, value_name = "NAME")]
+    job: Option<JobName>,
+    /// Runs that began, and due times, not before: RFC 3339, or how long ago [default: 1d; of logs, all]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    from: Option<Time>,
+    /// And before [default: now; of logs, all]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    to: Option<Time>,
+    /// By how much the clocks behind a history may differ
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = value::duration)]
+    skew: Duration,
+    /// List who had each item from when to when
+    #[arg(long)]
+    owners: bool,
+    #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
+    server: Server,
+}
+
+/// What is judged, and where each line stands.
+struct Evidence {
+    lines: Vec<Line>,
+    places: Places,
+    /// Of a history.
+    story: Option<Story>,
+    /// What could not be looked at.
+    notes: Vec<String>,
+}
+
+/// Where lines stand.
+enum Places {
+    /// In files: which, and the number from 1.
+    Files(Vec<PathBuf>, Vec<(usize, usize)>),
+    /// In a history.
+    History,
+}
+
+impl Verify {
+    pub(crate) async fn run(self) -> Result {
+        let evidence = self.evidence().await.map_err(no_verdict)?;
+        if evidence.is_empty() {
+            return Err(self.nothing());
+        }
+        let verdict = judge(&evidence.lines, u64::MAX);
+        let findings = Findings { verdict: &verdict, evidence: &evidence, owners: self.owners };
+        self.form.show(|| findings.json(), || findings.text())?;
+        match verdict.faults.len() {
+            0 => Ok(()),
+            1 => Err(Failure::failed("VIOLATIONS", "1 violation was found")),
+            count => Err(Failure::failed("VIOLATIONS", format!("{count} violations were found"))),
+        }
+    }
+
+    async fn evidence(&self) -> Result<Evidence> {
+        if let (Some(from), Some(to)) = (self.from, self.to)
+            && from >= to
+        {
+            return Err(Failure::usage(format!("--from {from} is not before --to {to}: swap them")));
+        }
+        if !self.log.is_empty() {
+            return logs::read(&self.log, self.job.as_ref(), self.from, self.to);
+        }
+        let (story, notes) = match self.data_dir.is_empty() {
+            true => server::ask(&self.server, self.job.as_ref(), self.since(), self.to, self.skew).await?,
+            false => {
+                let asked = story::Asked {
+                    dirs: self.data_dir.clone(),
+                    namespace: self.namespace.clone(),
+                    job: self.job.clone(),
+                    from: self.since(),
+                    to: self.to,
+                    skew: self.skew,
+                };
+                story::story(&asked).await.map_err(Failure::usage)?
+            }
+        };
+        Ok(Evidence::of_history(story, notes))
+    }
+
+    /// From when on a history is judged.
+    #[allow(clippy::disallowed_methods, reason = "a person's `ago` counts from now")]
+    fn since(&self) -> Time {
+        let end = || self.to.unwrap_or_else(|| jiff::Timestamp::now().into());
+        self.from.unwrap_or_else(|| end().minus(DAY))
+    }
+
+    fn nothing(&self) -> Failure {
+        let of = self.job.as_ref().map_or_else(String::new, |job| format!(" of job {job}"));
+        Failure::usage(format!(
+            "nothing{of} was run or due in that time: there is nothing to judge; correct --job, --from or --to"
+        ))
+    }
+}
+
+impl Evidence {
+    fn of_history(mut story: Story, notes: Vec<String>) -> Self {
+        let lines = std::mem::take(&mut story.lines);
+        Self { lines, places: Places::History, story: Some(story), notes }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lines.is_empty() && self.story.as_ref().is_none_or(|story| story.became.is_empty())
+    }
+}
+
+/// What keeps a verdict from being given must not look like one.
+fn no_verdict(failure: Failure) -> Failure {
+    failure.or_instead(Exit::Failed, Exit::Usage)
+}

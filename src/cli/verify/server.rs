@@ -1,0 +1,142 @@
+//! The history as a coordinator tells it.
+
+use std::time::Duration;
+
+use rosterd_domain::id::JobName;
+use rosterd_domain::time::Time;
+use rosterd_domain::verify::history::{Became, Kept, Story, Teller};
+
+use crate::app::story::{ENSEMBLE, MOST_DUE, MOST_RUNS};
+use crate::cli::failure::{Failure, Result};
+use crate::cli::json;
+use crate::cli::server::{Admin, Client, Server};
+use crate::cli::show::{time, timestamp};
+use crate::proto::v1;
+
+/// Asks for the runs, and for what became of the due times.
+pub(super) async fn ask(
+    server: &Server,
+    job: Option<&JobName>,
+    from: Time,
+    to: Option<Time>,
+    skew: Duration,
+) -> Result<(Story, Vec<String>)> {
+    let admin = server.admin().await?;
+    let info = admin
+        .ask(v1::GetServerInfoRequest {}, |mut c: Client, q| async move { c.get_server_info(q).await })
+        .await?;
+    let whole = info.registry == "embedded";
+    let mut teller = Teller::default();
+    runs(&admin, job, from, to, &mut teller).await?;
+    let mut notes = Vec::new();
+    if whole {
+        let names = match job {
+            Some(job) => vec![job.to_string()],
+            None => jobs(&admin).await?,
+        };
+        let mut room = MOST_DUE;
+        for name in names {
+            fires(&admin, &name, from, to, &mut room, &mut teller).await?;
+        }
+    } else {
+        notes.push(ENSEMBLE.to_owned());
+    }
+    Ok((teller.tell(skew, whole), notes))
+}
+
+fn too_much(most: usize, what: &str) -> Failure {
+    Failure::usage(format!("there are more than {most} {what}: narrow --from and --to, or name one --job"))
+}
+
+async fn runs(
+    admin: &Admin,
+    job: Option<&JobName>,
+    from: Time,
+    to: Option<Time>,
+    teller: &mut Teller,
+) -> Result {
+    let mut question = v1::ListRunsRequest {
+        job: job.map(ToString::to_string).unwrap_or_default(),
+        start_time: Some(timestamp(from)),
+        end_time: to.map(timestamp),
+        page_size: 1000,
+        ..Default::default()
+    };
+    loop {
+        let page = admin.ask(question.clone(), |mut c, q| async move { c.list_runs(q).await }).await?;
+        page.runs.iter().map(kept).for_each(|run| teller.run(run));
+        if teller.runs() > MOST_RUNS {
+            return Err(too_much(MOST_RUNS, "runs"));
+        }
+        if page.next_page_token.is_empty() {
+            return Ok(());
+        }
+        question.page_token = page.next_page_token;
+    }
+}
+
+fn kept(record: &v1::RunRecord) -> Kept {
+    let run = record.run.clone().unwrap_or_default();
+    let at = |at: &Option<prost_types::Timestamp>| at.as_ref().map(time);
+    Kept {
+        job: run.job,
+        item: run.item,
+        token: run.token,
+        fire: at(&record.fire_time).unwrap_or_default(),
+        source: json::source(record.source()),
+        instance: record.instance.clone(),
+        attempt: record.attempt,
+        // An older coordinator tells only when user code began.
+        began: at(&record.decided_at).or(at(&record.started_at)).unwrap_or_default(),
+        ended: at(&record.ended_at),
+        outcome: json::outcome(record.outcome()),
+    }
+}
+
+async fn jobs(admin: &Admin) -> Result<Vec<String>> {
+    let call = |mut c: Client, q| async move { c.list_jobs(q).await };
+    let take = |a: v1::ListJobsResponse| (a.jobs, a.next_page_token);
+    let turn = |q: &mut v1::ListJobsRequest, token| q.page_token = token;
+    let rows = admin.pages(v1::ListJobsRequest::default(), call, take, turn).await?;
+    Ok(rows.into_iter().filter(|row| row.cron.is_some()).map(|row| row.name).collect())
+}
+
+async fn fires(
+    admin: &Admin,
+    job: &str,
+    from: Time,
+    to: Option<Time>,
+    room: &mut usize,
+    teller: &mut Teller,
+) -> Result {
+    let mut question = v1::ListFiresRequest {
+        job: job.to_owned(),
+        start_time: Some(timestamp(from)),
+        end_time: to.map(timestamp),
+        page_size: 10_000,
+        ..Default::default()
+    };
+    loop {
+        let page = admin.ask(question.clone(), |mut c, q| async move { c.list_fires(q).await }).await?;
+        *room = room.checked_sub(page.fires.len()).ok_or_else(|| too_much(MOST_DUE, "due times of items"))?;
+        page.fires.iter().for_each(|fire| due(job, fire, teller));
+        if page.next_page_token.is_empty() {
+            return Ok(());
+        }
+        question.page_token = page.next_page_token;
+    }
+}
+
+fn due(job: &str, fire: &v1::FireRecord, teller: &mut Teller) {
+    let words;
+    let became = match fire.result() {
+        v1::FireResult::Pending => Became::Pending,
+        v1::FireResult::Unspecified => Became::Unknown,
+        result => {
+            let name = json::result(result);
+            words = if fire.reason.is_empty() { name } else { format!("{name} ({})", fire.reason) };
+            Became::Known(&words)
+        }
+    };
+    teller.due(job, fire.item, fire.fire_time.as_ref().map(time).unwrap_or_default(), became);
+}

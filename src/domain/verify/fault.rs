@@ -1,0 +1,91 @@
+//! Broken promises, and the lines that prove them.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::line::{Line, What};
+
+/// Names a run.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RunId {
+    /// The process.
+    pub worker: String,
+    /// Its job.
+    pub job: String,
+    /// Its item.
+    pub item: u32,
+    /// Its token.
+    pub token: u64,
+}
+
+impl RunId {
+    fn is_told_of(&self, line: &Line) -> bool {
+        (line.item, line.token, &line.job, &line.worker) == (self.item, self.token, &self.job, &self.worker)
+    }
+}
+
+/// A broken promise.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fault {
+    /// The rule.
+    pub rule: &'static str,
+    /// Where and how.
+    pub text: String,
+    /// The runs that it is about, the earlier first.
+    pub runs: Vec<RunId>,
+    /// The due time of an item that it is about, where it is about no run: job, item, milliseconds since 1970.
+    pub due: Option<(String, u32, i64)>,
+}
+
+impl Fault {
+    /// One that is about runs.
+    pub fn new(rule: &'static str, text: String, runs: Vec<RunId>) -> Self {
+        Self { rule, text, runs, due: None }
+    }
+
+    /// Where in `lines` it can be read, in order of time: how its runs began and stopped, what was done to their
+    /// processes, and the lease that was broken.
+    pub fn proof(&self, lines: &[Line]) -> Vec<usize> {
+        let mut places: BTreeSet<usize> = BTreeSet::new();
+        let workers: BTreeSet<&str> = self.runs.iter().map(|run| run.worker.as_str()).collect();
+        for (place, line) in lines.iter().enumerate() {
+            let of_a_run = self.runs.iter().any(|run| run.is_told_of(line));
+            let told = match line.what {
+                What::Tick | What::Hook => false,
+                What::Due => self.due.as_ref().is_some_and(|due| is_due(due, line)),
+                what if what.is_about_a_process() => workers.contains(line.worker.as_str()),
+                _ => of_a_run,
+            };
+            if told {
+                places.insert(place);
+            }
+        }
+        places.extend(self.lease(lines));
+        let mut places: Vec<usize> = places.into_iter().collect();
+        places.sort_by_key(|place| lines[*place].at);
+        places
+    }
+
+    /// The last word of the earlier run's lease before the later run began.
+    fn lease(&self, lines: &[Line]) -> Option<usize> {
+        let [earlier, later] = self.runs.as_slice() else { return None };
+        if self.rule != "lease" {
+            return None;
+        }
+        let began = |line: &&Line| line.what == What::Start && later.is_told_of(line);
+        let began = lines.iter().find(began)?.at;
+        let says =
+            |(_, line): &(usize, &Line)| line.lease.is_some() && line.at <= began && earlier.is_told_of(line);
+        lines.iter().enumerate().filter(says).max_by_key(|(_, line)| line.at).map(|(place, _)| place)
+    }
+}
+
+fn is_due((job, item, fire): &(String, u32, i64), line: &Line) -> bool {
+    (&line.job, line.item, line.fire) == (job, *item, *fire)
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.rule, self.text)
+    }
+}

@@ -1,0 +1,264 @@
+//! A coordinator's history told in the lines that the judge reads. Runs come in any order, due times in the order of
+//! time; what became of most due times is only counted, since a run or a row of the history speaks for them.
+//!
+//! The start of a run was decided by a coordinator's clock, its end is told by a worker's: where the two contradict the
+//! order of tokens by less than the skew that clocks may have, the order of tokens is believed.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::line::{Line, What};
+use crate::time::Time;
+
+/// A run as a history keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Its job.
+    pub job: String,
+    /// Its item.
+    pub item: u32,
+    /// Its token.
+    pub token: u64,
+    /// Its due time.
+    pub fire: Time,
+    /// Why it existed.
+    pub source: String,
+    /// Who ran it.
+    pub instance: String,
+    /// Its last attempt.
+    pub attempt: u32,
+    /// When its start was decided.
+    pub began: Time,
+    /// When it ended.
+    pub ended: Option<Time>,
+    /// How; none: it is in flight, or nobody knows.
+    pub outcome: Option<String>,
+}
+
+/// What became of a due time of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Became<'a> {
+    /// This.
+    Known(&'a str),
+    /// It is to come, or waits.
+    Pending,
+    /// Nothing is known of it although something is of a later one.
+    Unknown,
+}
+
+/// Gathers a history.
+#[derive(Debug, Default)]
+pub struct Teller {
+    runs: BTreeMap<(String, u32, u64), Kept>,
+    due: BTreeMap<(String, u32), Known>,
+    unknown: Vec<Line>,
+    story: Story,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// Something is known of an earlier due time.
+    earlier: bool,
+}
+
+/// What was gathered.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Story {
+    /// For the judge.
+    pub lines: Vec<Line>,
+    /// How many due times there were, by what became of them.
+    pub became: BTreeMap<String, u64>,
+    /// Due times before the first of their item of which anything is known: the item was not there yet, or the rows
+    /// were deleted as too old. They are not judged.
+    pub before: u64,
+    /// Runs that are over and whose end another coordinator may know. They are not judged.
+    pub elsewhere: u64,
+}
+
+impl Teller {
+    /// Another run. Where several histories tell of one run, the one that knows its end is believed.
+    pub fn run(&mut self, run: Kept) {
+        let known = self.runs.entry((run.job.clone(), run.item, run.token)).or_insert_with(|| run.clone());
+        if known.outcome.is_none() {
+            *known = run;
+        }
+    }
+
+    /// How many runs there are so far.
+    pub fn runs(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Another due time, later than those of the same item before it.
+    pub fn due(&mut self, job: &str, item: u32, fire: Time, became: Became<'_>) {
+        let known = self.due.entry((job.to_owned(), item)).or_default();
+        let counted = &mut self.story.became;
+        let mut count = |what: &str| *counted.entry(what.to_owned()).or_default() += 1;
+        match became {
+            Became::Known(what) => {
+                known.earlier = true;
+                count(what);
+            }
+            Became::Pending => count("pending"),
+            Became::Unknown if known.earlier => {
+                count("unknown");
+                let about = Line { job: job.to_owned(), item, fire: fire.0, ..blank(What::Due, fire) };
+                self.unknown.push(about);
+            }
+            Became::Unknown => self.story.before += 1,
+        }
+    }
+
+    /// The lines. `whole`: no other coordinator can know more.
+    pub fn tell(self, skew: Duration, whole: bool) -> Story {
+        let mut story = self.story;
+        let mut runs = self.runs.into_values().peekable();
+        let mut earliest = Time(i64::MIN);
+        while let Some(mut run) = runs.next() {
+            // What came before it by token came before it.
+            run.began = if agrees(run.began, earliest, skew) { run.began.max(earliest) } else { run.began };
+            let next = runs.peek().filter(|next| (&next.job, next.item) == (&run.job, run.item));
+            let bound = next.map(|next| next.began.max(run.began));
+            earliest = next.map_or(Time(i64::MIN), |_| run.began);
+            story.elsewhere += tell(run, bound, skew, whole, &mut story.lines);
+        }
+        if whole {
+            story.lines.extend(self.unknown);
+        }
+        story
+    }
+}
+
+/// Clocks that differ by no more than the skew may say this of what comes later.
+fn agrees(later: Time, earlier: Time, skew: Duration) -> bool {
+    earlier.0.saturating_sub(later.0) <= i64::try_from(skew.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// One run; `next`: when the next run of the item began. Whether its end is another's to know, as a number.
+fn tell(run: Kept, next: Option<Time>, skew: Duration, whole: bool, lines: &mut Vec<Line>) -> u64 {
+    let line = |what, at: Time| Line {
+        worker: run.instance.clone(),
+        job: run.job.clone(),
+        item: run.item,
+        token: run.token,
+        fire: run.fire.0,
+        source: run.source.clone(),
+        attempt: run.attempt,
+        instance: run.instance.clone(),
+        ..blank(what, at)
+    };
+    lines.push(line(What::Start, run.began));
+    let Some(outcome) = &run.outcome else {
+        // Without a later run it is in flight.
+        let Some(next) = next else { return 0 };
+        lines.push(line(if whole { What::Lost } else { What::Drop }, next));
+        return u64::from(!whole);
+    };
+    let ended = run.ended.unwrap_or(run.began).max(run.began);
+    let ended = next.filter(|next| agrees(*next, ended, skew)).map_or(ended, |next| ended.min(next));
+    let how = match outcome.as_str() {
+        "cancelled" => What::Cancel,
+        "crashed" => What::Drop,
+        _ => What::End,
+    };
+    for what in [how, What::Settled] {
+        lines.push(Line { detail: outcome.clone(), ..line(what, ended) });
+    }
+    0
+}
+
+fn blank(what: What, at: Time) -> Line {
+    Line {
+        at: u64::try_from(at.0).unwrap_or_default().saturating_mul(1_000_000),
+        wall: at.0,
+        worker: String::new(),
+        what,
+        job: String::new(),
+        item: 0,
+        token: 0,
+        fire: 0,
+        source: String::new(),
+        attempt: 0,
+        instance: String::new(),
+        lease: None,
+        detail: String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verify::judge;
+
+    fn kept(token: u64, began: i64, ended: Option<i64>) -> Kept {
+        let outcome = ended.map(|_| "succeeded".to_owned());
+        Kept {
+            job: "j".into(),
+            item: 0,
+            token,
+            fire: Time(token as i64),
+            source: "NORMAL_TRIGGER".into(),
+            instance: format!("h@-@{token}"),
+            attempt: 1,
+            began: Time(began),
+            ended: ended.map(Time),
+            outcome,
+        }
+    }
+
+    fn broken(runs: Vec<Kept>, skew: u64, whole: bool) -> Vec<&'static str> {
+        let mut teller = Teller::default();
+        runs.into_iter().for_each(|run| teller.run(run));
+        let story = teller.tell(Duration::from_millis(skew), whole);
+        judge(&story.lines, 0).faults.iter().map(|fault| fault.rule).collect()
+    }
+
+    const NONE: [&str; 0] = [];
+
+    #[test]
+    fn clocks_may_differ_by_the_skew_and_no_more() {
+        let runs = || vec![kept(1, 1000, Some(1500)), kept(2, 1400, Some(1450)), kept(3, 1300, None)];
+        assert_eq!(broken(runs(), 100, true), NONE);
+        assert_eq!(broken(runs(), 99, true), ["overlap", "overlap", "tokens"]);
+    }
+
+    #[test]
+    fn an_end_that_was_not_seen_is_told_where_nobody_else_can_know_it() {
+        let runs = || vec![kept(1, 1000, None), kept(2, 1400, None)];
+        assert_eq!(broken(runs(), 0, true), ["no_outcome"]);
+        assert_eq!(broken(runs(), 0, false), NONE);
+        // Another history knows it.
+        let both = [runs(), vec![kept(1, 1000, Some(1300))]].concat();
+        assert_eq!(broken(both, 0, true), NONE);
+    }
+
+    #[test]
+    fn a_second_normal_run_of_a_fire_and_a_run_taken_over_after_its_end_are_found() {
+        let second = |source: &str| Kept { fire: Time(1), source: source.into(), ..kept(2, 1500, None) };
+        let runs = |source| vec![kept(1, 1000, Some(1100)), second(source)];
+        assert_eq!(broken(runs("NORMAL_TRIGGER"), 0, true), ["once_per_fire"]);
+        assert_eq!(broken(runs("FAILOVER"), 0, true), ["once_per_fire"]);
+        let mut crashed = runs("FAILOVER");
+        crashed[0].outcome = Some("crashed".into());
+        assert_eq!(broken(crashed, 0, true), NONE);
+    }
+
+    #[test]
+    fn due_times_are_counted_and_what_vanished_is_judged() {
+        let tell = |whole| {
+            let mut teller = Teller::default();
+            let became =
+                [Became::Unknown, Became::Known("run"), Became::Unknown, Became::Known("missed (down)")];
+            for (n, became) in became.into_iter().chain([Became::Pending]).enumerate() {
+                teller.due("j", 0, Time(1000 * n as i64), became);
+            }
+            teller.tell(Duration::ZERO, whole)
+        };
+        let story = tell(true);
+        let counts: Vec<_> = story.became.iter().map(|(what, n)| (what.as_str(), *n)).collect();
+        assert_eq!(counts, [("missed (down)", 1), ("pending", 1), ("run", 1), ("unknown", 1)]);
+        assert_eq!(story.before, 1);
+        assert_eq!(judge(&story.lines, 0).faults[0].due, Some(("j".into(), 0, 2000)));
+        assert_eq!(tell(false).lines, []);
+    }
+}

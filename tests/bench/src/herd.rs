@@ -1,0 +1,169 @@
+//! Much at once, when one of several coordinators dies: the jobs that it led, the workers that it hosted.
+
+use std::time::{Duration, Instant};
+
+use crate::Result;
+use crate::crew::Crew;
+use crate::fleet::{Fleet, must, wait};
+use crate::idle::may_open;
+use crate::load::{Fires, Load};
+use crate::machine::{Floor, wall};
+use crate::options::Options;
+use crate::report::Report;
+use crate::worker::{Seen, Spec};
+
+const PATIENCE: Duration = Duration::from_secs(180);
+/// How long is watched after everything is led again.
+const AFTER: Duration = Duration::from_secs(10);
+
+/// A thousand jobs, of which the one that dies leads a third and hosts none.
+pub(crate) fn settle(options: &Options, report: &mut Report) -> Result {
+    if !options.zookeeper {
+        println!("  only with --registry zookeeper");
+        return Ok(());
+    }
+    for jobs in options.sizes(&[1000], 200) {
+        for _ in 0..options.runs {
+            settle_once(options, jobs, report)?;
+        }
+    }
+    Ok(())
+}
+
+fn settle_once(options: &Options, jobs: u32, report: &mut Report) -> Result {
+    let mut fleet = Fleet::start(options, 3, &[("max_jobs_per_worker", "20000")])?;
+    let floor = Floor::measure(fleet.ensemble.dir())?;
+    let load = Load { jobs, items: 1, every: 10, processes: 2 };
+    let mut crew = Crew::new();
+    let mut outs = Vec::new();
+    for host in fleet.seats.iter().take(2) {
+        let out = host.dir().join("runs").display().to_string();
+        crew.start(&Spec {
+            server: host.address().to_owned(),
+            address: "127.0.0.1".into(),
+            slots: 1024,
+            prefix: "tick-".into(),
+            count: jobs,
+            jobs,
+            file: load.file(),
+            conversations: 1,
+            out: Some(out.clone()),
+            ..Spec::default()
+        })?;
+        outs.push(out);
+    }
+    let all = f64::from(jobs);
+    let share = |fleet: &Fleet, seat: usize| {
+        fleet.seats.get(seat).map_or(Ok(0.0), |seat| seat.counted("rosterd_jobs_led"))
+    };
+    must("all jobs to be led, by all three", PATIENCE, || {
+        Ok(fleet.counted("rosterd_jobs_led")? >= all && share(&fleet, 2)? > all / 5.0)
+    })?;
+    must("all jobs to have fired", PATIENCE, || Ok(fleet.counted("rosterd_runs_total")? >= 2.0 * all))?;
+    let (led, killed, since) = (share(&fleet, 2)?, wall(), Instant::now());
+    fleet.seat(2)?.kill()?;
+    let settled = wait(PATIENCE, || Ok(fleet.counted("rosterd_jobs_led")? >= all))?;
+    let took = since.elapsed().as_secs_f64() * 1e3;
+    std::thread::sleep(AFTER);
+    let until = wall();
+    std::thread::sleep(Duration::from_millis(1500));
+    crew.leave()?;
+    let mut seen = Vec::new();
+    for out in &outs {
+        seen.extend(Seen::read(out)?);
+    }
+    let fires = Fires::count(&load, &seen, killed.div_euclid(1_000_000), until.div_euclid(1_000_000));
+    let name = format!("{jobs} jobs, 3 coordinators, 1 dies");
+    let outcome = if settled { "all led again" } else { "NOT all led again" };
+    println!("  {name}: it led {led}; {outcome} after {took:.0} ms; meanwhile {fires}");
+    println!("    beside: {floor}; {}", fleet.log());
+    report.add("leaders: all led again", &name, "ms", None, if settled { took } else { f64::NAN }, &floor);
+    report.add(
+        "leaders: fires missed or late",
+        &name,
+        "runs",
+        Some(0.0),
+        (fires.missed + fires.late) as f64,
+        &floor,
+    );
+    report.add("leaders: p99 lag meanwhile", &name, "ms", None, fires.percentile(99.0), &floor);
+    Ok(())
+}
+
+const PROCESSES: u32 = 4;
+/// Workers share jobs, so that none has very many instances.
+const JOBS: u32 = 100;
+
+/// Ten thousand workers at one of two coordinators, which dies.
+pub(crate) fn herd(options: &Options, report: &mut Report) -> Result {
+    if !options.zookeeper {
+        println!("  only with --registry zookeeper");
+        return Ok(());
+    }
+    for workers in options.sizes(&[10_000], 500) {
+        if may_open(workers)? {
+            herd_once(options, workers, report)?;
+        }
+    }
+    Ok(())
+}
+
+fn herd_once(options: &Options, workers: u32, report: &mut Report) -> Result {
+    let most = (workers + 1000).to_string();
+    let set = [("max_connections", &*most), ("max_connections_per_ip", &most), ("max_workers", &most)];
+    let mut fleet = Fleet::start(options, 2, &set)?;
+    let floor = Floor::measure(fleet.ensemble.dir())?;
+    let mut crew = Crew::new();
+    let each = workers.div_ceil(PROCESSES);
+    for process in 0..PROCESSES {
+        crew.start(&Spec {
+            server: fleet.addresses(0, 2),
+            address: "127.0.0.1".into(),
+            slots: 4,
+            prefix: "idle-".into(),
+            first: process * each,
+            count: 1,
+            jobs: JOBS,
+            step: 1,
+            file: "shardingTotalCount: 10\n".into(),
+            conversations: each,
+            ..Spec::default()
+        })?;
+    }
+    crew.wait_until_all_came(PATIENCE)?;
+    let all = f64::from(each * PROCESSES);
+    let since = Instant::now();
+    must("all workers to be attached", 2 * PATIENCE, || Ok(fleet.counted("rosterd_streams")? >= all))?;
+    let came = since.elapsed().as_secs_f64();
+    // What their coming has brought is written.
+    std::thread::sleep(AFTER);
+    let there = fleet.seats.first().ok_or("no coordinator")?.counted("rosterd_streams")?;
+    let verdicts = fleet.counted("rosterd_verdicts_total")?;
+    let since = Instant::now();
+    fleet.seat(0)?.kill()?;
+    let mut marks: Vec<(f64, f64)> = Vec::new();
+    let back = wait(PATIENCE, || {
+        let streams = fleet.counted("rosterd_streams")?;
+        marks.push((since.elapsed().as_secs_f64(), streams));
+        Ok(streams >= all)
+    })?;
+    let when = |part: f64| marks.iter().find(|(_, n)| *n >= part * all).map_or(f64::NAN, |(at, _)| *at);
+    // The dead one's session ends after ten seconds, and leases five later: whoever is not back by then is dead.
+    std::thread::sleep(Duration::from_secs(20).saturating_sub(since.elapsed()) + AFTER);
+    let dead = fleet.counted("rosterd_verdicts_total")? - verdicts;
+    let left = fleet.counted("rosterd_streams")?;
+    let name = format!("{workers} workers, {JOBS} jobs, 2 coordinators");
+    println!(
+        "  {name}: all had come {came:.0} s after the last began; {there} lost their coordinator; half were elsewhere after \
+         {:.1} s, 99 % after {:.1} s, {} after {:.1} s; {dead} declared dead; {left} streams at the end",
+        when(0.5),
+        when(0.99),
+        if back { "all" } else { "NOT all" },
+        when(1.0)
+    );
+    println!("    beside: {floor}; {}", fleet.log());
+    report.add("herd: half attached again", &name, "s", None, when(0.5), &floor);
+    report.add("herd: all attached again", &name, "s", Some(30.0), when(1.0), &floor);
+    report.add("herd: declared dead", &name, "workers", Some(0.0), dead, &floor);
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! The clocks of one node of the world: its calendar may jump, and both its clocks may run a little fast or slow.
+//! Coordinators and workers read them through their own traits.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use rosterd::runtime::clock;
+use rosterd_domain::time::{Mono, Time};
+use tokio::time::Instant;
+
+const MILLION: i128 = 1_000_000;
+
+/// No timer is longer; who waits longer looks again.
+const LONGEST: Duration = Duration::from_secs(86_400);
+
+/// So many milliseconds ahead of its time a fire is written at most.
+const AHEAD: i64 = 250;
+
+/// The clocks of one process.
+#[derive(Debug, Clone)]
+pub struct NodeClock(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    start: Instant,
+    base: Time,
+    /// By how much they run fast, in parts of a million; below zero: slow.
+    fast: i64,
+    /// By how much the calendar is off besides, in milliseconds.
+    off: AtomicI64,
+    /// The latest that it ever said.
+    latest: AtomicI64,
+    /// Its calendar has jumped.
+    jumped: AtomicBool,
+    /// It was set back: what was held back until its time is held no longer.
+    back: AtomicBool,
+}
+
+impl NodeClock {
+    /// Right now the calendar says `base`, which is true.
+    pub fn new(base: Time, fast: i64) -> Self {
+        let (off, latest) = (AtomicI64::new(0), AtomicI64::new(base.0));
+        let (jumped, back) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self(Arc::new(Inner { start: Instant::now(), base, fast, off, latest, jumped, back }))
+    }
+
+    /// The calendar jumps.
+    pub fn jump(&self, milliseconds: i64) {
+        self.0.jumped.store(true, Ordering::SeqCst);
+        self.0.back.fetch_or(milliseconds < 0, Ordering::SeqCst);
+        self.0.off.fetch_add(milliseconds, Ordering::SeqCst);
+    }
+
+    fn elapsed(&self) -> Duration {
+        scale(self.0.start.elapsed(), self.0.fast, true)
+    }
+
+    fn calendar(&self) -> Time {
+        let Time(time) = self.0.base.plus(self.elapsed());
+        let time = time.saturating_add(self.0.off.load(Ordering::SeqCst));
+        self.0.latest.fetch_max(time, Ordering::SeqCst);
+        Time(time)
+    }
+
+    /// It has always told the true time.
+    pub fn is_true(&self) -> bool {
+        self.0.fast == 0 && !self.0.jumped.load(Ordering::SeqCst)
+    }
+
+    /// Up to when due times may be told of by this clock: what its calendar ever said at the latest, and once it was
+    /// set back what had been written ahead by then.
+    pub fn latest(&self) -> Time {
+        let ahead = if self.0.back.load(Ordering::SeqCst) { AHEAD } else { 0 };
+        Time(self.calendar().0.max(self.0.latest.load(Ordering::SeqCst)) + ahead)
+    }
+
+    /// When this clock will have reached `at`.
+    fn moment(&self, at: Duration) -> Instant {
+        self.0.start + scale(at.min(self.elapsed() + LONGEST), self.0.fast, false)
+    }
+}
+
+/// From true time to the clock's, or back: rounded down and up, so that a sleep never ends too soon.
+fn scale(span: Duration, fast: i64, forth: bool) -> Duration {
+    if fast == 0 {
+        return span;
+    }
+    let (nanos, rate) =
+        (i128::try_from(span.as_nanos()).unwrap_or(i128::MAX >> 32), MILLION + i128::from(fast));
+    let scaled = if forth { nanos * rate / MILLION } else { (nanos * MILLION + rate - 1) / rate };
+    Duration::from_nanos(u64::try_from(scaled).unwrap_or(u64::MAX))
+}
+
+impl clock::Clock for NodeClock {
+    fn wall(&self) -> Time {
+        self.calendar()
+    }
+
+    fn mono(&self) -> Mono {
+        Mono(self.elapsed())
+    }
+
+    fn sleep_until(&self, deadline: Mono) -> BoxFuture<'static, ()> {
+        tokio::time::sleep_until(self.moment(deadline.0)).boxed()
+    }
+}
+
+impl rosterd_client::Clock for NodeClock {
+    fn now(&self) -> Duration {
+        self.elapsed()
+    }
+
+    fn wall(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_millis(u64::try_from(self.calendar().0).unwrap_or(0))
+    }
+
+    fn sleep_until(&self, at: Duration) -> impl Future<Output = ()> + Send {
+        tokio::time::sleep_until(self.moment(at))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fast_clock_is_ahead_and_its_sleeper_wakes_early_enough_and_not_too_soon() {
+    use rosterd::runtime::clock::Clock as _;
+    for fast in [-4500, 0, 4500] {
+        let (clock, from) = (NodeClock::new(Time::from_seconds(100), fast), Instant::now());
+        clock.sleep_until(Mono(Duration::from_secs(1000))).await;
+        assert!(clock.mono() >= Mono(Duration::from_secs(1000)), "{fast}");
+        let (passed, wanted) = (from.elapsed().as_secs_f64(), 1000.0 / (1.0 + fast as f64 / 1e6));
+        assert!((passed - wanted).abs() < 0.01, "{fast}: {passed}");
+        clock.jump(-5000);
+        assert_eq!(clock.wall().0 / 1000, 1095, "{fast}");
+    }
+}

@@ -1,0 +1,170 @@
+//! The end of a world: faults stop, and it is looked at when it has come to rest.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use rosterd_domain::id::{JobName, WorkerId};
+use rosterd_domain::verify::{Line, What, judge};
+
+use crate::clock::NodeClock;
+use crate::invariants::{mirrors, settles};
+use crate::script::{Dead, How};
+use crate::strike::part;
+use crate::wire::Way;
+use crate::world::{Later, RunningCoordinator, RunningWorker, World};
+
+/// Longer than any world lasts.
+const FOR_EVER: Duration = Duration::from_secs(86_400);
+
+impl World {
+    /// Faults stop, and what is broken is mended.
+    pub fn heal(&mut self) {
+        self.note(|| "faults stop".into());
+        self.calm = true;
+        self.chaos.set(crate::faults::Rates::default());
+        self.chaos.recover();
+        self.watch.lock().doomed = None;
+        self.net.heal();
+        // What was to end later ends now; what was to be given back still is.
+        let queue = std::mem::take(&mut self.queue);
+        for (at, what) in queue {
+            match what {
+                Later::StartCoordinator(_) | Later::StartWorker(_) | Later::Operate(_) => {
+                    self.queue.insert(at, what);
+                }
+                Later::Suspend(..) => {}
+                what => self.happen(what),
+            }
+        }
+        for desk in 0..self.desks.len() {
+            self.thaw_worker(desk);
+        }
+        let sessions: Vec<String> =
+            self.seats.iter().filter_map(|s| Some(s.running.as_ref()?.session.clone())).collect();
+        for session in sessions {
+            self.store.resume(&session);
+        }
+        for seat in &self.seats {
+            if let Some(running) = &seat.running {
+                running.hand.freeze(false);
+            }
+        }
+    }
+
+    /// Somebody is dead from now on.
+    pub fn leave_behind(&mut self, dead: Dead) {
+        self.coverage.count(dead.kind());
+        match dead {
+            Dead::Coordinator { seat, how: How::Parted } => part(self, None, seat, Way::Both, None),
+            Dead::Coordinator { seat, how } => {
+                self.seats[seat].retired = true;
+                match how {
+                    How::StandsStill => self.freeze_coordinator(seat, FOR_EVER),
+                    How::CutOff => self.cut_off(seat, FOR_EVER),
+                    how => self.crash_coordinator(seat, how == How::Vanished),
+                }
+            }
+            Dead::Worker { desk, how } => {
+                self.desks[desk].retired = true;
+                match how {
+                    How::StandsStill => self.freeze_worker(desk, FOR_EVER),
+                    How::Parted => {
+                        (0..self.seats.len()).for_each(|seat| part(self, Some(desk), seat, Way::Both, None));
+                    }
+                    how => self.crash_worker(desk, how == How::Vanished),
+                }
+            }
+        }
+    }
+
+    /// Who lives: it was not left as good as dead.
+    fn live_seats(&self) -> impl Iterator<Item = (&str, &RunningCoordinator)> {
+        let seats = self.seats.iter().filter(|seat| !seat.retired);
+        seats.filter_map(|seat| Some((seat.name.as_str(), seat.running.as_ref()?)))
+    }
+
+    /// Whatever is wrong with the world at rest.
+    pub fn unsettled(&self) -> Vec<String> {
+        let (jobs, dumps, attachments) = self.store.view(|view| {
+            let names: Vec<JobName> = view.jobs().into_iter().collect();
+            let jobs: BTreeMap<JobName, _> =
+                names.iter().filter_map(|name| Some((name.clone(), view.snapshot(name).ok()??))).collect();
+            let dumps: BTreeMap<JobName, _> =
+                names.iter().filter_map(|name| Some((name.clone(), view.dump(name)?))).collect();
+            let attachments = view.attachments().unwrap_or_default();
+            (jobs, dumps, attachments)
+        });
+        let watch = self.watch.lock();
+        let sessions = self.live_seats().map(|(_, running)| running.session.clone()).collect();
+        let coordinators = self.live_seats().map(|(name, _)| name.to_owned()).collect();
+        let rest = settles::AtRest {
+            now: self.now(),
+            shadows: &watch.shadow.jobs,
+            attachments: attachments.into_iter().map(|(id, (_, attachment))| (id, attachment)).collect(),
+            sessions,
+            coordinators,
+            workers: self.live_workers(&watch.who),
+            in_user_code: self.in_user_code(),
+            jobs,
+        };
+        let mut found = settles::check(&rest);
+        for (name, dump) in &dumps {
+            if let Some(snapshot) = rest.jobs.get(name)
+                && let Ok(Some(view)) = rosterd_domain::view::Job::decode(name, &snapshot.nodes)
+            {
+                found.extend(mirrors::check(&view, snapshot, dump));
+            }
+        }
+        found
+    }
+
+    /// The workers of living processes, as they were last welcomed.
+    fn live_workers(&self, who: &BTreeMap<String, WorkerId>) -> BTreeSet<WorkerId> {
+        let live = self.desks.iter().filter(|desk| !desk.retired).filter_map(|desk| desk.running.as_ref());
+        live.filter_map(|running| who.get(&running.process).cloned()).collect()
+    }
+
+    fn in_user_code(&self) -> BTreeSet<(String, u32, u64)> {
+        let dead = |process: &str| {
+            let at = |running: &RunningWorker| running.process == process;
+            self.desks.iter().any(|desk| desk.retired && desk.running.as_ref().is_some_and(at))
+        };
+        let mut runs = BTreeSet::new();
+        for line in self.log.lines() {
+            if dead(&line.worker) {
+                continue;
+            }
+            let run = (line.job, line.item, line.token);
+            match line.what {
+                What::Start => drop(runs.insert(run)),
+                What::End | What::Drop => drop(runs.remove(&run)),
+                _ => {}
+            }
+        }
+        runs
+    }
+
+    /// Where every clock is true, no user code begins before its due time.
+    fn judge_starts(&self) {
+        let mut watch = self.watch.lock();
+        let desks = self.desks.iter().filter_map(|desk| desk.running.as_ref());
+        if !watch.clocks.iter().chain(desks.map(|running| &running.clock)).all(NodeClock::is_true) {
+            return;
+        }
+        let early = |line: &&Line| {
+            line.what == What::Start && line.source == "NORMAL_TRIGGER" && line.wall < line.fire
+        };
+        for line in self.log.lines().iter().filter(early) {
+            watch.broke("never_early", format!("it began before its time: {line:?}"));
+        }
+    }
+
+    /// Judges what the handlers wrote down.
+    pub fn judge(&self) {
+        // Here a process notices at once when it wakes.
+        self.judge_starts();
+        for fault in judge(&self.log.lines(), 0).faults {
+            self.watch.lock().broke(fault.rule, fault.text);
+        }
+    }
+}

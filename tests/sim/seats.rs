@@ -1,0 +1,152 @@
+//! Coordinators as processes: how they start, die, stand still and lose the store.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use rosterd::coordinator::driver::{NoHistory, coordinator};
+use rosterd::coordinator::settings::Settings;
+use rosterd::registry::Registry as _;
+use rosterd::registry::memory::SessionOptions;
+use rosterd_domain::id::CoordinatorId;
+use tokio::time::Instant;
+
+use crate::clock::NodeClock;
+use crate::process::Hand;
+use crate::world::{Later, RunningCoordinator, World, namespace};
+
+impl World {
+    pub fn start_coordinator(&mut self, seat: usize) {
+        if self.seats[seat].running.is_some() || self.seats[seat].retired {
+            return;
+        }
+        let times = self.plan.times;
+        let options = SessionOptions { timeout: Some(times.session) };
+        self.seats[seat].starts += 1;
+        let (name, url, start) = {
+            let seat = &self.seats[seat];
+            (seat.name.clone(), seat.url.clone(), seat.starts)
+        };
+        let registry = Arc::new(self.store.open(&name, options));
+        let session = registry.session();
+        let Ok(id) = CoordinatorId::new(&name) else { return };
+        let mut settings = Settings::new(namespace(), id);
+        settings.advertise = url.clone();
+        settings.session = Some(times.session);
+        settings.session_tick = times.session / 5;
+        settings.lease = times.lease;
+        settings.heartbeat = times.heartbeat;
+        settings.stop_budget = times.stop_budget;
+        settings.store_retry = Duration::from_millis(500);
+        let drift = self.some_drift();
+        let clock = NodeClock::new(self.now(), drift);
+        let count = AtomicU64::new(0);
+        let ids = Box::new(move || format!("{name}.{start}.{}", count.fetch_add(1, Ordering::Relaxed)));
+        let (handle, driver) = coordinator(
+            settings,
+            registry,
+            Arc::new(clock.clone()),
+            ids,
+            Box::new(NoHistory),
+            Box::new(NoHistory),
+        );
+        let (hand, ended) = (Hand::default(), Arc::new(AtomicBool::new(false)));
+        let (held, end) = (hand.hold(driver.run()), ended.clone());
+        tokio::spawn(async move {
+            if held.await.is_some() {
+                end.store(true, Ordering::SeqCst);
+            }
+        });
+        self.note(|| format!("c{seat} starts as {session}"));
+        self.watch.lock().clocks.push(clock.clone());
+        self.net.up(&url, handle.clone());
+        self.seats[seat].running = Some(RunningCoordinator { hand, session, handle, clock, ended });
+    }
+
+    /// The process dies; `vanish`: its machine does, so that nobody hears of it.
+    pub fn crash_coordinator(&mut self, seat: usize, vanish: bool) {
+        if let Some(running) = &self.seats[seat].running {
+            running.hand.kill();
+            self.note(|| format!("c{seat} crashes{}", if vanish { " without a word" } else { "" }));
+            self.buried(seat, vanish);
+        }
+    }
+
+    /// What follows a coordinator's sudden death.
+    pub(crate) fn buried(&mut self, seat: usize, vanish: bool) {
+        let Some(running) = self.seats[seat].running.take() else { return };
+        let url = self.seats[seat].url.clone();
+        self.net.down(&url, vanish);
+        let silence = self.until_expiry(&running.session);
+        self.later(silence, Later::Expire(running.session));
+        let after = self.pause_before_start();
+        self.later(after, Later::StartCoordinator(seat));
+    }
+
+    /// The process stands still; longer than its session, and the session is over.
+    pub fn freeze_coordinator(&mut self, seat: usize, span: Duration) {
+        let Some(running) = &self.seats[seat].running else { return };
+        running.hand.freeze(true);
+        let session = running.session.clone();
+        self.note(|| format!("c{seat} stands still for {span:?}"));
+        let start = self.seats[seat].starts;
+        let until = self.until_expiry(&session);
+        if span > until {
+            self.coverage.count("fault: session of a frozen coordinator expires");
+            self.later(until, Later::Expire(session));
+        }
+        self.later(span, Later::ThawCoordinator(seat, start));
+    }
+
+    /// The store cannot be reached; longer than the session, and the session is over.
+    pub fn suspend(&mut self, seat: usize, span: Duration) {
+        let Some(running) = &self.seats[seat].running else { return };
+        let session = running.session.clone();
+        self.store.suspend(&session);
+        self.note(|| format!("c{seat} loses the store for {span:?}"));
+        let until = self.until_expiry(&session);
+        if span > until {
+            self.coverage.count("fault: session of a living coordinator expires");
+            self.later(until, Later::Expire(session));
+        } else {
+            self.later(span, Later::Resume(session));
+        }
+    }
+
+    /// The store cannot be reached, several times for `span`, with as much time between them.
+    pub fn flap(&mut self, seat: usize, times: u64, span: Duration) {
+        self.suspend(seat, span);
+        if times > 1 {
+            self.later(2 * span, Later::Suspend(seat, times - 1, span));
+        }
+    }
+
+    /// The store cannot be reached, and ends the session `by` later than it had to.
+    pub fn suspend_late(&mut self, seat: usize, by: Duration) {
+        let Some(running) = &self.seats[seat].running else { return };
+        let session = running.session.clone();
+        self.store.suspend(&session);
+        self.note(|| format!("c{seat} loses the store, which keeps its session for long"));
+        let until = self.until_expiry(&session) + by;
+        self.later(until, Later::Expire(session));
+    }
+
+    /// The store cannot be reached and ends the session, which nobody can tell this coordinator for `span`.
+    pub fn cut_off(&mut self, seat: usize, span: Duration) {
+        let Some(running) = &self.seats[seat].running else { return };
+        let session = running.session.clone();
+        self.store.suspend(&session);
+        self.note(|| format!("c{seat} is cut off from the store for {span:?}"));
+        let until = self.until_expiry(&session);
+        self.later(until, Later::EndUnheard(session.clone()));
+        self.later(span.max(until), Later::Expire(session));
+    }
+
+    /// How long the store waits from now on before it ends a session that has fallen silent: the last committed
+    /// write is the last thing that is certain to have been heard.
+    pub(crate) fn until_expiry(&mut self, session: &str) -> Duration {
+        let jitter = self.rng.millis(0, 500);
+        let last = self.watch.lock().last_commit.get(session).copied().unwrap_or(self.start);
+        (last + self.plan.times.session).saturating_duration_since(Instant::now()) + jitter
+    }
+}
