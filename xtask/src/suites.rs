@@ -107,6 +107,11 @@ pub(crate) const SUITES: &[Suite] = &[
         )
     },
     programs(
+        "net",
+        "the real network stack and client on hosts of a simulated network",
+        &[Pick::Test("rosterd", "net")],
+    ),
+    programs(
         "edge",
         "the gRPC and HTTP edge before a scripted coordinator",
         &[Pick::Test("rosterd", "edge")],
