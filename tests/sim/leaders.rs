@@ -111,7 +111,14 @@ fn who_stands_still_is_stood_in_for() {
 #[test]
 fn runs_that_are_held_at_several_coordinators_start_at_once() {
     block_on(async {
-        let jobs = vec![JobPlan { held: Some("run"), period: 5, items: 4, fails: 0, ..job("short") }];
+        let jobs = vec![JobPlan {
+            held: Some("run"),
+            answer: (1, 1),
+            period: 5,
+            items: 4,
+            fails: 0,
+            ..job("short")
+        }];
         let mut world = World::new(Plan { coordinators: 2, workers: 2, jobs, ..plan(23) });
         world.calm = true;
         (0..2).for_each(|desk| world.desks[desk].first = Some(desk));
