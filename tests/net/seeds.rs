@@ -47,6 +47,15 @@ const TAKEN: &[&str] = &[
     "worker ended: left",
 ];
 
+/// What has been played so far.
+#[derive(Default)]
+struct Found {
+    /// What the seeds said that broke a promise.
+    broken: BTreeMap<u64, String>,
+    taken: BTreeMap<String, u64>,
+    played: u64,
+}
+
 /// A seed in a process of its own: what was taken how often, or what it said.
 fn played(seed: u64) -> Result<BTreeMap<String, u64>, String> {
     let output = command("seeds::child").env("ROSTERD_NET_SEED", seed.to_string()).output().unwrap();
@@ -82,7 +91,7 @@ fn child() {
 fn seeds() {
     let (first, count) = (env("FIRST", 1), env("SEEDS", SEEDS));
     let (next, began, said) = (AtomicU64::new(first), Instant::now(), AtomicU64::new(0));
-    let found: Mutex<(BTreeMap<u64, String>, BTreeMap<String, u64>, u64)> = Mutex::default();
+    let found: Mutex<Found> = Mutex::default();
     let threads = std::thread::available_parallelism().map_or(2, usize::from).min(8);
     std::thread::scope(|scope| {
         for _ in 0..threads {
@@ -96,23 +105,23 @@ fn seeds() {
                     let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
                     match became {
                         Ok(taken) => {
-                            taken.into_iter().for_each(|(what, n)| *found.1.entry(what).or_default() += n)
+                            taken.into_iter().for_each(|(what, n)| *found.taken.entry(what).or_default() += n)
                         }
                         Err(text) => {
                             println!("seed {seed} breaks a promise: SEED={seed} cargo xtask sim --network");
-                            found.0.insert(seed, text);
+                            found.broken.insert(seed, text);
                         }
                     }
-                    found.2 += 1;
+                    found.played += 1;
                     let passed = began.elapsed().as_secs() / 10;
                     if said.fetch_max(passed, Ordering::Relaxed) < passed {
-                        println!("played {} of {count}, violations {}", found.2, found.0.len());
+                        println!("played {} of {count}, violations {}", found.played, found.broken.len());
                     }
                 }
             });
         }
     });
-    let (broken, coverage, _) = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let Found { broken, taken: coverage, .. } = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     for (what, times) in &coverage {
         println!("{times:>9}  {what}");
     }
