@@ -48,9 +48,12 @@ impl Node {
             return !self.is_proving();
         }
         // Who cannot lead is better replaced by anybody who can; where not everybody can, the first need not be one.
-        let better = !self.can_lead(job, view)
-            || (!view.rules.announces() && self.coordinators.rank(name, &self.settings.id) > 0);
-        if !better || job.stands_in == Some(self.coordinators.changes) || !job.operations.is_empty() {
+        let can_lead = self.can_lead(job, view);
+        let better =
+            !can_lead || (!view.rules.announces() && self.coordinators.rank(name, &self.settings.id) > 0);
+        // Standing in is no reason to keep what one cannot do any more.
+        let stands_in = can_lead && job.stands_in == Some(self.coordinators.changes);
+        if !better || stands_in || !job.operations.is_empty() {
             return false;
         }
         let steady = self.members_since.plus(self.settings.election_patience * 3);

@@ -4,6 +4,7 @@
 //! Maps are ordered, so a decision is the same whenever its input is.
 
 pub mod check;
+mod counters;
 pub mod id;
 pub mod item;
 pub mod job;

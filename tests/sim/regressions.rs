@@ -232,3 +232,34 @@ fn a_held_fire_waits_for_nobody_who_does_not_take_part() {
         at_peace(&world);
     });
 }
+
+/// Who stood in as the leader of a job with guarantees kept the leadership when its last worker of that job had gone to
+/// others: nobody was asked any more, and what was held stayed held.
+#[test]
+fn who_stands_in_without_a_worker_of_the_job_gives_up() {
+    block_on(async {
+        let held = JobPlan { held: Some("run"), items: 2, run: (100, 100), fails: 0, ..job("again") };
+        let mut world = world(2, 2, vec![held]);
+        (0..2).for_each(|desk| world.desks[desk].first = Some(desk));
+        world.start_all();
+        world.pass(secs(12)).await;
+        let name = JobName::new("again").unwrap();
+        let leads = |world: &World| {
+            let leader = world.watch.lock().shadow.jobs[&name].leader.clone().unwrap_or_default();
+            usize::from(leader.starts_with("c1#"))
+        };
+        let first = leads(&world);
+        world.freeze_coordinator(first, secs(3));
+        assert!(world.store.foreign(&name, "/leader/election/instance", None, false));
+        world.pass(secs(5)).await;
+        assert_eq!(leads(&world), 1 - first, "the other stands in");
+        world.desks[1 - first].retired = true;
+        world.crash_worker(1 - first, false);
+        world.pass(secs(15)).await;
+        let released = |world: &World| world.coverage.take().get("item: release").copied().unwrap_or(0);
+        let before = released(&world);
+        world.pass(secs(20)).await;
+        assert!(released(&world) >= before + 10, "{before} were released before, then {}", released(&world));
+        at_peace(&world);
+    });
+}

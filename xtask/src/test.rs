@@ -146,11 +146,11 @@ fn run_programs(
         let mut command = Command::new(&program.path);
         command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder).args(rest);
         command.env("RUST_BACKTRACE", "1");
-        if let Some(shipped) = shipped {
-            command.env("ROSTERD_BINARY", shipped);
-        }
         if std::env::var_os(SEEDS.0).is_none() {
             command.env(SEEDS.0, SEEDS.1);
+        }
+        if let Some(shipped) = shipped {
+            command.env("ROSTERD_BINARY", shipped);
         }
         println!("    {} {} {}", program.target.package, program.target.kind, program.target.name);
         tally += counted(&mut command, Summaries::Last)?;

@@ -60,10 +60,12 @@ fn settle_once(options: &Options, jobs: u32, report: &mut Report) -> Result {
         Ok(fleet.counted("rosterd_jobs_led")? >= all && share(&fleet, 2)? > all / 5.0)
     })?;
     must("all jobs to have fired", PATIENCE, || Ok(fleet.counted("rosterd_runs_total")? >= 2.0 * all))?;
-    let (led, killed, since) = (share(&fleet, 2)?, wall(), Instant::now());
+    let (led, counts, commits) = (share(&fleet, 2)?, fleet.ensemble.counts()?, refused(&fleet)?);
+    let (killed, since) = (wall(), Instant::now());
     fleet.seat(2)?.kill()?;
     let settled = wait(PATIENCE, || Ok(fleet.counted("rosterd_jobs_led")? >= all))?;
     let took = since.elapsed().as_secs_f64() * 1e3;
+    let (counts, refused) = (fleet.ensemble.counts()?.since(counts), refused(&fleet)? - commits);
     std::thread::sleep(AFTER);
     let until = wall();
     std::thread::sleep(Duration::from_millis(1500));
@@ -76,6 +78,10 @@ fn settle_once(options: &Options, jobs: u32, report: &mut Report) -> Result {
     let name = format!("{jobs} jobs, 3 coordinators, 1 dies");
     let outcome = if settled { "all led again" } else { "NOT all led again" };
     println!("  {name}: it led {led}; {outcome} after {took:.0} ms; meanwhile {fires}");
+    println!(
+        "    until then {:.0} transactions of the server; {refused} of the coordinators were not applied",
+        counts.transactions
+    );
     println!("    beside: {floor}; {}", fleet.log());
     report.add("leaders: all led again", &name, "ms", None, if settled { took } else { f64::NAN }, &floor);
     report.add(
@@ -88,6 +94,15 @@ fn settle_once(options: &Options, jobs: u32, report: &mut Report) -> Result {
     );
     report.add("leaders: p99 lag meanwhile", &name, "ms", None, fires.percentile(99.0), &floor);
     Ok(())
+}
+
+/// Transactions that conflicted, of those that live.
+fn refused(fleet: &Fleet) -> Result<f64> {
+    let mut sum = 0.0;
+    for seat in fleet.seats.iter().take(2) {
+        sum += seat.metrics()?.get("rosterd_commits_total{outcome=\"not_applied\"}").unwrap_or(&0.0);
+    }
+    Ok(sum)
 }
 
 const PROCESSES: u32 = 4;
@@ -138,9 +153,9 @@ fn herd_once(options: &Options, workers: u32, report: &mut Report) -> Result {
     // What their coming has brought is written.
     std::thread::sleep(AFTER);
     let there = fleet.seats.first().ok_or("no coordinator")?.counted("rosterd_streams")?;
-    let verdicts = fleet.counted("rosterd_verdicts_total")?;
     let since = Instant::now();
     fleet.seat(0)?.kill()?;
+    let verdicts = fleet.counted("rosterd_verdicts_total")?;
     let mut marks: Vec<(f64, f64)> = Vec::new();
     let back = wait(PATIENCE, || {
         let streams = fleet.counted("rosterd_streams")?;

@@ -10,7 +10,7 @@ use crate::world::Plan;
 
 races! {
     /// Two hosts have room for the same crashed run.
-    ej_671_two_hosts_claim_one_crashed_run: two_takers, [START_IGNORES_RECORD => "fenced"];
+    ej_671_two_hosts_claim_one_crashed_run: two_takers, [START_IGNORES_RECORD => "one_runner"];
     /// A run is in flight for who is dead: the next taker is not refused by what the first left behind.
     saturn_630_a_second_failover_is_not_skipped: taker_dies_too, [START_IGNORES_RECORD => "one_runner"];
     /// The worker's host saw it die, and another host takes the run.
