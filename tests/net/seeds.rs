@@ -47,15 +47,6 @@ const TAKEN: &[&str] = &[
     "worker ended: left",
 ];
 
-/// What has been played so far.
-#[derive(Default)]
-struct Found {
-    /// What the seeds said that broke a promise.
-    broken: BTreeMap<u64, String>,
-    taken: BTreeMap<String, u64>,
-    played: u64,
-}
-
 /// A seed in a process of its own: what was taken how often, or what it said.
 fn played(seed: u64) -> Result<BTreeMap<String, u64>, String> {
     let output = command("seeds::child").env("ROSTERD_NET_SEED", seed.to_string()).output().unwrap();
