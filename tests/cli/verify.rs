@@ -173,14 +173,14 @@ fn a_coordinator_is_asked_for_what_it_knows() {
     let wanted = "\
 clean
 
-judged                    2 runs of 2 items of 1 job by 1 worker
+judged                    3 runs of 3 items of 1 job by 1 worker
 from                      2026-11-21T00:00:00Z
 to                        2026-11-21T00:00:01.5Z
 run twice for one fire    none
 run by two at once        none
 without an outcome        none
 tokens that do not rise   none
-taken over after a crash  2
+taken over after a crash  3
 not ended yet             0
 due times                 1 missed (no_slot), 1 run
 ";
