@@ -6,7 +6,7 @@ pub mod credentials;
 mod demo;
 mod gauge;
 mod history;
-mod lives;
+pub mod lives;
 mod store;
 pub mod story;
 pub mod transfer;
@@ -20,16 +20,17 @@ use rosterd_domain::id::CoordinatorId;
 use tokio::net::TcpListener;
 
 use self::access::Access;
-use self::lives::{Lives, Parts};
+use self::lives::{Lives, Open, Parts, Place};
 use self::store::Store;
 use crate::api::connection::Caps;
 use crate::api::edge::{Edge, EdgeConfig};
 use crate::api::grpc::admin::Info;
 use crate::api::grpc::worker::SessionLimits;
-use crate::api::listen::ListenLimits;
+use crate::api::listen::{Incoming, ListenLimits};
 use crate::config::Config;
+use crate::coordinator::driver::Driver;
 use crate::coordinator::settings::Settings;
-use crate::history::HistoryError;
+use crate::history::{HistoryError, Recorder};
 use crate::registry::embedded::OpenError;
 use crate::registry::zookeeper::ConnectError;
 use crate::runtime::clock::{Clock as _, System};
@@ -107,7 +108,7 @@ struct Running {
     lives: Arc<Lives>,
     tasks: Tasks,
     address: SocketAddr,
-    recorder: crate::history::Recorder,
+    recorder: Recorder,
     drain: Duration,
 }
 
@@ -152,19 +153,8 @@ async fn start(config: Config) -> Result<Running, AppError> {
     let tasks = Tasks::default();
     let Store { registry, open, name: store } = store::open(&config, &tasks).await?;
     let (recorder, reader) = history::open(&config, data_dir)?;
-    let settings = settings(&config, address);
-    let parts =
-        Parts { settings, recorder: recorder.clone(), metrics: metrics.clone(), name: named(address) };
+    let parts = parts(settings(&config, address), address, recorder.clone(), metrics.clone());
     let (lives, driver) = Lives::new(parts, registry);
-    let (work_ends, life) = (tasks.stop(Phase::Work), lives.clone());
-    tasks.essential(Phase::Work, "coordinator", async move {
-        if life.run(driver, open, work_ends.clone()).await {
-            work_ends.cancelled().await;
-        } else {
-            tracing::error!("the coordinator has lost its registry: start this process again");
-        }
-    });
-    stop_with(&tasks, lives.clone());
     let edge = Edge {
         backend: lives.clone(),
         history: Arc::new(reader),
@@ -176,14 +166,30 @@ async fn start(config: Config) -> Result<Running, AppError> {
     };
     access.follow(&tasks, System::shared());
     history::watch_drops(&tasks, recorder.clone(), metrics);
+    run(&lives, driver, open, edge, listener);
+    tracing::info!(%address, namespace = %config.namespace, "serving");
+    let drain = config.timing.drain_deadline;
+    Ok(Running { lives, tasks, address, recorder, drain })
+}
+
+/// Runs a coordinator and its edge as tasks of the edge's owner: the coordinator through all its lives, in the phase
+/// Work, the edge in its own. What the store and the network are is up to the caller.
+pub fn run(lives: &Arc<Lives>, driver: Driver, open: Option<Open>, edge: Edge, listener: impl Incoming) {
+    let tasks = edge.tasks.clone();
+    let (work_ends, life) = (tasks.stop(Phase::Work), lives.clone());
+    tasks.essential(Phase::Work, "coordinator", async move {
+        if life.run(driver, open, work_ends.clone()).await {
+            work_ends.cancelled().await;
+        } else {
+            tracing::error!("the coordinator has lost its registry: start this process again");
+        }
+    });
+    stop_with(&tasks, lives.clone());
     tasks.essential(Phase::Edge, "edge", async move {
         if let Err(error) = edge.serve(listener).await {
             tracing::error!("the listener failed: {error}");
         }
     });
-    tracing::info!(%address, namespace = %config.namespace, "serving");
-    let drain = config.timing.drain_deadline;
-    Ok(Running { lives, tasks, address, recorder, drain })
 }
 
 /// What was allowed by a word on the command line is still worth one in the log.
@@ -259,6 +265,18 @@ fn named(address: SocketAddr) -> Box<dyn Fn() -> CoordinatorId + Send + Sync> {
         CoordinatorId::new(format!("{}@-@{unique}", address.ip()))
             .unwrap_or_else(|_| unreachable!("an address is a name"))
     })
+}
+
+fn parts(settings: Settings, address: SocketAddr, recorder: Recorder, metrics: Arc<Metrics>) -> Parts {
+    Parts {
+        settings,
+        clock: System::shared(),
+        name: named(address),
+        ids: Box::new(|| Box::new(|| uuid::Uuid::new_v4().simple().to_string())),
+        sink: Box::new(move || Box::new(history::ToHistory(recorder.clone()))),
+        gauge: Box::new(move || Box::new(gauge::ToMetrics(metrics.clone()))),
+        place: Place::OwnThread,
+    }
 }
 
 fn settings(config: &Config, address: SocketAddr) -> Settings {

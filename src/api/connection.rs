@@ -1,4 +1,4 @@
-//! A TCP connection as the edge holds it: it has a place that is counted, it must say what it wants in time,
+//! A connection as the edge holds it: it has a place that is counted, it must say what it wants in time,
 //! and it can be cut. Below it is a [`Link`], a socket with or without TLS, above it the HTTP stack, which has no
 //! deadline of its own for the first bytes. The handshake happens when the HTTP stack first reads: it has the
 //! connection's place and the deadline of its opening. Made by `listen` alone.
@@ -18,7 +18,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::server::Connected;
 
 use super::access::subject::PeerNames;
-use super::link::Link;
+use super::link::{Link, Socket};
 use crate::runtime::telemetry::Metrics;
 
 /// Who is on the other end, in the extensions of each of its requests.
@@ -111,8 +111,8 @@ fn network(address: IpAddr) -> IpAddr {
 }
 
 /// A connection.
-pub struct Connection {
-    link: Link,
+pub struct Connection<S> {
+    link: Link<S>,
     remote: Remote,
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
     opening: Option<Opening>,
@@ -154,9 +154,9 @@ impl Opening {
     }
 }
 
-impl Connection {
+impl<S: Socket> Connection<S> {
     /// Takes over a socket that has its place; `patience` is how long the opening may take.
-    pub(super) fn new(link: Link, remote: Remote, place: Place, patience: Duration) -> Self {
+    pub(super) fn new(link: Link<S>, remote: Remote, place: Place, patience: Duration) -> Self {
         let cut = Box::pin(remote.cut.clone().cancelled_owned());
         Self { link, remote, cut, opening: Some(Opening::new(patience)), place }
     }
@@ -181,7 +181,7 @@ impl Connection {
     }
 }
 
-impl Connection {
+impl<S: Socket> Connection<S> {
     /// Brings the handshake to its end.
     fn poll_shaken(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let shaken = ready!(self.link.poll_shaken(cx));
@@ -201,7 +201,7 @@ impl Connection {
     }
 }
 
-impl Connected for Connection {
+impl<S: Socket> Connected for Connection<S> {
     type ConnectInfo = Remote;
 
     fn connect_info(&self) -> Remote {
@@ -209,7 +209,7 @@ impl Connected for Connection {
     }
 }
 
-impl AsyncRead for Connection {
+impl<S: Socket> AsyncRead for Connection<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -228,7 +228,7 @@ impl AsyncRead for Connection {
     }
 }
 
-impl AsyncWrite for Connection {
+impl<S: Socket> AsyncWrite for Connection<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_cut(cx)?;
         Pin::new(&mut self.link).poll_write(cx, buf)

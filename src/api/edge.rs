@@ -8,7 +8,6 @@ use axum::extract::Request;
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use http::StatusCode;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::service::Routes;
@@ -27,7 +26,7 @@ use super::layers::limits::Limits;
 use super::layers::methods::Methods;
 use super::layers::observe::Observer;
 use super::layers::{auth, deadlines, is_grpc, limits, observe};
-use super::listen::{ListenLimits, serve};
+use super::listen::{Incoming, ListenLimits, serve};
 use super::tls::ServerTls;
 use crate::proto::v1::DESCRIPTOR;
 use crate::proto::v1::admin_service_server::AdminServiceServer;
@@ -103,7 +102,7 @@ pub struct Edge {
 impl Edge {
     /// Serves until the phase Edge is to end and the connections have. It ends on its own at
     /// [`ListenLimits::shutdown`] and a second at the latest, so that phase's deadline is above that.
-    pub async fn serve(self, listener: TcpListener) -> io::Result<()> {
+    pub async fn serve(self, listener: impl Incoming) -> io::Result<()> {
         let (stop, late) = (self.tasks.stop(Phase::Edge), CancellationToken::new());
         let (limits, metrics, tls) = (self.config.listen, self.metrics.clone(), self.config.tls.clone());
         let routes = self.routes(late.clone()).await?;

@@ -7,26 +7,30 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio_rustls::Accept;
 use tokio_rustls::server::TlsStream;
 
 use super::access::subject::PeerNames;
 
+/// What bytes come in on: a TCP stream, or its likeness in a simulated network.
+pub trait Socket: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Socket for S {}
+
 /// The bytes of a connection.
-pub(super) enum Link {
+pub(super) enum Link<S> {
     /// As they come.
-    Plain(TcpStream),
+    Plain(S),
     /// A handshake that is not over.
-    Shaking(Box<Accept<TcpStream>>),
+    Shaking(Box<Accept<S>>),
     /// Encrypted.
-    Tls(Box<TlsStream<TcpStream>>),
+    Tls(Box<TlsStream<S>>),
     /// The handshake failed.
     Broken,
 }
 
-impl Link {
-    pub(super) fn shaking(accept: Accept<TcpStream>) -> Self {
+impl<S: Socket> Link<S> {
+    pub(super) fn shaking(accept: Accept<S>) -> Self {
         Self::Shaking(Box::new(accept))
     }
 
@@ -52,7 +56,7 @@ fn unshaken() -> io::Error {
     io::Error::new(io::ErrorKind::NotConnected, "there was no TLS handshake")
 }
 
-impl AsyncRead for Link {
+impl<S: Socket> AsyncRead for Link<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(socket) => Pin::new(socket).poll_read(cx, buf),
@@ -62,7 +66,7 @@ impl AsyncRead for Link {
     }
 }
 
-impl AsyncWrite for Link {
+impl<S: Socket> AsyncWrite for Link<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Plain(socket) => Pin::new(socket).poll_write(cx, buf),

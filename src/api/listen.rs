@@ -2,20 +2,43 @@
 //! silent connection and no bound on their number, so the accept loop here does both; every limit of HTTP/2 is
 //! set, none is left to a default.
 
+use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::Stream;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic::transport::Server;
 
 use super::connection::{Caps, Connection, Places, Remote};
-use super::link::Link;
+use super::link::{Link, Socket};
 use super::tls::ServerTls;
 use crate::runtime::telemetry::Metrics;
+
+/// Where connections come from: a listening TCP socket, or its likeness in a simulated network.
+pub trait Incoming: Send + Sync + 'static {
+    /// A connection's bytes.
+    type Socket: Socket;
+
+    /// The next connection, and who is on its other end.
+    fn accept(&self) -> impl Future<Output = io::Result<(Self::Socket, SocketAddr)>> + Send;
+}
+
+impl Incoming for TcpListener {
+    type Socket = TcpStream;
+
+    async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        let (socket, address) = Self::accept(self).await?;
+        if let Err(error) = socket.set_nodelay(true) {
+            tracing::debug!(%error, "a connection without nodelay");
+        }
+        Ok((socket, address))
+    }
+}
 
 /// Bounds of the listener and its connections.
 #[derive(Debug, Clone, Copy)]
@@ -60,8 +83,8 @@ const LAST_FRAMES: Duration = Duration::from_millis(500);
 
 /// Serves `routes`, with `tls` over nothing else, until `stop` is cancelled and its connections have ended. Those that have not by
 /// [`ListenLimits::shutdown`] see `late` cancelled, and are then cut.
-pub async fn serve(
-    listener: TcpListener,
+pub async fn serve<I: Incoming>(
+    listener: I,
     routes: axum::Router,
     tls: Option<Arc<ServerTls>>,
     limits: ListenLimits,
@@ -96,19 +119,20 @@ pub async fn serve(
         tokio::time::sleep(LAST_FRAMES).await;
     };
     tokio::select! {
+        biased;
         served = server => served.map_err(io::Error::other),
         () = deadline => Ok(()),
     }
 }
 
 /// Connections that have a place.
-fn accept(
-    listener: TcpListener,
+fn accept<I: Incoming>(
+    listener: I,
     tls: Option<Arc<ServerTls>>,
     limits: ListenLimits,
     metrics: Arc<Metrics>,
     cut: CancellationToken,
-) -> impl Stream<Item = io::Result<Connection>> {
+) -> impl Stream<Item = io::Result<Connection<I::Socket>>> {
     let places = Places::new(limits.caps, metrics.clone());
     futures_util::stream::unfold((listener, tls, places, metrics, cut), move |state| async move {
         let (listener, tls, places, metrics, cut) = &state;
@@ -124,9 +148,6 @@ fn accept(
             };
             match places.take(address.ip()) {
                 Ok(place) => {
-                    if let Err(error) = socket.set_nodelay(true) {
-                        tracing::debug!(%error, "a connection without nodelay");
-                    }
                     let remote = Remote::new(address, cut.child_token());
                     // Nothing is shaken here: a peer that takes its time delays nobody.
                     let link = match tls {

@@ -4,7 +4,6 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use tokio::net::TcpStream;
 use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -12,6 +11,8 @@ use tokio_rustls::rustls::server::{NoServerSessionStorage, WebPkiClientVerifier}
 use tokio_rustls::rustls::version::TLS13;
 use tokio_rustls::rustls::{self, RootCertStore, ServerConfig};
 use tokio_rustls::{Accept, TlsAcceptor};
+
+use super::link::Socket;
 
 /// The files' bytes, PEM.
 pub struct Material<'a> {
@@ -65,7 +66,7 @@ impl ServerTls {
     }
 
     /// A handshake that has not begun.
-    pub(super) fn accept(&self, socket: TcpStream) -> Accept<TcpStream> {
+    pub(super) fn accept<S: Socket>(&self, socket: S) -> Accept<S> {
         let config = self.config.read().unwrap_or_else(PoisonError::into_inner).clone();
         TlsAcceptor::from(config).accept(socket)
     }

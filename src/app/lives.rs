@@ -16,37 +16,56 @@ use rosterd_domain::time::Time;
 use tokio::sync::{broadcast, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::{gauge, history};
 use crate::api::backend::{Answer, Backend, Conversation};
 use crate::code::Refusal;
-use crate::coordinator::driver::{Driver, HAPPENINGS, coordinator};
+use crate::coordinator::driver::{Driver, Gauge, HAPPENINGS, Sink, coordinator};
 use crate::coordinator::handle::{
     Done, DumpNode, Handle, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MemberRow, Operation,
     Peer, ServerRow,
 };
 use crate::coordinator::settings::Settings;
 use crate::registry::Registry;
-use crate::runtime::clock::System;
-use crate::runtime::telemetry::Metrics;
+use crate::runtime::clock::SharedClock;
 
 /// How long to wait before a new session is tried for again: at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Opens a new session; the text says why it could not be.
-pub(super) type Open = Box<dyn Fn() -> BoxFuture<'static, Result<Arc<dyn Registry>, String>> + Send + Sync>;
+pub type Open = Box<dyn Fn() -> BoxFuture<'static, Result<Arc<dyn Registry>, String>> + Send + Sync>;
+
+/// Makes one for each life.
+pub type Each<T> = Box<dyn Fn() -> T + Send + Sync>;
+
+/// Where a coordinator decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// On a thread of its own: a due time waits for no task of the many streams.
+    OwnThread,
+    /// Among the tasks of whoever runs it: in a simulation, which has one thread and a clock of its own.
+    Here,
+}
 
 /// What each coordinator is made from.
-pub(super) struct Parts {
-    pub(super) settings: Settings,
-    pub(super) recorder: crate::history::Recorder,
-    pub(super) metrics: Arc<Metrics>,
+pub struct Parts {
+    /// All but the name.
+    pub settings: Settings,
+    /// What time it is.
+    pub clock: SharedClock,
     /// A new name for a new session.
-    pub(super) name: Box<dyn Fn() -> CoordinatorId + Send + Sync>,
+    pub name: Each<CoordinatorId>,
+    /// A source of names for what a coordinator makes; no two ever give the same.
+    pub ids: Each<Box<dyn FnMut() -> String + Send>>,
+    /// Where what became of fires and runs goes.
+    pub sink: Each<Box<dyn Sink>>,
+    /// What is measured.
+    pub gauge: Each<Box<dyn Gauge>>,
+    /// Where it decides.
+    pub place: Place,
 }
 
 /// The coordinator of the moment, to whoever serves it.
-pub(super) struct Lives {
+pub struct Lives {
     parts: Parts,
     namespace: Namespace,
     handle: RwLock<Handle>,
@@ -57,7 +76,7 @@ pub(super) struct Lives {
 
 impl Lives {
     /// The first life.
-    pub(super) fn new(parts: Parts, registry: Arc<dyn Registry>) -> (Arc<Self>, Driver) {
+    pub fn new(parts: Parts, registry: Arc<dyn Registry>) -> (Arc<Self>, Driver) {
         let (health, _) = watch::channel(Health::Starting);
         let (happenings, _) = broadcast::channel(HAPPENINGS);
         let (handle, driver) = parts.coordinator(registry);
@@ -68,16 +87,21 @@ impl Lives {
     }
 
     /// Lives until asked to stop (true), or until a session is over that no other can follow (false).
-    pub(super) async fn run(&self, mut driver: Driver, open: Option<Open>, stop: CancellationToken) -> bool {
+    pub async fn run(&self, mut driver: Driver, open: Option<Open>, stop: CancellationToken) -> bool {
         loop {
-            if apart(driver).await || self.stopping.load(Ordering::SeqCst) {
+            let asked = match self.parts.place {
+                Place::OwnThread => apart(driver).await,
+                Place::Here => driver.run().await,
+            };
+            if asked || self.stopping.load(Ordering::SeqCst) {
                 return true;
             }
             let Some(open) = &open else { return false };
             tracing::error!(coordinator = %self.handle().id(), "the registry session is over: a new one is opened, and workers are to come again");
             let registry = tokio::select! {
-                registry = reopen(open) => registry,
+                biased;
                 () = stop.cancelled() => return true,
+                registry = reopen(open) => registry,
             };
             let (handle, next) = self.parts.coordinator(registry);
             tracing::warn!(coordinator = %handle.id(), "a new registry session is open");
@@ -90,18 +114,18 @@ impl Lives {
     }
 
     /// Asks the coordinator to stop, and no other to follow it.
-    pub(super) fn stop(&self) {
+    pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         self.handle().stop();
     }
 
     /// The coordinator as it is now.
-    pub(super) fn handle(&self) -> Handle {
+    pub fn handle(&self) -> Handle {
         self.handle.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// Runs the driver on a thread of its own: a due time waits for no task of the many streams. Dropping this ends it.
+/// Runs the driver on a thread of its own. Dropping this ends it.
 async fn apart(driver: Driver) -> bool {
     let (mut done, ended) = oneshot::channel();
     let thread = move || {
@@ -109,6 +133,7 @@ async fn apart(driver: Driver) -> bool {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             Ok(runtime.block_on(async {
                 tokio::select! {
+                    biased;
                     asked = driver.run() => asked,
                     () = done.closed() => false,
                 }
@@ -141,10 +166,10 @@ impl Parts {
         coordinator(
             Settings { id: (self.name)(), ..self.settings.clone() },
             registry,
-            System::shared(),
-            Box::new(|| uuid::Uuid::new_v4().simple().to_string()),
-            Box::new(history::ToHistory(self.recorder.clone())),
-            Box::new(gauge::ToMetrics(self.metrics.clone())),
+            self.clock.clone(),
+            (self.ids)(),
+            (self.sink)(),
+            (self.gauge)(),
         )
     }
 }

@@ -133,6 +133,7 @@ impl Tasks {
         self.spawn(phase, name, async move {
             loop {
                 let ended = tokio::select! {
+                    biased;
                     () = stop.cancelled() => return,
                     ended = AssertUnwindSafe(async { make().await }).catch_unwind() => ended,
                 };
@@ -141,6 +142,7 @@ impl Tasks {
                     Err(panic) => drop(inner.panicked(Kind::Restartable, name, &panic)),
                 }
                 tokio::select! {
+                    biased;
                     () = stop.cancelled() => return,
                     () = tokio::time::sleep(inner.restart_pause) => {}
                 }

@@ -1,8 +1,8 @@
 //! The registry: one contract for every backend, and what the embedded store promises of its disk.
 //!
 //! `contract` runs on each backend; `same` compares them on random transactions, `histories` on random lives with
-//! sessions that end, connections that are cut, watches and hints; `kill`, `full_disk`, `damage` and `sync` try the
-//! embedded store as real processes on real files.
+//! sessions that end, connections that are cut, watches and hints; `kill`, `full_disk`, `damage`, `crash` and `sync` try
+//! the embedded store as real processes on real files.
 
 #![allow(clippy::disallowed_methods, reason = "tests measure, and tell their child processes what to be")]
 // A test binary exports nothing: what its rooms share is `pub`.
@@ -10,6 +10,7 @@
 
 mod backend;
 mod contract;
+mod crash;
 mod damage;
 mod full_disk;
 mod histories;

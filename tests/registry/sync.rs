@@ -66,7 +66,7 @@ fn a_failed_sync_is_never_retried_as_a_success() {
     let dir = tempfile::TempDir::new().unwrap();
     let trace = dir.path().join("trace");
     // The first sync after the store was opened and used; all later ones would succeed.
-    let inject = ["-e", "trace=fdatasync,fsync", "-e", "inject=fdatasync,fsync:error=EIO:when=25"];
+    let inject = ["-e", "trace=fdatasync,fsync", "-e", "inject=fdatasync,fsync:error=EIO:when=45"];
     let text = run(child(&strace(&inject, &trace), "sync::child_meets_a_failed_sync", dir.path()));
     let found = std::fs::read_to_string(&trace).unwrap();
     assert!(found.contains("(INJECTED)"), "{text}\n{found}");

@@ -111,7 +111,14 @@ fn who_stands_still_is_stood_in_for() {
 #[test]
 fn runs_that_are_held_at_several_coordinators_start_at_once() {
     block_on(async {
-        let jobs = vec![JobPlan { held: Some("run"), period: 5, items: 4, fails: 0, ..job("short") }];
+        let jobs = vec![JobPlan {
+            held: Some("run"),
+            answer: (1, 1),
+            period: 5,
+            items: 4,
+            fails: 0,
+            ..job("short")
+        }];
         let mut world = World::new(Plan { coordinators: 2, workers: 2, jobs, ..plan(23) });
         world.calm = true;
         (0..2).for_each(|desk| world.desks[desk].first = Some(desk));
@@ -123,8 +130,12 @@ fn runs_that_are_held_at_several_coordinators_start_at_once() {
         let starts: Vec<_> = lines.iter().filter(|line| line.what == What::Start).collect();
         let workers: BTreeSet<&str> = starts.iter().map(|line| &*line.worker).collect();
         assert_eq!((starts.len(), workers.len()), (4 * 8, 2));
-        let late: Vec<i64> = starts.iter().map(|line| line.wall - line.fire).collect();
-        assert!(late.iter().all(|late| *late < 500), "so many ms after their due time: {late:?}");
+        // How long the callback takes is up to the worker that is asked.
+        for fire in starts.iter().map(|line| line.fire).collect::<BTreeSet<_>>() {
+            let walls = || starts.iter().filter(|line| line.fire == fire).map(|line| line.wall);
+            let apart = walls().max().unwrap_or(0) - walls().min().unwrap_or(0);
+            assert!(apart < 200, "of {fire} the last item starts {apart} ms after the first");
+        }
         at_peace(&world);
     });
 }

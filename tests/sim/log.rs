@@ -79,6 +79,8 @@ pub struct JobPlan {
     pub timeout: Option<u64>,
     /// Each fire is held until one worker was told of it: what becomes of it without an answer.
     pub held: Option<&'static str>,
+    /// How long that worker takes to answer, in milliseconds.
+    pub answer: (u64, u64),
 }
 
 impl JobPlan {
@@ -120,8 +122,9 @@ impl JobPlan {
             async move { held.await.unwrap_or_else(|| Err(Failure::cancelled())) }
         });
         let Some((hand, rng)) = answers else { return job };
+        let (soonest, latest) = self.answer;
         job.on_all_started(move |_fire| {
-            let takes = rng.lock().unwrap_or_else(PoisonError::into_inner).millis(1, 1800);
+            let takes = rng.lock().unwrap_or_else(PoisonError::into_inner).millis(soonest, latest);
             let held = hand.hold(tokio::time::sleep(takes));
             async move { held.await.ok_or_else(Failure::cancelled) }
         })

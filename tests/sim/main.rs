@@ -36,6 +36,7 @@ mod smoke;
 mod stability;
 mod strike;
 mod systematic;
+mod time;
 mod trouble;
 mod wall;
 mod watch;

@@ -21,6 +21,7 @@ use crate::coverage::Coverage;
 use crate::invariants::{self, Invariant};
 use crate::process::Hand;
 use crate::rows;
+use crate::time::Since;
 use rosterd_domain::verify::Fault;
 
 /// What happened to one record in one transaction.
@@ -121,7 +122,7 @@ pub struct Inner {
     pub clocks: Vec<NodeClock>,
     /// When the first promise was broken.
     pub broke_at: Option<Duration>,
-    start: Instant,
+    start: Since,
     base: Time,
     coverage: Coverage,
     told: bool,
@@ -144,7 +145,7 @@ impl Watch {
             writes: BTreeMap::new(),
             clocks: Vec::new(),
             broke_at: None,
-            start: Instant::now(),
+            start: Since::now(),
             base,
             coverage,
             told,

@@ -30,6 +30,7 @@ cargo xtask COMMAND
                        the ZooKeeper server
   sim --seeds N        N seeds of the simulation, with progress; --from SEED, --debug. SEED=N cargo xtask sim, or
                        SCRIPT=FILE cargo xtask sim: one again
+  sim --network …      the same with the real network stack, in a simulated network
   sim --mutants        each guard switched off, and what finds it
   fuzz --seconds N     fuzzing with ever new inputs; --target TARGET, --release
   bench [ARGUMENTS]    the benchmarks, in release

@@ -11,6 +11,8 @@ use crate::metadata::build;
 /// What was asked.
 #[derive(Debug, PartialEq, Eq)]
 struct Request {
+    /// The program that holds it.
+    program: &'static str,
     /// The test that does it.
     test: &'static str,
     /// What the last line begins with.
@@ -20,12 +22,13 @@ struct Request {
     debug: bool,
 }
 
-const WRITE: &str =
-    "write `sim --seeds N [--from SEED] [--debug]`, `sim --mutants`, `SEED=N … sim` or `SCRIPT=FILE … sim`";
+const WRITE: &str = "write `sim [--network] --seeds N [--from SEED] [--debug]`, `sim --mutants`, \
+                     `SEED=N … sim [--network]` or `SCRIPT=FILE … sim`";
 
 impl Request {
     fn read(arguments: &[String], seed: Option<&str>, script: bool) -> Result<Self> {
-        let mut request = Self { test: "", result: "", seeds: None, first: None, debug: false };
+        let mut request =
+            Self { program: "sim", test: "", result: "", seeds: None, first: None, debug: false };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
@@ -34,6 +37,7 @@ impl Request {
                     request.is("seeds::seeds", "seeds ");
                     request.seeds = Some(number(argument, arguments.next())?);
                 }
+                "--network" => request.program = "net",
                 "--from" => request.first = Some(number(argument, arguments.next())?),
                 "--debug" => request.debug = true,
                 _ => bail!("{argument:?} is not known: {WRITE}"),
@@ -46,7 +50,8 @@ impl Request {
         if script && request.test.is_empty() {
             request.is("seeds::replay", "test result");
         }
-        if request.test.is_empty() {
+        let networked = request.program == "net";
+        if request.test.is_empty() || networked && (script || !request.test.starts_with("seeds::")) {
             bail!("{WRITE}");
         }
         Ok(request)
@@ -66,13 +71,15 @@ fn number(name: &str, value: Option<&String>) -> Result<u64> {
 pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     let (seed, script) = (std::env::var("SEED").ok(), std::env::var_os("SCRIPT"));
     let request = Request::read(arguments, seed.as_deref(), script.is_some())?;
-    let mut wanted = vec!["--test".to_owned(), "sim".into()];
+    let mut wanted = vec!["--test".to_owned(), request.program.into()];
     if !request.debug {
         wanted.extend(["--profile".to_owned(), "sim".into()]);
     }
     let Some(programs) = build(&wanted)? else { return Ok(false) };
-    let program =
-        programs.iter().find(|program| program.target.name == "sim").context("no program sim was built")?;
+    let program = programs
+        .iter()
+        .find(|program| program.target.name == request.program)
+        .context("no such program was built")?;
     let mut command = Command::new(&program.path);
     if let Some(script) = script {
         // The program runs in another folder.
@@ -107,6 +114,10 @@ mod tests {
     fn what_is_played_is_what_was_asked() {
         let seeds = read("--seeds 200 --from 7", None).unwrap();
         assert_eq!((seeds.test, seeds.seeds, seeds.first), ("seeds::seeds", Some(200), Some(7)));
+        let network = read("--network --seeds 3", None).unwrap();
+        assert_eq!((network.program, network.seeds), ("net", Some(3)));
+        assert_eq!(read("--network", Some("7")).unwrap().test, "seeds::replay");
+        assert!(read("--network --mutants", None).is_err());
         assert_eq!(read("--mutants", None).unwrap().result, "mutants caught");
         assert_eq!(read("", Some("12")).unwrap().test, "seeds::replay");
         assert_eq!(Request::read(&[], None, true).unwrap().test, "seeds::replay");

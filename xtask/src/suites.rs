@@ -56,7 +56,7 @@ const fn programs(name: &'static str, what: &'static str, picks: &'static [Pick]
 }
 
 /// How many seeds of the simulation a build plays, unless the environment says otherwise.
-pub(crate) const SEEDS: (&str, &str) = ("ROSTERD_SIM_SEEDS", "5000");
+pub(crate) const SEEDS: (&str, &str) = ("ROSTERD_SIM_SEEDS", "100");
 
 /// The table. A suite whose test program cargo does not know is passed over and named.
 pub(crate) const SUITES: &[Suite] = &[
@@ -106,6 +106,11 @@ pub(crate) const SUITES: &[Suite] = &[
             &[Pick::Test("rosterd", "sim")],
         )
     },
+    programs(
+        "net",
+        "the real network stack and client on hosts of a simulated network",
+        &[Pick::Test("rosterd", "net")],
+    ),
     programs(
         "edge",
         "the gRPC and HTTP edge before a scripted coordinator",

@@ -5,13 +5,15 @@
 
 use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 use futures_util::{FutureExt, StreamExt, TryFutureExt, TryStreamExt};
 use tokio::sync::mpsc;
 use tonic::metadata::{Ascii, MetadataValue};
-use tonic::transport::Endpoint;
+use tonic::transport::{Channel, Endpoint};
 
 use crate::access::{Access, explain, innermost};
 use crate::error::Result;
@@ -105,18 +107,43 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Frames between the conversation and HTTP/2; when full, frames wait in the driver, whose queue is bounded.
 const QUEUE: usize = 256;
 
+/// How an address becomes a channel.
+type Dial = dyn Fn(Endpoint) -> BoxFuture<'static, std::result::Result<Channel, tonic::transport::Error>>
+    + Send
+    + Sync;
+
 /// gRPC over TCP, with TLS for `https://` addresses.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct TonicConnector {
     access: Access,
     authorization: Option<MetadataValue<Ascii>>,
+    /// None: over TCP.
+    dial: Option<Arc<Dial>>,
+}
+
+impl fmt::Debug for TonicConnector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of_its_own = self.dial.is_some();
+        f.debug_struct("TonicConnector").field("access", &self.access).field("dials", &of_its_own).finish()
+    }
 }
 
 impl TonicConnector {
     /// What `access` holds goes with every stream.
     pub fn new(access: Access) -> Result<Self> {
         let authorization = access.authorization()?;
-        Ok(Self { access, authorization })
+        Ok(Self { access, authorization, dial: None })
+    }
+
+    /// Through another network than the system's: a simulated one, a tunnel. What it is handed has all timeouts and limits
+    /// set; [`Endpoint::connect_with_connector`] keeps them.
+    pub fn dialing<F, Fut>(mut self, dial: F) -> Self
+    where
+        F: Fn(Endpoint) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = std::result::Result<Channel, tonic::transport::Error>> + Send + 'static,
+    {
+        self.dial = Some(Arc::new(move |endpoint| dial(endpoint).boxed()));
+        self
     }
 
     fn endpoint(&self, address: &str) -> std::result::Result<Endpoint, LinkError> {
@@ -145,9 +172,14 @@ impl Connector for TonicConnector {
     ) -> impl Future<Output = std::result::Result<Wire, LinkError>> + Send + 'static {
         let endpoint = self.endpoint(address);
         let (access, authorization) = (self.access.clone(), self.authorization.clone());
-        let address = address.to_owned();
+        let (address, dial) = (address.to_owned(), self.dial.clone());
         async move {
-            let channel = endpoint?.connect().await.map_err(|error| {
+            let endpoint = endpoint?;
+            let dialed = match dial {
+                Some(dial) => dial(endpoint).await,
+                None => endpoint.connect().await,
+            };
+            let channel = dialed.map_err(|error| {
                 let plain = || LinkError::lost(format!("{address}: {}", innermost(&error)));
                 explain(&address, &error).unwrap_or_else(plain)
             })?;

@@ -162,6 +162,7 @@ impl Session {
         late: &CancellationToken,
     ) -> End {
         let hello = tokio::select! {
+            biased;
             () = late.cancelled() => return self.refuse(&draining()),
             () = self.out.closed() => return Ok(()),
             hello = tokio::time::timeout(self.limits.hello, self.hello(&mut frames)) => match hello {
@@ -218,13 +219,17 @@ impl Session {
         let mut since_full = usize::MAX;
         let (out, clock, over) = (self.out.clone(), self.clock.clone(), self.rights.1.clone());
         loop {
-            // Waits are bounded by what the worker reads, not by how much it sends: yield now and then.
+            // Yield now and then, whatever the worker sends.
             tokio::task::coop::consume_budget().await;
+            // In one order, so that the same events give the same conversation: its end, then what is said to the worker,
+            // which is bounded by what it reads, then what it says.
             tokio::select! {
-                frame = frames.message(), if last_word.is_none() => match self.arrived(frame)? {
-                    Some(frame) => self.take(frame, conversation)?,
-                    None => last_word = Some(self.patience()),
-                },
+                biased;
+                () = late.cancelled() => return self.refuse(&draining()),
+                () = over.cancelled() => return self.refuse(&revoked()),
+                () = out.closed() => return Ok(()),
+                () = until(&*clock, self.stalled) => return self.refuse(&too_slow()),
+                () = until(&*clock, last_word) => return Ok(()),
                 frame = conversation.outbox.recv(), if self.waiting.is_empty() => {
                     if let Err(end) = self.pass_on(frame, &mut conversation.outbox, &mut since_full) {
                         return end;
@@ -235,11 +240,10 @@ impl Session {
                     permit.send(frame);
                     self.stalled = (!self.waiting.is_empty()).then(|| self.patience());
                 },
-                () = until(&*clock, self.stalled) => return self.refuse(&too_slow()),
-                () = until(&*clock, last_word) => return Ok(()),
-                () = late.cancelled() => return self.refuse(&draining()),
-                () = over.cancelled() => return self.refuse(&revoked()),
-                () = out.closed() => return Ok(()),
+                frame = frames.message(), if last_word.is_none() => match self.arrived(frame)? {
+                    Some(frame) => self.take(frame, conversation)?,
+                    None => last_word = Some(self.patience()),
+                },
             }
         }
     }

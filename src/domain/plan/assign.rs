@@ -67,8 +67,13 @@ pub fn assign(job: &Job, candidates: &Candidates) -> Option<Assigned> {
     if !mutants::is_on(mutants::PLAN_IGNORES_EPOCH) {
         txn.guard(Guard::Epoch(job.name.clone(), job.epoch));
     }
-    let (expect, data) = (job.generation, Arc::from(sharding.encode()));
-    txn.write(Write::Assignment { job: job.name.clone(), expect, data });
+    if sharding == job.sharding && job.necessary.is_some() {
+        // A new leader, most often. Starts that are under way go by this generation, and are none of its business.
+        txn.guard(Guard::Generation(job.name.clone(), job.generation));
+    } else {
+        let (expect, data) = (job.generation, Arc::from(sharding.encode()));
+        txn.write(Write::Assignment { job: job.name.clone(), expect, data });
+    }
     if let Some(version) = job.necessary {
         txn.write(Write::ClearNecessary(job.name.clone(), version));
     }

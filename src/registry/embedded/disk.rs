@@ -16,8 +16,6 @@ use crate::registry::tree::{Stat, Tree};
 /// How many revisions are reserved at once. Transactions on ephemeral nodes alone raise the revision without
 /// writing; after a restart the count goes on behind everything that may have been used.
 const REVISIONS: u64 = 65_536;
-/// After about so many pages in the log they are moved to the database.
-const CHECKPOINT_PAGES: usize = 4_096;
 
 /// What a batch did to one persistent node.
 pub(super) struct Row<'a> {
@@ -50,16 +48,19 @@ pub(super) struct Disk {
     connection: Connection,
     note: Note,
     ledger: Ledger,
+    /// About how many pages the log holds that were not asked into the database yet.
     pages: usize,
+    /// At how many they are.
+    checkpoint_pages: usize,
     /// Released last, when the connection is closed.
     _lock: Lock,
 }
 
 impl Disk {
     /// Goes on with a database that was opened and checked.
-    pub(super) fn new(opened: Opened) -> (Self, Tree) {
+    pub(super) fn new(opened: Opened, checkpoint_pages: usize) -> (Self, Tree) {
         let Opened { file, connection, note, ledger, tree, lock } = opened;
-        (Self { file, connection, note, ledger, pages: 0, _lock: lock }, tree)
+        (Self { file, connection, note, ledger, pages: 0, checkpoint_pages, _lock: lock }, tree)
     }
 
     /// Whether a revision may be answered without a write.
@@ -95,7 +96,7 @@ impl Disk {
 
     /// Moves the log's pages to the database if there are enough of them. `Err`: nothing can be trusted.
     pub(super) fn checkpoint(&mut self) -> Result<(), String> {
-        if self.pages < CHECKPOINT_PAGES { Ok(()) } else { self.checkpoint_now("PASSIVE") }
+        if self.pages < self.checkpoint_pages { Ok(()) } else { self.checkpoint_now("PASSIVE") }
     }
 
     /// Moves the log's pages to the database and empties the log.

@@ -43,6 +43,8 @@ pub const DEFAULT_QUEUE: usize = 16_384;
 pub const DEFAULT_BATCH: usize = 1_000;
 /// After how many bytes no more transactions join a batch.
 pub const DEFAULT_BATCH_BYTES: usize = 4 << 20;
+/// After about how many pages in the log they are moved to the database.
+pub const DEFAULT_CHECKPOINT_PAGES: usize = 4_096;
 
 /// How the store is opened.
 #[derive(Debug, Clone)]
@@ -55,12 +57,20 @@ pub struct EmbeddedOptions {
     pub batch: usize,
     /// See [`DEFAULT_BATCH_BYTES`].
     pub batch_bytes: usize,
+    /// See [`DEFAULT_CHECKPOINT_PAGES`].
+    pub checkpoint_pages: usize,
 }
 
 impl EmbeddedOptions {
     /// The defaults for a namespace.
     pub fn new(namespace: Namespace) -> Self {
-        Self { namespace, queue: DEFAULT_QUEUE, batch: DEFAULT_BATCH, batch_bytes: DEFAULT_BATCH_BYTES }
+        Self {
+            namespace,
+            queue: DEFAULT_QUEUE,
+            batch: DEFAULT_BATCH,
+            batch_bytes: DEFAULT_BATCH_BYTES,
+            checkpoint_pages: DEFAULT_CHECKPOINT_PAGES,
+        }
     }
 }
 
@@ -85,7 +95,8 @@ impl EmbeddedRegistry {
     /// Opens the store in `dir`, or makes one if nothing was ever stored there. Blocks while it reads all of it.
     pub fn open(dir: &Path, options: EmbeddedOptions) -> Result<Self, OpenError> {
         let paths = Arc::new(Paths::new(&options.namespace));
-        let (disk, tree) = disk::Disk::new(open::Opened::open(dir, &options.namespace, &paths)?);
+        let opened = open::Opened::open(dir, &options.namespace, &paths)?;
+        let (disk, tree) = disk::Disk::new(opened, options.checkpoint_pages);
         let (commands, inbox) = channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let watched = Watched::default();

@@ -71,6 +71,7 @@ impl Opened {
             return Err(OpenError::LostTail { file, note, noted, found: ledger.batch });
         }
         let tree = read_tree(&connection, &file, ledger, paths)?;
+        sync_found(dir, &file)?;
         let note = Note::open(dir, ledger.batch)?;
         Ok(Self { file, connection, note, ledger, tree, lock })
     }
@@ -169,6 +170,35 @@ fn create(dir: &Path, file: &Path, namespace: &Namespace) -> Result<(), OpenErro
         std::fs::rename(&draft, file)
     })();
     made.map_err(|e| OpenError::io("making", file, e))?;
+    sync_dir(dir)?;
+    sync_way(dir)
+}
+
+/// Makes the names on the way to a new store's directory durable: whoever made them may not have, and the store would
+/// go with the topmost of them. What is made with a file lies on one file system, and where we may not look we have made
+/// nothing.
+fn sync_way(dir: &Path) -> Result<(), OpenError> {
+    use std::os::unix::fs::MetadataExt as _;
+    let dir = dir.canonicalize().map_err(|e| OpenError::io("looking for", dir, e))?;
+    let device = |path: &Path| path.metadata().map(|found| found.dev()).ok();
+    let ours = device(&dir);
+    for above in dir.ancestors().skip(1) {
+        if device(above) != ours || File::open(above).is_err() {
+            break;
+        }
+        sync_dir(above)?;
+    }
+    Ok(())
+}
+
+/// Makes durable what was found. The log of a process that was killed may be in the system's memory alone: whoever is
+/// told of what stands in it acts on it, and a loss of power must not take it back.
+fn sync_found(dir: &Path, file: &Path) -> Result<(), OpenError> {
+    let log = with_suffix(file, "-wal");
+    match File::open(&log).and_then(|log| log.sync_all()) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(OpenError::io("syncing", &log, e)),
+        _ => {}
+    }
     sync_dir(dir)
 }
 

@@ -72,6 +72,10 @@ pub(super) struct Writer {
     inbox: mpsc::UnboundedReceiver<Group>,
     queue: VecDeque<Box<Pending>>,
     in_use: InUse,
+    /// How many transactions share a `multi` at the most. One that is refused names only the first that it was refused
+    /// for; where many are, as when a coordinator takes over what another has left, they are found soonest in small
+    /// ones side by side.
+    together: usize,
     /// The folders below which everything is must be made again.
     groundless: bool,
 }
@@ -80,7 +84,8 @@ type Flights<'c> = FuturesUnordered<BoxFuture<'c, Landed>>;
 
 impl Writer {
     pub(super) fn new(core: Arc<Core>, inbox: mpsc::UnboundedReceiver<Group>) -> Self {
-        Self { core, inbox, queue: VecDeque::new(), in_use: InUse::default(), groundless: false }
+        let (queue, in_use) = (VecDeque::new(), InUse::default());
+        Self { core, inbox, queue, in_use, together: SCAN, groundless: false }
     }
 
     pub(super) async fn run(mut self, client: Client) {
@@ -130,7 +135,7 @@ impl Writer {
         let (mut group, mut spelled) = (Group::new(), Vec::<Spelled>::new());
         let (mut steps, mut bytes, mut at) = (0, 0, 0);
         let mut passed = InUse::default();
-        while at < self.queue.len().min(SCAN) && steps < MAX_STEPS {
+        while at < self.queue.len().min(SCAN) && steps < MAX_STEPS && group.len() < self.together {
             let pending = &self.queue[at];
             if !self.in_use.admits(&pending.touched) || !passed.admits(&pending.touched) {
                 passed.take(&pending.touched);
@@ -251,6 +256,10 @@ impl Writer {
         client: &'c Client,
         flights: &mut Flights<'c>,
     ) {
+        self.together = match answer {
+            Answer::Refused(..) => (group.len() / 2).max(1),
+            _ => self.together.saturating_mul(2).min(SCAN),
+        };
         if let Answer::Refused(index, error) = answer {
             return self.land_refused(group, spelled, (index, error), client, flights);
         }

@@ -8,9 +8,9 @@ use rosterd::session::frame::{FromWorker, ToWorker};
 use rosterd_domain::id::WorkerId;
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::Write;
-use tokio::time::Instant;
 
 use super::Invariant;
+use crate::time::Since;
 use crate::watch::{Shadow, Step};
 
 /// Kept: who each process is, the lease that it says it counts with, and when a heartbeat was last acknowledged.
@@ -18,7 +18,7 @@ use crate::watch::{Shadow, Step};
 pub struct Lease {
     who: BTreeMap<String, WorkerId>,
     stated: BTreeMap<WorkerId, Duration>,
-    acknowledged: BTreeMap<WorkerId, Instant>,
+    acknowledged: BTreeMap<WorkerId, Since>,
 }
 
 impl Invariant for Lease {
@@ -58,7 +58,7 @@ impl Invariant for Lease {
             ToWorker::Welcome(welcome) => drop(self.who.insert(process.to_owned(), welcome.worker.clone())),
             ToWorker::HeartbeatAck { .. } => {
                 if let Some(worker) = self.who.get(process) {
-                    self.acknowledged.insert(worker.clone(), Instant::now());
+                    self.acknowledged.insert(worker.clone(), Since::now());
                 }
             }
             _ => {}

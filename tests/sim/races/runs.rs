@@ -10,7 +10,7 @@ use crate::world::Plan;
 
 races! {
     /// Two hosts have room for the same crashed run.
-    ej_671_two_hosts_claim_one_crashed_run: two_takers, [START_IGNORES_RECORD => "fenced"];
+    ej_671_two_hosts_claim_one_crashed_run: two_takers, [START_IGNORES_RECORD => "one_runner"];
     /// A run is in flight for who is dead: the next taker is not refused by what the first left behind.
     saturn_630_a_second_failover_is_not_skipped: taker_dies_too, [START_IGNORES_RECORD => "one_runner"];
     /// The worker's host saw it die, and another host takes the run.
@@ -213,7 +213,7 @@ fn moves_while_it_registers() -> Faults {
     scene(async || {
         let [quick, long] = led_by("c0", &["c0", "c1"]);
         let jobs =
-            vec![JobPlan { name: long, ..again(1, 9000, 30) }, JobPlan { name: quick, ..short(1, 100, 10) }];
+            vec![JobPlan { name: long, ..again(1, 9000, 30) }, JobPlan { name: quick, ..short(1, 100, 5) }];
         let (slots, coordinators, workers) = ((1, 1), 2, 1);
         let plan = Plan { slots, coordinators, workers, jobs: jobs.clone(), ..crate::play::plan(7) };
         let mut world = crate::world::World::new(plan);
@@ -238,7 +238,7 @@ fn moves_while_it_registers() -> Faults {
         until(&mut world, "the long job runs", |world| running(world, long, 0).is_some()).await;
         // Of the next host's registrations, which come by name, the second is under way at a due time of the first.
         slow(&world, "c1", "instances", millis(2), 1);
-        slow(&world, "c1", "instances", secs(9), 1);
+        slow(&world, "c1", "instances", secs(5), 1);
         cut(&world, 0);
         until(&mut world, "it is attached elsewhere", |world| host(world, 0).as_deref() == Some("c1")).await;
         world.pass(secs(20)).await;

@@ -1,0 +1,258 @@
+//! What runs on the hosts: a coordinator with its edge, a worker, a person with the admin service. Each is put together
+//! as the real program puts it together, but for the store, the network and the clock.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
+
+use futures_util::FutureExt as _;
+use rosterd::api::backend::Answer;
+use rosterd::api::edge::{Edge, EdgeConfig};
+use rosterd::api::grpc::admin::Info;
+use rosterd::api::history::History;
+use rosterd::app;
+use rosterd::app::lives::{Lives, Open, Parts, Place};
+use rosterd::coordinator::driver::NoHistory;
+use rosterd::coordinator::settings::Settings;
+use rosterd::history::{EventFilter, EventRow, FireRow, Page, RunFilter, RunRow};
+use rosterd::proto::v1;
+use rosterd::proto::v1::admin_service_client::AdminServiceClient;
+use rosterd::registry::Registry;
+use rosterd::registry::memory::{MemoryStore, SessionOptions};
+use rosterd::runtime::clock::Simulated;
+use rosterd::runtime::tasks::{Phase, Tasks};
+use rosterd::runtime::telemetry::Metrics;
+use rosterd_client::{CancellationToken, OnRefused, Options, TokioClock, TonicConnector, Worker};
+use rosterd_domain::id::{CoordinatorId, Item, JobName};
+use rosterd_domain::time::Time;
+use tonic::transport::Endpoint;
+
+use crate::coverage::Coverage;
+use crate::network::{Listener, dial, url};
+use crate::rng::Rng;
+use crate::tap::{Processes, Tap};
+use crate::time::begun;
+use crate::watch::Watch;
+use crate::work::{JobPlan, Log};
+use crate::world::{Times, base, namespace};
+
+/// What all hosts share with the world.
+#[derive(Clone)]
+pub struct Shared {
+    pub store: MemoryStore,
+    pub watch: Watch,
+    pub log: Log,
+    pub coverage: Coverage,
+    pub processes: Processes,
+    pub times: Times,
+    pub jobs: Vec<JobPlan>,
+}
+
+/// A machine, and what of its program of the moment the world knows.
+pub struct Machine {
+    pub name: String,
+    pub life: Mutex<Life>,
+}
+
+/// What is renewed with every start.
+#[derive(Default)]
+pub struct Life {
+    pub starts: u64,
+    /// Asks the program to end as SIGTERM does.
+    pub stop: CancellationToken,
+    /// The coordinator's session and name.
+    pub session: Option<String>,
+    pub id: Option<CoordinatorId>,
+}
+
+impl Machine {
+    pub fn new(name: String) -> Arc<Self> {
+        Arc::new(Self { name, life: Mutex::default() })
+    }
+
+    pub fn life(&self) -> std::sync::MutexGuard<'_, Life> {
+        self.life.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The name of the program of the moment.
+    pub fn process(&self) -> String {
+        format!("{}.{}", self.name, self.life().starts)
+    }
+}
+
+/// No host keeps a history.
+struct Blank;
+
+impl History for Blank {
+    fn runs(&self, _: RunFilter, _: Page) -> Answer<'_, (Vec<RunRow>, Option<String>)> {
+        async { Ok((Vec::new(), None)) }.boxed()
+    }
+
+    fn events(&self, _: EventFilter, _: Page) -> Answer<'_, (Vec<EventRow>, Option<String>)> {
+        async { Ok((Vec::new(), None)) }.boxed()
+    }
+
+    fn fires<'a>(&'a self, _: &'a JobName, _: Vec<Item>, _: Vec<Time>) -> Answer<'a, Vec<FireRow>> {
+        async { Ok(Vec::new()) }.boxed()
+    }
+}
+
+fn open_session(machine: &Machine, shared: &Shared) -> Arc<dyn Registry> {
+    let options = SessionOptions { timeout: Some(shared.times.session) };
+    let registry = Arc::new(shared.store.open(&machine.name, options));
+    let session = registry.session();
+    shared.watch.note(|| format!("{} opens session {session}", machine.process()));
+    machine.life().session = Some(session);
+    registry
+}
+
+fn parts(machine: &Arc<Machine>, shared: &Shared, clock: Arc<Simulated>) -> Parts {
+    let times = shared.times;
+    let process = machine.process();
+    let (named, seat) = (AtomicU64::new(0), machine.clone());
+    let first = process.clone();
+    let name = move || {
+        let number = named.fetch_add(1, Ordering::Relaxed);
+        let id = CoordinatorId::new(format!("{first}.{number}")).expect("such a name is one");
+        seat.life().id = Some(id.clone());
+        id
+    };
+    let settings = Settings {
+        advertise: url(&machine.name),
+        session: Some(times.session),
+        session_tick: times.session / 5,
+        lease: times.lease,
+        heartbeat: times.heartbeat,
+        stop_budget: times.stop_budget,
+        store_retry: Duration::from_millis(500),
+        ..Settings::new(namespace(), CoordinatorId::new(&process).expect("such a name is one"))
+    };
+    let made = Arc::new(AtomicU64::new(0));
+    Parts {
+        settings,
+        clock,
+        name: Box::new(name),
+        ids: Box::new(move || {
+            let (process, made) = (process.clone(), made.clone());
+            Box::new(move || format!("{process}.{}", made.fetch_add(1, Ordering::Relaxed)))
+        }),
+        sink: Box::new(|| Box::new(NoHistory)),
+        gauge: Box::new(|| Box::new(NoHistory)),
+        place: Place::Here,
+    }
+}
+
+/// A coordinator until it is asked to stop, or crashed.
+pub async fn coordinator(machine: Arc<Machine>, shared: Shared) -> turmoil::Result {
+    let listener = Listener::bind().await?;
+    let (tasks, metrics) = (Tasks::default(), Metrics::new());
+    let clock = Arc::new(Simulated::new(base().plus(begun())));
+    let registry = open_session(&machine, &shared);
+    let (lives, driver) = Lives::new(parts(&machine, &shared, clock.clone()), registry);
+    let (again, with) = (machine.clone(), shared.clone());
+    let open: Open = Box::new(move || {
+        with.coverage.count("recovery: a new session in the same process");
+        let registry = open_session(&again, &with);
+        async { Ok(registry) }.boxed()
+    });
+    let tap = Tap { lives: lives.clone(), watch: shared.watch.clone(), processes: shared.processes.clone() };
+    let edge = Edge {
+        backend: Arc::new(tap),
+        history: Arc::new(Blank),
+        clock,
+        info: Info { registry: "memory", started: base() },
+        metrics,
+        tasks: tasks.clone(),
+        config: EdgeConfig::default(),
+    };
+    app::run(&lives, driver, Some(open), edge, listener);
+    let stop = machine.life().stop.clone();
+    tokio::select! {
+        biased;
+        failure = tasks.failed() => return Err(failure.into()),
+        () = stop.cancelled() => {}
+    }
+    for phase in Phase::ALL {
+        tasks.end(phase, Duration::from_secs(12)).await;
+    }
+    Ok(())
+}
+
+/// How a worker is started.
+#[derive(Clone)]
+pub struct Desk {
+    pub servers: Vec<String>,
+    pub slots: u32,
+    pub seed: u64,
+}
+
+/// A worker until it has left, or was crashed.
+pub async fn worker(machine: Arc<Machine>, desk: Desk, shared: Shared) -> turmoil::Result {
+    let (process, stop) = (machine.process(), machine.life().stop.clone());
+    let mut rng = Rng::new(desk.seed ^ machine.life().starts);
+    let mut servers = desk.servers.clone();
+    let first = rng.index(servers.len());
+    servers.rotate_left(first);
+    let options = Options {
+        servers,
+        address: machine.name.clone(),
+        slots: desk.slots,
+        drain_deadline: Duration::from_secs(4),
+        stop_grace: Duration::from_secs(1),
+        on_refused: OnRefused::Retry,
+        seed: Some(rng.next()),
+        ..Options::default()
+    };
+    let mut worker = Worker::new(options).shutdown(stop.cancelled_owned());
+    for job in &shared.jobs {
+        worker = worker.add(job.offer(&process, &shared.log, &mut rng));
+    }
+    let connector = TonicConnector::default().dialing(dial);
+    let since = Duration::from_millis(u64::try_from(base().plus(begun()).0)?);
+    let how = worker.drive(connector, TokioClock::starting_at(UNIX_EPOCH + since)).await;
+    let how = how.map_or_else(|error| error.to_string(), |()| "left".into());
+    shared.coverage.count(format!("worker ended: {}", how.split([':', ',', '(']).next().unwrap_or_default()));
+    shared.watch.note(|| format!("{process} has ended: {how}"));
+    Ok(())
+}
+
+/// Somebody who asks coordinators for something now and then, over the admin service.
+pub async fn person(servers: Vec<String>, seed: u64, shared: Shared) -> turmoil::Result {
+    let mut rng = Rng::new(seed);
+    loop {
+        tokio::time::sleep(rng.millis(1_000, 5_000)).await;
+        let (server, job) = (rng.index(servers.len()), rng.index(shared.jobs.len()));
+        let (what, job) = (rng.below(4), shared.jobs[job].name.to_owned());
+        let asked = tokio::time::timeout(Duration::from_secs(4), ask(&servers[server], what, job.clone()));
+        let done = match asked.await {
+            Err(_) => "no answer".to_owned(),
+            Ok(Err(error)) => format!("{error:.60}"),
+            Ok(Ok(())) => {
+                shared.coverage.count("operation: done");
+                "done".to_owned()
+            }
+        };
+        shared.watch.note(|| format!("a person asks {} for {what} of {job}: {done}", servers[server]));
+    }
+}
+
+async fn ask(server: &str, what: u64, job: String) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let endpoint = Endpoint::from_shared(server.to_owned())?.connect_timeout(Duration::from_secs(2));
+    let mut admin = AdminServiceClient::new(dial(endpoint).await?);
+    match what {
+        0 => {
+            admin.pause_job(v1::PauseJobRequest { job: job.clone() }).await?;
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            drop(admin.resume_job(v1::ResumeJobRequest { job }).await?);
+        }
+        1 => drop(admin.resume_job(v1::ResumeJobRequest { job }).await?),
+        2 => drop(admin.list_jobs(v1::ListJobsRequest::default()).await?),
+        _ => {
+            let after_current = true;
+            drop(
+                admin.trigger_job(v1::TriggerJobRequest { job, after_current, ..Default::default() }).await?,
+            );
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! Between the edge and the coordinator: tells the watch of every frame, as the coordinator says and hears it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rosterd::api::backend::{Answer, Backend, Conversation, Frames};
+use rosterd::app::lives::Lives;
+use rosterd::code::Refusal;
+use rosterd::coordinator::handle::{
+    Done, DumpNode, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MemberRow, Operation, Peer,
+    ServerRow,
+};
+use rosterd::session::frame::{FromWorker, ToWorker};
+use rosterd_domain::id::{CoordinatorId, JobName, Namespace};
+use rosterd_domain::time::Time;
+use tokio::sync::{broadcast, mpsc, watch};
+
+use crate::watch::Watch;
+
+/// Which process runs at an address, and which of its streams is the latest.
+#[derive(Clone, Default)]
+pub struct Processes(Arc<Mutex<Known>>);
+
+#[derive(Default)]
+struct Known {
+    at: BTreeMap<String, String>,
+    streams: BTreeMap<String, u64>,
+}
+
+impl Processes {
+    /// A process begins.
+    pub fn begin(&self, address: &str, process: String) {
+        self.lock().at.insert(address.to_owned(), process);
+    }
+
+    /// A stream from an address opens: whose it is, and its number.
+    fn open(&self, address: &str) -> (String, u64) {
+        let mut known = self.lock();
+        let process = known.at.get(address).cloned().unwrap_or_else(|| address.to_owned());
+        let last = known.streams.entry(process.clone()).or_default();
+        *last += 1;
+        let number = *last;
+        (process, number)
+    }
+
+    fn is_latest(&self, process: &str, stream: u64) -> bool {
+        self.lock().streams.get(process) == Some(&stream)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub struct Tap {
+    pub lives: Arc<Lives>,
+    pub watch: Watch,
+    pub processes: Processes,
+}
+
+struct Heard {
+    inner: Box<dyn Frames>,
+    process: String,
+    watch: Watch,
+}
+
+impl Frames for Heard {
+    fn put(&self, frame: FromWorker) -> Result<(), Refusal> {
+        self.watch.lock().said(&self.process, &frame);
+        self.inner.put(frame)
+    }
+}
+
+impl Backend for Tap {
+    fn open(&self, peer: Peer) -> Result<Conversation, Refusal> {
+        let address = peer.address.rsplit_once(':').map_or("", |(host, _)| host).to_owned();
+        let (process, stream) = self.processes.open(&address);
+        let Conversation { mut outbox, inbox } = Backend::open(&*self.lives, peer)?;
+        let (told, passed_on) = mpsc::channel(outbox.max_capacity());
+        let (watch, host, worker) = (self.watch.clone(), self.id(), process.clone());
+        let processes = self.processes.clone();
+        tokio::spawn(async move {
+            while let Some(frame) = outbox.recv().await {
+                // A worker that has said Hello elsewhere has left this stream, and takes no lease from it.
+                let left = !processes.is_latest(&worker, stream);
+                if !(left && matches!(frame, ToWorker::HeartbeatAck { .. })) {
+                    watch.lock().heard(&worker, host.as_str(), &frame);
+                }
+                if told.send(frame).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Conversation {
+            outbox: passed_on,
+            inbox: Box::new(Heard { inner: inbox, process, watch: self.watch.clone() }),
+        })
+    }
+
+    fn namespace(&self) -> &Namespace {
+        self.lives.namespace()
+    }
+
+    fn id(&self) -> CoordinatorId {
+        self.lives.id()
+    }
+
+    fn operate(&self, operation: Operation, by: Option<Arc<str>>) -> Answer<'_, Done> {
+        self.lives.operate(operation, by)
+    }
+
+    fn due<'a>(&'a self, job: &'a JobName, after: Time, until: Time, most: usize) -> Answer<'a, Vec<Time>> {
+        self.lives.due(job, after, until, most)
+    }
+
+    fn jobs(&self) -> Answer<'_, Vec<JobRow>> {
+        self.lives.jobs()
+    }
+
+    fn job<'a>(&'a self, job: &'a JobName, upcoming: usize) -> Answer<'a, JobDetail> {
+        self.lives.job(job, upcoming)
+    }
+
+    fn items<'a>(&'a self, job: &'a JobName) -> Answer<'a, Vec<ItemRow>> {
+        self.lives.items(job)
+    }
+
+    fn instances<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<InstanceRow>> {
+        self.lives.instances(job)
+    }
+
+    fn servers<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<ServerRow>> {
+        self.lives.servers(job)
+    }
+
+    fn members(&self) -> Answer<'_, Vec<MemberRow>> {
+        self.lives.members()
+    }
+
+    fn dump<'a>(&'a self, job: &'a JobName) -> Answer<'a, BTreeMap<String, DumpNode>> {
+        self.lives.dump(job)
+    }
+
+    fn watch(&self) -> broadcast::Receiver<Arc<Happening>> {
+        self.lives.watch()
+    }
+
+    fn health(&self) -> watch::Receiver<Health> {
+        self.lives.health()
+    }
+}

@@ -1,0 +1,135 @@
+//! The jobs, their handlers, and what those write down.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
+
+use rosterd_client::{Failure, Job, Run};
+use rosterd_domain::verify::{Line, What};
+use tokio::time::{Instant, sleep_until};
+
+use crate::rng::Rng;
+use crate::time::Since;
+use crate::world::base;
+
+/// The log of all worker processes.
+#[derive(Clone)]
+pub struct Log {
+    start: Since,
+    lines: Arc<Mutex<Vec<Line>>>,
+}
+
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Log {
+    pub fn new() -> Self {
+        Self { start: Since::now(), lines: Arc::default() }
+    }
+
+    /// Something that happened to a process, or to a run of it.
+    pub fn write(&self, process: &str, what: What, run: Option<&Run>) {
+        let at = self.start.elapsed();
+        let fire = run.map(|run| run.fire_time().duration_since(UNIX_EPOCH).unwrap_or_default());
+        let line = Line {
+            at: nanos(at),
+            wall: base().plus(at).0,
+            worker: process.to_owned(),
+            what,
+            job: run.map(|run| run.job().to_owned()).unwrap_or_default(),
+            item: run.map(Run::item).unwrap_or_default(),
+            token: run.map(Run::token).unwrap_or_default(),
+            fire: fire.map_or(0, |fire| i64::try_from(fire.as_millis()).unwrap_or(i64::MAX)),
+            source: run.map(|run| run.source().as_str_name().replace("RUN_SOURCE_", "")).unwrap_or_default(),
+            attempt: run.map(Run::attempt).unwrap_or_default(),
+            instance: run.map(|run| run.instance_id().to_owned()).unwrap_or_default(),
+            lease: run.map(|run| nanos(run.lease_left())),
+            detail: String::new(),
+        };
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+    }
+
+    pub fn lines(&self) -> Vec<Line> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A job of the world.
+#[derive(Debug, Clone, Copy)]
+pub struct JobPlan {
+    pub name: &'static str,
+    pub period: u64,
+    pub items: u32,
+    pub failover: bool,
+    /// How long a run takes, in milliseconds.
+    pub run: (u64, u64),
+    /// Of a thousand runs, how many fail.
+    pub fails: u64,
+}
+
+/// One that is short and often, one whose crashed runs are run again, one that outlives leases.
+pub const JOBS: [JobPlan; 3] = [
+    JobPlan { name: "short", period: 1, items: 3, failover: false, run: (20, 300), fails: 30 },
+    JobPlan { name: "again", period: 2, items: 4, failover: true, run: (400, 1_600), fails: 30 },
+    JobPlan { name: "long", period: 5, items: 2, failover: true, run: (5_000, 15_000), fails: 0 },
+];
+
+impl JobPlan {
+    fn config(&self) -> String {
+        let Self { name, period, items, failover, .. } = self;
+        format!(
+            "jobName: {name}\ncron: \"0/{period} * * * * ?\"\nshardingTotalCount: {items}\nfailover: {failover}\n\
+             misfire: true\n"
+        )
+    }
+
+    /// The job as a worker process offers it.
+    pub fn offer(&self, process: &str, log: &Log, rng: &mut Rng) -> Job {
+        let (plan, process, log) = (*self, process.to_owned(), log.clone());
+        let rng = Arc::new(Mutex::new(rng.fork(self.name)));
+        Job::new(self.name).config(self.config()).handler(move |run: Run| {
+            let mut rng = rng.lock().unwrap_or_else(PoisonError::into_inner);
+            let (length, fails) = (rng.millis(plan.run.0, plan.run.1), rng.permille(plan.fails));
+            let work = Work { process: process.clone(), log: log.clone(), over: false, run };
+            async move { work.go(length, fails).await }
+        })
+    }
+}
+
+/// A run in user code; however it ends, that is written down.
+struct Work {
+    process: String,
+    log: Log,
+    over: bool,
+    run: Run,
+}
+
+impl Work {
+    async fn go(mut self, length: Duration, fails: bool) -> Result<(), Failure> {
+        self.log.write(&self.process, What::Start, Some(&self.run));
+        tokio::select! {
+            biased;
+            () = self.run.cancelled() => {
+                self.log.write(&self.process, What::Told, Some(&self.run));
+                self.end(What::End);
+                Err(Failure::cancelled())
+            }
+            () = sleep_until(Instant::now() + length) => {
+                self.end(What::End);
+                if fails { Err(Failure::new("as it was told to")) } else { Ok(()) }
+            }
+        }
+    }
+
+    fn end(&mut self, what: What) {
+        if !std::mem::replace(&mut self.over, true) {
+            self.log.write(&self.process, what, Some(&self.run));
+        }
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.end(What::Drop);
+    }
+}
