@@ -260,8 +260,12 @@ impl Lane {
         if armings.is_empty() {
             return;
         }
-        let done = tokio::time::timeout(self.core.limit, join_all(armings)).await;
-        for (key, watchers) in done.unwrap_or_default() {
+        let done = tokio::select! {
+            done = tokio::time::timeout(self.core.limit, join_all(armings)) => done.unwrap_or_default(),
+            // What is asked without a connection waits for one, and nobody would be told meanwhile that it was lost.
+            () = lost(client.state_watcher()) => Vec::new(),
+        };
+        for (key, watchers) in done {
             match watchers {
                 Ok(watchers) => self.stands(key, watchers),
                 Err(Error::ConnectionLoss) => {}
@@ -308,6 +312,13 @@ impl Lane {
             }
         });
         listener.abort_handle()
+    }
+}
+
+/// Returns once there is no connection.
+async fn lost(mut states: StateWatcher) {
+    while states.peek_state() == ClientState::SyncConnected {
+        states.changed().await;
     }
 }
 

@@ -45,13 +45,39 @@ async fn watches_stand_again_after_a_reconnect_in_the_same_session() {
         until(&mut hints, &Hint::Job(j())).await;
         put(&other, [create(&job(&format!("new-{round}")), "i")]).await;
         until(&mut hints, &Hint::Jobs).await;
-        put(&other, [Write::Coordinator { id: coordinator(&format!("other-{round}")), data: "".into() }]).await;
+        put(&other, [Write::Coordinator { id: coordinator(&format!("other-{round}")), data: "".into() }])
+            .await;
         until(&mut hints, &Hint::Coordinators).await;
     }
     assert!(
         registry.job(&j()).await.unwrap().unwrap().instances[&instance("w")].mine,
         "one session all along"
     );
+}
+
+/// Watches were set again without looking at the connection: while that had gone already they waited for the next one,
+/// and nobody was told that the session was suspended, for half of its time-out, or until its end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_is_lost_while_watches_are_set_again_is_told_of() {
+    let (proxy, options, _) = through_proxy().await;
+    let registry = connect(&options).await;
+    let mut hints = registry.hints();
+    for n in 0..20 {
+        let name = job(&format!("job-{n}"));
+        put(&registry, [create(&name, "i1")]).await;
+        registry.watch(&name);
+    }
+    registry.jobs().await.unwrap();
+    for round in 0..20 {
+        proxy.set(Way::Cut);
+        until_state(&mut hints, SessionState::Suspended).await;
+        proxy.set(Way::Open);
+        until_state(&mut hints, SessionState::Connected).await;
+        // Cut again at once: what was connected sets its watches now. A write now and then proves the session.
+        if round % 3 == 2 {
+            put(&registry, [Write::Policy(job("job-0"), format!("{round}").into())]).await;
+        }
+    }
 }
 
 /// More than 128 KiB of watched paths on one connection, and it can never reconnect.
