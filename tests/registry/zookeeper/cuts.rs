@@ -45,7 +45,8 @@ async fn watches_stand_again_after_a_reconnect_in_the_same_session() {
         until(&mut hints, &Hint::Job(j())).await;
         put(&other, [create(&job(&format!("new-{round}")), "i")]).await;
         until(&mut hints, &Hint::Jobs).await;
-        put(&other, [Write::Coordinator { id: coordinator(&format!("other-{round}")), data: "".into() }]).await;
+        put(&other, [Write::Coordinator { id: coordinator(&format!("other-{round}")), data: "".into() }])
+            .await;
         until(&mut hints, &Hint::Coordinators).await;
     }
     assert!(
