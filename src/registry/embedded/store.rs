@@ -187,11 +187,12 @@ impl Store {
         match self.persist(&changes) {
             Ok(()) => {
                 self.full = false;
+                // Who has the answer finds what it was to be told of before.
+                self.tell(&changes);
                 for (pending, answer) in commits.into_iter().zip(answers) {
                     // Who asked may have gone; the transaction stands.
                     let _ = pending.reply.send(answer);
                 }
-                self.tell(&changes);
             }
             Err(error) => {
                 self.tree.undo(changes);
