@@ -1,6 +1,7 @@
 //! Connections that are cut while the session lives, and sessions that end: each test would catch the return of
 //! a bug that was met.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use rosterd::registry::zookeeper::ZooKeeperOptions;
@@ -100,9 +101,8 @@ async fn many_watched_jobs_survive_a_reconnect() {
         proxy.set(Way::Cut);
         until_state(&mut hints, SessionState::Suspended).await;
         proxy.set(Way::Open);
-        until_state(&mut hints, SessionState::Connected).await;
-        // Every connection comes back in its own time; each tells of all it watches.
-        let mut told = std::collections::BTreeSet::new();
+        // Every connection comes back in its own time, the session's own not always first; each tells of all it watches.
+        let mut told = BTreeSet::from_iter(until_state(&mut hints, SessionState::Connected).await);
         eventually("all jobs are told of", async || {
             told.extend(std::iter::from_fn(|| hints.try_recv()));
             told.iter().filter(|hint| matches!(hint, Hint::Job(_))).count() == JOBS
