@@ -35,7 +35,7 @@ mod invariants;
 #[path = "../sim/process.rs"]
 mod process;
 #[allow(dead_code, reason = "shared with the simulation, which uses more of it")]
-#[path = "../sim/rng.rs"]
+#[path = "../support/rng.rs"]
 mod rng;
 #[path = "../sim/rows.rs"]
 mod rows;

@@ -26,6 +26,7 @@ mod races;
 mod regressions;
 mod required;
 mod rest;
+#[path = "../support/rng.rs"]
 mod rng;
 mod rows;
 mod script;
