@@ -14,9 +14,13 @@ mod clock;
 mod coverage;
 mod desks;
 mod faults;
+#[path = "../support/handled.rs"]
+mod handled;
 mod invariants;
 mod leaders;
 mod log;
+#[path = "../support/many.rs"]
+mod many;
 mod mutants;
 mod operator;
 mod panics;
