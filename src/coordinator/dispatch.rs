@@ -10,7 +10,7 @@ use rosterd_domain::id::{Item, JobName, Token, Version, WorkerId};
 use rosterd_domain::item::{Record, Running};
 use rosterd_domain::job;
 use rosterd_domain::mutants;
-use rosterd_domain::plan::Report;
+use rosterd_domain::plan::{Report, Reported};
 use rosterd_domain::view::Job;
 
 use super::agenda::Agenda;
@@ -262,6 +262,7 @@ impl Node {
 
     /// Answers every report that the records have decided: what is left is to be committed.
     pub(super) fn answer_reports(&mut self, name: &JobName, job: &mut JobState) {
+        forget_skips(job);
         let decided: Vec<(Item, Option<Refusal>)> = job
             .reports
             .iter()
@@ -298,6 +299,18 @@ impl Node {
             self.send(stream, ToWorker::ReportAck { run, refusal });
         }
     }
+}
+
+/// What was to be skipped while it was held, and is held no more, is nobody's report: its worker was never told of it, or
+/// was told to run it.
+fn forget_skips(job: &mut JobState) {
+    let records = &job.records;
+    let held = |item: &Item, token: Token| {
+        records
+            .get(item)
+            .is_some_and(|(_, record)| record.token == token && record.running().is_some_and(|run| run.held))
+    };
+    job.reports.retain(|item, report| report.ended != Reported::Skipped || held(item, report.token));
 }
 
 /// What a report is answered: `None`, not decided yet; `Some(None)`, accepted.
