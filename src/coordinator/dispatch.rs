@@ -76,10 +76,9 @@ impl Node {
         let Some(view) = job.view.clone() else { return };
         let reference = RunRef { job: name.clone(), item, token };
         let Some(worker) = self.workers.get_mut(&run.worker) else { return };
-        if worker.phase == Phase::Attaching
-            || worker.phase == Phase::Condemned
-            || worker.known.contains_key(&reference)
-        {
+        // Of who has said Goodbye all that is in flight is handed back.
+        let hears = !matches!(worker.phase, Phase::Attaching | Phase::Condemned | Phase::Leaving);
+        if !hears || worker.known.contains_key(&reference) {
             return;
         }
         let Some(stream) = worker.stream else { return };
