@@ -11,6 +11,7 @@ use rosterd_domain::item::{Record, Running};
 use rosterd_domain::job;
 use rosterd_domain::mutants;
 use rosterd_domain::plan::{Report, Reported};
+use rosterd_domain::time::Time;
 use rosterd_domain::view::Job;
 
 use super::agenda::Agenda;
@@ -62,16 +63,26 @@ impl Node {
         let Some((_, record)) = job.records.get(&item) else { return };
         let Some(run) = record.running().filter(|run| !run.held) else { return };
         let (token, run) = (record.token, run.clone());
-        self.send_trigger(name, job, item, token, &run);
+        let not_before = self.ahead.not_before(&run, self.now.wall);
+        self.send_trigger(name, job, item, token, &run, not_before);
     }
 
-    pub(super) fn send_trigger(
+    /// The same once the run `token` has been kept back until its time.
+    pub(super) fn dispatch_waited(&mut self, name: &JobName, job: &mut JobState, item: Item, token: Token) {
+        let Some((_, record)) = job.records.get(&item) else { return };
+        let same = record.token == token;
+        let Some(run) = record.running().filter(|run| same && !run.held).cloned() else { return };
+        self.send_trigger(name, job, item, token, &run, None);
+    }
+
+    fn send_trigger(
         &mut self,
         name: &JobName,
         job: &mut JobState,
         item: Item,
         token: Token,
         run: &Running,
+        not_before: Option<Time>,
     ) {
         let Some(view) = job.view.clone() else { return };
         let reference = RunRef { job: name.clone(), item, token };
@@ -88,9 +99,8 @@ impl Node {
             }
             return;
         };
-        let not_before = self.ahead.not_before(run, self.now.wall);
-        if not_before.is_some() && !worker.holds_triggers {
-            return self.ahead.tell_later(name, item, run);
+        if let Some(at) = not_before.filter(|_| !worker.holds_triggers) {
+            return self.ahead.tell_later(at, name, item, token);
         }
         worker.known.insert(reference.clone(), self.now.mono);
         let trigger = Trigger { not_before, ..trigger(&view, reference, run, offset.clone()) };
@@ -138,7 +148,7 @@ impl Node {
         run: Running,
     ) {
         if job.offsets.contains_key(&item) {
-            self.send_trigger(name, job, item, token, &run);
+            self.send_trigger(name, job, item, token, &run, None);
         } else {
             if job.reading_offsets.insert(item) {
                 self.read(ReadFor::Offset(name.clone(), item), Query::Offset(name.clone(), item));
