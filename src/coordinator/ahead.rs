@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use rosterd_domain::id::{Item, JobName};
+use rosterd_domain::id::{Item, JobName, Token};
 use rosterd_domain::item::Running;
 use rosterd_domain::mutants;
 use rosterd_domain::time::Time;
@@ -19,8 +19,8 @@ use super::node::Node;
 pub(super) struct Ahead {
     least: Duration,
     most: Duration,
-    /// By their time.
-    waiting: BTreeSet<(Time, JobName, Item)>,
+    /// By the time at which they are told.
+    waiting: BTreeSet<(Time, JobName, Item, Token)>,
     by: Duration,
     /// The latest due time that was written for, and how far ahead its writing began.
     last: Option<(Time, Duration)>,
@@ -35,7 +35,7 @@ impl Ahead {
 
     /// When the next runs are to be told.
     pub(super) fn next(&self) -> Option<Time> {
-        self.waiting.first().map(|(at, _, _)| *at)
+        self.waiting.first().map(|(at, ..)| *at)
     }
 
     pub(super) fn is_due(&self, now: Time) -> bool {
@@ -71,16 +71,17 @@ impl Ahead {
         (self.took * 3 / 2).clamp(self.least, self.most)
     }
 
-    /// Until when user code is not to begin, if that is yet to come. A time that seems far away was written before
-    /// the calendar was set back: its run has waited long enough.
+    /// Until when user code is not to begin, if that is yet to come. A time that seems further away than anything is
+    /// written ahead was written by a calendar that is ahead of this one: as long as its writer may have been early it
+    /// is waited for, and no longer.
     pub(super) fn not_before(&self, run: &Running, now: Time) -> Option<Time> {
-        let early = now < run.since && run.since.since(now) <= self.most;
-        (early && !mutants::is_on(mutants::TELLS_EARLY)).then_some(run.since)
+        let early = now < run.since && !mutants::is_on(mutants::TELLS_EARLY);
+        early.then(|| run.since.min(now.plus(self.most)))
     }
 
-    /// Keeps a run for a worker that would begin it at once.
-    pub(super) fn tell_later(&mut self, name: &JobName, item: Item, run: &Running) {
-        self.waiting.insert((run.since, name.clone(), item));
+    /// Keeps a run until then for a worker that would begin it at once.
+    pub(super) fn tell_later(&mut self, at: Time, name: &JobName, item: Item, token: Token) {
+        self.waiting.insert((at, name.clone(), item, token));
     }
 }
 
@@ -89,10 +90,10 @@ impl Node {
     pub(super) fn tell_due_runs(&mut self, most: usize) {
         let mut told = 0;
         while self.ahead.is_due(self.now.wall) && told < most {
-            let Some((_, name, item)) = self.ahead.waiting.pop_first() else { break };
+            let Some((_, name, item, token)) = self.ahead.waiting.pop_first() else { break };
             told += 1;
             if let Some(mut job) = self.jobs.remove(&name) {
-                self.dispatch(&name, &mut job, item);
+                self.dispatch_waited(&name, &mut job, item, token);
                 self.jobs.insert(name, job);
             }
         }
@@ -102,9 +103,35 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
+    use rosterd_domain::id::{InstanceId, WorkerId};
+    use rosterd_domain::item::Source;
+
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
+
+    fn run_of(due: Time) -> Running {
+        Running {
+            fire: due,
+            source: Source::NormalTrigger,
+            instance: InstanceId::new("a@-@1").unwrap(),
+            worker: WorkerId::new("1").unwrap(),
+            since: due,
+            trigger: None,
+            held: false,
+        }
+    }
+
+    /// It went out at once: the calendar seemed to have been set back, and was that of another coordinator than had
+    /// written the run, a tenth of a second before its time.
+    #[test]
+    fn a_run_that_seems_far_away_waits_for_as_long_as_its_writer_may_have_been_early() {
+        let (ahead, due) = (Ahead::new((10 * MS, 250 * MS)), Time::from_seconds(33));
+        let waits = |now: Time| ahead.not_before(&run_of(due), now).map(|until| until.since(now));
+        assert_eq!(waits(due.minus(1990 * MS)), Some(250 * MS));
+        assert_eq!(waits(due.minus(100 * MS)), Some(100 * MS));
+        assert_eq!((waits(due), waits(due.plus(MS))), (None, None));
+    }
 
     #[test]
     fn what_came_too_late_begins_earlier_and_what_had_time_a_little_later() {

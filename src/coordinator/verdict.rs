@@ -118,6 +118,8 @@ impl Node {
         match read {
             Err(_) => self.set_timer(self.settings.store_retry, Timer::Lease(id.clone())),
             Ok(None) => self.gone(id, "dead"),
+            // It was asked for before what is being written now, whose end says more; or before what was written since.
+            Ok(Some((version, _))) if worker.writing || version < worker.version => {}
             Ok(Some((version, stored)))
                 if stored.session == self.session && stored.stream == worker.stream_number =>
             {

@@ -11,6 +11,7 @@ use crate::coordinator::event::{Answer, Effect, Event, Now, Query};
 use crate::coordinator::handle::Peer;
 use crate::coordinator::node::Node;
 use crate::coordinator::settings::Settings;
+use crate::coordinator::worker::Phase;
 use crate::session::frame::{FromWorker, Hello, ToWorker};
 
 fn at(seconds: f64) -> Now {
@@ -101,4 +102,24 @@ fn a_host_that_is_always_behind_declares_the_dead_dead_after_one_lease_more() {
         assert_eq!(play(&mut node, at(f64::from(tenth) / 10.0), Event::Tick).1, 0);
     }
     assert_eq!(play(&mut node, at(10.4), Event::Tick).1, 1);
+}
+
+/// What a refused transaction had asked for arrived while the leave was being written: the worker counted as one that had
+/// not asked to leave, and was given runs.
+#[test]
+fn what_was_read_before_a_leave_does_not_take_it_back() {
+    let mut node = host();
+    let Some((id, worker)) = node.workers.first_key_value() else { panic!("nobody is here") };
+    let (id, before) = (id.clone(), (worker.version, worker.attachment.clone()));
+    let effects = node.handle(at(1.0), Event::Frame(1, FromWorker::DrainRequest));
+    let drain = effects.iter().find_map(|effect| match effect {
+        Effect::Commit(id, txn) if txn.purpose == "drain" => Some(*id),
+        _ => None,
+    });
+    node.own_read(&id, Ok(Some(before.clone())));
+    let (sent, _) =
+        play(&mut node, at(1.1), Event::Committed(drain.unwrap(), Commit::Committed(Revision(2))));
+    assert_eq!(sent, [ToWorker::Draining]);
+    node.own_read(&id, Ok(Some(before)));
+    assert_eq!(node.workers[&id].phase, Phase::Draining { confirmed: true });
 }

@@ -14,6 +14,7 @@ mod clock;
 mod coverage;
 mod desks;
 mod faults;
+mod found;
 mod invariants;
 mod leaders;
 mod log;
