@@ -22,14 +22,15 @@ pub(super) struct Ahead {
     /// By their time.
     waiting: BTreeSet<(Time, JobName, Item)>,
     by: Duration,
-    /// The due time that was last written for, and how much time was left after its last transaction; none: it
-    /// came too late.
-    last: Option<(Time, Option<Duration>)>,
+    /// The latest due time that was written for, and how far ahead its writing began.
+    last: Option<(Time, Duration)>,
+    /// How long it took to write for that one, up to now.
+    took: Duration,
 }
 
 impl Ahead {
     pub(super) fn new((least, most): (Duration, Duration)) -> Self {
-        Self { least, most, waiting: BTreeSet::new(), by: least, last: None }
+        Self { least, most, waiting: BTreeSet::new(), by: least, last: None, took: Duration::ZERO }
     }
 
     /// When the next runs are to be told.
@@ -52,32 +53,24 @@ impl Ahead {
         now < due && due.minus(self.by) <= now
     }
 
-    /// Runs of `due` were written by now. If the last of them came too late, the next ones begin earlier; if there
-    /// was much time left, a little later.
+    /// Runs of `due` were written by now. The next ones begin earlier by half as much again as these took; where that
+    /// is less than it was, by a little less.
     pub(super) fn written(&mut self, due: Time, now: Time) {
-        let left = (now < due).then(|| due.since(now));
-        match &mut self.last {
-            Some((last, before)) if *last == due => {
-                if before.is_some() && left.is_none() {
-                    self.by = (self.by * 2).min(self.most);
-                }
-                *before = before.and(left);
-            }
-            last => {
-                let ample = last.and_then(|(_, left)| left).is_some_and(|left| left > self.by / 2);
-                if ample {
-                    self.by = (self.by - self.by / 8).max(self.least);
-                }
-                *last = Some((due, left));
-                if left.is_none() {
-                    self.by = (self.by * 2).min(self.most);
-                }
-            }
+        let is_later = self.last.is_none_or(|(last, _)| last < due);
+        if is_later {
+            self.by = (self.by - self.by / 8).max(self.wanted());
+            (self.last, self.took) = (Some((due, self.by)), Duration::ZERO);
+        }
+        if let Some((_, began)) = self.last.filter(|(last, _)| *last == due) {
+            self.took = self.took.max(now.since(due.minus(began)));
+            self.by = self.by.max(self.wanted());
         }
     }
-}
 
-impl Ahead {
+    fn wanted(&self) -> Duration {
+        (self.took * 3 / 2).clamp(self.least, self.most)
+    }
+
     /// Until when user code is not to begin, if that is yet to come. A time that seems far away was written before
     /// the calendar was set back: its run has waited long enough.
     pub(super) fn not_before(&self, run: &Running, now: Time) -> Option<Time> {
@@ -117,20 +110,23 @@ mod tests {
     fn what_came_too_late_begins_earlier_and_what_had_time_a_little_later() {
         let mut ahead = Ahead::new((10 * MS, 100 * MS));
         let due = |second| Time::from_seconds(second);
-        for second in 1..9 {
-            ahead.written(due(second), due(second).plus(MS));
-            ahead.written(due(second), due(second).plus(2 * MS));
-        }
-        assert_eq!(ahead.by, 100 * MS, "twice as early for each due time that came too late, up to the most");
+        ahead.written(due(1), due(1).minus(4 * MS));
+        ahead.written(due(1), due(1).plus(20 * MS));
+        assert_eq!(ahead.by, 45 * MS, "half as much again as the thirty that it took");
+        ahead.written(due(2), due(2).minus(15 * MS));
+        assert_eq!(ahead.by, 45 * MS, "it takes as long as before");
+        ahead.written(due(3), due(3).plus(200 * MS));
+        assert_eq!(ahead.by, 100 * MS, "the most");
         assert!(ahead.reaches(due(9), due(9).minus(100 * MS)));
         assert!(!ahead.reaches(due(9), due(9).minus(101 * MS)) && !ahead.reaches(due(9), due(9)));
-        ahead.written(due(9), due(9).minus(90 * MS));
-        ahead.written(due(9), due(9).minus(MS));
-        ahead.written(due(10), due(10).minus(90 * MS));
-        assert_eq!(ahead.by, 100 * MS, "the last one of its time had little left");
-        for second in 11..60 {
+        ahead.written(due(4), due(4).minus(90 * MS));
+        ahead.written(due(5), due(5).minus(90 * MS));
+        assert_eq!(ahead.by, 88 * MS - MS / 2, "a little less");
+        ahead.written(due(4), due(4).minus(80 * MS));
+        assert_eq!(ahead.by, 88 * MS - MS / 2, "what is due before the last one changes nothing");
+        for second in 6..60 {
             ahead.written(due(second), due(second).minus(90 * MS));
         }
-        assert_eq!(ahead.by, 10 * MS);
+        assert_eq!(ahead.by, 10 * MS, "the least");
     }
 }

@@ -18,7 +18,7 @@ const MILLION: i128 = 1_000_000;
 const LONGEST: Duration = Duration::from_secs(86_400);
 
 /// So many milliseconds ahead of its time a fire is written at most.
-const AHEAD: i64 = 250;
+const AHEAD: i64 = 500;
 
 /// The clocks of one process.
 #[derive(Debug, Clone)]
