@@ -101,11 +101,11 @@ fn a_worker_whose_heartbeats_wait_to_be_taken_in_is_not_declared_dead() {
 #[test]
 fn a_worker_is_declared_dead_once_all_is_taken_in_that_had_come_when_its_lease_was_over() {
     let mut node = host();
-    for second in 6..60 {
+    for second in 6..60_u32 {
         // Always 100 frames behind, of which five are taken in each second.
-        let taken = 5 * (second - 6);
+        let taken = u64::from(5 * (second - 6));
         node.set_frames(Frames { came: taken + 100, taken });
-        let dead = play(&mut node, at(second as f64), Event::Tick).1;
+        let dead = play(&mut node, at(f64::from(second)), Event::Tick).1;
         assert_eq!(
             dead,
             usize::from(taken == 100),
