@@ -10,7 +10,8 @@ use rosterd_domain::id::{Item, JobName, Token, Version, WorkerId};
 use rosterd_domain::item::{Record, Running};
 use rosterd_domain::job;
 use rosterd_domain::mutants;
-use rosterd_domain::plan::Report;
+use rosterd_domain::plan::{Report, Reported};
+use rosterd_domain::time::Time;
 use rosterd_domain::view::Job;
 
 use super::agenda::Agenda;
@@ -62,24 +63,33 @@ impl Node {
         let Some((_, record)) = job.records.get(&item) else { return };
         let Some(run) = record.running().filter(|run| !run.held) else { return };
         let (token, run) = (record.token, run.clone());
-        self.send_trigger(name, job, item, token, &run);
+        let not_before = self.ahead.not_before(&run, self.now.wall);
+        self.send_trigger(name, job, item, token, &run, not_before);
     }
 
-    pub(super) fn send_trigger(
+    /// The same once the run `token` has been kept back until its time.
+    pub(super) fn dispatch_waited(&mut self, name: &JobName, job: &mut JobState, item: Item, token: Token) {
+        let Some((_, record)) = job.records.get(&item) else { return };
+        let same = record.token == token;
+        let Some(run) = record.running().filter(|run| same && !run.held).cloned() else { return };
+        self.send_trigger(name, job, item, token, &run, None);
+    }
+
+    fn send_trigger(
         &mut self,
         name: &JobName,
         job: &mut JobState,
         item: Item,
         token: Token,
         run: &Running,
+        not_before: Option<Time>,
     ) {
         let Some(view) = job.view.clone() else { return };
         let reference = RunRef { job: name.clone(), item, token };
         let Some(worker) = self.workers.get_mut(&run.worker) else { return };
-        if worker.phase == Phase::Attaching
-            || worker.phase == Phase::Condemned
-            || worker.known.contains_key(&reference)
-        {
+        // Of who has said Goodbye all that is in flight is handed back.
+        let hears = !matches!(worker.phase, Phase::Attaching | Phase::Condemned | Phase::Leaving);
+        if !hears || worker.known.contains_key(&reference) {
             return;
         }
         let Some(stream) = worker.stream else { return };
@@ -89,9 +99,8 @@ impl Node {
             }
             return;
         };
-        let not_before = self.ahead.not_before(run, self.now.wall);
-        if not_before.is_some() && !worker.holds_triggers {
-            return self.ahead.tell_later(name, item, run);
+        if let Some(at) = not_before.filter(|_| !worker.holds_triggers) {
+            return self.ahead.tell_later(at, name, item, token);
         }
         worker.known.insert(reference.clone(), self.now.mono);
         let trigger = Trigger { not_before, ..trigger(&view, reference, run, offset.clone()) };
@@ -139,7 +148,7 @@ impl Node {
         run: Running,
     ) {
         if job.offsets.contains_key(&item) {
-            self.send_trigger(name, job, item, token, &run);
+            self.send_trigger(name, job, item, token, &run, None);
         } else {
             if job.reading_offsets.insert(item) {
                 self.read(ReadFor::Offset(name.clone(), item), Query::Offset(name.clone(), item));
@@ -262,6 +271,7 @@ impl Node {
 
     /// Answers every report that the records have decided: what is left is to be committed.
     pub(super) fn answer_reports(&mut self, name: &JobName, job: &mut JobState) {
+        forget_skips(job);
         let decided: Vec<(Item, Option<Refusal>)> = job
             .reports
             .iter()
@@ -298,6 +308,18 @@ impl Node {
             self.send(stream, ToWorker::ReportAck { run, refusal });
         }
     }
+}
+
+/// What was to be skipped while it was held, and is held no more, is nobody's report: its worker was never told of it, or
+/// was told to run it.
+fn forget_skips(job: &mut JobState) {
+    let records = &job.records;
+    let held = |item: &Item, token: Token| {
+        records
+            .get(item)
+            .is_some_and(|(_, record)| record.token == token && record.running().is_some_and(|run| run.held))
+    };
+    job.reports.retain(|item, report| report.ended != Reported::Skipped || held(item, report.token));
 }
 
 /// What a report is answered: `None`, not decided yet; `Some(None)`, accepted.

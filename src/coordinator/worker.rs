@@ -60,6 +60,8 @@ pub(crate) struct Worker {
     pub(crate) moving: BTreeSet<JobName>,
     /// The lease counts from here.
     pub(crate) heard: Mono,
+    /// Its lease was found to be over, counted from then; and how many frames had come to this coordinator by that time.
+    pub(crate) over: Option<(Mono, u64)>,
     /// The lease that the worker counts with.
     pub(crate) lease: Duration,
     /// Runs that it has been told of on this stream, or had in hand when it came, and since when.
@@ -105,6 +107,7 @@ impl Worker {
             jobs: BTreeSet::new(),
             moving: BTreeSet::new(),
             heard,
+            over: None,
             known: hello.in_hand.iter().map(|run| (run.clone(), heard)).collect(),
             runs: BTreeSet::new(),
             reserved: 0,

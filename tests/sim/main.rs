@@ -14,6 +14,7 @@ mod clock;
 mod coverage;
 mod desks;
 mod faults;
+mod found;
 #[path = "../support/handled.rs"]
 mod handled;
 mod invariants;

@@ -12,8 +12,8 @@ use crate::required;
 use crate::script::Script;
 use crate::shrink::shrink;
 
-/// So many failures are made short; the others are named.
-const SHRUNK: usize = 3;
+/// So many failures are made short unless the environment says otherwise (`SHRUNK=0`: none); the others are named.
+const SHRUNK: u64 = 3;
 
 /// What a bare `cargo test` plays; a build says `ROSTERD_SIM_SEEDS` (`cargo xtask test`).
 const SEEDS: u64 = 60;
@@ -90,7 +90,8 @@ fn seeds() {
     for outcome in &found.broken {
         println!("seed {}: {} {}", outcome.seed, outcome.broken[0].rule, outcome.broken[0].text);
     }
-    found.broken.iter().take(SHRUNK).for_each(|outcome| report(outcome.seed));
+    let shrunk = usize::try_from(env("SHRUNK").unwrap_or(SHRUNK)).unwrap_or(usize::MAX);
+    found.broken.iter().take(shrunk).for_each(|outcome| report(outcome.seed));
     let rate = count as f64 / passed;
     println!("{passed:.1} s, {rate:.2} seeds/s, {} simulated hours", found.steps / 3600);
     println!("seeds {count}, violations {}", found.broken.len());

@@ -62,6 +62,9 @@ impl Machine {
         if self.leave.as_ref().is_some_and(super::Leave::too_late) {
             return no("the worker is leaving and its drain deadline has passed");
         }
+        if self.leave.as_ref().is_some_and(super::Leave::said_goodbye) {
+            return no("the worker has said goodbye");
+        }
         if self.hand.runs.len() >= self.settings.slots as usize {
             return no("every slot of the worker is taken");
         }
