@@ -117,9 +117,7 @@ pub fn options(servers: &str) -> ZooKeeperOptions {
 
 impl ZooKeeper {
     async fn on(ensemble: &'static Ensemble) -> Self {
-        // Hundreds of transactions wait for one another here, on a machine that may be busy.
-        let request_timeout = Some(Duration::from_secs(30));
-        let options = ZooKeeperOptions { request_timeout, ..options(&ensemble.list()) };
+        let options = options(&ensemble.list());
         let session = Some(Arc::new(ZooKeeperRegistry::connect(options.clone()).await.unwrap()));
         Self { ensemble, options, session }
     }
