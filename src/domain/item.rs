@@ -504,6 +504,27 @@ mod tests {
     }
 
     #[test]
+    fn a_run_is_released_once_and_is_then_like_any_other() {
+        let [_, running, held, _] = states();
+        let released = held.apply(&Event::Release).unwrap();
+        assert_eq!(released, running);
+        assert!(released.apply(&Event::Release).is_err());
+    }
+
+    #[test]
+    fn a_last_fire_is_only_ever_set_back() {
+        for record in states() {
+            let Time(at) = record.last_fire;
+            for last_fire in [Time(at), Time(at + 1)] {
+                assert!(record.apply(&Event::Cap { last_fire }).is_err(), "{last_fire} of {at}");
+            }
+            let last_fire = Time(at - 1);
+            let capped = record.apply(&Event::Cap { last_fire }).unwrap();
+            assert_eq!(capped, Record { last_fire, ..record });
+        }
+    }
+
+    #[test]
     fn only_a_due_time_moves_the_last_fire() {
         let idle = &states()[0];
         let marked = Record { misfire: Some(Time::from_seconds(9)), ..idle.clone() };
