@@ -128,19 +128,7 @@ impl World {
             let at = |running: &RunningWorker| running.process == process;
             self.desks.iter().any(|desk| desk.retired && desk.running.as_ref().is_some_and(at))
         };
-        let mut runs = BTreeSet::new();
-        for line in self.log.lines() {
-            if dead(&line.worker) {
-                continue;
-            }
-            let run = (line.job, line.item, line.token);
-            match line.what {
-                What::Start => drop(runs.insert(run)),
-                What::End | What::Drop => drop(runs.remove(&run)),
-                _ => {}
-            }
-        }
-        runs
+        self.log.in_user_code(|process| !dead(process))
     }
 
     /// Where every clock is true, no user code begins before its due time.

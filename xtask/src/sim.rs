@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::command::watched;
+use crate::command::told;
 use crate::metadata::build;
 
 /// What was asked.
@@ -92,14 +92,7 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     if let Some(first) = request.first {
         command.env("FIRST", first.to_string());
     }
-    let mut result = None;
-    let done = watched(&mut command, &mut |line| {
-        if line.starts_with(request.result) {
-            result = Some(line.trim_end().to_owned());
-        }
-    })?;
-    println!("\n{}", result.as_deref().unwrap_or("no result"));
-    Ok(done.success() && result.is_some())
+    told(&mut command, request.result)
 }
 
 #[cfg(test)]

@@ -368,8 +368,8 @@ impl Writer {
 
     /// What waited too long is answered; a session that nobody proves is proven.
     fn look_at_the_clock<'c>(&mut self, client: &'c Client, flights: &mut Flights<'c>) {
-        let (now, limit) = (self.core.life.clock.mono(), self.core.limit);
-        while self.queue.front().is_some_and(|pending| now.since(pending.asked) > limit) {
+        let (now, limit, silent) = (self.core.life.clock.mono(), self.core.limit, self.core.life.unproven());
+        while self.queue.front().is_some_and(|pending| is_in_vain(now.since(pending.asked), silent, limit)) {
             let Some(pending) = self.queue.pop_front() else { break };
             let why = format!("nothing could be sent for {} ms", limit.as_millis());
             self.answer(*pending, Commit::Unavailable(no_answer(&why)));
@@ -400,6 +400,12 @@ impl Writer {
     }
 }
 
+/// Whether it is given up that a transaction that has waited so long will be sent. While the servers answer others it has
+/// its turn: much waits when thousands of workers come at once, and nothing is amiss.
+fn is_in_vain(waited: Duration, silent: Duration, limit: Duration) -> bool {
+    waited > limit && silent > limit
+}
+
 fn too_large(bytes: usize) -> String {
     format!(
         "the transaction has {bytes} bytes, a packet for ZooKeeper may have {MAX_PACKET}: make it smaller (fewer \
@@ -424,4 +430,17 @@ fn restless() -> String {
 /// How often the clock is looked at.
 pub(super) fn tick(timeout: Duration) -> Duration {
     (timeout / 40).clamp(Duration::from_millis(5), Duration::from_millis(250))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_that_moves_is_waited_for() {
+        let s = Duration::from_secs;
+        assert!(!is_in_vain(s(60), s(1), s(5)), "the servers answer");
+        assert!(!is_in_vain(s(1), s(60), s(5)), "it has only just come");
+        assert!(is_in_vain(s(6), s(6), s(5)));
+    }
 }

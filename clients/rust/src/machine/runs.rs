@@ -85,8 +85,7 @@ impl Machine {
             stage: until.map_or(Stage::InCode, |until| Stage::Waiting { until }),
             attempt: trigger.attempt.max(1),
             began: now.wall,
-            started: now.wall,
-            announced: false,
+            unannounced: None,
             times_out_at: None,
             offset: None,
             stop: None,
@@ -124,7 +123,7 @@ impl Machine {
         let instance_id = self.me.as_ref().map(|me| me.instance_id.clone()).unwrap_or_default();
         let Some(held) = self.hand.runs.get_mut(id) else { return };
         held.stage = Stage::InCode;
-        held.started = now.wall;
+        held.unannounced = Some(now.wall);
         let start = Start {
             id: id.clone(),
             attempt: held.attempt,
@@ -134,7 +133,6 @@ impl Machine {
             instance_id,
             timeout: held.times_out_at.map(|at| at.saturating_sub(now.mono)),
         };
-        held.announced = false;
         self.effects.push(Effect::Start(start));
     }
 
@@ -333,10 +331,10 @@ impl Progress {
 impl Held {
     /// What says that user code has begun, once for each attempt.
     fn announce(&mut self, id: &RunId) -> Option<Effect> {
-        if self.stage != Stage::InCode || std::mem::replace(&mut self.announced, true) {
+        if self.stage != Stage::InCode {
             return None;
         }
-        let (run, started_at) = (Some(id.to_proto()), Some(self.started.into()));
+        let (run, started_at) = (Some(id.to_proto()), Some(self.unannounced.take()?.into()));
         Some(Effect::Send(Request::RunStarted(RunStarted { run, started_at, attempt: self.attempt })))
     }
 
