@@ -110,7 +110,7 @@ impl Node {
                     worker.known.keys().filter(|run| run.job == *name).cloned().collect();
                 worker.known.retain(|run, _| run.job != *name);
                 worker.runs.retain(|(job, _)| job != name);
-                worker.waiting.retain(|waiting| waiting.job != *name);
+                worker.waiting.set(name, Vec::new());
                 worker.jobs.remove(name);
                 let moved = worker.moving.remove(name);
                 for run in known {
@@ -271,17 +271,13 @@ impl Node {
         name: &JobName,
         job: &JobState,
         hosted: &BTreeMap<InstanceId, Hosted>,
-        waiting: BTreeMap<InstanceId, Vec<plan::Waiting>>,
+        mut waiting: BTreeMap<InstanceId, Vec<plan::Waiting>>,
     ) {
         for instance in hosted.keys() {
             let Some(worker) = job.hosted.get(instance).and_then(|id| self.workers.get_mut(id)) else {
                 continue;
             };
-            if worker.waiting.is_empty() && !waiting.contains_key(instance) {
-                continue;
-            }
-            worker.waiting.retain(|old| old.job != *name);
-            worker.waiting.extend(waiting.get(instance).into_iter().flatten().cloned());
+            worker.waiting.set(name, waiting.remove(instance).unwrap_or_default());
         }
     }
 

@@ -14,12 +14,11 @@ use rosterd_domain::plan::{Report, Reported};
 use rosterd_domain::time::Time;
 use rosterd_domain::view::Job;
 
-use super::agenda::Agenda;
 use super::event::{Query, StreamId};
 use super::handle::Happening;
 use super::job::JobState;
 use super::node::{Node, ReadFor};
-use super::worker::{Phase, Worker};
+use super::worker::Phase;
 use crate::code::{Code, Refusal};
 use crate::registry::ReadError;
 use crate::session::frame::{CancelReason, Completed, Kind, RunRef, ToWorker, Trigger};
@@ -44,7 +43,9 @@ impl Node {
             && let Some(worker) = before.and_then(|before| self.workers.get_mut(&before))
         {
             worker.runs.remove(&(name.clone(), item));
-            Self::offer_slots(&mut self.dirty, worker);
+            if !worker.waiting.is_empty() {
+                self.freed.insert(worker.id.clone());
+            }
         }
         // Also where nothing has changed: the worker may have come here since.
         if let Some(worker) = after.and_then(|after| self.workers.get_mut(&after)) {
@@ -53,9 +54,13 @@ impl Node {
         job.records.insert(item, (version, record));
     }
 
-    /// The jobs whose items waited longest for a slot of this worker are looked at.
-    pub(super) fn offer_slots(dirty: &mut Agenda, worker: &Worker) {
-        dirty.extend(worker.waiting.iter().take(worker.free() as usize).map(|waiting| waiting.job.clone()));
+    /// The jobs whose items waited longest for slots that have become free are looked at: once for all the slots that a
+    /// worker got back together.
+    pub(super) fn offer_freed_slots(&mut self) {
+        for id in std::mem::take(&mut self.freed) {
+            let Some(worker) = self.workers.get(&id) else { continue };
+            self.dirty.extend(worker.waiting.first(worker.free() as usize).cloned());
+        }
     }
 
     /// Sends what the record of an item says, if its worker is here and does not know it.

@@ -32,4 +32,5 @@ pub mod settings;
 mod timers;
 mod verdict;
 mod views;
+mod waitlist;
 mod worker;

@@ -76,6 +76,8 @@ pub struct Node {
     pub(super) deaf: bool,
     pub(super) timers: BTreeSet<(Mono, Timer)>,
     pub(super) dirty: Agenda,
+    /// Workers with slots that have become free and that others wait for.
+    pub(super) freed: BTreeSet<WorkerId>,
     /// What may wait until the jobs that fire have had their turn.
     pub(super) house: House,
     /// Reads of all there is of a kind: one at a time.
@@ -229,6 +231,7 @@ impl Node {
             calendar: BTreeSet::new(),
             timers: BTreeSet::new(),
             dirty: Agenda::default(),
+            freed: BTreeSet::new(),
             house: House::default(),
             whole: Whole::default(),
             requests: BTreeMap::new(),
@@ -269,6 +272,7 @@ impl Node {
             // What is due now goes before what follows from it.
             return std::mem::take(&mut self.out);
         }
+        self.offer_freed_slots();
         for _ in 0..most {
             let Some(job) = self.dirty.pop().or_else(|| self.house.pop()) else { break };
             self.advance(&job);
@@ -305,7 +309,10 @@ impl Node {
 
     /// No job is left that is worth a look now, and nobody to be told of a run.
     pub fn is_settled(&self) -> bool {
-        self.dirty.is_empty() && !self.house.has_turn() && !self.ahead.is_due(self.now.wall)
+        self.dirty.is_empty()
+            && self.freed.is_empty()
+            && !self.house.has_turn()
+            && !self.ahead.is_due(self.now.wall)
     }
 
     /// How many frames have come so far, and were taken in: what those between say of a worker may be that it lives.

@@ -11,6 +11,7 @@ use rosterd_domain::snapshot::{Attachment, InstanceNode};
 use rosterd_domain::time::Mono;
 
 use super::event::StreamId;
+use super::waitlist::Waitlist;
 use crate::session::frame::{Hello, RunRef};
 
 /// Where a worker is in its life.
@@ -71,7 +72,7 @@ pub(crate) struct Worker {
     /// Starts in transactions under way.
     pub(crate) reserved: u32,
     /// What waits for a slot, over all jobs.
-    pub(crate) waiting: BTreeSet<Waiting>,
+    pub(crate) waiting: Waitlist,
     /// Reports that are not acknowledged.
     pub(crate) unacknowledged: usize,
 }
@@ -111,7 +112,7 @@ impl Worker {
             known: hello.in_hand.iter().map(|run| (run.clone(), heard)).collect(),
             runs: BTreeSet::new(),
             reserved: 0,
-            waiting: BTreeSet::new(),
+            waiting: Waitlist::default(),
             unacknowledged: 0,
         }
     }
@@ -137,8 +138,7 @@ impl Worker {
 
     /// What other jobs' items have waited for, in their order, as far as it matters.
     pub(crate) fn others(&self, job: &JobName) -> Vec<Waiting> {
-        let most = self.free() as usize;
-        self.waiting.iter().filter(|waiting| waiting.job != *job).take(most).cloned().collect()
+        self.waiting.others(job, self.free() as usize)
     }
 
     /// What `rosterd/instances/{id}` says.
