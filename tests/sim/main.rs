@@ -31,6 +31,7 @@ mod races;
 mod regressions;
 mod required;
 mod rest;
+#[allow(dead_code, reason = "shared with other suites, which use what this one does not")]
 #[path = "../support/rng.rs"]
 mod rng;
 mod rows;
