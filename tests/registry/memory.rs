@@ -108,7 +108,10 @@ async fn a_session_that_ended_unheard_hears_so_when_it_is_reached_again() {
     let commit = registry.commit(txn([], [assign(0, "a1")]));
     assert!(store.resume(&registry.session()));
     assert_eq!(commit.await, Commit::Fenced);
-    assert_eq!(store.sessions(), [(registry.session(), SessionState::Gone)]);
+    let reached = store.open("b", SessionOptions::default());
+    assert!(store.end_unheard(&reached.session()));
+    let gone = |registry: &MemoryRegistry| (registry.session(), SessionState::Gone);
+    assert_eq!(store.sessions(), [gone(&registry), gone(&reached)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -75,7 +75,7 @@ fn offer_crashed(draft: &mut Draft<'_>) {
         .before
         .iter()
         .filter_map(|(item, (_, before))| Some((*item, crashed(item, before)?)))
-        .filter(|(item, _)| draft.requeues(*item))
+        .filter(|(item, _)| draft.requeues(*item) && !due::overwrites(draft, *item))
         .map(|(item, fire)| Waiting { class: Class::Failover, fire, job: draft.job.name.clone(), item })
         .collect();
     offered.sort();

@@ -155,10 +155,14 @@ impl MemoryStore {
     }
 
     /// Ends a session in the tree alone: its ephemerals go, and others are told. Who holds it hears of nothing before
-    /// [`Self::expire`], as one does that is cut off.
+    /// [`Self::expire`], as one does that is cut off; one that is not hears at once.
     pub fn end_unheard(&self, session: &str) -> bool {
         let mut inner = self.shared.lock();
         let Some(id) = inner.named(session) else { return false };
+        if inner.sessions.get(&id).is_some_and(|session| session.state.get() == SessionState::Connected) {
+            drop(inner);
+            return self.expire(session);
+        }
         let Some(applied) = inner.tree.end_session(id) else { return false };
         let deliveries = inner.applied(&self.shared.paths, id, &applied, Cause::SessionEnd);
         if let Some(session) = inner.sessions.get_mut(&id) {

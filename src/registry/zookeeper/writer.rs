@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use zookeeper_client::{Client, Error, SessionState as ClientState};
 
 use super::belief::Fresh;
-use super::group::{InUse, Touched};
+use super::group::{InUse, Together, Touched};
 use super::judge::{Verdict, judge};
 use super::multi::{self, Answer, MAX_PACKET};
 use super::spell::{Spelled, Step, Sweeping, spell};
@@ -72,10 +72,7 @@ pub(super) struct Writer {
     inbox: mpsc::UnboundedReceiver<Group>,
     queue: VecDeque<Box<Pending>>,
     in_use: InUse,
-    /// How many transactions share a `multi` at the most. One that is refused names only the first that it was refused
-    /// for; where many are, as when a coordinator takes over what another has left, they are found soonest in small
-    /// ones side by side.
-    together: usize,
+    together: Together,
     /// The folders below which everything is must be made again.
     groundless: bool,
 }
@@ -85,7 +82,7 @@ type Flights<'c> = FuturesUnordered<BoxFuture<'c, Landed>>;
 impl Writer {
     pub(super) fn new(core: Arc<Core>, inbox: mpsc::UnboundedReceiver<Group>) -> Self {
         let (queue, in_use) = (VecDeque::new(), InUse::default());
-        Self { core, inbox, queue, in_use, together: SCAN, groundless: false }
+        Self { core, inbox, queue, in_use, together: Together::new(SCAN), groundless: false }
     }
 
     pub(super) async fn run(mut self, client: Client) {
@@ -135,7 +132,7 @@ impl Writer {
         let (mut group, mut spelled) = (Group::new(), Vec::<Spelled>::new());
         let (mut steps, mut bytes, mut at) = (0, 0, 0);
         let mut passed = InUse::default();
-        while at < self.queue.len().min(SCAN) && steps < MAX_STEPS && group.len() < self.together {
+        while at < self.queue.len().min(SCAN) && steps < MAX_STEPS && group.len() < self.together.most() {
             let pending = &self.queue[at];
             if !self.in_use.admits(&pending.touched) || !passed.admits(&pending.touched) {
                 passed.take(&pending.touched);
@@ -256,10 +253,10 @@ impl Writer {
         client: &'c Client,
         flights: &mut Flights<'c>,
     ) {
-        self.together = match answer {
-            Answer::Refused(..) => (group.len() / 2).max(1),
-            _ => self.together.saturating_mul(2).min(SCAN),
-        };
+        match answer {
+            Answer::Refused(..) => self.together.refused(group.len()),
+            _ => self.together.landed(),
+        }
         if let Answer::Refused(index, error) = answer {
             return self.land_refused(group, spelled, (index, error), client, flights);
         }

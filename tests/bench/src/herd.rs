@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::Result;
 use crate::crew::Crew;
 use crate::fleet::{Fleet, must, wait};
-use crate::idle::may_open;
+use crate::idle::{self, JOBS, may_open};
 use crate::load::{Fires, Load};
 use crate::machine::{Floor, wall};
 use crate::options::Options;
@@ -132,10 +132,6 @@ fn refused(fleet: &Fleet) -> Result<f64> {
     Ok(sum)
 }
 
-const PROCESSES: u32 = 4;
-/// Workers share jobs, so that none has very many instances.
-const JOBS: u32 = 100;
-
 /// Ten thousand workers at one of two coordinators, which dies.
 pub(crate) fn herd(options: &Options, report: &mut Report) -> Result {
     if !options.zookeeper {
@@ -156,24 +152,8 @@ fn herd_once(options: &Options, workers: u32, report: &mut Report) -> Result {
     let mut fleet = Fleet::start(options, 2, &set)?;
     let floor = Floor::measure(fleet.ensemble.dir())?;
     let mut crew = Crew::new();
-    let each = workers.div_ceil(PROCESSES);
-    for process in 0..PROCESSES {
-        crew.start(&Spec {
-            server: fleet.addresses(0, 2),
-            address: "127.0.0.1".into(),
-            slots: 4,
-            prefix: "idle-".into(),
-            first: process * each,
-            count: 1,
-            jobs: JOBS,
-            step: 1,
-            file: "shardingTotalCount: 10\n".into(),
-            conversations: each,
-            ..Spec::default()
-        })?;
-    }
+    let all = f64::from(idle::start(&mut crew, &fleet.addresses(0, 2), workers)?);
     crew.wait_until_all_came(PATIENCE)?;
-    let all = f64::from(each * PROCESSES);
     let since = Instant::now();
     must("all workers to be attached", 2 * PATIENCE, || Ok(fleet.counted("rosterd_streams")? >= all))?;
     let came = since.elapsed().as_secs_f64();
