@@ -68,10 +68,6 @@ impl Node {
         heard: Mono,
         read: Result<Option<(Version, Attachment)>, ReadError>,
     ) {
-        if !self.streams.contains_key(&stream) {
-            // It gave up meanwhile, and says Hello on another stream.
-            return;
-        }
         let Some((worker, shown)) = hello.identity.clone() else { return };
         match read {
             Err(error) => {

@@ -280,11 +280,6 @@ impl Driver {
             }
             FromEdge::Frame(stream, frame, pending) => {
                 pending.fetch_sub(1, Ordering::Relaxed);
-                // Who gave up waiting for a Welcome says Hello again on another stream: this one is answered to nobody.
-                let gave_up = |outbox: &mpsc::Sender<ToWorker>| outbox.is_closed();
-                if matches!(frame, FromWorker::Hello(_)) && self.outboxes.get(&stream).is_none_or(gave_up) {
-                    return None;
-                }
                 Event::Frame(stream, frame)
             }
             FromEdge::Closed(stream) => {

@@ -285,9 +285,7 @@ impl Node {
                 // Who leads a job that lacks its instance looks again.
                 let named = |job: &super::job::JobState| {
                     let view = job.view.as_ref();
-                    view.is_some_and(|view| {
-                        view.sharding.instances().iter().any(|i| i.worker().as_ref() == Some(id))
-                    })
+                    view.is_some_and(|view| view.sharding.instances().iter().any(|i| i.is_of(id)))
                 };
                 let jobs = self.jobs.iter().filter(|(_, job)| job.leads() && named(job));
                 let jobs: Vec<_> = jobs.map(|(name, _)| name.clone()).collect();
@@ -303,7 +301,7 @@ impl Node {
                 job.records.values().any(|(_, record)| record.running().is_some_and(|run| run.worker == *id));
             let instance = job.view.as_ref().and_then(|view| {
                 let planned = view.sharding.instances().iter();
-                view.instances.keys().chain(planned).find(|i| i.worker().as_ref() == Some(id)).cloned()
+                view.instances.keys().chain(planned).find(|i| i.is_of(id)).cloned()
             });
             if runs || instance.is_some() {
                 job.dead.insert(id.clone());

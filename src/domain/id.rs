@@ -154,6 +154,11 @@ impl InstanceId {
     pub fn worker(&self) -> Option<WorkerId> {
         self.0.split_once(Self::SEPARATOR).and_then(|(_, unique)| WorkerId::new(unique).ok())
     }
+
+    /// Whether its unique part names this worker. Cheap where it does not: who asks goes through thousands of them.
+    pub fn is_of(&self, worker: &WorkerId) -> bool {
+        self.0.ends_with(worker.as_str()) && self.worker().as_ref() == Some(worker)
+    }
 }
 
 /// One slice of a job, `0 … n-1`.
@@ -271,5 +276,7 @@ mod tests {
         assert_eq!(id.as_str(), "10.0.0.7@-@w-1");
         assert_eq!(id.address(), "10.0.0.7");
         assert_eq!(id.worker().unwrap().as_str(), "w-1");
+        let is_of = |worker| id.is_of(&WorkerId::new(worker).unwrap());
+        assert_eq!([is_of("w-1"), is_of("1"), is_of("v-1"), is_of("w-11")], [true, false, false, false]);
     }
 }

@@ -10,10 +10,12 @@ use rosterd_domain::verify::{Line, What};
 use crate::faults::Hold;
 use crate::log::JobPlan;
 use crate::play::{block_on, job, plan};
-use crate::world::{Plan, World};
+use crate::world::{Later, Plan, World};
 
 /// A fire that comes later than this was delayed by something.
 const PROMPT: i64 = 150;
+/// The same where nothing else is slow.
+const LATE: i64 = 5;
 
 /// Normal runs from `from` on that came late: by process and job, with how late.
 fn late(world: &World, from: Duration, of: impl Fn(&str) -> bool) -> Vec<(String, String, i64)> {
@@ -110,8 +112,8 @@ fn workers_of_a_lost_coordinator_are_not_taken_for_dead() {
 }
 
 /// A take-over is a series of transactions for each job, of which a fire of that job would have to wait for the one under
-/// way. None is begun when a fire is near: with each as slow as the time that is kept free for it, at whatever point of
-/// the second the leader's session ends, the fires are as prompt as ever.
+/// way. None is begun when a fire is near: with each as slow as the time that is kept free for it, and the leader's
+/// session ending just before a due time, the fires are as prompt as ever.
 #[test]
 fn what_a_new_leader_has_to_write_stands_in_no_fires_way() {
     block_on(async {
@@ -120,22 +122,33 @@ fn what_a_new_leader_has_to_write_stands_in_no_fires_way() {
         let mut world = World::new(Plan { coordinators: 3, workers: 6, jobs, slots: (30, 30), ..plan(14) });
         world.calm = true;
         world.start_all();
-        world.pass(Duration::from_secs(20)).await;
         let mut late = Vec::new();
-        for round in 0..12_u64 {
-            // Not always at the same point of a second.
-            world.pass(Duration::from_millis(1000 + 83 * round)).await;
-            for purpose in ["elect", "assign", "mirrors", "abdicate"] {
+        for before_due in [34, 30, 26, 22, 18, 14] {
+            world.pass(Duration::from_secs(20)).await;
+            let (leads, stay) = (leader(&world, "ant"), hosts(&world));
+            let Some(session) = world.seats[leads].running.as_ref().map(|running| running.session.clone())
+            else {
+                panic!("the leader is not there");
+            };
+            world.seats[leads].retired = true;
+            world.crash_coordinator(leads, false);
+            // Its workers have come to others.
+            world.pass(Duration::from_secs(3)).await;
+            for purpose in ["elect", "assign", "mirrors"] {
                 let (of, fault, takes) = (String::new(), CommitFault::None, Duration::from_millis(28));
                 world.chaos.hold(Hold { of, purpose, fault, takes, times: 100 });
             }
-            let (leads, since, before) = (leader(&world, "ant"), world.elapsed(), hosts(&world));
-            world.crash_coordinator(leads, false);
-            world.pass(Duration::from_secs(15)).await;
+            let due = Duration::from_secs(world.elapsed().as_secs() + 2);
+            world.pass(due - Duration::from_millis(before_due) - world.elapsed()).await;
+            let since = world.elapsed();
+            world.happen(Later::Expire(session));
+            world.pass(Duration::from_secs(3)).await;
             let gone = format!("c{leads}");
-            let stayed = |process: &str| before.get(process).is_some_and(|host| *host != gone);
-            late.extend(later_than(15, &world, since, stayed));
+            let stayed = |process: &str| stay.get(process).is_some_and(|host| *host != gone);
+            late.extend(later_than(LATE, &world, since, stayed));
             world.chaos.let_go();
+            world.seats[leads].retired = false;
+            world.start_coordinator(leads);
         }
         assert!(late.is_empty(), "{late:?}");
     });
