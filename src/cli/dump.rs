@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::failure::Result;
-use super::server::{Client, Server};
+use super::server::{ALL, Client, Server};
 use super::show::Form;
 use crate::proto::v1;
 
@@ -28,7 +28,7 @@ impl Dump {
             |q: &mut v1::DumpJobRequest, token| q.page_token = token,
         );
         let mut nodes: Vec<(String, v1::DumpNode)> =
-            self.server.admin().await?.pages(question, call, take, turn).await?;
+            self.server.admin().await?.pages(question, call, take, turn, ALL).await?;
         nodes.sort_unstable_by(|(a, _), (b, _)| order(a).cmp(&order(b)));
         let json = || {
             let entry = |(path, node): &(String, v1::DumpNode)| (path.clone(), node_json(node));

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::failure::Result;
 use super::json;
 use super::options::moment;
-use super::server::Server;
+use super::server::{Client, Server};
 use super::show::{Form, brief, or_dash, short_time, table, timestamp};
 use crate::proto::v1;
 
@@ -63,7 +63,7 @@ impl From<Kind> for v1::EventKind {
 impl Events {
     pub(crate) async fn run(self) -> Result {
         let admin = self.server.admin().await?;
-        let mut question = v1::ListEventsRequest {
+        let question = v1::ListEventsRequest {
             job: self.job,
             kind: self.kind.map_or(v1::EventKind::Unspecified, Into::into).into(),
             principal: self.principal,
@@ -72,16 +72,10 @@ impl Events {
             page_size: self.limit.min(1000),
             page_token: String::new(),
         };
-        let (mut events, limit) = (Vec::new(), self.limit as usize);
-        loop {
-            let page = admin.ask(question.clone(), |mut c, q| async move { c.list_events(q).await }).await?;
-            events.extend(page.events);
-            if page.next_page_token.is_empty() || events.len() >= limit {
-                break;
-            }
-            question.page_token = page.next_page_token;
-        }
-        events.truncate(limit);
+        let call = |mut c: Client, q| async move { c.list_events(q).await };
+        let take = |a: v1::ListEventsResponse| (a.events, a.next_page_token);
+        let turn = |q: &mut v1::ListEventsRequest, token| q.page_token = token;
+        let events = admin.pages(question, call, take, turn, self.limit as usize).await?;
         self.form.show(|| events.iter().map(json::event).collect::<Value>(), || text(&events))
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::failure::Result;
 use super::json;
 use super::options::moment;
-use super::server::Server;
+use super::server::{Client, Server};
 use super::show::{Form, short_time, table, timestamp};
 use crate::proto::v1;
 
@@ -40,8 +40,7 @@ pub(crate) struct Fires {
 impl Fires {
     pub(crate) async fn run(self) -> Result {
         let admin = self.server.admin().await?;
-        let limit = self.limit as usize;
-        let mut question = v1::ListFiresRequest {
+        let question = v1::ListFiresRequest {
             job: self.job,
             item: self.item,
             start_time: self.since.map(timestamp),
@@ -49,17 +48,12 @@ impl Fires {
             page_size: self.limit.min(10_000),
             page_token: String::new(),
         };
-        let mut fires = Vec::new();
-        loop {
-            let page = admin.ask(question.clone(), |mut c, q| async move { c.list_fires(q).await }).await?;
-            let wanted = |fire: &v1::FireRecord| !self.unrun || fire.result() != v1::FireResult::Run;
-            fires.extend(page.fires.into_iter().filter(wanted));
-            if page.next_page_token.is_empty() || fires.len() >= limit {
-                break;
-            }
-            question.page_token = page.next_page_token;
-        }
-        fires.truncate(limit);
+        let call = |mut c: Client, q| async move { c.list_fires(q).await };
+        let wanted = |fire: &v1::FireRecord| !self.unrun || fire.result() != v1::FireResult::Run;
+        let take =
+            |a: v1::ListFiresResponse| (a.fires.into_iter().filter(wanted).collect(), a.next_page_token);
+        let turn = |q: &mut v1::ListFiresRequest, token| q.page_token = token;
+        let fires = admin.pages(question, call, take, turn, self.limit as usize).await?;
         self.form.show(|| fires.iter().map(json::fire).collect::<Value>(), || text(&fires))
     }
 }

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use super::failure::Result;
 use super::jobs::report;
 use super::json;
-use super::server::{Client, Server};
+use super::server::{ALL, Client, Server};
 use super::show::{Form, table};
 use crate::config::value;
 use crate::proto::v1;
@@ -94,7 +94,7 @@ impl List {
             |a: v1::ListInstancesResponse| (a.instances, a.next_page_token),
             |q: &mut v1::ListInstancesRequest, token| q.page_token = token,
         );
-        let instances = self.server.admin().await?.pages(question, call, take, turn).await?;
+        let instances = self.server.admin().await?.pages(question, call, take, turn, ALL).await?;
         let text = || {
             if instances.is_empty() {
                 return "no instances".into();

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::failure::Result;
 use super::json;
-use super::server::{Client, Server};
+use super::server::{ALL, Client, Server};
 use super::show::{Form, brief, or_dash, short_time, table};
 use crate::proto::v1;
 
@@ -27,7 +27,7 @@ impl Items {
             |a: v1::ListItemsResponse| (a.items, a.next_page_token),
             |q: &mut v1::ListItemsRequest, token| q.page_token = token,
         );
-        let items = self.server.admin().await?.pages(question, call, take, turn).await?;
+        let items = self.server.admin().await?.pages(question, call, take, turn, ALL).await?;
         self.form.show(|| items.iter().map(json::item).collect(), || text(&items))
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::failure::Result;
 use super::json;
 use super::options::moment;
-use super::server::Server;
+use super::server::{Client, Server};
 use super::show::{Form, brief, short_time, table, time, timestamp};
 use crate::config::value;
 use crate::proto::v1;
@@ -63,7 +63,7 @@ impl From<Outcome> for v1::RunOutcome {
 impl Runs {
     pub(crate) async fn run(self) -> Result {
         let admin = self.server.admin().await?;
-        let mut question = v1::ListRunsRequest {
+        let question = v1::ListRunsRequest {
             job: self.job,
             item: self.item,
             outcome: self.outcome.map_or(v1::RunOutcome::Unspecified, Into::into).into(),
@@ -72,17 +72,10 @@ impl Runs {
             page_size: self.limit.min(1000),
             page_token: String::new(),
         };
-        let mut runs = Vec::new();
-        let limit = self.limit as usize;
-        loop {
-            let page = admin.ask(question.clone(), |mut c, q| async move { c.list_runs(q).await }).await?;
-            runs.extend(page.runs);
-            if page.next_page_token.is_empty() || runs.len() >= limit {
-                break;
-            }
-            question.page_token = page.next_page_token;
-        }
-        runs.truncate(limit);
+        let call = |mut c: Client, q| async move { c.list_runs(q).await };
+        let take = |a: v1::ListRunsResponse| (a.runs, a.next_page_token);
+        let turn = |q: &mut v1::ListRunsRequest, token| q.page_token = token;
+        let runs = admin.pages(question, call, take, turn, self.limit as usize).await?;
         self.form.show(|| runs.iter().map(json::run).collect::<Value>(), || text(&runs))
     }
 }

@@ -20,6 +20,8 @@ use crate::proto::v1::admin_service_client::AdminServiceClient;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Largest answer taken: a dump of a large job.
 const MAX_ANSWER: usize = 1 << 30;
+/// All rows that there are.
+pub(crate) const ALL: usize = usize::MAX;
 
 /// Where a coordinator is, and who asks.
 #[derive(Debug, Clone, Args)]
@@ -137,25 +139,47 @@ impl Admin {
         }
     }
 
-    /// Asks for page after page and gives all rows; `take` parts an answer into rows and the next page's token,
-    /// `turn` puts that token into the question.
+    /// Asks for page after page and gives the rows, `most` of them; `take` parts an answer into rows and the next
+    /// page's token, `turn` puts that token into the question.
     pub(crate) async fn pages<Q, A, F, R>(
         &self,
-        mut question: Q,
+        question: Q,
         call: impl Fn(Client, Request<Q>) -> F,
         take: impl Fn(A) -> (Vec<R>, String),
         turn: impl Fn(&mut Q, String),
+        most: usize,
     ) -> Result<Vec<R>>
     where
         Q: Clone,
         F: Future<Output = Result<Response<A>, Status>>,
     {
         let mut rows = Vec::new();
+        let gather = |answer| {
+            let (more, next) = take(answer);
+            rows.extend(more.into_iter().take(most - rows.len()));
+            Ok(if rows.len() < most { next } else { String::new() })
+        };
+        self.each_page(question, call, gather, turn).await?;
+        Ok(rows)
+    }
+
+    /// Asks for page after page; `take` keeps what it will of an answer and gives the next page's token, or none to
+    /// end here.
+    pub(crate) async fn each_page<Q, A, F>(
+        &self,
+        mut question: Q,
+        call: impl Fn(Client, Request<Q>) -> F,
+        mut take: impl FnMut(A) -> Result<String>,
+        turn: impl Fn(&mut Q, String),
+    ) -> Result
+    where
+        Q: Clone,
+        F: Future<Output = Result<Response<A>, Status>>,
+    {
         loop {
-            let (more, next) = take(self.ask(question.clone(), &call).await?);
-            rows.extend(more);
+            let next = take(self.ask(question.clone(), &call).await?)?;
             if next.is_empty() {
-                return Ok(rows);
+                return Ok(());
             }
             turn(&mut question, next);
         }

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::failure::Result;
 use super::json;
-use super::server::{Client, Server};
+use super::server::{ALL, Client, Server};
 use super::show::{Form, table};
 use crate::proto::v1;
 
@@ -27,7 +27,7 @@ impl Servers {
             |a: v1::ListServersResponse| (a.servers, a.next_page_token),
             |q: &mut v1::ListServersRequest, token| q.page_token = token,
         );
-        let servers = self.server.admin().await?.pages(question, call, take, turn).await?;
+        let servers = self.server.admin().await?.pages(question, call, take, turn, ALL).await?;
         let text = || {
             if servers.is_empty() {
                 return "no servers".into();

@@ -54,7 +54,9 @@ impl Node {
             job.retry_at = None;
         }
         if !job.loaded || job.stale || job.stale_records {
-            self.refresh(name, job);
+            if !self.fires_first(name, job) {
+                self.refresh(name, job);
+            }
             return true;
         }
         self.answer_reports(name, job);
@@ -100,6 +102,7 @@ impl Node {
     }
 
     fn forget_workers(&mut self, name: &JobName) {
+        self.movers.remove(name);
         let here: Vec<WorkerId> = self.workers.keys().cloned().collect();
         for id in here {
             if let Some(worker) = self.workers.get_mut(&id) {
@@ -107,7 +110,7 @@ impl Node {
                     worker.known.keys().filter(|run| run.job == *name).cloned().collect();
                 worker.known.retain(|run, _| run.job != *name);
                 worker.runs.retain(|(job, _)| job != name);
-                worker.waiting.retain(|waiting| waiting.job != *name);
+                worker.waiting.set(name, Vec::new());
                 worker.jobs.remove(name);
                 let moved = worker.moving.remove(name);
                 for run in known {
@@ -132,27 +135,24 @@ impl Node {
         }
         let acted = self.instances(name, job, view)
             || self.operations(name, job, view)
-            || self.elect(name, job, view)
-            // Hosts hear of the assignment, and of new records they do not: these come first.
-            || self.new_records(name, job, view)
-            || self.assign(name, job, view)
             || self.foreign_triggers(name, job, view)
             || self.commands(name, job, view)
-            || self.mirrors(name, job, view)
-            || self.forget_servers(name, job, view);
+            || self.keep_house(name, job, view);
         if !acted && yields && self.host(name, job, view) {
             job.yield_turn = true;
         }
     }
 
     pub(super) fn submit(&mut self, name: &JobName, job: &mut JobState, txn: Txn, intent: Intent) {
+        self.house.began(&intent);
         job.writing = Some(intent);
         self.commit(TxnFor::Job(name.clone()), txn);
     }
 
     // ---- the host's own plan
 
-    fn host(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
+    pub(super) fn host(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
+        job.due = false;
         if !job.dead.is_empty() {
             // Whom no record names any more is forgotten.
             let named = |id: &WorkerId| {
@@ -271,17 +271,13 @@ impl Node {
         name: &JobName,
         job: &JobState,
         hosted: &BTreeMap<InstanceId, Hosted>,
-        waiting: BTreeMap<InstanceId, Vec<plan::Waiting>>,
+        mut waiting: BTreeMap<InstanceId, Vec<plan::Waiting>>,
     ) {
         for instance in hosted.keys() {
             let Some(worker) = job.hosted.get(instance).and_then(|id| self.workers.get_mut(id)) else {
                 continue;
             };
-            if worker.waiting.is_empty() && !waiting.contains_key(instance) {
-                continue;
-            }
-            worker.waiting.retain(|old| old.job != *name);
-            worker.waiting.extend(waiting.get(instance).into_iter().flatten().cloned());
+            worker.waiting.set(name, waiting.remove(instance).unwrap_or_default());
         }
     }
 
@@ -357,7 +353,7 @@ impl Node {
 
     // ---- leading
 
-    fn assign(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
+    pub(super) fn assign(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
         if !job.leads() || self.no_starts() {
             return false;
         }
@@ -395,7 +391,7 @@ impl Node {
         true
     }
 
-    fn new_records(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
+    pub(super) fn new_records(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
         if !job.leads() || self.no_starts() {
             return false;
         }
@@ -420,7 +416,7 @@ impl Node {
         true
     }
 
-    fn mirrors(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
+    pub(super) fn mirrors(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
         if !job.leads() {
             job.mirrored = None;
             job.mirrors.clear();
@@ -464,7 +460,7 @@ impl Node {
     }
 
     /// The leader forgets servers that nobody has used for long, and that nobody has disabled.
-    fn forget_servers(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
+    pub(super) fn forget_servers(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
         if !job.leads() {
             job.empty_servers.clear();
             return false;

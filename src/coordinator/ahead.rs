@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use rosterd_domain::id::{Item, JobName};
+use rosterd_domain::id::{Item, JobName, Token};
 use rosterd_domain::item::Running;
 use rosterd_domain::mutants;
 use rosterd_domain::time::Time;
@@ -19,22 +19,23 @@ use super::node::Node;
 pub(super) struct Ahead {
     least: Duration,
     most: Duration,
-    /// By their time.
-    waiting: BTreeSet<(Time, JobName, Item)>,
+    /// By the time at which they are told.
+    waiting: BTreeSet<(Time, JobName, Item, Token)>,
     by: Duration,
-    /// The due time that was last written for, and how much time was left after its last transaction; none: it
-    /// came too late.
-    last: Option<(Time, Option<Duration>)>,
+    /// The latest due time that was written for, and how far ahead its writing began.
+    last: Option<(Time, Duration)>,
+    /// How long it took to write for that one, up to now.
+    took: Duration,
 }
 
 impl Ahead {
     pub(super) fn new((least, most): (Duration, Duration)) -> Self {
-        Self { least, most, waiting: BTreeSet::new(), by: least, last: None }
+        Self { least, most, waiting: BTreeSet::new(), by: least, last: None, took: Duration::ZERO }
     }
 
     /// When the next runs are to be told.
     pub(super) fn next(&self) -> Option<Time> {
-        self.waiting.first().map(|(at, _, _)| *at)
+        self.waiting.first().map(|(at, ..)| *at)
     }
 
     pub(super) fn is_due(&self, now: Time) -> bool {
@@ -52,42 +53,35 @@ impl Ahead {
         now < due && due.minus(self.by) <= now
     }
 
-    /// Runs of `due` were written by now. If the last of them came too late, the next ones begin earlier; if there
-    /// was much time left, a little later.
+    /// Runs of `due` were written by now. The next ones begin earlier by half as much again as these took; where that
+    /// is less than it was, by a little less.
     pub(super) fn written(&mut self, due: Time, now: Time) {
-        let left = (now < due).then(|| due.since(now));
-        match &mut self.last {
-            Some((last, before)) if *last == due => {
-                if before.is_some() && left.is_none() {
-                    self.by = (self.by * 2).min(self.most);
-                }
-                *before = before.and(left);
-            }
-            last => {
-                let ample = last.and_then(|(_, left)| left).is_some_and(|left| left > self.by / 2);
-                if ample {
-                    self.by = (self.by - self.by / 8).max(self.least);
-                }
-                *last = Some((due, left));
-                if left.is_none() {
-                    self.by = (self.by * 2).min(self.most);
-                }
-            }
+        let is_later = self.last.is_none_or(|(last, _)| last < due);
+        if is_later {
+            self.by = (self.by - self.by / 8).max(self.wanted());
+            (self.last, self.took) = (Some((due, self.by)), Duration::ZERO);
+        }
+        if let Some((_, began)) = self.last.filter(|(last, _)| *last == due) {
+            self.took = self.took.max(now.since(due.minus(began)));
+            self.by = self.by.max(self.wanted());
         }
     }
-}
 
-impl Ahead {
-    /// Until when user code is not to begin, if that is yet to come. A time that seems far away was written before
-    /// the calendar was set back: its run has waited long enough.
-    pub(super) fn not_before(&self, run: &Running, now: Time) -> Option<Time> {
-        let early = now < run.since && run.since.since(now) <= self.most;
-        (early && !mutants::is_on(mutants::TELLS_EARLY)).then_some(run.since)
+    fn wanted(&self) -> Duration {
+        (self.took * 3 / 2).clamp(self.least, self.most)
     }
 
-    /// Keeps a run for a worker that would begin it at once.
-    pub(super) fn tell_later(&mut self, name: &JobName, item: Item, run: &Running) {
-        self.waiting.insert((run.since, name.clone(), item));
+    /// Until when user code is not to begin, if that is yet to come. A time that seems further away than anything is
+    /// written ahead was written by a calendar that is ahead of this one: as long as its writer may have been early it
+    /// is waited for, and no longer.
+    pub(super) fn not_before(&self, run: &Running, now: Time) -> Option<Time> {
+        let early = now < run.since && !mutants::is_on(mutants::TELLS_EARLY);
+        early.then(|| run.since.min(now.plus(self.most)))
+    }
+
+    /// Keeps a run until then for a worker that would begin it at once.
+    pub(super) fn tell_later(&mut self, at: Time, name: &JobName, item: Item, token: Token) {
+        self.waiting.insert((at, name.clone(), item, token));
     }
 }
 
@@ -96,10 +90,10 @@ impl Node {
     pub(super) fn tell_due_runs(&mut self, most: usize) {
         let mut told = 0;
         while self.ahead.is_due(self.now.wall) && told < most {
-            let Some((_, name, item)) = self.ahead.waiting.pop_first() else { break };
+            let Some((_, name, item, token)) = self.ahead.waiting.pop_first() else { break };
             told += 1;
             if let Some(mut job) = self.jobs.remove(&name) {
-                self.dispatch(&name, &mut job, item);
+                self.dispatch_waited(&name, &mut job, item, token);
                 self.jobs.insert(name, job);
             }
         }
@@ -109,28 +103,57 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
+    use rosterd_domain::id::{InstanceId, WorkerId};
+    use rosterd_domain::item::Source;
+
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
+
+    fn run_of(due: Time) -> Running {
+        Running {
+            fire: due,
+            source: Source::NormalTrigger,
+            instance: InstanceId::new("a@-@1").unwrap(),
+            worker: WorkerId::new("1").unwrap(),
+            since: due,
+            trigger: None,
+            held: false,
+        }
+    }
+
+    /// It went out at once: the calendar seemed to have been set back, and was that of another coordinator than had
+    /// written the run, a tenth of a second before its time.
+    #[test]
+    fn a_run_that_seems_far_away_waits_for_as_long_as_its_writer_may_have_been_early() {
+        let (ahead, due) = (Ahead::new((10 * MS, 250 * MS)), Time::from_seconds(33));
+        let waits = |now: Time| ahead.not_before(&run_of(due), now).map(|until| until.since(now));
+        assert_eq!(waits(due.minus(1990 * MS)), Some(250 * MS));
+        assert_eq!(waits(due.minus(100 * MS)), Some(100 * MS));
+        assert_eq!((waits(due), waits(due.plus(MS))), (None, None));
+    }
 
     #[test]
     fn what_came_too_late_begins_earlier_and_what_had_time_a_little_later() {
         let mut ahead = Ahead::new((10 * MS, 100 * MS));
         let due = |second| Time::from_seconds(second);
-        for second in 1..9 {
-            ahead.written(due(second), due(second).plus(MS));
-            ahead.written(due(second), due(second).plus(2 * MS));
-        }
-        assert_eq!(ahead.by, 100 * MS, "twice as early for each due time that came too late, up to the most");
+        ahead.written(due(1), due(1).minus(4 * MS));
+        ahead.written(due(1), due(1).plus(20 * MS));
+        assert_eq!(ahead.by, 45 * MS, "half as much again as the thirty that it took");
+        ahead.written(due(2), due(2).minus(15 * MS));
+        assert_eq!(ahead.by, 45 * MS, "it takes as long as before");
+        ahead.written(due(3), due(3).plus(200 * MS));
+        assert_eq!(ahead.by, 100 * MS, "the most");
         assert!(ahead.reaches(due(9), due(9).minus(100 * MS)));
         assert!(!ahead.reaches(due(9), due(9).minus(101 * MS)) && !ahead.reaches(due(9), due(9)));
-        ahead.written(due(9), due(9).minus(90 * MS));
-        ahead.written(due(9), due(9).minus(MS));
-        ahead.written(due(10), due(10).minus(90 * MS));
-        assert_eq!(ahead.by, 100 * MS, "the last one of its time had little left");
-        for second in 11..60 {
+        ahead.written(due(4), due(4).minus(90 * MS));
+        ahead.written(due(5), due(5).minus(90 * MS));
+        assert_eq!(ahead.by, 88 * MS - MS / 2, "a little less");
+        ahead.written(due(4), due(4).minus(80 * MS));
+        assert_eq!(ahead.by, 88 * MS - MS / 2, "what is due before the last one changes nothing");
+        for second in 6..60 {
             ahead.written(due(second), due(second).minus(90 * MS));
         }
-        assert_eq!(ahead.by, 10 * MS);
+        assert_eq!(ahead.by, 10 * MS, "the least");
     }
 }

@@ -68,6 +68,10 @@ impl Node {
         heard: Mono,
         read: Result<Option<(Version, Attachment)>, ReadError>,
     ) {
+        if !self.streams.contains_key(&stream) {
+            // It gave up meanwhile, and says Hello on another stream.
+            return;
+        }
         let Some((worker, shown)) = hello.identity.clone() else { return };
         match read {
             Err(error) => {
@@ -239,8 +243,8 @@ impl Node {
         let moving =
             if mutants::is_on(mutants::RECORDS_READ_BEFORE_ATTACHMENT) { BTreeSet::new() } else { moving };
         worker.moving = moving.clone();
-        if !moving.is_empty() {
-            self.movers.insert(id.clone());
+        for name in &moving {
+            self.movers.entry(name.clone()).or_default().insert(id.clone());
         }
         if let Some(bound) = self.streams.get_mut(&stream) {
             bound.phase = StreamPhase::Bound(id.clone());
@@ -260,7 +264,11 @@ impl Node {
             job.stale_records = true;
             self.dirty.insert(name);
         }
-        self.welcome_if_moved(&id);
+        if still_here || hello.identity.is_some() {
+            return self.welcome_if_moved(&id);
+        }
+        // It was new and gave up before its Welcome: nobody has this identity, or ever will.
+        self.goodbye(&id);
     }
 
     /// The runs that the records known here give to a worker.

@@ -15,6 +15,7 @@ use rosterd_domain::view::Job;
 
 use super::event::{Effect, Query, TxnId};
 use super::handle::{Happening, Health};
+use super::house::House;
 use super::job::{Intent, JobState, Told};
 use super::node::{Node, ReadFor, TxnFor};
 use crate::registry::ReadError;
@@ -70,12 +71,14 @@ impl Node {
         for job in self.jobs.values_mut() {
             job.writing = None;
         }
+        self.house = House::default();
         self.stop_at_once();
     }
 
     fn job_committed(&mut self, name: &JobName, commit: Commit) {
         let Some(mut job) = self.jobs.remove(name) else { return };
         if let Some(intent) = job.writing.take() {
+            self.house.ended(&intent);
             if let (Commit::Unknown, Intent::Host { reserved, .. }) = (&commit, &intent) {
                 // These runs may have started: their slots are taken until the records say whether.
                 job.unsure.push(reserved.clone());
@@ -333,9 +336,7 @@ impl Node {
     }
 
     fn moved_in_all(&mut self, name: &JobName, exists: bool) {
-        let workers = &self.workers;
-        self.movers.retain(|id| workers.get(id).is_some_and(|worker| !worker.moving.is_empty()));
-        for id in self.movers.clone() {
+        for id in self.movers.remove(name).unwrap_or_default() {
             self.moved_in(&id, name, exists);
         }
     }

@@ -10,15 +10,15 @@ use rosterd_domain::id::{Item, JobName, Token, Version, WorkerId};
 use rosterd_domain::item::{Record, Running};
 use rosterd_domain::job;
 use rosterd_domain::mutants;
-use rosterd_domain::plan::Report;
+use rosterd_domain::plan::{Report, Reported};
+use rosterd_domain::time::Time;
 use rosterd_domain::view::Job;
 
-use super::agenda::Agenda;
 use super::event::{Query, StreamId};
 use super::handle::Happening;
 use super::job::JobState;
 use super::node::{Node, ReadFor};
-use super::worker::{Phase, Worker};
+use super::worker::Phase;
 use crate::code::{Code, Refusal};
 use crate::registry::ReadError;
 use crate::session::frame::{CancelReason, Completed, Kind, RunRef, ToWorker, Trigger};
@@ -43,7 +43,9 @@ impl Node {
             && let Some(worker) = before.and_then(|before| self.workers.get_mut(&before))
         {
             worker.runs.remove(&(name.clone(), item));
-            Self::offer_slots(&mut self.dirty, worker);
+            if !worker.waiting.is_empty() {
+                self.freed.insert(worker.id.clone());
+            }
         }
         // Also where nothing has changed: the worker may have come here since.
         if let Some(worker) = after.and_then(|after| self.workers.get_mut(&after)) {
@@ -52,9 +54,13 @@ impl Node {
         job.records.insert(item, (version, record));
     }
 
-    /// The jobs whose items waited longest for a slot of this worker are looked at.
-    pub(super) fn offer_slots(dirty: &mut Agenda, worker: &Worker) {
-        dirty.extend(worker.waiting.iter().take(worker.free() as usize).map(|waiting| waiting.job.clone()));
+    /// The jobs whose items waited longest for slots that have become free are looked at: once for all the slots that a
+    /// worker got back together.
+    pub(super) fn offer_freed_slots(&mut self) {
+        for id in std::mem::take(&mut self.freed) {
+            let Some(worker) = self.workers.get(&id) else { continue };
+            self.dirty.extend(worker.waiting.first(worker.free() as usize).cloned());
+        }
     }
 
     /// Sends what the record of an item says, if its worker is here and does not know it.
@@ -62,24 +68,33 @@ impl Node {
         let Some((_, record)) = job.records.get(&item) else { return };
         let Some(run) = record.running().filter(|run| !run.held) else { return };
         let (token, run) = (record.token, run.clone());
-        self.send_trigger(name, job, item, token, &run);
+        let not_before = self.ahead.not_before(&run, self.now.wall);
+        self.send_trigger(name, job, item, token, &run, not_before);
     }
 
-    pub(super) fn send_trigger(
+    /// The same once the run `token` has been kept back until its time.
+    pub(super) fn dispatch_waited(&mut self, name: &JobName, job: &mut JobState, item: Item, token: Token) {
+        let Some((_, record)) = job.records.get(&item) else { return };
+        let same = record.token == token;
+        let Some(run) = record.running().filter(|run| same && !run.held).cloned() else { return };
+        self.send_trigger(name, job, item, token, &run, None);
+    }
+
+    fn send_trigger(
         &mut self,
         name: &JobName,
         job: &mut JobState,
         item: Item,
         token: Token,
         run: &Running,
+        not_before: Option<Time>,
     ) {
         let Some(view) = job.view.clone() else { return };
         let reference = RunRef { job: name.clone(), item, token };
         let Some(worker) = self.workers.get_mut(&run.worker) else { return };
-        if worker.phase == Phase::Attaching
-            || worker.phase == Phase::Condemned
-            || worker.known.contains_key(&reference)
-        {
+        // Of who has said Goodbye all that is in flight is handed back.
+        let hears = !matches!(worker.phase, Phase::Attaching | Phase::Condemned | Phase::Leaving);
+        if !hears || worker.known.contains_key(&reference) {
             return;
         }
         let Some(stream) = worker.stream else { return };
@@ -89,9 +104,8 @@ impl Node {
             }
             return;
         };
-        let not_before = self.ahead.not_before(run, self.now.wall);
-        if not_before.is_some() && !worker.holds_triggers {
-            return self.ahead.tell_later(name, item, run);
+        if let Some(at) = not_before.filter(|_| !worker.holds_triggers) {
+            return self.ahead.tell_later(at, name, item, token);
         }
         worker.known.insert(reference.clone(), self.now.mono);
         let trigger = Trigger { not_before, ..trigger(&view, reference, run, offset.clone()) };
@@ -139,7 +153,7 @@ impl Node {
         run: Running,
     ) {
         if job.offsets.contains_key(&item) {
-            self.send_trigger(name, job, item, token, &run);
+            self.send_trigger(name, job, item, token, &run, None);
         } else {
             if job.reading_offsets.insert(item) {
                 self.read(ReadFor::Offset(name.clone(), item), Query::Offset(name.clone(), item));
@@ -262,6 +276,7 @@ impl Node {
 
     /// Answers every report that the records have decided: what is left is to be committed.
     pub(super) fn answer_reports(&mut self, name: &JobName, job: &mut JobState) {
+        forget_skips(job);
         let decided: Vec<(Item, Option<Refusal>)> = job
             .reports
             .iter()
@@ -298,6 +313,18 @@ impl Node {
             self.send(stream, ToWorker::ReportAck { run, refusal });
         }
     }
+}
+
+/// What was to be skipped while it was held, and is held no more, is nobody's report: its worker was never told of it, or
+/// was told to run it.
+fn forget_skips(job: &mut JobState) {
+    let records = &job.records;
+    let held = |item: &Item, token: Token| {
+        records
+            .get(item)
+            .is_some_and(|(_, record)| record.token == token && record.running().is_some_and(|run| run.held))
+    };
+    job.reports.retain(|item, report| report.ended != Reported::Skipped || held(item, report.token));
 }
 
 /// What a report is answered: `None`, not decided yet; `Some(None)`, accepted.

@@ -21,7 +21,7 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use super::event::{Answer, Effect, Event, Now, Query, RequestId, StreamId, TxnId};
 use super::handle::{Done, Handle, Happening, Health, Inner, Operation, Peer};
-use super::node::Node;
+use super::node::{Frames, Node};
 use super::settings::Settings;
 use crate::code::{Code, Refusal};
 use crate::registry::Registry;
@@ -95,6 +95,8 @@ pub struct Driver {
     registry: Arc<dyn Registry>,
     clock: SharedClock,
     inbox: mpsc::UnboundedReceiver<FromEdge>,
+    /// How much was taken out of it.
+    taken: u64,
     hints: crate::registry::Hints,
     outboxes: BTreeMap<StreamId, mpsc::Sender<ToWorker>>,
     replies: BTreeMap<RequestId, oneshot::Sender<Result<Done, Refusal>>>,
@@ -149,6 +151,7 @@ pub fn coordinator(
         registry,
         clock,
         inbox,
+        taken: 0,
         outboxes: BTreeMap::new(),
         replies: BTreeMap::new(),
         last_request: 0,
@@ -269,6 +272,7 @@ impl Driver {
     }
 
     fn edge_event(&mut self, from: FromEdge) -> Option<Event> {
+        self.taken += 1;
         Some(match from {
             FromEdge::Opened(stream, peer, outbox) => {
                 self.outboxes.insert(stream, outbox);
@@ -276,6 +280,11 @@ impl Driver {
             }
             FromEdge::Frame(stream, frame, pending) => {
                 pending.fetch_sub(1, Ordering::Relaxed);
+                // Who gave up waiting for a Welcome says Hello again on another stream: this one is answered to nobody.
+                let gave_up = |outbox: &mpsc::Sender<ToWorker>| outbox.is_closed();
+                if matches!(frame, FromWorker::Hello(_)) && self.outboxes.get(&stream).is_none_or(gave_up) {
+                    return None;
+                }
                 Event::Frame(stream, frame)
             }
             FromEdge::Closed(stream) => {
@@ -306,14 +315,11 @@ impl Driver {
         }
         // A run whose time has come waits for no report.
         let most = if self.node.tells(now) { 0 } else { MOST_EVENTS };
-        self.node.set_behind(true);
         for _ in 0..most {
-            let Some(event) = self.ready() else {
-                self.node.set_behind(false);
-                break;
-            };
+            let Some(event) = self.ready() else { break };
             self.node.hear(now, event);
         }
+        self.node.set_frames(Frames { came: self.taken + self.inbox.len() as u64, taken: self.taken });
         for effect in self.node.settle(now, MOST_JOBS) {
             self.carry_out(effect, now);
         }

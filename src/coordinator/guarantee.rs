@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use rosterd_domain::id::{InstanceId, Item, JobName, Version};
-use rosterd_domain::item::{Event, Outcome, Source, State};
+use rosterd_domain::item::{Event, Source, State};
 use rosterd_domain::job::OnTimeout;
 use rosterd_domain::plan::{Report, Reported};
 use rosterd_domain::snapshot::{Announced, Stage};
@@ -264,7 +264,13 @@ impl Node {
     pub(super) fn callback_timer(&mut self, name: &JobName) {
         let now = self.now.mono;
         let Some(job) = self.jobs.get_mut(name) else { return };
+        let leads = job.leads();
         while let Some((stage, calling)) = job.guarantee.any(|c| c.until <= now && !c.answered) {
+            if !leads {
+                // Another asks, and waits for as long as it thinks right.
+                *job.guarantee.of(stage) = None;
+                continue;
+            }
             tracing::warn!(job = %name, callback = calling.id, "a callback was not answered in time");
             calling.answered = true;
             let policy = job.view.as_ref().map(|view| view.spec.policy().guarantee.on_timeout);
@@ -326,8 +332,7 @@ fn skip_held(job: &mut JobState) {
     for (item, (_, record)) in &job.records {
         if let Some(run) = record.running().filter(|run| run.held) {
             let (token, worker) = (record.token, run.worker.clone());
-            let ended = Reported::Done(Outcome::Cancelled);
-            job.reports.insert(*item, Report { token, worker, ended, offset: None });
+            job.reports.insert(*item, Report { token, worker, ended: Reported::Skipped, offset: None });
         }
     }
 }

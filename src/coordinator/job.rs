@@ -97,6 +97,8 @@ pub(crate) struct JobState {
     pub(crate) watched: bool,
     /// When the calendar next wants something.
     pub(crate) next: Option<Time>,
+    /// The calendar has brought it up, and it had no turn yet.
+    pub(crate) due: bool,
     /// When the records are to be read again: see [`super::node::Timer::LookAgain`].
     pub(crate) looks_again: Option<Mono>,
     /// The last transaction was the host's: others come first now.

@@ -9,9 +9,8 @@ use rosterd_domain::txn::Write;
 use rosterd_domain::view::Job;
 
 use super::change::guarded;
-use super::event::Query;
 use super::job::{Intent, JobState};
-use super::node::{Node, ReadFor, Timer};
+use super::node::{Node, Timer};
 
 /// Nobody waits longer for those who should rather lead than so many times the patience.
 const MOST_PATIENCE: usize = 5;
@@ -74,7 +73,7 @@ impl Node {
         if job.leaderless.is_none() {
             job.leaderless = Some(self.now.mono);
             // Those who should rather lead may be leaving, or gone: nothing tells of the former.
-            self.read(ReadFor::Coordinators, Query::Coordinators);
+            self.read_members();
         }
         let patience = self.settings.election_patience * u32::try_from(before).unwrap_or(u32::MAX);
         let until = job.leaderless.map_or(self.now.mono, |since| since.plus(patience));

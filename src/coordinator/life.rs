@@ -24,8 +24,8 @@ impl Node {
         self.up_since = self.now.wall;
         self.proved = self.now.mono;
         self.prove_if_idle();
-        self.read(ReadFor::Coordinators, Query::Coordinators);
-        self.read(ReadFor::Attachments, Query::Attachments);
+        self.read_members();
+        self.read_attachments();
     }
 
     /// Writes this coordinator's own node where nothing else has proved its session lately.
@@ -116,7 +116,7 @@ impl Node {
                 self.dirty.insert(name.clone());
             }
             self.read(ReadFor::Jobs, Query::Jobs);
-            self.read(ReadFor::Attachments, Query::Attachments);
+            self.read_attachments();
         }
     }
 

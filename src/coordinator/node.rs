@@ -19,7 +19,9 @@ use super::agenda::Agenda;
 use super::ahead::Ahead;
 use super::calendar::CalendarWatch;
 use super::event::{Answer, Effect, Event, Now, Query, ReadId, RequestId, StreamId, TxnId};
+use super::gather::Whole;
 use super::handle::{Health, Peer};
+use super::house::House;
 use super::job::Jobs;
 use super::member::Members;
 use super::operate::Pending;
@@ -43,8 +45,8 @@ pub struct Node {
     pub(super) calendar_watch: CalendarWatch,
     pub(super) jobs: Jobs,
     pub(super) workers: BTreeMap<WorkerId, Worker>,
-    /// Workers whose jobs are being moved here, and some that were.
-    pub(super) movers: BTreeSet<WorkerId>,
+    /// By job, the workers that cannot be welcomed before its records were read.
+    pub(super) movers: BTreeMap<JobName, BTreeSet<WorkerId>>,
     /// Workers that are draining or leaving.
     pub(super) leavers: BTreeSet<WorkerId>,
     /// Something has happened that they may have waited for. Looking takes a while, so it is done once for all of it.
@@ -68,12 +70,18 @@ pub struct Node {
     pub(super) told: Mono,
     pub(super) calendar: BTreeSet<(Time, JobName)>,
     pub(super) ahead: Ahead,
-    /// Events wait that were not taken in yet.
-    pub(super) behind: bool,
+    /// How many frames have come from workers, and how many of them were taken in.
+    pub(super) frames: Frames,
     /// Nothing tells of a job's changes, its own included: a fault of tests.
     pub(super) deaf: bool,
     pub(super) timers: BTreeSet<(Mono, Timer)>,
     pub(super) dirty: Agenda,
+    /// Workers with slots that have become free and that others wait for.
+    pub(super) freed: BTreeSet<WorkerId>,
+    /// What may wait until the jobs that fire have had their turn.
+    pub(super) house: House,
+    /// Reads of all there is of a kind: one at a time.
+    pub(super) whole: Whole,
     pub(super) requests: BTreeMap<RequestId, Pending>,
     pub(super) out: Vec<Effect>,
     pub(super) health: Health,
@@ -86,6 +94,15 @@ pub struct Node {
     pub(super) listed: bool,
     /// Workers that came before.
     pub(super) early: Vec<(StreamId, Box<Hello>)>,
+}
+
+/// What has come from workers, in the order in which it is taken in.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Frames {
+    /// So much has come.
+    pub came: u64,
+    /// So much of it was taken in.
+    pub taken: u64,
 }
 
 /// A stream, from its opening on.
@@ -187,7 +204,7 @@ impl Node {
         let now = Now { wall: Time::default(), mono: Mono::default() };
         Self {
             ahead: Ahead::new(settings.ahead),
-            behind: false,
+            frames: Frames::default(),
             deaf: false,
             settings,
             session,
@@ -198,7 +215,7 @@ impl Node {
             calendar_watch: CalendarWatch::default(),
             jobs: Jobs::new(),
             workers: BTreeMap::new(),
-            movers: BTreeSet::new(),
+            movers: BTreeMap::new(),
             leavers: BTreeSet::new(),
             look_at_leavers: false,
             streams: BTreeMap::new(),
@@ -214,6 +231,9 @@ impl Node {
             calendar: BTreeSet::new(),
             timers: BTreeSet::new(),
             dirty: Agenda::default(),
+            freed: BTreeSet::new(),
+            house: House::default(),
+            whole: Whole::default(),
             requests: BTreeMap::new(),
             out: Vec::new(),
             health: Health::Starting,
@@ -252,8 +272,9 @@ impl Node {
             // What is due now goes before what follows from it.
             return std::mem::take(&mut self.out);
         }
+        self.offer_freed_slots();
         for _ in 0..most {
-            let Some(job) = self.dirty.pop() else { break };
+            let Some(job) = self.dirty.pop().or_else(|| self.house.pop()) else { break };
             self.advance(&job);
         }
         if self.look_at_leavers {
@@ -288,12 +309,15 @@ impl Node {
 
     /// No job is left that is worth a look now, and nobody to be told of a run.
     pub fn is_settled(&self) -> bool {
-        self.dirty.is_empty() && !self.ahead.is_due(self.now.wall)
+        self.dirty.is_empty()
+            && self.freed.is_empty()
+            && !self.house.has_turn()
+            && !self.ahead.is_due(self.now.wall)
     }
 
-    /// Whether events wait that were not taken in yet: what they say of a worker may be that it lives.
-    pub fn set_behind(&mut self, behind: bool) {
-        self.behind = behind;
+    /// How many frames have come so far, and were taken in: what those between say of a worker may be that it lives.
+    pub fn set_frames(&mut self, frames: Frames) {
+        self.frames = frames;
     }
 
     /// Whether nothing tells of a job's changes: a fault that tests put in.
@@ -410,8 +434,8 @@ impl Node {
             }
             Hint::Guarantee(job) => self.guarantees_moved(&job),
             Hint::Coordinators => {
-                self.read(ReadFor::Coordinators, Query::Coordinators);
-                self.read(ReadFor::Attachments, Query::Attachments);
+                self.read_members();
+                self.read_attachments();
             }
             Hint::Session(state) => self.session_changed(state),
         }
@@ -419,6 +443,7 @@ impl Node {
 
     fn answered(&mut self, id: ReadId, answer: Answer) {
         let Some(whom) = self.reads.remove(&id) else { return };
+        self.read_again(&whom);
         match (whom, answer) {
             (ReadFor::Jobs, Answer::Jobs(Ok(jobs))) => self.jobs_read(jobs),
             (ReadFor::Nodes(job), Answer::Nodes(read)) => self.nodes_read(job, *read),
@@ -458,54 +483,6 @@ impl Node {
         for job in gone {
             if let Some(state) = self.jobs.get_mut(&job) {
                 state.stale = true;
-            }
-            self.dirty.insert(job);
-        }
-    }
-
-    fn run_timers(&mut self) {
-        while let Some((at, timer)) = self.timers.first().cloned() {
-            if at > self.now.mono {
-                break;
-            }
-            self.timers.pop_first();
-            match timer {
-                Timer::Lease(worker) => self.lease_timer(&worker),
-                Timer::Elsewhere(worker) => self.elsewhere_timer(&worker),
-                Timer::Job(job) => {
-                    self.dirty.insert(job);
-                }
-                Timer::Callback(job) => self.callback_timer(&job),
-                Timer::Absent(worker) => {
-                    self.absent.remove(&worker);
-                    self.read(ReadFor::Suspect(worker.clone()), Query::Attachment(worker));
-                }
-                Timer::Proof => self.prove_if_idle(),
-                Timer::Reconcile(job) => self.reconcile_job(&job),
-                Timer::LookAgain(job) => {
-                    let now = self.now.mono;
-                    // One that was set for later, or was overtaken, says nothing.
-                    if let Some(state) = self.jobs.get_mut(&job)
-                        && state.looks_again.take_if(|at| *at <= now).is_some()
-                    {
-                        state.stale_records = true;
-                        self.dirty.insert(job);
-                    }
-                }
-                Timer::Sweep => {
-                    self.read(ReadFor::Coordinators, Query::Coordinators);
-                    self.read(ReadFor::Attachments, Query::Attachments);
-                    self.read(ReadFor::Jobs, Query::Jobs);
-                }
-            }
-        }
-        while let Some((at, job)) = self.calendar.first().cloned() {
-            if at > self.now.wall {
-                break;
-            }
-            self.calendar.pop_first();
-            if let Some(state) = self.jobs.get_mut(&job) {
-                state.next = None;
             }
             self.dirty.insert(job);
         }

@@ -81,13 +81,15 @@ impl Node {
             self.timers.insert((until, Timer::Lease(id.clone())));
             return;
         }
-        // Its heartbeats may be among the frames that wait; but nobody is believed for much longer because of that.
-        let perhaps_heard = self.behind && self.now.mono < until.plus(worker.lease);
-        if worker.writing || self.stopping || perhaps_heard {
-            let again = if perhaps_heard { self.settings.heartbeat / 4 } else { self.settings.heartbeat };
-            self.set_timer(again, Timer::Lease(id.clone()));
+        if worker.writing || self.stopping {
+            self.set_timer(self.settings.heartbeat, Timer::Lease(id.clone()));
             return;
         }
+        if self.may_be_heard(id) {
+            self.set_timer(self.settings.heartbeat / 4, Timer::Lease(id.clone()));
+            return;
+        }
+        let Some(worker) = self.workers.get(id) else { return };
         let (leaving, version) = (worker.phase == Phase::Leaving, worker.version);
         tracing::warn!(worker = %id, instance = %worker.instance, "a worker was not heard for its lease and is declared dead");
         if let Some(worker) = self.workers.get_mut(id) {
@@ -99,6 +101,18 @@ impl Node {
         let mut txn = Txn::new(VERDICT);
         txn.write(Write::RemoveAttachment { worker: id.clone(), expect: version });
         self.commit(if leaving { TxnFor::Goodbye(id.clone()) } else { TxnFor::Verdict(id.clone()) }, txn);
+    }
+
+    /// Whether its heartbeats may be among the frames that waited to be taken in when its lease was over. They wait in
+    /// the order in which they came: once all of those are taken in, however long that lasts, silence is silence.
+    fn may_be_heard(&mut self, id: &WorkerId) -> bool {
+        let Some(worker) = self.workers.get_mut(id) else { return false };
+        let came = match worker.over {
+            Some((heard, came)) if heard == worker.heard => came,
+            _ => self.frames.came,
+        };
+        worker.over = Some((worker.heard, came));
+        self.frames.taken < came
     }
 
     pub(super) fn verdict_given(&mut self, id: &WorkerId, commit: Commit) {
@@ -118,6 +132,8 @@ impl Node {
         match read {
             Err(_) => self.set_timer(self.settings.store_retry, Timer::Lease(id.clone())),
             Ok(None) => self.gone(id, "dead"),
+            // It was asked for before what is being written now, whose end says more; or before what was written since.
+            Ok(Some((version, _))) if worker.writing || version < worker.version => {}
             Ok(Some((version, stored)))
                 if stored.session == self.session && stored.stream == worker.stream_number =>
             {
@@ -163,9 +179,11 @@ impl Node {
         self.elsewhere.retain(|id, _| read.contains_key(id));
         for (id, (version, attachment)) in read {
             if !self.workers.contains_key(&id) {
-                self.seen_elsewhere(id, version, attachment);
+                self.note_elsewhere(id, version, attachment);
             }
         }
+        // Once for all of them: there may be thousands.
+        self.look_at_hosts();
         if !self.informed {
             self.informed = true;
             self.set_health(super::handle::Health::Serving);
@@ -175,28 +193,35 @@ impl Node {
     }
 
     fn seen_elsewhere(&mut self, id: WorkerId, version: Version, attachment: Attachment) {
+        self.note_elsewhere(id.clone(), version, attachment);
+        self.look_at_host_of(&id);
+    }
+
+    fn note_elsewhere(&mut self, id: WorkerId, version: Version, attachment: Attachment) {
         if self.elsewhere.get(&id).is_some_and(|known| known.version == version) {
             return;
         }
         let found = Elsewhere { version, attachment, gone_since: None, condemned: false };
         self.elsewhere.insert(id, found);
-        self.look_at_hosts();
     }
 
     /// Workers whose hosts are not among the living coordinators have a lease from now on to attach elsewhere.
     /// While its host lives, its host judges. One that this coordinator hosted in a session before has no host.
     pub(super) fn look_at_hosts(&mut self) {
-        let (now, settings) = (self.now.mono, &self.settings);
-        for (id, found) in &mut self.elsewhere {
-            let host = &found.attachment.host;
-            let lives = self.coordinators.contains(host) && *host != settings.id;
-            if lives {
-                found.gone_since = None;
-            } else if found.gone_since.is_none() {
-                found.gone_since = Some(now);
-                let lease = found.attachment.lease().max(settings.lease);
-                self.timers.insert((now.plus(settings.verdict_after(lease)), Timer::Elsewhere(id.clone())));
-            }
+        let all: Vec<WorkerId> = self.elsewhere.keys().cloned().collect();
+        all.iter().for_each(|id| self.look_at_host_of(id));
+    }
+
+    fn look_at_host_of(&mut self, id: &WorkerId) {
+        let Some(found) = self.elsewhere.get_mut(id) else { return };
+        let (now, settings, host) = (self.now.mono, &self.settings, &found.attachment.host);
+        let lives = self.coordinators.contains(host) && *host != settings.id;
+        if lives {
+            found.gone_since = None;
+        } else if found.gone_since.is_none() {
+            found.gone_since = Some(now);
+            let lease = found.attachment.lease().max(settings.lease);
+            self.timers.insert((now.plus(settings.verdict_after(lease)), Timer::Elsewhere(id.clone())));
         }
     }
 

@@ -11,6 +11,7 @@ use rosterd_domain::snapshot::{Attachment, InstanceNode};
 use rosterd_domain::time::Mono;
 
 use super::event::StreamId;
+use super::waitlist::Waitlist;
 use crate::session::frame::{Hello, RunRef};
 
 /// Where a worker is in its life.
@@ -60,6 +61,8 @@ pub(crate) struct Worker {
     pub(crate) moving: BTreeSet<JobName>,
     /// The lease counts from here.
     pub(crate) heard: Mono,
+    /// Its lease was found to be over, counted from then; and how many frames had come to this coordinator by that time.
+    pub(crate) over: Option<(Mono, u64)>,
     /// The lease that the worker counts with.
     pub(crate) lease: Duration,
     /// Runs that it has been told of on this stream, or had in hand when it came, and since when.
@@ -69,7 +72,7 @@ pub(crate) struct Worker {
     /// Starts in transactions under way.
     pub(crate) reserved: u32,
     /// What waits for a slot, over all jobs.
-    pub(crate) waiting: BTreeSet<Waiting>,
+    pub(crate) waiting: Waitlist,
     /// Reports that are not acknowledged.
     pub(crate) unacknowledged: usize,
 }
@@ -105,10 +108,11 @@ impl Worker {
             jobs: BTreeSet::new(),
             moving: BTreeSet::new(),
             heard,
+            over: None,
             known: hello.in_hand.iter().map(|run| (run.clone(), heard)).collect(),
             runs: BTreeSet::new(),
             reserved: 0,
-            waiting: BTreeSet::new(),
+            waiting: Waitlist::default(),
             unacknowledged: 0,
         }
     }
@@ -134,8 +138,7 @@ impl Worker {
 
     /// What other jobs' items have waited for, in their order, as far as it matters.
     pub(crate) fn others(&self, job: &JobName) -> Vec<Waiting> {
-        let most = self.free() as usize;
-        self.waiting.iter().filter(|waiting| waiting.job != *job).take(most).cloned().collect()
+        self.waiting.others(job, self.free() as usize)
     }
 
     /// What `rosterd/instances/{id}` says.

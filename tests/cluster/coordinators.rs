@@ -6,12 +6,9 @@ use std::collections::BTreeSet;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::fleet::{Fleet, QUICK, fires, rounds, shared};
+use crate::fleet::{Fleet, PATIENT, QUICK, fires, rounds, shared};
 use crate::harness::*;
 use crate::judge::Verdict;
-
-/// Where a coordinator's node is to stand for long after its death.
-const PATIENT: Timing = timing(6000, 500, 20_000);
 
 const WORKERS: [&str; 3] = ["a", "b", "c"];
 
@@ -116,7 +113,8 @@ async fn a_host_that_dies_costs_no_fire() {
 /// A job that fires each second, hosted where its leader is not.
 #[tokio::test]
 async fn a_dead_leader_delays_no_fire_of_others() {
-    let mut fleet = Fleet::start(3, &shared().list(), QUICK).await;
+    // The dead leader's session ends in the test, nobody's lease does.
+    let mut fleet = Fleet::start(3, &shared().list(), timing(5000, 500, 10_000)).await;
     fleet.apply(job("tick", 3, json!({ "cron": EVERY_SECOND }))).await;
     let leads = fleet.leader("tick").await;
     let host = (leads + 1) % 3;

@@ -4,13 +4,11 @@
 use std::process::Command;
 use std::time::Duration;
 
-use crate::fleet::{Fleet, fires};
+use crate::fleet::{Fleet, PATIENT, fires};
 use crate::harness::*;
+use crate::judge::Verdict;
 use crate::net;
 use crate::zookeeper::Ensemble;
-
-/// Longer than servers need to agree on a new leader.
-const PATIENT: Timing = timing(6000, 500, 20_000);
 
 fn three() -> Ensemble {
     Ensemble::start(3, &["maxSessionTimeout=60000".to_owned()])
@@ -62,8 +60,9 @@ async fn without_a_majority_nothing_starts_and_nothing_is_lost() {
     for server in away {
         ensemble.servers[server].kill();
     }
-    // Long enough for the session and the lease after its last proof.
-    tokio::time::sleep(Duration::from_secs(7)).await;
+    // The session and, after its last proof, the leases are over: who ran something was told to stop.
+    let stopped = |verdict: &Verdict| verdict.of("nine").all(|run| run.stopped_by_order());
+    fleet.verdict_when("the leases to be over", stopped).await;
     let quiet = fires(&fleet.verdict());
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(fires(&fleet.verdict()), quiet, "something started without a registry");

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::fleet::{Fleet, shared};
+use crate::fleet::{Fleet, PATIENT, shared};
 use crate::harness::*;
 use crate::judge::What;
 use crate::worker::Does;
@@ -11,7 +11,7 @@ use crate::worker::Does;
 /// has died.
 #[tokio::test]
 async fn fires_are_announced_once_wherever_their_items_run() {
-    let mut fleet = Fleet::start(3, &shared().list(), timing(6000, 500, 20_000)).await;
+    let mut fleet = Fleet::start(3, &shared().list(), PATIENT).await;
     let guarantee = json!({ "guarantee": { "started": true, "completed": true, "timeout_ms": 60_000 } });
     fleet.apply(job("all", 4, json!({ "cron": "0/5 * * * * ?", "rosterd": guarantee }))).await;
     for (seat, name) in ["a", "b"].into_iter().enumerate() {

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use rosterd::proto::v1;
 use serde_json::json;
 
-use crate::fleet::{Fleet, QUICK, shared};
+use crate::fleet::{Fleet, PATIENT, QUICK, shared};
 use crate::harness::*;
 
 /// Items run, workers come and go: what is idle moves at once, what runs is let be, the rest stays where it is.
 #[tokio::test]
 async fn items_move_while_others_run() {
-    let mut fleet = Fleet::start(2, &shared().list(), timing(6000, 500, 20_000)).await;
+    let mut fleet = Fleet::start(2, &shared().list(), PATIENT).await;
     fleet.apply(job("mixed", 12, json!({ "rosterd": { "strategy": "STICKY" } }))).await;
     let gate = fleet.home.path("gate");
     let does = vec![runs_until("mixed", gate)];
@@ -123,7 +123,7 @@ async fn ten_thousand_items_are_spread_and_move() {
 /// Sixty jobs due in the same second, on three coordinators, one of which dies in the middle.
 #[tokio::test]
 async fn many_jobs_on_one_second() {
-    let mut fleet = Fleet::start(3, &shared().list(), timing(6000, 500, 20_000)).await;
+    let mut fleet = Fleet::start(3, &shared().list(), PATIENT).await;
     let names: Vec<String> = (0..60).map(|n| format!("job{n}")).collect();
     let does: Vec<_> = names.iter().map(|name| runs_for(name, 1)).collect();
     for name in &names {

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use zookeeper_client::{Acls, Client, CreateMode};
 
-use crate::fleet::{Fleet, QUICK, shared};
+use crate::fleet::{Fleet, PATIENT, QUICK, shared};
 use crate::harness::*;
 
 fn rosterd(args: &[&str]) -> Output {
@@ -168,7 +168,7 @@ async fn jobs_move_there_and_back_and_tokens_go_on_rising() {
 #[tokio::test(flavor = "multi_thread")]
 async fn runs_in_flight_are_run_again_in_the_new_store() {
     let zk = shared().list();
-    let mut fleet = Fleet::start(1, &zk, QUICK).await;
+    let mut fleet = Fleet::start(1, &zk, PATIENT).await;
     fleet.apply(job("pair", 2, json!({ "failover": true }))).await;
     let gate = fleet.home.path("gate");
     fleet.worker_at(0, "a", vec![runs_until("pair", gate)]);

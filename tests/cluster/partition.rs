@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::fleet::{Fleet, QUICK, rounds, shared};
+use crate::fleet::{Fleet, PATIENT, QUICK, rounds, shared};
 use crate::harness::*;
 use crate::judge::Verdict;
 use crate::proxy::{Mode, Proxy};
 
 /// Three coordinators, the first behind a proxy of its own.
-async fn behind_a_proxy() -> (Proxy, Fleet) {
+async fn behind_a_proxy(timing: Timing) -> (Proxy, Fleet) {
     let proxy = Proxy::start(&shared().list());
-    let mut fleet = Fleet::prepare(3, &shared().list(), QUICK);
+    let mut fleet = Fleet::prepare(3, &shared().list(), timing);
     fleet.seats[0].zk = proxy.address();
     for seat in 0..3 {
         fleet.launch(seat);
@@ -49,7 +49,7 @@ async fn all_accounted_for(fleet: &Fleet) {
 #[tokio::test]
 async fn an_outage_shorter_than_the_session_stops_nothing() {
     let proxy = Proxy::start(&shared().list());
-    let mut fleet = Fleet::prepare(1, &proxy.address(), timing(6000, 500, 20_000));
+    let mut fleet = Fleet::prepare(1, &proxy.address(), PATIENT);
     fleet.launch(0);
     fleet.serving(0).await;
     fleet.nine_in_flight(&["a", "b"], &[]).await;
@@ -66,7 +66,7 @@ async fn an_outage_shorter_than_the_session_stops_nothing() {
 /// over what stopped; healed, it has a session of its own again.
 #[tokio::test]
 async fn ej_507_zk_lost_mid_run_does_not_run_twice() {
-    let (proxy, mut fleet) = behind_a_proxy().await;
+    let (proxy, mut fleet) = behind_a_proxy(QUICK).await;
     fleet.busy(&WORKERS).await;
     let cut_off = fleet.members().await.into_iter().find(|m| m.url == fleet.url_of(0)).unwrap();
     proxy.set(Mode::Hole);
@@ -89,7 +89,7 @@ async fn ej_507_zk_lost_mid_run_does_not_run_twice() {
 }
 
 /// Milliseconds without a connection: half a session of [`QUICK`] to one and a half.
-const AWAY: [u64; 5] = [2000, 6000, 3000, 5000, 2500];
+const AWAY: [u64; 5] = [3000, 9000, 4500, 7500, 3750];
 
 /// Connections break again and again, and stay away for half a session to one and a half.
 #[tokio::test]
@@ -133,7 +133,7 @@ async fn ej_1807_jobs_live_on_after_a_flapping_link() {
 /// What was written is there, and nobody hears so: it is found out, never repeated.
 #[tokio::test]
 async fn a_lost_answer_is_found_out() {
-    let (proxy, mut fleet) = behind_a_proxy().await;
+    let (proxy, mut fleet) = behind_a_proxy(QUICK).await;
     fleet.busy(&WORKERS).await;
     for _ in 0..6 {
         proxy.set(Mode::NoAnswers);
@@ -150,7 +150,7 @@ async fn a_lost_answer_is_found_out() {
 /// A slow link delays, and that is all.
 #[tokio::test]
 async fn a_slow_link_is_only_slow() {
-    let (proxy, mut fleet) = behind_a_proxy().await;
+    let (proxy, mut fleet) = behind_a_proxy(PATIENT).await;
     proxy.set(Mode::Slow(Duration::from_millis(40)));
     fleet.busy(&WORKERS).await;
     let verdict = all_is_well(&fleet).await;

@@ -142,7 +142,7 @@ fn rounds(target: &Target, seed: u64, mut goes_on: impl FnMut(u64) -> bool) -> R
     while goes_on(done) {
         done += 1;
         Watched::again();
-        let from = rng.below(pool.len());
+        let from = rng.index(pool.len());
         let input = mutate(&pool[from], &pool, target.words, &mut rng);
         let outcome = one(target, &input).map_err(|why| broken(&input, why))?;
         if seen.insert(outcome) {
@@ -150,7 +150,7 @@ fn rounds(target: &Target, seed: u64, mut goes_on: impl FnMut(u64) -> bool) -> R
             if place < POOL {
                 pool.push(input);
             } else {
-                pool[rng.below(POOL)] = input;
+                pool[rng.index(POOL)] = input;
             }
         }
     }

@@ -19,6 +19,8 @@ mod jobs;
 mod mutate;
 mod nodes;
 mod regressions;
+#[allow(dead_code, reason = "shared with the simulation, which uses more of it")]
+#[path = "../support/rng.rs"]
 mod rng;
 mod stream;
 mod texts;

@@ -34,7 +34,7 @@ pub const MOST: usize = 64 << 10;
 /// Something like `input`; `others` are mixed in, `words` are those of the target.
 pub fn mutate(input: &[u8], others: &[Vec<u8>], words: &[&str], rng: &mut Rng) -> Vec<u8> {
     let mut bytes = input.to_vec();
-    for _ in 0..=rng.below(4) {
+    for _ in 0..=rng.index(4) {
         once(&mut bytes, others, words, rng);
     }
     bytes.truncate(MOST);
@@ -42,16 +42,16 @@ pub fn mutate(input: &[u8], others: &[Vec<u8>], words: &[&str], rng: &mut Rng) -
 }
 
 fn once(bytes: &mut Vec<u8>, others: &[Vec<u8>], words: &[&str], rng: &mut Rng) {
-    let at = rng.below(bytes.len() + 1);
-    match rng.below(13) {
-        0 if at < bytes.len() => bytes[at] ^= 1 << rng.below(8),
-        1 if at < bytes.len() => bytes[at] = u8::try_from(rng.below(256)).unwrap_or_default(),
+    let at = rng.index(bytes.len() + 1);
+    match rng.index(13) {
+        0 if at < bytes.len() => bytes[at] ^= 1 << rng.index(8),
+        1 if at < bytes.len() => bytes[at] = u8::try_from(rng.index(256)).unwrap_or_default(),
         2 => {
-            let end = (at + 1 + rng.below(8)).min(bytes.len());
+            let end = (at + 1 + rng.index(8)).min(bytes.len());
             bytes.drain(at..end);
         }
         3 => {
-            let end = (at + 1 + rng.below(bytes.len() + 1)).min(bytes.len());
+            let end = (at + 1 + rng.index(bytes.len() + 1)).min(bytes.len());
             bytes.drain(at..end);
         }
         4 => insert(bytes, at, rng.one(&PIECES).as_bytes()),
@@ -60,32 +60,32 @@ fn once(bytes: &mut Vec<u8>, others: &[Vec<u8>], words: &[&str], rng: &mut Rng) 
         7 => replace_number(bytes, at, rng.one(&EDGES).as_bytes()),
         8 => {
             // The same again, and again.
-            let end = (at + 1 + rng.below(32)).min(bytes.len());
-            let piece = bytes[at.min(end)..end].repeat(1 + rng.below(40));
+            let end = (at + 1 + rng.index(32)).min(bytes.len());
+            let piece = bytes[at.min(end)..end].repeat(1 + rng.index(40));
             insert(bytes, at, &piece);
         }
         9 => {
             let piece =
-                rng.one(&["[", "{\"a\":", "- ", "((", "\"", "&a [*a,", " "]).repeat(1 << rng.below(11));
+                rng.one(&["[", "{\"a\":", "- ", "((", "\"", "&a [*a,", " "]).repeat(1 << rng.index(11));
             insert(bytes, at, piece.as_bytes());
         }
         10 if !others.is_empty() => {
             let other = rng.one(others);
-            let (from, to) = (rng.below(other.len() + 1), rng.below(other.len() + 1));
+            let (from, to) = (rng.index(other.len() + 1), rng.index(other.len() + 1));
             insert(bytes, at, &other[from.min(to)..from.max(to)]);
         }
         11 if !others.is_empty() => {
             let other = rng.one(others);
-            let from = rng.below(other.len() + 1);
+            let from = rng.index(other.len() + 1);
             bytes.truncate(at);
             bytes.extend_from_slice(&other[from..]);
         }
         _ => {
-            let to = rng.below(bytes.len() + 1);
+            let to = rng.index(bytes.len() + 1);
             let (from, to) = (at.min(to), at.max(to));
             let piece = bytes[from..to].to_vec();
             bytes.drain(from..to);
-            let at = rng.below(bytes.len() + 1);
+            let at = rng.index(bytes.len() + 1);
             insert(bytes, at, &piece);
         }
     }

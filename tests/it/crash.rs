@@ -21,7 +21,7 @@ async fn nine_in_flight(cluster: &mut Cluster, victim: &[&str]) {
         cluster.start_worker(&plan, if name == "a" { victim } else { &[] });
     }
     cluster.assigned("nine", 3).await;
-    cluster.apply(nine(true, Some(once_in(2)))).await;
+    cluster.apply(nine(true, Some(once_soon()))).await;
     cluster.verdict_when("nine runs", |verdict| verdict.by_source("nine", "NORMAL_TRIGGER").len() == 9).await;
 }
 

@@ -132,7 +132,7 @@ async fn a_schedule_and_its_zone_decide_when_workers_run() {
     let mut cluster = Cluster::start(LONG).await;
     cluster.worker("a", vec![Does { config: Some(job("first", 1, json!({}))), ..runs_for("first", 1) }]);
     cluster.assigned("first", 1).await;
-    let at = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(4);
+    let at = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(8);
     let at = at.in_tz("Asia/Shanghai").unwrap();
     let daily = format!("{} {} {} * * ?", at.second(), at.minute(), at.hour());
     let jobs = [

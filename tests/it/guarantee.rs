@@ -82,7 +82,7 @@ async fn ends_well(cluster: &Cluster) -> Verdict {
 #[tokio::test]
 async fn a_fire_is_announced_once_before_and_once_after() {
     let cluster = crew(LONG).await;
-    cluster.apply(all(Some(once_in(2)), both())).await;
+    cluster.apply(all(Some(once_soon()), both())).await;
     told(&cluster, "all_started", 1).await;
     // The fire is held: nothing has run a while later.
     let from = wall();
@@ -103,7 +103,7 @@ async fn a_fire_is_announced_once_before_and_once_after() {
 #[tokio::test]
 async fn a_restart_before_the_answer_asks_nobody_twice() {
     let mut cluster = crew(LONG).await;
-    cluster.apply(all(Some(once_in(2)), both())).await;
+    cluster.apply(all(Some(once_soon()), both())).await;
     told(&cluster, "all_started", 1).await;
     restart(&mut cluster).await;
     cluster.home.open("hold");
@@ -116,7 +116,7 @@ async fn a_restart_before_the_answer_asks_nobody_twice() {
 #[tokio::test]
 async fn an_answer_that_nobody_heard_is_given_again() {
     let mut cluster = crew(LONG).await;
-    cluster.apply(all(Some(once_in(2)), both())).await;
+    cluster.apply(all(Some(once_soon()), both())).await;
     told(&cluster, "all_started", 1).await;
     cluster.kill_coordinator();
     cluster.home.open("hold");
@@ -132,7 +132,7 @@ async fn an_answer_that_nobody_heard_is_given_again() {
 async fn a_restart_before_the_completion_loses_no_announcement() {
     let mut cluster = crew(LONG).await;
     cluster.home.open("hold");
-    cluster.apply(all(Some(once_in(2)), both())).await;
+    cluster.apply(all(Some(once_soon()), both())).await;
     cluster.verdict_when("four runs", |verdict| verdict.of("all").count() == 4).await;
     cluster.home.open("gate.1");
     wait("a mark", || async { (mirrors(&cluster, "completed").await == items(&["1"])).then_some(()) }).await;
@@ -146,7 +146,7 @@ async fn a_restart_before_the_completion_loses_no_announcement() {
     ends_well(&cluster).await;
     restart(&mut cluster).await;
     // Another fire is announced, the one before not again.
-    cluster.apply(all(Some(once_in(2)), both())).await;
+    cluster.apply(all(Some(once_soon()), both())).await;
     told(&cluster, "all_completed", 2).await;
     let lines = cluster.lines();
     let fires: BTreeSet<String> =
@@ -158,7 +158,7 @@ async fn a_restart_before_the_completion_loses_no_announcement() {
 #[tokio::test]
 async fn who_dies_with_the_callback_is_replaced() {
     let mut cluster = crew(SHORT).await;
-    cluster.apply(all(Some(once_in(2)), both())).await;
+    cluster.apply(all(Some(once_soon()), both())).await;
     told(&cluster, "all_started", 1).await;
     let asked = announced(&cluster.lines(), "all_started")[0].worker.clone();
     cluster.kill(&asked);

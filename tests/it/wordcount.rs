@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::harness::*;
+use crate::judge::Verdict;
 
 fn program() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/wordcount/wordcount")
@@ -21,21 +22,19 @@ async fn counted(kill: bool) {
     let path = |name: &str| cluster.home.path(name).display().to_string();
     let (corpus, results, count) = (path("corpus"), path("results"), program().display().to_string());
     wordcount(&["corpus", &corpus]);
-    // A pause per file leaves time to pull a plug.
-    let pause = if kill { "WORDCOUNT_PAUSE=0.1" } else { "WORDCOUNT_PAUSE=0" };
     for name in ["one", "two", "three"] {
         let flags = ["--job", "wordcount", "--items", "6", "--failover", "--slots", "6"];
+        // Who is to die is still at its first file then.
+        let pause = if kill && name == "two" { "WORDCOUNT_PAUSE=3600" } else { "WORDCOUNT_PAUSE=0" };
         let log = format!("WORDCOUNT_LOG={}", cluster.home.path(&format!("{name}.jsonl")).display());
         cluster.exec(name, &flags, &["env", pause, &log, &count, "count", &corpus, &results]);
     }
     cluster.assigned("wordcount", 3).await;
     cluster.trigger("wordcount").await;
     if kill {
-        cluster
-            .items_when("wordcount", "all are running", |items| {
-                items.iter().all(|item| item.running.is_some())
-            })
-            .await;
+        let begun =
+            |verdict: &Verdict| verdict.of("wordcount").filter(|run| run.worker == "two").count() == 2;
+        cluster.verdict_when("both runs of who is to die", begun).await;
         cluster.kill("two");
     }
     cluster

@@ -29,13 +29,17 @@ mod world;
 mod clock;
 #[path = "../sim/coverage.rs"]
 mod coverage;
+#[path = "../support/handled.rs"]
+mod handled;
 #[path = "../sim/invariants/mod.rs"]
 mod invariants;
+#[path = "../support/many.rs"]
+mod many;
 #[allow(dead_code, reason = "shared with the simulation, which uses more of it")]
 #[path = "../sim/process.rs"]
 mod process;
 #[allow(dead_code, reason = "shared with the simulation, which uses more of it")]
-#[path = "../sim/rng.rs"]
+#[path = "../support/rng.rs"]
 mod rng;
 #[path = "../sim/rows.rs"]
 mod rows;

@@ -1,11 +1,10 @@
 //! Many seeds, one seed again, and the same seed twice, packet by packet.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::apart::command;
+use crate::many::{self, env};
 use crate::packets;
 use crate::play::{play, world_of};
 
@@ -13,10 +12,6 @@ use crate::play::{play, world_of};
 const TROUBLE: Duration = Duration::from_secs(25);
 /// How many seeds are played where nobody says.
 const SEEDS: u64 = 100;
-
-fn env(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
-}
 
 /// What must have happened at least once in a hundred seeds, or they prove little.
 const TAKEN: &[&str] = &[
@@ -82,45 +77,32 @@ fn child() {
 struct Found {
     broken: BTreeMap<u64, String>,
     taken: BTreeMap<String, u64>,
-    played: u64,
+}
+
+impl Found {
+    fn count(&mut self, taken: BTreeMap<String, u64>) {
+        taken.into_iter().for_each(|(what, n)| *self.taken.entry(what).or_default() += n);
+    }
 }
 
 #[test]
 #[allow(clippy::print_stdout, reason = "what was played is the result")]
 fn seeds() {
-    let (first, count) = (env("FIRST", 1), env("SEEDS", SEEDS));
-    let (next, began, said) = (AtomicU64::new(first), Instant::now(), AtomicU64::new(0));
-    let found: Mutex<Found> = Mutex::default();
-    let threads = std::thread::available_parallelism().map_or(2, usize::from).min(8);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= first + count {
-                        return;
-                    }
-                    let became = played(seed);
-                    let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-                    match became {
-                        Ok(taken) => {
-                            taken.into_iter().for_each(|(what, n)| *found.taken.entry(what).or_default() += n)
-                        }
-                        Err(text) => {
-                            println!("seed {seed} breaks a promise: SEED={seed} cargo xtask sim --network");
-                            found.broken.insert(seed, text);
-                        }
-                    }
-                    found.played += 1;
-                    let passed = began.elapsed().as_secs() / 10;
-                    if said.fetch_max(passed, Ordering::Relaxed) < passed {
-                        println!("played {} of {count}, violations {}", found.played, found.broken.len());
-                    }
-                }
-            });
+    let first = env("FIRST").unwrap_or(1);
+    let count = env("SEEDS").unwrap_or(SEEDS);
+    let (threads, began) =
+        (std::thread::available_parallelism().map_or(2, usize::from).min(8), Instant::now());
+    let take = |found: &mut Found, seed, became| {
+        match became {
+            Ok(taken) => found.count(taken),
+            Err(text) => {
+                println!("seed {seed} breaks a promise: SEED={seed} cargo xtask sim --network");
+                found.broken.insert(seed, text);
+            }
         }
-    });
-    let Found { broken, taken: coverage, .. } = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        found.broken.len()
+    };
+    let Found { broken, taken: coverage } = many::play_all((first, count), threads, played, take);
     for (what, times) in &coverage {
         println!("{times:>9}  {what}");
     }

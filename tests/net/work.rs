@@ -1,12 +1,14 @@
 //! The jobs, their handlers, and what those write down.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use rosterd_client::{Failure, Job, Run};
 use rosterd_domain::verify::{Line, What};
 use tokio::time::{Instant, sleep_until};
 
+use crate::handled::Handled;
 use crate::rng::Rng;
 use crate::time::Since;
 use crate::world::base;
@@ -15,42 +17,26 @@ use crate::world::base;
 #[derive(Clone)]
 pub struct Log {
     start: Since,
-    lines: Arc<Mutex<Vec<Line>>>,
-}
-
-fn nanos(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+    handled: Handled,
 }
 
 impl Log {
     pub fn new() -> Self {
-        Self { start: Since::now(), lines: Arc::default() }
+        Self { start: Since::now(), handled: Handled::new(base(), Duration::MAX) }
     }
 
     /// Something that happened to a process, or to a run of it.
     pub fn write(&self, process: &str, what: What, run: Option<&Run>) {
-        let at = self.start.elapsed();
-        let fire = run.map(|run| run.fire_time().duration_since(UNIX_EPOCH).unwrap_or_default());
-        let line = Line {
-            at: nanos(at),
-            wall: base().plus(at).0,
-            worker: process.to_owned(),
-            what,
-            job: run.map(|run| run.job().to_owned()).unwrap_or_default(),
-            item: run.map(Run::item).unwrap_or_default(),
-            token: run.map(Run::token).unwrap_or_default(),
-            fire: fire.map_or(0, |fire| i64::try_from(fire.as_millis()).unwrap_or(i64::MAX)),
-            source: run.map(|run| run.source().as_str_name().replace("RUN_SOURCE_", "")).unwrap_or_default(),
-            attempt: run.map(Run::attempt).unwrap_or_default(),
-            instance: run.map(|run| run.instance_id().to_owned()).unwrap_or_default(),
-            lease: run.map(|run| nanos(run.lease_left())),
-            detail: String::new(),
-        };
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        self.handled.write(self.start.elapsed(), process, what, run);
     }
 
     pub fn lines(&self) -> Vec<Line> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.handled.lines()
+    }
+
+    /// Runs that are in user code: job, item and token.
+    pub fn in_user_code(&self) -> BTreeSet<(String, u32, u64)> {
+        self.handled.in_user_code(|_| true)
     }
 }
 

@@ -425,7 +425,7 @@ impl World {
                 .lives(desk)
                 .filter_map(|machine| watch.who.get(&machine.process()).cloned())
                 .collect::<BTreeSet<WorkerId>>(),
-            in_user_code: self.in_user_code(),
+            in_user_code: self.shared.log.in_user_code(),
             jobs,
         };
         let mut found = settles::check(&rest);
@@ -440,19 +440,6 @@ impl World {
             }
         }
         found
-    }
-
-    fn in_user_code(&self) -> BTreeSet<(String, u32, u64)> {
-        let mut runs = BTreeSet::new();
-        for line in self.shared.log.lines() {
-            let run = (line.job, line.item, line.token);
-            match line.what {
-                What::Start => drop(runs.insert(run)),
-                What::End | What::Drop => drop(runs.remove(&run)),
-                _ => {}
-            }
-        }
-        runs
     }
 
     /// Judges what the handlers wrote down.

@@ -98,6 +98,22 @@ async fn hints_are_lost_or_late() {
     assert_eq!(hints.try_recv(), None);
 }
 
+/// It was connected again, and wrote on.
+#[tokio::test(start_paused = true)]
+async fn a_session_that_ended_unheard_hears_so_when_it_is_reached_again() {
+    let store = MemoryStore::new(&namespace());
+    let registry = store.open("a", SessionOptions::default());
+    put(&registry, [create(&j(), "i1")]).await;
+    assert!(store.suspend(&registry.session()) && store.end_unheard(&registry.session()));
+    let commit = registry.commit(txn([], [assign(0, "a1")]));
+    assert!(store.resume(&registry.session()));
+    assert_eq!(commit.await, Commit::Fenced);
+    let reached = store.open("b", SessionOptions::default());
+    assert!(store.end_unheard(&reached.session()));
+    let gone = |registry: &MemoryRegistry| (registry.session(), SessionState::Gone);
+    assert_eq!(store.sessions(), [gone(&registry), gone(&reached)]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_suspended_session_waits_and_an_ended_one_is_fenced() {
     let store = MemoryStore::new(&namespace());

@@ -17,9 +17,6 @@ const MILLION: i128 = 1_000_000;
 /// No timer is longer; who waits longer looks again.
 const LONGEST: Duration = Duration::from_secs(86_400);
 
-/// So many milliseconds ahead of its time a fire is written at most.
-const AHEAD: i64 = 250;
-
 /// The clocks of one process.
 #[derive(Debug, Clone)]
 pub struct NodeClock(Arc<Inner>);
@@ -36,22 +33,19 @@ struct Inner {
     latest: AtomicI64,
     /// Its calendar has jumped.
     jumped: AtomicBool,
-    /// It was set back: what was held back until its time is held no longer.
-    back: AtomicBool,
 }
 
 impl NodeClock {
     /// Right now the calendar says `base`, which is true.
     pub fn new(base: Time, fast: i64) -> Self {
         let (off, latest) = (AtomicI64::new(0), AtomicI64::new(base.0));
-        let (jumped, back) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self(Arc::new(Inner { start: Instant::now(), base, fast, off, latest, jumped, back }))
+        let jumped = AtomicBool::new(false);
+        Self(Arc::new(Inner { start: Instant::now(), base, fast, off, latest, jumped }))
     }
 
     /// The calendar jumps.
     pub fn jump(&self, milliseconds: i64) {
         self.0.jumped.store(true, Ordering::SeqCst);
-        self.0.back.fetch_or(milliseconds < 0, Ordering::SeqCst);
         self.0.off.fetch_add(milliseconds, Ordering::SeqCst);
     }
 
@@ -71,11 +65,9 @@ impl NodeClock {
         self.0.fast == 0 && !self.0.jumped.load(Ordering::SeqCst)
     }
 
-    /// Up to when due times may be told of by this clock: what its calendar ever said at the latest, and once it was
-    /// set back what had been written ahead by then.
+    /// Up to when due times may be told of by this clock: what its calendar ever said at the latest.
     pub fn latest(&self) -> Time {
-        let ahead = if self.0.back.load(Ordering::SeqCst) { AHEAD } else { 0 };
-        Time(self.calendar().0.max(self.0.latest.load(Ordering::SeqCst)) + ahead)
+        Time(self.calendar().0.max(self.0.latest.load(Ordering::SeqCst)))
     }
 
     /// When this clock will have reached `at`.

@@ -1,61 +1,45 @@
 //! What handlers write down, and the handlers themselves.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use rosterd_client::{Failure, Job, Run};
 use rosterd_domain::verify::{Line, What};
 use tokio::time::Instant;
 
+use crate::handled::Handled;
 use crate::process::Hand;
 use crate::rng::Rng;
 use crate::world::Plan;
-use rosterd_domain::time::Time;
 
 /// The log of all worker processes.
 #[derive(Clone)]
 pub struct Log {
     start: Instant,
-    base: Time,
-    lines: Arc<Mutex<Vec<Line>>>,
-    /// The shortest lease that a job of this world may agree upon. It may be agreed upon while a run goes on, which no
-    /// line would tell.
-    shortest: Duration,
+    handled: Handled,
 }
 
 impl Log {
     pub fn new(plan: &Plan) -> Self {
-        let shortest =
-            plan.jobs.iter().filter_map(|job| job.grace).min().map_or(Duration::MAX, Duration::from_millis);
-        Self { start: Instant::now(), base: plan.base, lines: Arc::default(), shortest }
+        let graces = plan.jobs.iter().filter_map(|job| job.grace);
+        let shortest = graces.min().map_or(Duration::MAX, Duration::from_millis);
+        Self { start: Instant::now(), handled: Handled::new(plan.base, shortest) }
     }
 
     /// Something that happened to a process, or to a run of it.
     pub fn write(&self, process: &str, what: What, run: Option<&Run>) {
-        let since = self.start.elapsed();
-        let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
-        let fire = run.map(|run| run.fire_time().duration_since(UNIX_EPOCH).unwrap_or_default());
-        let line = Line {
-            at: nanos(since),
-            wall: self.base.plus(since).0,
-            worker: process.to_owned(),
-            what,
-            job: run.map(|run| run.job().to_owned()).unwrap_or_default(),
-            item: run.map(Run::item).unwrap_or_default(),
-            token: run.map(Run::token).unwrap_or_default(),
-            fire: fire.map_or(0, |fire| i64::try_from(fire.as_millis()).unwrap_or(i64::MAX)),
-            source: run.map(|run| run.source().as_str_name().replace("RUN_SOURCE_", "")).unwrap_or_default(),
-            attempt: run.map(Run::attempt).unwrap_or_default(),
-            instance: run.map(|run| run.instance_id().to_owned()).unwrap_or_default(),
-            lease: run.map(|run| nanos(run.lease_left().min(self.shortest))),
-            detail: String::new(),
-        };
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        self.handled.write(self.start.elapsed(), process, what, run);
     }
 
     pub fn lines(&self) -> Vec<Line> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.handled.lines()
+    }
+
+    /// Runs that are in user code of these processes: job, item and token.
+    pub fn in_user_code(&self, counts: impl Fn(&str) -> bool) -> BTreeSet<(String, u32, u64)> {
+        self.handled.in_user_code(counts)
     }
 }
 

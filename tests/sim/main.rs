@@ -19,9 +19,14 @@ mod clock;
 mod coverage;
 mod desks;
 mod faults;
+mod found;
+#[path = "../support/handled.rs"]
+mod handled;
 mod invariants;
 mod leaders;
 mod log;
+#[path = "../support/many.rs"]
+mod many;
 mod mutants;
 mod operator;
 mod panics;
@@ -31,6 +36,7 @@ mod races;
 mod regressions;
 mod required;
 mod rest;
+#[path = "../support/rng.rs"]
 mod rng;
 mod rows;
 mod script;

@@ -1,14 +1,16 @@
 //! What the simulation once found, each as short as it can be told.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rosterd::coordinator::handle::{Operation, Target};
 use rosterd_domain::id::{Item, JobName};
+use rosterd_domain::verify::{Line, What};
 
 use crate::faults::{Forced, Rates};
 use crate::log::JobPlan;
 use crate::operator;
-use crate::play::{at_peace, block_on, job, plan, secs};
+use crate::play::{at_peace, block_on, job, plan, secs, starts};
 use crate::world::{Later, Plan, World};
 
 fn world(coordinators: usize, workers: usize, jobs: Vec<JobPlan>) -> World {
@@ -260,6 +262,34 @@ fn who_stands_in_without_a_worker_of_the_job_gives_up() {
         let before = released(&world);
         world.pass(secs(20)).await;
         assert!(released(&world) >= before + 10, "{before} were released before, then {}", released(&world));
+        at_peace(&world);
+    });
+}
+
+/// Misfires went first: as long as the workers that were left had more to do than slots, one came up again whenever a
+/// slot was free, and the crashed run was never run again.
+#[test]
+fn a_crashed_run_does_not_wait_behind_misfires() {
+    block_on(async {
+        let jobs = vec![
+            JobPlan { items: 4, run: (300, 300), fails: 0, ..job("short") },
+            JobPlan { items: 1, period: 20, run: (15_000, 15_000), fails: 0, ..job("again") },
+        ];
+        let mut world = World::new(Plan { workers: 2, jobs, slots: (2, 2), ..plan(7) });
+        world.calm = true;
+        world.start_all();
+        world.pass(secs(22)).await;
+        let first = |line: &Line| line.what == What::Start && line.job == "again";
+        let holder = world.log.lines().into_iter().find(first).map(|line| line.worker);
+        let desk = usize::from(holder.is_some_and(|process| process.starts_with("w1.")));
+        world.desks.iter().for_each(|desk| desk.slowness.store(12, Ordering::Relaxed));
+        world.desks[desk].retired = true;
+        world.crash_worker(desk, false);
+        world.pass(secs(14)).await;
+        assert_eq!((starts(&world, "again", "FAILOVER"), verdicts(&world)), (1, 1));
+        assert!(starts(&world, "short", "MISFIRE") >= 3, "the worker that is left has too much to do");
+        world.desks.iter().for_each(|desk| desk.slowness.store(1, Ordering::Relaxed));
+        world.pass(secs(40)).await;
         at_peace(&world);
     });
 }

@@ -29,8 +29,10 @@ impl World {
         };
         let registry = Arc::new(self.store.open(&name, options));
         let session = registry.session();
-        let Ok(id) = CoordinatorId::new(&name) else { return };
-        let mut settings = Settings::new(namespace(), id);
+        // As in the product, each process has a name of its own; the first one's is that of its seat.
+        let own = if start == 1 { name.clone() } else { format!("{name}.{start}") };
+        let Ok(id) = CoordinatorId::new(own) else { return };
+        let mut settings = Settings::new(namespace(), id.clone());
         settings.advertise = url.clone();
         settings.session = Some(times.session);
         settings.session_tick = times.session / 5;
@@ -60,7 +62,7 @@ impl World {
         self.note(|| format!("c{seat} starts as {session}"));
         self.watch.lock().clocks.push(clock.clone());
         self.net.up(&url, handle.clone());
-        self.seats[seat].running = Some(RunningCoordinator { hand, session, handle, clock, ended });
+        self.seats[seat].running = Some(RunningCoordinator { id, hand, session, handle, clock, ended });
     }
 
     /// The process dies; `vanish`: its machine does, so that nobody hears of it.

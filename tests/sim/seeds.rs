@@ -3,25 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::coverage::Counts;
+use crate::many::{self, env};
 use crate::play::{Outcome, play};
 use crate::required;
 use crate::script::Script;
 use crate::shrink::shrink;
 
-/// So many failures are made short, each of another promise, unless `SHRINK` says otherwise; the others are named.
+/// So many failures are made short, each of another promise, unless the environment says otherwise (`SHRUNK=0`: none);
+/// the others are named.
 const SHRUNK: u64 = 3;
 
 /// What a bare `cargo test` plays; a build says `ROSTERD_SIM_SEEDS` (`cargo xtask test`).
 const SEEDS: u64 = 60;
-
-fn env(name: &str) -> Option<u64> {
-    std::env::var(name).ok().and_then(|value| value.parse().ok())
-}
 
 /// A seed that broke a promise: which, what happened last, and how to see it again.
 #[allow(clippy::print_stdout, reason = "what was found is the result")]
@@ -45,15 +41,6 @@ fn report(seed: u64) {
     println!("the whole of it: SEED={seed} cargo xtask sim\n");
 }
 
-/// A line each ten seconds: how many, how fast, what was found.
-#[allow(clippy::print_stdout, reason = "who waits wants to know")]
-fn progress(said: &AtomicU64, played: u64, count: u64, violations: usize, began: Instant) {
-    let (passed, rate) = (began.elapsed(), played as f64 / began.elapsed().as_secs_f64());
-    if said.fetch_max(passed.as_secs() / 10, Ordering::Relaxed) < passed.as_secs() / 10 {
-        println!("played {played} of {count}, {rate:.2} seeds/s, violations {violations}");
-    }
-}
-
 #[derive(Default)]
 struct Found {
     broken: Vec<Outcome>,
@@ -73,39 +60,24 @@ impl Found {
     }
 }
 
-/// Plays seeds on so many threads, one on each at a time.
+/// Plays seeds, and tells at once what it finds.
 #[allow(clippy::print_stdout, reason = "what was found is told at once")]
-fn play_all(first: u64, count: u64, threads: u64) -> Found {
-    let (next, played, said) = (AtomicU64::new(first), AtomicU64::new(0), AtomicU64::new(0));
-    let (found, began) = (Mutex::<Found>::default(), Instant::now());
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= first + count {
-                        return;
-                    }
-                    let outcome = play(&Script::of(seed), false);
-                    if let Some(first) = outcome.broken.first() {
-                        println!("seed {seed}: {} {}", first.rule, first.text);
-                    }
-                    let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-                    found.take(outcome);
-                    let played = played.fetch_add(1, Ordering::Relaxed) + 1;
-                    progress(&said, played, count, found.broken.len(), began);
-                }
-            });
+fn play_all(first: u64, count: u64, threads: usize) -> Found {
+    let take = |found: &mut Found, seed, outcome: Outcome| {
+        if let Some(first) = outcome.broken.first() {
+            println!("seed {seed}: {} {}", first.rule, first.text);
         }
-    });
-    found.into_inner().unwrap_or_else(PoisonError::into_inner)
+        found.take(outcome);
+        found.broken.len()
+    };
+    many::play_all((first, count), threads, |seed| play(&Script::of(seed), false), take)
 }
 
 /// The first seed of each of the first few promises that were broken.
 fn worth_shrinking(broken: &[Outcome]) -> Vec<u64> {
     let mut rules = BTreeSet::new();
     let first = broken.iter().filter(|outcome| rules.insert(outcome.broken[0].rule));
-    let most = usize::try_from(env("SHRINK").unwrap_or(SHRUNK)).unwrap_or(usize::MAX);
+    let most = usize::try_from(env("SHRUNK").unwrap_or(SHRUNK)).unwrap_or(usize::MAX);
     first.take(most).map(|outcome| outcome.seed).collect()
 }
 
@@ -114,9 +86,9 @@ fn worth_shrinking(broken: &[Outcome]) -> Vec<u64> {
 fn seeds() {
     let first = env("FIRST").unwrap_or(1);
     let count = env("SEEDS").or(env("ROSTERD_SIM_SEEDS")).unwrap_or(SEEDS);
-    let cores = std::thread::available_parallelism().map_or(2, |cores| cores.get() as u64).min(4);
+    let cores = std::thread::available_parallelism().map_or(2, usize::from).min(4);
     let began = Instant::now();
-    let mut found = play_all(first, count, env("THREADS").unwrap_or(cores));
+    let mut found = play_all(first, count, env("THREADS").map_or(cores, |threads| threads as usize));
     let passed = began.elapsed().as_secs_f64();
     for (what, times) in &found.counts {
         println!("{times:>9}  {what}");

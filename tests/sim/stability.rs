@@ -4,8 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use rosterd::registry::memory::CommitFault;
 use rosterd_domain::verify::{Line, What};
 
+use crate::faults::Hold;
+use crate::log::JobPlan;
 use crate::play::{block_on, job, plan};
 use crate::world::{Plan, World};
 
@@ -14,13 +17,22 @@ const PROMPT: i64 = 150;
 
 /// Normal runs from `from` on that came late: by process and job, with how late.
 fn late(world: &World, from: Duration, of: impl Fn(&str) -> bool) -> Vec<(String, String, i64)> {
+    later_than(PROMPT, world, from, of)
+}
+
+fn later_than(
+    prompt: i64,
+    world: &World,
+    from: Duration,
+    of: impl Fn(&str) -> bool,
+) -> Vec<(String, String, i64)> {
     let from = u64::try_from(from.as_nanos()).unwrap_or(0);
     let lateness = |line: &Line| {
         let normal = line.what == What::Start && line.source == "NORMAL_TRIGGER" && line.at >= from;
         normal.then(|| (line.worker.clone(), line.job.clone(), line.wall - line.fire))
     };
     let all = world.log.lines();
-    let late = all.iter().filter_map(lateness).filter(|(process, _, late)| *late > PROMPT && of(process));
+    let late = all.iter().filter_map(lateness).filter(|(process, _, late)| *late > prompt && of(process));
     late.collect()
 }
 
@@ -94,5 +106,37 @@ fn workers_of_a_lost_coordinator_are_not_taken_for_dead() {
         world.pass(Duration::from_secs(20)).await;
         let coverage = world.coverage.take();
         assert_eq!(coverage.get("write: verdict"), None, "{coverage:#?}");
+    });
+}
+
+/// A take-over is a series of transactions for each job, of which a fire of that job would have to wait for the one under
+/// way. None is begun when a fire is near: with each as slow as the time that is kept free for it, at whatever point of
+/// the second the leader's session ends, the fires are as prompt as ever.
+#[test]
+fn what_a_new_leader_has_to_write_stands_in_no_fires_way() {
+    block_on(async {
+        let short = |name| JobPlan { name, run: (1, 5), fails: 0, ..job("short") };
+        let jobs = ["ant", "bee", "cat", "dog", "eel", "fox"].map(short).to_vec();
+        let mut world = World::new(Plan { coordinators: 3, workers: 6, jobs, slots: (30, 30), ..plan(14) });
+        world.calm = true;
+        world.start_all();
+        world.pass(Duration::from_secs(20)).await;
+        let mut late = Vec::new();
+        for round in 0..12_u64 {
+            // Not always at the same point of a second.
+            world.pass(Duration::from_millis(1000 + 83 * round)).await;
+            for purpose in ["elect", "assign", "mirrors", "abdicate"] {
+                let (of, fault, takes) = (String::new(), CommitFault::None, Duration::from_millis(28));
+                world.chaos.hold(Hold { of, purpose, fault, takes, times: 100 });
+            }
+            let (leads, since, before) = (leader(&world, "ant"), world.elapsed(), hosts(&world));
+            world.crash_coordinator(leads, false);
+            world.pass(Duration::from_secs(15)).await;
+            let gone = format!("c{leads}");
+            let stayed = |process: &str| before.get(process).is_some_and(|host| *host != gone);
+            late.extend(later_than(15, &world, since, stayed));
+            world.chaos.let_go();
+        }
+        assert!(late.is_empty(), "{late:?}");
     });
 }

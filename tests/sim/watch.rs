@@ -118,6 +118,8 @@ pub struct Inner {
     /// Who each process was last welcomed as.
     pub who: BTreeMap<String, WorkerId>,
     writes: BTreeMap<String, u64>,
+    /// When jobs were made: by which transaction, which no token of the job is below.
+    made: Vec<(JobName, Revision)>,
     /// The clocks of every coordinator that ever was.
     pub clocks: Vec<NodeClock>,
     /// When the first promise was broken.
@@ -143,6 +145,7 @@ impl Watch {
             deaths: Vec::new(),
             who: BTreeMap::new(),
             writes: BTreeMap::new(),
+            made: Vec::new(),
             clocks: Vec::new(),
             broke_at: None,
             start: Since::now(),
@@ -199,6 +202,7 @@ impl Inner {
             self.coverage.count(format!("write: {}", txn.purpose));
             self.last_commit.insert(seen.session.to_owned(), Instant::now());
             self.applied += 1;
+            self.made.extend(made_by(txn).map(|job| (job.clone(), seen.revision)));
         }
         changes.iter().for_each(|change| rows::cover(&self.coverage, change));
         let shadow = std::mem::take(&mut self.shadow);
@@ -291,6 +295,17 @@ impl Inner {
         for (rule, text) in found {
             self.broke(rule, text);
         }
+    }
+
+    /// Whether a fault is about a run of a job that was removed with its runs, and one of a later job of that name. Who
+    /// removes a job so does not wait until each of its runs has heard of it, which takes a lease where its host is cut
+    /// off; its token is lower than those of the later job.
+    pub fn is_of_two_jobs(&self, fault: &Fault) -> bool {
+        let [earlier, later] = fault.runs.as_slice() else { return false };
+        let between = |(job, made): &(JobName, Revision)| {
+            job.as_str() == earlier.job && earlier.token <= made.0 && made.0 < later.token
+        };
+        matches!(fault.rule, "overlap" | "lease" | "once_per_fire") && self.made.iter().any(between)
     }
 
     /// A frame of a worker arrives at a coordinator.
@@ -477,6 +492,13 @@ fn describe(session: &str, txn: Option<&Txn>, changes: &[Change]) -> String {
         line += &format!(" last {}]", change.after.last_fire);
     }
     line
+}
+
+fn made_by(txn: &Txn) -> impl Iterator<Item = &JobName> {
+    txn.writes.iter().filter_map(|write| match write {
+        Write::CreateJob { job, .. } => Some(job),
+        _ => None,
+    })
 }
 
 fn brief(frame: &ToWorker) -> String {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rosterd::coordinator::handle::{Handle, Operation};
 use rosterd::registry::memory::MemoryStore;
-use rosterd_domain::id::Namespace;
+use rosterd_domain::id::{CoordinatorId, Namespace};
 use rosterd_domain::time::Time;
 use rosterd_domain::verify::What;
 use tokio::time::Instant;
@@ -106,6 +106,7 @@ pub struct Seat {
 }
 
 pub struct RunningCoordinator {
+    pub id: CoordinatorId,
     pub hand: Hand,
     pub session: String,
     pub handle: Handle,

@@ -121,6 +121,18 @@ pub(crate) fn watched(command: &mut Command, look: &mut dyn FnMut(&str)) -> Resu
     Ok(child.wait()?)
 }
 
+/// Runs a command whose result is a line that begins so, and says it once more at the end; whether all went well.
+pub(crate) fn told(command: &mut Command, beginning: &str) -> Result<bool> {
+    let mut result = None;
+    let done = watched(command, &mut |line| {
+        if line.starts_with(beginning) {
+            result = Some(line.trim_end().to_owned());
+        }
+    })?;
+    println!("\n{}", result.as_deref().unwrap_or("no result"));
+    Ok(done.success() && result.is_some())
+}
+
 fn reader(pipe: impl Read + Send + 'static, lines: Sender<Line>, kind: fn(String) -> Line) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let mut pipe = BufReader::new(pipe);

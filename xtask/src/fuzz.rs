@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::command::watched;
+use crate::command::told;
 use crate::metadata::build;
 
 const WRITE: &str = "write `fuzz --seconds N [--target TARGET] [--release]`";
@@ -52,14 +52,7 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     if let Some(target) = &request.target {
         command.env("FUZZ_TARGET", target);
     }
-    let mut result = None;
-    let done = watched(&mut command, &mut |line| {
-        if line.starts_with("fuzz: ") {
-            result = Some(line.trim_end().to_owned());
-        }
-    })?;
-    println!("\n{}", result.as_deref().unwrap_or("no result"));
-    Ok(done.success() && result.is_some())
+    told(&mut command, "fuzz: ")
 }
 
 #[cfg(test)]

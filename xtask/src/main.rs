@@ -9,6 +9,7 @@ mod command;
 mod docs;
 mod fuzz;
 mod metadata;
+mod mutants;
 mod python;
 mod setup;
 mod sim;
@@ -33,6 +34,8 @@ cargo xtask COMMAND
   sim --network …      the same with the real network stack, in a simulated network
   sim --mutants        each guard switched off, and what finds it
   fuzz --seconds N     fuzzing with ever new inputs; --target TARGET, --release
+  mutants [--shard K/N] [--file GLOB]
+                       changes the domain in one place after the other: does a test notice? All of it takes hours
   bench [ARGUMENTS]    the benchmarks, in release
   docs                 write the guide's generated pages anew
 ";
@@ -44,6 +47,14 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let done = match (command.as_str(), rest) {
+        // Asked for by `mutants` itself.
+        (mutants::QUICK_FIRST, rest) => {
+            return mutants::quick_first(rest).unwrap_or_else(|error| {
+                eprintln!("xtask: {error:#}");
+                ExitCode::from(101)
+            });
+        }
+        ("mutants", rest) => mutants::main(rest),
         ("test", rest) => test::main(rest),
         ("check", []) => check::run().map(|failed| failed == 0),
         ("setup", []) => setup::everything().map(|()| true),

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::command::watched;
+use crate::command::told;
 use crate::metadata::build;
 
 /// What was asked.
@@ -38,7 +38,7 @@ Without these it plays one again and tells what happens in it:
   SEED=N cargo xtask sim [--network]
   SCRIPT=FILE cargo xtask sim
 
-The environment: THREADS says on how many threads; SHRINK how many failing seeds are made short (none: 0), each of another
+The environment: THREADS says on how many threads; SHRUNK how many failing seeds are made short (none: 0), each of another
 promise; VERBOSE=1 tells all that happens; RUST_LOG=debug what the coordinators log.
 ";
 
@@ -113,14 +113,7 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     if let Some(first) = request.first {
         command.env("FIRST", first.to_string());
     }
-    let mut result = None;
-    let done = watched(&mut command, &mut |line| {
-        if line.starts_with(request.result) {
-            result = Some(line.trim_end().to_owned());
-        }
-    })?;
-    println!("\n{}", result.as_deref().unwrap_or("no result"));
-    Ok(done.success() && result.is_some())
+    told(&mut command, request.result)
 }
 
 #[cfg(test)]

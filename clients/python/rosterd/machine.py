@@ -357,6 +357,9 @@ class Machine:
             return "this worker is not on duty for the job"
         if self._exit is not None and now.boot >= self._exit.drain_by:
             return "the worker is leaving"
+        if self._exit is not None and self._exit.goodbye_at is not None:
+            # What the records still give it is handed back for it, and may begin elsewhere at any moment.
+            return "the worker has said goodbye"
         return ""
 
     def _callback(self, now: Now, callback: worker_pb2.Callback) -> None:

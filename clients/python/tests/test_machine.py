@@ -750,6 +750,18 @@ def test_leave_waits_for_runs_then_reports_then_says_goodbye(cause: Leave | work
     assert script.feed(Tick()) == []
 
 
+def test_a_trigger_that_crosses_the_goodbye_starts_nothing() -> None:
+    # A run that was held until now; the goodbye hands it back.
+    script = attached()
+    script.feed(Leave())
+    script.recv(f.draining())
+    assert len(script.sent("goodbye")) == 1
+    script.recv(f.trigger(5))
+    assert (script.started(), script.reports()) == ([], [(5, "NOT_STARTED")])
+    script.recv(f.goodbye_ack())
+    assert script.all(Finish) == [Finish(None)]
+
+
 def test_runs_that_outlive_the_drain_deadline_are_handed_back() -> None:
     script = running()
     script.recv(f.drain(10))

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::cli::failure::Result;
 use crate::cli::json;
-use crate::cli::server::{Client, Server};
+use crate::cli::server::{ALL, Client, Server};
 use crate::cli::show::{Form, facts, json_time, or_dash, short_time, table};
 use crate::proto::v1;
 
@@ -54,7 +54,7 @@ impl List {
             |a: v1::ListJobsResponse| (a.jobs, a.next_page_token),
             |q: &mut v1::ListJobsRequest, token| q.page_token = token,
         );
-        let jobs = self.server.admin().await?.pages(question, call, take, turn).await?;
+        let jobs = self.server.admin().await?.pages(question, call, take, turn, ALL).await?;
         let text = || match jobs.as_slice() {
             [] => "no jobs".to_owned(),
             jobs => rows(jobs),

@@ -9,7 +9,7 @@ use rosterd_domain::verify::history::{Became, Kept, Story, Teller};
 use crate::app::story::{ENSEMBLE, MOST_DUE, MOST_RUNS};
 use crate::cli::failure::{Failure, Result};
 use crate::cli::json;
-use crate::cli::server::{Admin, Client, Server};
+use crate::cli::server::{ALL, Admin, Client, Server};
 use crate::cli::show::{time, timestamp};
 use crate::proto::v1;
 
@@ -55,24 +55,19 @@ async fn runs(
     to: Option<Time>,
     teller: &mut Teller,
 ) -> Result {
-    let mut question = v1::ListRunsRequest {
+    let question = v1::ListRunsRequest {
         job: job.map(ToString::to_string).unwrap_or_default(),
         start_time: Some(timestamp(from)),
         end_time: to.map(timestamp),
         page_size: 1000,
         ..Default::default()
     };
-    loop {
-        let page = admin.ask(question.clone(), |mut c, q| async move { c.list_runs(q).await }).await?;
-        page.runs.iter().map(kept).for_each(|run| teller.run(run));
-        if teller.runs() > MOST_RUNS {
-            return Err(too_much(MOST_RUNS, "runs"));
-        }
-        if page.next_page_token.is_empty() {
-            return Ok(());
-        }
-        question.page_token = page.next_page_token;
-    }
+    let call = |mut c: Client, q| async move { c.list_runs(q).await };
+    let take = |a: v1::ListRunsResponse| {
+        a.runs.iter().map(kept).for_each(|run| teller.run(run));
+        if teller.runs() > MOST_RUNS { Err(too_much(MOST_RUNS, "runs")) } else { Ok(a.next_page_token) }
+    };
+    admin.each_page(question, call, take, |q, token| q.page_token = token).await
 }
 
 fn kept(record: &v1::RunRecord) -> Kept {
@@ -97,7 +92,7 @@ async fn jobs(admin: &Admin) -> Result<Vec<String>> {
     let call = |mut c: Client, q| async move { c.list_jobs(q).await };
     let take = |a: v1::ListJobsResponse| (a.jobs, a.next_page_token);
     let turn = |q: &mut v1::ListJobsRequest, token| q.page_token = token;
-    let rows = admin.pages(v1::ListJobsRequest::default(), call, take, turn).await?;
+    let rows = admin.pages(v1::ListJobsRequest::default(), call, take, turn, ALL).await?;
     Ok(rows.into_iter().filter(|row| row.cron.is_some()).map(|row| row.name).collect())
 }
 
@@ -109,22 +104,20 @@ async fn fires(
     room: &mut usize,
     teller: &mut Teller,
 ) -> Result {
-    let mut question = v1::ListFiresRequest {
+    let question = v1::ListFiresRequest {
         job: job.to_owned(),
         start_time: Some(timestamp(from)),
         end_time: to.map(timestamp),
         page_size: 10_000,
         ..Default::default()
     };
-    loop {
-        let page = admin.ask(question.clone(), |mut c, q| async move { c.list_fires(q).await }).await?;
-        *room = room.checked_sub(page.fires.len()).ok_or_else(|| too_much(MOST_DUE, "due times of items"))?;
-        page.fires.iter().for_each(|fire| due(job, fire, teller));
-        if page.next_page_token.is_empty() {
-            return Ok(());
-        }
-        question.page_token = page.next_page_token;
-    }
+    let call = |mut c: Client, q| async move { c.list_fires(q).await };
+    let take = |a: v1::ListFiresResponse| {
+        *room = room.checked_sub(a.fires.len()).ok_or_else(|| too_much(MOST_DUE, "due times of items"))?;
+        a.fires.iter().for_each(|fire| due(job, fire, teller));
+        Ok(a.next_page_token)
+    };
+    admin.each_page(question, call, take, |q, token| q.page_token = token).await
 }
 
 fn due(job: &str, fire: &v1::FireRecord, teller: &mut Teller) {

@@ -113,7 +113,10 @@ impl Story<'_, '_> {
             Some(Reported::Done(outcome)) => (outcome, false),
             Some(Reported::Aborted | Reported::NotStarted) | None => (Outcome::Crashed, true),
             Some(Reported::HandedBack) => (Outcome::Cancelled, true),
+            Some(Reported::Skipped) => (Outcome::Cancelled, false),
         };
+        let skipped = report.is_some_and(|report| report.ended == Reported::Skipped);
+        self.case.expect(run.held || !skipped, item, || "a run that is not held is skipped".into());
         let requeue = again && self.case.fails_over(item);
         self.case.expect((outcome, requeued) == (expected, requeue), item, || {
             format!("it ends as {outcome}, put up again: {requeued}, rather than {expected}, {requeue}")

@@ -26,6 +26,9 @@ fn end(draft: &mut Draft<'_>, item: Item, report: &Report) -> bool {
     if other || run.worker != report.worker {
         return true;
     }
+    if report.ended == Reported::Skipped && !run.held {
+        return true;
+    }
     if draft.full(item) {
         return false;
     }
@@ -34,6 +37,7 @@ fn end(draft: &mut Draft<'_>, item: Item, report: &Report) -> bool {
         Reported::Aborted if mutants::is_on(mutants::ABORTED_IS_FAILED) => (Outcome::Failed, false),
         Reported::Aborted | Reported::NotStarted => (Outcome::Crashed, true),
         Reported::HandedBack => (Outcome::Cancelled, true),
+        Reported::Skipped => (Outcome::Cancelled, false),
     };
     if let Ok(seat) = draft.seats.binary_search_by(|seat| seat.instance.cmp(&run.instance)) {
         draft.seats[seat].freed = true;
@@ -41,9 +45,11 @@ fn end(draft: &mut Draft<'_>, item: Item, report: &Report) -> bool {
     let requeue = again && draft.requeues(item);
     let at = draft.facts.now;
     let event = Event::End { outcome, at, reported: true, requeue };
-    if !draft
-        .apply(item, event, || format!("{} of {} {outcome}, {} reports", run.source, run.fire, run.instance))
-    {
+    let why = || match report.ended {
+        Reported::Skipped => format!("{} of {} is skipped: nobody answered in time", run.source, run.fire),
+        _ => format!("{} of {} {outcome}, {} reports", run.source, run.fire, run.instance),
+    };
+    if !draft.apply(item, event, why) {
         return true;
     }
     let job = draft.name();

@@ -91,7 +91,7 @@ pub(super) fn candidate(draft: &Draft<'_>, item: Item) -> Option<Wanted> {
     }
     let due = || draft.timeline.next(record.last_fire).filter(|due| *due <= draft.facts.now);
     if record.crashed().is_some() {
-        // Reached only with a bug put in: it goes before the run that waits.
+        // Reached only with a bug put in: it takes the place of the run that waits.
         let fire = record.misfire?;
         return Some((Waiting { class: Class::Misfire, fire, job: job.name.clone(), item }, Kind::Misfire));
     }
@@ -104,6 +104,12 @@ pub(super) fn candidate(draft: &Draft<'_>, item: Item) -> Option<Wanted> {
         (Class::Fire, trigger.at, Kind::Manual(trigger.id.clone()))
     };
     Some((Waiting { class, fire, job: job.name.clone(), item }, kind))
+}
+
+/// Whether the misfire of a crashed item is started in the place of the run that waits: a bug that is put in.
+pub(super) fn overwrites(draft: &Draft<'_>, item: Item) -> bool {
+    mutants::is_on(mutants::CRASHED_IS_FREE)
+        && draft.record(item).is_some_and(|record| record.misfire.is_some())
 }
 
 /// Whether something may start on the item: it is idle, unless a bug was put in.

@@ -97,6 +97,9 @@ pub enum Reported {
     NotStarted,
     /// The worker had to leave before the run's end.
     HandedBack,
+    /// Nobody was told of the run: it was held, and its announcement was not answered in time. One that was released
+    /// meanwhile goes on.
+    Skipped,
 }
 
 /// What became of fires and runs, for the history: true once the plan's transaction is committed.

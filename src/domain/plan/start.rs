@@ -1,5 +1,5 @@
 //! What may start is started: crashed runs are offered to the instances with room for them, then each
-//! instance takes its candidates in the order misfire, failover, fire, oldest first, as far as its slots go.
+//! instance takes its candidates in the order failover, misfire, fire, oldest first, as far as its slots go.
 //! Slots belong to the worker: what other jobs' items wait for stands in the same order.
 
 use super::draft::{Draft, Seat};
@@ -10,13 +10,14 @@ use crate::mutants;
 use crate::time::Time;
 use crate::txn::Write;
 
-/// In which order a freed slot is offered.
+/// In which order a freed slot is offered. Crashed runs are as few as there were crashes; misfires come up again for as
+/// long as there is more to do than there are slots, and whatever stands behind them may wait without end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// The misfire that waited.
-    Misfire,
     /// A crashed run.
     Failover,
+    /// The misfire that waited.
+    Misfire,
     /// A due time or a trigger.
     Fire,
 }
@@ -60,8 +61,8 @@ pub(super) fn start(draft: &mut Draft<'_>) {
     }
 }
 
-/// Hands every crashed run, oldest first, to the instance with the most free slots beyond what goes before
-/// it; what is left waits for any of them.
+/// Hands every crashed run, oldest first, to an instance that has a slot for it, of those to the one with the most
+/// slots beyond what else waits there; where there is no slot it waits for that one.
 fn offer_crashed(draft: &mut Draft<'_>) {
     if !draft.job.rules.failover || !draft.seats.iter().any(|seat| seat.eligible) {
         return;
@@ -74,15 +75,17 @@ fn offer_crashed(draft: &mut Draft<'_>) {
         .before
         .iter()
         .filter_map(|(item, (_, before))| Some((*item, crashed(item, before)?)))
-        .filter(|(item, _)| draft.requeues(*item))
+        .filter(|(item, _)| draft.requeues(*item) && !due::overwrites(draft, *item))
         .map(|(item, fire)| Waiting { class: Class::Failover, fire, job: draft.job.name.clone(), item })
         .collect();
     offered.sort();
-    let mut room: Vec<i64> = draft.seats.iter().map(room_after_misfires).collect();
+    let mut room: Vec<i64> = draft.seats.iter().map(|seat| i64::from(seat.hosted.free)).collect();
+    let misfires: Vec<i64> = draft.seats.iter().map(own_misfires).collect();
     for waiting in offered {
         let left = |at: usize| {
             let before = draft.seats[at].hosted.others.partition_point(|other| *other < waiting);
-            room[at] - i64::try_from(before).unwrap_or(i64::MAX)
+            let left = room[at] - i64::try_from(before).unwrap_or(i64::MAX);
+            (left > 0, left - misfires[at])
         };
         let seats = (0..draft.seats.len()).filter(|at| draft.seats[*at].eligible);
         let Some(taker) = seats.max_by_key(|at| (left(*at), std::cmp::Reverse(*at))) else { return };
@@ -91,10 +94,10 @@ fn offer_crashed(draft: &mut Draft<'_>) {
     }
 }
 
-/// The slots that an instance's own misfires leave.
-fn room_after_misfires(seat: &Seat<'_>) -> i64 {
+/// How many misfires of its own an instance has to run.
+fn own_misfires(seat: &Seat<'_>) -> i64 {
     let misfires = seat.wanted.iter().filter(|(waiting, _)| waiting.class == Class::Misfire).count();
-    i64::from(seat.hosted.free) - i64::try_from(misfires).unwrap_or(i64::MAX)
+    i64::try_from(misfires).unwrap_or(i64::MAX)
 }
 
 /// Starts what there are slots for, in order; the rest stays in `wanted`. False: a due time among the rest

@@ -58,6 +58,8 @@ struct Session {
     hints: HintQueue,
     /// Hints that came while the session was suspended.
     missed: Vec<Hint>,
+    /// It is over in the tree, and who holds it has not heard so.
+    over: bool,
     /// Transactions that were handed over and are not applied yet, in order.
     queue: VecDeque<Waiting>,
     handed_over: u64,
@@ -110,6 +112,7 @@ impl MemoryStore {
             watched: BTreeSet::new(),
             hints: HintQueue::default(),
             missed: Vec::new(),
+            over: false,
             queue: VecDeque::new(),
             handed_over: 0,
         };
@@ -152,12 +155,19 @@ impl MemoryStore {
     }
 
     /// Ends a session in the tree alone: its ephemerals go, and others are told. Who holds it hears of nothing before
-    /// [`Self::expire`], as one does that is cut off.
+    /// [`Self::expire`], as one does that is cut off; one that is not hears at once.
     pub fn end_unheard(&self, session: &str) -> bool {
         let mut inner = self.shared.lock();
         let Some(id) = inner.named(session) else { return false };
+        if inner.sessions.get(&id).is_some_and(|session| session.state.get() == SessionState::Connected) {
+            drop(inner);
+            return self.expire(session);
+        }
         let Some(applied) = inner.tree.end_session(id) else { return false };
         let deliveries = inner.applied(&self.shared.paths, id, &applied, Cause::SessionEnd);
+        if let Some(session) = inner.sessions.get_mut(&id) {
+            session.over = true;
+        }
         drop(inner);
         self.deliver(deliveries);
         true
@@ -168,8 +178,14 @@ impl MemoryStore {
         self.move_to(session, SessionState::Connected, SessionState::Suspended)
     }
 
-    /// Connects a suspended session again: what waits is carried out in order.
+    /// Connects a suspended session again: what waits is carried out in order. One that is over hears so then.
     pub fn resume(&self, session: &str) -> bool {
+        let is_over = |inner: &Inner| {
+            inner.named(session).and_then(|id| inner.sessions.get(&id)).is_some_and(|session| session.over)
+        };
+        if is_over(&self.shared.lock()) {
+            return self.expire(session);
+        }
         let moved = self.move_to(session, SessionState::Suspended, SessionState::Connected);
         let id = self.shared.lock().named(session);
         if let (true, Some(id)) = (moved, id) {

@@ -85,6 +85,36 @@ impl InUse {
     }
 }
 
+/// How many transactions share a `multi` at the most. One that is refused names only the first that it was refused
+/// for; where many are, as when a coordinator takes over what another has left, they are found soonest in small ones
+/// side by side.
+#[derive(Debug)]
+pub(super) struct Together {
+    most: usize,
+    limit: usize,
+}
+
+impl Together {
+    /// So many, as long as none is refused.
+    pub(super) fn new(limit: usize) -> Self {
+        Self { most: limit, limit }
+    }
+
+    pub(super) fn most(&self) -> usize {
+        self.most
+    }
+
+    /// A `multi` of so many was refused.
+    pub(super) fn refused(&mut self, transactions: usize) {
+        self.most = (transactions / 2).max(1);
+    }
+
+    /// One was not.
+    pub(super) fn landed(&mut self) {
+        self.most = self.most.saturating_mul(2).min(self.limit);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -133,5 +163,22 @@ mod tests {
         used.release(&sweep);
         used.take(&Touched::by(&[set("/elsewhere")]));
         assert!(!used.admits(&sweep));
+    }
+
+    #[test]
+    fn a_refusal_halves_what_goes_together_and_it_grows_again() {
+        let mut together = Together::new(100);
+        assert_eq!(together.most(), 100);
+        // By what was sent, not by what might have been.
+        together.refused(20);
+        assert_eq!(together.most(), 10);
+        for (sent, most) in [(10, 5), (5, 2), (2, 1), (1, 1), (0, 1)] {
+            together.refused(sent);
+            assert_eq!(together.most(), most, "{sent} were sent");
+        }
+        for most in [2, 4, 8, 16, 32, 64, 100, 100] {
+            together.landed();
+            assert_eq!(together.most(), most);
+        }
     }
 }

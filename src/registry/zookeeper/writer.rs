@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use zookeeper_client::{Client, Error, SessionState as ClientState};
 
 use super::belief::Fresh;
-use super::group::{InUse, Touched};
+use super::group::{InUse, Together, Touched};
 use super::judge::{Verdict, judge};
 use super::multi::{self, Answer, MAX_PACKET};
 use super::spell::{Spelled, Step, Sweeping, spell};
@@ -72,10 +72,7 @@ pub(super) struct Writer {
     inbox: mpsc::UnboundedReceiver<Group>,
     queue: VecDeque<Box<Pending>>,
     in_use: InUse,
-    /// How many transactions share a `multi` at the most. One that is refused names only the first that it was refused
-    /// for; where many are, as when a coordinator takes over what another has left, they are found soonest in small
-    /// ones side by side.
-    together: usize,
+    together: Together,
     /// The folders below which everything is must be made again.
     groundless: bool,
 }
@@ -85,7 +82,7 @@ type Flights<'c> = FuturesUnordered<BoxFuture<'c, Landed>>;
 impl Writer {
     pub(super) fn new(core: Arc<Core>, inbox: mpsc::UnboundedReceiver<Group>) -> Self {
         let (queue, in_use) = (VecDeque::new(), InUse::default());
-        Self { core, inbox, queue, in_use, together: SCAN, groundless: false }
+        Self { core, inbox, queue, in_use, together: Together::new(SCAN), groundless: false }
     }
 
     pub(super) async fn run(mut self, client: Client) {
@@ -135,7 +132,7 @@ impl Writer {
         let (mut group, mut spelled) = (Group::new(), Vec::<Spelled>::new());
         let (mut steps, mut bytes, mut at) = (0, 0, 0);
         let mut passed = InUse::default();
-        while at < self.queue.len().min(SCAN) && steps < MAX_STEPS && group.len() < self.together {
+        while at < self.queue.len().min(SCAN) && steps < MAX_STEPS && group.len() < self.together.most() {
             let pending = &self.queue[at];
             if !self.in_use.admits(&pending.touched) || !passed.admits(&pending.touched) {
                 passed.take(&pending.touched);
@@ -256,10 +253,10 @@ impl Writer {
         client: &'c Client,
         flights: &mut Flights<'c>,
     ) {
-        self.together = match answer {
-            Answer::Refused(..) => (group.len() / 2).max(1),
-            _ => self.together.saturating_mul(2).min(SCAN),
-        };
+        match answer {
+            Answer::Refused(..) => self.together.refused(group.len()),
+            _ => self.together.landed(),
+        }
         if let Answer::Refused(index, error) = answer {
             return self.land_refused(group, spelled, (index, error), client, flights);
         }
@@ -368,8 +365,8 @@ impl Writer {
 
     /// What waited too long is answered; a session that nobody proves is proven.
     fn look_at_the_clock<'c>(&mut self, client: &'c Client, flights: &mut Flights<'c>) {
-        let (now, limit) = (self.core.life.clock.mono(), self.core.limit);
-        while self.queue.front().is_some_and(|pending| now.since(pending.asked) > limit) {
+        let (now, limit, silent) = (self.core.life.clock.mono(), self.core.limit, self.core.life.unproven());
+        while self.queue.front().is_some_and(|pending| is_in_vain(now.since(pending.asked), silent, limit)) {
             let Some(pending) = self.queue.pop_front() else { break };
             let why = format!("nothing could be sent for {} ms", limit.as_millis());
             self.answer(*pending, Commit::Unavailable(no_answer(&why)));
@@ -400,6 +397,12 @@ impl Writer {
     }
 }
 
+/// Whether it is given up that a transaction that has waited so long will be sent. While the servers answer others it has
+/// its turn: much waits when thousands of workers come at once, and nothing is amiss.
+fn is_in_vain(waited: Duration, silent: Duration, limit: Duration) -> bool {
+    waited > limit && silent > limit
+}
+
 fn too_large(bytes: usize) -> String {
     format!(
         "the transaction has {bytes} bytes, a packet for ZooKeeper may have {MAX_PACKET}: make it smaller (fewer \
@@ -424,4 +427,17 @@ fn restless() -> String {
 /// How often the clock is looked at.
 pub(super) fn tick(timeout: Duration) -> Duration {
     (timeout / 40).clamp(Duration::from_millis(5), Duration::from_millis(250))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_that_moves_is_waited_for() {
+        let s = Duration::from_secs;
+        assert!(!is_in_vain(s(60), s(1), s(5)), "the servers answer");
+        assert!(!is_in_vain(s(1), s(60), s(5)), "it has only just come");
+        assert!(is_in_vain(s(6), s(6), s(5)));
+    }
 }

@@ -88,16 +88,20 @@ impl Ensemble {
         let said = self.ask("srvr")?;
         let zxid = said.lines().find_map(|line| line.strip_prefix("Zxid: 0x")).ok_or("it names no zxid")?;
         let monitored = self.ask("mntr")?;
-        let number = |name: &str| {
-            let line = monitored.lines().find_map(|line| line.strip_prefix(name));
-            line.and_then(|rest| rest.trim().parse::<f64>().ok()).unwrap_or(0.0)
-        };
+        let number = |name| monitored_number(&monitored, name);
         Ok(Counts {
             // The upper half counts elections, of which a single server has none.
             transactions: (u64::from_str_radix(zxid.trim(), 16)? & 0xffff_ffff) as f64,
             received: number("zk_packets_received"),
             sent: number("zk_packets_sent"),
         })
+    }
+
+    /// How many watches and nodes there are.
+    pub(crate) fn holds(&self) -> Result<(f64, f64)> {
+        let monitored = self.ask("mntr")?;
+        let number = |name| monitored_number(&monitored, name);
+        Ok((number("zk_watch_count"), number("zk_znode_count")))
     }
 
     fn ask(&self, word: &str) -> Result<String> {
@@ -138,7 +142,19 @@ impl Ensemble {
     }
 }
 
+fn monitored_number(monitored: &str, name: &str) -> f64 {
+    let line = monitored.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|rest| rest.trim().parse::<f64>().ok()).unwrap_or(0.0)
+}
+
 impl Counts {
+    /// In words, by the second.
+    pub(crate) fn a_second(self, span: Duration) -> String {
+        let [transactions, received, sent] =
+            [self.transactions, self.received, self.sent].map(|count| count / span.as_secs_f64());
+        format!("{transactions:.0} transactions, {received:.0} packets received and {sent:.0} sent")
+    }
+
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             transactions: self.transactions - before.transactions,

@@ -75,6 +75,26 @@ pub(crate) fn knee(options: &Options, report: &mut Report) -> Result {
     Ok(())
 }
 
+/// Ten thousand item runs asked for each second, a hundred in each fire.
+pub(crate) fn runs(options: &Options, report: &mut Report) -> Result {
+    let load = Load { jobs: 100, items: 100, every: 1, processes: 2 };
+    for _ in 0..options.runs {
+        let taken = take(options, &load)?;
+        let name = load.name();
+        taken.print(&name);
+        let asked = taken.fires.expected as f64;
+        let rate = load.rate() * (asked - taken.fires.missed as f64) / asked.max(1.0);
+        report.add("item runs", &name, "/s", None, rate, &taken.floor);
+        let (missed, late) = (taken.fires.missed as f64, taken.fires.late as f64);
+        report.add("item runs missed", &name, "runs", Some(0.0), missed, &taken.floor);
+        report.add("item runs later than 1 s", &name, "runs", Some(0.0), late, &taken.floor);
+        report.add("item runs lag p50", &name, "ms", None, taken.fires.percentile(50.0), &taken.floor);
+        report.add("item runs lag p99", &name, "ms", None, taken.fires.percentile(99.0), &taken.floor);
+        taken.add_costs("item runs", &name, report);
+    }
+    Ok(())
+}
+
 fn take(options: &Options, load: &Load) -> Result<Taken> {
     let server =
         Server::start(options, &[("max_jobs_per_worker", "20000"), ("max_unacknowledged_reports", "8192")])?;

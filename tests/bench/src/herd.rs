@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::Result;
 use crate::crew::Crew;
 use crate::fleet::{Fleet, must, wait};
-use crate::idle::may_open;
+use crate::idle::{self, JOBS, may_open};
 use crate::load::{Fires, Load};
 use crate::machine::{Floor, wall};
 use crate::options::Options;
@@ -13,10 +13,12 @@ use crate::report::Report;
 use crate::worker::{Seen, Spec};
 
 const PATIENCE: Duration = Duration::from_secs(180);
-/// How long is watched after everything is led again.
+/// How long is watched after everything is led again, and before the death.
 const AFTER: Duration = Duration::from_secs(10);
+const BEFORE: Duration = Duration::from_secs(20);
+const ITEMS: u32 = 10;
 
-/// A thousand jobs, of which the one that dies leads a third and hosts none.
+/// A thousand jobs of ten items, of which the one that dies leads a third and hosts none.
 pub(crate) fn settle(options: &Options, report: &mut Report) -> Result {
     if !options.zookeeper {
         println!("  only with --registry zookeeper");
@@ -33,7 +35,7 @@ pub(crate) fn settle(options: &Options, report: &mut Report) -> Result {
 fn settle_once(options: &Options, jobs: u32, report: &mut Report) -> Result {
     let mut fleet = Fleet::start(options, 3, &[("max_jobs_per_worker", "20000")])?;
     let floor = Floor::measure(fleet.ensemble.dir())?;
-    let load = Load { jobs, items: 1, every: 10, processes: 2 };
+    let load = Load { jobs, items: ITEMS, every: 10, processes: 2 };
     let mut crew = Crew::new();
     let mut outs = Vec::new();
     for host in fleet.seats.iter().take(2) {
@@ -41,7 +43,7 @@ fn settle_once(options: &Options, jobs: u32, report: &mut Report) -> Result {
         crew.start(&Spec {
             server: host.address().to_owned(),
             address: "127.0.0.1".into(),
-            slots: 1024,
+            slots: 4096,
             prefix: "tick-".into(),
             count: jobs,
             jobs,
@@ -60,7 +62,12 @@ fn settle_once(options: &Options, jobs: u32, report: &mut Report) -> Result {
         Ok(fleet.counted("rosterd_jobs_led")? >= all && share(&fleet, 2)? > all / 5.0)
     })?;
     must("all jobs to have fired", PATIENCE, || Ok(fleet.counted("rosterd_runs_total")? >= 2.0 * all))?;
+    // What their coming has brought is written.
+    std::thread::sleep(AFTER);
+    let calm = fleet.ensemble.counts()?;
+    std::thread::sleep(BEFORE);
     let (led, counts, commits) = (share(&fleet, 2)?, fleet.ensemble.counts()?, refused(&fleet)?);
+    let calm = counts.since(calm);
     let (killed, since) = (wall(), Instant::now());
     fleet.seat(2)?.kill()?;
     let settled = wait(PATIENCE, || Ok(fleet.counted("rosterd_jobs_led")? >= all))?;
@@ -68,16 +75,22 @@ fn settle_once(options: &Options, jobs: u32, report: &mut Report) -> Result {
     let (counts, refused) = (fleet.ensemble.counts()?.since(counts), refused(&fleet)? - commits);
     std::thread::sleep(AFTER);
     let until = wall();
+    let stood = standing(&mut fleet)?;
     std::thread::sleep(Duration::from_millis(1500));
     crew.leave()?;
     let mut seen = Vec::new();
     for out in &outs {
         seen.extend(Seen::read(out)?);
     }
-    let fires = Fires::count(&load, &seen, killed.div_euclid(1_000_000), until.div_euclid(1_000_000));
-    let name = format!("{jobs} jobs, 3 coordinators, 1 dies");
+    let second = |micros: i64| micros.div_euclid(1_000_000);
+    let fires = Fires::count(&load, &seen, second(killed), second(until));
+    let before = second(killed) - i64::try_from(BEFORE.as_secs())?;
+    let before = Fires::count(&load, &seen, before, second(killed));
+    let name = format!("{jobs} jobs × {ITEMS} items every 10 s, 3 coordinators, 1 dies");
     let outcome = if settled { "all led again" } else { "NOT all led again" };
     println!("  {name}: it led {led}; {outcome} after {took:.0} ms; meanwhile {fires}");
+    println!("    before it died: {before}");
+    println!("    {stood}; a second, before: {}", calm.a_second(BEFORE));
     println!(
         "    until then {:.0} transactions of the server; {refused} of the coordinators were not applied",
         counts.transactions
@@ -96,6 +109,20 @@ fn settle_once(options: &Options, jobs: u32, report: &mut Report) -> Result {
     Ok(())
 }
 
+/// What there is, and how long the dead one takes to serve again among it.
+fn standing(fleet: &mut Fleet) -> Result<String> {
+    let (watches, nodes) = fleet.ensemble.holds()?;
+    let memory: Vec<String> =
+        fleet.seats.iter().take(2).map(|seat| format!("{:.0}", seat.used().rss)).collect();
+    let since = Instant::now();
+    fleet.seat(2)?.launch()?;
+    let took = since.elapsed().as_secs_f64();
+    Ok(format!(
+        "{watches} watches, {nodes} nodes; the coordinators that host take {} MiB; a third one serves {took:.2} s after its start",
+        memory.join(" and ")
+    ))
+}
+
 /// Transactions that conflicted, of those that live.
 fn refused(fleet: &Fleet) -> Result<f64> {
     let mut sum = 0.0;
@@ -104,10 +131,6 @@ fn refused(fleet: &Fleet) -> Result<f64> {
     }
     Ok(sum)
 }
-
-const PROCESSES: u32 = 4;
-/// Workers share jobs, so that none has very many instances.
-const JOBS: u32 = 100;
 
 /// Ten thousand workers at one of two coordinators, which dies.
 pub(crate) fn herd(options: &Options, report: &mut Report) -> Result {
@@ -129,24 +152,8 @@ fn herd_once(options: &Options, workers: u32, report: &mut Report) -> Result {
     let mut fleet = Fleet::start(options, 2, &set)?;
     let floor = Floor::measure(fleet.ensemble.dir())?;
     let mut crew = Crew::new();
-    let each = workers.div_ceil(PROCESSES);
-    for process in 0..PROCESSES {
-        crew.start(&Spec {
-            server: fleet.addresses(0, 2),
-            address: "127.0.0.1".into(),
-            slots: 4,
-            prefix: "idle-".into(),
-            first: process * each,
-            count: 1,
-            jobs: JOBS,
-            step: 1,
-            file: "shardingTotalCount: 10\n".into(),
-            conversations: each,
-            ..Spec::default()
-        })?;
-    }
+    let all = f64::from(idle::start(&mut crew, &fleet.addresses(0, 2), workers)?);
     crew.wait_until_all_came(PATIENCE)?;
-    let all = f64::from(each * PROCESSES);
     let since = Instant::now();
     must("all workers to be attached", 2 * PATIENCE, || Ok(fleet.counted("rosterd_streams")? >= all))?;
     let came = since.elapsed().as_secs_f64();

@@ -14,7 +14,7 @@ use crate::worker::Spec;
 
 const PROCESSES: u32 = 4;
 /// Workers share jobs, so that none has very many instances.
-const JOBS: u32 = 100;
+pub(crate) const JOBS: u32 = 100;
 
 pub(crate) fn idle(options: &Options, report: &mut Report) -> Result {
     for workers in options.sizes(&[1000, 10_000], 500) {
@@ -39,20 +39,12 @@ pub(crate) fn may_open(workers: u32) -> Result<bool> {
     Ok(!few)
 }
 
-fn take(options: &Options, workers: u32, report: &mut Report) -> Result {
-    let most = (workers + 1000).to_string();
-    let server = Server::start(
-        options,
-        &[("max_connections", &most), ("max_connections_per_ip", &most), ("max_workers", &most)],
-    )?;
-    let floor = Floor::measure(server.dir())?;
-    let empty = server.used();
-    let mut crew = Crew::new();
+/// Starts about so many workers that share jobs; how many they are.
+pub(crate) fn start(crew: &mut Crew, server: &str, workers: u32) -> Result<u32> {
     let each = workers.div_ceil(PROCESSES);
-    let since = Instant::now();
     for process in 0..PROCESSES {
         crew.start(&Spec {
-            server: server.address().to_owned(),
+            server: server.to_owned(),
             address: "127.0.0.1".into(),
             slots: 4,
             prefix: "idle-".into(),
@@ -65,11 +57,21 @@ fn take(options: &Options, workers: u32, report: &mut Report) -> Result {
             ..Spec::default()
         })?;
     }
-    let mut came = 0;
-    crew.hear_until("the workers", Duration::from_secs(300), |_, line| {
-        came += u32::from(line == "came");
-        came == PROCESSES
-    })?;
+    Ok(each * PROCESSES)
+}
+
+fn take(options: &Options, workers: u32, report: &mut Report) -> Result {
+    let most = (workers + 1000).to_string();
+    let server = Server::start(
+        options,
+        &[("max_connections", &most), ("max_connections_per_ip", &most), ("max_workers", &most)],
+    )?;
+    let floor = Floor::measure(server.dir())?;
+    let empty = server.used();
+    let mut crew = Crew::new();
+    let since = Instant::now();
+    let all = start(&mut crew, server.address(), workers)?;
+    crew.wait_until_all_came(Duration::from_secs(300))?;
     let until = Instant::now() + Duration::from_secs(120);
     // All are there, and what their coming has brought is written.
     let mut commits = 0.0;
@@ -78,7 +80,7 @@ fn take(options: &Options, workers: u32, report: &mut Report) -> Result {
         let (streams, now) =
             (server.counted("rosterd_streams")?, server.counted("rosterd_commit_seconds_count")?);
         eprint!("\r  starting: {streams} streams, {now} transactions   ");
-        if (streams >= f64::from(each * PROCESSES) && now - commits < 10.0) || Instant::now() > until {
+        if (streams >= f64::from(all) && now - commits < 10.0) || Instant::now() > until {
             break;
         }
         commits = now;

@@ -37,9 +37,10 @@ type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error + Send + 
 /// A figure: its name, what it shows, and what takes it.
 type Figure = (&'static str, &'static str, fn(&Options, &mut Report) -> Result);
 
-const FIGURES: [Figure; 10] = [
+const FIGURES: [Figure; 11] = [
     ("lag", "due time to user code, 8 items a fire", fires::lag),
     ("knee", "jobs of one item that fire each second", fires::knee),
+    ("runs", "100 jobs of 100 items each second: item runs a second", fires::runs),
     ("leave", "5,000 items on 10 workers, one says goodbye", leave::leave),
     ("crash", "kill -9 of a worker until its items run elsewhere", kills::worker),
     ("host", "kill -9 of the coordinator that hosts most workers", kills::host),

@@ -8,6 +8,9 @@ use rosterd_domain::txn::{Guard, Write};
 use crate::backend::Backend;
 use crate::words::*;
 
+/// After so long a hint does not come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// The hints given so far: the coming of one more coordinator is told after them.
 async fn drain(registry: &dyn Registry, hints: &mut Hints) -> Vec<Hint> {
     static MARKS: AtomicUsize = AtomicUsize::new(0);
@@ -15,7 +18,7 @@ async fn drain(registry: &dyn Registry, hints: &mut Hints) -> Vec<Hint> {
     put(registry, [coordinator_says(&mark, "")]).await;
     let mut found = Vec::new();
     loop {
-        let hint = tokio::time::timeout(Duration::from_secs(10), hints.recv()).await.unwrap().unwrap();
+        let hint = tokio::time::timeout(PATIENCE, hints.recv()).await.unwrap().unwrap();
         if hint == Hint::Coordinators {
             return found;
         }
@@ -167,7 +170,7 @@ pub async fn another_session_is_told(backend: &mut impl Backend) {
 async fn next(hints: &mut Hints, count: usize) -> Vec<Hint> {
     let mut found = std::collections::BTreeSet::new();
     while found.len() < count {
-        found.insert(tokio::time::timeout(Duration::from_secs(10), hints.recv()).await.unwrap().unwrap());
+        found.insert(tokio::time::timeout(PATIENCE, hints.recv()).await.unwrap().unwrap());
     }
     found.into_iter().collect()
 }

@@ -24,9 +24,9 @@ pub enum Survives {
     /// Nothing.
     Nothing,
     /// Each sector with this share of a thousand, and some of the names.
-    Some(usize),
+    Some(u64),
     /// The same, and where a file has grown without its data lies what was on the disk before.
-    Stale(usize),
+    Stale(u64),
 }
 
 #[derive(Debug, Clone)]
@@ -149,7 +149,7 @@ impl Disk {
         let named = match survives {
             Survives::All => self.waiting_names.len(),
             Survives::Nothing => 0,
-            Survives::Some(_) | Survives::Stale(_) => rng.below(self.waiting_names.len() + 1),
+            Survives::Some(_) | Survives::Stale(_) => rng.index(self.waiting_names.len() + 1),
         };
         self.waiting_names[..named].iter().for_each(|naming| naming.carry_out(&mut names));
         let is_there = |path: &Path| {

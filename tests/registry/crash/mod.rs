@@ -7,6 +7,8 @@
 
 mod disk;
 mod record;
+#[allow(dead_code, reason = "shared with the simulation, which uses more of it")]
+#[path = "../../support/rng.rs"]
 mod rng;
 mod work;
 
@@ -107,7 +109,7 @@ fn life(name: &str, more: &[&str], share: usize) -> Recording {
 /// still be lost when the power fails as well; it is cut where a commit is written and not synced.
 fn recovery(first: &Recording, number: usize, killed: bool, share: usize) -> Recording {
     let mut rng = Rng::new(7_000 + number as u64);
-    let mut calls = first.calls.len() / 10 + rng.below(first.calls.len() * 8 / 10);
+    let mut calls = first.calls.len() / 10 + rng.index(first.calls.len() * 8 / 10);
     let log = Path::new(LOG);
     while killed && !matches!(&first.calls[calls], Call::Sync(file, _) if file == log) {
         calls += 1;
@@ -182,7 +184,7 @@ fn look(image: &Image, recording: &Recording, known: Known) -> Result<usize, Wro
 }
 
 fn survives(rng: &mut Rng) -> Survives {
-    match rng.below(10) {
+    match rng.index(10) {
         0 => Survives::All,
         1 => Survives::Nothing,
         2 | 3 => Survives::Stale(rng.below(1_001)),
@@ -196,7 +198,7 @@ fn pass(recording: &Recording, images: usize, seed: u64) -> usize {
     let (mut disk, mut known, mut looked) = (recording.start.clone(), Known::default(), 0);
     let calls = recording.calls.len();
     for (number, call) in recording.calls.iter().enumerate() {
-        if rng.below(calls) < images {
+        if rng.index(calls) < images {
             let survives = survives(&mut rng);
             let image = disk.crashed(survives, &mut rng);
             if let Err(wrong) = look(&image, recording, known) {
@@ -270,7 +272,7 @@ fn what_the_disk_spoils_is_never_served_as_if_it_were_whole() {
     let life = &*LIFE;
     let mut plan = Rng::new(seed as u64);
     // Where to cut, in order, so that the recording is gone through once.
-    let mut cuts: Vec<usize> = (0..images).map(|_| plan.below(life.calls.len() + 1)).collect();
+    let mut cuts: Vec<usize> = (0..images).map(|_| plan.index(life.calls.len() + 1)).collect();
     cuts.sort_unstable();
     let (next, found, harmless) =
         (Mutex::new((0, life.start.clone(), Known::default(), 0)), AtomicUsize::new(0), AtomicUsize::new(0));
@@ -313,14 +315,14 @@ fn what_the_disk_spoils_is_never_served_as_if_it_were_whole() {
 
 /// Spoils something; says what. `None`: there is nothing yet.
 fn spoil(image: &mut Image, rng: &mut Rng) -> Option<String> {
-    let name = FILES[rng.below(FILES.len())];
+    let name = FILES[rng.index(FILES.len())];
     let bytes = image.get_mut(Path::new(name))?.as_mut().filter(|bytes| !bytes.is_empty())?;
     let (length, sectors) = (bytes.len(), bytes.len().div_ceil(512));
-    let (from, to) = (rng.below(sectors) * 512, rng.below(sectors) * 512);
+    let (from, to) = (rng.index(sectors) * 512, rng.index(sectors) * 512);
     let end = (to + 512).min(length);
-    Some(match rng.below(4) {
+    Some(match rng.index(4) {
         0 | 1 => {
-            let flips: Vec<usize> = (0..1 + rng.below(3)).map(|_| rng.below(length * 8)).collect();
+            let flips: Vec<usize> = (0..1 + rng.index(3)).map(|_| rng.index(length * 8)).collect();
             flips.iter().for_each(|bit| bytes[bit / 8] ^= 1 << (bit % 8));
             format!("bits {flips:?} of {name} flipped")
         }

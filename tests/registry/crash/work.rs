@@ -27,7 +27,7 @@ pub fn transactions(life: usize) -> Vec<Txn> {
     while all.len() < TRANSACTIONS {
         let mut writes = Vec::new();
         // Two records and an offset, so that half of a transaction would show.
-        let first = rng.below(ITEMS as usize);
+        let first = rng.index(ITEMS as usize);
         for item in [first, (first + 1) % ITEMS as usize] {
             let expect: Option<u64> = versions[item];
             let record = Box::new(record(expect.map_or(1, |version| version + 2)));
@@ -35,7 +35,7 @@ pub fn transactions(life: usize) -> Vec<Txn> {
             writes.push(Write::Record { job, item: Item(item as u32), expect: expect.map(Version), record });
             versions[item] = Some(expect.map_or(0, |version| version + 1));
         }
-        let length = [10, 400, 6_000, 30_000][rng.below(4)];
+        let length = [10, 400, 6_000, 30_000][rng.index(4)];
         let data = vec![all.len() as u8; length].into();
         writes.push(Write::Offset { job: name.clone(), item: Item(first as u32), data });
         let mut guards = Vec::new();
@@ -118,7 +118,7 @@ fn acknowledge(count: usize, revision: u64) {
 
 /// Makes the transactions of a life, in groups that share a sync, on a store that is closed and opened again on the
 /// way, so often in a thousand. Ends early where the store says that it cannot go on.
-async fn live(dir: &std::path::Path, life: usize, again: usize) {
+async fn live(dir: &std::path::Path, life: usize, again: u64) {
     let (all, mut rng) = (transactions(life), Rng::new(99));
     let Ok(mut registry) = open(dir) else { return };
     // Whoever opened it has read it: what it holds must not go away any more.
@@ -126,7 +126,7 @@ async fn live(dir: &std::path::Path, life: usize, again: usize) {
     acknowledge(0, 0);
     let (mut done, mut refused) = (0, 0);
     while done < all.len() {
-        let group: Vec<Txn> = all[done..].iter().take(1 + rng.below(4)).cloned().collect();
+        let group: Vec<Txn> = all[done..].iter().take(1 + rng.index(4)).cloned().collect();
         for answer in registry.commit_all(group) {
             match answer.await {
                 Commit::Committed(revision) => {

@@ -108,7 +108,10 @@ async fn everything_is_below_the_chroot_which_is_made() {
 async fn unreachable_servers_are_named_with_the_reason() {
     let nobody = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let silent = nobody.local_addr().unwrap();
-    let free = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    // Bound, so that it is nobody else's; nobody listens.
+    let refusing = tokio::net::TcpSocket::new_v4().unwrap();
+    refusing.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let free = refusing.local_addr().unwrap();
     let backoff = Backoff { base: Duration::from_millis(10), max: Duration::from_millis(20), retries: 2 };
     let options = ZooKeeperOptions {
         backoff,

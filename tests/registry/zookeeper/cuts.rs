@@ -136,7 +136,7 @@ async fn the_end_of_a_session_is_noticed_by_our_own_clock() {
     let given = until_state(&mut hints, SessionState::Gone).await;
     let took = begun.elapsed();
     assert!(given.contains(&Hint::Session(SessionState::Suspended)), "{given:?}");
-    assert!(took < timeout * 5 / 4, "noticed after {took:?} of {timeout:?}");
+    assert!(took < timeout * 3 / 2, "noticed after {took:?} of {timeout:?}");
     assert_eq!(waiting.await, Commit::Unknown, "it was on its way");
     assert_eq!(hints.recv().await, None);
     proxy.set(Way::Open);
@@ -189,7 +189,7 @@ async fn on_the_other_side(options: &ZooKeeperOptions) -> ZooKeeperOptions {
 #[tokio::test]
 async fn a_call_while_disconnected_ends_by_its_time_out() {
     let (proxy, options, straight) = through_proxy().await;
-    let options = ZooKeeperOptions { request_timeout: Some(Duration::from_millis(300)), ..options };
+    let options = ZooKeeperOptions { request_timeout: Some(Duration::from_secs(1)), ..options };
     let registry = connect(&options).await;
     let mut hints = registry.hints();
     put(&registry, [create(&j(), "i1")]).await;
@@ -198,7 +198,7 @@ async fn a_call_while_disconnected_ends_by_its_time_out() {
     let Commit::Unavailable(text) = registry.commit(txn([], [assign(0, "never")])).await else {
         panic!("what was never sent was surely not applied")
     };
-    assert!(text.contains("nothing could be sent for 300 ms"), "{text}");
+    assert!(text.contains("nothing could be sent for 1000 ms"), "{text}");
     let Err(ReadError::Unavailable(text)) = registry.job(&j()).await else {
         panic!("a read without servers")
     };
@@ -214,7 +214,6 @@ async fn a_call_while_disconnected_ends_by_its_time_out() {
 #[tokio::test]
 async fn an_idle_session_stands() {
     let options = on_single().await;
-    let options = ZooKeeperOptions { session_timeout: Duration::from_secs(2), ..options };
     let registry = connect(&options).await;
     let timeout = registry.session_timeout().unwrap();
     put(&registry, [create(&j(), "i1"), elect(0)]).await;

@@ -16,6 +16,13 @@ use crate::words::*;
 use crate::zookeeper_server::Ensemble;
 
 const WRITERS: u32 = 6;
+/// It outlasts a slow machine.
+const SESSION: Duration = Duration::from_secs(15);
+
+async fn start(count: usize) -> Ensemble {
+    let allow = format!("maxSessionTimeout={}", SESSION.as_millis());
+    tokio::task::spawn_blocking(move || Ensemble::start(count, &[allow])).await.unwrap()
+}
 
 /// What one writer was told.
 #[derive(Debug, Default, Clone, Copy)]
@@ -60,9 +67,10 @@ enum Whom {
 
 /// Kills one server while `WRITERS` write, and compares what was acknowledged with what is there.
 async fn kill_one_in_the_middle(whom: Whom) {
-    let mut ensemble = tokio::task::spawn_blocking(|| Ensemble::start(3, &[])).await.unwrap();
+    let mut ensemble = start(3).await;
     let options = ZooKeeperOptions {
-        session_timeout: Duration::from_secs(4),
+        // Longer than the servers need to agree on a leader.
+        session_timeout: SESSION,
         ..ZooKeeperOptions::new(format!("{}/deaths", ensemble.list()), namespace())
     };
     let registry = Arc::new(connect(&options).await);
@@ -135,9 +143,10 @@ async fn nothing_acknowledged_is_lost_when_the_leader_dies() {
 /// All servers stand still for a while that is shorter than the session: nothing ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pause_of_all_servers_ends_nothing() {
-    let ensemble = tokio::task::spawn_blocking(|| Ensemble::start(1, &[])).await.unwrap();
+    let ensemble = start(1).await;
     let options = ZooKeeperOptions {
-        session_timeout: Duration::from_secs(4),
+        // A third of it is left when the pause is noticed.
+        session_timeout: SESSION,
         ..ZooKeeperOptions::new(ensemble.list(), namespace())
     };
     let registry = connect(&options).await;

@@ -1,11 +1,13 @@
 //! For one (item, fire) at most one normal run is ever started; a second run of it exists only as a failover,
 //! after the first was ended as crashed or handed back. A misfire mark, and a trigger by hand, is run once.
+//! A job that is made again under a name has fires of its own.
 
 use std::collections::BTreeSet;
 
 use rosterd_domain::id::{Item, JobName, TriggerId};
 use rosterd_domain::item::{Outcome, Source};
 use rosterd_domain::time::Time;
+use rosterd_domain::txn::Write;
 
 use super::Invariant;
 use crate::watch::Step;
@@ -24,6 +26,12 @@ impl Invariant for OncePerFire {
     }
 
     fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+        for write in step.txn.into_iter().flat_map(|txn| &txn.writes) {
+            if let Write::CreateJob { job, .. } = write {
+                self.fired.retain(|(of, ..)| of != job);
+                self.marked.retain(|(of, ..)| of != job);
+            }
+        }
         for change in step.changes {
             let Some((run, token)) = &change.started else { continue };
             let of = format!(

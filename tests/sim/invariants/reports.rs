@@ -76,6 +76,6 @@ fn means(said: Reported) -> Outcome {
     match said {
         Reported::Done(outcome) => outcome,
         Reported::Aborted | Reported::NotStarted => Outcome::Crashed,
-        Reported::HandedBack => Outcome::Cancelled,
+        Reported::HandedBack | Reported::Skipped => Outcome::Cancelled,
     }
 }

@@ -69,11 +69,10 @@ pub(crate) struct Held {
     pub(crate) props: Arc<Props>,
     pub(crate) stage: Stage,
     pub(crate) attempt: u32,
-    /// When the first attempt began, and this one.
+    /// When the first attempt began.
     pub(crate) began: SystemTime,
-    pub(crate) started: SystemTime,
-    /// The coordinator was told that this attempt has begun.
-    pub(crate) announced: bool,
+    /// When this one did, until the coordinator was told.
+    pub(crate) unannounced: Option<SystemTime>,
     pub(crate) times_out_at: Option<Duration>,
     pub(crate) offset: Option<Bytes>,
     pub(crate) stop: Option<Why>,

@@ -41,6 +41,12 @@ impl Leave {
         self.stopped
     }
 
+    /// Goodbye was said on this stream: what the records still give this worker is handed back for it, and may begin
+    /// elsewhere at any moment.
+    pub(crate) fn said_goodbye(&self) -> bool {
+        self.goodbye_until.is_some()
+    }
+
     /// A new stream knows nothing of the leave yet.
     pub(crate) fn restart(&mut self) {
         self.confirmed = false;

@@ -62,6 +62,9 @@ impl Machine {
         if self.leave.as_ref().is_some_and(super::Leave::too_late) {
             return no("the worker is leaving and its drain deadline has passed");
         }
+        if self.leave.as_ref().is_some_and(super::Leave::said_goodbye) {
+            return no("the worker has said goodbye");
+        }
         if self.hand.runs.len() >= self.settings.slots as usize {
             return no("every slot of the worker is taken");
         }
@@ -82,8 +85,7 @@ impl Machine {
             stage: until.map_or(Stage::InCode, |until| Stage::Waiting { until }),
             attempt: trigger.attempt.max(1),
             began: now.wall,
-            started: now.wall,
-            announced: false,
+            unannounced: None,
             times_out_at: None,
             offset: None,
             stop: None,
@@ -121,7 +123,7 @@ impl Machine {
         let instance_id = self.me.as_ref().map(|me| me.instance_id.clone()).unwrap_or_default();
         let Some(held) = self.hand.runs.get_mut(id) else { return };
         held.stage = Stage::InCode;
-        held.started = now.wall;
+        held.unannounced = Some(now.wall);
         let start = Start {
             id: id.clone(),
             attempt: held.attempt,
@@ -131,7 +133,6 @@ impl Machine {
             instance_id,
             timeout: held.times_out_at.map(|at| at.saturating_sub(now.mono)),
         };
-        held.announced = false;
         self.effects.push(Effect::Start(start));
     }
 
@@ -330,10 +331,10 @@ impl Progress {
 impl Held {
     /// What says that user code has begun, once for each attempt.
     fn announce(&mut self, id: &RunId) -> Option<Effect> {
-        if self.stage != Stage::InCode || std::mem::replace(&mut self.announced, true) {
+        if self.stage != Stage::InCode {
             return None;
         }
-        let (run, started_at) = (Some(id.to_proto()), Some(self.started.into()));
+        let (run, started_at) = (Some(id.to_proto()), Some(self.unannounced.take()?.into()));
         Some(Effect::Send(Request::RunStarted(RunStarted { run, started_at, attempt: self.attempt })))
     }
 

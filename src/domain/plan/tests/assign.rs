@@ -10,6 +10,8 @@ use crate::check::check_assign;
 use crate::id::{Item, ServerAddress, Version};
 use crate::plan::{Candidates, assign};
 use crate::strategy;
+use crate::txn::{Guard, Txn, Write};
+use crate::view::Job;
 
 proptest! {
     #[test]
@@ -58,4 +60,30 @@ fn with_nobody_to_own_an_item_the_flag_is_kept() {
     let mut job = job(Some("0 * * * * ?"), 3);
     job.necessary = Some(Version(1));
     assert!(assign(&job, &Candidates::default()).is_none());
+}
+
+#[test]
+fn a_flag_over_an_assignment_that_is_right_goes_and_the_generation_stays() {
+    let mut job = job(Some("0 * * * * ?"), 3);
+    job.instances = [(instance(0), seen()), (instance(1), seen())].into();
+    job.necessary = Some(Version(7));
+    let candidates = Candidates::default();
+    // The first plan gives the items out; it stands in the way of what goes by the old generation.
+    let given = assign(&job, &candidates).unwrap();
+    let writes = |txn: &Txn| txn.writes.iter().any(|write| matches!(write, Write::Assignment { .. }));
+    let checks = |txn: &Txn| txn.guards.contains(&Guard::Generation(job.name.clone(), job.generation));
+    assert_eq!((given.moved.len(), writes(&given.txn), checks(&given.txn)), (3, true, false));
+    let clears = Write::ClearNecessary(job.name.clone(), Version(7));
+    assert!(given.txn.writes.contains(&clears));
+    // The next leader's moves nothing.
+    let job = Job { sharding: given.sharding, ..job.clone() };
+    let same = assign(&job, &candidates).unwrap();
+    assert_eq!((same.moved, same.why.as_str()), (Vec::new(), "the reshard flag is up"));
+    assert_eq!(same.txn.writes, [clears]);
+    let guards = [
+        Guard::Incarnation(job.name.clone(), job.incarnation.clone()),
+        Guard::Epoch(job.name.clone(), job.epoch),
+        Guard::Generation(job.name.clone(), job.generation),
+    ];
+    assert_eq!(same.txn.guards, guards);
 }

@@ -182,6 +182,12 @@ impl Stage {
                     });
                     rest
                 }
+                ["held", rest @ ..] => {
+                    if let State::Running(run) = &mut record.state {
+                        run.held = true;
+                    }
+                    rest
+                }
                 ["crashed", at, rest @ ..] => {
                     let instance = instance(25);
                     record.state = State::Crashed(Crashed { fire: time(at), instance, since: time(at) });
@@ -203,6 +209,7 @@ impl Stage {
             "failed" => Reported::Done(Outcome::Failed),
             "aborted" => Reported::Aborted,
             "handed_back" => Reported::HandedBack,
+            "skipped" => Reported::Skipped,
             how => panic!("what is {how}?"),
         };
         let worker = record.running().expect("a run to report").worker.clone();

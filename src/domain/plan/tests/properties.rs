@@ -86,6 +86,7 @@ fn slice() -> impl Strategy<Value = Slice> {
         Reported::Aborted,
         Reported::NotStarted,
         Reported::HandedBack,
+        Reported::Skipped,
     ]);
     let likely = || proptest::bool::weighted(0.8);
     let last = prop_oneof![9 => ago(), 1 => Just(-86_400_000)];

@@ -20,6 +20,30 @@ fn a_trigger_is_held_until_its_time() {
 }
 
 #[test]
+fn one_that_was_longer_on_its_way_is_held_so_much_less() {
+    let trigger = |item, fire| Trigger {
+        fire_time: Some((SystemTime::UNIX_EPOCH + ms(fire)).into()),
+        starts_in: proto_ms(100),
+        ..trigger(item, 1)
+    };
+    let mut bench = Bench::attached();
+    // Both were sent 100 ms before their time.
+    for (item, at) in [(0, 501), (1, 504)] {
+        bench.advance(at);
+        bench.frame(Response::Trigger(trigger(item, 600)));
+    }
+    bench.advance(700);
+    let began = |bench: &Bench, item| bench.began[&id(item, 1)].0;
+    assert_eq!((began(&bench, 0), began(&bench, 1)), (ms(601), ms(601)));
+    // What another stream was like says nothing of this one.
+    bench.reattach("w1");
+    let came = bench.mono.as_millis() as u64;
+    bench.frame(Response::Trigger(trigger(2, came + 90)));
+    bench.advance(came + 200);
+    assert_eq!(began(&bench, 2), ms(came + 100));
+}
+
+#[test]
 fn a_held_run_is_in_hand_and_takes_a_slot() {
     let mut bench = Bench::attached();
     for item in 0..3 {

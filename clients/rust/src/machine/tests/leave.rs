@@ -52,6 +52,19 @@ fn an_idle_worker_does_not_say_goodbye_before_the_confirmation() {
     assert!(says_goodbye(&bench));
 }
 
+/// A run that was held until now; the goodbye hands it back.
+#[test]
+fn a_trigger_that_crosses_the_goodbye_starts_nothing() {
+    let mut bench = Bench::attached();
+    bench.event(Event::Leave);
+    bench.frame(draining());
+    assert!(says_goodbye(&bench));
+    bench.trigger(0, 1);
+    assert_eq!((bench.starts().len(), bench.outcomes()), (0, vec![(0, 1, RunOutcome::NotStarted)]));
+    bench.frame(goodbye_ack());
+    assert_eq!(bench.exit(), Some(&Exit::Left));
+}
+
 #[test]
 fn runs_past_the_drain_deadline_are_handed_back() {
     let mut bench = Bench::attached();

@@ -34,6 +34,7 @@ impl Rng {
         self.next() % n.max(1)
     }
 
+    /// 0 to `len - 1`; 0 where there is nothing.
     pub fn index(&mut self, len: usize) -> usize {
         usize::try_from(self.below(len as u64)).unwrap_or(0)
     }
@@ -48,6 +49,12 @@ impl Rng {
         Duration::from_millis(from + self.below(to - from + 1))
     }
 
+    /// One of these, of which there is at least one.
+    pub fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[self.index(of.len())]
+    }
+
+    /// One of these, if there is any.
     pub fn pick<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
         of.get(self.index(of.len()))
     }

@@ -1,0 +1,57 @@
+//! What the two clocks have brought due: deadlines by the monotonic one, and by the calendar the jobs that want to be
+//! looked at. Called with every turn of [`Node`].
+
+use super::event::Query;
+use super::node::{Node, ReadFor, Timer};
+
+impl Node {
+    pub(super) fn run_timers(&mut self) {
+        while let Some((at, timer)) = self.timers.first().cloned() {
+            if at > self.now.mono {
+                break;
+            }
+            self.timers.pop_first();
+            match timer {
+                Timer::Lease(worker) => self.lease_timer(&worker),
+                Timer::Elsewhere(worker) => self.elsewhere_timer(&worker),
+                Timer::Job(job) => {
+                    self.dirty.insert(job);
+                }
+                Timer::Callback(job) => self.callback_timer(&job),
+                Timer::Absent(worker) => {
+                    self.absent.remove(&worker);
+                    self.read(ReadFor::Suspect(worker.clone()), Query::Attachment(worker));
+                }
+                Timer::Proof => self.prove_if_idle(),
+                Timer::Reconcile(job) => self.reconcile_job(&job),
+                Timer::LookAgain(job) => {
+                    let now = self.now.mono;
+                    // One that was set for later, or was overtaken, says nothing.
+                    if let Some(state) = self.jobs.get_mut(&job)
+                        && state.looks_again.take_if(|at| *at <= now).is_some()
+                    {
+                        state.stale_records = true;
+                        self.dirty.insert(job);
+                    }
+                }
+                Timer::Sweep => {
+                    self.read_members();
+                    self.read_attachments();
+                    self.read(ReadFor::Jobs, Query::Jobs);
+                }
+            }
+        }
+        while let Some((at, job)) = self.calendar.first().cloned() {
+            if at > self.now.wall {
+                break;
+            }
+            self.calendar.pop_first();
+            if let Some(state) = self.jobs.get_mut(&job) {
+                state.next = None;
+                state.due = true;
+            }
+            // A fire goes before whatever else is worth a look.
+            self.dirty.insert_first(job);
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Seeds that once broke a promise, one for each cause, named by it. Where the cause can be told more shortly, a scene or a
+//! test beside the code does.
+
+use crate::play::play;
+use crate::script::Script;
+
+#[track_caller]
+fn holds(seed: u64) {
+    let broken = play(&Script::of(seed), false).broken;
+    assert!(broken.is_empty(), "seed {seed}: {broken:#?}");
+}
+
+macro_rules! seeds {
+    ($($(#[$doc:meta])* $name:ident: $seed:literal;)*) => {
+        $($(#[$doc])* #[test] fn $name() {
+            holds($seed);
+        })*
+    };
+}
+
+seeds! {
+    /// It had been written ahead by a coordinator that died, and the worker came to one whose calendar was 1.9 s behind.
+    a_run_of_another_calendar_began_before_its_time: 5041;
+    /// What a refused transaction had asked for was read before the leave was written, and arrived after.
+    a_worker_that_was_leaving_was_given_runs: 20_124;
+    /// A late write of the process before took the node of a coordinator away. In the product no name is used again.
+    two_coordinators_had_one_name: 20_128;
+    /// A run that had been held was told to a worker that had just said goodbye, and handed back by it at once.
+    a_trigger_crossed_a_goodbye: 20_272;
+    /// A session that had ended unheard was connected again by the end of another fault, and led on.
+    a_session_that_was_over_came_back: 22_177;
+    /// A job was removed with its runs and made again, while their host was cut off from the store.
+    runs_of_a_removed_job_met_those_of_the_next: 20_286;
+    /// A run was written ahead of its time, its job removed, and made again before that time.
+    a_job_that_was_made_again_fired_in_the_same_second: 21_246;
+    /// Who had led the job let the time of a callback pass, after another leader had released the fire.
+    a_run_that_was_released_was_skipped: 21_443;
+}

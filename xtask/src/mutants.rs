@@ -1,0 +1,169 @@
+//! `cargo xtask mutants`: changes the domain in one place after the other and sees whether its tests notice. The last
+//! line is the score; what nobody noticed stands above it. Not part of `test`: all of it takes hours.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+
+use crate::command::{cargo, must, root, succeeds, target};
+
+const WRITE: &str = "write `mutants [--shard K/N] [--file GLOB] [-- ARGUMENTS FOR cargo mutants]`";
+/// Another version makes other mutants, and another score.
+const VERSION: &str = "27.1.0";
+/// How this program is asked to run tests for it.
+pub(crate) const QUICK_FIRST: &str = "quick-first";
+
+/// Tests that look at very much, of which each takes seconds: they see only what the others have let pass.
+const SLOW: &[&str] = &[
+    "plan::tests::hour",
+    "schedule::tests::change_days::every",
+    "schedule::tests::properties",
+    "schedule::tests::quartz",
+    "verify::tests::many_runs",
+];
+/// How often a property is tried before the slow ones are.
+const FEW_CASES: &str = "24";
+
+/// What was asked.
+#[derive(Debug, PartialEq, Eq, Default)]
+struct Request {
+    shard: Option<String>,
+    file: Option<String>,
+    more: Vec<String>,
+}
+
+impl Request {
+    fn read(arguments: &[String]) -> Result<Self> {
+        let (mut request, mut arguments) = (Self::default(), arguments.iter());
+        while let Some(argument) = arguments.next() {
+            let mut value =
+                || arguments.next().cloned().with_context(|| format!("{argument} needs a value: {WRITE}"));
+            match argument.as_str() {
+                "--shard" => {
+                    let shard = value()?;
+                    let numbers =
+                        shard.split_once('/').and_then(|(k, n)| Some((k.parse().ok()?, n.parse().ok()?)));
+                    if numbers.is_none_or(|(k, n): (u32, u32)| k >= n) {
+                        bail!("--shard is {shard:?}: the first of four is 0/4, the last 3/4: {WRITE}");
+                    }
+                    request.shard = Some(shard);
+                }
+                "--file" => request.file = Some(value()?),
+                "--" => request.more.extend(arguments.by_ref().cloned()),
+                _ => bail!("{argument:?} is not known: {WRITE}"),
+            }
+        }
+        Ok(request)
+    }
+}
+
+/// Tries what was asked for; whether the tests noticed all of it.
+pub(crate) fn main(arguments: &[String]) -> Result<bool> {
+    let request = Request::read(arguments)?;
+    let program = installed()?;
+    let folder = target().join("mutants-of-domain");
+    std::fs::create_dir_all(&folder)?;
+    let mut command = Command::new(program);
+    command.current_dir(root()).arg("mutants").args(["--package", "rosterd-domain"]);
+    command.args(["--profile", "mutants", "--jobs", "1", "--no-shuffle", "--colors", "never"]);
+    // The switched guards are noticed by the simulation, by design not here.
+    command.args(["--exclude", "src/domain/mutants.rs"]);
+    command.arg("--output").arg(&folder).arg("--cargo-arg").arg(runner()?);
+    for (name, value) in [("--shard", &request.shard), ("--file", &request.file)] {
+        if let Some(value) = value {
+            command.args([name, value]);
+        }
+    }
+    command.args(&request.more).args(["--", "--lib"]);
+    // Each copy of the sources finds the libraries built.
+    command.env("CARGO_TARGET_DIR", folder.join("build"));
+    let well = succeeds(&mut command)?;
+    let outcomes = folder.join("mutants.out");
+    let missed = std::fs::read_to_string(outcomes.join("missed.txt")).unwrap_or_default();
+    if !missed.is_empty() {
+        println!("\nnobody noticed:\n{missed}");
+    }
+    println!("\n{}", score(&outcomes)?);
+    Ok(well)
+}
+
+/// The tool, installed below `target` where it is not.
+fn installed() -> Result<PathBuf> {
+    let tools = target().join("tools");
+    let program = tools.join("bin/cargo-mutants");
+    let said = Command::new(&program).args(["mutants", "--version"]).output();
+    if said.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).trim().ends_with(VERSION)) {
+        return Ok(program);
+    }
+    let mut install = cargo();
+    install.args(["install", "cargo-mutants", "--version", VERSION, "--locked", "--debug", "--force"]);
+    install.arg("--root").arg(&tools).env("CARGO_TARGET_DIR", tools.join("build"));
+    must(&mut install).context("cargo-mutants cannot be installed")?;
+    Ok(program)
+}
+
+/// Has cargo run the tests through this program.
+fn runner() -> Result<String> {
+    let me = std::env::current_exe()?;
+    let words = serde_json::to_string(&[me.to_string_lossy().as_ref(), QUICK_FIRST])?;
+    Ok(format!("--config=target.'cfg(all())'.runner={words}"))
+}
+
+/// Runs a test program as cargo asks for it; the slow tests only where the quick ones notice nothing.
+pub(crate) fn quick_first(arguments: &[String]) -> Result<ExitCode> {
+    let (program, arguments) = arguments.split_first().context("which program?")?;
+    let mut quick = Command::new(program);
+    quick.args(arguments).env("PROPTEST_CASES", FEW_CASES);
+    quick.args(SLOW.iter().flat_map(|slow| ["--skip", slow]));
+    let well = quick.status()?.success() && Command::new(program).args(arguments).status()?.success();
+    Ok(if well { ExitCode::SUCCESS } else { ExitCode::from(101) })
+}
+
+/// The line that says how it went.
+fn score(outcomes: &Path) -> Result<String> {
+    let path = outcomes.join("outcomes.json");
+    let text =
+        std::fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+    let told: Value = serde_json::from_str(&text)?;
+    let count = |name: &str| told[name].as_u64().with_context(|| format!("{} has no {name}", path.display()));
+    let (caught, missed) = (count("caught")?, count("missed")?);
+    let (unviable, timeout) = (count("unviable")?, count("timeout")?);
+    Ok(format!("mutants of domain: caught {caught}, missed {missed}, unviable {unviable}, timeout {timeout}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Request> {
+        Request::read(&text.split_whitespace().map(ToOwned::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn what_is_tried_is_what_was_asked() {
+        assert_eq!(read("").unwrap(), Request::default());
+        let request = read("--shard 2/8 --file src/domain/item.rs -- --list --diff").unwrap();
+        assert_eq!(
+            (request.shard.as_deref(), request.file.as_deref()),
+            (Some("2/8"), Some("src/domain/item.rs"))
+        );
+        assert_eq!(request.more, ["--list", "--diff"]);
+        for wrong in ["--shard", "--shard 8/8", "--shard x/2", "--shard 1", "--file", "--all"] {
+            assert!(read(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn the_score_is_what_the_tool_counted() {
+        let folder = std::env::temp_dir().join(format!("rosterd-score-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let told =
+            r#"{"total_mutants": 10, "missed": 2, "caught": 5, "timeout": 1, "unviable": 2, "success": 0}"#;
+        std::fs::write(folder.join("outcomes.json"), told).unwrap();
+        let line = score(&folder);
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(line.unwrap(), "mutants of domain: caught 5, missed 2, unviable 2, timeout 1");
+    }
+}
