@@ -386,7 +386,8 @@ impl Node {
             // Its end may have been seen in two steps.
             return self.job_has_gone(name, job, before.is_some() || was_ending);
         };
-        match Job::decode(name, &nodes) {
+        let configured = nodes.config.is_some();
+        match Job::decode_after(name, nodes, before.as_deref()) {
             Ok(Some(view)) => {
                 let other = before.as_ref().is_some_and(|before| before.incarnation != view.incarnation);
                 let again = other || was_ending;
@@ -401,7 +402,7 @@ impl Node {
                 self.take_view(name, job, before.filter(|_| !again), view);
             }
             // What was removed has neither. What has a config alone is not ours to sweep.
-            Ok(None) if nodes.config.is_none() => job.ending = true,
+            Ok(None) if !configured => job.ending = true,
             found => {
                 let why = found.err().unwrap_or_else(|| UNFINISHED.to_owned());
                 tracing::error!(job = %name, "the job cannot be understood and is left alone: {why}");
@@ -449,21 +450,12 @@ impl Node {
     }
 
     fn take_view(&mut self, name: &JobName, job: &mut JobState, before: Option<Arc<Job>>, view: Arc<Job>) {
-        let mine = |sharding: &rosterd_domain::sharding::Sharding| -> BTreeSet<Item> {
-            sharding
-                .owned()
-                .filter(|(_, owner)| job.hosted.contains_key(*owner))
-                .map(|(item, _)| item)
-                .collect()
-        };
-        let now_mine = mine(&view.sharding);
+        let hosted = view.sharding.owned().filter(|(_, owner)| job.hosted.contains_key(*owner));
+        let mine = hosted.map(|(item, _)| item);
         let generation_moved = before.as_ref().is_none_or(|before| before.generation != view.generation);
         if generation_moved {
-            let gained: BTreeMap<Item, _> = now_mine
-                .iter()
-                .map(|item| (*item, job.gained.get(item).copied().unwrap_or(self.now.wall)))
-                .collect();
-            job.gained = gained;
+            let since = |item| job.gained.get(&item).copied().unwrap_or(self.now.wall);
+            job.gained = mine.map(|item| (item, since(item))).collect();
         }
         job.view = Some(view.clone());
         self.follow_interval(name, job, before.as_deref());
@@ -500,7 +492,7 @@ impl Node {
             let Told { items, props, .. } = told;
             self.send(stream, ToWorker::Assignment { job: name.clone(), items, generation, total, props });
         }
-        if before.is_none_or(|before| before.sharding.assignment() == view.sharding.assignment()) {
+        if before.is_none_or(|before| before.sharding.assigns_like(&view.sharding)) {
             return;
         }
         let owners =

@@ -15,6 +15,7 @@ use rosterd_domain::view::Job;
 
 use super::event::{RequestId, StreamId};
 use super::handle::Target;
+use crate::code::Refusal;
 use crate::session::frame::{Completed, Props};
 
 /// A job as this coordinator knows it.
@@ -64,6 +65,8 @@ pub(crate) struct JobState {
     pub(crate) reading_offsets: BTreeSet<Item>,
     /// Registrations that wait.
     pub(crate) registering: VecDeque<Registering>,
+    /// The configuration that a worker offered last.
+    pub(crate) offered: Option<Offered>,
     /// Operations that wait.
     pub(crate) operations: VecDeque<Asked>,
     /// Since when it has no leader, as far as this coordinator knows.
@@ -126,6 +129,14 @@ pub(crate) struct Registering {
     pub(crate) handler_type: String,
     pub(crate) config: Option<String>,
     pub(crate) overwrite: bool,
+}
+
+/// A configuration that came with a registration, and what it says.
+#[derive(Debug)]
+pub(crate) struct Offered {
+    pub(crate) text: String,
+    pub(crate) handler_type: String,
+    pub(crate) spec: Result<Arc<JobSpec>, Refusal>,
 }
 
 /// An operation on this job that somebody asked for.

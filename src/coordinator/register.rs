@@ -11,10 +11,13 @@ use rosterd_domain::view::{self, Job};
 
 use super::change::change;
 use super::dispatch;
-use super::job::{Intent, JobOperation, JobState, Registering};
+use super::job::{Intent, JobOperation, JobState, Offered, Registering};
 use super::node::Node;
 use crate::code::{Code, Refusal};
 use crate::session::frame::ToWorker;
+
+/// Longer configurations are read each time that one is offered, in bytes.
+const LONGEST_REMEMBERED: usize = 16 << 10;
 
 impl Node {
     /// The job does not exist or cannot be understood: it is made, or who asks is refused.
@@ -46,7 +49,7 @@ impl Node {
                 self.refuse(name, &registering, Refusal::new(Code::JobUnknown, message));
                 continue;
             };
-            match parse_one(name, &text, &registering.handler_type) {
+            match offered(name, job, &text, &registering.handler_type) {
                 Ok(spec) => {
                     let by = self.behind(&registering);
                     job.registering.push_front(registering);
@@ -113,7 +116,7 @@ impl Node {
                 self.refuse(name, &registering, Refusal::new(Code::HandlerConflict, message));
                 continue;
             }
-            if let Some(spec) = overwriting(name, &registering) {
+            if let Some(spec) = overwriting(name, job, &registering) {
                 match spec.and_then(|spec| change(job, view, &spec, self.now.wall)) {
                     Err(refusal) => {
                         self.refuse(name, &registering, refusal);
@@ -167,10 +170,27 @@ impl Node {
 }
 
 /// What a registration puts in place of the stored configuration: where the worker says so, or its job file does.
-fn overwriting(name: &JobName, registering: &Registering) -> Option<Result<JobSpec, Refusal>> {
-    let spec = parse_one(name, registering.config.as_deref()?, &registering.handler_type);
+fn overwriting(
+    name: &JobName,
+    job: &mut JobState,
+    registering: &Registering,
+) -> Option<Result<Arc<JobSpec>, Refusal>> {
+    let spec = offered(name, job, registering.config.as_deref()?, &registering.handler_type);
     let asked = registering.overwrite || spec.as_ref().is_ok_and(|spec| spec.config().overwrite);
     asked.then_some(spec)
+}
+
+/// What a registration's config says. The workers of a job mostly offer the same, and come back all at once when their
+/// host has gone: the last one is remembered.
+fn offered(name: &JobName, job: &mut JobState, text: &str, handler: &str) -> Result<Arc<JobSpec>, Refusal> {
+    let same = |known: &&Offered| known.text == text && known.handler_type == handler;
+    if let Some(known) = job.offered.as_ref().filter(same) {
+        return known.spec.clone();
+    }
+    let spec = parse_one(name, text, handler).map(Arc::new);
+    let known = Offered { text: text.to_owned(), handler_type: handler.to_owned(), spec: spec.clone() };
+    job.offered = Some(known).filter(|_| text.len() <= LONGEST_REMEMBERED);
+    spec
 }
 
 /// The one job of a registration's config.

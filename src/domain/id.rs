@@ -81,6 +81,13 @@ macro_rules! name {
             }
         }
 
+        /// Compares as its text does.
+        impl std::borrow::Borrow<str> for $type {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
         impl TryFrom<String> for $type {
             type Error = NameError;
             fn try_from(value: String) -> Result<Self, NameError> {

@@ -192,6 +192,11 @@ impl Sharding {
         next
     }
 
+    /// Where every schedule but the first began, oldest first.
+    pub fn floors(&self) -> impl Iterator<Item = &Floor> {
+        self.floors.iter().chain(&self.floor)
+    }
+
     /// The gap that covers `due` of an item.
     pub fn gap_of(&self, item: Item, due: Time) -> Option<Gap> {
         let own = self.gaps.get(&item).copied();
@@ -233,6 +238,12 @@ impl Sharding {
         let place = i32::try_from(place).unwrap_or(i32::MAX);
         let owners = self.owners.iter().enumerate();
         owners.filter(|(_, owner)| **owner == place).map(|(item, _)| Item(item as u32)).collect()
+    }
+
+    /// Whether both give the same items to the same instances.
+    pub fn assigns_like(&self, other: &Self) -> bool {
+        let same = self.instances == other.instances && self.owners == other.owners;
+        same || self.assignment() == other.assignment()
     }
 
     /// As the strategies see it.

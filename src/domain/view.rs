@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,6 +59,23 @@ pub struct Job {
     pub commands: BTreeMap<CommandName, Command>,
     /// Commands of older tools.
     pub foreign_triggers: BTreeSet<InstanceId>,
+    /// What some of it was decoded from.
+    source: Source,
+}
+
+/// The data that takes long to decode and seldom changes.
+#[derive(Clone)]
+struct Source {
+    config: Arc<[u8]>,
+    policy: Option<Arc<[u8]>>,
+    assignment: Arc<[u8]>,
+}
+
+/// Shows nothing: there may be secrets in it.
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source").finish_non_exhaustive()
+    }
 }
 
 /// What a job's configuration and policy mean for decisions.
@@ -106,11 +124,10 @@ impl Rules {
         let gap = spec.policy().gap;
         // One that cannot be read any more has no due times that anybody could know.
         let read = |(cron, zone): &(String, String)| schedule(cron, zone, gap).ok();
-        let floors = sharding.floors.iter().chain(&sharding.floor);
         Ok(Self {
             items: config.sharding_total_count,
             schedule: config.cron.as_deref().map(|cron| schedule(cron, config.zone(), gap)).transpose()?,
-            before: floors.map(|floor| (floor.at, floor.before.as_ref().and_then(read))).collect(),
+            before: sharding.floors().map(|floor| (floor.at, floor.before.as_ref().and_then(read))).collect(),
             disabled: config.disabled,
             monitor: config.monitor_execution,
             failover: config.failover && config.monitor_execution,
@@ -142,38 +159,77 @@ pub fn validate(spec: &JobSpec) -> Result<(), crate::job::Defects> {
     )
 }
 
+/// What `config`, `rosterd/policy` and the job's own node say.
+fn specification(handler_type: &str, source: &Source) -> Result<JobSpec, String> {
+    let fields = JobConfig::from_node(&source.config).map_err(|e| format!("config: {e}"))?;
+    let policy = source.policy.as_deref().map(Policy::from_node).transpose();
+    let policy = policy.map_err(|e| format!("rosterd/policy: {e}"))?;
+    JobSpec::stored(handler_type, fields, policy).map_err(|e| e.to_string())
+}
+
 impl Job {
     /// Decodes a job's nodes; `None`: it has no incarnation or no config (it is being removed). An error says
     /// which node cannot be understood: the job is left alone, others go on.
     pub fn decode(name: &JobName, nodes: &JobNodes) -> Result<Option<Self>, String> {
-        let (Some(incarnation), Some(config)) = (&nodes.incarnation, &nodes.config) else { return Ok(None) };
-        let fields = JobConfig::from_node(&config.data).map_err(|e| format!("config: {e}"))?;
-        let policy = nodes.policy.as_ref().map(|node| Policy::from_node(&node.data)).transpose();
-        let policy = policy.map_err(|e| format!("rosterd/policy: {e}"))?;
-        let spec = JobSpec::stored(&nodes.handler_type, fields, policy).map_err(|e| e.to_string())?;
-        let sharding = Sharding::decode(&nodes.assignment).map_err(|e| e.to_string())?;
+        Self::decode_after(name, nodes.clone(), None)
+    }
+
+    /// The same, with what was decoded before kept as far as it comes from the same data: a job is read far more often
+    /// than its configuration is changed, and reading a schedule takes longer than all the rest.
+    pub fn decode_after(
+        name: &JobName,
+        nodes: JobNodes,
+        before: Option<&Self>,
+    ) -> Result<Option<Self>, String> {
+        let (Some(incarnation), Some(config)) = (nodes.incarnation, nodes.config) else { return Ok(None) };
+        let source = Source {
+            config: config.data,
+            policy: nodes.policy.map(|node| node.data),
+            assignment: nodes.assignment,
+        };
+        let known = before.filter(|before| before.is_specified_by(&nodes.handler_type, &source));
+        let spec = match known {
+            Some(known) => known.spec.clone(),
+            None => Arc::new(specification(&nodes.handler_type, &source)?),
+        };
+        let sharding = match before.filter(|before| before.source.assignment == source.assignment) {
+            Some(before) => before.sharding.clone(),
+            None => Sharding::decode(&source.assignment).map_err(|e| e.to_string())?,
+        };
+        let rules = match known.filter(|known| known.sharding.floors().eq(sharding.floors())) {
+            Some(known) => known.rules.clone(),
+            None => Rules::of(&spec, &sharding)?,
+        };
         Ok(Some(Self {
             name: name.clone(),
-            incarnation: incarnation.clone(),
+            incarnation,
             base: nodes.base,
-            handler_type: nodes.handler_type.clone(),
-            rules: Rules::of(&spec, &sharding)?,
-            spec: Arc::new(spec),
+            handler_type: nodes.handler_type,
+            rules,
+            spec,
             config_version: config.version,
             paused: nodes.paused,
-            servers: nodes.servers.clone(),
-            instances: nodes.instances.clone(),
-            leader: nodes.leader.clone(),
+            servers: nodes.servers,
+            instances: nodes.instances,
+            leader: nodes.leader,
             epoch: nodes.epoch,
             generation: nodes.generation,
             sharding,
             necessary: nodes.necessary,
-            failover: nodes.failover.clone(),
-            triggers: nodes.triggers.clone(),
-            announced: nodes.announced.clone(),
-            commands: nodes.commands.clone(),
-            foreign_triggers: nodes.foreign_triggers.clone(),
+            failover: nodes.failover,
+            triggers: nodes.triggers,
+            announced: nodes.announced,
+            commands: nodes.commands,
+            foreign_triggers: nodes.foreign_triggers,
+            source,
         }))
+    }
+
+    /// Whether its specification comes from the same data.
+    fn is_specified_by(&self, handler_type: &str, source: &Source) -> bool {
+        *self.handler_type == *handler_type
+            && self.source.config == source.config
+            && self.source.policy == source.policy
     }
 
     /// The latest fire of which this was announced.
@@ -183,9 +239,8 @@ impl Job {
 
     /// Whether an instance may own items and take runs.
     pub fn is_enabled(&self, instance: &InstanceId) -> bool {
-        let address = instance.address();
-        let server = self.servers.iter().find(|(server, _)| server.as_str() == address);
-        server.is_none_or(|(_, enabled)| *enabled) && !self.sharding.disabled_instances.contains(instance)
+        let server = self.servers.get(instance.address());
+        server.is_none_or(|enabled| *enabled) && !self.sharding.disabled_instances.contains(instance)
     }
 }
 
@@ -268,6 +323,8 @@ impl<'a> Timeline<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::Revision;
+    use crate::snapshot::Node;
 
     /// Two changes of schedule one soon after the other: the due times of the first schedule are not forgotten.
     #[test]
@@ -293,5 +350,68 @@ mod tests {
         assert_eq!(line.count(at(6), at(22)), 6);
         assert_eq!(line.latest(at(6), at(14)), Some(at(10)));
         assert_eq!(line.latest(at(10), at(14)), None);
+    }
+
+    fn nodes(config: &str, policy: Option<&str>, assignment: &Sharding) -> JobNodes {
+        let node = |text: &str| Node { data: text.as_bytes().into(), version: Version(0) };
+        JobNodes {
+            revision: Revision(1),
+            incarnation: Some("first".into()),
+            created: Revision(1),
+            base: Token(1),
+            handler_type: "j".into(),
+            config: Some(node(config)),
+            policy: policy.map(node),
+            paused: false,
+            servers: BTreeMap::new(),
+            instances: BTreeMap::new(),
+            leader: None,
+            epoch: Epoch(0),
+            generation: Generation(0),
+            assignment: assignment.encode().into(),
+            necessary: None,
+            failover: BTreeSet::new(),
+            triggers: BTreeMap::new(),
+            announced: BTreeMap::new(),
+            commands: BTreeMap::new(),
+            foreign_triggers: BTreeSet::new(),
+        }
+    }
+
+    /// Whatever was decoded before, a job is what its nodes say now.
+    #[test]
+    fn what_is_kept_is_what_would_be_decoded() {
+        let name = JobName::new("j").unwrap();
+        let two = r#"{"jobName":"j","cron":"0/2 * * * * ?","shardingTotalCount":2}"#;
+        let five =
+            r#"{"jobName":"j","cron":"0/5 * * * * ?","timeZone":"Europe/Berlin","shardingTotalCount":3}"#;
+        let plain = Sharding::made_at(Time(5));
+        let before = Some(("0/7 * * * * ?".to_owned(), "UTC".to_owned()));
+        let changed = plain.with_floor(Time(9000), before, Time(0));
+        let mut variants = vec![
+            nodes(two, None, &plain),
+            nodes(five, None, &plain),
+            nodes(two, Some(r#"{"strategy":"STICKY"}"#), &plain),
+            nodes(two, None, &plain.withdrawn()),
+            nodes(two, None, &changed),
+            nodes("{", None, &plain),
+        ];
+        variants.push(JobNodes { handler_type: "other".into(), paused: true, ..variants[0].clone() });
+        variants.push(JobNodes { incarnation: None, ..variants[0].clone() });
+        let fresh: Vec<_> = variants.iter().map(|nodes| Job::decode(&name, nodes)).collect();
+        let shown: BTreeSet<String> = fresh.iter().map(|job| format!("{job:?}")).collect();
+        assert_eq!(shown.len(), variants.len(), "each differs from the others: {shown:#?}");
+        for before in fresh.iter().filter_map(|job| job.as_ref().ok()?.as_ref()) {
+            for (nodes, fresh) in variants.iter().zip(&fresh) {
+                let kept = Job::decode_after(&name, nodes.clone(), Some(before));
+                assert_eq!(format!("{kept:?}"), format!("{fresh:?}"));
+                if let (Ok(Some(kept)), Ok(Some(fresh))) = (kept, fresh) {
+                    assert_eq!((kept.spec, kept.sharding), (fresh.spec.clone(), fresh.sharding.clone()));
+                }
+            }
+        }
+        let first = fresh[0].clone().unwrap().unwrap();
+        let again = Job::decode_after(&name, variants[3].clone(), Some(&first)).unwrap().unwrap();
+        assert!(Arc::ptr_eq(&first.spec, &again.spec), "a configuration that stands is not read again");
     }
 }

@@ -106,6 +106,28 @@ pub(crate) struct Paths {
     workers: String,
 }
 
+/// Where things stand below a job's own node, for who has that node in hand.
+pub(crate) mod below_job {
+    pub(crate) const CONFIG: &str = "config";
+    pub(crate) const SERVERS: &str = "servers";
+    pub(crate) const INSTANCES: &str = "instances";
+    pub(crate) const FOREIGN_TRIGGERS: &str = "trigger";
+    pub(crate) const SHARDING: &str = "sharding";
+    pub(crate) const ELECTION: &str = "leader/election";
+    pub(crate) const LEADER: &str = "leader/election/instance";
+    pub(crate) const NECESSARY: &str = "leader/sharding/necessary";
+    pub(crate) const FAILOVER_ITEMS: &str = "leader/failover/items";
+    pub(crate) const INCARNATIONS: &str = "rosterd/incarnation";
+    pub(crate) const POLICY: &str = "rosterd/policy";
+    pub(crate) const PAUSED: &str = "rosterd/paused";
+    pub(crate) const TRIGGERS: &str = "rosterd/triggers";
+    pub(crate) const COMMANDS: &str = "rosterd/commands";
+    pub(crate) const OFFSETS: &str = "offset";
+    pub(crate) const STARTED: &str = "guarantee/started";
+    pub(crate) const COMPLETED: &str = "guarantee/completed";
+    pub(crate) const OWN_INSTANCES: &str = "rosterd/instances";
+}
+
 /// Folders of a job that stand as long as the job does, parents first.
 const FOLDERS: [&str; 15] = [
     "servers",
@@ -188,6 +210,10 @@ impl Paths {
         Path(join(&self.workers, worker.as_str()).into())
     }
 
+    fn below(&self, job: &JobName, folder: &str) -> Path {
+        self.at(job, format_args!("{folder}"))
+    }
+
     fn at(&self, job: &JobName, below: fmt::Arguments<'_>) -> Path {
         use fmt::Write;
         let mut path = String::with_capacity(self.jobs.len() + job.as_str().len() + 48);
@@ -209,11 +235,11 @@ impl Paths {
     }
 
     pub(crate) fn config(&self, job: &JobName) -> Path {
-        self.at(job, format_args!("config"))
+        self.below(job, below_job::CONFIG)
     }
 
     pub(crate) fn servers(&self, job: &JobName) -> Path {
-        self.at(job, format_args!("servers"))
+        self.below(job, below_job::SERVERS)
     }
 
     pub(crate) fn server(&self, job: &JobName, server: &ServerAddress) -> Path {
@@ -221,7 +247,7 @@ impl Paths {
     }
 
     pub(crate) fn instances(&self, job: &JobName) -> Path {
-        self.at(job, format_args!("instances"))
+        self.below(job, below_job::INSTANCES)
     }
 
     pub(crate) fn instance(&self, job: &JobName, instance: &InstanceId) -> Path {
@@ -229,7 +255,7 @@ impl Paths {
     }
 
     pub(crate) fn foreign_triggers(&self, job: &JobName) -> Path {
-        self.at(job, format_args!("trigger"))
+        self.below(job, below_job::FOREIGN_TRIGGERS)
     }
 
     pub(crate) fn foreign_trigger(&self, job: &JobName, instance: &InstanceId) -> Path {
@@ -238,7 +264,7 @@ impl Paths {
 
     /// The assignment; its version is the generation.
     pub(crate) fn sharding(&self, job: &JobName) -> Path {
-        self.at(job, format_args!("sharding"))
+        self.below(job, below_job::SHARDING)
     }
 
     /// An item's record.
@@ -268,19 +294,19 @@ impl Paths {
 
     /// Its version is the epoch.
     pub(crate) fn election(&self, job: &JobName) -> Path {
-        self.at(job, format_args!("leader/election"))
+        self.below(job, below_job::ELECTION)
     }
 
     pub(crate) fn leader(&self, job: &JobName) -> Path {
-        self.at(job, format_args!("leader/election/instance"))
+        self.below(job, below_job::LEADER)
     }
 
     pub(crate) fn necessary(&self, job: &JobName) -> Path {
-        self.at(job, format_args!("leader/sharding/necessary"))
+        self.below(job, below_job::NECESSARY)
     }
 
     pub(crate) fn failover_items(&self, job: &JobName) -> Path {
-        self.at(job, format_args!("leader/failover/items"))
+        self.below(job, below_job::FAILOVER_ITEMS)
     }
 
     pub(crate) fn failover_item(&self, job: &JobName, item: Item) -> Path {
@@ -297,8 +323,8 @@ impl Paths {
 
     pub(crate) fn announced(&self, job: &JobName, stage: Stage) -> Path {
         match stage {
-            Stage::Started => self.at(job, format_args!("guarantee/started")),
-            Stage::Completed => self.at(job, format_args!("guarantee/completed")),
+            Stage::Started => self.below(job, below_job::STARTED),
+            Stage::Completed => self.below(job, below_job::COMPLETED),
         }
     }
 
@@ -313,7 +339,7 @@ impl Paths {
 
     /// The folder of the incarnation; stands exactly while the job has one.
     pub(crate) fn incarnations(&self, job: &JobName) -> Path {
-        self.at(job, format_args!("rosterd/incarnation"))
+        self.below(job, below_job::INCARNATIONS)
     }
 
     /// The incarnation has its name in its path, because a check can only ask whether a node exists and at
@@ -337,15 +363,15 @@ impl Paths {
 
     /// The folder of all offsets.
     pub(crate) fn offsets(&self, job: &JobName) -> Path {
-        self.at(job, format_args!("offset"))
+        self.below(job, below_job::OFFSETS)
     }
 
     pub(crate) fn policy(&self, job: &JobName) -> Path {
-        self.at(job, format_args!("rosterd/policy"))
+        self.below(job, below_job::POLICY)
     }
 
     pub(crate) fn paused(&self, job: &JobName) -> Path {
-        self.at(job, format_args!("rosterd/paused"))
+        self.below(job, below_job::PAUSED)
     }
 
     pub(crate) fn own_instance(&self, job: &JobName, instance: &InstanceId) -> Path {
@@ -353,7 +379,7 @@ impl Paths {
     }
 
     pub(crate) fn triggers(&self, job: &JobName) -> Path {
-        self.at(job, format_args!("rosterd/triggers"))
+        self.below(job, below_job::TRIGGERS)
     }
 
     pub(crate) fn trigger(&self, job: &JobName, item: Item) -> Path {
@@ -377,7 +403,7 @@ impl Paths {
     }
 
     pub(crate) fn commands(&self, job: &JobName) -> Path {
-        self.at(job, format_args!("rosterd/commands"))
+        self.below(job, below_job::COMMANDS)
     }
 
     pub(crate) fn command(&self, job: &JobName, name: &CommandName) -> Path {

@@ -16,7 +16,7 @@ use rosterd_domain::snapshot::{
 };
 use serde::de::DeserializeOwned;
 
-use super::paths::{Path, Paths};
+use super::paths::{Path, Paths, below_job};
 use super::tree::{Node, SessionId, Tree};
 use super::{DumpNode, ReadError, forms};
 
@@ -31,7 +31,9 @@ pub struct View<'a> {
 /// A job's nodes, its records not yet decoded.
 pub(crate) struct RawSnapshot {
     nodes: JobNodes,
-    records: Vec<(Item, Path, Version, Arc<[u8]>)>,
+    /// Where the records stand.
+    folder: Path,
+    records: Vec<(Item, Version, Arc<[u8]>)>,
 }
 
 /// A job's nodes and offsets, its records not yet decoded.
@@ -48,8 +50,8 @@ impl RawWhole {
 
 impl RawSnapshot {
     pub(crate) fn decode(self) -> Result<Snapshot, ReadError> {
-        let records = self.records.into_iter().map(|(item, path, version, data)| {
-            let record: Record = decode(&path, &data)?;
+        let records = self.records.into_iter().map(|(item, version, data)| {
+            let record: Record = decode(|| self.folder.child(&item.to_string()), &data)?;
             Ok((item, (version, record)))
         });
         Ok(Snapshot { nodes: self.nodes, records: records.collect::<Result<_, ReadError>>()? })
@@ -73,34 +75,34 @@ impl<'a> View<'a> {
 
     /// A job's decision state.
     pub fn job(&self, job: &JobName) -> Result<Option<JobNodes>, ReadError> {
-        let (tree, paths) = (self.tree, self.paths);
-        let Some(node) = tree.get(&paths.job(job)) else { return Ok(None) };
-        let sharding = tree.get(&paths.sharding(job));
-        let (instances, foreign_triggers) = self.instances(job)?;
+        let tree = self.tree;
+        let Some(root) = tree.get(&self.paths.job(job)) else { return Ok(None) };
+        let sharding = root.below(below_job::SHARDING);
+        let (instances, foreign_triggers) = self.instances(job, root)?;
         let numbering = self.numbering()?;
         Ok(Some(JobNodes {
             revision: tree.revision(),
-            incarnation: tree.children(&paths.incarnations(job)).next().map(|(name, _)| name.into()),
-            created: node.stat.created,
-            base: Token(numbering.offset.saturating_add(node.stat.created.0)),
-            handler_type: String::from_utf8_lossy(&node.stat.data).into(),
-            config: self.node(&paths.config(job)),
-            policy: self.node(&paths.policy(job)),
-            paused: tree.get(&paths.paused(job)).is_some(),
-            servers: named(tree.children(&paths.servers(job)))
+            incarnation: root.children_of(below_job::INCARNATIONS).next().map(|(name, _)| name.into()),
+            created: root.stat.created,
+            base: Token(numbering.offset.saturating_add(root.stat.created.0)),
+            handler_type: String::from_utf8_lossy(&root.stat.data).into(),
+            config: node(root, below_job::CONFIG),
+            policy: node(root, below_job::POLICY),
+            paused: root.below(below_job::PAUSED).is_some(),
+            servers: named(root.children_of(below_job::SERVERS))
                 .map(|(address, node)| (address, forms::is_enabled(&node.stat.data)))
                 .collect(),
             instances,
-            leader: self.leader(job)?,
-            epoch: Epoch(tree.get(&paths.election(job)).map_or(0, |node| node.stat.version.0)),
+            leader: self.leader(job, root)?,
+            epoch: Epoch(root.below(below_job::ELECTION).map_or(0, |node| node.stat.version.0)),
             generation: Generation(sharding.map_or(0, |node| node.stat.version.0)),
             assignment: sharding.map_or_else(forms::empty, |node| node.stat.data.clone()),
-            necessary: tree.get(&paths.necessary(job)).map(|node| node.stat.version),
-            failover: items(tree.children(&paths.failover_items(job))).map(|(item, _)| item).collect(),
-            triggers: self.triggers(job)?,
-            announced: self.announced(job),
-            commands: named(tree.children(&self.paths.commands(job)))
-                .map(|(name, node)| Ok((name, decode(&self.paths.commands(job), &node.stat.data)?)))
+            necessary: root.below(below_job::NECESSARY).map(|node| node.stat.version),
+            failover: items(root.children_of(below_job::FAILOVER_ITEMS)).map(|(item, _)| item).collect(),
+            triggers: self.triggers(job, root)?,
+            announced: announced(root),
+            commands: named(root.children_of(below_job::COMMANDS))
+                .map(|(name, node)| Ok((name, decode(|| self.paths.commands(job), &node.stat.data)?)))
                 .collect::<Result<_, ReadError>>()?,
             foreign_triggers,
         }))
@@ -114,13 +116,12 @@ impl<'a> View<'a> {
     pub(crate) fn raw_snapshot(&self, job: &JobName) -> Result<Option<RawSnapshot>, ReadError> {
         let Some(nodes) = self.job(job)? else { return Ok(None) };
         // Elastic-Job's own item nodes are empty: such an item has no record yet.
-        let records = items(self.tree.children(&self.paths.sharding(job)))
+        let folder = self.paths.sharding(job);
+        let records = items(self.tree.children(&folder))
             .filter(|(_, node)| !node.stat.data.is_empty())
-            .map(|(item, node)| {
-                (item, self.paths.record(job, item), node.stat.version, node.stat.data.clone())
-            })
+            .map(|(item, node)| (item, node.stat.version, node.stat.data.clone()))
             .collect();
-        Ok(Some(RawSnapshot { nodes, records }))
+        Ok(Some(RawSnapshot { nodes, folder, records }))
     }
 
     /// All that is kept of a job.
@@ -160,14 +161,14 @@ impl<'a> View<'a> {
     pub fn attachment(&self, worker: &WorkerId) -> Result<Option<(Version, Attachment)>, ReadError> {
         let path = self.paths.worker(worker);
         let Some(node) = self.tree.get(&path) else { return Ok(None) };
-        Ok(Some((node.stat.version, decode(&path, &node.stat.data)?)))
+        Ok(Some((node.stat.version, decode(|| path, &node.stat.data)?)))
     }
 
     /// All attachments.
     pub fn attachments(&self) -> Result<BTreeMap<WorkerId, (Version, Attachment)>, ReadError> {
         named(self.tree.children(&self.paths.workers()))
             .map(|(worker, node): (WorkerId, &Node)| {
-                let attachment = decode(&self.paths.worker(&worker), &node.stat.data)?;
+                let attachment = decode(|| self.paths.worker(&worker), &node.stat.data)?;
                 Ok((worker, (node.stat.version, attachment)))
             })
             .collect()
@@ -187,20 +188,15 @@ impl<'a> View<'a> {
         Some(found)
     }
 
-    fn node(&self, path: &Path) -> Option<rosterd_domain::snapshot::Node> {
-        let stat = &self.tree.get(path)?.stat;
-        Some(rosterd_domain::snapshot::Node { data: stat.data.clone(), version: stat.version })
-    }
-
     fn is_mine(&self, node: &Node) -> bool {
         node.stat.owner.is_some() && node.stat.owner == self.session
     }
 
-    fn leader(&self, job: &JobName) -> Result<Option<(CoordinatorId, bool)>, ReadError> {
-        let path = self.paths.leader(job);
-        let Some(node) = self.tree.get(&path) else { return Ok(None) };
-        let id = CoordinatorId::new(String::from_utf8_lossy(&node.stat.data).trim())
-            .map_err(|e| ReadError::Damaged { path: path.to_string(), reason: e.to_string() })?;
+    fn leader(&self, job: &JobName, root: &Node) -> Result<Option<(CoordinatorId, bool)>, ReadError> {
+        let Some(node) = root.below(below_job::LEADER) else { return Ok(None) };
+        let id = CoordinatorId::new(String::from_utf8_lossy(&node.stat.data).trim()).map_err(|e| {
+            ReadError::Damaged { path: self.paths.leader(job).to_string(), reason: e.to_string() }
+        })?;
         Ok(Some((id, self.is_mine(node))))
     }
 
@@ -209,40 +205,49 @@ impl<'a> View<'a> {
     fn instances(
         &self,
         job: &JobName,
+        root: &Node,
     ) -> Result<(BTreeMap<InstanceId, InstanceSeen>, BTreeSet<InstanceId>), ReadError> {
         let mut triggers: BTreeSet<InstanceId> =
-            named(self.tree.children(&self.paths.foreign_triggers(job))).map(|(id, _)| id).collect();
+            named(root.children_of(below_job::FOREIGN_TRIGGERS)).map(|(id, _)| id).collect();
+        let own = root.below(below_job::OWN_INSTANCES).map(|folder| &folder.children);
         let mut instances = BTreeMap::new();
-        for (id, node) in named::<InstanceId>(self.tree.children(&self.paths.instances(job))) {
+        for (id, node) in named::<InstanceId>(root.children_of(below_job::INSTANCES)) {
             if forms::is_trigger(&node.stat.data) {
                 triggers.insert(id.clone());
             }
-            let path = self.paths.own_instance(job, &id);
-            let own = self.tree.get(&path).map(|own| decode(&path, &own.stat.data)).transpose()?;
+            let own = own.and_then(|own| own.get(id.as_str()));
+            let own =
+                own.map(|own| decode(|| self.paths.own_instance(job, &id), &own.stat.data)).transpose()?;
             instances.insert(id, InstanceSeen { mine: self.is_mine(node), node: own });
         }
         Ok((instances, triggers))
     }
 
-    /// Elastic-Job's own folders have no data.
-    fn announced(&self, job: &JobName) -> BTreeMap<Stage, Announced> {
-        let stages = [Stage::Started, Stage::Completed].into_iter();
-        let read = |stage| {
-            let node = self.tree.get(&self.paths.announced(job, stage))?;
-            Some((stage, forms::from_json(&node.stat.data).ok()?))
-        };
-        stages.filter_map(read).collect()
-    }
-
-    fn triggers(&self, job: &JobName) -> Result<BTreeMap<Item, TriggerNode>, ReadError> {
-        items(self.tree.children(&self.paths.triggers(job)))
-            .map(|(item, node)| Ok((item, decode(&self.paths.trigger(job, item), &node.stat.data)?)))
+    fn triggers(&self, job: &JobName, root: &Node) -> Result<BTreeMap<Item, TriggerNode>, ReadError> {
+        items(root.children_of(below_job::TRIGGERS))
+            .map(|(item, node)| Ok((item, decode(|| self.paths.trigger(job, item), &node.stat.data)?)))
             .collect()
     }
 }
 
-fn decode<T: DeserializeOwned>(path: &Path, data: &[u8]) -> Result<T, ReadError> {
-    forms::from_json(data).map_err(|reason| ReadError::Damaged { path: path.to_string(), reason })
+fn node(root: &Node, below: &str) -> Option<rosterd_domain::snapshot::Node> {
+    let stat = &root.below(below)?.stat;
+    Some(rosterd_domain::snapshot::Node { data: stat.data.clone(), version: stat.version })
+}
+
+/// Elastic-Job's own folders have no data.
+fn announced(root: &Node) -> BTreeMap<Stage, Announced> {
+    let stages = [(Stage::Started, below_job::STARTED), (Stage::Completed, below_job::COMPLETED)].into_iter();
+    let read = |(stage, below): (Stage, &str)| {
+        let node = root.below(below)?;
+        Some((stage, forms::from_json(&node.stat.data).ok()?))
+    };
+    stages.filter_map(read).collect()
+}
+
+/// `path` says where it stands, for whoever is told that it is damaged.
+fn decode<T: DeserializeOwned>(path: impl FnOnce() -> Path, data: &[u8]) -> Result<T, ReadError> {
+    forms::from_json(data).map_err(|reason| ReadError::Damaged { path: path().to_string(), reason })
 }
 
 fn named<'a, T: std::str::FromStr>(

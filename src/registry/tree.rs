@@ -109,6 +109,19 @@ pub(crate) struct Node {
     pub(crate) children: BTreeMap<Box<str>, Node>,
 }
 
+impl Node {
+    /// The node that stands so far below it.
+    pub(crate) fn below(&self, relative: &str) -> Option<&Self> {
+        relative.split('/').try_fold(self, |node, name| node.children.get(name))
+    }
+
+    /// The children in order of the node that stands so far below it; none where it does not exist.
+    pub(crate) fn children_of(&self, relative: &str) -> impl Iterator<Item = (&str, &Self)> {
+        let node = self.below(relative).into_iter();
+        node.flat_map(|node| node.children.iter().map(|(name, node)| (&**name, node)))
+    }
+}
+
 /// All nodes.
 #[derive(Debug)]
 pub(crate) struct Tree {

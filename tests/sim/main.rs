@@ -10,6 +10,11 @@
     reason = "it is told which seed by its environment, and measures its own speed"
 )]
 
+use mimalloc::MiMalloc;
+
+#[global_allocator]
+static MEMORY: MiMalloc = MiMalloc;
+
 mod clock;
 mod coverage;
 mod desks;

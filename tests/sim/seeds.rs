@@ -1,6 +1,6 @@
 //! Many seeds, one seed again, and the same seed twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -12,7 +12,8 @@ use crate::required;
 use crate::script::Script;
 use crate::shrink::shrink;
 
-/// So many failures are made short unless the environment says otherwise (`SHRUNK=0`: none); the others are named.
+/// So many failures are made short, each of another promise, unless the environment says otherwise (`SHRUNK=0`: none);
+/// the others are named.
 const SHRUNK: u64 = 3;
 
 /// What a bare `cargo test` plays; a build says `ROSTERD_SIM_SEEDS` (`cargo xtask test`).
@@ -72,6 +73,14 @@ fn play_all(first: u64, count: u64, threads: usize) -> Found {
     many::play_all((first, count), threads, |seed| play(&Script::of(seed), false), take)
 }
 
+/// The first seed of each of the first few promises that were broken.
+fn worth_shrinking(broken: &[Outcome]) -> Vec<u64> {
+    let mut rules = BTreeSet::new();
+    let first = broken.iter().filter(|outcome| rules.insert(outcome.broken[0].rule));
+    let most = usize::try_from(env("SHRUNK").unwrap_or(SHRUNK)).unwrap_or(usize::MAX);
+    first.take(most).map(|outcome| outcome.seed).collect()
+}
+
 #[test]
 #[allow(clippy::print_stdout, reason = "what was played is the result")]
 fn seeds() {
@@ -90,8 +99,7 @@ fn seeds() {
     for outcome in &found.broken {
         println!("seed {}: {} {}", outcome.seed, outcome.broken[0].rule, outcome.broken[0].text);
     }
-    let shrunk = usize::try_from(env("SHRUNK").unwrap_or(SHRUNK)).unwrap_or(usize::MAX);
-    found.broken.iter().take(shrunk).for_each(|outcome| report(outcome.seed));
+    worth_shrinking(&found.broken).into_iter().for_each(report);
     let rate = count as f64 / passed;
     println!("{passed:.1} s, {rate:.2} seeds/s, {} simulated hours", found.steps / 3600);
     println!("seeds {count}, violations {}", found.broken.len());

@@ -5,8 +5,8 @@ use crate::faults::Rates;
 use crate::play::play;
 use crate::script::Script;
 
-/// So many plays at most.
-const MOST: usize = 400;
+/// So many plays at most: half a minute or so.
+const MOST: usize = 250;
 
 /// Makes `script` shorter, which breaks `rule`.
 pub fn shrink(script: &Script, rule: &str) -> Script {

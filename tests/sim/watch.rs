@@ -268,6 +268,13 @@ impl Inner {
         self.writes.get(name).copied().unwrap_or(0)
     }
 
+    /// Up to when a run may be due that is sent now: what was due by the clock of any host that ever was is not early,
+    /// since runs are told on by others. Of the many frames that send none nobody asks.
+    fn latest(&self, frame: &ToWorker) -> Time {
+        let clocks = if matches!(frame, ToWorker::Trigger(_)) { &self.clocks[..] } else { &[] };
+        clocks.iter().map(NodeClock::latest).fold(self.now(), Time::max)
+    }
+
     /// A frame on its way to a worker.
     pub fn heard(&mut self, worker: &str, host: &str, frame: &ToWorker) {
         if !matches!(frame, ToWorker::HeartbeatAck { .. }) {
@@ -276,9 +283,7 @@ impl Inner {
         if let ToWorker::Welcome(welcome) = frame {
             self.who.insert(worker.to_owned(), welcome.worker.clone());
         }
-        // What was due by the clock of any host that ever was is not early: runs are told on by others.
-        let now = self.now();
-        let at = self.clocks.iter().map(|clock| clock.latest()).fold(now, Time::max);
+        let at = self.latest(frame);
         let shadow = std::mem::take(&mut self.shadow);
         let mut found = Vec::new();
         for invariant in &mut self.invariants {

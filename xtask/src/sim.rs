@@ -25,6 +25,23 @@ struct Request {
 const WRITE: &str = "write `sim [--network] --seeds N [--from SEED] [--debug]`, `sim --mutants`, \
                      `SEED=N … sim [--network]` or `SCRIPT=FILE … sim`";
 
+const USAGE: &str = "\
+cargo xtask sim …
+
+  --seeds N            N seeds, with progress; from seed 1 on, or --from SEED
+  --mutants            each guard switched off in turn, and what finds it
+  --network …          the same with the real network stack, in a simulated network; not with --mutants
+  --debug              without optimization, for a debugger
+
+Without these it plays one again and tells what happens in it:
+
+  SEED=N cargo xtask sim [--network]
+  SCRIPT=FILE cargo xtask sim
+
+The environment: THREADS says on how many threads; SHRUNK how many failing seeds are made short (none: 0), each of another
+promise; VERBOSE=1 tells all that happens; RUST_LOG=debug what the coordinators log.
+";
+
 impl Request {
     fn read(arguments: &[String], seed: Option<&str>, script: bool) -> Result<Self> {
         let mut request =
@@ -69,6 +86,10 @@ fn number(name: &str, value: Option<&String>) -> Result<u64> {
 
 /// Plays what was asked; whether all of it went well.
 pub(crate) fn main(arguments: &[String]) -> Result<bool> {
+    if arguments.iter().any(|argument| matches!(argument.as_str(), "--help" | "-h" | "help")) {
+        print!("{USAGE}");
+        return Ok(true);
+    }
     let (seed, script) = (std::env::var("SEED").ok(), std::env::var_os("SCRIPT"));
     let request = Request::read(arguments, seed.as_deref(), script.is_some())?;
     let mut wanted = vec!["--test".to_owned(), request.program.into()];

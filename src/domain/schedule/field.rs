@@ -89,7 +89,7 @@ impl Field {
     pub(super) fn values(&self, text: &str) -> Result<BTreeSet<u16>, ScheduleError> {
         let mut values = BTreeSet::new();
         for part in text.split(',') {
-            values.extend(self.part(part)?);
+            values.append(&mut self.part(part)?);
         }
         Ok(values)
     }
