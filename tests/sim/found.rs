@@ -29,6 +29,9 @@ seeds! {
     a_trigger_crossed_a_goodbye: 20_272;
     /// A session that had ended unheard was connected again by the end of another fault, and led on.
     a_session_that_was_over_came_back: 22_177;
+    /// A session that was to end unheard was connected again by the end of another fault, wrote, and was ended all the same
+    /// as soon as it was out of reach once more: its holder counted with the whole time from that write on.
+    a_session_was_over_right_after_it_was_heard: 542;
     /// A job was removed with its runs and made again, while their host was cut off from the store.
     runs_of_a_removed_job_met_those_of_the_next: 20_286;
     /// A run was written ahead of its time, its job removed, and made again before that time.

@@ -93,6 +93,24 @@ fn a_host_that_cannot_write_lets_its_workers_go_in_time() {
     });
 }
 
+/// A session that was to end unheard was connected again by the end of another fault, wrote, and was ended when it was out
+/// of reach once more, though it had just been heard: its host still told workers that they are believed.
+#[test]
+fn a_session_that_was_heard_again_is_not_over_before_its_time() {
+    block_on(async {
+        let mut world = world(2, 4, vec![job("again")]);
+        world.start_all();
+        world.pass(secs(6)).await;
+        world.suspend(0, secs(6));
+        world.pass(secs(4)).await;
+        world.cut_off(0, secs(60));
+        world.pass(secs(4)).await;
+        world.suspend(0, secs(8));
+        world.pass(secs(36)).await;
+        at_peace(&world);
+    });
+}
+
 /// Hosts never heard of the records that the leader made, and a new leader took over what was mirrored before.
 #[test]
 fn a_job_that_is_removed_and_made_again_runs_again() {

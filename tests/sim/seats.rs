@@ -144,11 +144,24 @@ impl World {
         self.later(span.max(until), Later::Expire(session));
     }
 
-    /// How long the store waits from now on before it ends a session that has fallen silent: the last committed
-    /// write is the last thing that is certain to have been heard.
+    /// How long the store waits from now on before it ends a session that has fallen silent.
     pub(crate) fn until_expiry(&mut self, session: &str) -> Duration {
         let jitter = self.rng.millis(0, 500);
+        self.until_due(session) + jitter
+    }
+
+    /// How long the end of a session that has come due must still wait. It was reckoned when the session fell silent; the
+    /// end of another fault may have connected it since, and no store ends a session before its time of silence without
+    /// its holder's hearing so: its holder counts with that time.
+    pub(crate) fn put_off(&mut self, what: &Later) -> Option<Duration> {
+        let (Later::Expire(session) | Later::EndUnheard(session)) = what else { return None };
+        (!self.until_due(session).is_zero()).then(|| self.until_expiry(session))
+    }
+
+    /// How long the store must wait at least: the last committed write is the last thing that is certain to have been
+    /// heard.
+    fn until_due(&self, session: &str) -> Duration {
         let last = self.watch.lock().last_commit.get(session).copied().unwrap_or(self.start);
-        (last + self.plan.times.session).saturating_duration_since(Instant::now()) + jitter
+        (last + self.plan.times.session).saturating_duration_since(Instant::now())
     }
 }

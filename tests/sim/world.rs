@@ -235,7 +235,10 @@ impl World {
             tokio::time::sleep_until(next.unwrap_or(look).min(look)).await;
             while let Some(entry) = self.queue.first_entry().filter(|entry| entry.key().0 <= Instant::now()) {
                 let what = entry.remove();
-                self.happen(what);
+                match self.put_off(&what) {
+                    Some(wait) => self.later(wait, what),
+                    None => self.happen(what),
+                }
             }
             self.notice();
             if Instant::now() >= until {
