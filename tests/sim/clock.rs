@@ -65,9 +65,11 @@ impl NodeClock {
         self.0.fast == 0 && !self.0.jumped.load(Ordering::SeqCst)
     }
 
-    /// Up to when due times may be told of by this clock: what its calendar ever said at the latest.
+    /// Up to when due times may be told of by this clock: what its calendar ever said at the latest, and what it would
+    /// say had it never jumped. By that goes on who does not believe a jump, and none lasts until it is believed.
     pub fn latest(&self) -> Time {
-        Time(self.calendar().0.max(self.0.latest.load(Ordering::SeqCst)))
+        let steady = self.0.base.plus(self.elapsed());
+        Time(self.calendar().0.max(self.0.latest.load(Ordering::SeqCst)).max(steady.0))
     }
 
     /// When this clock will have reached `at`.
@@ -127,4 +129,19 @@ async fn a_fast_clock_is_ahead_and_its_sleeper_wakes_early_enough_and_not_too_so
         clock.jump(-5000);
         assert_eq!(clock.wall().0 / 1000, 1095, "{fast}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_believe_that_a_calendar_was_set_back_tells_of_what_is_due_without_that() {
+    let clock = NodeClock::new(Time::from_seconds(100), 0);
+    let latest = |clock: &NodeClock| clock.latest().0 / 1000;
+    tokio::time::advance(Duration::from_secs(10)).await;
+    clock.jump(-60_000);
+    tokio::time::advance(Duration::from_secs(5)).await;
+    assert_eq!(latest(&clock), 115);
+    clock.jump(3_660_000);
+    assert_eq!(latest(&clock), 3715);
+    clock.jump(-3_600_000);
+    tokio::time::advance(Duration::from_secs(5)).await;
+    assert_eq!(latest(&clock), 3715, "what it ever said");
 }

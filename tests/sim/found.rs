@@ -38,4 +38,7 @@ seeds! {
     a_job_that_was_made_again_fired_in_the_same_second: 21_246;
     /// Who had led the job let the time of a callback pass, after another leader had released the fire.
     a_run_that_was_released_was_skipped: 21_443;
+    /// The rule's mistake: a coordinator whose calendar was set back did not believe that, and told of a run by what it
+    /// should say; the rule went by the latest that it ever had said.
+    a_calendar_that_was_set_back_was_not_believed: 23;
 }
