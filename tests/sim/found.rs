@@ -41,4 +41,7 @@ seeds! {
     /// The rule's mistake: a coordinator whose calendar was set back did not believe that, and told of a run by what it
     /// should say; the rule went by the latest that it ever had said.
     a_calendar_that_was_set_back_was_not_believed: 23;
+    /// The judge's mistake: a worker that stood still was let go and left standing still for good in one instant, and was
+    /// said to have gone on with its run.
+    a_worker_was_let_go_for_no_time: 164;
 }

@@ -99,7 +99,7 @@ impl Log {
                 }
                 self.thaw(line);
             }
-            What::Frozen => self.still.entry(line.worker.clone()).or_default().push((line.at, u64::MAX)),
+            What::Frozen => self.freeze(line),
             What::Thawed => self.thaw(line),
         }
         if let Some(lease) = line.lease
@@ -122,6 +122,15 @@ impl Log {
 
     fn run(&mut self, line: &Line) -> Option<&mut Run> {
         self.runs.get_mut(&(line.worker.clone(), line.job.clone(), line.item, line.token))
+    }
+
+    /// A process that is let go and stopped again in one instant has not been awake in between.
+    fn freeze(&mut self, line: &Line) {
+        let spans = self.still.entry(line.worker.clone()).or_default();
+        match spans.last_mut() {
+            Some((_, until)) if *until == line.at => *until = u64::MAX,
+            _ => spans.push((line.at, u64::MAX)),
+        }
     }
 
     fn thaw(&mut self, line: &Line) {

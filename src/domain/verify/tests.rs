@@ -70,6 +70,19 @@ fn a_run_that_stands_still_may_be_replaced_if_it_stops_when_it_wakes() {
     assert_eq!(frozen(What::Told, 2), NONE);
     assert_eq!(frozen(What::Told, 1), ["overlap"], "it went on for longer than it takes to notice");
     assert_eq!(frozen(What::End, u64::MAX), ["overlap"], "it ended as if nothing had been");
+    // It was let go, and stood still again before it could do anything, or after a moment of being awake.
+    let again = |at| {
+        let lines = [
+            line(1, "a", What::Start, 1),
+            line(2, "a", What::Frozen, 0),
+            line(3, "b", What::Start, 2),
+            line(4, "a", What::Thawed, 0),
+            line(at, "a", What::Frozen, 0),
+        ];
+        judge(&lines, 0).faults.iter().map(|fault| fault.rule).collect::<Vec<_>>()
+    };
+    assert_eq!(again(4), NONE);
+    assert_eq!(again(5), ["overlap"], "it went on when it woke");
     // It had woken before the other began.
     let awake = [
         line(1, "a", What::Start, 1),
