@@ -44,4 +44,7 @@ seeds! {
     /// The judge's mistake: a worker that stood still was let go and left standing still for good in one instant, and was
     /// said to have gone on with its run.
     a_worker_was_let_go_for_no_time: 164;
+    /// A worker stood still in the very instant in which a run's work was over. When it woke, the handler had its turn before
+    /// what would have told it to stop, and took its work for done.
+    a_handler_woke_first: 1916;
 }

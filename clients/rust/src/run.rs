@@ -1,7 +1,10 @@
 //! What a handler sees of its run, and how it answers before it ends.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -163,9 +166,14 @@ impl Run {
     }
 
     /// Ends when the run is to stop: cancelled, timed out, fenced, or its lease is over. A handler that does not
-    /// end soon after is dropped, unless its job is [cooperative](crate::Job::cooperative).
+    /// end soon after is dropped, unless its job is [cooperative](crate::Job::cooperative). Like [`Run::is_cancelled`] it
+    /// looks at the lease itself, so where it is waited for before the work (`biased`), a process that stood still past
+    /// its lease does not take the work for done.
     pub async fn cancelled(&self) {
-        self.0.cancelled.cancelled().await;
+        let mut told = pin!(self.0.cancelled.cancelled());
+        let gate = &self.0.gate;
+        // A handler may wake before those who would tell it.
+        poll_fn(|context| if gate.open() { told.as_mut().poll(context) } else { Poll::Ready(()) }).await;
     }
 
     /// Whether the run is to stop; for loops without an await, and before an effect that cannot be taken back: it

@@ -273,6 +273,8 @@ fn message(panic: &(dyn Any + Send)) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::Notify;
+
     use super::*;
 
     fn start() -> Start {
@@ -301,6 +303,38 @@ mod tests {
             let (mut code, mut says) = UserCode::new(vec![job.clone()], Handle::current(), now);
             code.lease(Duration::from_millis(end), Duration::from_millis(end + 2));
             code.start(start(), SystemTime::UNIX_EPOCH);
+            let Some(Event::Ended(ended)) = says.ends.recv().await else { panic!("no end") };
+            assert_eq!(ended.output, said);
+        }
+    }
+
+    /// So does one that waits to be told, though its work is over and nobody has told it yet.
+    #[tokio::test]
+    async fn a_handler_that_waits_to_be_told_looks_at_its_lease_when_it_wakes() {
+        for (end, said) in [(7, "done"), (5, "told")] {
+            let (time, work, waits) =
+                (Arc::new(AtomicU64::new(4)), Arc::new(Notify::new()), Arc::new(Notify::new()));
+            let (over, begun) = (work.clone(), waits.clone());
+            let job = Job::new("j").handler(move |run: Run| {
+                let (over, begun) = (over.clone(), begun.clone());
+                async move {
+                    begun.notify_one();
+                    let how = tokio::select! {
+                        biased;
+                        () = run.cancelled() => "told",
+                        () = over.notified() => "done",
+                    };
+                    Ok(how.to_owned())
+                }
+            });
+            let clock = time.clone();
+            let now = Arc::new(move || Duration::from_millis(clock.load(Ordering::Relaxed)));
+            let (mut code, mut says) = UserCode::new(vec![job], Handle::current(), now);
+            code.lease(Duration::from_millis(end), Duration::from_millis(end));
+            code.start(start(), SystemTime::UNIX_EPOCH);
+            waits.notified().await;
+            time.store(6, Ordering::Relaxed);
+            work.notify_one();
             let Some(Event::Ended(ended)) = says.ends.recv().await else { panic!("no end") };
             assert_eq!(ended.output, said);
         }
