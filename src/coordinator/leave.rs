@@ -2,6 +2,8 @@
 //! and Draining is sent after the last Trigger. Later it says Goodbye: what is still in flight is handed back,
 //! the attachment goes, and only then it is told that it may exit. A clean exit is no crash.
 
+use std::collections::BTreeSet;
+
 use rosterd_domain::id::{Item, JobName, WorkerId};
 use rosterd_domain::mutants;
 use rosterd_domain::plan::{Report, Reported};
@@ -9,7 +11,7 @@ use rosterd_domain::txn::{Commit, Txn, Write};
 
 use super::event::Query;
 use super::node::{Node, ReadFor, TxnFor};
-use super::worker::Phase;
+use super::worker::{Phase, Worker};
 use crate::session::frame::{RunRef, ToWorker};
 
 impl Node {
@@ -164,6 +166,13 @@ impl Node {
         }
     }
 
+    /// The jobs that know a worker of this host: those it works for, and those that host it already though its move or its
+    /// registration has not come to an end, and so may never.
+    pub(super) fn jobs_of(&self, worker: &Worker) -> BTreeSet<JobName> {
+        let hosting = self.jobs.iter().filter(|(_, job)| job.hosted.contains_key(&worker.instance));
+        worker.jobs.iter().cloned().chain(hosting.map(|(name, _)| name.clone())).collect()
+    }
+
     /// The worker's attachment is gone: so is everything that hangs on it.
     pub(super) fn gone(&mut self, id: &WorkerId, how: &'static str) {
         let Some(worker) = self.workers.remove(id) else { return };
@@ -180,8 +189,8 @@ impl Node {
             }
         }
         self.tell_worker(&worker.instance, how);
-        let named = worker.runs.iter().map(|(job, _)| job.clone());
-        let jobs: std::collections::BTreeSet<JobName> = worker.jobs.iter().cloned().chain(named).collect();
+        let mut jobs = self.jobs_of(&worker);
+        jobs.extend(worker.runs.iter().map(|(job, _)| job.clone()));
         for name in jobs {
             let Some(job) = self.jobs.get_mut(&name) else { continue };
             job.hosted.remove(&worker.instance);

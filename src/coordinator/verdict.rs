@@ -165,7 +165,7 @@ impl Node {
                 Some(Refusal::new(Code::StreamSuperseded, "the worker is attached elsewhere")),
             );
         }
-        for name in worker.jobs {
+        for name in self.jobs_of(&worker) {
             if let Some(job) = self.jobs.get_mut(&name) {
                 job.hosted.remove(&worker.instance);
                 job.told.remove(&worker.instance);

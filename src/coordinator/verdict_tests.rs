@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use rosterd_domain::id::{CoordinatorId, Namespace, Revision, ServerAddress, StreamNumber};
+use rosterd_domain::id::{CoordinatorId, JobName, Namespace, Revision, ServerAddress, StreamNumber};
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::Commit;
 
@@ -134,6 +134,21 @@ fn who_gives_up_before_the_welcome_is_no_dead_worker() {
     };
     assert_eq!(effects.iter().filter_map(purposes).collect::<Vec<_>>(), ["goodbye"]);
     assert_eq!(play(&mut node, at(5.0), Event::Tick).1, 0);
+}
+
+/// It would be for ever among those whom its jobs have here: a leader without any worker would believe that it has one to
+/// ask, and go on leading.
+#[test]
+fn who_dies_before_its_jobs_are_moved_is_hosted_by_none_of_them() {
+    let mut node = host();
+    let job = JobName::new("j").unwrap();
+    play(&mut node, at(1.0), Event::Opened(2, Peer { address: "w".into(), principal: None }));
+    let hello = Hello { jobs: vec![job.clone()], ..hello() };
+    // The job's records are asked for, and no answer comes.
+    let (sent, _) = play(&mut node, at(1.0), Event::Frame(2, FromWorker::Hello(Box::new(hello))));
+    assert!(sent.is_empty() && node.jobs[&job].hosted.len() == 1, "{sent:?}");
+    assert_eq!(play(&mut node, at(7.0), Event::Tick).1, 2);
+    assert!(node.jobs[&job].hosted.is_empty());
 }
 
 /// What a refused transaction had asked for arrived while the leave was being written: the worker counted as one that had

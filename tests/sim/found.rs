@@ -47,4 +47,11 @@ seeds! {
     /// A worker stood still in the very instant in which a run's work was over. When it woke, the handler had its turn before
     /// what would have told it to stop, and took its work for done.
     a_handler_woke_first: 1916;
+    /// A worker that was declared dead before its jobs were moved stayed among those whom they had here: a leader without
+    /// any worker believed that it had one to ask, and released nothing.
+    a_leader_asked_a_worker_that_was_dead_before_its_welcome: 98;
+    /// The same, and the instance of one that died while it was being put was left behind.
+    an_instance_was_put_while_its_worker_died: 622;
+    /// It left within milliseconds of its registration: the instance was put, and nobody knew that it was to be taken away.
+    an_instance_was_put_while_its_worker_left: 1264;
 }
