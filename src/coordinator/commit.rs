@@ -50,7 +50,12 @@ impl Node {
         }
         let Some((whom, sent)) = self.txns.remove(&id) else { return };
         if matches!(commit, Commit::Committed(_)) {
+            let waited = !self.proven();
             self.proved = self.proved.max(sent);
+            if waited && self.proven() {
+                // Elections and plans that came up meanwhile waited for this. Nothing else brings them up again.
+                self.dirty.extend(self.jobs.keys().cloned());
+            }
         }
         match whom {
             TxnFor::Job(job) => self.job_committed(&job, commit),

@@ -176,3 +176,50 @@ impl Node {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rosterd_domain::id::{JobName, Namespace, Revision};
+    use rosterd_domain::time::{Mono, Time};
+    use rosterd_domain::txn::Commit;
+
+    use super::*;
+    use crate::coordinator::event::{Event, Now};
+    use crate::coordinator::job::JobState;
+    use crate::coordinator::settings::Settings;
+
+    fn at(seconds: u64) -> Now {
+        let since = Duration::from_secs(seconds);
+        Now { wall: Time::from_seconds(1000).plus(since), mono: Mono(since) }
+    }
+
+    fn commits(effects: Vec<Effect>) -> Vec<u64> {
+        let commit = |effect| match effect {
+            Effect::Commit(id, _) => Some(id),
+            _ => None,
+        };
+        effects.into_iter().filter_map(commit).collect()
+    }
+
+    /// A leader stood still, heard right after that an instance had come, and was not yet sure of its session: it never
+    /// planned.
+    #[test]
+    fn what_waited_for_a_proof_of_the_session_is_looked_at_once_there_is_one() {
+        let id = CoordinatorId::new("c").unwrap();
+        let mut settings = Settings::new(Namespace::new("n").unwrap(), id);
+        settings.session = Some(Duration::from_secs(10));
+        let mut node = Node::new(settings, "session".into(), Box::new(|| "id".to_owned()));
+        for proof in commits(node.handle(at(0), Event::Start)) {
+            node.handle(at(0), Event::Committed(proof, Commit::Committed(Revision(1))));
+        }
+        let job = JobName::new("j").unwrap();
+        let state = JobState { loaded: true, stale: true, ..JobState::default() };
+        node.jobs.insert(job.clone(), Box::new(state));
+        let proofs = commits(node.handle(at(9), Event::Tick));
+        assert!(!node.proven() && !node.jobs[&job].reading);
+        for proof in proofs {
+            node.handle(at(9), Event::Committed(proof, Commit::Committed(Revision(2))));
+        }
+        assert!(node.proven() && node.jobs[&job].reading);
+    }
+}
