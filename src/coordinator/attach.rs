@@ -347,6 +347,8 @@ impl Node {
             job.hosted.remove(&instance);
             job.standing.remove(&instance);
             job.told.remove(&instance);
+            // What it asked for before this and has no answer to would bring it back.
+            job.registering.retain(|registering| registering.worker != *id);
             job.leaving.insert(instance);
             self.dirty.insert(name.clone());
         }

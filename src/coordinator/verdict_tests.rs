@@ -151,6 +151,25 @@ fn who_dies_before_its_jobs_are_moved_is_hosted_by_none_of_them() {
     assert!(node.jobs[&job].hosted.is_empty());
 }
 
+/// Items were given to a worker that had been told meanwhile that the job was removed, and had given it up.
+#[test]
+fn a_job_that_is_given_up_is_not_registered_by_what_was_asked_before() {
+    let mut node = host();
+    let job = JobName::new("j").unwrap();
+    let register = FromWorker::Register {
+        job: job.clone(),
+        handler_type: String::new(),
+        config: None,
+        overwrite: false,
+    };
+    play(&mut node, at(1.0), Event::Frame(1, register));
+    assert_eq!(node.jobs[&job].registering.len(), 1);
+    let unregister = FromWorker::Unregister { job: job.clone() };
+    let (sent, _) = play(&mut node, at(1.0), Event::Frame(1, unregister));
+    assert_eq!(sent, [ToWorker::Unregistered { job: job.clone() }]);
+    assert!(node.jobs[&job].registering.is_empty());
+}
+
 /// What a refused transaction had asked for arrived while the leave was being written: the worker counted as one that had
 /// not asked to leave, and was given runs.
 #[test]

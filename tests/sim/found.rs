@@ -54,4 +54,7 @@ seeds! {
     an_instance_was_put_while_its_worker_died: 622;
     /// It left within milliseconds of its registration: the instance was put, and nobody knew that it was to be taken away.
     an_instance_was_put_while_its_worker_left: 1264;
+    /// It had asked for a job, was told that the job had been removed, and gave it up; then the job was made for what it had
+    /// asked, and items were given to it that it did not run.
+    a_registration_outlived_its_withdrawal: 68;
 }
