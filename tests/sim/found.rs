@@ -57,4 +57,6 @@ seeds! {
     /// It had asked for a job, was told that the job had been removed, and gave it up; then the job was made for what it had
     /// asked, and items were given to it that it did not run.
     a_registration_outlived_its_withdrawal: 68;
+    /// Failover was switched on, which the host of a run had not heard when the run was reported as aborted.
+    a_run_crashed_right_after_failover_was_switched_on: 1092;
 }

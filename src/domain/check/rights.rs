@@ -3,8 +3,8 @@
 
 use super::Case;
 use crate::id::Item;
-use crate::item::{Running, Source};
-use crate::plan::{Entry, Hosted};
+use crate::item::{Outcome, Running, Source};
+use crate::plan::{Entry, Hosted, Reported};
 use crate::txn::Guard;
 
 pub(super) fn check(case: &mut Case<'_>) {
@@ -21,10 +21,15 @@ pub(super) fn check(case: &mut Case<'_>) {
                 }
                 started(case, *item, run);
             }
-            Entry::Ended { run, .. } if case.facts.dead.contains(&run.worker) => {
-                needed.push(Guard::NoAttachment(run.worker.clone()));
+            Entry::Ended { item, run, outcome, requeued, .. } => {
+                if case.facts.dead.contains(&run.worker) {
+                    needed.push(Guard::NoAttachment(run.worker.clone()));
+                }
+                let report = case.facts.reports.get(item).map(|report| report.ended);
+                let handed_back = *outcome == Outcome::Cancelled && report == Some(Reported::HandedBack);
+                // That nobody runs it again rests on what the job says of that.
+                rests_on_rights |= !requeued && (*outcome == Outcome::Crashed || handed_back);
             }
-            Entry::Ended { .. } => {}
             Entry::Unrun { item, .. } => {
                 rests_on_rights = true;
                 let responsible = case.accounts_for(*item) && !case.facts.no_starts;

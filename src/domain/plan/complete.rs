@@ -52,6 +52,10 @@ fn end(draft: &mut Draft<'_>, item: Item, report: &Report) -> bool {
     if !draft.apply(item, event, why) {
         return true;
     }
+    if again && !requeue {
+        // The job may have been given failover meanwhile.
+        draft.guard_generation();
+    }
     let job = draft.name();
     super::crash::clear_mirrors(draft, item, &run, requeue);
     if requeue {

@@ -52,6 +52,9 @@ fn bury(draft: &mut Draft<'_>, item: Item, token: Token, run: Running) {
     if requeue {
         let job = draft.name();
         draft.write(Write::FailoverItem { job, item, crashed: Some((run.fire, token)) });
+    } else {
+        // The job may have been given failover meanwhile.
+        draft.guard_generation();
     }
     draft.plan.entries.push(Entry::Ended {
         item,

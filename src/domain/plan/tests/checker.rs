@@ -112,3 +112,30 @@ fn p_name(plan: &Plan) -> crate::id::JobName {
     });
     name.unwrap()
 }
+
+/// Failover was switched on, and its host had not heard of that when a run crashed: nobody ran it again.
+#[test]
+fn that_nobody_runs_a_crashed_run_again_rests_on_the_rights() {
+    let mut world = World::new(job(Some("0 * * * * ?"), 1), &[0], noon());
+    world.now = Time(noon().0 + 60_000);
+    world.settle();
+    let ends_guarded = |world: &World| {
+        let plan = world.plan();
+        let ended = matches!(plan.entries[..], [Entry::Ended { requeued: false, .. }]);
+        let generation = Guard::Generation(world.job.name.clone(), world.job.generation);
+        (ended, plan.txn.guards.contains(&generation))
+    };
+    for (ended, guarded) in [
+        (Reported::Aborted, true),
+        (Reported::NotStarted, true),
+        (Reported::HandedBack, true),
+        (Reported::Done(Outcome::Succeeded), false),
+    ] {
+        let report = Report { token: Token(101), worker: worker(0), ended, offset: None };
+        world.reports.insert(Item(0), report);
+        assert_eq!(ends_guarded(&world), (true, guarded), "{ended:?}");
+    }
+    world.reports.clear();
+    world.dead.insert(worker(0));
+    assert_eq!(ends_guarded(&world), (true, true));
+}
