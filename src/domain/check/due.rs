@@ -10,9 +10,7 @@ pub(super) fn check(case: &mut Case<'_>) {
     for item in case.items() {
         let (Some((_, before)), Some(after)) = (case.before.get(&item), case.after(item)) else { continue };
         if let Some(run) = before.running() {
-            let reports = &case.facts.reports;
-            let reported =
-                reports.get(&item).is_some_and(|r| r.token == before.token && r.worker == run.worker);
+            let reported = case.report_of(item, before.token, run).is_some();
             let over = reported || case.facts.dead.contains(&run.worker);
             let ended = after.counters.ended() > before.counters.ended();
             case.expect(!over || ended, item, || "its run is over and not ended".into());

@@ -72,10 +72,8 @@ fn expected(case: &Case<'_>, item: Item, before: &Record) -> BTreeMap<&'static s
     if before.misfire.is_some() != after.misfire.is_some() {
         put(Write::Misfire { job: job.clone(), item, marked: after.misfire.is_some() });
     }
-    let offset = case.facts.reports.get(&item).filter(|_| ended.is_some());
-    let offset =
-        offset.filter(|r| r.token == before.token && ended.is_some_and(|run| run.worker == r.worker));
-    if let Some(data) = offset.and_then(|report| report.offset.clone()) {
+    let report = ended.and_then(|run| case.report_of(item, before.token, run));
+    if let Some(data) = report.and_then(|report| report.offset.clone()) {
         put(Write::Offset { job, item, data });
     }
     expected

@@ -14,9 +14,9 @@ use std::fmt;
 
 pub use assigned::check_assign;
 
-use crate::id::{Item, Version};
-use crate::item::Record;
-use crate::plan::{Entry, Facts, Plan};
+use crate::id::{Item, Token, Version};
+use crate::item::{Record, Running};
+use crate::plan::{Entry, Facts, Plan, Report, Reported};
 use crate::time::Time;
 use crate::txn::{Guard, Write};
 use crate::view::Job;
@@ -98,6 +98,15 @@ impl<'a> Case<'a> {
     /// The record once the plan is committed.
     fn after(&self, item: Item) -> Option<&'a Record> {
         self.written(item).or_else(|| self.before.get(&item).map(|(_, record)| record))
+    }
+
+    /// What is reported of a run: what others say of it is no report, nor is a skip of one that is not held.
+    fn report_of(&self, item: Item, token: Token, run: &Running) -> Option<&'a Report> {
+        let report = self.facts.reports.get(&item)?;
+        let valid = report.token == token
+            && report.worker == run.worker
+            && (run.held || report.ended != Reported::Skipped);
+        valid.then_some(report)
     }
 
     fn has(&self, guard: &Guard) -> bool {

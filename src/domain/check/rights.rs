@@ -21,11 +21,11 @@ pub(super) fn check(case: &mut Case<'_>) {
                 }
                 started(case, *item, run);
             }
-            Entry::Ended { item, run, outcome, requeued, .. } => {
+            Entry::Ended { item, token, run, outcome, requeued, .. } => {
                 if case.facts.dead.contains(&run.worker) {
                     needed.push(Guard::NoAttachment(run.worker.clone()));
                 }
-                let report = case.facts.reports.get(item).map(|report| report.ended);
+                let report = case.report_of(*item, *token, run).map(|report| report.ended);
                 let handed_back = *outcome == Outcome::Cancelled && report == Some(Reported::HandedBack);
                 // That nobody runs it again rests on what the job says of that.
                 rests_on_rights |= !requeued && (*outcome == Outcome::Crashed || handed_back);
