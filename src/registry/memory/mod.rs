@@ -163,8 +163,10 @@ impl MemoryStore {
             drop(inner);
             return self.expire(session);
         }
-        let Some(applied) = inner.tree.end_session(id) else { return false };
-        let deliveries = inner.applied(&self.shared.paths, id, &applied, Cause::SessionEnd);
+        let mut deliveries = Vec::new();
+        if let Some(applied) = inner.tree.end_session(id) {
+            deliveries = inner.applied(&self.shared.paths, id, &applied, Cause::SessionEnd);
+        }
         if let Some(session) = inner.sessions.get_mut(&id) {
             session.over = true;
         }
