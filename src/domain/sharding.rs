@@ -185,7 +185,11 @@ impl Sharding {
     #[must_use]
     pub fn with_floor(&self, at: Time, before: Option<(String, String)>, settled: Time) -> Self {
         let mut next = self.clone();
-        next.floors.extend(next.floor.replace(Floor { at, before }));
+        next.floors.extend(next.floor.take());
+        // What was to begin later, by a calendar that was ahead, never does; else two schedules held at one time.
+        let began = next.floors.iter().position(|floor| floor.at >= at).unwrap_or(next.floors.len());
+        let before = next.floors.drain(began..).next().map_or(before, |floor| floor.before);
+        next.floor = Some(Floor { at, before });
         next.floors.retain(|floor| floor.at > settled);
         let surplus = next.floors.len().saturating_sub(FLOORS);
         next.floors.drain(..surplus);
@@ -318,6 +322,22 @@ mod tests {
         for bad in [&b"{"[..], b"z:rubbish", br#"{"instances":["a"],"owners":[1]}"#, b"[]"] {
             assert!(Sharding::decode(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_schedule_that_was_to_begin_later_gives_way_to_the_next() {
+        let at = Time::from_seconds;
+        let cron = |cron: &str| Some((cron.to_owned(), "UTC".to_owned()));
+        let two =
+            Sharding::default().with_floor(at(10), cron("a"), at(0)).with_floor(at(30), cron("b"), at(0));
+        let floors = |sharding: &Sharding| -> Vec<(Time, Option<(String, String)>)> {
+            sharding.floors().map(|floor| (floor.at, floor.before.clone())).collect()
+        };
+        assert_eq!(floors(&two), [(at(10), cron("a")), (at(30), cron("b"))]);
+        let behind = two.with_floor(at(20), cron("c"), at(0));
+        assert_eq!(floors(&behind), [(at(10), cron("a")), (at(20), cron("b"))]);
+        let first = behind.with_floor(at(5), cron("d"), at(0));
+        assert_eq!(floors(&first), [(at(5), cron("a"))]);
     }
 
     #[test]

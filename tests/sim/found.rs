@@ -59,4 +59,7 @@ seeds! {
     a_registration_outlived_its_withdrawal: 68;
     /// Failover was switched on, which the host of a run had not heard when the run was reported as aborted.
     a_run_crashed_right_after_failover_was_switched_on: 1092;
+    /// The schedule was changed by a coordinator whose calendar was 0.9 s ahead, and right after by one that was not: between
+    /// the two both schedules held, and a due time was counted twice.
+    a_schedule_began_before_the_one_that_it_replaced: 2908;
 }

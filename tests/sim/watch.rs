@@ -447,6 +447,8 @@ fn configure(shadow: &mut JobShadow, config: &str, floor: i64) {
     let cron = config["cron"].as_str().unwrap_or_default();
     let seconds = cron.strip_prefix("0/").and_then(|rest| rest.split(' ').next()?.parse::<i64>().ok());
     let period = seconds.map(|seconds| seconds * 1000);
+    // What was to begin later, by a calendar that was ahead, never does.
+    shadow.periods.retain(|(from, _)| *from < floor);
     if shadow.periods.last().map(|(_, period)| *period) != Some(period) {
         shadow.periods.push((floor, period));
     }
