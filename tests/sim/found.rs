@@ -62,4 +62,7 @@ seeds! {
     /// The schedule was changed by a coordinator whose calendar was 0.9 s ahead, and right after by one that was not: between
     /// the two both schedules held, and a due time was counted twice.
     a_schedule_began_before_the_one_that_it_replaced: 2908;
+    /// The rule's mistake: of an item that came back into its job a mark from before was dropped and another made in one
+    /// write, and the rule saw only that there was one still.
+    a_mark_was_dropped_and_another_made: 1684;
 }

@@ -60,12 +60,13 @@ pub(super) fn look_again(draft: &mut Draft<'_>) {
 pub(super) fn settle(draft: &mut Draft<'_>, item: Item, busy: bool) {
     let mut settling = Settling { draft, item, busy };
     settling.cap();
+    // First: one that is made now would take the place of one that is to be dropped, and run what is not to be run.
+    settling.drop_mark();
     while let Some(due) = settling.overdue() {
         if !settling.decide(due) {
             break;
         }
     }
-    settling.drop_mark();
 }
 
 /// All but the latest due time of an idle item that waits for a slot: each still waited when the next came.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rosterd_domain::item::{Record, Source};
+use rosterd_domain::sharding::Sharding;
 use rosterd_domain::time::Time;
 
 use super::Invariant;
@@ -43,7 +44,7 @@ impl Invariant for NoFireVanishes {
                 ));
             }
             let due = job.due(before.last_fire, after.last_fire);
-            let told = told(before, change);
+            let told = told(before, change, &job.sharding);
             if due != told {
                 return Err(format!(
                     "item {} of {}: {due} due times from {} to {}, {told} accounted for",
@@ -56,7 +57,7 @@ impl Invariant for NoFireVanishes {
 }
 
 /// How many due times the change says something of.
-fn told(before: &Record, change: &Change) -> i64 {
+fn told(before: &Record, change: &Change, sharding: &Sharding) -> i64 {
     let after = &change.after;
     let total = |record: &Record| {
         let missed: &BTreeMap<_, u64> = &record.counters.missed;
@@ -67,6 +68,11 @@ fn told(before: &Record, change: &Change) -> i64 {
     let ran = i64::from(source == Some(Source::NormalTrigger));
     // A mark that will not be run is counted a second time, as missed.
     let marked = before.misfire.is_some() || after.counters.misfired > before.counters.misfired;
-    let dropped = i64::from(marked && after.misfire.is_none() && source != Some(Source::Misfire));
-    total(after) - total(before) + ran - dropped
+    let dropped = marked && after.misfire.is_none() && source != Some(Source::Misfire);
+    // So is one from before a time in which the item was no part of the job, though another has been made since.
+    let outlived = before.misfire.filter(|mark| sharding.surplus_until(change.item) >= Some(*mark));
+    let run =
+        change.started.as_ref().filter(|(run, _)| run.source == Source::Misfire).map(|(run, _)| run.fire);
+    let replaced = outlived.is_some() && after.misfire != outlived && run != outlived;
+    total(after) - total(before) + ran - i64::from(dropped || replaced)
 }
