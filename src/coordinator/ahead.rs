@@ -53,13 +53,14 @@ impl Ahead {
         now < due && due.minus(self.by) <= now
     }
 
-    /// Runs of `due` were written by now. The next ones begin earlier by half as much again as these took; where that
-    /// is less than it was, by a little less.
+    /// Runs of `due` were written by now. The next ones begin earlier by twice what these took; where that is less than
+    /// it was, by a little less.
     pub(super) fn written(&mut self, due: Time, now: Time) {
         let is_later = self.last.is_none_or(|(last, _)| last < due);
         if is_later {
-            self.by = (self.by - self.by / 8).max(self.wanted());
-            (self.last, self.took) = (Some((due, self.by)), Duration::ZERO);
+            let (began, wanted) = (self.by, self.wanted());
+            self.by = (began - began / 8).max(wanted);
+            (self.last, self.took) = (Some((due, began)), Duration::ZERO);
         }
         if let Some((_, began)) = self.last.filter(|(last, _)| *last == due) {
             self.took = self.took.max(now.since(due.minus(began)));
@@ -68,7 +69,7 @@ impl Ahead {
     }
 
     fn wanted(&self) -> Duration {
-        (self.took * 3 / 2).clamp(self.least, self.most)
+        (self.took * 2).clamp(self.least, self.most)
     }
 
     /// Until when user code is not to begin, if that is yet to come. A time that seems further away than anything is
@@ -133,15 +134,28 @@ mod tests {
         assert_eq!((waits(due), waits(due.plus(MS))), (None, None));
     }
 
+    /// How long it took was counted from a lead that had shrunk since, so that an eighth of the lead was left out.
+    #[test]
+    fn what_takes_as_long_as_before_is_given_twice_that() {
+        let mut ahead = Ahead::new((10 * MS, 500 * MS));
+        ahead.by = 300 * MS;
+        for second in 1..40 {
+            let (due, began) = (Time::from_seconds(second), ahead.by);
+            ahead.written(due, due.minus(began).plus(80 * MS));
+            assert!(ahead.by >= 160 * MS, "{:?}", ahead.by);
+        }
+        assert_eq!(ahead.by, 160 * MS);
+    }
+
     #[test]
     fn what_came_too_late_begins_earlier_and_what_had_time_a_little_later() {
         let mut ahead = Ahead::new((10 * MS, 100 * MS));
         let due = |second| Time::from_seconds(second);
         ahead.written(due(1), due(1).minus(4 * MS));
         ahead.written(due(1), due(1).plus(20 * MS));
-        assert_eq!(ahead.by, 45 * MS, "half as much again as the thirty that it took");
-        ahead.written(due(2), due(2).minus(15 * MS));
-        assert_eq!(ahead.by, 45 * MS, "it takes as long as before");
+        assert_eq!(ahead.by, 60 * MS, "twice the thirty that it took");
+        ahead.written(due(2), due(2).minus(30 * MS));
+        assert_eq!(ahead.by, 60 * MS, "it takes as long as before");
         ahead.written(due(3), due(3).plus(200 * MS));
         assert_eq!(ahead.by, 100 * MS, "the most");
         assert!(ahead.reaches(due(9), due(9).minus(100 * MS)));
