@@ -40,8 +40,12 @@ impl Clock for BootClock {
 
     async fn sleep_until(&self, at: Duration) {
         let left = at.saturating_sub(self.now()).min(LOOK_AGAIN);
+        if left.is_zero() {
+            // Tokio would wait for its next millisecond.
+            return;
+        }
         match left.checked_sub(COARSE) {
-            None if !left.is_zero() && exactly(left).await => {}
+            None if exactly(left).await => {}
             None => tokio::time::sleep(left).await,
             Some(most) => tokio::time::sleep(most).await,
         }

@@ -73,8 +73,10 @@ pub(crate) async fn drive<C: Connector, K: Clock>(
             }
         }
         if many {
-            // User code that is to begin has its turn before more of it is looked for.
+            // User code that is to begin has its turn before more of it is looked for: on this runtime, and on the
+            // processor.
             tokio::task::yield_now().await;
+            std::thread::yield_now();
         }
         // What is to start goes before what has ended, so that in a burst the last one starts soon too; but a flood
         // of frames holds no report back for long.

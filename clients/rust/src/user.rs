@@ -69,7 +69,6 @@ impl fmt::Debug for Gate {
 /// One attempt in user code.
 struct Live {
     cancelled: CancellationToken,
-    dropped: CancellationToken,
     cooperative: bool,
     task: JoinHandle<()>,
 }
@@ -105,23 +104,19 @@ impl UserCode {
     pub(crate) fn start(&mut self, start: Start, wall: SystemTime) {
         let Some(job) = self.jobs.get(&start.id.job).cloned() else { return };
         let (id, attempt) = (start.id.clone(), start.attempt);
-        let (cancelled, dropped) = (CancellationToken::new(), CancellationToken::new());
+        let cancelled = CancellationToken::new();
         let run = Run::new(start, wall, cancelled.clone(), self.chatter.clone(), self.gate.clone());
         let cooperative = job.cooperative;
         let mut end = End { id: id.clone(), attempt, run: run.clone(), ends: self.ends.clone(), said: false };
-        let (drop_now, stop, gate) = (dropped.clone(), cancelled.clone(), self.gate.clone());
+        let (stop, gate) = (cancelled.clone(), self.gate.clone());
         let task = self.runtime.spawn(async move {
             if stop.is_cancelled() || !gate.open() {
                 return end.say(UserResult::Dropped);
             }
-            let result = tokio::select! {
-                biased;
-                result = attempt_of(job, run) => result,
-                () = drop_now.cancelled() => UserResult::Dropped,
-            };
+            let result = attempt_of(job, run).await;
             end.say(result);
         });
-        self.live.insert(id, Live { cancelled, dropped, cooperative, task });
+        self.live.insert(id, Live { cancelled, cooperative, task });
     }
 
     pub(crate) fn cancel(&self, id: &RunId) {
@@ -130,9 +125,10 @@ impl UserCode {
         }
     }
 
+    /// Drops what the handler waits for; that it was dropped is said by its end.
     pub(crate) fn abort(&self, id: &RunId) {
         if let Some(live) = self.live.get(id).filter(|live| !live.cooperative) {
-            live.dropped.cancel();
+            live.task.abort();
         }
     }
 
