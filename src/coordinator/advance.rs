@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress, Token, TriggerId, Version, WorkerId};
-use rosterd_domain::item::{Event as ItemEvent, Record};
+use rosterd_domain::item::{Event as ItemEvent, Record, Source};
 use rosterd_domain::mutants;
 use rosterd_domain::plan::{self, Candidates, Facts, Hosted};
 use rosterd_domain::sharding::Sharding;
@@ -323,8 +323,14 @@ impl Node {
             let node = Box::new(worker.node());
             txn.write(Write::Instance { job: name.clone(), instance: instance.clone(), node });
             for (_, item) in worker.runs.iter().filter(|(job, _)| job == name && view.rules.monitor) {
-                let instance = Some(instance.clone());
-                txn.write(Write::Running { job: name.clone(), item: *item, instance });
+                let (name, item, instance) = (name.clone(), *item, Some(instance.clone()));
+                let run = job.records.get(&item).and_then(|(_, record)| record.running());
+                // It went with the session of the host before, as the other.
+                if run.is_some_and(|run| run.source == Source::Failover) {
+                    let (job, instance) = (name.clone(), instance.clone());
+                    txn.write(Write::Failover { job, item, instance });
+                }
+                txn.write(Write::Running { job: name, item, instance });
             }
             put.push(id.clone());
         }

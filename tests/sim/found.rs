@@ -65,4 +65,6 @@ seeds! {
     /// The rule's mistake: of an item that came back into its job a mark from before was dropped and another made in one
     /// write, and the rule saw only that there was one still.
     a_mark_was_dropped_and_another_made: 1684;
+    /// A worker that runs what it took over moved to another host: `running` was put again there, `failover` was not.
+    the_mark_of_a_take_over_went_with_its_host: 1153;
 }

@@ -2,6 +2,7 @@
 
 use rosterd::coordinator::handle::Target;
 use rosterd_domain::id::Item;
+use rosterd_domain::item::{Running, Source};
 
 use super::races;
 use super::stage::*;
@@ -21,6 +22,8 @@ races! {
     ej_2090_completed_items_are_not_failed_over: dies_after_completion;
     /// A taker's end takes the mark of the take-over with it.
     ej_2429_a_failover_leaves_nothing_behind: worker_dies, [FAILOVER_LEFT_BEHIND => "mirrors"];
+    /// The host of a run that was taken over dies, and its worker comes to another: the mark of the take-over stays. (Seed 1153.)
+    a_take_over_outlives_the_host_of_its_taker: takers_host_dies;
     /// An item whose failover run has ended is nobody's: its next due time is run.
     hole_11_the_end_of_a_failover_frees_its_item: worker_dies, [FAILOVER_LEFT_BEHIND => "mirrors"];
     /// Crashed runs of a disabled item are not run again.
@@ -66,7 +69,7 @@ fn taker_dies_too() -> Faults {
         until(&mut world, "it is taken over", |world| starts(world, "again", "FAILOVER") == 1).await;
         let taken = (0..4).find_map(|item| {
             let run = running(&world, "again", item)?;
-            (run.source == rosterd_domain::item::Source::Failover).then(|| desk_of(&world, &run.worker))?
+            (run.source == Source::Failover).then(|| desk_of(&world, &run.worker))?
         });
         if let Some(desk) = taken {
             slow(&world, "c", "host", millis(300), 40);
@@ -87,6 +90,25 @@ fn worker_dies() -> Faults {
         lose_worker(&mut world, 0);
         world.pass(secs(14)).await;
         want(&world, starts(&world, "again", "FAILOVER") >= 1, "it is run again");
+        world
+    })
+}
+
+fn takers_host_dies() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1], vec![again(2, 120_000, 55)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "again", 2).await;
+        ask(&world, 1, trigger("again"));
+        until(&mut world, "both run", |world| starts(world, "again", "MANUAL") == 2).await;
+        lose_worker(&mut world, 0);
+        until(&mut world, "it is taken over", |world| starts(world, "again", "FAILOVER") == 1).await;
+        lose_coordinator(&mut world, 1);
+        // Beyond the end of its session.
+        world.pass(secs(25)).await;
+        let taken = |run: Running| run.source == Source::Failover;
+        let runs = (0..2).any(|item| running(&world, "again", item).is_some_and(taken));
+        want(&world, runs, "the run that was taken over goes on");
         world
     })
 }
