@@ -1,9 +1,12 @@
 //! Acknowledged means synced, and a failed sync is the end: seen from outside, with strace.
 
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use rosterd::registry::{Hint, ReadError, Registry, SessionState};
-use rosterd_domain::txn::Commit;
+use rosterd_domain::id::Item;
+use rosterd_domain::txn::{Commit, Write};
 
 use crate::backend::open;
 use crate::process::{child, directory, is_installed, run};
@@ -21,13 +24,15 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
+const CALLS: &str = "trace=write,pwrite64,pwritev,fsync,fdatasync";
+
 /// From the system calls in their order: between the last write to the log and each acknowledgement there is
 /// a sync of the log.
 #[test]
 fn nothing_is_acknowledged_before_it_is_synced() {
     let dir = tempfile::TempDir::new().unwrap();
     let trace = dir.path().join("trace");
-    let wrapper = strace(&["-e", "trace=write,pwrite64,pwritev,fsync,fdatasync"], &trace);
+    let wrapper = strace(&["-e", CALLS], &trace);
     run(child(&wrapper, "sync::child_writes_one_by_one", dir.path()));
     let (mut dirty, mut written, mut synced, mut acknowledged) = (false, 0, 0, 0);
     for line in std::fs::read_to_string(&trace).unwrap().lines() {
@@ -56,6 +61,94 @@ fn child_writes_one_by_one() {
         for item in 0..30 {
             put(&registry, [write_record(item, None, 1)]).await;
             println!("ack {item}");
+        }
+    });
+}
+
+const WRITERS: u32 = 8;
+const EACH: u32 = 20;
+
+/// Which writes the log has, by the marks in their data.
+#[derive(Default)]
+struct Marks<'a> {
+    written: BTreeSet<&'a str>,
+    synced: BTreeSet<&'a str>,
+    /// What was written when the sync began that goes on.
+    syncing: Option<BTreeSet<&'a str>>,
+    /// Syncs that several writes had waited for.
+    shared: u32,
+}
+
+impl<'a> Marks<'a> {
+    /// The next call, in the order in which calls began and returned. One thread writes and syncs the log.
+    fn take(&mut self, call: &'a str) {
+        if call.starts_with("pwrite64(") && call.contains(LOG) {
+            self.written.extend(marks(call));
+        }
+        let begins = call.starts_with("fdatasync(") || call.starts_with("fsync(");
+        if begins && call.contains(LOG) {
+            self.syncing = Some(self.written.clone());
+        }
+        let returns = begins || call.contains("sync resumed>");
+        if returns && !call.contains("<unfinished") {
+            let Some(reached) = self.syncing.take() else { return };
+            assert!(call.ends_with("= 0"), "{call}");
+            self.shared += u32::from(reached.difference(&self.synced).count() > 1);
+            self.synced = reached;
+        }
+    }
+}
+
+/// The marks in the bytes of a call.
+fn marks(call: &str) -> impl Iterator<Item = &str> {
+    call.match_indices("mark-").filter_map(move |(at, _)| Some(&call[at..at + call[at..].find('.')?]))
+}
+
+/// Several at once wait for one sync: none of them is acknowledged before the one that began after its own write.
+#[test]
+fn commits_that_share_a_sync_are_acknowledged_after_it() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let trace = dir.path().join("trace");
+    // Whole pages are shown, with the marks in them.
+    let wrapper = strace(&["-s", "65536", "-e", CALLS], &trace);
+    run(child(&wrapper, "sync::child_writes_with_several_at_once", dir.path()));
+    let (mut log, mut acknowledged) = (Marks::default(), BTreeSet::new());
+    let text = std::fs::read_to_string(&trace).unwrap();
+    for line in text.lines() {
+        let call = line.split_once(' ').map_or(line, |(_, call)| call.trim_start());
+        log.take(call);
+        if call.contains("\"ack ") {
+            let mark = marks(call).next().unwrap();
+            assert!(log.written.contains(mark), "acknowledged before it was written: {mark}");
+            assert!(log.synced.contains(mark), "acknowledged before its sync: {mark}");
+            acknowledged.insert(mark);
+        }
+    }
+    assert_eq!(acknowledged.len(), (WRITERS * EACH) as usize);
+    println!("{} writes, {} syncs that several waited for", acknowledged.len(), log.shared);
+    assert!(log.shared >= EACH / 2, "only {} syncs were shared", log.shared);
+}
+
+#[test]
+fn child_writes_with_several_at_once() {
+    let Some(dir) = directory() else { return };
+    block_on(async {
+        let registry = Arc::new(open(&dir.join("data")));
+        put(&*registry, [create(&j(), "i1")]).await;
+        let writer = |writer: u32| {
+            let registry = registry.clone();
+            async move {
+                for n in 0..EACH {
+                    let mark = format!("mark-{writer}-{n}.");
+                    let (item, data) = (Item(writer * EACH + n), mark.as_bytes().into());
+                    put(&*registry, [Write::Offset { job: j(), item, data }]).await;
+                    println!("ack {mark}");
+                }
+            }
+        };
+        let tasks: Vec<_> = (0..WRITERS).map(|n| tokio::spawn(writer(n))).collect();
+        for task in tasks {
+            task.await.unwrap();
         }
     });
 }
@@ -125,7 +218,7 @@ fn a_failed_checkpoint_is_the_end_as_well() {
         text.lines().find_map(|line| line.strip_prefix("last ack ")?.parse::<u32>().ok()).unwrap();
     let registry = open(&data);
     for item in 0..acknowledged {
-        assert!(block_on(registry.offset(&j(), rosterd_domain::id::Item(item))).unwrap().is_some(), "{item}");
+        assert!(block_on(registry.offset(&j(), Item(item))).unwrap().is_some(), "{item}");
     }
 }
 
@@ -137,8 +230,7 @@ fn child_meets_a_failed_checkpoint() {
         put(&registry, [create(&j(), "i1")]).await;
         for item in 0..1_000 {
             let data = vec![1; 60_000].into();
-            let write =
-                rosterd_domain::txn::Write::Offset { job: j(), item: rosterd_domain::id::Item(item), data };
+            let write = Write::Offset { job: j(), item: Item(item), data };
             match registry.commit(txn([], [write])).await {
                 Commit::Committed(_) => {}
                 Commit::Unavailable(text) => {
