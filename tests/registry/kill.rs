@@ -1,92 +1,148 @@
 //! A process that is killed in the middle of its writes has every acknowledged one on disk afterwards.
 //!
-//! The child writes with several writers at once and prints a line after each acknowledgement. The parent kills
-//! it at some point, opens the store and compares. (A kill leaves the page cache alone; `sync` shows that
-//! nothing is acknowledged before the disk has it.)
+//! The child writes with several writers at once, each of which says what it is about to write, and again when that
+//! is acknowledged. The parent kills it at some point, opens the store and compares all that was ever acknowledged.
+//! (A kill leaves the page cache alone; `sync` shows that nothing is acknowledged before the disk has it.)
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use rosterd::registry::Registry;
 use rosterd::registry::embedded::EmbeddedRegistry;
-use rosterd_domain::id::{Item, Token};
-use rosterd_domain::txn::{Guard, Write};
+use rosterd_domain::id::{Item, JobName, Token};
+use rosterd_domain::txn::{Guard, Txn, Write};
 
 use crate::backend::open;
 use crate::process::{child, directory};
 use crate::words::*;
 
-const ROUNDS: u64 = 220;
+/// Kills while a write was begun and not acknowledged.
+const IN_WRITES: u32 = 200;
+/// Every so many a child is killed while it opens the store.
+const OPENING: u32 = 8;
+/// More are not tried: a child that is always found between its writes does not write as it should.
+const MOST_ROUNDS: u32 = 300;
 const WRITERS: u32 = 8;
 
 #[test]
 fn nothing_acknowledged_is_lost_by_a_kill() {
     let dir = tempfile::TempDir::new().unwrap();
-    let (mut acks, mut in_writes, mut slowest) = (Acks::default(), 0, Duration::ZERO);
+    let (mut said, mut slowest) = (Said::default(), Duration::ZERO);
+    let (mut rounds, mut in_writes, mut cut_off, mut kept) = (0, 0, 0, 0);
     block_on(prepare(&open(dir.path())));
     let mut random = 0x9e37_79b9_97f4_a7c1_u64;
-    for round in 0..ROUNDS {
+    while in_writes < IN_WRITES && rounds < MOST_ROUNDS {
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
-        // Every eighth is killed while it opens the store, the others up to 40 ms into their writes.
-        let opening = round % 8 == 0;
-        let before = acks.count;
-        run_and_kill(dir.path(), opening, Duration::from_micros(random % 40_000), &mut acks);
-        in_writes += u64::from(acks.count > before);
+        let opening = rounds % OPENING == 0;
+        run_and_kill(dir.path(), opening, Duration::from_micros(random % 40_000), &mut said);
+        // A child that has not said anything yet may be one that still opens.
+        in_writes += u32::from(!opening && !said.begun.is_empty());
         let start = Instant::now();
         let registry = open(dir.path());
         slowest = slowest.max(start.elapsed());
-        block_on(compare(&registry, &mut acks, round));
+        let found = block_on(compare(&registry, &mut said, rounds));
+        (cut_off, kept) = (cut_off + found.cut_off, kept + found.kept);
+        rounds += 1;
     }
-    assert!(in_writes >= 180, "only {in_writes} of {ROUNDS} kills came in the middle of writes");
     println!(
-        "{ROUNDS} kills, {in_writes} in the middle of writes, {} acknowledged writes, none lost; \
-         slowest opening {slowest:?}",
-        acks.count
+        "{rounds} kills, {in_writes} in the middle of writes, of which {cut_off} left nothing and {kept} were stored; \
+         {} acknowledged writes of {} jobs, none lost; slowest opening {slowest:?}",
+        said.count,
+        said.jobs.len(),
     );
+    assert!(in_writes >= IN_WRITES, "only {in_writes} of {rounds} kills came in the middle of writes");
+    assert!(said.offset.is_some(), "no offset was ever acknowledged");
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-#[derive(Clone, Copy, PartialEq)]
+/// What has become of a job that comes and goes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Churn {
     Made,
     Ended,
     Gone,
 }
 
-/// What the child was told.
+/// A write that a child tells of: it says it twice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Told {
+    /// The record of an item, with token and version.
+    Record(u32, u64),
+    /// A job. Its last step writes the offset as well.
+    Job(u64, Churn),
+}
+
+impl Told {
+    fn read(text: &str) -> Self {
+        let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        let number = |word: &str| word.parse::<u64>().unwrap();
+        match words[..] {
+            ["record", item, token] => Self::Record(item.parse().unwrap(), number(token)),
+            ["made", n] => Self::Job(number(n), Churn::Made),
+            ["ended", n] => Self::Job(number(n), Churn::Ended),
+            ["gone", n] => Self::Job(number(n), Churn::Gone),
+            _ => panic!("{text}"),
+        }
+    }
+}
+
+impl std::fmt::Display for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Record(item, token) => write!(f, "record {item} {token}"),
+            Self::Job(n, churn) => write!(f, "{} {n}", format!("{churn:?}").to_lowercase()),
+        }
+    }
+}
+
+/// What all children have said so far.
 #[derive(Default)]
-struct Acks {
-    /// The last acknowledged token by item.
+struct Said {
+    /// The last acknowledged token by item. Tokens count the writes, so it stands for all before it.
     tokens: BTreeMap<u32, u64>,
-    /// The job that comes and goes, and what was acknowledged of it last.
-    churn: Option<(u64, Churn)>,
+    /// The jobs that came and went, with the last step of each that was acknowledged.
+    jobs: BTreeMap<u64, Churn>,
+    /// The job that was last acknowledged as gone, which the offset names.
+    offset: Option<u64>,
+    /// What was begun and not acknowledged when the last child was killed.
+    begun: Vec<Told>,
     count: u64,
 }
 
-impl Acks {
+impl Said {
     fn read(&mut self, line: &str) {
         // The last line may have been cut off, the first one has the name of the test before it.
-        let Some((_, ack)) = line.split_once("ack ") else { return };
-        let Some(ack) = ack.strip_suffix('.') else { return };
-        let words: Vec<&str> = ack.split_ascii_whitespace().collect();
-        match words[..] {
-            ["record", item, token] => {
-                self.tokens.insert(item.parse().unwrap(), token.parse().unwrap());
-            }
-            ["made", n] => self.churn = Some((n.parse().unwrap(), Churn::Made)),
-            ["ended", n] => self.churn = Some((n.parse().unwrap(), Churn::Ended)),
-            ["gone", n] => self.churn = Some((n.parse().unwrap(), Churn::Gone)),
-            _ => panic!("{line}"),
+        let Some(line) = line.strip_suffix('.') else { return };
+        if let Some((_, begun)) = line.split_once("begun ") {
+            self.begun.push(Told::read(begun));
         }
+        let Some((_, told)) = line.split_once("ack ") else { return };
+        let told = Told::read(told);
+        let place = self.begun.iter().position(|begun| *begun == told);
+        self.begun.remove(place.expect("what is acknowledged was begun"));
+        self.stored(told);
         self.count += 1;
+    }
+
+    /// It is on disk, and stays there.
+    fn stored(&mut self, told: Told) {
+        match told {
+            Told::Record(item, token) => drop(self.tokens.insert(item, token)),
+            Told::Job(n, churn) => drop(self.jobs.insert(n, churn)),
+        }
+        if let Told::Job(n, Churn::Gone) = told {
+            self.offset = Some(n);
+        }
     }
 }
 
@@ -95,42 +151,89 @@ async fn prepare(registry: &EmbeddedRegistry) {
     put(registry, std::iter::once(create(&j(), "i1")).chain(records)).await;
 }
 
-fn run_and_kill(dir: &Path, opening: bool, after: Duration, acks: &mut Acks) {
+fn run_and_kill(dir: &Path, opening: bool, after: Duration, said: &mut Said) {
     let mut child = child::<&str>(&[], "kill::child_writes_until_killed", dir).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    if !opening {
-        let first = lines.by_ref().map_while(Result::ok).find(|line| line.contains("ack "));
-        acks.read(&first.expect("the child did not acknowledge anything"));
+    let output = BufReader::new(child.stdout.take().unwrap());
+    // Read all the time: nobody is to be killed while it waits for room in the pipe.
+    let (tell, lines) = mpsc::channel();
+    let reader =
+        std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
+    while !opening {
+        let line = lines.recv().expect("the child did not acknowledge anything");
+        said.read(&line);
+        if line.contains("ack ") {
+            break;
+        }
     }
     std::thread::sleep(after);
     child.kill().unwrap();
-    // What it had printed before stands in the pipe.
-    let rest: Vec<String> = lines.map_while(Result::ok).collect();
-    child.wait().unwrap();
-    rest.iter().for_each(|line| acks.read(line));
+    let status = child.wait().unwrap();
+    assert_eq!(status.signal(), Some(9), "it ended before it was killed: {status}");
+    lines.iter().for_each(|line| said.read(&line));
+    reader.join().unwrap().unwrap();
 }
 
-async fn compare(registry: &EmbeddedRegistry, acks: &mut Acks, round: u64) {
+/// What became of the writes of one kill that were begun and not acknowledged.
+struct Found {
+    cut_off: usize,
+    kept: usize,
+}
+
+/// Everything that was acknowledged is there, of what was begun nothing or all, and nothing else.
+async fn compare(registry: &EmbeddedRegistry, said: &mut Said, round: u32) -> Found {
     let records = snapshot(registry).await.records;
+    let begun = std::mem::take(&mut said.begun);
+    let (mut cut_off, mut kept) = (0, 0);
+    for told in begun {
+        let is_there = match told {
+            Told::Record(item, token) => records[&Item(item)].0.0 == token,
+            Told::Job(n, churn) => state(registry, n).await == Some(churn),
+        };
+        if is_there {
+            said.stored(told);
+            kept += 1;
+        } else {
+            cut_off += 1;
+        }
+    }
     for item in 0..WRITERS {
         let (version, record) = &records[&Item(item)];
-        let acknowledged = acks.tokens.entry(item).or_default();
-        // Each writer counts token and version together, and has one write in flight.
+        let acknowledged = said.tokens.get(&item).copied().unwrap_or_default();
+        // Each writer counts token and version together.
         assert_eq!(record.token, Token(version.0), "round {round}, item {item}");
-        assert!(
-            (*acknowledged..=*acknowledged + 1).contains(&version.0),
-            "round {round}, item {item}: {acknowledged} was acknowledged, {version} is there"
+        assert_eq!(
+            version.0, acknowledged,
+            "round {round}, item {item}: what is there, what was acknowledged"
         );
-        *acknowledged = version.0;
     }
-    let Some((n, churn)) = acks.churn else { return };
-    let found = registry.job(&job(&format!("churn-{n}"))).await.unwrap();
-    match churn {
-        Churn::Made => assert!(found.is_some(), "round {round}: job {n} is lost"),
-        Churn::Ended => {
-            assert!(found.is_none_or(|job| job.incarnation.is_none()), "round {round}: job {n} lives")
-        }
-        Churn::Gone => assert!(found.is_none(), "round {round}: job {n} is back"),
+    // Those that are gone are not there: see below.
+    for (n, churn) in said.jobs.iter().filter(|(_, churn)| **churn != Churn::Gone) {
+        assert_eq!(state(registry, *n).await, Some(*churn), "round {round}: job {n}");
+    }
+    let there = registry.jobs().await.unwrap();
+    let known = |n: u64| said.jobs.get(&n).is_some_and(|churn| *churn != Churn::Gone);
+    let strange: Vec<_> = there.iter().filter_map(|job| number(job)).filter(|n| !known(*n)).collect();
+    assert!(strange.is_empty(), "round {round}: nobody has made {strange:?}, or they are gone");
+    let offset = registry.offset(&j(), Item(0)).await.unwrap();
+    let offset = offset.map(|data| String::from_utf8_lossy(&data).into_owned());
+    assert_eq!(offset, said.offset.map(|n| n.to_string()), "round {round}: the offset");
+    Found { cut_off, kept }
+}
+
+fn churning(n: u64) -> JobName {
+    job(&format!("churn-{n}"))
+}
+
+fn number(job: &JobName) -> Option<u64> {
+    job.as_str().strip_prefix("churn-")?.parse().ok()
+}
+
+/// What has become of a job; one that was never made is not told from one that is gone.
+async fn state(registry: &EmbeddedRegistry, n: u64) -> Option<Churn> {
+    match registry.job(&churning(n)).await.unwrap() {
+        None => Some(Churn::Gone),
+        Some(nodes) if nodes.incarnation.is_none() => Some(Churn::Ended),
+        Some(_) => Some(Churn::Made),
     }
 }
 
@@ -151,34 +254,39 @@ fn child_writes_until_killed() {
 }
 
 /// One line in one call, so that a kill cuts it off at most at its end.
-fn acknowledge(text: std::fmt::Arguments<'_>) {
-    let line = format!("ack {text}.\n");
+fn say(word: &str, told: Told) {
+    let line = format!("{word} {told}.\n");
     std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
+}
+
+/// Commits what must be accepted, and says so before and after.
+async fn tell(registry: &EmbeddedRegistry, told: Told, txn: Txn) {
+    say("begun", told);
+    committed(registry.commit(txn).await);
+    say("ack", told);
 }
 
 async fn write_records(registry: Arc<EmbeddedRegistry>, item: u32) {
     let mut version = snapshot(&*registry).await.records[&Item(item)].0.0;
     loop {
-        put(&*registry, [write_record(item, Some(version), version + 1), running(item, Some("w"))]).await;
+        let writes = [write_record(item, Some(version), version + 1), running(item, Some("w"))];
+        tell(&registry, Told::Record(item, version + 1), txn([], writes)).await;
         version += 1;
-        acknowledge(format_args!("record {item} {version}"));
     }
 }
 
 async fn make_and_sweep(registry: Arc<EmbeddedRegistry>) {
-    let jobs = registry.jobs().await.unwrap();
-    let last = jobs.iter().filter_map(|job| job.as_str().strip_prefix("churn-")?.parse::<u64>().ok()).max();
+    let last = registry.jobs().await.unwrap().iter().filter_map(number).max();
     // A name is never used twice: one of a job that is gone could be any below the time.
     let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros() as u64;
     for n in last.unwrap_or(0).max(since).. {
-        let name = job(&format!("churn-{n}"));
-        committed(registry.commit(create_new(&name, "i")).await);
-        acknowledge(format_args!("made {n}"));
+        let name = churning(n);
+        tell(&registry, Told::Job(n, Churn::Made), create_new(&name, "i")).await;
         let guard = Guard::Incarnation(name.clone(), "i".into());
-        committed(registry.commit(txn([guard], [Write::EndJob(name.clone())])).await);
-        acknowledge(format_args!("ended {n}"));
+        let end = txn([guard], [Write::EndJob(name.clone())]);
+        tell(&registry, Told::Job(n, Churn::Ended), end).await;
         let offset = Write::Offset { job: j(), item: Item(0), data: n.to_string().as_bytes().into() };
-        put(&*registry, [Write::SweepJob { job: name, limit: 1000 }, offset]).await;
-        acknowledge(format_args!("gone {n}"));
+        let sweep = txn([], [Write::SweepJob { job: name, limit: 1000 }, offset]);
+        tell(&registry, Told::Job(n, Churn::Gone), sweep).await;
     }
 }
