@@ -17,6 +17,7 @@ use tonic::transport::Server;
 use super::connection::{Caps, Connection, Places, Remote};
 use super::link::{Link, Socket};
 use super::tls::ServerTls;
+use crate::runtime::mutants;
 use crate::runtime::telemetry::Metrics;
 
 /// Where connections come from: a listening TCP socket, or its likeness in a simulated network.
@@ -146,6 +147,7 @@ fn accept<I: Incoming>(
                     continue;
                 }
             };
+            mutants::panic_if_told("panic-edge");
             match places.take(address.ip()) {
                 Ok(place) => {
                     let remote = Remote::new(address, cut.child_token());

@@ -4,13 +4,14 @@
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::api::access::Credentials;
 use crate::api::tls::{Clients, Material, ServerTls, TlsError};
 use crate::config::{Config, Tls};
 use crate::runtime::clock::SharedClock;
+use crate::runtime::mutants;
 use crate::runtime::tasks::{Phase, Tasks};
 
 use super::credentials;
@@ -28,18 +29,38 @@ pub(super) struct Access {
     pub(super) tls: Option<Arc<ServerTls>>,
     credential_file: Option<PathBuf>,
     tls_files: Option<Tls>,
+    /// The versions that were read last. They outlive the task that looks: what changed before it began, or while it was
+    /// to begin again, has changed all the same.
+    read: Mutex<Versions>,
+}
+
+/// Of the credential file and of the TLS files.
+struct Versions {
+    credentials: Vec<Option<Stamp>>,
+    tls: Vec<Option<Stamp>>,
+}
+
+impl Versions {
+    fn of(credential_file: Option<&Path>, tls_files: Option<&Tls>) -> Self {
+        Self {
+            credentials: credential_file.into_iter().map(stamp).collect(),
+            tls: tls_files.into_iter().flat_map(paths).map(|(_, path)| stamp(path)).collect(),
+        }
+    }
 }
 
 impl Access {
     /// Reads all files; an error names the field, the file and what is wrong.
     pub(super) fn open(config: &Config) -> Result<Self, String> {
+        // Before they are read: a change in between is read once more, and none is overlooked.
+        let read = Mutex::new(Versions::of(config.credentials.as_deref(), config.tls.as_ref()));
         let credentials = match &config.credentials {
             None => Credentials::open(),
             Some(path) => Credentials::new(credentials::read(path)?),
         };
         let tls = config.tls.as_ref().map(|files| with_material(files, ServerTls::new)).transpose()?;
         let (credential_file, tls_files) = (config.credentials.clone(), config.tls.clone());
-        Ok(Self { credentials, tls, credential_file, tls_files })
+        Ok(Self { credentials, tls, credential_file, tls_files, read })
     }
 
     /// Keeps all of it as the files are, until the edge stops.
@@ -54,7 +75,6 @@ impl Access {
     async fn look(&self, clock: SharedClock) {
         use tokio::signal::unix::{SignalKind, signal};
         let mut hangup = signal(SignalKind::hangup()).ok();
-        let (mut seen, mut tls_seen) = (self.credential_stamps(), self.tls_stamps());
         loop {
             let told = async {
                 match &mut hangup {
@@ -63,25 +83,23 @@ impl Access {
                 }
             };
             let asked = tokio::time::timeout(LOOK_EVERY, told).await.is_ok();
+            mutants::panic_if_told("panic-access");
             self.credentials.expire(clock.wall());
-            // Small files of this machine: not worth another thread.
-            let (now, tls_now) = (self.credential_stamps(), self.tls_stamps());
-            if asked || now != seen {
-                self.read_credentials();
-            }
-            if asked || tls_now != tls_seen {
-                self.read_tls();
-            }
-            (seen, tls_seen) = (now, tls_now);
+            self.read_what_changed(asked);
         }
     }
 
-    fn credential_stamps(&self) -> Vec<Option<Stamp>> {
-        self.credential_file.iter().map(|path| stamp(path)).collect()
-    }
-
-    fn tls_stamps(&self) -> Vec<Option<Stamp>> {
-        self.tls_files.iter().flat_map(paths).map(|(_, path)| stamp(path)).collect()
+    /// Small files of this machine: not worth another thread.
+    fn read_what_changed(&self, asked: bool) {
+        let now = Versions::of(self.credential_file.as_deref(), self.tls_files.as_ref());
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if asked || now.credentials != read.credentials {
+            self.read_credentials();
+        }
+        if asked || now.tls != read.tls {
+            self.read_tls();
+        }
+        *read = now;
     }
 
     fn read_credentials(&self) {

@@ -1,6 +1,11 @@
 //! A defect in any part: the process ends and says so, or only what was served by that part does, and the log and
 //! the metrics tell of it. Nothing dies silently, and no run is lost or doubled.
 
+use rosterd::proto::v1;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
 use crate::harness::*;
 
 const PANICS: &str = "rosterd_panics_total";
@@ -27,7 +32,7 @@ async fn runs_again(cluster: &Cluster, fires: u64) {
 }
 
 /// The process ends by itself, with a message and a code; what was acknowledged is there when it is started again.
-async fn ends_and_comes_back(place: &str, says: &[&str]) {
+async fn ends_and_comes_back(place: &str, task: &str, says: &[&str]) {
     let mut cluster = working().await;
     cluster.mutant(place, "");
     // Every part has something to do when somebody asks.
@@ -40,7 +45,7 @@ async fn ends_and_comes_back(place: &str, says: &[&str]) {
         assert!(log.contains(text), "{text:?} is missing in\n{log}");
     }
     let last = log.lines().last().unwrap();
-    assert!(last.starts_with("rosterd: SERVE: the task coordinator ended"), "{last}");
+    assert!(last.starts_with(&format!("rosterd: SERVE: the task {task} ended")), "{last}");
     cluster.serve().await;
     cluster.assigned("steady", 1).await;
     runs_again(&cluster, 2).await;
@@ -49,13 +54,77 @@ async fn ends_and_comes_back(place: &str, says: &[&str]) {
 
 #[tokio::test]
 async fn a_panic_of_the_coordinator_ends_the_process() {
-    ends_and_comes_back("panic-coordinator", &["an essential task ended: the process stops"]).await;
+    let says = ["an essential task ended: the process stops"];
+    ends_and_comes_back("panic-coordinator", "coordinator", &says).await;
 }
 
 #[tokio::test]
 async fn a_panic_of_the_registry_ends_the_process() {
     let says = ["the registry's thread has broken down", "the coordinator has lost its registry"];
-    ends_and_comes_back("panic-registry", &says).await;
+    ends_and_comes_back("panic-registry", "coordinator", &says).await;
+}
+
+/// Who cannot be reached is of no use: whoever watches over processes starts it again.
+#[tokio::test]
+async fn a_panic_of_the_listener_ends_the_process() {
+    let says = ["an essential task ended: the process stops"];
+    ends_and_comes_back("panic-edge", "edge", &says).await;
+}
+
+/// What is asked of the health service meanwhile is answered as it was last known; then it is true again.
+#[tokio::test]
+async fn a_panic_of_the_health_service_costs_a_moment_and_it_begins_again() {
+    // As it starts, before it has told that the coordinator serves.
+    let cluster = Cluster::with_mutants(LONG, &[("panic-health", "")]).await;
+    until("the panic", || cluster.logged().contains("told to panic: panic-health")).await;
+    assert_eq!(cluster.counted(PANICS).await, 1.0);
+    for service in ["", "rosterd.v1.WorkerService", "rosterd.v1.AdminService"] {
+        wait(format!("{service:?} to be called healthy"), || async {
+            let request = HealthCheckRequest { service: service.into() };
+            let told = HealthClient::new(cluster.channel()).check(request).await.ok()?.into_inner();
+            (told.status() == ServingStatus::Serving).then_some(())
+        })
+        .await;
+    }
+    assert_eq!(cluster.counted(PANICS).await, 1.0);
+}
+
+/// Nobody keeps a right that was taken away while nothing looked at the file.
+#[tokio::test]
+async fn a_panic_of_what_reads_credentials_overlooks_no_revocation() {
+    let mut cluster = Cluster::prepare(LONG, &[]);
+    let file = cluster.home.path("credentials.toml");
+    let credentials = |word: &str, name: &str, more: &[&str]| {
+        let mut command = std::process::Command::new(binary(false));
+        command.args(["credentials", word, name]).args(more).arg("--file").arg(&file);
+        let done = command.output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+        String::from_utf8(done.stdout).unwrap().trim().to_owned()
+    };
+    let [kept, revoked] = ["kept", "revoked"].map(|name| credentials("add", name, &["--role", "admin"]));
+    std::fs::create_dir(cluster.home.path(MUTANTS)).unwrap();
+    cluster.settings.push(format!("credentials={}", file.display()));
+    cluster.launch();
+    cluster.listening().await;
+    let asked = async |secret: &str| {
+        let bearer: tonic::metadata::MetadataValue<_> = format!("Bearer {secret}").parse().unwrap();
+        let mut request = tonic::Request::new(v1::GetServerInfoRequest {});
+        request.metadata_mut().insert("authorization", bearer);
+        cluster.admin().get_server_info(request).await
+    };
+    for secret in [&kept, &revoked] {
+        wait("both to be let in", || async { asked(secret).await.ok().map(drop) }).await;
+    }
+    // Whichever of the two is seen first, the change must be.
+    cluster.mutant("panic-access", "");
+    credentials("revoke", "revoked", &[]);
+    until("the panic", || cluster.logged().contains("told to panic: panic-access")).await;
+    wait("the revocation", || async {
+        (asked(&revoked).await.err()?.code() == tonic::Code::Unauthenticated).then_some(())
+    })
+    .await;
+    assert!(asked(&kept).await.is_ok());
+    assert!(cluster.coordinator.as_mut().unwrap().ended().is_none());
 }
 
 /// What happened in between is lost to people, counted and named; runs go on.

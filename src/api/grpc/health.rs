@@ -7,6 +7,7 @@ use tonic_health::server::{HealthReporter, HealthService};
 
 use crate::api::backend::Backend;
 use crate::coordinator::handle::Health;
+use crate::runtime::mutants;
 use crate::runtime::tasks::{Phase, Tasks};
 
 const SERVICES: [&str; 3] = ["", "rosterd.v1.WorkerService", "rosterd.v1.AdminService"];
@@ -24,6 +25,7 @@ pub async fn service(backend: Arc<dyn Backend>, tasks: &Tasks) -> HealthService 
 async fn follow(reporter: HealthReporter, backend: Arc<dyn Backend>) {
     let mut health = backend.health();
     loop {
+        mutants::panic_if_told("panic-health");
         let now = *health.borrow_and_update();
         report(&reporter, now).await;
         if health.changed().await.is_err() {
