@@ -53,6 +53,9 @@ const CLOCKS: &[(&str, &[&str])] = &[
     ("Instant::now", &["runtime/clock", "api/grpc", "api/layers", "cli/exec"]),
 ];
 
+/// Who may spawn a task: whoever knows what its panic and its end mean. The tasks of the store in memory only wait.
+const SPAWNERS: &[&str] = &["runtime/tasks", "registry/zookeeper", "registry/memory", "cli/exec/child"];
+
 /// Readings of the environment.
 const ENVIRONMENT: &[&str] =
     &["env::var", "env::vars", "env::var_os", "env::vars_os", "env::args", "env::current_dir"];
@@ -232,6 +235,7 @@ const RULES: &[(&str, Rule)] = &[
     ("libraries", libraries),
     ("proto", proto),
     ("clocks", clocks),
+    ("spawns", spawns),
     ("environment", environment),
     ("nodes", nodes),
 ];
@@ -315,6 +319,26 @@ fn clocks(sources: &[Source]) -> Vec<String> {
                 ));
             }
         }
+    }
+    wrong
+}
+
+fn spawns(sources: &[Source]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for source in sources.iter().filter(|source| !source.is_in(SPAWNERS)) {
+        for (number, _) in source.lines().filter(|(_, line)| line.contains("tokio::spawn(")) {
+            wrong.push(format!(
+                "src/{}:{number}: a task that nobody owns dies unheard: give it to runtime::tasks::Tasks",
+                source.room
+            ));
+        }
+    }
+    // The session's tasks begin in one place, which ends the session where one panics.
+    let zookeeper = sources.iter().filter(|source| source.is_in(&["registry/zookeeper"]));
+    let spawned: usize = zookeeper.map(|source| source.code.matches("tokio::spawn(").count()).sum();
+    if spawned > 1 {
+        wrong
+            .push(format!("src/registry/zookeeper: {spawned} spawned tasks: begin them with Core::run_part"));
     }
     wrong
 }
@@ -443,6 +467,8 @@ fn each_rule_can_fail() {
         ("proto", "session/frame.rs", "use crate::proto::v1::Hello;"),
         ("clocks", "coordinator/node.rs", "let now = std::time::Instant::now();"),
         ("clocks", "history/writer.rs", "let now = SystemTime::now();"),
+        ("spawns", "api/listen.rs", "tokio::spawn(async {});"),
+        ("spawns", "registry/zookeeper/watching.rs", "tokio::spawn(f());\ntokio::spawn(g());"),
         ("environment", "api/listen.rs", "let port = std::env::var(\"PORT\");"),
         ("nodes", "coordinator/node.rs", "let path = format!(\"/{ns}/{job}/sharding/{item}\");"),
         ("nodes", "coordinator/node.rs", "const RAW: &str = r#\"leader/election\"#;"),

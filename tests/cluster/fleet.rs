@@ -80,6 +80,15 @@ impl Fleet {
         fleet
     }
 
+    /// One coordinator, into which faults can be put.
+    pub async fn with_mutants(zk: &str, timing: Timing) -> Self {
+        let mut fleet = Self::prepare(1, zk, timing);
+        std::fs::create_dir(fleet.home.path(MUTANTS)).unwrap();
+        fleet.launch(0);
+        fleet.serving(0).await;
+        fleet
+    }
+
     /// Nothing runs yet.
     pub fn prepare(coordinators: usize, zk: &str, timing: Timing) -> Self {
         static LAST: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
@@ -103,10 +112,14 @@ impl Fleet {
     /// Starts a coordinator, on the port that it had.
     pub fn launch(&mut self, seat: usize) {
         let at = &self.seats[seat];
-        let mut command = coordinator(binary(false), &at.wrapper, self.timing, &self.settings);
+        let mutants = self.home.path(MUTANTS);
+        let mut command = coordinator(binary(mutants.exists()), &at.wrapper, self.timing, &self.settings);
         command.args(["--registry", "zookeeper", "--zk", &at.zk, "--namespace", &self.namespace]);
         command.args(["--listen", &format!("{}:{}", at.host, at.port), "--data-dir"]);
         command.arg(self.home.path(&format!("c{seat}")));
+        if mutants.exists() {
+            command.env("ROSTERD_MUTANTS", mutants);
+        }
         let log = self.log_of(seat);
         set_aside(&log);
         self.seats[seat].proc = Some(Proc::spawn(&format!("c{seat}"), command, &log));

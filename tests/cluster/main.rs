@@ -21,8 +21,11 @@ mod harness;
 mod judge;
 mod large;
 mod moving;
+#[path = "../it/mutants.rs"]
+mod mutants;
 #[path = "../it/net.rs"]
 mod net;
+mod panics;
 mod partition;
 mod proxy;
 #[path = "../it/worker.rs"]

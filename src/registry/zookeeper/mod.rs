@@ -3,7 +3,8 @@
 //! One task writes (`writer`): what is handed over becomes operations that ZooKeeper knows (`spell`, from what is
 //! believed to exist: `belief`), as many transactions to a packet as do not touch one another (`group`). Reads are
 //! of one revision (`fetch`, `wants`) and are answered from the same tree as those of the other stores. Watches
-//! give hints (`watching`), and the session's state is told by our own clock (`life`).
+//! give hints (`watching`), and the session's state is told by our own clock (`life`). Every task is a part of the
+//! session: one that panics ends it, and its owner opens another.
 //! It never repeats a write whose outcome is unknown, never answers a read from memory, and never comes back to
 //! life: who wants another session connects again.
 
@@ -27,6 +28,7 @@ mod watching;
 mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -37,6 +39,7 @@ use rosterd_domain::id::{CoordinatorId, Item, JobName, Version, WorkerId};
 use rosterd_domain::snapshot::{Attachment, JobNodes, Numbering, Snapshot, Whole};
 use rosterd_domain::txn::{Commit, Txn};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 use zookeeper_client::{Acls, Client, StateWatcher};
 
@@ -53,6 +56,8 @@ use super::paths::Paths;
 use super::read::{RawSnapshot, RawWhole};
 use super::tree::SessionId;
 use super::{DumpNode, Hint, Hints, Read, Registry, SessionState};
+use crate::runtime::mutants;
+use crate::runtime::tasks::panic_text;
 
 /// What the parts of a session share.
 struct Core {
@@ -100,6 +105,28 @@ impl Core {
 
     fn tick(&self) -> Duration {
         writer::tick(self.life.timeout)
+    }
+
+    /// Runs a part of the session. What a part that panicked believed is gone with it, and half of a session would hang:
+    /// without its time it never ends, without a lane it is told of nothing. So all of it ends, as if the servers had
+    /// ended it; the panic itself is counted where every panic is.
+    fn run_part<F>(self: &Arc<Self>, name: &'static str, part: F) -> AbortHandle
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let core = self.clone();
+        let task = tokio::spawn(async move {
+            if let Err(panic) = AssertUnwindSafe(part).catch_unwind().await {
+                let why = panic_text(&*panic);
+                tracing::error!(
+                    task = name,
+                    why,
+                    "a task of the ZooKeeper session panicked, and the session ends: this is a defect, report it"
+                );
+                core.end();
+            }
+        });
+        task.abort_handle()
     }
 
     /// The session is over. What still holds its connection lets it go.
@@ -151,10 +178,10 @@ impl ZooKeeperRegistry {
         let (watches, commands) = mpsc::unbounded_channel();
         let number = core.gate.ask();
         let watching = Watching::start(core.clone(), opened.opener, client.clone(), number);
-        tokio::spawn(watching.run(commands));
+        core.run_part("zookeeper watches", watching.run(commands));
         let (writes, inbox) = mpsc::unbounded_channel();
-        tokio::spawn(Writer::new(core.clone(), inbox).run(client));
-        tokio::spawn(keep_time(core.clone()));
+        core.run_part("zookeeper writer", Writer::new(core.clone(), inbox).run(client));
+        core.run_part("zookeeper time", keep_time(core.clone()));
         // Hints of the namespace count from here on.
         let _ = tokio::time::timeout(core.limit, core.gate.pass()).await;
         let name = format!("zookeeper-{:#x}", id);
@@ -200,6 +227,7 @@ async fn keep_time(core: Arc<Core>) {
             () = tokio::time::sleep(core.tick()) => {}
             () = core.stopped.cancelled() => return,
         }
+        mutants::panic_if_told("panic-zookeeper-time");
         if core.life.unproven() >= core.life.timeout {
             tracing::warn!(
                 "the ZooKeeper session is given up: nothing has proven it for {} ms",

@@ -23,6 +23,7 @@ use super::Core;
 use super::connect::Opener;
 use crate::registry::paths::{Path, Place};
 use crate::registry::{Hint, SessionState};
+use crate::runtime::mutants;
 
 /// Bytes of watched paths on one connection.
 const LANE_BYTES: usize = 48 << 10;
@@ -57,7 +58,7 @@ impl Watching {
     pub(super) fn start(core: Arc<Core>, opener: Opener, client: Client, number: u64) -> Self {
         let (orders, inbox) = mpsc::unbounded_channel();
         let lane = Lane::new(core.clone(), client, None);
-        tokio::spawn(lane.run(inbox));
+        core.run_part("zookeeper lane", lane.run(inbox));
         let _ = orders.send(Order::Arm(None, number));
         let bytes = core.paths.roots().iter().map(|root| root.as_str().len()).sum();
         Self { core, opener, lanes: vec![(orders, bytes)], jobs: BTreeMap::new() }
@@ -70,6 +71,7 @@ impl Watching {
                 command = inbox.recv() => command,
                 () = stopped.cancelled() => None,
             };
+            mutants::panic_if_told("panic-zookeeper-watches");
             match command {
                 Some(Command::Watch(job, number)) => self.watch(job, number),
                 Some(Command::Unwatch(job)) => self.unwatch(job),
@@ -108,7 +110,7 @@ impl Watching {
         let (orders, inbox) = mpsc::unbounded_channel();
         let (core, opener) = (self.core.clone(), self.opener.clone());
         tracing::debug!("a session more for watches");
-        tokio::spawn(async move {
+        self.core.run_part("zookeeper lane", async move {
             if let Some(client) = reopen(&core, &opener).await {
                 Lane::new(core, client, Some(opener)).run(inbox).await;
             }
@@ -151,12 +153,21 @@ struct Lane {
 /// The watches of one key.
 #[derive(Debug, Default)]
 struct Armed {
-    /// The task that listens.
-    listener: Option<AbortHandle>,
+    listener: Option<Listener>,
     /// They are set in the connection of now.
     stand: bool,
     /// Something may have been missed: to be told as soon as they stand.
     missed: bool,
+}
+
+/// The task that listens; it ends with whoever holds this, however that ends.
+#[derive(Debug)]
+struct Listener(AbortHandle);
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl Lane {
@@ -182,11 +193,13 @@ impl Lane {
                         break;
                     }
                 }
-                _ = again.tick() => self.arm_what_is_not().await,
+                _ = again.tick() => {
+                    mutants::panic_if_told("panic-zookeeper-lane");
+                    self.arm_what_is_not().await;
+                }
                 () = stopped.cancelled() => break,
             }
         }
-        self.armed.into_values().filter_map(|armed| armed.listener).for_each(|listener| listener.abort());
     }
 
     async fn obey(&mut self, orders: Vec<Order>) {
@@ -198,8 +211,7 @@ impl Lane {
                     numbers.push(number);
                 }
                 Order::Disarm(job) => {
-                    let gone = self.armed.remove(&Some(job)).and_then(|armed| armed.listener);
-                    gone.inspect(AbortHandle::abort);
+                    self.armed.remove(&Some(job));
                 }
             }
         }
@@ -279,9 +291,9 @@ impl Lane {
     /// The new watches listen; only then those are dropped that they replace.
     fn stands(&mut self, key: Key, watchers: Vec<PersistentWatcher>) {
         let next = self.listen(watchers);
-        let Some(armed) = self.armed.get_mut(&key) else { return next.abort() };
+        let Some(armed) = self.armed.get_mut(&key) else { return };
         armed.stand = true;
-        armed.listener.replace(next).inspect(AbortHandle::abort);
+        armed.listener = Some(next);
         if !std::mem::take(&mut armed.missed) {
             return;
         }
@@ -300,18 +312,18 @@ impl Lane {
         }
     }
 
-    fn listen(&self, watchers: Vec<PersistentWatcher>) -> AbortHandle {
+    fn listen(&self, watchers: Vec<PersistentWatcher>) -> Listener {
         let core = self.core.clone();
         let each = watchers.into_iter().map(|watcher| Box::pin(stream::unfold(watcher, next_event)));
         let mut events = stream::select_all(each);
-        let listener = tokio::spawn(async move {
+        Listener(self.core.run_part("zookeeper listener", async move {
             while let Some(event) = events.next().await {
+                mutants::panic_if_told("panic-zookeeper-listener");
                 if let Some(hint) = hint(&core, &event) {
                     core.tell(hint);
                 }
             }
-        });
-        listener.abort_handle()
+        }))
     }
 }
 

@@ -25,6 +25,7 @@ use super::spell::{Spelled, Step, Sweeping, spell};
 use super::{Core, ground, judge};
 use crate::registry::lower::Lowered;
 use crate::registry::{SessionState, conflict};
+use crate::runtime::mutants;
 
 /// How many `multi` are under way at once.
 const FLIGHTS: usize = 4;
@@ -365,6 +366,7 @@ impl Writer {
 
     /// What waited too long is answered; a session that nobody proves is proven.
     fn look_at_the_clock<'c>(&mut self, client: &'c Client, flights: &mut Flights<'c>) {
+        mutants::panic_if_told("panic-zookeeper-writer");
         let (now, limit, silent) = (self.core.life.clock.mono(), self.core.limit, self.core.life.unproven());
         while self.queue.front().is_some_and(|pending| is_in_vain(now.since(pending.asked), silent, limit)) {
             let Some(pending) = self.queue.pop_front() else { break };
