@@ -16,6 +16,7 @@ mod sim;
 mod suites;
 mod summary;
 mod test;
+mod tools;
 mod zookeeper;
 
 use std::process::ExitCode;

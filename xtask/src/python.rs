@@ -1,6 +1,6 @@
 //! The Python client: its environment in the target folder, its tests, its linters.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
@@ -43,11 +43,16 @@ pub(crate) fn setup() -> Result<()> {
         println!("    python: ready in {}", environment().display());
         return Ok(());
     }
-    must(Command::new(interpreter()?).args(["-m", "venv", "--clear"]).arg(environment()))
-        .context("no virtual environment; on Debian: apt-get install python3-venv")?;
+    make(&environment())?;
     let mut install = program("pip");
     must(install.args(["install", "--disable-pip-version-check", "--quiet", "--editable", ".[dev]"]))?;
     Ok(std::fs::write(stamp, wanted)?)
+}
+
+/// Makes an empty environment, in place of what is there.
+pub(crate) fn make(folder: &Path) -> Result<()> {
+    must(Command::new(interpreter()?).args(["-m", "venv", "--clear"]).arg(folder))
+        .context("no virtual environment; on Debian: apt-get install python3-venv")
 }
 
 /// Debian packages that are needed to make the environment: none where Python comes from elsewhere.
@@ -58,11 +63,7 @@ pub(crate) fn packages() -> &'static [&'static str] {
             .status()
             .is_ok_and(|status| status.success())
     };
-    if !is_there() || interpreter().is_ok_and(|name| can(&&name)) {
-        &[]
-    } else {
-        &["python3", "python3-venv"]
-    }
+    if interpreter().is_ok_and(|name| can(&&name)) { &[] } else { &["python3", "python3-venv"] }
 }
 
 fn interpreter() -> Result<&'static str> {

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 
 use crate::command::{is_installed, must, output};
 use crate::suites::{Kind, SUITES, Suite};
-use crate::{python, zookeeper};
+use crate::{python, tools, zookeeper};
 
 /// What all suites need.
 pub(crate) fn everything() -> Result<()> {
@@ -24,6 +24,9 @@ pub(crate) fn for_suites(suites: &[Suite]) -> Result<()> {
     install(&packages)?;
     if python {
         python::setup()?;
+    }
+    if suites.iter().any(|suite| matches!(suite.kind, Kind::Check)) {
+        tools::setup()?;
     }
     if suites.iter().any(|suite| suite.packages.contains(&zookeeper::MAVEN)) {
         zookeeper::setup()?;
