@@ -74,9 +74,9 @@ class Driver:
         """Of many calls only the last value is taken along."""
         self._soon(lambda: self._feed(Progressed(run.key, *run._take_progress())))
 
-    def may_start(self) -> bool:
-        """The last check of the lease, on the thread that is about to call user code."""
-        return clock.boot() < self._lease_stops_at
+    def lease_left(self) -> float:
+        """Seconds until user code must stop: for its own look, on its own thread, right before and while it runs."""
+        return self._lease_stops_at - clock.boot()
 
     def _soon(self, function: Callable[[], None]) -> None:
         with self._lock:

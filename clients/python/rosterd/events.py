@@ -112,6 +112,13 @@ class Ended:
 
 
 @dataclass(frozen=True)
+class Expired:
+    """User code has found by its own look that its lease had ended, and goes by that."""
+
+    key: Key
+
+
+@dataclass(frozen=True)
 class Progressed:
     key: Key
     percent: int
@@ -136,7 +143,9 @@ class Quit:
     """Leave now, without a goodbye."""
 
 
-Event: TypeAlias = Start | Tick | Opened | Lost | Received | Began | Ended | Progressed | CallbackEnded | Leave | Quit
+Event: TypeAlias = (
+    Start | Tick | Opened | Lost | Received | Began | Ended | Expired | Progressed | CallbackEnded | Leave | Quit
+)
 
 # ---- effects
 

@@ -25,6 +25,7 @@ from .events import (
     Effect,
     Ended,
     Event,
+    Expired,
     Finish,
     Key,
     Leave,
@@ -185,6 +186,9 @@ class Machine:
                     self._send(worker_pb2.SessionRequest(run_started=started))
             case Ended(key, ending):
                 self._hand.ended(now, key, ending)
+            case Expired(key):
+                # Also where an acknowledgement has come meanwhile: user code stops, so nobody may take it for done.
+                self._hand.cancel(now, key, StopReason.LEASE)
             case Progressed(key, percent, message):
                 self._hand.progressed(key, percent, message)
             case CallbackEnded(callback_id, error):

@@ -18,14 +18,21 @@ from .text import shorten
 
 MAX_OFFSET = 64 * 1024
 MAX_PROGRESS = 1024
+SHORTEST_LOOK = 0.001
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _LOG = logging.getLogger("rosterd.run")
 
 
 class Cancellation:
-    """Like a threading.Event that is only ever set from outside; true once the run must stop."""
+    """Like a threading.Event that is only ever set from outside; true once the run must stop.
 
-    def __init__(self) -> None:
+    Every look is one at the lease itself: a process that stood still past it may wake in user code before the thread
+    that would tell it, and must not take its work for done.
+    """
+
+    def __init__(self, lease_left: Callable[[], float], expired: Callable[[], None]) -> None:
+        self._lease_left = lease_left
+        self._expired = expired
         self._event = threading.Event()
         self._lock = threading.Lock()
         self._listeners: list[Callable[[], None]] = []
@@ -34,27 +41,33 @@ class Cancellation:
     @property
     def reason(self) -> str:
         """Why the run must stop, for people; empty while it need not."""
-        return "" if self._reason is None else self._reason.value
+        return self._reason.value if self.is_set() and self._reason is not None else ""
 
     def is_set(self) -> bool:
+        if not self._event.is_set() and self._lease_left() <= 0 and self._set(StopReason.LEASE):
+            self._expired()
         return self._event.is_set()
 
     def __bool__(self) -> bool:
-        return self._event.is_set()
+        return self.is_set()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Sleeps until the run must stop, at most `timeout` seconds; says whether it must."""
-        return self._event.wait(timeout)
+        if not self.is_set():
+            self._event.wait(timeout)
+        return self.is_set()
 
-    def _set(self, reason: StopReason) -> None:
+    def _set(self, reason: StopReason) -> bool:
+        """Whether it was not set before."""
         with self._lock:
             if self._event.is_set():
-                return
+                return False
             self._reason = reason
             self._event.set()
             listeners, self._listeners = self._listeners, []
         for listener in listeners:
             listener()
+        return True
 
     def _listen(self, listener: Callable[[], None]) -> None:
         with self._lock:
@@ -79,6 +92,10 @@ class _Outlet:
 
     progress: Callable[[Run], None]
     leaving: threading.Event
+    #: In seconds; not above zero: it has ended.
+    lease_left: Callable[[], float]
+    #: A run has found so.
+    expired: Callable[[Key], None]
 
 
 class Run:
@@ -113,7 +130,7 @@ class Run:
         self.instance_id: str = start.instance_id
         #: dataflow: go on until there is nothing left to fetch.
         self.streaming: bool = trigger.streaming
-        self.cancelled = Cancellation()
+        self.cancelled = Cancellation(outlet.lease_left, lambda: outlet.expired(self.key))
         ids = {"job": self.job, "item": self.item, "token": self.token, "instance": self.instance_id}
         self.log = RunLog(_LOG, ids)
         self._outlet = outlet
@@ -134,9 +151,14 @@ class Run:
         return self._outlet.leaving.is_set()
 
     async def wait_cancelled(self) -> str:
-        """Waits until the run must stop; gives the reason. (The task of an async handler is cancelled as well.)"""
+        """Waits until the run must stop; gives the reason. (The task of an async handler is cancelled as well.)
+
+        It looks at the lease when that is to end: where it is waited for beside the work, and both are over when the
+        process wakes, both are seen.
+        """
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
+        timer: asyncio.TimerHandle | None = None
 
         def wake() -> None:
             if not waiter.done():
@@ -146,8 +168,21 @@ class Run:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(wake)
 
+        def look() -> None:
+            nonlocal timer
+            if self.cancelled:
+                wake()
+            else:
+                # It was renewed, or the loop is a moment early.
+                timer = loop.call_later(max(self._outlet.lease_left(), SHORTEST_LOOK), look)
+
         self.cancelled._listen(listener)
-        await waiter
+        look()
+        try:
+            await waiter
+        finally:
+            if timer is not None:
+                timer.cancel()
         return self.cancelled.reason
 
     def check(self) -> None:

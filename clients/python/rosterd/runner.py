@@ -17,7 +17,7 @@ from typing import Any
 
 from ._proto import worker_pb2
 from .errors import Cancelled
-from .events import Began, CallbackEnded, Ended, Ending, EndKind, Event, Key, StartRun, StopReason
+from .events import Began, CallbackEnded, Ended, Ending, EndKind, Event, Expired, Key, StartRun, StopReason
 from .hand import MAX_ERROR
 from .job import FireHook, Job, call, call_async, is_async
 from .run import Fire, Run, _Outlet
@@ -66,14 +66,14 @@ class Runner:
         loop: asyncio.AbstractEventLoop,
         post: Callable[[Event], None],
         progress: Callable[[Run], None],
-        may_start: Callable[[], bool],
+        lease_left: Callable[[], float],
     ) -> None:
         self._jobs = jobs
         self._loop = loop
         self._post = post
-        self._may_start = may_start
+        self._lease_left = lease_left
         self._leaving = threading.Event()
-        self._outlet = _Outlet(progress, self._leaving)
+        self._outlet = _Outlet(progress, self._leaving, lease_left, lambda key: post(Expired(key)))
         self._threads = Threads()
         self._runs: dict[Key, Run] = {}
         # Touched on the caller's loop only.
@@ -130,7 +130,7 @@ class Runner:
 
     def _call(self, job: Job, run: Run) -> Ending:
         # The last look: this thread may have been kept waiting since the machine looked.
-        if run.cancelled or not self._may_start():
+        if self._lease_left() <= 0 or run.cancelled:
             return Ending(EndKind.NOT_BEGUN, error="the lease had ended before user code began")
         self._post(Began(run.key))
         try:
@@ -171,7 +171,7 @@ class Runner:
         self._ended(run, never if task.cancelled() else task.result())
 
     async def _await(self, job: Job, run: Run) -> Ending:
-        if run.cancelled or not self._may_start():
+        if self._lease_left() <= 0 or run.cancelled:
             return Ending(EndKind.NOT_BEGUN, error="the lease had ended before user code began")
         self._post(Began(run.key))
         try:

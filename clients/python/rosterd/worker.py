@@ -146,7 +146,7 @@ class Worker:
         registers = [job.register() for job in self._jobs.values()]
         machine = Machine(self.options, registers, address, random.Random())
         driver = Driver(machine, self.options)
-        runner = Runner(self._jobs, loop, driver.post, driver.progress, driver.may_start)
+        runner = Runner(self._jobs, loop, driver.post, driver.progress, driver.lease_left)
         self._driver = driver
         if self._early_stop is not None:
             driver.post(self._early_stop)

@@ -22,6 +22,7 @@ from rosterd.events import (
     Ending,
     EndKind,
     Event,
+    Expired,
     Finish,
     Key,
     Leave,
@@ -453,6 +454,14 @@ def test_the_last_check_of_the_thread_that_calls_user_code() -> None:
     script.end(5, Ending(EndKind.NOT_BEGUN))
     assert script.reports() == [(5, "NOT_STARTED")]
     assert script.sent("run_started") == []
+
+
+def test_a_run_that_saw_its_lease_end_is_aborted_though_an_acknowledgement_came_after_that() -> None:
+    script = running(5)
+    script.feed(Expired(key(5)))
+    script.end(5)
+    assert script.stopped() == [(5, StopReason.LEASE)]
+    assert script.reports() == [(5, "ABORTED")]
 
 
 # ---- triggers that come before their time
