@@ -1,26 +1,12 @@
-"""A worker that says hello for every item it is on duty for. Needs a coordinator at ROSTERD_SERVER."""
-
-import logging
-
+# A hello-worker; ROSTERD_SERVER says where, without it: localhost:7700.
 from rosterd import Run, Worker
 
-worker = Worker(slots=8)
+worker = Worker()
 
 
-@worker.job(
-    "hello",
-    config={
-        "jobName": "hello",
-        "cron": "0/5 * * * * ?",
-        "shardingTotalCount": 3,
-        "shardingItemParameters": "0=Beijing,1=Shanghai,2=Guangzhou",
-    },
-)
-def hello(run: Run) -> str:
-    run.log.info("item %d of %d, due at %s", run.item, run.total, run.fire_time)
-    return f"hello {run.item_parameter}"
+@worker.job("hello", config={"jobName": "hello", "cron": "0/5 * * * * ?", "shardingTotalCount": 3})
+def hello(run: Run) -> None:
+    print(f"item {run.item} of {run.total}, token {run.token}")
 
 
-if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO)
-    worker.run()
+worker.run()
