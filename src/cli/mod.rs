@@ -50,7 +50,7 @@ pub struct Cli {
 enum Command {
     /// Serve on this machine with everything on one port, and a demonstration job
     Dev(dev::Dev),
-    /// Serve: gRPC, REST, console and metrics on one port
+    /// Serve: gRPC for workers and people, a page, health and metrics, all on one port
     Serve(serve::Serve),
     /// Ask whether a coordinator is serving
     Probe(probe::Probe),

@@ -7,7 +7,7 @@ use clap::Args;
 use super::failure::{Exit, Failure, Result};
 use super::log;
 use super::show::say;
-use crate::config::{Config, Loaded, Sources};
+use crate::config::{Config, Defects, Loaded, Sources};
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
@@ -66,7 +66,7 @@ pub(crate) struct Settings {
     /// text or json [default: text]
     #[arg(long, value_name = "FORM")]
     log_format: Option<String>,
-    /// Any field of the configuration; --print-config lists them
+    /// Any field of the configuration; `rosterd serve --print-config` lists them
     #[arg(long = "set", value_name = "FIELD=VALUE", value_parser = assignment)]
     set: Vec<(String, String)>,
 }
@@ -109,14 +109,16 @@ impl Settings {
 
 /// Reads a configuration, or says all that is wrong with it.
 pub(crate) fn read(sources: &Sources) -> Result<Loaded> {
-    Loaded::read(sources).map_err(|defects| {
-        let count = match defects.0.len() {
-            1 => "1 defect".to_owned(),
-            count => format!("{count} defects"),
-        };
-        let lines: String = defects.0.iter().map(|defect| format!("\n  {defect}")).collect();
-        Failure::new(Exit::Usage, "CONFIG_INVALID", format!("the configuration has {count}{lines}"))
-    })
+    Loaded::read(sources).map_err(invalid)
+}
+
+fn invalid(defects: Defects) -> Failure {
+    let count = match defects.0.len() {
+        1 => "1 defect".to_owned(),
+        count => format!("{count} defects"),
+    };
+    let lines: String = defects.0.iter().map(|defect| format!("\n  {defect}")).collect();
+    Failure::new(Exit::Usage, "CONFIG_INVALID", format!("the configuration has {count}{lines}"))
 }
 
 /// Starts logging and runs `app` with the configuration.
@@ -138,10 +140,11 @@ fn chain(error: &dyn std::error::Error) -> String {
 impl Serve {
     pub(crate) async fn run(self) -> Result {
         let more = [("registry", self.registry.as_ref()), ("zk", self.zk.as_ref())];
-        let loaded = read(&self.settings.sources(&more))?;
+        let sources = self.settings.sources(&more);
         if self.print_config {
-            return say(&loaded.print());
+            return say(&Loaded::form(&sources).map_err(invalid)?);
         }
+        let loaded = read(&sources)?;
         if self.check {
             crate::app::check(&loaded.config)
                 .map_err(|error| Failure::new(Exit::Usage, "CONFIG_INVALID", chain(&error)))?;

@@ -127,11 +127,7 @@ fn registry(reader: &mut Reader) -> Option<Registry> {
         Some("embedded") => {
             zookeeper::refuse(reader);
             if data_dir.is_none() {
-                reader.push(
-                    "data_dir",
-                    "it is not set, and the embedded registry keeps its data there",
-                    "give --data-dir DIR",
-                );
+                reader.unset("data_dir", "the embedded registry keeps its data there", "give --data-dir DIR");
             }
             Some(Registry::Embedded { data_dir: data_dir? })
         }

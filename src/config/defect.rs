@@ -38,6 +38,8 @@ pub struct Defect {
     pub problem: String,
     /// What to do.
     pub remedy: String,
+    /// Nothing is wrong, but what nobody can choose for the user is not set yet.
+    pub unset: bool,
 }
 
 impl fmt::Display for Defect {

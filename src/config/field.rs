@@ -32,7 +32,7 @@ const fn row(name: &'static str, default: &'static str, what: &'static str) -> F
 #[rustfmt::skip]
 pub const FIELDS: &[Field] = &[
     row("namespace", "default", "the one namespace that is served"),
-    row("listen", "127.0.0.1:7700", "address and port of gRPC, REST, console and metrics"),
+    row("listen", "127.0.0.1:7700", "address and port of gRPC, the page, health and metrics"),
     row("advertise", "", "URL under which workers reach this coordinator; default: from listen, where that is one address"),
     row("credentials", "", "file with the credentials that are accepted; without one everybody may do everything"),
     row("tls_cert", "", "PEM file with this coordinator's certificate, then those up to its CA; with it only TLS is spoken"),
@@ -68,7 +68,7 @@ pub const FIELDS: &[Field] = &[
     row("max_connections_per_ip", "1000", "connections from one address"),
     row("max_streams_per_connection", "256", "calls and streams at a time on one connection"),
     row("max_workers", "10000", "worker streams"),
-    row("max_watchers", "256", "watches of people and consoles"),
+    row("max_watchers", "256", "watches of people and programs"),
     row("max_requests", "1024", "requests of people being carried out"),
     row("max_jobs_per_worker", "1000", "jobs that one worker may register"),
     row("max_unacknowledged_reports", "1024", "reports that one worker may have unacknowledged"),

@@ -29,7 +29,7 @@ pub use zookeeper::ZooKeeper;
 pub struct Config {
     /// The one namespace that is served.
     pub namespace: Namespace,
-    /// Where gRPC, REST, console and metrics are served, all on one port.
+    /// Where gRPC, the page, health and metrics are served, all on one port.
     pub listen: SocketAddr,
     /// URL for workers; none where it cannot be told.
     pub advertise: Option<String>,
@@ -117,7 +117,7 @@ pub struct Limits {
     pub max_streams_per_connection: u32,
     /// Worker streams.
     pub max_workers: usize,
-    /// Watches of people and consoles.
+    /// Watches of people and programs.
     pub max_watchers: usize,
     /// Requests of people being carried out.
     pub max_requests: usize,
@@ -194,8 +194,11 @@ impl Sources {
 pub struct Loaded {
     /// The configuration.
     pub config: Config,
-    values: BTreeMap<&'static str, (String, Origin)>,
+    values: Values,
 }
+
+/// What each field is, and where that comes from.
+type Values = BTreeMap<&'static str, (String, Origin)>;
 
 impl Loaded {
     /// Reads and checks; either all of it is right, or every defect is reported.
@@ -209,18 +212,31 @@ impl Loaded {
 
     /// The configuration as a file, with the origin of what was set.
     pub fn print(&self) -> String {
-        let mut out = String::new();
-        for field in FIELDS {
-            let (value, origin) = &self.values[field.name];
-            let literal = match value.as_str() {
-                plain if plain.parse::<u64>().is_ok() || plain.parse::<bool>().is_ok() => plain.to_owned(),
-                text => toml::Value::from(text).to_string(),
-            };
-            let unset = if value.is_empty() { "# " } else { "" };
-            let from = if *origin == Origin::Default { String::new() } else { format!("  # {origin}") };
-            let _ = writeln!(out, "# {}\n{unset}{} = {literal}{from}\n", field.what, field.name);
-        }
-        out.truncate(out.trim_end().len());
-        out
+        print(&self.values)
     }
+
+    /// The same for who is only about to write one: what must be set and is not yet stands there as a comment.
+    pub fn form(sources: &Sources) -> Result<String, Defects> {
+        let mut reader = Reader::new(sources);
+        // What is wanted of it is what it finds wrong.
+        let _config = check::config(&mut reader);
+        let wrong: Vec<_> = reader.defects.into_iter().filter(|defect| !defect.unset).collect();
+        if wrong.is_empty() { Ok(print(&reader.values)) } else { Err(Defects(wrong)) }
+    }
+}
+
+fn print(values: &Values) -> String {
+    let mut out = String::new();
+    for field in FIELDS {
+        let (value, origin) = &values[field.name];
+        let literal = match value.as_str() {
+            plain if plain.parse::<u64>().is_ok() || plain.parse::<bool>().is_ok() => plain.to_owned(),
+            text => toml::Value::from(text).to_string(),
+        };
+        let unset = if value.is_empty() { "# " } else { "" };
+        let from = if *origin == Origin::Default { String::new() } else { format!("  # {origin}") };
+        let _ = writeln!(out, "# {}\n{unset}{} = {literal}{from}\n", field.what, field.name);
+    }
+    out.truncate(out.trim_end().len());
+    out
 }

@@ -87,7 +87,14 @@ impl Reader {
     pub(super) fn push(&mut self, field: &str, problem: impl Into<String>, remedy: impl Into<String>) {
         let value = self.values.get(field).filter(|(value, _)| !value.is_empty()).cloned();
         let (field, problem, remedy) = (field.to_owned(), problem.into(), remedy.into());
-        self.defects.push(Defect { field, value, problem, remedy });
+        self.defects.push(Defect { field, value, problem, remedy, unset: false });
+    }
+
+    /// A field without which nothing can be served, and that has no default.
+    pub(super) fn unset(&mut self, field: &str, why: &str, remedy: &str) {
+        let (field, problem, remedy) =
+            (field.to_owned(), format!("it is not set, and {why}"), remedy.to_owned());
+        self.defects.push(Defect { field, value: None, problem, remedy, unset: true });
     }
 
     /// The text of a field; none when it is not set.

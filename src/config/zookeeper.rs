@@ -87,7 +87,7 @@ pub(super) fn refuse(reader: &mut Reader) {
 fn servers(reader: &mut Reader) -> Option<String> {
     let remedy = "write host:port, several separated by commas, and a path after the last for another root";
     let Some(text) = reader.text("zk").map(str::to_owned) else {
-        reader.push("zk", "it is not set, and the registry is on ZooKeeper", "give --zk host:port,…");
+        reader.unset("zk", "the registry is on ZooKeeper", "give --zk host:port,…");
         return None;
     };
     let (list, root) = text.split_at(text.find('/').unwrap_or(text.len()));

@@ -76,6 +76,22 @@ fn the_printed_configuration_is_the_documented_one_and_can_be_read_again() {
     assert_eq!(with_file(&printed, &[], &["--check"]).ok(), "the configuration is in order\n");
 }
 
+/// Who does not know the fields yet is sent here.
+#[test]
+fn the_fields_are_printed_before_anything_is_set() {
+    let bare = rosterd(["serve", "--print-config"]).ok();
+    let with = rosterd(["serve", "--data-dir", "d", "--print-config"]).ok();
+    assert_eq!(bare, with.replace("data_dir = \"d\"  # command line", "# data_dir = \"\""));
+    let on_zookeeper = rosterd(["serve", "--registry", "zookeeper", "--print-config"]).ok();
+    assert!(on_zookeeper.contains("\n# zk = \"\"\n"), "{on_zookeeper}");
+    // What is there and wrong is refused all the same.
+    let refused = rosterd(["serve", "--set", "lease=x", "--print-config"]);
+    assert!(refused.err.contains("has 1 defect\n  lease = \"x\""), "{}", refused.err);
+    // And nothing is served that way.
+    let served = rosterd(["serve", "--check"]);
+    assert!(served.err.contains("data_dir: it is not set"), "{}", served.err);
+}
+
 #[test]
 fn a_registry_on_zookeeper_needs_servers_and_all_of_its_credentials() {
     let zookeeper = ["serve", "--registry", "zookeeper", "--check"];

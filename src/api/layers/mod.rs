@@ -1,4 +1,4 @@
-//! What every request passes on its way in, REST and gRPC alike: observe (metrics, panics), limits, auth,
+//! What every request passes on its way in, pages and gRPC alike: observe (metrics, panics), limits, auth,
 //! deadlines. In this order, so that everything is counted and nothing unauthenticated costs more than a look.
 
 pub mod auth;

@@ -124,7 +124,7 @@ pub enum Became {
     Missed(Missed),
 }
 
-/// One change and why, for people: console, log and golden files print the same text.
+/// One change and why, for people: command line, log and golden files print the same text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
     /// What is changed.
