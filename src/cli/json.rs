@@ -125,6 +125,7 @@ pub(crate) fn run(run: &v1::RunRecord) -> Value {
         "source": source(run.source()),
         "instance": run.instance,
         "outcome": outcome(run.outcome()),
+        "state": run.state,
         "started_at": json_time(run.started_at.as_ref()),
         "ended_at": json_time(run.ended_at.as_ref()),
         "attempt": run.attempt,

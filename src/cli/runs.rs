@@ -94,13 +94,14 @@ fn text(runs: &[v1::RunRecord]) -> String {
             id.token.to_string(),
             json::source(run.source()),
             json::outcome(run.outcome()).unwrap_or_else(|| "running".into()),
+            run.state.clone(),
             took.unwrap_or_else(|| "-".into()),
             run.instance.clone(),
             brief(&run.error, 40),
         ]
     };
     table(
-        ["STARTED", "ITEM", "TOKEN", "SOURCE", "OUTCOME", "TOOK", "INSTANCE", "ERROR"],
+        ["STARTED", "ITEM", "TOKEN", "SOURCE", "OUTCOME", "STATE", "TOOK", "INSTANCE", "ERROR"],
         runs.iter().map(row),
     )
 }

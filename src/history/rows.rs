@@ -28,8 +28,10 @@ pub struct Detail {
 
 /// The state of a run, with Elastic-Job's names for people and tools that know them.
 ///
-/// Elastic-Job-Lite itself writes TASK_RUNNING, TASK_FINISHED and TASK_ERROR, which mean the same here; the
-/// others are its names too, given the meaning that is nearest.
+/// Elastic-Job-Lite itself writes TASK_RUNNING, TASK_FINISHED and TASK_ERROR of each fire, which mean the same here of
+/// each run; the others are its names too, given the meaning that is nearest. Its TASK_STAGING, the beginning of a fire
+/// before its items are called, is none: a run is known from the moment at which it is written down, and then runs.
+/// TASK_DROPPED, TASK_GONE and the like are Mesos's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RunState {
     /// It began, and no end of it is known.

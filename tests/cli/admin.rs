@@ -133,6 +133,7 @@ fn run(item: u32) -> v1::RunRecord {
         attempt: 2,
         error: "exit status 3\nno such file".into(),
         output: "out".into(),
+        state: "TASK_ERROR".into(),
         ..Default::default()
     }
 }

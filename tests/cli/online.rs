@@ -38,9 +38,9 @@ fn lists_are_tables_for_people() {
     );
     assert_eq!(
         served.rosterd(&["runs", "--limit", "2"]).ok(),
-        "STARTED               ITEM     TOKEN  SOURCE    OUTCOME  TOOK    INSTANCE        ERROR\n\
-         2026-11-21 00:00:00Z  words/0  17     FAILOVER  failed   1500ms  10.0.0.7@-@w-1  exit status 3…\n\
-         2026-11-21 00:00:00Z  words/1  17     FAILOVER  failed   1500ms  10.0.0.7@-@w-1  exit status 3…\n"
+        "STARTED               ITEM     TOKEN  SOURCE    OUTCOME  STATE       TOOK    INSTANCE        ERROR\n\
+         2026-11-21 00:00:00Z  words/0  17     FAILOVER  failed   TASK_ERROR  1500ms  10.0.0.7@-@w-1  exit status 3…\n\
+         2026-11-21 00:00:00Z  words/1  17     FAILOVER  failed   TASK_ERROR  1500ms  10.0.0.7@-@w-1  exit status 3…\n"
     );
     assert_eq!(
         served.rosterd(&["events", "--limit", "3"]).ok(),
@@ -98,6 +98,7 @@ fn runs_are_read_page_by_page_up_to_the_limit() {
     let runs = served.rosterd(&["runs", "--job", "words", "--outcome", "failed", "--json"]).json();
     let items: Vec<_> = runs.as_array().unwrap().iter().map(|run| run["item"].as_u64()).collect();
     assert_eq!(items, [Some(0), Some(1), Some(2)]);
+    assert_eq!((&runs[0]["outcome"], &runs[0]["state"]), (&json!("failed"), &json!("TASK_ERROR")));
     assert!(served.asked().contains("page_token: \"2\""), "{}", served.asked());
     assert!(served.asked().contains("outcome: Failed"), "{}", served.asked());
 }

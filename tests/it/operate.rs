@@ -87,7 +87,9 @@ async fn a_job_comes_with_its_worker_fires_and_is_left_in_order() {
         .collect();
     let seen: BTreeSet<_> = verdict.of("life").map(|run| (run.item, run.token, run.fire)).collect();
     assert_eq!(told, seen);
-    assert!(runs.iter().all(|run| run.outcome() == v1::RunOutcome::Succeeded));
+    assert!(
+        runs.iter().all(|run| (run.outcome(), &*run.state) == (v1::RunOutcome::Succeeded, "TASK_FINISHED"))
+    );
     let counters = cluster.counters("life").await;
     assert_eq!((counters.fired, counters.succeeded), (runs.len() as u64, runs.len() as u64));
 }

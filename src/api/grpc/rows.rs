@@ -215,6 +215,7 @@ pub(super) fn run(run: RunRow) -> v1::RunRecord {
         processed: run.processed,
         failed: run.failed,
         decided_at: Some(timestamp(run.since)),
+        state: run.state.as_str().into(),
     }
 }
 
@@ -234,6 +235,7 @@ pub(super) fn fire(job: &JobName, row: FireRow) -> v1::FireRecord {
         source: to_source(run.source).into(),
         instance: run.instance.into(),
         outcome: run.state.outcome().map_or(v1::RunOutcome::Unspecified, outcome).into(),
+        state: run.state.as_str().into(),
         ..Default::default()
     });
     v1::FireRecord {
