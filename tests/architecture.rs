@@ -449,6 +449,16 @@ fn no_file_is_too_long() {
     assert!(too_long.is_empty(), "more than {TOO_LONG} lines:\n{}\n", too_long.join("\n"));
 }
 
+/// Nobody should need more to begin, comments and empty lines included.
+#[test]
+fn a_hello_worker_has_a_dozen_lines() {
+    for example in ["clients/rust/examples/hello.rs", "clients/python/examples/hello.py"] {
+        let text = fs::read_to_string(root().join(example)).unwrap();
+        assert!(text.contains("token") || text.contains("item"), "{example} says what it works on");
+        assert!(text.lines().count() <= 12, "{example}: {} lines", text.lines().count());
+    }
+}
+
 #[test]
 fn each_rule_can_fail() {
     let broken: &[(&str, &str, &str)] = &[
