@@ -23,20 +23,21 @@ impl Cluster {
             self.server.ask(question, |mut c, q| async move { c.list_coordinators(q).await }).await?;
         let text = || {
             let row = |row: &v1::CoordinatorSummary| {
-                let status = if row.draining { "draining" } else { "serving" };
-                let lag = row.lag.map_or(0, |lag| lag.seconds * 1000 + i64::from(lag.nanos) / 1_000_000);
+                let lag = row.lag.as_ref().map_or(0, json::millis);
+                let proved = row.proved_ago.as_ref().map(json::millis);
                 [
                     format!("{}{}", row.coordinator_id, if row.asked { " *" } else { "" }),
                     row.url.clone(),
-                    status.into(),
+                    json::coordinator_state(row),
                     row.leads.to_string(),
                     row.workers.to_string(),
                     format!("{lag} ms"),
+                    proved.map_or("-".into(), |ms| format!("{}.{} s ago", ms / 1000, ms % 1000 / 100)),
                     row.version.clone(),
                 ]
             };
             let rows = answer.coordinators.iter().map(row);
-            table(["COORDINATOR", "URL", "STATUS", "LEADS", "WORKERS", "LAG", "VERSION"], rows)
+            table(["COORDINATOR", "URL", "STATUS", "LEADS", "WORKERS", "LAG", "PROVED", "VERSION"], rows)
         };
         self.form.show(|| answer.coordinators.iter().map(json::coordinator).collect(), text)
     }

@@ -44,7 +44,22 @@ pub(crate) fn coordinator(row: &v1::CoordinatorSummary) -> Value {
         "leads": row.leads,
         "workers": row.workers,
         "lag_ms": lag,
+        "state": coordinator_state(row),
+        "proved_ago_ms": row.proved_ago.as_ref().map(millis),
     })
+}
+
+/// How a coordinator is. One of an older version says only whether it is leaving.
+pub(crate) fn coordinator_state(row: &v1::CoordinatorSummary) -> String {
+    match (row.state(), row.draining) {
+        (v1::ServerHealth::Unspecified, true) => "draining".into(),
+        (v1::ServerHealth::Unspecified, false) => "serving".into(),
+        (state, _) => word(state.as_str_name(), "SERVER_HEALTH_"),
+    }
+}
+
+pub(crate) fn millis(span: &prost_types::Duration) -> i64 {
+    span.seconds * 1000 + i64::from(span.nanos) / 1_000_000
 }
 
 pub(crate) fn changes(changes: &[v1::JobChange]) -> Value {

@@ -104,6 +104,8 @@ pub struct Driver {
     under_way: FuturesUnordered<BoxFuture<'static, Ended>>,
     happenings: broadcast::Sender<Arc<Happening>>,
     health: watch::Sender<Health>,
+    /// For who asks: see [`Inner`].
+    proved: Arc<AtomicU64>,
     sink: Box<dyn Sink>,
     gauge: Box<dyn Gauge>,
     /// Streams that were found too slow while effects were carried out.
@@ -132,6 +134,7 @@ pub fn coordinator(
     let (queue, inbox) = mpsc::unbounded_channel();
     let (health, health_seen) = watch::channel(Health::Starting);
     let (happenings, _) = broadcast::channel(HAPPENINGS);
+    let proved = Arc::new(AtomicU64::new(0));
     let inner = Inner {
         namespace: settings.namespace.clone(),
         max_inbox: settings.max_inbox_frames + settings.max_jobs_per_worker + settings.max_reports,
@@ -142,6 +145,7 @@ pub fn coordinator(
         queue,
         registry: registry.clone(),
         clock: clock.clone(),
+        proved: proved.clone(),
         last_stream: AtomicU64::new(0),
         asked: Arc::new(AtomicUsize::new(0)),
     };
@@ -158,6 +162,7 @@ pub fn coordinator(
         under_way: FuturesUnordered::new(),
         happenings,
         health,
+        proved,
         sink,
         gauge,
         broken: Vec::new(),
@@ -319,6 +324,7 @@ impl Driver {
             self.carry_out(effect, now);
         }
         self.hand_over(now);
+        self.proved.store(self.node.proved_at(), Ordering::Relaxed);
         if self.count_at <= now.mono {
             self.count_at = now.mono.plus(COUNT_AGAIN);
             let (jobs, led) = self.node.count_jobs();

@@ -167,6 +167,9 @@ pub struct MemberRow {
     pub asked: bool,
     /// What it last wrote of itself.
     pub member: Member,
+    /// How long ago a write of its last showed that its session lives: of the one that was asked exactly, of others
+    /// as far as their own nodes tell; none: not known.
+    pub proved_ago: Option<Duration>,
 }
 
 /// What watchers are told as it happens (after its commit).
@@ -279,6 +282,8 @@ pub(crate) struct Inner {
     pub(crate) queue: mpsc::UnboundedSender<FromEdge>,
     pub(crate) registry: Arc<dyn Registry>,
     pub(crate) clock: SharedClock,
+    /// When a committed write last proved the session, in milliseconds of the monotonic clock.
+    pub(crate) proved: Arc<AtomicU64>,
     pub(crate) last_stream: AtomicU64,
     pub(crate) asked: Arc<AtomicUsize>,
 }

@@ -59,6 +59,11 @@ impl Node {
         self.now.mono < self.proved.plus(usable.saturating_sub(self.settings.session_tick))
     }
 
+    /// When it was last proved, in milliseconds; for views.
+    pub fn proved_at(&self) -> u64 {
+        u64::try_from(self.proved.0.as_millis()).unwrap_or(u64::MAX)
+    }
+
     pub(super) fn members_read(&mut self, read: BTreeMap<CoordinatorId, Arc<str>>) {
         let before = self.coordinators.changes;
         self.coordinators.take(read);

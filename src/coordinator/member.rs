@@ -23,6 +23,9 @@ pub struct Member {
     pub version: String,
     /// When it started.
     pub started: Time,
+    /// When it wrote this, by its own calendar; none: a version that did not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub told: Option<Time>,
     /// How many jobs it leads, workers it hosts, and the longest time from a due time to its Trigger since it wrote
     /// last; as of its last write.
     pub leads: u64,
@@ -91,6 +94,7 @@ impl Node {
             draining: self.stopping,
             version: env!("CARGO_PKG_VERSION").into(),
             started: self.up_since,
+            told: Some(self.now.wall),
             leads: self.count_jobs().1 as u64,
             workers: self.workers.len() as u64,
             lag_ms: u64::try_from(lag.as_millis()).unwrap_or(u64::MAX),
@@ -111,8 +115,15 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let member = Member { url: "http://a".into(), draining: true, leads: 3, ..Member::default() };
+        let member = Member {
+            url: "http://a".into(),
+            draining: true,
+            leads: 3,
+            told: Some(Time::from_seconds(7)),
+            ..Member::default()
+        };
         assert_eq!(Member::parse(&serde_json::to_string(&member).unwrap()), member);
+        assert_eq!(Member::parse(r#"{"url":"http://an.older.one"}"#).told, None);
         assert_eq!(Member::parse("http://an.older.one"), Member::default());
     }
 

@@ -1,11 +1,13 @@
 //! What people see: rows made from the registry as it is, on any coordinator alike.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName};
 use rosterd_domain::item::Counters;
 use rosterd_domain::snapshot::Snapshot;
-use rosterd_domain::time::Time;
+use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::view::{Job, Timeline};
 
 use super::handle::{Handle, InstanceRow, ItemRow, JobDetail, JobRow, MemberRow, ServerRow};
@@ -114,10 +116,17 @@ impl Handle {
     pub async fn members(&self) -> Result<Vec<MemberRow>, Refusal> {
         let read = self.inner.registry.coordinators().await.map_err(unreadable)?;
         let row = |(id, data): (CoordinatorId, std::sync::Arc<str>)| {
-            let asked = id == self.inner.id;
-            MemberRow { id, asked, member: Member::parse(&data) }
+            let (asked, member) = (id == self.inner.id, Member::parse(&data));
+            let told = member.told.map(|told| self.inner.clock.wall().since(told));
+            let proved_ago = if asked { Some(self.proved_ago()) } else { told };
+            MemberRow { id, asked, member, proved_ago }
         };
         Ok(read.into_iter().map(row).collect())
+    }
+
+    fn proved_ago(&self) -> Duration {
+        let proved = Mono(Duration::from_millis(self.inner.proved.load(Ordering::Relaxed)));
+        self.inner.clock.mono().since(proved)
     }
 
     /// A job's whole tree.

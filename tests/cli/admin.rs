@@ -301,7 +301,7 @@ script! {
             v1::CoordinatorSummary {
                 coordinator_id: "10.0.0.1@-@c1".into(), url: "http://10.0.0.1:7700".into(), asked: true, version: "0".into(),
                 started_at: at(0), leads: 4, workers: 2, lag: Some(prost_types::Duration { seconds: 0, nanos: 3_000_000 }),
-                ..Default::default()
+                draining: false, state: v1::ServerHealth::Suspended.into(), proved_ago: Some(prost_types::Duration { seconds: 7, nanos: 250_000_000 }),
             },
             v1::CoordinatorSummary {
                 coordinator_id: "10.0.0.2@-@c2".into(), url: "http://10.0.0.2:7700".into(), draining: true, version: "0".into(),

@@ -32,10 +32,14 @@ fn lists_are_tables_for_people() {
     );
     assert_eq!(
         served.rosterd(&["cluster"]).ok(),
-        "COORDINATOR      URL                   STATUS    LEADS  WORKERS  LAG   VERSION\n\
-         10.0.0.1@-@c1 *  http://10.0.0.1:7700  serving   4      2        3 ms  0\n\
-         10.0.0.2@-@c2    http://10.0.0.2:7700  draining  0      0        0 ms  0\n"
+        "COORDINATOR      URL                   STATUS     LEADS  WORKERS  LAG   PROVED     VERSION\n\
+         10.0.0.1@-@c1 *  http://10.0.0.1:7700  suspended  4      2        3 ms  7.2 s ago  0\n\
+         10.0.0.2@-@c2    http://10.0.0.2:7700  draining   0      0        0 ms  -          0\n"
     );
+    let cluster = served.rosterd(&["cluster", "--json"]).json();
+    assert_eq!((&cluster[0]["state"], &cluster[0]["proved_ago_ms"]), (&json!("suspended"), &json!(7250)));
+    // Of a version that does not say.
+    assert_eq!((&cluster[1]["state"], &cluster[1]["proved_ago_ms"]), (&json!("draining"), &json!(null)));
     assert_eq!(
         served.rosterd(&["runs", "--limit", "2"]).ok(),
         "STARTED               ITEM     TOKEN  SOURCE    OUTCOME  STATE       TOOK    INSTANCE        ERROR\n\

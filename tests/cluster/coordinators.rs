@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 
+use rosterd::proto::v1;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::fleet::{Fleet, PATIENT, QUICK, fires, rounds, shared};
+use crate::fleet::{Fleet, Member, PATIENT, QUICK, fires, rounds, shared};
 use crate::harness::*;
 use crate::judge::Verdict;
 
@@ -36,7 +37,31 @@ async fn workers_of_a_dead_host_go_on_elsewhere_before_its_session_ends() {
     fleet.nine_done_once().await;
 }
 
-/// The same, each coordinator in turn, until one is left.
+/// One that stands still cannot say so: the age of its last proof does, as long as its node stands.
+#[tokio::test]
+async fn the_proof_of_a_coordinator_that_stands_still_grows_old() {
+    let fleet = Fleet::start(2, &shared().list(), timing(6000, 500, 40_000)).await;
+    let of = |members: Vec<Member>, seat: usize| members.into_iter().find(|m| m.url == fleet.url_of(seat));
+    let asked = of(fleet.members().await, 0).unwrap();
+    assert!(asked.asked && asked.state() == v1::ServerHealth::Serving, "{asked:?}");
+    fleet.seats[1].proc.as_ref().unwrap().freeze();
+    // It writes of itself every ten seconds where nothing keeps it from that.
+    let still = wait("a proof that is older than any of a coordinator that is well", || async {
+        let members = fleet.members().await;
+        let asked = of(members.clone(), 0)?;
+        assert!(asked.proved_ago.as_ref().is_some_and(|ago| ago.seconds < 40), "{asked:?}");
+        of(members, 1).filter(|still| still.proved_ago.as_ref().is_some_and(|ago| ago.seconds > 11))
+    })
+    .await;
+    assert!(!still.asked && still.state() == v1::ServerHealth::Serving, "{still:?}");
+    fleet.seats[1].proc.as_ref().unwrap().signal(Signal::CONT);
+    wait("a new proof of it", || async {
+        of(fleet.members().await, 1).filter(|m| m.proved_ago.as_ref().is_some_and(|ago| ago.seconds < 10))
+    })
+    .await;
+}
+
+/// Each coordinator dies in turn, until one is left.
 #[tokio::test]
 async fn the_last_coordinator_has_all_workers() {
     let mut fleet = Fleet::start(3, &shared().list(), PATIENT).await;

@@ -1,6 +1,7 @@
 //! The admin service, health and reflection.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rosterd::api::edge::EdgeConfig;
@@ -187,6 +188,31 @@ async fn a_panic_in_a_call_is_an_answer() {
         admin.get_server_info(v1::GetServerInfoRequest {}).await.unwrap().into_inner().namespace,
         "test"
     );
+}
+
+/// Who is asked says how it is; of others only what they wrote is known.
+#[tokio::test]
+async fn a_suspended_coordinator_does_not_look_well() {
+    let served = serve(config()).await;
+    let mut admin = admin(&served).await;
+    for (health, state) in [
+        (Health::Starting, v1::ServerHealth::Starting),
+        (Health::Serving, v1::ServerHealth::Serving),
+        (Health::Suspended, v1::ServerHealth::Suspended),
+        (Health::Draining, v1::ServerHealth::Draining),
+    ] {
+        served.fake.health.send_replace(health);
+        let rows = admin.list_coordinators(v1::ListCoordinatorsRequest {}).await.unwrap().into_inner();
+        let [asked, other] = &rows.coordinators[..] else { panic!("{rows:?}") };
+        assert_eq!((asked.state(), other.state()), (state, v1::ServerHealth::Draining));
+        let ago = asked.proved_ago.as_ref().map(|ago| (ago.seconds, ago.nanos));
+        assert_eq!((ago, &other.proved_ago), (Some((1, 500_000_000)), &None));
+    }
+    served.fake.unread.store(true, Ordering::Relaxed);
+    served.fake.health.send_replace(Health::Suspended);
+    let refused = admin.list_coordinators(v1::ListCoordinatorsRequest {}).await.unwrap_err();
+    assert_eq!(reason(&refused), "STORE_UNAVAILABLE");
+    assert_eq!(refused.message(), "the coordinator that was asked is suspended: no answer");
 }
 
 fn happened(job: &str, what: String) -> Arc<Happening> {

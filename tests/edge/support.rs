@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -90,6 +90,8 @@ pub(crate) struct Fake {
     pub(crate) operations: Mutex<Vec<Operation>>,
     /// How many frames an inbox takes that nobody looks at.
     pub(crate) inbox: AtomicUsize,
+    /// The registry gives no answer.
+    pub(crate) unread: AtomicBool,
 }
 
 struct FakeInbox {
@@ -174,7 +176,16 @@ impl Backend for Fake {
 
     fn members(&self) -> Answer<'_, Vec<MemberRow>> {
         let member = Member { url: "http://127.0.0.1:7700".into(), leads: 3, ..Member::default() };
-        async { Ok(vec![MemberRow { id: self.id(), asked: true, member }]) }.boxed()
+        let other = Member { draining: true, ..Member::default() };
+        let other_id = CoordinatorId::new("other").unwrap();
+        let proved_ago = Some(Duration::from_millis(1500));
+        let rows = vec![
+            MemberRow { id: self.id(), asked: true, member, proved_ago },
+            MemberRow { id: other_id, asked: false, member: other, proved_ago: None },
+        ];
+        let unread = self.unread.load(Ordering::Relaxed);
+        async move { if unread { Err(Refusal::new(Code::StoreUnavailable, "no answer")) } else { Ok(rows) } }
+            .boxed()
     }
 
     fn dump<'a>(&'a self, _job: &'a JobName) -> Answer<'a, BTreeMap<String, DumpNode>> {
@@ -247,6 +258,7 @@ pub(crate) async fn serve(config: EdgeConfig) -> Served {
         instances: Mutex::default(),
         operations: Mutex::default(),
         inbox: AtomicUsize::new(1_000_000),
+        unread: AtomicBool::new(false),
     });
     let (tasks, metrics) = (Tasks::default(), Metrics::new());
     let info = Info { registry: "embedded", started: Time(0) };

@@ -20,7 +20,7 @@ use crate::api::access::Principal;
 use crate::api::backend::Backend;
 use crate::api::history::History;
 use crate::code::{Code, Refusal};
-use crate::coordinator::handle::{Done, InstanceRow, Operation, ServerRow, Target};
+use crate::coordinator::handle::{Done, Health, InstanceRow, Operation, ServerRow, Target};
 use crate::history::{EventFilter, Page, RunFilter, RunState};
 use crate::proto::v1;
 use crate::proto::v1::admin_service_server::AdminService;
@@ -372,8 +372,16 @@ impl AdminService for Admin {
         &self,
         _request: Request<v1::ListCoordinatorsRequest>,
     ) -> Answer<v1::ListCoordinatorsResponse> {
-        let rows = self.backend.members().await.map_err(refused)?;
-        let coordinators = rows.into_iter().map(rows::coordinator).collect();
+        let read = self.backend.members().await;
+        let own = *self.backend.health().borrow();
+        let rows = read.map_err(|mut refusal| {
+            if own != Health::Serving {
+                let state = rows::health_word(own);
+                refusal.message = format!("the coordinator that was asked is {state}: {}", refusal.message);
+            }
+            refused(refusal)
+        })?;
+        let coordinators = rows.into_iter().map(|row| rows::coordinator(row, own)).collect();
         Ok(Response::new(v1::ListCoordinatorsResponse { coordinators }))
     }
 

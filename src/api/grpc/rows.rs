@@ -138,8 +138,14 @@ pub(super) fn item(row: ItemRow) -> v1::ItemSummary {
     }
 }
 
-pub(super) fn coordinator(row: MemberRow) -> v1::CoordinatorSummary {
+/// `own`: how the coordinator is that answers. Of another it is known what it last wrote.
+pub(super) fn coordinator(row: MemberRow, own: Health) -> v1::CoordinatorSummary {
     let member = row.member;
+    let state = match (row.asked, member.draining) {
+        (true, _) => own,
+        (false, true) => Health::Draining,
+        (false, false) => Health::Serving,
+    };
     v1::CoordinatorSummary {
         coordinator_id: row.id.to_string(),
         url: member.url,
@@ -150,6 +156,8 @@ pub(super) fn coordinator(row: MemberRow) -> v1::CoordinatorSummary {
         leads: member.leads,
         workers: member.workers,
         lag: Some(duration(Duration::from_millis(member.lag_ms))),
+        state: health(state).into(),
+        proved_ago: row.proved_ago.map(duration),
     }
 }
 
@@ -267,6 +275,16 @@ pub(super) fn health(health: Health) -> v1::ServerHealth {
         Health::Serving => v1::ServerHealth::Serving,
         Health::Suspended => v1::ServerHealth::Suspended,
         Health::Draining => v1::ServerHealth::Draining,
+    }
+}
+
+/// The same, for people.
+pub(super) fn health_word(health: Health) -> &'static str {
+    match health {
+        Health::Starting => "starting",
+        Health::Serving => "serving",
+        Health::Suspended => "suspended",
+        Health::Draining => "draining",
     }
 }
 
