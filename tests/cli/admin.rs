@@ -10,6 +10,7 @@ use rosterd::proto::v1;
 use rosterd::proto::v1::admin_service_server::{AdminService, AdminServiceServer};
 use rosterd::proto::v1::watch_response::Event;
 use tokio_stream::wrappers::TcpListenerStream;
+use tonic::metadata::MetadataValue;
 use tonic::{Code, Request, Response, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
@@ -30,10 +31,25 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) fn start() -> Self {
+        Self::start_for(None)
+    }
+
+    /// A server that asks nobody for a credential.
+    pub(crate) fn start_open() -> Self {
+        Self::start_for(Some("Bearer s3cret"))
+    }
+
+    /// `anybody`: what whoever asks is taken to have shown.
+    fn start_for(anybody: Option<&'static str>) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let script = Script::default();
-        let service = AdminServiceServer::new(script.clone());
+        let service = AdminServiceServer::with_interceptor(script.clone(), move |mut request: Request<()>| {
+            if let Some(shown) = anybody {
+                request.metadata_mut().insert("authorization", MetadataValue::from_static(shown));
+            }
+            Ok(request)
+        });
         let url = runtime.block_on(async {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             let url = format!("http://{}", listener.local_addr().unwrap());
@@ -311,6 +327,6 @@ script! {
     };
     get_server_info(GetServerInfoRequest q) -> GetServerInfoResponse {
         version: "0".into(), namespace: "default".into(), coordinator_id: "c".into(), registry: "embedded".into(),
-        health: 2, started_at: at(0), now: at(5), coordinators: vec!["http://a:1".into(), "http://b:2".into()]
+        health: 3, started_at: at(0), now: at(5), coordinators: vec!["http://a:1".into(), "http://b:2".into()]
     };
 }

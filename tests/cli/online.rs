@@ -66,13 +66,13 @@ fn who_answers_is_shown() {
     let served = Served::start();
     assert_eq!(
         served.rosterd(&["info"]).ok(),
-        "version       0\nnamespace     default\ncoordinator   c\nregistry      embedded\nhealth        serving\n\
+        "version       0\nnamespace     default\ncoordinator   c\nregistry      embedded\nhealth        suspended\n\
          started       2026-11-21 00:00:00Z\nnow           2026-11-21 00:00:05Z\n\
          coordinators  http://a:1 http://b:2\n"
     );
     let info = served.rosterd(&["info", "--json"]).json();
     assert_eq!(info["coordinators"], json!(["http://a:1", "http://b:2"]));
-    assert_eq!((&info["health"], &info["started"]), (&json!("serving"), &json!("2026-11-21T00:00:00Z")));
+    assert_eq!((&info["health"], &info["started"]), (&json!("suspended"), &json!("2026-11-21T00:00:00Z")));
 }
 
 #[test]
@@ -284,4 +284,11 @@ fn probe_tells_by_its_exit_code() {
         (Some(3), "rosterd: UNAVAILABLE: the coordinator is NOT_SERVING\n")
     );
     assert_eq!(rosterd(["probe", "--server", "http://127.0.0.1:1"]).code, Some(3));
+    // Where the coordinator tells anybody, it says what keeps it from serving.
+    let open = Served::start_open();
+    let down = rosterd(["probe", "--server", &open.url, "--service", "down"]);
+    assert_eq!(
+        (down.code, down.err.as_str()),
+        (Some(3), "rosterd: UNAVAILABLE: the coordinator is NOT_SERVING: suspended\n")
+    );
 }

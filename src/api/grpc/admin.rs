@@ -354,7 +354,13 @@ impl AdminService for Admin {
     ) -> Answer<v1::GetServerInfoResponse> {
         let health = *self.backend.health().borrow();
         // Who asks how things are is answered even where the registry does not.
-        let members = self.backend.members().await.unwrap_or_default();
+        let asked = self.backend.members();
+        let members = if health == Health::Serving {
+            asked.await.unwrap_or_default()
+        } else {
+            // Nor is it to wait until that is given up.
+            tokio::time::timeout(UNWELL, asked).await.ok().and_then(Result::ok).unwrap_or_default()
+        };
         let coordinators = members.into_iter().map(|row| row.member.url).collect();
         Ok(Response::new(v1::GetServerInfoResponse {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -393,6 +399,9 @@ impl AdminService for Admin {
         Ok(Response::new(Box::pin(watching::watch(self.backend.watch(), job, clock, stop))))
     }
 }
+
+/// How long a coordinator that does not serve looks for the others before it answers without them.
+const UNWELL: Duration = Duration::from_secs(1);
 
 /// A page of the history.
 fn one_page(asked: u32, token: String) -> Page {
