@@ -78,6 +78,9 @@ impl Node {
         job.stale = false;
         job.stale_records = false;
         let (whom, query) = if whole {
+            if let Some(movers) = self.movers.remove(name) {
+                self.readers.insert(name.clone(), movers);
+            }
             (ReadFor::Job(name.clone()), Query::Job(name.clone()))
         } else {
             (ReadFor::Nodes(name.clone()), Query::Nodes(name.clone()))
@@ -103,6 +106,7 @@ impl Node {
 
     fn forget_workers(&mut self, name: &JobName) {
         self.movers.remove(name);
+        self.readers.remove(name);
         let here: Vec<WorkerId> = self.workers.keys().cloned().collect();
         for id in here {
             if let Some(worker) = self.workers.get_mut(&id) {

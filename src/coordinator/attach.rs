@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use rosterd_domain::id::{InstanceId, Item, JobName, StreamNumber, Version, WorkerId};
+use rosterd_domain::id::{InstanceId, JobName, StreamNumber, Version, WorkerId};
 use rosterd_domain::mutants;
 use rosterd_domain::snapshot::Attachment;
 use rosterd_domain::time::Mono;
@@ -22,11 +22,8 @@ use crate::session::frame::{Hello, ToWorker, Welcome};
 use crate::session::key;
 
 impl Node {
-    pub(super) fn hello(&mut self, stream: StreamId, hello: Box<Hello>) {
-        if let Err(refusal) = self.check_hello(&hello) {
-            return self.close(stream, Some(refusal));
-        }
-        let heard = self.now.mono;
+    /// The turn of a Hello that was read at `heard`.
+    pub(super) fn hello(&mut self, stream: StreamId, hello: Box<Hello>, heard: Mono) {
         match &hello.identity {
             None => self.attach_new(stream, hello, heard),
             Some((worker, _)) => {
@@ -36,7 +33,7 @@ impl Node {
         }
     }
 
-    fn check_hello(&self, hello: &Hello) -> Result<(), Refusal> {
+    pub(super) fn check_hello(&self, hello: &Hello) -> Result<(), Refusal> {
         let served = &self.settings.namespace;
         if let Some(wanted) = hello.namespace.as_ref().filter(|wanted| *wanted != served) {
             return Err(Refusal::new(
@@ -69,11 +66,16 @@ impl Node {
         read: Result<Option<(Version, Attachment)>, ReadError>,
     ) {
         let Some((worker, shown)) = hello.identity.clone() else { return };
+        if matches!(&read, Ok(Some((_, stored))) if key::matches(&stored.resume_key, &shown)) {
+            self.lives(&worker, heard);
+        }
         match read {
             Err(error) => {
                 let refusal = Refusal::new(Code::StoreUnavailable, format!("{error}: try again"));
                 self.close(stream, Some(refusal));
             }
+            // Its client has given up, and comes again: what is written now would be for nothing.
+            _ if !self.is_greeting(stream) => {}
             // It was declared dead, or said goodbye: its name never returns.
             Ok(None) => self.attach_new(stream, hello, heard),
             Ok(Some((_, stored))) if !key::matches(&stored.resume_key, &shown) => {
@@ -211,37 +213,24 @@ impl Node {
         let still_here = self.streams.contains_key(&stream);
         worker.stream = still_here.then_some(stream);
         worker.key = key;
-        if let Some(old) = self.workers.remove(&id) {
+        let old = self.workers.remove(&id);
+        let has_runs = old.is_none() && hello.identity.is_some();
+        if let Some(old) = old {
             worker.runs = old.runs;
             worker.reserved = old.reserved;
             worker.waiting = old.waiting;
             worker.jobs = old.jobs;
             worker.unacknowledged = old.unacknowledged;
-        } else if hello.identity.is_some() {
-            worker.runs = self.runs_of(&id);
         }
         let (jobs, instance) = (hello.jobs.clone(), worker.instance.clone());
-        // Also jobs that it has runs of, or that name it, though it does not: their runs take its slots.
-        let names = |job: &super::job::JobState| {
-            job.view.as_ref().is_some_and(|view| {
-                view.instances.contains_key(&instance) || view.sharding.instances().contains(&instance)
-            })
-        };
-        let named =
-            self.jobs.iter().filter(|(_, job)| !worker.fresh && names(job)).map(|(name, _)| name.clone());
         let in_hand = hello.in_hand.iter().map(|run| run.job.clone());
         // What its last host wrote of these may not have been told yet.
         let read =
             if mutants::is_on(mutants::ASKED_JOBS_UNREAD) { 0 } else { self.settings.max_jobs_per_worker };
         let asked = hello.asked.iter().take(read).cloned();
-        let moving: BTreeSet<JobName> =
-            jobs.iter().cloned().chain(named).chain(in_hand).chain(asked).collect();
+        let moving: BTreeSet<JobName> = jobs.iter().cloned().chain(in_hand).chain(asked).collect();
         let moving =
             if mutants::is_on(mutants::RECORDS_READ_BEFORE_ATTACHMENT) { BTreeSet::new() } else { moving };
-        worker.moving = moving.clone();
-        for name in &moving {
-            self.movers.entry(name.clone()).or_default().insert(id.clone());
-        }
         if let Some(bound) = self.streams.get_mut(&stream) {
             bound.phase = StreamPhase::Bound(id.clone());
         }
@@ -254,30 +243,24 @@ impl Node {
             job.standing.remove(&instance);
         }
         for name in moving {
-            let job = self.jobs.entry(name.clone()).or_default();
-            // The records are read after the attachment was written, not before.
-            job.stale = true;
-            job.stale_records = true;
-            self.dirty.insert(name);
+            self.moves(name, id.clone());
         }
         if still_here || hello.identity.is_some() {
-            return self.welcome_if_moved(&id);
+            return self.arrivals.attached(id, has_runs);
         }
         // It was new and gave up before its Welcome: nobody has this identity, or ever will.
         self.goodbye(&id);
     }
 
-    /// The runs that the records known here give to a worker.
-    fn runs_of(&self, id: &WorkerId) -> BTreeSet<(JobName, Item)> {
-        let mut runs = BTreeSet::new();
-        for (name, job) in &self.jobs {
-            let of_worker = job
-                .records
-                .iter()
-                .filter(|(_, (_, record))| record.running().is_some_and(|r| r.worker == *id));
-            runs.extend(of_worker.map(|(item, _)| (name.clone(), *item)));
-        }
-        runs
+    /// A worker is welcomed only when this job's records were read, after its attachment was written.
+    pub(super) fn moves(&mut self, name: JobName, id: WorkerId) {
+        let Some(worker) = self.workers.get_mut(&id) else { return };
+        worker.moving.insert(name.clone());
+        self.movers.entry(name.clone()).or_default().insert(id);
+        let job = self.jobs.entry(name.clone()).or_default();
+        job.stale = true;
+        job.stale_records = true;
+        self.dirty.insert(name);
     }
 
     /// All jobs of the Hello are moved and read: the worker is welcomed, and told what the records say.
@@ -305,6 +288,7 @@ impl Node {
         };
         let jobs = worker.jobs.clone();
         self.send(stream, ToWorker::Welcome(Box::new(welcome)));
+        self.arrived(stream);
         self.reconcile_worker(id);
         self.dirty.extend(jobs);
     }

@@ -310,6 +310,8 @@ impl Node {
     pub(super) fn job_read(&mut self, name: JobName, read: Result<Option<Snapshot>, ReadError>) {
         let Some(mut job) = self.jobs.remove(&name) else { return };
         job.reading = false;
+        // Who came meanwhile waits for the next reading; this one is good for those who came before it.
+        let came_meanwhile = std::mem::take(&mut job.stale_records);
         if read.is_ok() {
             for reserved in std::mem::take(&mut job.unsure) {
                 self.release_slots(&reserved);
@@ -332,16 +334,20 @@ impl Node {
             Err(error) => self.read_failed(&name, &mut job, &error),
         }
         let (read, exists) = (job.loaded && !job.stale_records, job.view.is_some());
+        job.stale_records |= came_meanwhile;
         self.jobs.insert(name.clone(), job);
+        let readers = self.readers.remove(&name).unwrap_or_default();
         if read {
-            self.moved_in_all(&name, exists);
+            self.moved_in_all(readers, &name, exists);
+        } else if !readers.is_empty() {
+            self.movers.entry(name.clone()).or_default().extend(readers);
         }
         self.look_at_leavers = true;
         self.dirty.insert(name);
     }
 
-    fn moved_in_all(&mut self, name: &JobName, exists: bool) {
-        for id in self.movers.remove(name).unwrap_or_default() {
+    fn moved_in_all(&mut self, readers: BTreeSet<WorkerId>, name: &JobName, exists: bool) {
+        for id in readers {
             self.moved_in(&id, name, exists);
         }
     }

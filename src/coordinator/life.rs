@@ -99,7 +99,7 @@ impl Node {
         }
         for (stream, hello) in std::mem::take(&mut self.early) {
             if self.streams.contains_key(&stream) {
-                self.hello(stream, hello);
+                self.arrives(stream, hello);
             }
         }
     }

@@ -6,6 +6,7 @@
 mod advance;
 mod agenda;
 mod ahead;
+mod arrivals;
 mod attach;
 mod calendar;
 mod change;

@@ -17,6 +17,7 @@ use rosterd_domain::txn::Txn;
 
 use super::agenda::Agenda;
 use super::ahead::Ahead;
+use super::arrivals::Arrivals;
 use super::calendar::CalendarWatch;
 use super::event::{Answer, Effect, Event, Now, Query, ReadId, RequestId, StreamId, TxnId};
 use super::gather::Whole;
@@ -45,8 +46,13 @@ pub struct Node {
     pub(super) calendar_watch: CalendarWatch,
     pub(super) jobs: Jobs,
     pub(super) workers: BTreeMap<WorkerId, Worker>,
+    /// Workers on their way here.
+    pub(super) arrivals: Arrivals,
     /// By job, the workers that cannot be welcomed before its records were read.
     pub(super) movers: BTreeMap<JobName, BTreeSet<WorkerId>>,
+    /// Those of them that were attached before the reading that is under way was asked for: it is theirs, whoever comes
+    /// meanwhile.
+    pub(super) readers: BTreeMap<JobName, BTreeSet<WorkerId>>,
     /// Workers that are draining or leaving.
     pub(super) leavers: BTreeSet<WorkerId>,
     /// Something has happened that they may have waited for. Looking takes a while, so it is done once for all of it.
@@ -54,6 +60,8 @@ pub struct Node {
     pub(super) streams: BTreeMap<StreamId, Stream>,
     /// Attachments that are hosted elsewhere, or by nobody any more.
     pub(super) elsewhere: BTreeMap<WorkerId, Elsewhere>,
+    /// Those that are about to be declared dead.
+    pub(super) judging: Judging,
     pub(super) coordinators: Members,
     /// Since when they are these.
     pub(super) members_since: Mono,
@@ -135,6 +143,15 @@ pub(super) struct Elsewhere {
     pub(super) condemned: bool,
 }
 
+/// Verdicts on workers of hosts that have gone. All who were hosted there come due together, and one reading of the living
+/// coordinators is enough for them.
+#[derive(Debug, Default)]
+pub(super) struct Judging {
+    /// Their turn comes when the reading under way has ended.
+    pub(super) waiting: BTreeSet<WorkerId>,
+    pub(super) under_way: bool,
+}
+
 /// Deadlines by the monotonic clock.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
@@ -171,8 +188,8 @@ pub(super) enum ReadFor {
     Own(WorkerId),
     /// A record names it.
     Suspect(WorkerId),
-    /// The living coordinators, before this worker is declared dead because its host is not among them.
-    Judge(WorkerId),
+    /// The living coordinators, before these workers are declared dead because their hosts are not among them.
+    Judge(BTreeSet<WorkerId>),
     Attachments,
     Coordinators,
 }
@@ -215,7 +232,10 @@ impl Node {
             calendar_watch: CalendarWatch::default(),
             jobs: Jobs::new(),
             workers: BTreeMap::new(),
+            arrivals: Arrivals::default(),
             movers: BTreeMap::new(),
+            readers: BTreeMap::new(),
+            judging: Judging::default(),
             leavers: BTreeSet::new(),
             look_at_leavers: false,
             streams: BTreeMap::new(),
@@ -272,6 +292,8 @@ impl Node {
             // What is due now goes before what follows from it.
             return std::mem::take(&mut self.out);
         }
+        self.settle_attached();
+        self.admit();
         self.offer_freed_slots();
         for _ in 0..most {
             let Some(job) = self.dirty.pop().or_else(|| self.house.pop()) else { break };
@@ -311,6 +333,7 @@ impl Node {
     pub fn is_settled(&self) -> bool {
         self.dirty.is_empty()
             && self.freed.is_empty()
+            && self.arrivals.is_settled()
             && !self.house.has_turn()
             && !self.ahead.is_due(self.now.wall)
     }
@@ -370,7 +393,7 @@ impl Node {
             (StreamPhase::Fresh, FromWorker::Hello(hello)) => {
                 stream.phase = StreamPhase::Greeting;
                 if self.listed {
-                    self.hello(id, hello);
+                    self.arrives(id, hello);
                 } else {
                     self.early.push((id, hello));
                 }
@@ -413,6 +436,7 @@ impl Node {
 
     fn closed(&mut self, id: StreamId) {
         let Some(stream) = self.streams.remove(&id) else { return };
+        self.arrived(id);
         if let StreamPhase::Bound(worker) = stream.phase
             && let Some(worker) = self.workers.get_mut(&worker)
             && worker.stream == Some(id)
@@ -458,13 +482,11 @@ impl Node {
             (ReadFor::Coordinators, Answer::Coordinators(Ok(read))) => {
                 self.members_read(read);
             }
-            (ReadFor::Judge(worker), Answer::Coordinators(Ok(read))) => {
+            (ReadFor::Judge(workers), Answer::Coordinators(Ok(read))) => {
                 self.members_read(read);
-                self.judge(&worker);
+                self.judge_all(&workers);
             }
-            (ReadFor::Judge(worker), _) => {
-                self.set_timer(self.settings.store_retry, Timer::Elsewhere(worker));
-            }
+            (ReadFor::Judge(workers), _) => self.judge_later(workers),
             // A read that failed is tried again by the sweep, or with the next hint.
             _ => self.set_timer(self.settings.store_retry, Timer::Sweep),
         }
@@ -526,6 +548,7 @@ impl Node {
             {
                 worker.stream = None;
             }
+            self.arrived(id);
         }
     }
 

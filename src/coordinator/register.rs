@@ -101,7 +101,7 @@ impl Node {
 
     /// Answers registrations whose instance is put; those that are refused; applies a config that overwrites.
     pub(super) fn answer_registrations(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) {
-        let mut waiting = std::collections::VecDeque::new();
+        let (mut waiting, mut registered) = (std::collections::VecDeque::new(), false);
         while let Some(registering) = job.registering.pop_front() {
             let Some(worker) = self.workers.get(&registering.worker) else { continue };
             if worker.stream != Some(registering.stream) || !worker.present() {
@@ -144,11 +144,16 @@ impl Node {
             job.leaving.remove(&instance);
             if view.instances.get(&instance).is_some_and(|seen| seen.mine) {
                 self.registered(name, job, view, &registering);
+                registered = true;
             } else {
                 waiting.push_back(registering);
             }
         }
         job.registering = waiting;
+        if registered {
+            self.tell_assignments(name, job, view, None);
+            self.dirty.insert(name.clone());
+        }
     }
 
     fn registered(&mut self, name: &JobName, job: &mut JobState, view: &Job, registering: &Registering) {
@@ -164,8 +169,6 @@ impl Node {
             ToWorker::Registered { job: name.clone(), items, kind, lease, heartbeat },
         );
         job.told.remove(&instance);
-        self.tell_assignments(name, job, view, None);
-        self.dirty.insert(name.clone());
     }
 }
 

@@ -2,7 +2,7 @@
 //! has gone and its attachment stayed as it was for as long. Deleting the attachment is the verdict; whoever
 //! attaches first makes it fail.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rosterd_domain::id::{Version, WorkerId};
@@ -81,7 +81,7 @@ impl Node {
             self.timers.insert((until, Timer::Lease(id.clone())));
             return;
         }
-        if worker.writing || self.stopping {
+        if worker.writing || self.stopping || self.is_coming(id) {
             self.set_timer(self.settings.heartbeat, Timer::Lease(id.clone()));
             return;
         }
@@ -230,20 +230,59 @@ impl Node {
         let Some(found) = self.elsewhere.get(id) else { return false };
         let lease = found.attachment.lease().max(self.settings.lease);
         let until = found.gone_since.map(|since| since.plus(self.settings.verdict_after(lease)));
-        !found.condemned && !self.stopping && until.is_some_and(|until| until <= self.now.mono)
+        !found.condemned
+            && !self.stopping
+            && until.is_some_and(|until| until <= self.now.mono)
+            && !self.is_coming(id)
     }
 
     pub(super) fn elsewhere_timer(&mut self, id: &WorkerId) {
         if self.is_forsaken(id) {
-            // Not from what was heard some time ago: the host may have come meanwhile.
-            self.read(ReadFor::Judge(id.clone()), Query::Coordinators);
+            self.judging.waiting.insert(id.clone());
+            self.judge_next();
+        } else {
+            self.wait_for_host_of(id);
+        }
+    }
+
+    /// Not from what was heard some time ago: the host may have come meanwhile.
+    fn judge_next(&mut self) {
+        if !self.judging.waiting.is_empty() && !std::mem::replace(&mut self.judging.under_way, true) {
+            let workers = std::mem::take(&mut self.judging.waiting);
+            self.read(ReadFor::Judge(workers), Query::Coordinators);
         }
     }
 
     /// The living coordinators were just read.
-    pub(super) fn judge(&mut self, id: &WorkerId) {
+    pub(super) fn judge_all(&mut self, workers: &BTreeSet<WorkerId>) {
+        self.judging.under_way = false;
+        workers.iter().for_each(|id| self.judge(id));
+        self.judge_next();
+    }
+
+    /// They could not be read.
+    pub(super) fn judge_later(&mut self, workers: BTreeSet<WorkerId>) {
+        self.judging.under_way = false;
+        for id in workers {
+            self.set_timer(self.settings.store_retry, Timer::Elsewhere(id));
+        }
+        self.judge_next();
+    }
+
+    /// It was heard meanwhile, or its Hello is being worked on: it has a lease from then on.
+    fn wait_for_host_of(&mut self, id: &WorkerId) {
+        let Some(found) = self.elsewhere.get(id).filter(|found| !found.condemned) else { return };
+        let lease = found.attachment.lease().max(self.settings.lease);
+        let until = found.gone_since.map(|since| since.plus(self.settings.verdict_after(lease)));
+        if let Some(until) = until.filter(|_| !self.stopping) {
+            let soon = self.now.mono.plus(self.settings.heartbeat);
+            self.timers.insert((until.max(soon), Timer::Elsewhere(id.clone())));
+        }
+    }
+
+    fn judge(&mut self, id: &WorkerId) {
         if !self.is_forsaken(id) {
-            return;
+            return self.wait_for_host_of(id);
         }
         let Some(found) = self.elsewhere.get_mut(id) else { return };
         found.condemned = true;

@@ -1,0 +1,277 @@
+//! When thousands come at once.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rosterd_domain::id::{CoordinatorId, JobName, Namespace, Revision, ServerAddress, StreamNumber, Version};
+use rosterd_domain::snapshot::Attachment;
+use rosterd_domain::time::Time;
+use rosterd_domain::txn::Commit;
+
+use super::*;
+use crate::coordinator::event::{Answer, Effect, Event, Now, Query, ReadId, TxnId};
+use crate::coordinator::handle::Peer;
+use crate::coordinator::settings::Settings;
+use crate::coordinator::worker::Phase;
+use crate::registry::ReadError;
+use crate::session::frame::{FromWorker, ToWorker};
+use crate::session::key;
+
+const KEY: &str = "the key";
+
+fn at(seconds: f64) -> Now {
+    let since = Duration::from_secs_f64(seconds);
+    Now { wall: Time::from_seconds(1000).plus(since), mono: Mono(since) }
+}
+
+fn worker(name: u64) -> WorkerId {
+    WorkerId::new(format!("w{name}")).unwrap()
+}
+
+/// What a node wants done, and has not been told the end of.
+#[derive(Default)]
+struct Stage {
+    commits: Vec<(TxnId, &'static str)>,
+    reads: Vec<(ReadId, Query)>,
+    sent: Vec<(StreamId, ToWorker)>,
+}
+
+impl Stage {
+    fn play(&mut self, node: &mut Node, now: Now, event: Event) {
+        for effect in node.handle(now, event) {
+            match effect {
+                Effect::Commit(id, txn) => self.commits.push((id, txn.purpose)),
+                Effect::Read(id, query) => self.reads.push((id, query)),
+                Effect::Send(stream, frame) => self.sent.push((stream, frame)),
+                _ => {}
+            }
+        }
+    }
+
+    /// All transactions of this purpose are applied.
+    fn apply(&mut self, node: &mut Node, now: Now, purpose: &str) -> usize {
+        let (these, others) = self.commits.drain(..).partition(|(_, of)| *of == purpose);
+        self.commits = others;
+        let these: Vec<(TxnId, &str)> = these;
+        for (id, _) in &these {
+            self.play(node, now, Event::Committed(*id, Commit::Committed(Revision(1))));
+        }
+        these.len()
+    }
+
+    fn wants(&self, wanted: &Query) -> usize {
+        self.reads.iter().filter(|(_, query)| query == wanted).count()
+    }
+
+    /// The oldest reading of this kind ends.
+    fn answer(&mut self, node: &mut Node, now: Now, query: &Query, answer: Answer) {
+        let place = self.reads.iter().position(|(_, asked)| asked == query).expect("it was asked for");
+        let (id, _) = self.reads.remove(place);
+        self.play(node, now, Event::Read(id, answer));
+    }
+
+    /// The worker's attachment is what is stored; it is looked up for its Hello.
+    fn found(&mut self, node: &mut Node, now: Now, name: u64) {
+        let stored = attachment();
+        let answer = Answer::Attachment(Ok(Some((Version(3), stored))));
+        self.answer(node, now, &Query::Attachment(worker(name)), answer);
+    }
+
+    fn hello(&mut self, node: &mut Node, now: Now, stream: StreamId, name: u64, jobs: &[JobName]) {
+        let hello = Hello {
+            namespace: None,
+            identity: Some((worker(name), KEY.into())),
+            stream: StreamNumber(stream),
+            address: ServerAddress::new("10.0.0.1").unwrap(),
+            labels: BTreeMap::new(),
+            slots: 1,
+            in_hand: Vec::new(),
+            jobs: jobs.to_vec(),
+            asked: Vec::new(),
+            client: String::new(),
+            sent_at: None,
+            holds_triggers: true,
+        };
+        self.play(node, now, Event::Opened(stream, Peer::default()));
+        self.play(node, now, Event::Frame(stream, FromWorker::Hello(Box::new(hello))));
+    }
+
+    fn welcomed(&self) -> Vec<StreamId> {
+        let welcome =
+            |(stream, frame): &(StreamId, ToWorker)| matches!(frame, ToWorker::Welcome(_)).then_some(*stream);
+        self.sent.iter().filter_map(welcome).collect()
+    }
+
+    fn closed(&self) -> Vec<(StreamId, Code)> {
+        let close = |(stream, frame): &(StreamId, ToWorker)| match frame {
+            ToWorker::Close(Some(refusal)) => Some((*stream, refusal.code)),
+            _ => None,
+        };
+        self.sent.iter().filter_map(close).collect()
+    }
+}
+
+/// By a coordinator that is not there.
+fn attachment() -> Attachment {
+    Attachment {
+        host: CoordinatorId::new("gone").unwrap(),
+        session: "old".into(),
+        stream: StreamNumber(0),
+        draining: false,
+        resume_key: key::digest(KEY),
+        address: ServerAddress::new("10.0.0.1").unwrap(),
+        lease_ms: 5000,
+    }
+}
+
+/// A coordinator that knows these workers of one that is gone.
+fn node(elsewhere: impl Iterator<Item = u64>) -> (Node, Stage) {
+    let mut ids = 0;
+    let ids = move || {
+        ids += 1;
+        format!("id-{ids}")
+    };
+    let settings = Settings::new(Namespace::new("n").unwrap(), CoordinatorId::new("c").unwrap());
+    let mut node = Node::new(settings, "session".into(), Box::new(ids));
+    let mut stage = Stage::default();
+    stage.play(&mut node, at(0.0), Event::Start);
+    stage.apply(&mut node, at(0.0), "coordinator");
+    let read = elsewhere.map(|name| (worker(name), (Version(3), attachment()))).collect();
+    stage.answer(&mut node, at(0.0), &Query::Attachments, Answer::Attachments(Ok(read)));
+    stage.answer(&mut node, at(0.0), &Query::Coordinators, Answer::Coordinators(Ok(myself())));
+    (node, stage)
+}
+
+fn myself() -> BTreeMap<CoordinatorId, std::sync::Arc<str>> {
+    [(CoordinatorId::new("c").unwrap(), "{}".into())].into()
+}
+
+/// Ten thousand workers came at once, and each that was attached made the readings void that others waited for: as long
+/// as any came nobody was welcomed, gave up, and came again.
+#[test]
+fn who_comes_meanwhile_delays_no_welcome() {
+    let (mut node, mut stage) = node(0..0);
+    let job = JobName::new("j").unwrap();
+    let reading = Query::Job(job.clone());
+    for name in 1..=2 {
+        stage.hello(&mut node, at(1.0), name, name, std::slice::from_ref(&job));
+        stage.found(&mut node, at(1.0), name);
+        stage.apply(&mut node, at(1.0), "attach");
+        assert_eq!(stage.wants(&reading), 1, "one reading at a time");
+    }
+    stage.answer(&mut node, at(1.1), &reading, Answer::Job(Box::new(Ok(None))));
+    assert_eq!(stage.welcomed(), [1], "it was asked for after the first was attached, before the second was");
+    stage.answer(&mut node, at(1.2), &reading, Answer::Job(Box::new(Ok(None))));
+    assert_eq!(stage.welcomed(), [1, 2]);
+}
+
+#[test]
+fn a_reading_that_fails_welcomes_nobody() {
+    let (mut node, mut stage) = node(0..0);
+    let job = JobName::new("j").unwrap();
+    let reading = Query::Job(job.clone());
+    stage.hello(&mut node, at(1.0), 1, 1, std::slice::from_ref(&job));
+    stage.found(&mut node, at(1.0), 1);
+    stage.apply(&mut node, at(1.0), "attach");
+    let failed = Err(ReadError::Unavailable("no answer".into()));
+    stage.answer(&mut node, at(1.1), &reading, Answer::Job(Box::new(failed)));
+    assert_eq!((stage.welcomed(), stage.wants(&reading)), (Vec::new(), 0));
+    stage.play(&mut node, at(2.2), Event::Tick);
+    stage.answer(&mut node, at(2.3), &reading, Answer::Job(Box::new(Ok(None))));
+    assert_eq!(stage.welcomed(), [1]);
+}
+
+#[test]
+fn nothing_is_written_for_who_has_given_up() {
+    let (mut node, mut stage) = node(0..0);
+    stage.hello(&mut node, at(1.0), 1, 1, &[]);
+    stage.play(&mut node, at(1.5), Event::Closed(1));
+    stage.found(&mut node, at(1.6), 1);
+    assert_eq!(stage.apply(&mut node, at(1.6), "attach"), 0);
+    assert!(node.workers.is_empty());
+}
+
+#[test]
+fn only_so_many_are_attached_at_a_time_and_nobody_waits_in_vain() {
+    let (mut node, mut stage) = node(0..0);
+    let most = AT_A_TIME as u64;
+    for name in 1..=most + 3 {
+        stage.hello(&mut node, at(1.0), name, name, &[]);
+    }
+    let asked = |stage: &Stage, name| stage.wants(&Query::Attachment(worker(name)));
+    assert_eq!((asked(&stage, most), asked(&stage, most + 1)), (1, 0));
+    // A Welcome, or an end, is another one's turn; one that has gone has none.
+    stage.play(&mut node, at(1.1), Event::Closed(most + 1));
+    stage.found(&mut node, at(1.1), 1);
+    stage.apply(&mut node, at(1.1), "attach");
+    assert_eq!(stage.welcomed(), [1]);
+    assert_eq!([1, 2, 3].map(|more| asked(&stage, most + more)), [0, 1, 0]);
+    // The first in the queue has waited too long for another one to get in line.
+    stage.hello(&mut node, at(3.1), most + 4, most + 4, &[]);
+    assert_eq!(stage.closed(), [(most + 4, Code::Overloaded)]);
+    // So would it itself, once its turn came.
+    stage.play(&mut node, at(3.2), Event::Closed(2));
+    assert_eq!(stage.closed()[1..], [(most + 3, Code::Overloaded)]);
+    stage.hello(&mut node, at(3.3), most + 5, most + 5, &[]);
+    assert_eq!(asked(&stage, most + 5), 1);
+}
+
+#[test]
+fn who_is_on_the_way_here_is_not_declared_dead() {
+    let (mut node, mut stage) = node(1..4);
+    // The Hello of the first is being worked on, the second was heard and came to nothing, the third is silent.
+    for name in 1..=2 {
+        stage.hello(&mut node, at(4.0), name, name, &[]);
+    }
+    stage.play(&mut node, at(4.0), Event::Closed(2));
+    stage.found(&mut node, at(4.0), 2);
+    let living = || Answer::Coordinators(Ok(myself()));
+    stage.play(&mut node, at(5.1), Event::Tick);
+    stage.answer(&mut node, at(5.2), &Query::Coordinators, living());
+    assert_eq!(stage.apply(&mut node, at(5.2), "verdict"), 1);
+    assert!(!node.elsewhere.contains_key(&worker(3)));
+    // A lease after it was heard the second is dead as well; the first is still waited for.
+    stage.play(&mut node, at(8.9), Event::Tick);
+    assert_eq!(stage.wants(&Query::Coordinators), 0);
+    stage.play(&mut node, at(9.1), Event::Tick);
+    stage.answer(&mut node, at(9.2), &Query::Coordinators, living());
+    assert_eq!(stage.apply(&mut node, at(9.2), "verdict"), 1);
+    assert_eq!(node.elsewhere.keys().collect::<Vec<_>>(), [&worker(1)]);
+    stage.found(&mut node, at(9.3), 1);
+    stage.apply(&mut node, at(9.3), "attach");
+    assert_eq!(stage.welcomed(), [1]);
+}
+
+/// The host itself had it in hand, with its next Hello in its own queue.
+#[test]
+fn a_host_waits_for_the_hello_that_it_has_not_looked_at() {
+    let (mut node, mut stage) = node(0..0);
+    stage.hello(&mut node, at(1.0), 1, 1, &[]);
+    stage.found(&mut node, at(1.0), 1);
+    stage.apply(&mut node, at(1.0), "attach");
+    stage.play(&mut node, at(5.0), Event::Closed(1));
+    stage.hello(&mut node, at(5.9), 2, 1, &[]);
+    stage.play(&mut node, at(6.1), Event::Tick);
+    assert_eq!(
+        (stage.apply(&mut node, at(6.1), "verdict"), node.workers[&worker(1)].phase),
+        (0, Phase::Attached)
+    );
+    // It was refused: now silence counts, from when it was last heard.
+    let none = Answer::Attachment(Err(ReadError::Unavailable("no answer".into())));
+    stage.answer(&mut node, at(6.2), &Query::Attachment(worker(1)), none);
+    stage.play(&mut node, at(7.3), Event::Tick);
+    assert_eq!(stage.apply(&mut node, at(7.3), "verdict"), 1);
+}
+
+#[test]
+fn those_who_are_dead_together_are_judged_together() {
+    let (mut node, mut stage) = node(0..500);
+    stage.play(&mut node, at(5.1), Event::Tick);
+    let mut readings = 0;
+    while stage.wants(&Query::Coordinators) > 0 {
+        readings += 1;
+        stage.answer(&mut node, at(5.2), &Query::Coordinators, Answer::Coordinators(Ok(myself())));
+        stage.apply(&mut node, at(5.2), "verdict");
+    }
+    assert_eq!((readings, node.elsewhere.len()), (2, 0));
+}
