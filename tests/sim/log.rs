@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use rosterd_client::{Failure, Job, Run};
 use rosterd_domain::verify::{Line, What};
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::handled::Handled;
 use crate::process::Hand;
 use crate::rng::Rng;
+use crate::words::{self, Word};
 use crate::world::Plan;
 
 /// The log of all worker processes.
@@ -44,9 +46,10 @@ impl Log {
 }
 
 /// A job of the world and how its handlers behave.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobPlan {
-    pub name: &'static str,
+    #[serde(deserialize_with = "words::word")]
+    pub name: Word,
     pub period: u64,
     pub items: u32,
     pub failover: bool,
@@ -56,13 +59,16 @@ pub struct JobPlan {
     /// Of a thousand runs: those that fail, those that do not listen to a cancellation.
     pub fails: u64,
     pub deaf: u64,
-    pub strategy: &'static str,
+    #[serde(deserialize_with = "words::word")]
+    pub strategy: Word,
     pub grace: Option<u64>,
-    pub zone: Option<&'static str>,
+    #[serde(deserialize_with = "words::maybe")]
+    pub zone: Option<Word>,
     /// A run is cancelled after so long, in milliseconds.
     pub timeout: Option<u64>,
     /// Each fire is held until one worker was told of it: what becomes of it without an answer.
-    pub held: Option<&'static str>,
+    #[serde(deserialize_with = "words::maybe")]
+    pub held: Option<Word>,
     /// How long that worker takes to answer, in milliseconds.
     pub answer: (u64, u64),
 }

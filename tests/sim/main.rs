@@ -54,4 +54,5 @@ mod wall;
 mod watch;
 mod wire;
 mod wish;
+mod words;
 mod world;

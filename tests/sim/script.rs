@@ -1,5 +1,8 @@
 //! What a seed plays, written down: a line for the world, a line for each thing that happens. It can be made shorter
 //! (`shrink`) and played again (`SCRIPT=FILE cargo xtask sim`).
+//!
+//! Seeds are other stories once what is made of them has changed; a script goes on being the same one. It names everything
+//! itself, but for what chance decides while it is played, which its own `seed` gives.
 
 use std::time::Duration;
 
@@ -7,6 +10,7 @@ use rosterd_domain::time::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::faults::Rates;
+use crate::log::JobPlan;
 use crate::play::{job, plan};
 use crate::rng::Rng;
 use crate::trouble::Trouble;
@@ -23,8 +27,13 @@ const LEAST_FAULTS: usize = 20;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Script {
     pub seed: u64,
-    /// The jobs that are there, by name.
-    pub jobs: Vec<String>,
+    pub coordinators: usize,
+    pub workers: usize,
+    pub times: Times,
+    pub slots: (u64, u64),
+    /// When the world begins.
+    pub base: Time,
+    pub jobs: Vec<JobPlan>,
     pub rates: Rates,
     /// By how much clocks differ in rate.
     pub drift: u64,
@@ -91,16 +100,28 @@ impl Script {
         let rates = appetite(&mut rng);
         let events = events(&mut rng, &plan);
         let dead = if rng.permille(350) { left_behind(&mut rng, &plan) } else { Vec::new() };
-        let jobs = plan.jobs.iter().map(|job| job.name.to_owned()).collect();
-        Self { seed, jobs, rates, drift: plan.drift, until: TROUBLE, dead, events }
+        let Plan { coordinators, workers, times, jobs, slots, base, drift, .. } = plan;
+        Self {
+            seed,
+            coordinators,
+            workers,
+            times,
+            slots,
+            base,
+            jobs,
+            rates,
+            drift,
+            until: TROUBLE,
+            dead,
+            events,
+        }
     }
 
     /// The world that it is played in.
     pub fn plan(&self) -> Plan {
-        let mut plan = world_of(self.seed);
-        plan.drift = self.drift;
-        plan.jobs.retain(|job| self.jobs.iter().any(|name| name == job.name));
-        plan
+        let Self { coordinators, workers, times, slots, base, drift, .. } = *self;
+        let jobs = self.jobs.clone();
+        Plan { coordinators, workers, times, jobs, slots, base, drift, told: false, ..plan(self.seed) }
     }
 
     /// Lines of JSON: the world, then what happens.
@@ -124,7 +145,7 @@ impl Script {
 
 /// The world of a seed: three coordinators, five workers, a job that fires each second, one with failover, one whose
 /// runs are long.
-pub fn world_of(seed: u64) -> Plan {
+fn world_of(seed: u64) -> Plan {
     let mut rng = Rng::new(seed ^ 0x0f_1e_2d_3c);
     let times = if rng.permille(300) { Times::LONG } else { Times::SHORT };
     let mut jobs = vec![job("short"), job("again"), job("long")];

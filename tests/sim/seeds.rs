@@ -107,7 +107,8 @@ fn seeds() {
     assert!(count < required::ENOUGH || missing.is_empty(), "too seldom: {missing:#?}");
 }
 
-/// Plays the seed or the script that the environment names, with everything that happens.
+/// Plays the seed or the script that the environment names, with everything that happens. `KEEP=FILE` writes the script
+/// there.
 #[test]
 fn replay() {
     let script = match (std::env::var("SCRIPT"), env("SEED")) {
@@ -118,6 +119,9 @@ fn replay() {
         (_, Some(seed)) => Script::of(seed),
         _ => return,
     };
+    if let Ok(file) = std::env::var("KEEP") {
+        fs::write(&file, script.text()).unwrap_or_else(|error| panic!("KEEP={file}: {error}"));
+    }
     if let Ok(filter) = std::env::var("RUST_LOG") {
         let _set = tracing_subscriber::fmt().without_time().with_env_filter(filter).try_init();
     }

@@ -11,6 +11,7 @@ use rosterd::registry::memory::MemoryStore;
 use rosterd_domain::id::{CoordinatorId, Namespace};
 use rosterd_domain::time::Time;
 use rosterd_domain::verify::What;
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -27,11 +28,15 @@ use crate::wire::{Net, Way};
 pub const BASE: &str = "2026-03-01T00:00:00Z";
 
 /// The timeouts of a world.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Times {
+    #[serde(with = "crate::words::millis")]
     pub session: Duration,
+    #[serde(with = "crate::words::millis")]
     pub lease: Duration,
+    #[serde(with = "crate::words::millis")]
     pub heartbeat: Duration,
+    #[serde(with = "crate::words::millis")]
     pub stop_budget: Duration,
 }
 

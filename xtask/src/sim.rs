@@ -39,7 +39,8 @@ Without these it plays one again and tells what happens in it:
   SCRIPT=FILE cargo xtask sim
 
 The environment: THREADS says on how many threads; SHRUNK how many failing seeds are made short (none: 0), each of another
-promise; VERBOSE=1 tells all that happens; RUST_LOG=debug what the coordinators log.
+promise; VERBOSE=1 tells all that happens; RUST_LOG=debug what the coordinators log; KEEP=FILE writes the script of what is
+played again there.
 ";
 
 impl Request {
@@ -102,9 +103,11 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
         .find(|program| program.target.name == request.program)
         .context("no such program was built")?;
     let mut command = Command::new(&program.path);
-    if let Some(script) = script {
-        // The program runs in another folder.
-        command.env("SCRIPT", std::path::absolute(script)?);
+    // The program runs in another folder.
+    for file in ["SCRIPT", "KEEP"] {
+        if let Some(path) = std::env::var_os(file) {
+            command.env(file, std::path::absolute(path)?);
+        }
     }
     command.current_dir(&program.folder).args(["--exact", request.test, "--nocapture"]);
     if let Some(seeds) = request.seeds {

@@ -1,0 +1,51 @@
+//! Words of a script that the program knows: whoever writes one by hand is told of those that it does not.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serializer};
+
+use crate::wish::{STRATEGIES, ZONES};
+
+/// One of them.
+pub type Word = &'static str;
+
+/// The names of jobs, and what becomes of a fire that nobody answers for.
+const OTHERS: [Word; 5] = ["short", "again", "long", "run", "skip"];
+
+fn known<E: serde::de::Error>(text: &str) -> Result<Word, E> {
+    let mut all = OTHERS.iter().chain(&STRATEGIES).chain(&ZONES);
+    all.find(|word| **word == text).copied().ok_or_else(|| {
+        E::custom(format!("{text:?} is not known: write one of {OTHERS:?}, {STRATEGIES:?} or {ZONES:?}"))
+    })
+}
+
+pub fn word<'de, D: Deserializer<'de>>(from: D) -> Result<Word, D::Error> {
+    known(&String::deserialize(from)?)
+}
+
+pub fn maybe<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Word>, D::Error> {
+    Option::<String>::deserialize(from)?.map(|text| known(&text)).transpose()
+}
+
+/// Spans as milliseconds.
+pub mod millis {
+    use super::{Deserialize, Deserializer, Duration, Serializer};
+
+    pub fn serialize<S: Serializer>(span: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(crate::trouble::millis(*span))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        u64::deserialize(from).map(Duration::from_millis)
+    }
+}
+
+#[test]
+fn a_word_that_is_not_known_is_named() {
+    let read = |text: &str| {
+        crate::script::Script::read(&crate::script::Script::of(1).text().replace("\"again\"", text))
+    };
+    assert!(read("\"again\"").is_ok());
+    let refused = read("\"agian\"").unwrap_err();
+    assert!(refused.starts_with("line 1: \"agian\" is not known: write one of"), "{refused}");
+}
