@@ -158,12 +158,11 @@ fn run_and_kill(dir: &Path, opening: bool, after: Duration, said: &mut Said) {
     let (tell, lines) = mpsc::channel();
     let reader =
         std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
-    while !opening {
+    let mut writes = opening;
+    while !writes {
         let line = lines.recv().expect("the child did not acknowledge anything");
         said.read(&line);
-        if line.contains("ack ") {
-            break;
-        }
+        writes = line.contains("ack ");
     }
     std::thread::sleep(after);
     child.kill().unwrap();
@@ -212,7 +211,7 @@ async fn compare(registry: &EmbeddedRegistry, said: &mut Said, round: u32) -> Fo
     }
     let there = registry.jobs().await.unwrap();
     let known = |n: u64| said.jobs.get(&n).is_some_and(|churn| *churn != Churn::Gone);
-    let strange: Vec<_> = there.iter().filter_map(|job| number(job)).filter(|n| !known(*n)).collect();
+    let strange: Vec<_> = there.iter().filter_map(number).filter(|n| !known(*n)).collect();
     assert!(strange.is_empty(), "round {round}: nobody has made {strange:?}, or they are gone");
     let offset = registry.offset(&j(), Item(0)).await.unwrap();
     let offset = offset.map(|data| String::from_utf8_lossy(&data).into_owned());
