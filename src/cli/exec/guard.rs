@@ -36,7 +36,7 @@ pub(crate) struct Guard {
     /// Kill after so many milliseconds without a first word
     #[arg(long, default_value_t = 3000)]
     silence_ms: u64,
-    /// Where to say that the program was killed, once `exec` is gone
+    /// Where to say that the program was killed, once `exec` is gone or silent
     #[arg(long, requires = "run_line")]
     run_log: Option<PathBuf>,
     /// What to say of the run there
@@ -82,7 +82,7 @@ impl Guard {
             Ok(child) => {
                 let (status, alone) = guard(child, Duration::from_millis(self.silence_ms));
                 if alone && let Some(line) = self.line() {
-                    line.say(What::Drop, "its worker was gone");
+                    line.say(What::Drop, "its worker was gone or stood still");
                 }
                 end_as(status)
             }
@@ -102,7 +102,7 @@ fn cannot_start(program: &OsString, error: &Error) -> ExitCode {
     ExitCode::from(if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
 }
 
-/// Watches over the program until it has ended; also whether `exec` was gone by then.
+/// Watches over the program until it has ended; also whether `exec` was gone or silent by then.
 fn guard(mut child: Child, silence: Duration) -> (ExitStatus, bool) {
     let group = Pid::from_child(&child);
     let words = listen(group);
@@ -127,9 +127,12 @@ fn guard(mut child: Child, silence: Duration) -> (ExitStatus, bool) {
             Ok(Word::Gone) => (kill_at, alone) = (Some(Duration::ZERO), true),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
-        if !killed && (now() >= silent_at || kill_at.is_some_and(|at| now() >= at)) {
+        let silent = now() >= silent_at;
+        if !killed && (silent || kill_at.is_some_and(|at| now() >= at)) {
             signal(group, Signal::KILL);
             killed = true;
+            // Who stands still would say that it ended when it wakes: long after its item was given away.
+            alone |= silent;
         }
     }
     // The program is not reaped yet, so its number cannot mean another group.
