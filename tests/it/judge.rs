@@ -1,11 +1,90 @@
 //! What workers wrote, before the one judge: a broken promise fails the test with the table of runs.
+//!
+//! The judge of all knows no more of a process that stood still than that it must stop when it wakes. Here the test has
+//! written down when it let the process go, so it is asked of each run what it did until then, and from then on.
 
 #[allow(unused_imports, reason = "shared by several test binaries")]
-pub use rosterd_domain::verify::{Line, Run, Verdict, What};
+pub use rosterd_domain::verify::{Fault, Line, Run, Verdict, What};
 
-/// Judges. How long a process takes to notice that it woke, nobody can say here.
+use crate::harness::PATIENCE;
+
+/// How often user code may say that it is alive between waking and the order to stop. It asks whether it is to stop
+/// before each such line; what it writes once may have been on its way when it was frozen.
+const ON_ITS_WAY: usize = 1;
+
+/// Judges. A run that was given away while its process stood still must have stopped by the end of a test.
 pub fn judge(lines: &[Line]) -> Verdict {
-    rosterd_domain::verify::judge(lines, u64::MAX)
+    let patience = u64::try_from(PATIENCE.as_nanos()).unwrap();
+    let mut verdict = rosterd_domain::verify::judge(lines, patience);
+    let faults: Vec<Fault> = spans(lines).iter().flat_map(|span| woken(lines, span, &verdict)).collect();
+    verdict.faults.extend(faults);
+    verdict
+}
+
+/// How long a process stood still.
+struct Span {
+    worker: String,
+    frozen: u64,
+    thawed: u64,
+}
+
+/// The times at which the test froze a process and let it go again.
+fn spans(lines: &[Line]) -> Vec<Span> {
+    let mut marks: Vec<&Line> =
+        lines.iter().filter(|line| matches!(line.what, What::Frozen | What::Thawed)).collect();
+    marks.sort_by_key(|line| line.at);
+    let mut spans: Vec<Span> = Vec::new();
+    for line in marks {
+        let last = spans.iter_mut().rev().find(|span| span.worker == line.worker);
+        match (line.what, last) {
+            (What::Thawed, Some(span)) => span.thawed = span.thawed.min(line.at),
+            (What::Frozen, _) => {
+                spans.push(Span { worker: line.worker.clone(), frozen: line.at, thawed: u64::MAX });
+            }
+            _ => {}
+        }
+    }
+    spans
+}
+
+/// Each run of the process that was given away meanwhile wrote nothing from the new run's start until it was let go,
+/// and after that no more than what lies between waking and the order to stop.
+fn woken(lines: &[Line], span: &Span, verdict: &Verdict) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let in_flight = |run: &&Run| {
+        run.worker == span.worker
+            && run.start <= span.frozen
+            && run.stop.is_none_or(|stop| stop > span.frozen)
+    };
+    for old in verdict.runs.iter().filter(in_flight) {
+        let given_away = |new: &&Run| {
+            (&new.job, new.item) == (&old.job, old.item)
+                && (span.frozen..span.thawed).contains(&new.start)
+                && new.token > old.token
+        };
+        let Some(new) = verdict.runs.iter().find(given_away) else { continue };
+        let mut fault = |what: String| {
+            let text = format!("{}/{}: token {} on {} {what}", old.job, old.item, old.token, old.worker);
+            faults.push(Fault::new("waking", text, vec![old.id(), new.id()]));
+        };
+        let written = |from: u64, until: u64| {
+            let own = move |line: &&Line| {
+                (&line.worker, &line.job, line.item, line.token)
+                    == (&old.worker, &old.job, old.item, old.token)
+            };
+            lines.iter().filter(own).filter(move |line| (from..until).contains(&line.at))
+        };
+        if let Some(line) = written(new.start, span.thawed).next() {
+            fault(format!("wrote {:?} while it stood still and token {} ran", line.what, new.token));
+        }
+        let signs =
+            written(span.thawed, u64::MAX).filter(|line| matches!(line.what, What::Start | What::Tick));
+        let signs = signs.count();
+        if signs > ON_ITS_WAY {
+            fault(format!("went on when it woke: {signs} signs of work"));
+        }
+    }
+    faults
 }
 
 /// For tests.
@@ -19,5 +98,46 @@ impl Clean for Verdict {
     fn is_clean(&self) {
         let faults: Vec<String> = self.faults.iter().map(ToString::to_string).collect();
         assert!(faults.is_empty(), "broken promises:\n  {}\nruns:\n{}", faults.join("\n  "), self.table());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(at: u64, worker: &str, what: What, token: u64) -> Line {
+        serde_json::from_value(serde_json::json!({
+            "at": at, "worker": worker, "what": what, "job": "j", "token": token,
+            "source": if token > 1 { "FAILOVER" } else { "NORMAL_TRIGGER" },
+            "attempt": 1,
+        }))
+        .unwrap()
+    }
+
+    /// What is found where a process stands still from 20 to 60, its run is given away at 40, and it writes this.
+    fn found(old: &[(u64, What)]) -> Vec<&'static str> {
+        let mut lines = vec![
+            line(10, "a", What::Start, 1),
+            line(20, "a", What::Frozen, 0),
+            line(40, "b", What::Start, 2),
+            line(60, "a", What::Thawed, 0),
+        ];
+        lines.extend(old.iter().map(|(at, what)| line(*at, "a", *what, 1)));
+        judge(&lines).faults.iter().map(|fault| fault.rule).collect()
+    }
+
+    #[test]
+    fn who_wakes_may_finish_a_word_and_must_stop() {
+        let none: [&str; 0] = [];
+        assert_eq!(found(&[(15, What::Tick), (61, What::Cancel)]), none);
+        assert_eq!(found(&[(15, What::Tick), (61, What::Tick), (62, What::Drop)]), none);
+    }
+
+    #[test]
+    fn work_of_who_should_stand_still_and_work_after_it_woke_are_found() {
+        assert_eq!(found(&[(41, What::Tick), (61, What::Cancel)]), ["waking"]);
+        assert_eq!(found(&[(61, What::Tick), (62, What::Tick), (63, What::Cancel)]), ["waking"]);
+        assert_eq!(found(&[(61, What::Tick)]), ["overlap"], "it never stops");
+        assert_eq!(found(&[(61, What::End)]), ["overlap"], "it ends as if nothing had been");
     }
 }
