@@ -27,6 +27,8 @@ mod mutants;
 mod net;
 mod panics;
 mod partition;
+#[path = "../it/process.rs"]
+mod process;
 mod proxy;
 #[path = "../it/worker.rs"]
 mod worker;

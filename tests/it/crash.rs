@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
+use crate::forms::{Form, Loss, in_each_form, replaced_after_its_stop};
 use crate::harness::*;
-use crate::judge::{Verdict, What};
+use crate::judge::{Run, Verdict, What};
 use crate::net::{self, Net, Way};
-use crate::worker::Does;
+use crate::worker::{Does, boot};
 
 /// Nine items on three workers, fired once, all in user code; the gate is closed.
 async fn nine_in_flight(cluster: &mut Cluster, victim: &[&str]) {
@@ -28,6 +29,11 @@ async fn nine_in_flight(cluster: &mut Cluster, victim: &[&str]) {
 /// The items that the victim ran.
 fn of_victim(verdict: &Verdict) -> BTreeSet<u32> {
     verdict.of("nine").filter(|run| run.worker == "a").map(|run| run.item).collect()
+}
+
+/// What a worker runs, or has run.
+fn runs_of(verdict: &Verdict, job: &str, worker: &str) -> Vec<Run> {
+    verdict.of(job).filter(|run| run.worker == worker).cloned().collect()
 }
 
 /// The victim's items run again elsewhere; then all may end. Nothing is lost or doubled.
@@ -70,15 +76,13 @@ async fn a_killed_workers_items_run_again_and_no_others() {
     }
 }
 
+/// What it may do when it wakes the judge says, from the time at which it was let go.
 #[tokio::test]
 async fn a_frozen_worker_that_wakes_stops_before_it_does_anything() {
     let mut cluster = Cluster::start(SHORT).await;
     nine_in_flight(&mut cluster, &[]).await;
+    let lost = runs_of(&cluster.verdict(), "nine", "a");
     cluster.freeze("a");
-    let before = cluster.lines();
-    let last_sign = |lines: &[crate::judge::Line]| {
-        lines.iter().filter(|line| line.worker == "a" && line.what == What::Tick).count()
-    };
     cluster.verdict_when("three failovers", |verdict| verdict.by_source("nine", "FAILOVER").len() == 3).await;
     cluster.thaw("a");
     cluster
@@ -87,10 +91,7 @@ async fn a_frozen_worker_that_wakes_stops_before_it_does_anything() {
         })
         .await;
     let verdict = taken_over(&cluster).await;
-    assert!(verdict.of("nine").filter(|run| run.worker == "a").all(|run| !run.ended()));
-    // It may look at its clock once before it knows; it may not go on.
-    let signs = last_sign(&cluster.lines()) - last_sign(&before);
-    assert!(signs <= 3, "{signs} signs of work after it woke");
+    replaced_after_its_stop(true, &verdict, "nine", &lost);
 }
 
 /// Packets vanish without a reset: the old worker's own log says that it stopped before the new run began.
@@ -175,62 +176,89 @@ async fn a_short_break_moves_nothing() {
     assert_eq!(cluster.counters("nine").await.crashed, 0);
 }
 
-#[tokio::test]
-async fn without_failover_a_killed_workers_runs_are_crashed_and_the_next_fire_runs_elsewhere() {
-    let mut cluster = Cluster::start(SHORT).await;
+in_each_form!(
+    without_failover_a_lost_workers_runs_are_crashed_and_the_next_fire_runs_elsewhere,
+    super::without_failover
+);
+
+async fn without_failover(form: Form) {
+    let Some((loss, mut cluster)) = Loss::on(SHORT, form).await else { return };
     cluster.apply(job("once", 2, json!({}))).await;
     let does = vec![runs_until("once", cluster.home.path("gate"))];
-    cluster.worker("a", does.clone());
+    cluster.start_worker(&cluster.plan("a", does.clone()), &loss.wrapper());
     cluster.worker("b", does);
     cluster.assigned("once", 2).await;
     cluster.trigger("once").await;
-    cluster.verdict_when("two runs", |verdict| verdict.of("once").count() == 2).await;
-    cluster.kill("a");
-    let items = cluster
-        .items_when("once", "one crash", |items| {
-            items.iter().any(|item| item.counters.as_ref().unwrap().crashed == 1)
-        })
-        .await;
-    assert_eq!(items.iter().map(|item| item.counters.as_ref().unwrap().crashed).sum::<u64>(), 1);
+    let verdict = cluster.verdict_when("two runs", |verdict| verdict.of("once").count() == 2).await;
+    let lost = runs_of(&verdict, "once", "a");
+    assert_eq!(lost.len(), 1, "\n{}", verdict.table());
+    loss.strike(&mut cluster, "a");
+    let crashed = |items: &[rosterd::proto::v1::ItemSummary]| {
+        items.iter().map(|item| item.counters.as_ref().unwrap().crashed).sum::<u64>()
+    };
+    cluster.items_when("once", "one crash", |items| crashed(items) == 1).await;
     cluster.assigned("once", 1).await;
     cluster.home.open("gate");
     cluster.quiet("once").await;
     cluster.trigger("once").await;
-    let verdict = cluster
-        .verdict_when("the next fire", |verdict| verdict.of("once").filter(|run| run.ended()).count() == 3)
-        .await;
+    let ended = |verdict: &Verdict| verdict.of("once").filter(|run| run.ended()).count();
+    cluster.verdict_when("the next fire", |verdict| ended(verdict) == 3).await;
+    // The gate is open: only the order keeps who comes back from ending what it was given before.
+    loss.relent(&mut cluster, "a");
+    let verdict = loss.stopped(&cluster, "once", &lost).await;
+    assert!(
+        verdict.of("once").filter(|run| run.ended()).all(|run| run.worker == "b"),
+        "\n{}",
+        verdict.table()
+    );
+    if loss.comes_back() {
+        cluster.assigned("once", 2).await;
+        cluster.trigger("once").await;
+        cluster.verdict_when("one more fire", |verdict| ended(verdict) == 5).await;
+    }
+    let items = cluster.quiet("once").await;
+    assert_eq!(crashed(&items), 1);
+    let verdict = cluster.verdict();
     verdict.is_clean();
     assert!(verdict.by_source("once", "FAILOVER").is_empty());
 }
 
+in_each_form!(disconnect_grace_is_a_shorter_lease, super::disconnect_grace);
+
 /// A job may call its workers dead sooner than the lease says.
-#[tokio::test]
-async fn disconnect_grace_is_a_shorter_lease() {
-    let mut cluster = Cluster::start(LONG).await;
+async fn disconnect_grace(form: Form) {
+    let Some((loss, mut cluster)) = Loss::on(LONG, form).await else { return };
     cluster
         .apply(job("graced", 2, json!({ "failover": true, "rosterd": { "disconnect_grace_ms": 1000 } })))
         .await;
     let does = vec![runs_until("graced", cluster.home.path("gate"))];
-    cluster.worker("a", does.clone());
+    cluster.start_worker(&cluster.plan("a", does.clone()), &loss.wrapper());
     cluster.worker("b", does);
     cluster.assigned("graced", 2).await;
     cluster.trigger("graced").await;
-    cluster.verdict_when("two runs", |verdict| verdict.of("graced").count() == 2).await;
+    let verdict = cluster.verdict_when("two runs", |verdict| verdict.of("graced").count() == 2).await;
+    let lost = runs_of(&verdict, "graced", "a");
     // The grace holds once a heartbeat has said that the worker counts with it.
     let began = std::time::Instant::now();
     until("a few heartbeats", || began.elapsed() > 3 * cluster.timing.heartbeat).await;
-    cluster.kill("a");
+    let struck = boot();
+    loss.strike(&mut cluster, "a");
     let verdict = cluster
         .verdict_when("a failover", |verdict| !verdict.by_source("graced", "FAILOVER").is_empty())
         .await;
-    let killed = cluster.lines().into_iter().find(|line| line.what == What::Killed).unwrap().at;
-    let took = std::time::Duration::from_nanos(verdict.by_source("graced", "FAILOVER")[0].start - killed);
+    let took = std::time::Duration::from_nanos(verdict.by_source("graced", "FAILOVER")[0].start - struck);
     println!("failover after {took:?} with a grace of 1 s and a lease of {:?}", cluster.timing.lease);
     assert!(took < cluster.timing.lease / 2, "{took:?}");
+    loss.relent(&mut cluster, "a");
+    let verdict = loss.stopped(&cluster, "graced", &lost).await;
+    replaced_after_its_stop(loss.stood_still(), &verdict, "graced", &lost);
     cluster.home.open("gate");
     cluster.quiet("graced").await;
     cluster.verdict().is_clean();
 }
+
+// Who leaves does so by its own word, and is heard: it cannot be killed, stand still or be cut off in these two tests,
+// or it would be lost and no one that leaves.
 
 /// A worker asked to leave ends what it runs, and leaves no crash behind.
 #[tokio::test]
@@ -277,62 +305,4 @@ async fn what_a_leaving_worker_cannot_end_is_handed_back() {
     cluster.verdict().is_clean();
     let counters = cluster.counters("back").await;
     assert_eq!((counters.crashed, counters.cancelled, counters.succeeded), (0, 1, 2));
-}
-
-/// `exec` stands still and its program does not: the guard between them ends the program before another worker
-/// may run the item.
-#[tokio::test]
-async fn a_program_whose_worker_stands_still_stops_before_it_runs_elsewhere() {
-    let mut cluster = Cluster::start(SHORT).await;
-    // Each program says when it last was alive, in nanoseconds.
-    let script = r#"f="$1/$ROSTERD_ITEM.$ROSTERD_TOKEN.$ROSTERD_SOURCE.alive"; date +%s%N > "$f.first"
-        while [ ! -e "$1/gate" ]; do date +%s%N >> "$f"; sleep 0.02; done"#;
-    let dir = cluster.home.path("").display().to_string();
-    for name in ["e", "f"] {
-        cluster.exec(
-            name,
-            &["--job", "prog", "--items", "4", "--failover"],
-            &["sh", "-c", script, "sh", &dir],
-        );
-    }
-    cluster.assigned("prog", 2).await;
-    cluster.trigger("prog").await;
-    let home = std::path::PathBuf::from(&dir);
-    let times = |end: &str| -> std::collections::BTreeMap<(String, String), u128> {
-        let files =
-            std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
-        let files = files.filter(|name| name.ends_with(end));
-        let entry = |name: String| {
-            let mut words = name.split('.').map(str::to_owned);
-            let (item, _, source) = (words.next()?, words.next()?, words.next()?);
-            Some((
-                (item, source),
-                std::fs::read_to_string(home.join(&name))
-                    .ok()?
-                    .lines()
-                    .filter_map(|line| line.parse().ok())
-                    .next_back()?,
-            ))
-        };
-        files.filter_map(entry).collect()
-    };
-    until("four programs", || times(".first").len() == 4).await;
-    cluster.process("e").freeze();
-    let failovers =
-        || times(".first").into_iter().filter(|((_, source), _)| source == "FAILOVER").collect::<Vec<_>>();
-    until("two failovers", || failovers().len() == 2).await;
-    cluster.home.open("gate");
-    cluster
-        .items_when("prog", "all have succeeded", |items| {
-            items.iter().all(|item| item.counters.as_ref().unwrap().succeeded == 1)
-        })
-        .await;
-    for ((item, _), began) in failovers() {
-        let last = times(".alive")[&(item.clone(), "MANUAL".to_owned())];
-        assert!(
-            last < began,
-            "item {item}: still alive {} ms after the new run began",
-            (last - began) / 1_000_000
-        );
-    }
 }

@@ -4,17 +4,18 @@
 use std::fs::File;
 use std::future::Future;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rosterd::proto::v1;
 use rosterd::proto::v1::admin_service_client::AdminServiceClient;
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::process::Signal;
 use serde_json::Value;
 use tonic::transport::{Channel, Endpoint};
 
 pub use crate::judge::Clean;
 use crate::judge::{self, Line, Verdict, What};
+pub use crate::process::Proc;
 use crate::worker::{self, Does, Plan};
 
 /// No wait of a test that passes takes as long, also on a slow and busy machine.
@@ -74,63 +75,6 @@ where
 #[track_caller]
 pub fn until(what: impl Into<String>, mut so: impl FnMut() -> bool) -> impl Future<Output = ()> {
     wait(what, move || std::future::ready(so().then_some(())))
-}
-
-/// A process of ours.
-#[derive(Debug)]
-pub struct Proc {
-    pub name: String,
-    child: Child,
-}
-
-impl Proc {
-    pub fn spawn(name: &str, mut command: Command, log: &Path) -> Self {
-        let out = File::options().create(true).append(true).open(log).unwrap();
-        command.stdin(Stdio::null()).stdout(out.try_clone().unwrap()).stderr(out);
-        let child = command.spawn().unwrap_or_else(|error| panic!("{name} does not start: {error}"));
-        Self { name: name.to_owned(), child }
-    }
-
-    pub fn id(&self) -> u32 {
-        self.child.id()
-    }
-
-    pub fn pid(&self) -> Pid {
-        Pid::from_child(&self.child)
-    }
-
-    pub fn signal(&self, signal: Signal) {
-        kill_process(self.pid(), signal).unwrap();
-    }
-
-    /// Ends it at once; when this returns it is gone.
-    pub fn kill(&mut self) {
-        let _gone = self.child.kill();
-        let _gone = self.child.wait();
-    }
-
-    /// Stops it; when this returns it stands still.
-    pub fn freeze(&self) {
-        self.signal(Signal::STOP);
-        let seen = waitpid(Some(self.pid()), WaitOptions::UNTRACED).unwrap();
-        assert!(seen.is_some_and(|(_, status)| status.stopped()), "{} does not stop", self.name);
-    }
-
-    pub fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().unwrap()
-    }
-
-    /// Waits for its own end.
-    pub async fn end(&mut self) -> ExitStatus {
-        let name = self.name.clone();
-        wait(format!("the end of {name}"), || std::future::ready(self.ended())).await
-    }
-}
-
-impl Drop for Proc {
-    fn drop(&mut self) {
-        self.kill();
-    }
 }
 
 /// Where a test keeps its things.
@@ -351,10 +295,9 @@ impl Cluster {
 
     /// Starts a worker process, below another program where one is named.
     pub fn start_worker(&mut self, plan: &Plan, wrapper: &[&str]) {
-        let me = std::env::current_exe().unwrap().to_str().unwrap().to_owned();
-        let words: Vec<String> = wrapper.iter().map(|&word| word.to_owned()).chain([me]).collect();
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).args(["--exact", "worker::process", "--nocapture", "--test-threads=1"]);
+        let me = std::env::current_exe().unwrap();
+        let mut command = below(wrapper, me.to_str().unwrap());
+        command.args(["--exact", "worker::process", "--nocapture", "--test-threads=1"]);
         clean(&mut command);
         command.env(worker::ROLE, serde_json::to_string(plan).unwrap());
         let log = self.home.path(&format!("{}.log", plan.name));
@@ -388,7 +331,12 @@ impl Cluster {
 
     /// A worker that runs a program.
     pub fn exec(&mut self, name: &str, arguments: &[&str], program: &[&str]) {
-        let mut command = Command::new(binary(false));
+        self.exec_below(&[], name, arguments, program);
+    }
+
+    /// The same below another program.
+    pub fn exec_below(&mut self, wrapper: &[&str], name: &str, arguments: &[&str], program: &[&str]) {
+        let mut command = below(wrapper, &binary(false));
         clean(&mut command);
         command.arg("exec").args(["--server", &self.url(), "--address", &format!("host-{name}")]);
         command.args(arguments).arg("--").args(program);
@@ -507,6 +455,14 @@ impl Cluster {
             items.iter().all(|item| item.state() == v1::ItemState::Idle && item.misfire.is_none())
         })
     }
+}
+
+/// A program, as the last word of others where there are any.
+pub fn below(wrapper: &[&str], program: &str) -> Command {
+    let mut words = wrapper.iter().copied().chain([program]);
+    let mut command = Command::new(words.next().unwrap_or(program));
+    command.args(words);
+    command
 }
 
 /// Nothing of the tests' own environment reaches a process.

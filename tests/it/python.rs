@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde_json::json;
 
+use crate::forms::{Form, Loss, in_each_form, replaced_after_its_stop};
 use crate::harness::*;
 use crate::judge::What;
 
@@ -24,6 +24,11 @@ pub fn start(cluster: &mut Cluster, name: &str, job: &str) {
 
 /// The same with more in its environment.
 pub fn start_with(cluster: &mut Cluster, name: &str, job: &str, environment: &[(&str, &str)]) {
+    start_below(cluster, &[], name, job, environment);
+}
+
+/// The same below another program.
+fn start_below(cluster: &mut Cluster, wrapper: &[&str], name: &str, job: &str, environment: &[(&str, &str)]) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let plan = json!({
         "server": cluster.url(),
@@ -32,7 +37,7 @@ pub fn start_with(cluster: &mut Cluster, name: &str, job: &str, environment: &[(
         "job": job,
         "gate": cluster.home.path("gate"),
     });
-    let mut command = Command::new(interpreter());
+    let mut command = below(wrapper, interpreter().to_str().unwrap());
     command.arg(root.join("tests/it/worker.py")).env("PLAN", plan.to_string());
     command.env("PYTHONDONTWRITEBYTECODE", "1").env_remove("ROSTERD_SERVER").env_remove("ROSTERD_CREDENTIAL");
     command.envs(environment.iter().copied());
@@ -118,27 +123,38 @@ async fn workers_in_python_outlive_their_coordinator() {
     assert_eq!(cluster.counters("snake").await.crashed, 0);
 }
 
-/// A worker in Python that stood still past its lease stops when it wakes, and is not believed.
-#[tokio::test]
-async fn a_frozen_worker_in_python_stops_when_it_wakes() {
-    let mut cluster = Cluster::start(SHORT).await;
+in_each_form!(a_worker_in_python_that_is_lost_stops_and_is_not_believed, super::lost);
+
+/// Where it comes back, it has a new identity and works again.
+async fn lost(form: Form) {
+    let Some((loss, mut cluster)) = Loss::on(SHORT, form).await else { return };
     cluster.apply(job("ice", 2, json!({ "failover": true }))).await;
-    start(&mut cluster, "p", "ice");
+    start_below(&mut cluster, &loss.wrapper(), "p", "ice", &[]);
     cluster.assigned("ice", 1).await;
     cluster.trigger("ice").await;
-    cluster.verdict_when("two runs", |verdict| verdict.of("ice").count() == 2).await;
+    let verdict = cluster.verdict_when("two runs", |verdict| verdict.of("ice").count() == 2).await;
+    let old: Vec<_> = verdict.of("ice").cloned().collect();
     let gate = cluster.home.path("gate");
     cluster.worker("r", vec![runs_until("ice", gate)]);
-    cluster.freeze("p");
+    wait("both are known", || async { (cluster.instances("ice").await.len() == 2).then_some(()) }).await;
+    loss.strike(&mut cluster, "p");
     cluster.verdict_when("two failovers", |verdict| verdict.by_source("ice", "FAILOVER").len() == 2).await;
-    cluster.thaw("p");
-    let stopped = |verdict: &crate::judge::Verdict| {
-        verdict.of("ice").filter(|run| run.worker == "p" && run.stopped_by_order()).count() == 2
-    };
-    cluster.verdict_when("the woken worker to stop", stopped).await;
+    loss.relent(&mut cluster, "p");
+    let verdict = loss.stopped(&cluster, "ice", &old).await;
+    replaced_after_its_stop(loss.stood_still(), &verdict, "ice", &old);
     cluster.home.open("gate");
     cluster.quiet("ice").await;
     cluster.verdict().is_clean();
     let counters = cluster.counters("ice").await;
     assert_eq!((counters.succeeded, counters.crashed), (2, 2));
+    if !loss.comes_back() {
+        return;
+    }
+    cluster.assigned("ice", 2).await;
+    cluster.trigger("ice").await;
+    let again = |verdict: &crate::judge::Verdict| {
+        verdict.of("ice").any(|run| run.worker == "p" && run.ended())
+            && verdict.done("ice", "MANUAL").len() == 2
+    };
+    cluster.verdict_when("it works again", again).await.is_clean();
 }

@@ -1,11 +1,12 @@
 //! The example on real input: the words of a directory of text files, counted by items on several processes, are
-//! those that one process counts; also when a worker is killed in the middle.
+//! those that one process counts; also when a worker is lost in the middle.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::forms::{Form, Loss, in_each_form, replaced_after_its_stop};
 use crate::harness::*;
-use crate::judge::Verdict;
+use crate::judge::{Run, Verdict};
 
 fn program() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/wordcount/wordcount")
@@ -17,25 +18,33 @@ fn wordcount(arguments: &[&str]) -> String {
     String::from_utf8(done.stdout).unwrap()
 }
 
-async fn counted(kill: bool) {
-    let mut cluster = Cluster::start(SHORT).await;
+/// What began and stopped the programs say themselves; where one is to be lost, `exec` does, and its guard where it cannot.
+async fn counted(mut cluster: Cluster, loss: Option<Loss>) {
     let path = |name: &str| cluster.home.path(name).display().to_string();
     let (corpus, results, count) = (path("corpus"), path("results"), program().display().to_string());
     wordcount(&["corpus", &corpus]);
     for name in ["one", "two", "three"] {
-        let flags = ["--job", "wordcount", "--items", "6", "--failover", "--slots", "6"];
-        // Who is to die is still at its first file then.
-        let pause = if kill && name == "two" { "WORDCOUNT_PAUSE=3600" } else { "WORDCOUNT_PAUSE=0" };
-        let log = format!("WORDCOUNT_LOG={}", cluster.home.path(&format!("{name}.jsonl")).display());
-        cluster.exec(name, &flags, &["env", pause, &log, &count, "count", &corpus, &results]);
+        let log = cluster.home.path(&format!("{name}.jsonl")).display().to_string();
+        let mut flags = vec!["--job", "wordcount", "--items", "6", "--failover", "--slots", "6"];
+        let mut own_log = "WORDCOUNT_LOG=".to_owned();
+        match loss {
+            Some(_) => flags.extend(["--run-log", &log]),
+            None => own_log.push_str(&log),
+        }
+        // Who is to be lost is still at its first file then.
+        let lost = loss.as_ref().filter(|_| name == "two");
+        let pause = if lost.is_some() { "WORDCOUNT_PAUSE=3600" } else { "WORDCOUNT_PAUSE=0" };
+        let wrapper = lost.map(Loss::wrapper).unwrap_or_default();
+        let words = ["env", pause, &own_log, &count, "count", &corpus, &results];
+        cluster.exec_below(&wrapper, name, &flags, &words);
     }
     cluster.assigned("wordcount", 3).await;
     cluster.trigger("wordcount").await;
-    if kill {
-        let begun =
-            |verdict: &Verdict| verdict.of("wordcount").filter(|run| run.worker == "two").count() == 2;
-        cluster.verdict_when("both runs of who is to die", begun).await;
-        cluster.kill("two");
+    let mut old = Vec::new();
+    if let Some(loss) = &loss {
+        let begun = |verdict: &Verdict| of_two(verdict).len() == 2;
+        old = of_two(&cluster.verdict_when("both runs of who is to be lost", begun).await);
+        loss.strike(&mut cluster, "two");
     }
     cluster
         .items_when("wordcount", "all have succeeded", |items| {
@@ -43,25 +52,34 @@ async fn counted(kill: bool) {
         })
         .await;
     assert_eq!(wordcount(&["total", &results]), wordcount(&["plain", &corpus]));
+    if let Some(loss) = loss.as_ref().filter(|loss| loss.comes_back()) {
+        loss.relent(&mut cluster, "two");
+        cluster.assigned("wordcount", 3).await;
+        assert_eq!(wordcount(&["total", &results]), wordcount(&["plain", &corpus]), "it comes back");
+    }
     let verdict = cluster.verdict();
     verdict.is_clean();
+    // The programs do not stand still: also where `exec` does, they have stopped before.
+    replaced_after_its_stop(false, &verdict, "wordcount", &old);
     let done = |source: &str| verdict.done("wordcount", source).len();
-    assert_eq!(
-        (done("MANUAL"), done("FAILOVER")),
-        if kill { (4, 2) } else { (6, 0) },
-        "\n{}",
-        verdict.table()
-    );
+    assert_eq!((done("MANUAL"), done("FAILOVER")), (6 - old.len(), old.len()), "\n{}", verdict.table());
     let counters = cluster.counters("wordcount").await;
-    assert_eq!((counters.succeeded, counters.crashed), (6, if kill { 2 } else { 0 }));
+    assert_eq!((counters.succeeded, counters.crashed), (6, old.len() as u64));
+}
+
+/// What the second worker has run.
+fn of_two(verdict: &Verdict) -> Vec<Run> {
+    verdict.of("wordcount").filter(|run| run.worker.starts_with("host-two.")).cloned().collect()
 }
 
 #[tokio::test]
 async fn the_words_are_those_that_one_process_counts() {
-    counted(false).await;
+    counted(Cluster::start(SHORT).await, None).await;
 }
 
-#[tokio::test]
-async fn the_words_are_the_same_when_a_worker_is_killed() {
-    counted(true).await;
+in_each_form!(the_words_are_the_same_when_a_worker_is_lost, super::lost);
+
+async fn lost(form: Form) {
+    let Some((loss, cluster)) = Loss::on(SHORT, form).await else { return };
+    counted(cluster, Some(loss)).await;
 }
