@@ -233,37 +233,57 @@ async fn the_count_changes_while_runs_are_in_flight() {
     assert!(items.iter().all(|item| item.item < 2 || item.owner.is_none()), "{items:?}");
 }
 
+/// Waits until the items are owned like this, by workers a, b and c.
+async fn spread(cluster: &Cluster, job: &str, expected: [&[u32]; 3]) {
+    let what = format!("owners {expected:?}");
+    let so = |items: &[v1::ItemSummary]| {
+        let owned = owned(items);
+        let of = |host: &str| owned.get(host).map_or(&[][..], Vec::as_slice);
+        ["host-a", "host-b", "host-c"].map(of) == expected
+    };
+    cluster.items_when(job, &what, so).await;
+}
+
+/// Elastic-Job lists instances from the last id to the first, and deals what is left of even shares to the first of the list.
 #[tokio::test]
 async fn schedule_and_strategy_change_while_workers_work() {
     let mut cluster = Cluster::start(LONG).await;
-    let with = |more: Value| job("change", 4, more);
+    let with = |more: Value| job("change", 7, more);
+    let all: Vec<u32> = (0..7).collect();
     cluster.apply(with(json!({}))).await;
-    cluster.worker("a", vec![runs_for("change", 1)]);
-    cluster.worker("b", vec![runs_for("change", 1)]);
-    cluster.assigned("change", 2).await;
-    none_since(&cluster, "change", &[0, 1, 2, 3], 0);
+    for name in ["a", "b", "c"] {
+        cluster.worker(name, vec![runs_for("change", 1)]);
+    }
+    cluster.assigned("change", 3).await;
+    none_since(&cluster, "change", &all, 0);
     cluster.apply(with(json!({ "cron": EVERY_SECOND }))).await;
-    fires_again(&cluster, "change", &[0, 1, 2, 3]).await;
+    fires_again(&cluster, "change", &all).await;
     cluster.apply(with(json!({ "cron": "0 0 0 1 1 ?" }))).await;
     let from = wall();
-    let (two, spread) = (owned(&cluster.items("change").await), |items: &[v1::ItemSummary]| owned(items));
-    assert_eq!(two.values().map(Vec::len).collect::<Vec<_>>(), [2, 2], "{two:?}");
-    // The hash of the job's name decides who is first.
-    let before = two.clone();
-    let mut seen = BTreeSet::from([format!("{before:?}")]);
-    for strategy in ["ODEVITY", "ROUND_ROBIN", "AVG_ALLOCATION"] {
-        let generation = cluster.job("change").await.generation;
-        cluster.apply(with(json!({ "cron": "0 0 0 1 1 ?", "jobShardingStrategyType": strategy }))).await;
-        wait("a new assignment", || async {
-            (cluster.job("change").await.generation > generation).then_some(())
-        })
-        .await;
-        let items = cluster.assigned("change", 2).await;
-        seen.insert(format!("{:?}", spread(&items)));
-    }
-    println!("{seen:?}");
-    none_since(&cluster, "change", &[0, 1, 2, 3], from);
+    spread(&cluster, "change", [&[4, 5], &[2, 3], &[0, 1, 6]]).await;
+    let by = |strategy: &str| with(json!({ "cron": "0 0 0 1 1 ?", "jobShardingStrategyType": strategy }));
+    // The hash of "change", -1361636432, is even: from the first id to the last.
+    cluster.apply(by("ODEVITY")).await;
+    spread(&cluster, "change", [&[0, 1, 6], &[2, 3], &[4, 5]]).await;
+    // Its absolute value leaves 2 when divided by 3: the list begins with its third, a, then c and b.
+    cluster.apply(by("ROUND_ROBIN")).await;
+    spread(&cluster, "change", [&[0, 1, 6], &[4, 5], &[2, 3]]).await;
+    cluster.apply(by("AVG_ALLOCATION")).await;
+    spread(&cluster, "change", [&[4, 5], &[2, 3], &[0, 1, 6]]).await;
+    // No strategy of Elastic-Job.
+    sticks(&cluster, &with(json!({ "cron": "0 0 0 1 1 ?", "rosterd": { "strategy": "STICKY" } }))).await;
+    none_since(&cluster, "change", &all, from);
     cluster.verdict().is_clean();
+}
+
+/// Only what loses its owner, and what is too much for one, moves: average allocation would deal anew.
+async fn sticks(cluster: &Cluster, file: &str) {
+    cluster.apply(file).await;
+    let c = Some(Target::Server("host-c".into()));
+    set_enabled(cluster, "change", c.clone(), false).await;
+    spread(cluster, "change", [&[4, 5, 6], &[0, 1, 2, 3], &[]]).await;
+    set_enabled(cluster, "change", c, true).await;
+    spread(cluster, "change", [&[4, 5], &[0, 1, 2], &[3, 6]]).await;
 }
 
 /// A removed job is gone with its runs; made again, its tokens go on rising.
