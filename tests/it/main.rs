@@ -8,6 +8,7 @@
 #![allow(clippy::disallowed_methods, reason = "what is tried here is real time")]
 
 mod access;
+mod accounts;
 #[path = "../support/certificates.rs"]
 mod certificates;
 mod coordinator;
