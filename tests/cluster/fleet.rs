@@ -1,6 +1,6 @@
 //! Coordinators on an ensemble, and their workers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -37,6 +37,10 @@ pub struct Seat {
     pub wrapper: Vec<String>,
     /// Where others reach it.
     pub host: String,
+    /// Where workers are told to look for it, if not there.
+    pub door: Option<String>,
+    /// The folder of the faults that it is to have.
+    pub faults: Option<PathBuf>,
 }
 
 /// What a coordinator says of itself.
@@ -46,6 +50,8 @@ pub type Member = v1::CoordinatorSummary;
 pub struct Fleet {
     pub seats: Vec<Seat>,
     pub namespace: String,
+    /// Addresses of workers that are not called after them.
+    pub addresses: BTreeMap<String, String>,
     pub cluster: Cluster,
 }
 
@@ -83,7 +89,9 @@ impl Fleet {
     /// One coordinator, into which faults can be put.
     pub async fn with_mutants(zk: &str, timing: Timing) -> Self {
         let mut fleet = Self::prepare(1, zk, timing);
-        std::fs::create_dir(fleet.home.path(MUTANTS)).unwrap();
+        let faults = fleet.home.path(MUTANTS);
+        std::fs::create_dir(&faults).unwrap();
+        fleet.seats[0].faults = Some(faults);
         fleet.launch(0);
         fleet.serving(0).await;
         fleet
@@ -100,9 +108,11 @@ impl Fleet {
             zk: zk.to_owned(),
             wrapper: Vec::new(),
             host: "127.0.0.1".to_owned(),
+            door: None,
+            faults: None,
         };
         let cluster = Cluster::prepare(timing, &[]);
-        Self { seats: (0..coordinators).map(seat).collect(), namespace, cluster }
+        Self { seats: (0..coordinators).map(seat).collect(), namespace, addresses: BTreeMap::new(), cluster }
     }
 
     pub fn log_of(&self, seat: usize) -> PathBuf {
@@ -112,13 +122,12 @@ impl Fleet {
     /// Starts a coordinator, on the port that it had.
     pub fn launch(&mut self, seat: usize) {
         let at = &self.seats[seat];
-        let mutants = self.home.path(MUTANTS);
-        let mut command = coordinator(binary(mutants.exists()), &at.wrapper, self.timing, &self.settings);
+        let mut command = coordinator(binary(at.faults.is_some()), &at.wrapper, self.timing, &self.settings);
         command.args(["--registry", "zookeeper", "--zk", &at.zk, "--namespace", &self.namespace]);
         command.args(["--listen", &format!("{}:{}", at.host, at.port), "--data-dir"]);
         command.arg(self.home.path(&format!("c{seat}")));
-        if mutants.exists() {
-            command.env("ROSTERD_MUTANTS", mutants);
+        if let Some(faults) = &at.faults {
+            command.env("ROSTERD_MUTANTS", faults);
         }
         let log = self.log_of(seat);
         set_aside(&log);
@@ -155,9 +164,16 @@ impl Fleet {
         format!("http://{}:{}", self.seats[seat].host, self.seats[seat].port)
     }
 
+    fn door_of(&self, seat: usize) -> String {
+        self.seats[seat].door.clone().unwrap_or_else(|| self.url_of(seat))
+    }
+
+    pub fn channel_of(&self, seat: usize) -> Channel {
+        Endpoint::from_shared(self.url_of(seat)).unwrap().timeout(PATIENCE).connect_lazy()
+    }
+
     pub fn admin_of(&self, seat: usize) -> AdminServiceClient<Channel> {
-        let endpoint = Endpoint::from_shared(self.url_of(seat)).unwrap().timeout(PATIENCE);
-        AdminServiceClient::new(endpoint.connect_lazy())
+        AdminServiceClient::new(self.channel_of(seat))
     }
 
     /// What people ask is asked of this coordinator from now on.
@@ -183,11 +199,17 @@ impl Fleet {
         self.start_worker(&plan, &[]);
     }
 
+    /// What a worker states as its address.
+    pub fn address_of(&self, worker: &str) -> String {
+        self.addresses.get(worker).cloned().unwrap_or_else(|| format!("host-{worker}"))
+    }
+
     pub fn plan_at(&self, first: usize, name: &str, jobs: Vec<Does>) -> Plan {
         let urls: Vec<String> =
-            (0..self.seats.len()).map(|n| self.url_of((first + n) % self.seats.len())).collect();
+            (0..self.seats.len()).map(|n| self.door_of((first + n) % self.seats.len())).collect();
         let mut plan = self.plan(name, jobs);
         plan.server = urls.join(",");
+        plan.address = self.address_of(name);
         plan
     }
 
@@ -219,10 +241,11 @@ impl Fleet {
         self.verdict_when("more fires", |verdict| fires(verdict).len() >= before + more).await;
     }
 
-    /// The gate opens, each of the nine ends, and nothing was ever doubled.
+    /// The gate opens, each of the nine ends, nothing was ever doubled, and nothing is left over.
     pub async fn nine_done(&self) -> Verdict {
         self.home.open("gate");
         self.quiet("nine").await;
+        self.nothing_left().await;
         let verdict = self.verdict();
         verdict.is_clean();
         let done: BTreeSet<u32> = verdict.of("nine").filter(|run| run.ended()).map(|run| run.item).collect();
@@ -238,6 +261,19 @@ impl Fleet {
         let counters = self.counters("nine").await;
         assert_eq!((counters.fired, counters.succeeded, counters.crashed), (9, 9, 0));
         verdict
+    }
+
+    /// Of a job that is paused: what is counted of each item is what its workers wrote, run by run, and each succeeded.
+    pub async fn counted_as_written(&self, job: &str) {
+        let verdict = self.verdict();
+        for item in self.items(job).await {
+            let runs = || verdict.of(job).filter(|run| run.item == item.item);
+            let written = (runs().count() as u64, runs().filter(|run| run.ended()).count() as u64);
+            let counters = item.counters.unwrap();
+            let counted = (counters.fired, counters.succeeded);
+            assert_eq!((counted, counters.crashed), (written, 0), "{job}/{}\n{}", item.item, verdict.table());
+            assert_eq!(counted.0, counted.1, "{job}/{}: not each run has succeeded", item.item);
+        }
     }
 
     // ---- what there is
@@ -288,17 +324,15 @@ impl Fleet {
         })
         .await;
     }
-
-    /// The paths of a job's tree that belong to a session, without the leader's.
-    pub async fn ephemerals(&self, job: &str) -> Vec<String> {
-        let dump = self.dump(job).await;
-        let mine = dump.into_iter().filter(|(path, node)| node.ephemeral && !path.starts_with("/leader"));
-        mine.map(|(path, _)| path).collect()
-    }
 }
 
 /// How often a test repeats what can be repeated: `ROUNDS=N` for more than the suite has time for.
 pub fn rounds(usual: u32) -> u32 {
-    let asked = std::env::var("ROUNDS").ok();
-    asked.map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("ROUNDS={text:?}: write a number")))
+    asked("ROUNDS", usual)
+}
+
+/// A number that the environment names, else the usual one.
+pub fn asked(name: &str, usual: u32) -> u32 {
+    let asked = std::env::var(name).ok();
+    asked.map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text:?}: write a number")))
 }

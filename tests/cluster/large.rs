@@ -30,6 +30,7 @@ async fn items_move_while_others_run() {
     assert_eq!(running, 3);
     fleet.home.open("gate");
     fleet.quiet("mixed").await;
+    fleet.nothing_left().await;
     let verdict = fleet.verdict();
     verdict.is_clean();
     assert_eq!(verdict.done("mixed", "MANUAL"), BTreeSet::from([0, 1, 2]), "\n{}", verdict.table());
@@ -65,6 +66,7 @@ async fn nobody_is_left_and_then_somebody_comes() {
         assert_eq!(fires, (first..=last).collect(), "item {item}\n{}", verdict.table());
     }
     assert_eq!(fleet.counters("tick").await.crashed, 0);
+    fleet.nothing_left().await;
 }
 
 /// All are disabled while they run: what runs may end, nothing begins; enabled again, it goes on.
@@ -97,6 +99,7 @@ async fn all_are_disabled_and_enabled_again() {
     }
     fleet.assigned("tick", 2).await;
     fleet.verdict_when("runs again", |verdict| verdict.of("tick").count() >= before + 4).await;
+    fleet.nothing_left().await;
     fleet.verdict().is_clean();
 }
 
@@ -118,6 +121,7 @@ async fn ten_thousand_items_are_spread_and_move() {
     assert!(fleet.process("a").end().await.success());
     let items = fleet.assigned("many", 1).await;
     assert_eq!((items.len(), owners(&items).len()), (10_000, 1));
+    fleet.nothing_left().await;
 }
 
 /// Sixty jobs due in the same second, on three coordinators, one of which dies in the middle.
@@ -147,4 +151,5 @@ async fn many_jobs_on_one_second() {
         let counters = fleet.counters(name).await;
         assert_eq!((counters.crashed, counters.missed.len()), (0, 0), "{name}: {counters:?}");
     }
+    fleet.nothing_left().await;
 }

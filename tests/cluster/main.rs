@@ -11,6 +11,8 @@
 )]
 #![allow(clippy::disallowed_methods, reason = "what is tried here is real time")]
 
+#[path = "../it/accounts.rs"]
+mod accounts;
 mod coordinators;
 mod ensemble;
 mod fleet;
@@ -20,6 +22,8 @@ mod harness;
 #[path = "../it/judge.rs"]
 mod judge;
 mod large;
+mod late;
+mod left;
 mod moving;
 #[path = "../it/mutants.rs"]
 mod mutants;
@@ -30,6 +34,8 @@ mod partition;
 #[path = "../it/process.rs"]
 mod process;
 mod proxy;
+#[path = "../it/raw.rs"]
+mod raw;
 #[path = "../it/worker.rs"]
 mod worker;
 mod workers;

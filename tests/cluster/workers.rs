@@ -12,7 +12,11 @@ use crate::net::{self, Net, Way};
 
 /// Nine items on three workers, each at a coordinator of its own, all in user code; the gate is closed.
 async fn nine_in_flight(fleet: &mut Fleet, victim: &[&str]) {
-    fleet.apply(job("nine", 9, json!({ "failover": true }))).await;
+    nine_of(fleet, true, victim).await;
+}
+
+async fn nine_of(fleet: &mut Fleet, failover: bool, victim: &[&str]) {
+    fleet.apply(job("nine", 9, json!({ "failover": failover }))).await;
     let does = vec![runs_until("nine", fleet.home.path("gate"))];
     for (seat, name) in ["a", "b", "c"].into_iter().enumerate() {
         let plan = fleet.plan_at(seat, name, does.clone());
@@ -40,19 +44,7 @@ async fn taken_over(fleet: &Fleet) {
     assert_eq!(verdict.of("nine").count(), 12, "\n{}", verdict.table());
     let counters = fleet.counters("nine").await;
     assert_eq!((counters.fired, counters.succeeded, counters.crashed), (12, 9, 3));
-    left_over(fleet).await;
-}
-
-/// Nothing in the tree refers to anything dead.
-async fn left_over(fleet: &Fleet) {
-    wait("only what belongs to the living is left", || async {
-        let living: BTreeSet<String> =
-            fleet.instances("nine").await.into_iter().map(|row| row.instance).collect();
-        let nodes = fleet.ephemerals("nine").await;
-        let dead = nodes.iter().filter(|path| !living.iter().any(|id| path.ends_with(id.as_str()))).count();
-        (dead == 0).then_some(())
-    })
-    .await;
+    fleet.nothing_left().await;
 }
 
 #[tokio::test]
@@ -61,6 +53,34 @@ async fn a_killed_workers_items_run_again_and_no_others() {
     nine_in_flight(&mut fleet, &[]).await;
     fleet.kill("a");
     taken_over(&fleet).await;
+}
+
+/// What was in flight at the victim is recorded as crashed; the others go on, and the next fire runs all items.
+#[tokio::test]
+async fn without_failover_a_killed_workers_runs_are_crashed_and_the_next_fire_runs_elsewhere() {
+    let mut fleet = Fleet::start(3, &shared().list(), QUICK).await;
+    nine_of(&mut fleet, false, &[]).await;
+    let lost = of_victim(&fleet.verdict());
+    fleet.kill("a");
+    let crashed = |item: &rosterd::proto::v1::ItemSummary| item.counters.as_ref().unwrap().crashed;
+    let items =
+        fleet.items_when("nine", "three crashes", |items| items.iter().map(crashed).sum::<u64>() >= 3).await;
+    let marked = items.iter().filter(|item| crashed(item) == 1).map(|item| item.item);
+    assert_eq!((lost.len(), marked.collect::<BTreeSet<_>>()), (3, lost.clone()));
+    fleet.assigned("nine", 2).await;
+    fleet.home.open("gate");
+    fleet.quiet("nine").await;
+    fleet.trigger("nine").await;
+    let ended = |verdict: &Verdict| verdict.of("nine").filter(|run| run.ended()).count();
+    fleet.verdict_when("the next fire", |verdict| ended(verdict) >= 6 + 9).await;
+    fleet.quiet("nine").await;
+    fleet.nothing_left().await;
+    let verdict = fleet.verdict();
+    verdict.is_clean();
+    assert_eq!((ended(&verdict), verdict.of("nine").count()), (15, 18), "\n{}", verdict.table());
+    assert!(verdict.of("nine").all(|run| run.source == "MANUAL"), "\n{}", verdict.table());
+    let counters = fleet.counters("nine").await;
+    assert_eq!((counters.fired, counters.succeeded, counters.crashed), (18, 15, 3));
 }
 
 /// The coordinator that would have noticed dies with it: others do.
@@ -92,12 +112,8 @@ async fn a_frozen_worker_that_wakes_changes_nothing() {
     taken_over(&fleet).await;
 }
 
-/// Packets vanish, both ways or one; neither end is told.
-async fn cut_off(ways: &[Way]) {
-    if !net::possible() {
-        return;
-    }
-    let net = Net::new();
+/// Nine items in flight; one of their workers has a network of its own.
+async fn across(net: &Net) -> Fleet {
     let mut fleet = Fleet::prepare(3, &shared().list(), QUICK);
     for seat in 0..3 {
         fleet.seats[seat].host.clone_from(&net.host);
@@ -108,6 +124,16 @@ async fn cut_off(ways: &[Way]) {
         fleet.ask(seat);
     }
     nine_in_flight(&mut fleet, &net.wrapper()).await;
+    fleet
+}
+
+/// Packets vanish, both ways or one; neither end is told.
+async fn cut_off(ways: &[Way]) {
+    if !net::possible() {
+        return;
+    }
+    let net = Net::new();
+    let fleet = across(&net).await;
     net.cut(ways);
     fleet.verdict_when("three failovers", |verdict| verdict.by_source("nine", "FAILOVER").len() == 3).await;
     let verdict = fleet.verdict();
@@ -130,4 +156,44 @@ async fn a_worker_that_hears_nothing_stops_before_its_items_run_elsewhere() {
 #[tokio::test]
 async fn a_worker_that_is_not_heard_stops_before_its_items_run_elsewhere() {
     cut_off(&[Way::FromWorker]).await;
+}
+
+/// A process vanishes without a FIN, and another one comes under its address: that is a worker of its own. The address
+/// gives it nothing of what the first had; and the first, once it is heard again, is neither of the two.
+#[tokio::test]
+async fn who_comes_under_the_address_of_one_that_vanished_is_another() {
+    if !net::possible() {
+        return;
+    }
+    let net = Net::new();
+    let mut fleet = across(&net).await;
+    let vanished = under(&fleet, "host-a").await;
+    assert_eq!(vanished.len(), 1);
+    net.cut(&[Way::FromWorker, Way::ToWorker]);
+    fleet.addresses.insert("again".to_owned(), "host-a".to_owned());
+    fleet.worker_at(1, "again", vec![runs_until("nine", fleet.home.path("gate"))]);
+    let newcomer = wait("the newcomer", || async {
+        let mut now = under(&fleet, "host-a").await;
+        now.retain(|id| !vanished.contains(id));
+        now.pop_first()
+    })
+    .await;
+    fleet.verdict_when("three failovers", |verdict| verdict.by_source("nine", "FAILOVER").len() >= 3).await;
+    net.heal();
+    let both = wait("the first to come back", || async {
+        let now = under(&fleet, "host-a").await;
+        (now.len() == 2 && now.is_disjoint(&vanished)).then_some(now)
+    })
+    .await;
+    assert!(both.contains(&newcomer), "{both:?} without {newcomer}");
+    taken_over(&fleet).await;
+    let verdict = fleet.verdict();
+    let old: Vec<_> = verdict.of("nine").filter(|run| vanished.contains(&run.instance)).collect();
+    assert!(old.len() == 3 && old.iter().all(|run| run.stopped_by_order()), "\n{}", verdict.table());
+}
+
+/// The instances whose workers state this address.
+async fn under(fleet: &Fleet, address: &str) -> BTreeSet<String> {
+    let rows = fleet.instances("nine").await.into_iter();
+    rows.filter(|row| row.address == address).map(|row| row.instance).collect()
 }

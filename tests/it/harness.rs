@@ -21,7 +21,7 @@ use crate::worker::{self, Does, Plan};
 /// No wait of a test that passes takes as long, also on a slow and busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 /// How often a wait looks.
-const LOOK: Duration = Duration::from_millis(25);
+pub const LOOK: Duration = Duration::from_millis(25);
 
 /// The folder of the faults that the coordinator is to have; see `mutants`.
 pub const MUTANTS: &str = "mutants";
