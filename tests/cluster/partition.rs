@@ -157,3 +157,35 @@ async fn a_slow_link_is_only_slow() {
     assert_eq!(verdict.of("nine").count(), 9, "\n{}", verdict.table());
     all_accounted_for(&fleet).await;
 }
+
+/// Connections end in the midst of a frame, of workers and of the store, one and the other: what had come in part is
+/// nothing, what was said is said again, and nobody is taken for dead.
+#[tokio::test]
+async fn a_frame_of_which_a_part_comes_is_none() {
+    let to_servers = Proxy::start(&shared().list());
+    let mut fleet = Fleet::prepare(1, &to_servers.address(), PATIENT);
+    fleet.launch(0);
+    fleet.serving(0).await;
+    let to_workers = Proxy::start(fleet.url_of(0).trim_start_matches("http://"));
+    fleet.seats[0].door = Some(format!("http://{}", to_workers.address()));
+    fleet.busy(&["a", "b"]).await;
+    let before = fleet.accounts_when_quiet("tick").await;
+    for round in 0..rounds(4) {
+        let torn: &[&Proxy] = match round % 3 {
+            0 => &[&to_workers],
+            1 => &[&to_servers],
+            _ => &[&to_workers, &to_servers],
+        };
+        let wanted: Vec<u64> = torn.iter().map(|proxy| proxy.torn() + 4).collect();
+        torn.iter().for_each(|proxy| proxy.set(Mode::Torn));
+        let all = || torn.iter().zip(&wanted).all(|(proxy, wanted)| proxy.torn() >= *wanted);
+        until("four connections to be torn", all).await;
+        torn.iter().for_each(|proxy| proxy.set(Mode::Pass));
+        fleet.healthy(0).await;
+        fleet.more_fires(2).await;
+    }
+    fleet.nine_done_once().await;
+    fleet.paused("tick").await;
+    fleet.balanced("tick", &before).await;
+    fleet.counted_as_written("tick").await;
+}

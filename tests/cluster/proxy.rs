@@ -3,6 +3,7 @@
 
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -21,6 +22,8 @@ pub enum Mode {
     Hole,
     /// What the servers answer is lost.
     NoAnswers,
+    /// The next bytes, whoever says them, pass in part: then the connection is closed, in the midst of a frame.
+    Torn,
 }
 
 /// One proxy before several servers: each connection goes to the next.
@@ -29,6 +32,9 @@ pub struct Proxy {
     mode: watch::Sender<Mode>,
     /// Connections begun before the last change of this are over.
     age: watch::Sender<u64>,
+    /// How many connections were torn.
+    torn: Arc<AtomicU64>,
+    largest: Arc<AtomicU64>,
     stop: Option<tokio::sync::oneshot::Sender<()>>,
 }
 
@@ -41,17 +47,20 @@ impl Proxy {
         let port = listener.local_addr().unwrap().port();
         let (mode, modes) = watch::channel(Mode::Pass);
         let (age, ages) = watch::channel(0);
+        let torn = Arc::new(AtomicU64::new(0));
+        let largest = Arc::new(AtomicU64::new(0));
+        let rules = Rules { modes, ages, torn: torn.clone(), largest: largest.clone() };
         let (stop, stopped) = tokio::sync::oneshot::channel();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async move {
                 tokio::select! {
-                    () = accept(TcpListener::from_std(listener).unwrap(), servers, modes, ages) => {}
+                    () = accept(TcpListener::from_std(listener).unwrap(), servers, rules) => {}
                     _ = stopped => {}
                 }
             });
         });
-        Self { port, mode, age, stop: Some(stop) }
+        Self { port, mode, age, torn, largest, stop: Some(stop) }
     }
 
     pub fn address(&self) -> String {
@@ -60,6 +69,16 @@ impl Proxy {
 
     pub fn set(&self, mode: Mode) {
         self.mode.send_replace(mode);
+    }
+
+    /// How many connections were torn so far.
+    pub fn torn(&self) -> u64 {
+        self.torn.load(Ordering::Relaxed)
+    }
+
+    /// Before ZooKeeper: the bytes of the largest request or answer so far.
+    pub fn largest(&self) -> u64 {
+        self.largest.load(Ordering::Relaxed)
     }
 
     /// Breaks every connection.
@@ -76,46 +95,82 @@ impl Drop for Proxy {
     }
 }
 
-async fn accept(
-    listener: TcpListener,
-    servers: Vec<SocketAddr>,
+/// What connections go by.
+#[derive(Clone)]
+struct Rules {
     modes: watch::Receiver<Mode>,
     ages: watch::Receiver<u64>,
-) {
+    torn: Arc<AtomicU64>,
+    largest: Arc<AtomicU64>,
+}
+
+/// Where a stream is whose frames begin with their length, as ZooKeeper's do.
+#[derive(Default)]
+struct Frames {
+    length: Vec<u8>,
+    rest: usize,
+}
+
+impl Frames {
+    fn pass(&mut self, mut bytes: &[u8], largest: &AtomicU64) {
+        while let Some((first, others)) = bytes.split_first() {
+            if self.rest > 0 {
+                let passed = self.rest.min(bytes.len());
+                self.rest -= passed;
+                bytes = &bytes[passed..];
+                continue;
+            }
+            self.length.push(*first);
+            bytes = others;
+            if let Ok(length) = <[u8; 4]>::try_from(self.length.as_slice()) {
+                let length = u32::from_be_bytes(length);
+                largest.fetch_max(u64::from(length), Ordering::Relaxed);
+                (self.length, self.rest) = (Vec::new(), length as usize);
+            }
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, servers: Vec<SocketAddr>, rules: Rules) {
     let servers = Arc::new(servers);
     for next in 0.. {
         let Ok((client, _)) = listener.accept().await else { continue };
-        let (servers, modes, mut ages) = (servers.clone(), modes.clone(), ages.clone());
-        ages.mark_unchanged();
+        let (servers, mut rules) = (servers.clone(), rules.clone());
+        rules.ages.mark_unchanged();
         tokio::spawn(async move {
-            let mut open = modes.clone();
+            let mut open = rules.modes.clone();
             drop(open.wait_for(|mode| *mode != Mode::Hole).await.map(|mode| *mode));
             let Ok(server) = TcpStream::connect(servers[next % servers.len()]).await else { return };
             let _nodelay = (client.set_nodelay(true), server.set_nodelay(true));
             let (from_client, to_client) = client.into_split();
             let (from_server, to_server) = server.into_split();
+            let mut ages = rules.ages.clone();
             tokio::select! {
-                () = carry(from_client, to_server, modes.clone(), false) => {}
-                () = carry(from_server, to_client, modes, true) => {}
+                () = carry(from_client, to_server, rules.clone(), false) => {}
+                () = carry(from_server, to_client, rules, true) => {}
                 _ = ages.changed() => {}
             }
         });
     }
 }
 
-async fn carry(
-    mut from: OwnedReadHalf,
-    mut to: OwnedWriteHalf,
-    mut modes: watch::Receiver<Mode>,
-    answers: bool,
-) {
-    let mut buffer = vec![0; 64 * 1024];
+async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut rules: Rules, answers: bool) {
+    let (mut buffer, mut frames) = (vec![0; 64 * 1024], Frames::default());
     loop {
         let Ok(read @ 1..) = from.read(&mut buffer).await else { return };
-        let Ok(mode) = modes.wait_for(|mode| *mode != Mode::Hole).await.map(|mode| *mode) else { return };
+        frames.pass(&buffer[..read], &rules.largest);
+        let open = rules.modes.wait_for(|mode| *mode != Mode::Hole).await;
+        let Ok(mode) = open.map(|mode| *mode) else { return };
         match mode {
             Mode::NoAnswers if answers => continue,
             Mode::Slow(by) => tokio::time::sleep(by).await,
+            // The last byte of a frame at least is missing.
+            Mode::Torn if read > 1 => {
+                if to.write_all(&buffer[..read / 2]).await.is_ok() && to.shutdown().await.is_ok() {
+                    rules.torn.fetch_add(1, Ordering::Relaxed);
+                }
+                return;
+            }
             _ => {}
         }
         if to.write_all(&buffer[..read]).await.is_err() {
