@@ -1,7 +1,9 @@
 //! What the files of a coordinator say happened, for `rosterd verify`: its history, and where nobody serves from the
 //! directory, the due times of its jobs. It reads and changes nothing of a job; without a coordinator.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rosterd_domain::id::{Item, JobName, Namespace};
@@ -38,7 +40,12 @@ pub struct Asked {
     pub to: Option<Time>,
     /// By how much clocks may differ.
     pub skew: Duration,
+    /// What was due in an ensemble, all of whose coordinators' histories are asked.
+    pub due: Option<DueTimes>,
 }
+
+/// When the items of jobs were due, in order of time.
+pub type DueTimes = BTreeMap<JobName, BTreeMap<Item, Vec<Time>>>;
 
 /// Why nothing can be told.
 #[derive(Debug, thiserror::Error)]
@@ -73,8 +80,12 @@ pub async fn story(asked: &Asked) -> Result<(Story, Vec<String>), StoryError> {
         }
         runs(asked, &History::look_at(&file), dir, &mut teller).await?;
     }
-    let whole = match asked.dirs.as_slice() {
-        [dir] if EmbeddedRegistry::is_in(dir) => {
+    let whole = match (&asked.due, asked.dirs.as_slice()) {
+        (Some(due), _) => {
+            known_to_all(asked, due, &mut teller).await?;
+            true
+        }
+        (None, [dir]) if EmbeddedRegistry::is_in(dir) => {
             due_times(asked, dir, &mut teller, &mut notes).await?;
             true
         }
@@ -87,19 +98,20 @@ pub async fn story(asked: &Asked) -> Result<(Story, Vec<String>), StoryError> {
 }
 
 /// Said where the registry is an ensemble.
-pub const ENSEMBLE: &str =
-    "each coordinator of an ensemble keeps the history of what it did itself: due times were not compared";
+pub const ENSEMBLE: &str = "each coordinator of an ensemble keeps the history of what it did itself: due times were not \
+                            compared; give the --data-dir of each, and --whole";
 
 async fn runs(asked: &Asked, history: &Reader, dir: &Path, teller: &mut Teller) -> Result<(), StoryError> {
     let filter =
         RunFilter { job: asked.job.clone(), from: Some(asked.from), to: asked.to, ..RunFilter::default() };
+    let file: Arc<str> = dir.join(HISTORY).display().to_string().into();
     let mut token = None;
     loop {
         let (rows, next) = history
             .runs(filter.clone(), Page { size: 0, token })
             .await
             .map_err(|error| StoryError::History(dir.display().to_string(), error))?;
-        rows.into_iter().map(kept).for_each(|run| teller.run(run));
+        rows.into_iter().map(|row| kept(row, &file)).for_each(|run| teller.run(run));
         if teller.runs() > MOST_RUNS {
             return Err(StoryError::TooMuch(MOST_RUNS, "runs"));
         }
@@ -110,7 +122,7 @@ async fn runs(asked: &Asked, history: &Reader, dir: &Path, teller: &mut Teller) 
     }
 }
 
-fn kept(run: RunRow) -> Kept {
+fn kept(run: RunRow, file: &Arc<str>) -> Kept {
     Kept {
         job: run.job.into(),
         item: run.item.0,
@@ -122,6 +134,7 @@ fn kept(run: RunRow) -> Kept {
         began: run.since,
         ended: run.ended,
         outcome: run.state.outcome().map(|outcome| outcome.as_str().to_owned()),
+        kept_in: file.clone(),
     }
 }
 
@@ -185,6 +198,32 @@ async fn fires(
     Ok(())
 }
 
+/// Looks up what was due in all histories: what became of it is known to the coordinator that did it.
+async fn known_to_all(asked: &Asked, due: &DueTimes, teller: &mut Teller) -> Result<(), StoryError> {
+    let histories: Vec<Reader> = asked.dirs.iter().map(|dir| History::look_at(dir.join(HISTORY))).collect();
+    for (job, items) in due {
+        for (item, times) in items {
+            for part in times.chunks(STRIDE) {
+                let (Some(first), Some(last)) = (part.first().copied(), part.last().copied()) else { break };
+                let until = last.plus(Duration::from_millis(1));
+                let mut known: BTreeMap<Time, FireRow> = BTreeMap::new();
+                for (history, dir) in histories.iter().zip(&asked.dirs) {
+                    let rows = history.fires(job, part.iter().copied(), [*item], first, until).await;
+                    let rows = rows.map_err(|error| StoryError::History(dir.display().to_string(), error))?;
+                    for row in rows {
+                        let best = known.entry(row.fire).or_insert_with(|| row.clone());
+                        if row.became.outweighs(best.became) {
+                            *best = row;
+                        }
+                    }
+                }
+                known.values().for_each(|row| tell(job, row, teller));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn tell(job: &JobName, row: &FireRow, teller: &mut Teller) {
     let missed;
     let became = match (row.became, row.reason) {
@@ -197,4 +236,100 @@ fn tell(job: &JobName, row: &FireRow, teller: &mut Teller) {
         (fate, None) => Became::Known(fate.as_str()),
     };
     teller.due(job.as_str(), row.item.0, row.fire, became);
+}
+
+#[cfg(test)]
+mod tests {
+    use rosterd_domain::id::{InstanceId, Token, WorkerId};
+    use rosterd_domain::item::{Missed, Outcome, Running, Source};
+    use rosterd_domain::plan::{Became as Unrun, Entry};
+    use rosterd_domain::verify::judge;
+
+    use super::*;
+    use crate::history::{Options, Recorder};
+
+    const NOON: i64 = 1_800_000_000;
+
+    fn job() -> JobName {
+        JobName::new("words").unwrap()
+    }
+
+    /// The second that a due time is.
+    fn due(n: i64) -> Time {
+        Time::from_seconds(NOON + 60 * n)
+    }
+
+    fn run(n: i64, recorder: &Recorder) {
+        let run = Running {
+            fire: due(n),
+            source: Source::NormalTrigger,
+            instance: InstanceId::new("10.0.0.7@-@w").unwrap(),
+            worker: WorkerId::new("w").unwrap(),
+            since: due(n),
+            trigger: None,
+            held: false,
+        };
+        let (token, item) = (Token(u64::try_from(n).unwrap() + 1), Item(0));
+        recorder.record(&job(), due(n), &Entry::Started { item, token, run: run.clone() }, None);
+        let at = due(n).plus(Duration::from_secs(5));
+        let ended = Entry::Ended { item, token, run, outcome: Outcome::Succeeded, at, requeued: false };
+        recorder.record(&job(), at, &ended, None);
+    }
+
+    /// Two coordinators, of which each knows of some due times; `missed` is what the second one says of the fourth.
+    async fn two(dir: &Path, missed: bool) -> Asked {
+        let dirs = ["one", "two"].map(|name| dir.join(name));
+        for (n, dir) in dirs.iter().enumerate() {
+            std::fs::create_dir_all(dir).unwrap();
+            let clock: crate::history::Clock = Arc::new(|| due(10));
+            let (recorder, _) = History::open(dir.join(HISTORY), Options::default(), clock).unwrap();
+            match n {
+                0 => [0, 1, 4].iter().for_each(|n| run(*n, &recorder)),
+                _ => run(2, &recorder),
+            }
+            if n == 1 && missed {
+                let became = Unrun::Missed(Missed::NoWorker);
+                let gap = Entry::Unrun { item: Item(0), first: due(3), latest: due(3), count: 1, became };
+                recorder.record(&job(), due(3), &gap, None);
+            }
+            recorder.stop().await;
+        }
+        let times: Vec<Time> = (0..6).map(due).collect();
+        Asked {
+            dirs: dirs.into(),
+            namespace: Namespace::new("ns").unwrap(),
+            job: None,
+            from: due(0),
+            to: None,
+            skew: Duration::ZERO,
+            due: Some([(job(), [(Item(0), times)].into())].into()),
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_due_in_an_ensemble_is_known_to_one_of_its_coordinators() {
+        let dir = tempfile::tempdir().unwrap();
+        let asked = two(dir.path(), true).await;
+        let (whole, notes) = story(&asked).await.unwrap();
+        assert_eq!((judge(&whole.lines, 0).faults, notes), (Vec::new(), Vec::new()));
+        let became: Vec<_> = whole.became.iter().map(|(what, n)| (what.as_str(), *n)).collect();
+        assert_eq!(became, [("missed (no_worker)", 1), ("pending", 1), ("run", 4)]);
+        assert!(whole.places[0].ends_with("one/history.db runs[words/0/1]"), "{:?}", whole.places);
+        // One of them alone knows too little to say anything.
+        let (alone, notes) = story(&Asked { due: None, ..asked }).await.unwrap();
+        assert_eq!((alone.became.len(), notes.len()), (0, 1));
+    }
+
+    #[tokio::test]
+    async fn what_no_coordinator_of_an_ensemble_knows_of_has_no_outcome() {
+        let dir = tempfile::tempdir().unwrap();
+        let asked = two(dir.path(), false).await;
+        let (whole, _) = story(&asked).await.unwrap();
+        let found = judge(&whole.lines, 0).faults;
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(
+            (found[0].rule, found[0].due.clone()),
+            ("no_outcome", Some(("words".into(), 0, due(3).0)))
+        );
+    }
 }

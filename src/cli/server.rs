@@ -190,6 +190,11 @@ impl Admin {
         refused(&self.access, &self.server, status)
     }
 
+    /// Which coordinator answers.
+    pub(crate) fn server(&self) -> &str {
+        &self.server
+    }
+
     /// The bare client, for streams.
     pub(crate) fn client(&self) -> Client {
         self.client.clone()

@@ -40,6 +40,20 @@ impl Fate {
             Self::Unknown => "unknown",
         }
     }
+
+    /// Of what two histories hold of one due time, each of what its own coordinator did, this comes first: as within
+    /// one, a run before what a gap says. That one knows of a later due time and of nothing here is less than anything.
+    pub fn outweighs(self, other: Self) -> bool {
+        let weight = |fate| match fate {
+            Self::Run => 5,
+            Self::Missed => 4,
+            Self::Skipped => 3,
+            Self::Misfired => 2,
+            Self::Unknown => 1,
+            Self::Pending => 0,
+        };
+        weight(self) > weight(other)
+    }
 }
 
 /// A due time of one item, and what became of it.

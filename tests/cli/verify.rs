@@ -186,3 +186,16 @@ due times                 1 missed (no_slot), 1 run
 ";
     assert_eq!(ran.ok(), wanted);
 }
+
+#[test]
+fn the_histories_of_an_ensemble_are_none_of_a_coordinator_with_its_own_registry() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("history.db"), "").unwrap();
+    let served = Served::start();
+    let ran = served.rosterd(&["verify", "--whole", "--data-dir", dir.path().to_str().unwrap()]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{}", ran.err);
+    let words = format!("--whole: the coordinator at {} has a registry of its own", served.url);
+    assert!(ran.err.contains(&words), "{}", ran.err);
+    let ran = served.rosterd(&["verify", "--whole"]);
+    assert!(ran.code == Some(2) && ran.err.contains("--data-dir"), "{}", ran.err);
+}

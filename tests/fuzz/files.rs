@@ -216,6 +216,7 @@ pub fn log(input: &[u8]) -> String {
             began: at,
             ended: line.lease.map(|lease| Time(at.0.saturating_add_unsigned(lease))),
             outcome: Some(line.detail.clone()).filter(|detail| !detail.is_empty()),
+            kept_in: "here".into(),
         });
         let became = if line.token % 2 == 0 { Became::Unknown } else { Became::Known("run") };
         teller.due(&line.job, line.item, Time(line.fire), became);

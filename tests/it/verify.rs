@@ -125,7 +125,7 @@ fn tampered(history: &std::path::Path, data: &str) {
          outcome, requeued, since + 60000, started, ended + 60000, error, output, processed, failed, attempt FROM runs \
          WHERE source = 'NORMAL_TRIGGER' AND state = 'TASK_FINISHED' ORDER BY id LIMIT 1",
     );
-    broken(&["--data-dir", data], &["once_per_fire: beat/", "  history  "]);
+    broken(&["--data-dir", data], &["once_per_fire: beat/", "history.db runs[beat/"]);
     sql("DELETE FROM runs WHERE token > 1000000");
     clean(&["--data-dir", data]);
     sql("DELETE FROM runs WHERE id = (SELECT id FROM runs WHERE source = 'NORMAL_TRIGGER' AND item = 0 \

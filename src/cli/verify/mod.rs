@@ -19,7 +19,7 @@ use super::failure::{Exit, Failure, Result};
 use super::options::moment;
 use super::server::Server;
 use super::show::Form;
-use crate::app::story;
+use crate::app::story::{self, DueTimes};
 use crate::config::value;
 
 /// Shown below `--help`.
@@ -35,10 +35,14 @@ Exit codes:
   3  no coordinator answers, or not in time
   4  the credential is missing or does not allow it
 
-The form of a log is told in the guide, on the page about verifying.";
+Runs of a job that was removed with --cancel and of a later one of that name are judged as runs of one
+job: a worker that was cut off then may look as if it overlapped. The guide says more, and tells the form
+of a log, on the page about verifying.";
 
 /// How much of a history is judged where nobody says.
 const DAY: Duration = Duration::from_secs(86_400);
+/// After so long a coordinator has written into its history what it did.
+const SETTLING: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
@@ -49,6 +53,9 @@ pub(crate) struct Verify {
     /// The data directory of a coordinator; of an ensemble's coordinators give all
     #[arg(long, value_name = "DIR")]
     data_dir: Vec<PathBuf>,
+    /// The directories are those of all coordinators of an ensemble: judge what was due as well, as --server says it was
+    #[arg(long, requires = "data_dir")]
+    whole: bool,
     /// The namespace in --data-dir
     #[arg(long, value_name = "NAME", default_value = "default")]
     namespace: Namespace,
@@ -87,8 +94,8 @@ struct Evidence {
 enum Places {
     /// In files: which, and the number from 1.
     Files(Vec<PathBuf>, Vec<(usize, usize)>),
-    /// In a history.
-    History,
+    /// In a history: its name and the row's, of each.
+    History(Vec<String>),
 }
 
 impl Verify {
@@ -119,6 +126,7 @@ impl Verify {
         let (story, notes) = match self.data_dir.is_empty() {
             true => server::ask(&self.server, self.job.as_ref(), self.since(), self.to, self.skew).await?,
             false => {
+                let due = if self.whole { Some(self.due().await?) } else { None };
                 let asked = story::Asked {
                     dirs: self.data_dir.clone(),
                     namespace: self.namespace.clone(),
@@ -126,11 +134,21 @@ impl Verify {
                     from: self.since(),
                     to: self.to,
                     skew: self.skew,
+                    due,
                 };
                 story::story(&asked).await.map_err(Failure::usage)?
             }
         };
         Ok(Evidence::of_history(story, notes))
+    }
+
+    /// What was due, by the coordinators of an ensemble, all of whose histories were given. Not up to now: what one
+    /// history has not written yet would be missed as soon as another one has written what came later.
+    #[allow(clippy::disallowed_methods, reason = "a person's `ago` counts from now")]
+    async fn due(&self) -> Result<DueTimes> {
+        let settled = Time::from(jiff::Timestamp::now()).minus(SETTLING);
+        let to = self.to.map_or(settled, |to| to.min(settled));
+        server::due_times(&self.server, self.job.as_ref(), self.since(), to, self.data_dir.len()).await
     }
 
     /// From when on a history is judged.
@@ -150,8 +168,8 @@ impl Verify {
 
 impl Evidence {
     fn of_history(mut story: Story, notes: Vec<String>) -> Self {
-        let lines = std::mem::take(&mut story.lines);
-        Self { lines, places: Places::History, story: Some(story), notes }
+        let (lines, places) = (std::mem::take(&mut story.lines), std::mem::take(&mut story.places));
+        Self { lines, places: Places::History(places), story: Some(story), notes }
     }
 
     fn is_empty(&self) -> bool {

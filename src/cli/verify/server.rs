@@ -1,12 +1,13 @@
 //! The history as a coordinator tells it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use rosterd_domain::id::JobName;
+use rosterd_domain::id::{Item, JobName};
 use rosterd_domain::time::Time;
 use rosterd_domain::verify::history::{Became, Kept, Story, Teller};
 
-use crate::app::story::{ENSEMBLE, MOST_DUE, MOST_RUNS};
+use crate::app::story::{DueTimes, ENSEMBLE, MOST_DUE, MOST_RUNS};
 use crate::cli::failure::{Failure, Result};
 use crate::cli::json;
 use crate::cli::server::{ALL, Admin, Client, Server};
@@ -36,12 +37,51 @@ pub(super) async fn ask(
         };
         let mut room = MOST_DUE;
         for name in names {
-            fires(&admin, &name, from, to, &mut room, &mut teller).await?;
+            let tell = |fire: &v1::FireRecord| due(&name, fire, &mut teller);
+            fires(&admin, &name, from, to, &mut room, tell).await?;
         }
     } else {
         notes.push(ENSEMBLE.to_owned());
     }
     Ok((teller.tell(skew, whole), notes))
+}
+
+/// When the items of an ensemble's jobs were due. What became of that is in the histories of all its coordinators.
+pub(super) async fn due_times(
+    server: &Server,
+    job: Option<&JobName>,
+    from: Time,
+    to: Time,
+    histories: usize,
+) -> Result<DueTimes> {
+    let admin = server.admin().await?;
+    let call = |mut c: Client, q| async move { c.get_server_info(q).await };
+    if admin.ask(v1::GetServerInfoRequest {}, call).await?.registry == "embedded" {
+        return Err(Failure::usage(format!(
+            "--whole: the coordinator at {} has a registry of its own, and one history: leave out --whole",
+            admin.server()
+        )));
+    }
+    let call = |mut c: Client, q| async move { c.list_coordinators(q).await };
+    let all = admin.ask(v1::ListCoordinatorsRequest {}, call).await?.coordinators.len();
+    if histories < all {
+        return Err(Failure::usage(format!(
+            "--whole: there are {all} coordinators, and {histories} data directories were given: give those of all"
+        )));
+    }
+    let names = match job {
+        Some(job) => vec![job.clone()],
+        None => jobs(&admin).await?.iter().filter_map(|name| JobName::new(name.as_str()).ok()).collect(),
+    };
+    let (mut all, mut room) = (DueTimes::new(), MOST_DUE);
+    for name in names {
+        let items = all.entry(name.clone()).or_default();
+        let note = |fire: &v1::FireRecord| {
+            items.entry(Item(fire.item)).or_default().extend(fire.fire_time.as_ref().map(time));
+        };
+        fires(&admin, name.as_str(), from, Some(to), &mut room, note).await?;
+    }
+    Ok(all)
 }
 
 fn too_much(most: usize, what: &str) -> Failure {
@@ -62,15 +102,16 @@ async fn runs(
         page_size: 1000,
         ..Default::default()
     };
+    let from_here: Arc<str> = admin.server().into();
     let call = |mut c: Client, q| async move { c.list_runs(q).await };
     let take = |a: v1::ListRunsResponse| {
-        a.runs.iter().map(kept).for_each(|run| teller.run(run));
+        a.runs.iter().map(|run| kept(run, &from_here)).for_each(|run| teller.run(run));
         if teller.runs() > MOST_RUNS { Err(too_much(MOST_RUNS, "runs")) } else { Ok(a.next_page_token) }
     };
     admin.each_page(question, call, take, |q, token| q.page_token = token).await
 }
 
-fn kept(record: &v1::RunRecord) -> Kept {
+fn kept(record: &v1::RunRecord, kept_in: &Arc<str>) -> Kept {
     let run = record.run.clone().unwrap_or_default();
     let at = |at: &Option<prost_types::Timestamp>| at.as_ref().map(time);
     Kept {
@@ -85,6 +126,7 @@ fn kept(record: &v1::RunRecord) -> Kept {
         began: at(&record.decided_at).or(at(&record.started_at)).unwrap_or_default(),
         ended: at(&record.ended_at),
         outcome: json::outcome(record.outcome()),
+        kept_in: kept_in.clone(),
     }
 }
 
@@ -102,7 +144,7 @@ async fn fires(
     from: Time,
     to: Option<Time>,
     room: &mut usize,
-    teller: &mut Teller,
+    mut tell: impl FnMut(&v1::FireRecord),
 ) -> Result {
     let question = v1::ListFiresRequest {
         job: job.to_owned(),
@@ -114,7 +156,7 @@ async fn fires(
     let call = |mut c: Client, q| async move { c.list_fires(q).await };
     let take = |a: v1::ListFiresResponse| {
         *room = room.checked_sub(a.fires.len()).ok_or_else(|| too_much(MOST_DUE, "due times of items"))?;
-        a.fires.iter().for_each(|fire| due(job, fire, teller));
+        a.fires.iter().for_each(&mut tell);
         Ok(a.next_page_token)
     };
     admin.each_page(question, call, take, |q, token| q.page_token = token).await

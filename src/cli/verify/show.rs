@@ -97,7 +97,7 @@ impl Findings<'_> {
 
     fn place(&self, place: usize) -> String {
         match &self.evidence.places {
-            Places::History => "history".to_owned(),
+            Places::History(places) => places[place].clone(),
             Places::Files(files, places) => {
                 let (file, number) = places[place];
                 format!("{}:{number}", files[file].display())

@@ -5,6 +5,7 @@
 //! order of tokens by less than the skew that clocks may have, the order of tokens is believed.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::line::{Line, What};
@@ -33,6 +34,8 @@ pub struct Kept {
     pub ended: Option<Time>,
     /// How; none: it is in flight, or nobody knows.
     pub outcome: Option<String>,
+    /// Where it is written down, for people: in which history.
+    pub kept_in: Arc<str>,
 }
 
 /// What became of a due time of an item.
@@ -66,6 +69,8 @@ struct Known {
 pub struct Story {
     /// For the judge.
     pub lines: Vec<Line>,
+    /// Where each of them stands, for people: the row of a history, or the schedule.
+    pub places: Vec<String>,
     /// How many due times there were, by what became of them.
     pub became: BTreeMap<String, u64>,
     /// Due times before the first of their item of which anything is known: the item was not there yet, or the rows
@@ -120,9 +125,13 @@ impl Teller {
             let next = runs.peek().filter(|next| (&next.job, next.item) == (&run.job, run.item));
             let bound = next.map(|next| next.began.max(run.began));
             earliest = next.map_or(Time(i64::MIN), |_| run.began);
+            let place = format!("{} runs[{}/{}/{}]", run.kept_in, run.job, run.item, run.token);
             story.elsewhere += tell(run, bound, skew, whole, &mut story.lines);
+            story.places.resize(story.lines.len(), place);
         }
         if whole {
+            let schedule = |line: &Line| format!("schedule[{}]", line.job);
+            story.places.extend(self.unknown.iter().map(schedule));
             story.lines.extend(self.unknown);
         }
         story
@@ -203,6 +212,7 @@ mod tests {
             began: Time(began),
             ended: ended.map(Time),
             outcome,
+            kept_in: "here".into(),
         }
     }
 
@@ -230,6 +240,20 @@ mod tests {
         // Another history knows it.
         let both = [runs(), vec![kept(1, 1000, Some(1300))]].concat();
         assert_eq!(broken(both, 0, true), NONE);
+    }
+
+    #[test]
+    fn each_line_has_the_place_of_the_row_that_is_believed() {
+        let mut teller = Teller::default();
+        teller.run(kept(1, 1000, None));
+        teller.run(Kept { kept_in: "there".into(), ..kept(1, 1000, Some(1300)) });
+        teller.run(kept(2, 1400, None));
+        teller.due("j", 0, Time(0), Became::Known("run"));
+        teller.due("j", 0, Time(1), Became::Unknown);
+        let story = teller.tell(Duration::ZERO, true);
+        let one = "there runs[j/0/1]";
+        assert_eq!(story.places, [one, one, one, "here runs[j/0/2]", "schedule[j]"]);
+        assert_eq!(story.lines.len(), story.places.len());
     }
 
     #[test]
