@@ -158,11 +158,9 @@ fn run_and_kill(dir: &Path, opening: bool, after: Duration, said: &mut Said) {
     let (tell, lines) = mpsc::channel();
     let reader =
         std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
-    let mut writes = opening;
-    while !writes {
-        let line = lines.recv().expect("the child did not acknowledge anything");
-        said.read(&line);
-        writes = line.contains("ack ");
+    if !opening {
+        let first = lines.iter().inspect(|line| said.read(line)).find(|line| line.contains("ack "));
+        assert!(first.is_some(), "the child did not acknowledge anything");
     }
     std::thread::sleep(after);
     child.kill().unwrap();
