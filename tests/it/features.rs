@@ -127,6 +127,38 @@ async fn attempts_end_and_a_panic_is_a_failure_of_the_run_alone() {
     cluster.verdict().is_clean();
 }
 
+/// The pauses between the attempts of a run, in milliseconds, of a job that ends with its third.
+async fn pauses(cluster: &Cluster, job: &str) -> [u64; 2] {
+    cluster.items_when(job, "it has run", |items| items[0].last.is_some()).await;
+    let lines = cluster.lines();
+    let at = |what: What, attempt: u32| {
+        lines.iter().find(|line| line.job == job && line.what == what && line.attempt == attempt).unwrap().at
+    };
+    [1, 2].map(|attempt| (at(What::Start, attempt + 1) - at(What::End, attempt)) / 1_000_000)
+}
+
+/// None is shorter.
+#[tokio::test]
+async fn attempts_are_as_far_apart_as_the_job_says() {
+    let mut cluster = Cluster::start(LONG).await;
+    let jobs = [("soon", 50), ("later", 2000)];
+    for (name, backoff) in jobs {
+        let retries = json!({ "max_attempts": 3, "backoff_ms": backoff });
+        cluster.apply(job(name, 1, json!({ "rosterd": { "retries": retries } }))).await;
+    }
+    let does = |name: &str| Does { fail_attempts: 2, ..runs_for(name, 1) };
+    cluster.worker("a", jobs.map(|(name, _)| does(name)).to_vec());
+    for (name, _) in jobs {
+        cluster.assigned(name, 1).await;
+        cluster.trigger(name).await;
+    }
+    for (name, backoff) in jobs {
+        let found = pauses(&cluster, name).await;
+        assert!(found.iter().all(|pause| *pause >= backoff), "{name}: {found:?}, told to be {backoff}");
+    }
+    cluster.verdict().is_clean();
+}
+
 #[tokio::test]
 async fn a_run_that_takes_too_long_is_stopped_and_has_timed_out() {
     let mut cluster = Cluster::start(LONG).await;

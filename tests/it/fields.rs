@@ -3,54 +3,14 @@
 use std::collections::BTreeSet;
 
 use rosterd::proto::v1;
-use rosterd_domain::job::{FIELDS, Use};
 use serde_json::{Value, json};
 
 use crate::harness::*;
 use crate::judge::{Verdict, What};
 use crate::worker::{Does, wall};
 
-/// Every used field, and where it is seen here.
-const SEEN: &[(&str, &str)] = &[
-    ("jobName", "every test"),
-    ("cron", "a_schedule_and_its_zone_decide_when_workers_run"),
-    ("timeZone", "a_schedule_and_its_zone_decide_when_workers_run"),
-    ("shardingTotalCount", "what_a_run_is_told"),
-    ("shardingItemParameters", "what_a_run_is_told"),
-    ("jobParameter", "what_a_run_is_told"),
-    ("monitorExecution", "without_monitoring_no_run_is_recorded_and_none_is_merged"),
-    ("failover", "failover_decides_whether_a_crashed_run_runs_again"),
-    ("misfire", "misfire_decides_whether_a_run_stands_for_those_that_were_due"),
-    ("maxTimeDiffSeconds", "a_job_may_ask_for_a_better_clock"),
-    ("reconcileIntervalMinutes", "what_nothing_told_of_is_found_by_looking_again"),
-    ("jobShardingStrategyType", "the_strategy_decides_who_owns_what"),
-    ("jobShardingStrategyClass", "the_strategy_decides_who_owns_what"),
-    ("description", "what_people_are_shown"),
-    ("label", "what_people_are_shown"),
-    ("props", "props_reach_workers_of_every_kind_and_so_does_their_change"),
-    ("disabled", "a_job_may_start_disabled"),
-    ("overwrite", "a_job_file_may_say_that_it_overwrites"),
-    ("jobClass", "a_handler_by_its_class_is_the_one_that_workers_must_name"),
-    ("elasticJobClass", "a_handler_by_its_class_is_the_one_that_workers_must_name"),
-    ("elasticJobType", "a_handler_by_its_class_is_the_one_that_workers_must_name"),
-    ("jobType", "a_dataflow_of_elastic_job_streams_where_it_says_so"),
-    ("streamingProcess", "a_dataflow_of_elastic_job_streams_where_it_says_so"),
-    ("scriptCommandLine", "what_people_are_shown; a worker names its own program"),
-    ("typeConfig", "a_dataflow_of_elastic_job_streams_where_it_says_so"),
-    ("coreConfig", "a_dataflow_of_elastic_job_streams_where_it_says_so"),
-];
-
-#[test]
-fn every_used_field_is_tried() {
-    let used: Vec<&str> =
-        FIELDS.iter().filter(|field| matches!(field.use_, Use::Used(_))).map(|field| field.name).collect();
-    let missing: Vec<_> = used.iter().filter(|name| SEEN.iter().all(|(seen, _)| seen != *name)).collect();
-    let surplus: Vec<_> = SEEN.iter().filter(|(seen, _)| !used.contains(seen)).collect();
-    assert!(missing.is_empty() && surplus.is_empty(), "not tried: {missing:?}; not used: {surplus:?}");
-}
-
 /// What each item of a job was told, in the order of items.
-async fn told(cluster: &Cluster, name: &str, items: usize) -> Vec<String> {
+pub async fn told(cluster: &Cluster, name: &str, items: usize) -> Vec<String> {
     cluster.trigger(name).await;
     cluster.verdict_when("the runs", |verdict| verdict.of(name).count() == items).await;
     let mut starts: Vec<_> =
@@ -167,6 +127,28 @@ async fn a_schedule_and_its_zone_decide_when_workers_run() {
     assert_eq!(never, None);
 }
 
+/// The last Sunday of March has no half past two in Berlin, in any year.
+#[tokio::test]
+async fn a_time_that_daylight_saving_leaves_out_is_due_at_its_end_or_never() {
+    let mut cluster = Cluster::start(LONG).await;
+    let jobs =
+        [("plain", json!({})), ("end", json!({ "gap": "fire_at_end" })), ("skip", json!({ "gap": "skip" }))];
+    for (name, policy) in &jobs {
+        let fields = json!({ "cron": "0 30 2 ? 3 1L", "timeZone": "Europe/Berlin", "rosterd": policy });
+        cluster.apply(job(name, 1, fields)).await;
+    }
+    cluster.worker("a", jobs.iter().map(|(name, _)| runs_for(name, 1)).collect());
+    let mut next = std::collections::BTreeMap::new();
+    for (name, _) in &jobs {
+        cluster.assigned(name, 1).await;
+        next.insert(*name, cluster.job(name).await.summary.unwrap().next_fire.map(|at| at.seconds));
+    }
+    let end = jiff::Timestamp::from_second(next["end"].unwrap()).unwrap().in_tz("Europe/Berlin").unwrap();
+    assert_eq!((end.month(), end.hour(), end.minute()), (3, 3, 0), "{end}");
+    assert_eq!(end.weekday(), jiff::civil::Weekday::Sunday, "{end}");
+    assert_eq!((next["plain"], next["skip"]), (next["end"], None));
+}
+
 #[tokio::test]
 async fn misfire_decides_whether_a_run_stands_for_those_that_were_due() {
     let mut cluster = Cluster::start(LONG).await;
@@ -217,19 +199,26 @@ async fn without_monitoring_no_run_is_recorded_and_none_is_merged() {
     assert!(verdict.by_source("without", "MISFIRE").is_empty(), "\n{}", verdict.table());
 }
 
-/// The coordinator's calendar jumps by less than rosterd minds: only the job that says so does not fire until it is
-/// right again.
+/// The coordinator's calendar jumps by less than rosterd minds: only the jobs that say so do not fire until
+/// it is right again.
 #[tokio::test]
 async fn a_job_may_ask_for_a_better_clock() {
     let mut cluster = Cluster::with_mutants(LONG, &[]).await;
-    for (name, seconds) in [("usual", -1), ("strict", 1)] {
-        let fields = json!({ "cron": EVERY_SECOND, "maxTimeDiffSeconds": seconds });
+    let jobs = [
+        ("usual", json!({ "maxTimeDiffSeconds": -1 })),
+        ("strict", json!({ "maxTimeDiffSeconds": 1 })),
+        ("own", json!({ "rosterd": { "max_clock_diff_ms": 1000 } })),
+    ];
+    for (name, more) in &jobs {
+        let mut fields = more.clone();
+        fields["cron"] = EVERY_SECOND.into();
         cluster.apply(job(name, 1, fields)).await;
     }
-    cluster.worker("a", vec![runs_for("usual", 1), runs_for("strict", 1)]);
+    cluster.worker("a", jobs.iter().map(|(name, _)| runs_for(name, 1)).collect());
     let fired = |verdict: &Verdict, name: &str| verdict.by_source(name, "NORMAL_TRIGGER").len();
-    let both = |verdict: &Verdict| fired(verdict, "usual") > 1 && fired(verdict, "strict") > 1;
-    cluster.verdict_when("both fire", both).await;
+    let strict = |verdict: &Verdict| ["strict", "own"].map(|name| fired(verdict, name));
+    let all = |verdict: &Verdict| fired(verdict, "usual") > 1 && strict(verdict).iter().all(|n| *n > 1);
+    cluster.verdict_when("all fire", all).await;
     cluster.mutant("clock-ahead-ms", "1500");
     // Past this the coordinator has certainly looked at its calendar.
     let since = fired(&cluster.verdict(), "usual");
@@ -238,10 +227,11 @@ async fn a_job_may_ask_for_a_better_clock() {
     let after = cluster
         .verdict_when("more fires", |verdict| fired(verdict, "usual") > fired(&before, "usual") + 2)
         .await;
-    assert_eq!(fired(&before, "strict"), fired(&after, "strict"), "\n{}", after.table());
+    assert_eq!(strict(&before), strict(&after), "\n{}", after.table());
     cluster.mutant("clock-ahead-ms", "0");
-    let again = |verdict: &Verdict| fired(verdict, "strict") > fired(&after, "strict") + 2;
-    cluster.verdict_when("it fires again", again).await.is_clean();
+    let again =
+        |verdict: &Verdict| strict(verdict).iter().zip(strict(&after)).all(|(now, then)| *now > then + 2);
+    cluster.verdict_when("they fire again", again).await.is_clean();
 }
 
 /// A worker dies, and the change of the tree that follows is told to nobody: its items go to another one where the
@@ -421,27 +411,26 @@ async fn the_strategy_decides_who_owns_what() {
 }
 
 #[tokio::test]
-async fn what_people_are_shown() {
-    let cluster = Cluster::start(LONG).await;
-    let shown = [
-        ("description", json!("counts words")),
-        ("label", json!("nightly")),
-        ("props", json!({ "colour": "green" })),
-        ("scriptCommandLine", json!("count-words --all")),
-    ];
-    for (field, value) in shown {
-        cluster.apply(job("plain", 1, json!({}))).await;
-        cluster.apply(job("shown", 1, json!({ field: value.clone() }))).await;
-        let text = match &value {
-            Value::Object(props) => props["colour"].as_str().unwrap().to_owned(),
-            value => value.as_str().unwrap().to_owned(),
-        };
-        let (plain, detail) = (cluster.job("plain").await, cluster.job("shown").await);
-        assert!(detail.spec.contains(&text) && !plain.spec.contains(&text), "{field}: {}", detail.spec);
+async fn what_people_are_shown_and_workers_are_not_told() {
+    let mut cluster = Cluster::start(LONG).await;
+    cluster.apply(job("plain", 1, json!({}))).await;
+    let shown = [("description", "counts words"), ("label", "nightly")];
+    for (field, text) in shown {
+        cluster.apply(job(field, 1, json!({ field: text }))).await;
+    }
+    cluster.worker("a", ["plain", "description", "label"].map(|name| runs_for(name, 1)).to_vec());
+    cluster.assigned("plain", 1).await;
+    let plain = cluster.job("plain").await;
+    for (field, text) in shown {
+        let detail = cluster.job(field).await;
+        assert!(detail.spec.contains(text) && !plain.spec.contains(text), "{field}: {}", detail.spec);
         if field == "description" {
             assert_eq!(detail.summary.unwrap().description, text);
         }
+        cluster.assigned(field, 1).await;
+        assert_eq!(told(&cluster, field, 1).await, ["||1|{}|"], "a worker is told nothing of it");
     }
+    assert_eq!(told(&cluster, "plain", 1).await, ["||1|{}|"]);
 }
 
 #[tokio::test]
@@ -473,53 +462,4 @@ async fn a_job_file_may_say_that_it_overwrites() {
     }
     assert_eq!(told(&cluster, "kept", 1).await, ["|old|1|{}|"]);
     assert_eq!(told(&cluster, "replaced", 2).await, ["|new|2|{}|", "|new|2|{}|"]);
-}
-
-#[tokio::test]
-async fn a_handler_by_its_class_is_the_one_that_workers_must_name() {
-    let mut cluster = Cluster::start(LONG).await;
-    for field in ["jobClass", "elasticJobClass", "elasticJobType"] {
-        cluster.apply(job(field, 1, json!({ field: "org.example.Count" }))).await;
-        assert_eq!(cluster.job(field).await.summary.unwrap().handler_type, "org.example.Count");
-        let named = Does { handler: Some("org.example.Count".into()), ..runs_for(field, 1) };
-        cluster.worker(&format!("{field}-right"), vec![named]);
-        cluster.worker(&format!("{field}-wrong"), vec![runs_for(field, 1)]);
-        assert!(!cluster.process(&format!("{field}-wrong")).end().await.success());
-        cluster.assigned(field, 1).await;
-    }
-    let said = cluster
-        .lines()
-        .into_iter()
-        .filter(|line| line.what == What::Exit && line.detail.contains("HANDLER_CONFLICT"));
-    assert_eq!(said.count(), 3);
-}
-
-/// 1.x and 2.x: the kind of a job, and whether it streams, flat and in the nesting of 2.x.
-#[tokio::test]
-async fn a_dataflow_of_elastic_job_streams_where_it_says_so() {
-    let mut cluster = Cluster::start(LONG).await;
-    let flat = |streaming: bool| json!({ "jobType": "DATAFLOW", "streamingProcess": streaming });
-    let nested = json!({
-        "typeConfig": {
-            "jobType": "DATAFLOW",
-            "streamingProcess": true,
-            "coreConfig": { "jobName": "nested", "shardingTotalCount": 1 },
-        },
-    });
-    let jobs = [
-        ("once", job("once", 1, flat(false))),
-        ("streams", job("streams", 1, flat(true))),
-        ("nested", nested.to_string()),
-    ];
-    for (name, file) in &jobs {
-        cluster.apply(file.clone()).await;
-        cluster.worker(name, vec![Does { batches: Some(2), ..runs_for(name, 1) }]);
-        cluster.assigned(name, 1).await;
-        cluster.trigger(name).await;
-        cluster.items_when(name, "it has run", |items| items[0].last.is_some()).await;
-    }
-    let fetches = |name: &str| {
-        cluster.lines().iter().filter(|line| line.job == name && line.detail.starts_with("fetch")).count()
-    };
-    assert_eq!(jobs.each_ref().map(|(name, _)| fetches(name)), [1, 3, 3]);
 }

@@ -193,3 +193,34 @@ async fn a_fire_that_the_next_one_overtakes_is_announced_too() {
     let told = announced(&cluster.lines(), "all_completed")[0].detail.clone();
     assert_eq!(told, format!("all_completed all {first}"));
 }
+
+/// Nobody answers: after the time that the job gives the fire runs all the same, or is skipped where the job says so.
+#[tokio::test]
+async fn a_callback_that_is_not_answered_in_time_holds_its_fire_no_longer() {
+    let mut cluster = Cluster::start(LONG).await;
+    let jobs = [("waits", 600_000, "run"), ("runs", 1000, "run"), ("skips", 1000, "skip")];
+    let file = |name: &str, cron: Option<&String>, timeout: u32, then: &str| {
+        let guarantee = json!({ "started": true, "timeout_ms": timeout, "on_timeout": then });
+        job(name, 1, json!({ "cron": cron, "rosterd": { "guarantee": guarantee } }))
+    };
+    let never = cluster.home.path("never");
+    let does = |name: &str| Does { hooks: true, hold: Some(never.clone()), ..runs_for(name, 1) };
+    for (name, timeout, then) in jobs {
+        cluster.apply(file(name, None, timeout, then)).await;
+    }
+    cluster.worker("a", jobs.map(|(name, ..)| does(name)).to_vec());
+    for (name, ..) in jobs {
+        cluster.assigned(name, 1).await;
+    }
+    for (name, timeout, then) in jobs {
+        cluster.apply(file(name, Some(&once_soon()), timeout, then)).await;
+    }
+    cluster.verdict_when("the run that waits no longer", |verdict| verdict.of("runs").count() == 1).await;
+    let skipped =
+        |items: &[rosterd::proto::v1::ItemSummary]| items[0].counters.as_ref().unwrap().cancelled == 1;
+    cluster.items_when("skips", "it is given up", skipped).await;
+    told(&cluster, "all_started", 3).await;
+    let verdict = cluster.verdict();
+    verdict.is_clean();
+    assert_eq!(verdict.of("skips").count() + verdict.of("waits").count(), 0, "\n{}", verdict.table());
+}

@@ -1,0 +1,112 @@
+//! What a job says of its handler and its kind, each field changed alone: which worker may run it, how often that fetches,
+//! and what it is told.
+
+use serde_json::{Value, json};
+
+use crate::fields::told;
+use crate::harness::*;
+use crate::judge::What;
+use crate::worker::Does;
+
+/// The name that a command has for workers, as in Elastic-Job.
+const SCRIPT: &str = "SCRIPT";
+
+/// A worker of the handler's name is let in, one that names the job's is refused.
+#[tokio::test]
+async fn a_handler_by_its_class_or_kind_is_the_one_that_workers_must_name() {
+    let mut cluster = Cluster::start(LONG).await;
+    let class = "org.example.Count";
+    let jobs = [
+        ("jobClass", json!({ "jobClass": class }), class),
+        ("elasticJobClass", json!({ "elasticJobClass": class }), class),
+        ("elasticJobType", json!({ "elasticJobType": class }), class),
+        ("handler", json!({ "rosterd": { "handler": class } }), class),
+        ("type-script", json!({ "jobType": SCRIPT }), SCRIPT),
+        ("element-script", json!({ "elasticJobType": SCRIPT }), SCRIPT),
+        ("kind", json!({ "rosterd": { "kind": "command" } }), SCRIPT),
+    ];
+    for (name, more, handler) in &jobs {
+        cluster.apply(job(name, 1, more.clone())).await;
+        assert_eq!(cluster.job(name).await.summary.unwrap().handler_type, *handler);
+        let named = Does { handler: Some((*handler).into()), ..runs_for(name, 1) };
+        cluster.worker(&format!("{name}-right"), vec![named]);
+        cluster.worker(&format!("{name}-wrong"), vec![runs_for(name, 1)]);
+        assert!(!cluster.process(&format!("{name}-wrong")).end().await.success());
+        cluster.assigned(name, 1).await;
+    }
+    let said = cluster.lines().into_iter();
+    let refused = said.filter(|line| line.what == What::Exit && line.detail.contains("HANDLER_CONFLICT"));
+    assert_eq!(refused.count(), jobs.len());
+}
+
+#[tokio::test]
+async fn a_command_line_is_a_property_that_its_worker_is_told() {
+    let mut cluster = Cluster::start(LONG).await;
+    cluster.apply(job("line", 1, json!({ "scriptCommandLine": "count-words --all" }))).await;
+    cluster.worker("a", vec![Does { handler: Some(SCRIPT.into()), ..runs_for("line", 1) }]);
+    cluster.assigned("line", 1).await;
+    assert_eq!(told(&cluster, "line", 1).await, [r#"||1|{"script.command.line":"count-words --all"}|"#]);
+}
+
+/// How often each of these jobs fetches, whose worker has two batches for it.
+async fn fetches<const N: usize>(jobs: [(&str, String); N]) -> [usize; N] {
+    let mut cluster = Cluster::start(LONG).await;
+    for (name, file) in &jobs {
+        cluster.apply(file.clone()).await;
+        cluster.worker(name, vec![Does { batches: Some(2), ..runs_for(name, 1) }]);
+        cluster.assigned(name, 1).await;
+        cluster.trigger(name).await;
+        cluster.items_when(name, "it has run", |items| items[0].last.is_some()).await;
+    }
+    let lines = cluster.lines();
+    jobs.map(|(name, _)| {
+        lines.iter().filter(|line| line.job == name && line.detail.starts_with("fetch")).count()
+    })
+}
+
+#[tokio::test]
+async fn a_dataflow_of_elastic_job_streams_where_it_says_so() {
+    let flow = |name: &'static str, streaming: bool| {
+        let fields = json!({ "jobType": "DATAFLOW", "streamingProcess": streaming });
+        (name, job(name, 1, fields))
+    };
+    assert_eq!(fetches([flow("once", false), flow("streams", true)]).await, [1, 3]);
+}
+
+/// All have the property that says that a dataflow streams; only of a dataflow it counts.
+#[tokio::test]
+async fn the_kind_alone_decides_whether_a_job_can_stream() {
+    let of = |name: &'static str, field: &str, kind: &str| {
+        (name, job(name, 1, json!({ field: kind, "props": { "streaming.process": "true" } })))
+    };
+    let jobs = [
+        of("type-simple", "jobType", "SIMPLE"),
+        of("type-flow", "jobType", "DATAFLOW"),
+        of("element-simple", "elasticJobType", "SIMPLE"),
+        of("element-flow", "elasticJobType", "DATAFLOW"),
+    ];
+    assert_eq!(fetches(jobs).await, [1, 3, 1, 3]);
+}
+
+/// The objects of 2.x, each alone and both: what is in them counts as if it stood outside.
+#[tokio::test]
+async fn the_nesting_of_elastic_job_2_hides_nothing() {
+    let kind = json!({ "jobType": "DATAFLOW", "streamingProcess": true });
+    let mut nested = kind.clone();
+    nested["coreConfig"] = json!({ "jobName": "both", "shardingTotalCount": 1 });
+    let mut core = kind.clone();
+    core["coreConfig"] = json!({ "jobName": "core", "shardingTotalCount": 1 });
+    let jobs: [(&str, String); 4] = [
+        ("flat", job("flat", 1, json!({}))),
+        ("type", job("type", 1, json!({ "typeConfig": kind }))),
+        ("core", core.to_string()),
+        ("both", json!({ "typeConfig": nested }).to_string()),
+    ];
+    assert_eq!(fetches(jobs).await, [1, 3, 3, 3]);
+    let mut cluster = Cluster::start(LONG).await;
+    let three: Value = json!({ "coreConfig": { "jobName": "three", "shardingTotalCount": 3 } });
+    cluster.apply(three.to_string()).await;
+    cluster.worker("a", vec![runs_for("three", 1)]);
+    cluster.assigned("three", 1).await;
+    assert_eq!(told(&cluster, "three", 3).await, ["||3|{}|"; 3]);
+}
