@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use crate::forms::{Form, Loss, in_each_form, replaced_after_its_stop};
+use crate::forms::{Form, Loss, in_each_form, replaced_after_its_stop, works_again};
 use crate::harness::*;
 use crate::judge::{Run, Verdict, What};
 use crate::net::{self, Net, Way};
@@ -211,13 +211,11 @@ async fn without_failover(form: Form) {
         "\n{}",
         verdict.table()
     );
+    verdict.is_clean();
+    assert_eq!(crashed(&cluster.quiet("once").await), 1);
     if loss.comes_back() {
-        cluster.assigned("once", 2).await;
-        cluster.trigger("once").await;
-        cluster.verdict_when("one more fire", |verdict| ended(verdict) == 5).await;
+        works_again(&cluster, "once", "a").await;
     }
-    let items = cluster.quiet("once").await;
-    assert_eq!(crashed(&items), 1);
     let verdict = cluster.verdict();
     verdict.is_clean();
     assert!(verdict.by_source("once", "FAILOVER").is_empty());

@@ -86,6 +86,17 @@ impl Loss {
     }
 }
 
+/// Waits until a worker that came back runs items of the job again. A welcome that it did not hear in time leaves an
+/// identity behind that may be given items and runs none; then they are fired once more.
+pub async fn works_again(cluster: &Cluster, job: &str, worker: &str) {
+    wait(format!("{worker} to work again"), || async {
+        cluster.trigger(job).await;
+        cluster.quiet(job).await;
+        cluster.verdict().of(job).any(|run| run.worker == worker && run.ended()).then_some(())
+    })
+    .await;
+}
+
 /// Each old run stopped before the run that took its place began; where it stood still itself meanwhile, it stopped when
 /// it woke, and what it may do there the judge says.
 pub fn replaced_after_its_stop(stood_still: bool, verdict: &Verdict, job: &str, lost: &[Run]) {

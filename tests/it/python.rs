@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::forms::{Form, Loss, in_each_form, replaced_after_its_stop};
+use crate::forms::{Form, Loss, in_each_form, replaced_after_its_stop, works_again};
 use crate::harness::*;
 use crate::judge::What;
 
@@ -147,14 +147,8 @@ async fn lost(form: Form) {
     cluster.verdict().is_clean();
     let counters = cluster.counters("ice").await;
     assert_eq!((counters.succeeded, counters.crashed), (2, 2));
-    if !loss.comes_back() {
-        return;
+    if loss.comes_back() {
+        works_again(&cluster, "ice", "p").await;
+        cluster.verdict().is_clean();
     }
-    cluster.assigned("ice", 2).await;
-    cluster.trigger("ice").await;
-    let again = |verdict: &crate::judge::Verdict| {
-        verdict.of("ice").any(|run| run.worker == "p" && run.ended())
-            && verdict.done("ice", "MANUAL").len() == 2
-    };
-    cluster.verdict_when("it works again", again).await.is_clean();
 }
