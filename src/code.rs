@@ -176,6 +176,10 @@ Whatever refuses says a *code*, for programs, and a message, for people: the fie
 has changed nothing, `OUTCOME_UNKNOWN` apart. On the command line it is the line `rosterd: CODE: message`; over gRPC the status of the table, with
 `google.rpc.ErrorInfo` (domain `rosterd`, the code as its reason).
 
+Of `jobParameter`, `shardingItemParameters`, `scriptCommandLine` and the texts in `props` no message shows the value, since it
+may be a secret and messages end in logs: it says which field, which entry, item or character, how long, or that it is a list or
+a mapping, and what is allowed. `rosterd jobs diff` shows lengths.
+
 | code | gRPC | meaning and remedy |
 | --- | --- | --- |
 ";

@@ -48,7 +48,9 @@ impl Reader {
     /// Notes a defect of a field.
     pub(super) fn note(&mut self, kind: DefectKind, name: &str, value: &Value, problem: &str, remedy: &str) {
         let defect = Defect::new(kind, self.at(name), problem, remedy);
-        self.defects.push(if hidden(name) { defect } else { defect.with_value(value) });
+        // Of a list or a mapping no more is shown than how large it is.
+        let secret = hidden(name) && !(value.is_array() || value.is_object());
+        self.defects.push(if secret { defect } else { defect.with_value(value) });
     }
 
     /// A text.
@@ -147,7 +149,7 @@ impl Reader {
                 Err(problem) => {
                     let field = self.at(&format!("{name}.{key}"));
                     let defect = Defect::new(DefectKind::WrongType, field, problem, "write it in quotes");
-                    self.defects.push(defect);
+                    self.defects.push(if value.is_array() { defect.with_value(&value) } else { defect });
                 }
             }
         }
