@@ -339,12 +339,20 @@ impl Node {
             put.push(id.clone());
         }
         let mut sharding = None;
-        for instance in job.leaving.iter().filter(|instance| view.instances.contains_key(*instance)) {
-            txn.write(Write::RemoveInstance(name.clone(), instance.clone()));
-            removed.push(instance.clone());
+        for instance in &job.leaving {
             // A worker that stays without this job does not come back: nobody is to wait for that.
-            if instance.worker().and_then(|id| self.workers.get(&id)).is_some_and(Worker::present) {
+            let stays = instance.worker().and_then(|id| self.workers.get(&id)).is_some_and(Worker::present);
+            let planned = stays && view.sharding.instances().contains(instance);
+            if planned {
                 sharding = Some(sharding.as_ref().unwrap_or(&view.sharding).without(instance));
+            }
+            // It may have gone with the session of the worker's last host, before that host had taken it away.
+            let stands = view.instances.contains_key(instance);
+            if stands {
+                txn.write(Write::RemoveInstance(name.clone(), instance.clone()));
+            }
+            if stands || planned {
+                removed.push(instance.clone());
             }
         }
         if let Some(sharding) = sharding {

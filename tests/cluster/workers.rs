@@ -3,12 +3,17 @@
 
 use std::collections::BTreeSet;
 
+use rosterd::proto::v1;
+use rosterd::proto::v1::session_request::Frame;
+use rustix::process::Signal;
 use serde_json::json;
+use tonic::transport::Endpoint;
 
-use crate::fleet::{Fleet, QUICK, shared};
+use crate::fleet::{Fleet, PATIENT, QUICK, shared};
 use crate::harness::*;
 use crate::judge::{Verdict, What};
 use crate::net::{self, Net, Way};
+use crate::raw::{Raw, hello};
 
 /// Nine items on three workers, each at a coordinator of its own, all in user code; the gate is closed.
 async fn nine_in_flight(fleet: &mut Fleet, victim: &[&str]) {
@@ -196,4 +201,54 @@ async fn who_comes_under_the_address_of_one_that_vanished_is_another() {
 async fn under(fleet: &Fleet, address: &str) -> BTreeSet<String> {
     let rows = fleet.instances("nine").await.into_iter();
     rows.filter(|row| row.address == address).map(|row| row.instance).collect()
+}
+
+/// Its host died before it had written down that the worker gave the job up, and the instance went with its session. The
+/// worker lives and is attached, so that the leader, which is another, waits for the instance: until the worker's next host,
+/// which hears of it too, takes it out of the assignment.
+#[tokio::test]
+async fn a_job_that_is_given_up_over_the_death_of_its_host_goes_to_others() {
+    let mut fleet = Fleet::start(3, &shared().list(), PATIENT).await;
+    fleet.apply(job("given", 4, json!({}))).await;
+    let leads = fleet.leader("given").await;
+    let (first, next) = ((leads + 1) % 3, (leads + 2) % 3);
+    let channel = |fleet: &Fleet, seat| Endpoint::from_shared(fleet.url_of(seat)).unwrap().connect_lazy();
+    let (mut raw, welcome) = Raw::attached(channel(&fleet, first), hello()).await;
+    raw.registered("given").await;
+    fleet.worker_at(leads, "b", vec![runs_for("given", 1)]);
+    fleet.assigned("given", 2).await;
+    drop(raw);
+    fleet.ask(leads);
+    let mut host = fleet.seats[first].proc.take().unwrap();
+    host.signal(Signal::TERM);
+    assert!(host.end().await.success());
+    let again = v1::Hello {
+        worker_id: welcome.worker_id.clone(),
+        resume_key: welcome.resume_key,
+        stream_number: 2,
+        jobs_asked: vec!["given".into()],
+        ..hello()
+    };
+    let (raw, resumed) = Raw::attached(channel(&fleet, next), again).await;
+    assert_eq!(resumed.worker_id, welcome.worker_id, "it is the same worker");
+    raw.send(Frame::Unregister(v1::Unregister { job: "given".into() })).await;
+    let given_to_b = async {
+        fleet
+            .items_when("given", "all are of the other worker", |items| {
+                let of_raw = |owner: &String| owner.contains(&welcome.worker_id);
+                items.iter().all(|item| item.owner.as_ref().is_some_and(|owner| !of_raw(owner)))
+            })
+            .await
+    };
+    // It goes on living: else its death would give the items away.
+    let lives = async {
+        for sequence in 1.. {
+            raw.heartbeat(sequence).await;
+            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        }
+    };
+    tokio::select! {
+        _items = given_to_b => {}
+        () = lives => unreachable!("it beats for ever"),
+    }
 }
