@@ -300,6 +300,9 @@ class Machine:
             if state is not JobState.SHUT_DOWN:
                 self._jobs[name] = JobState.ASKED
                 self._send(worker_pb2.SessionRequest(register=self._registers[name]))
+            else:
+                # Who was told before may have died over it.
+                self._give_up(name)
 
     def _lost(self, now: Now, code: str, detail: str) -> None:
         reason = f"{code}: {detail}" if code else detail
@@ -342,7 +345,12 @@ class Machine:
         elif shutdown.job in self._jobs:
             self._note(logging.WARNING, f"an operator shut {shutdown.job} down here: {shutdown.message}")
             self._jobs[shutdown.job] = JobState.SHUT_DOWN
+            self._give_up(shutdown.job)
             self._leave_without_jobs(now)
+
+    def _give_up(self, job: str) -> None:
+        """Items may have been given to this worker after the shutdown was decided."""
+        self._send(worker_pb2.SessionRequest(unregister=worker_pb2.Unregister(job=job)))
 
     def _leave_without_jobs(self, now: Now) -> None:
         states = self._jobs.values()

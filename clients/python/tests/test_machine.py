@@ -723,9 +723,11 @@ def test_a_job_shut_down_is_not_registered_again_and_its_runs_go_on() -> None:
     script.recv(f.trigger(5))
     script.recv(f.shutdown("hello"))
     assert script.stopped() == []
+    assert [given.job for given in script.sent("unregister")] == ["hello"]
     script.clear()
     script.reattach()
     assert [register.job for register in script.sent("register")] == ["other"]
+    assert [given.job for given in script.sent("unregister")] == ["hello"], "the next host hears of it too"
     script.recv(f.shutdown("other"))
     assert len(script.sent("drain_request")) == 1
 
