@@ -59,6 +59,12 @@ impl Jobs {
         self.all.keys().filter(|job| !agreed(job)).cloned().collect()
     }
 
+    /// Those that are shut down here.
+    fn stopped(&self) -> Vec<String> {
+        let stopped = self.all.iter().filter(|(_, (_, state))| matches!(state, State::Stopped));
+        stopped.map(|(job, _)| job.clone()).collect()
+    }
+
     /// What all runs of a job are told, from now on.
     pub(crate) fn on_assignment(&mut self, assignment: Assignment) {
         let Assignment { job, items, generation, props, .. } = assignment;
@@ -119,6 +125,10 @@ impl Machine {
     pub(super) fn register_all(&mut self) {
         for register in self.jobs.offer(|state| !matches!(state, State::Stopped)) {
             self.send(Request::Register(register));
+        }
+        // Who was told before may have died over it.
+        for job in self.jobs.stopped() {
+            self.send(Request::Unregister(Unregister { job }));
         }
     }
 

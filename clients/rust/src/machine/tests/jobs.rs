@@ -116,6 +116,8 @@ fn a_job_that_is_shut_down_starts_nothing_and_stays_down() {
     bench.frame(registered("j"));
     bench.after(|bench| bench.reattach("w1"));
     assert_eq!(registers(&bench), ["k"]);
+    let given_up = bench.said_frame(|frame| matches!(frame, Request::Unregister(given) if given.job == "j"));
+    assert!(given_up, "the next host hears of it too");
     bench.done(0, 1);
     bench.frame(Response::Shutdown(proto::Shutdown { job: "k".into(), message: String::new() }));
     assert!(bench.said_frame(|frame| matches!(frame, Request::DrainRequest(_))), "nothing left to do");
