@@ -36,6 +36,11 @@ mod driver;
 mod error;
 mod job;
 mod machine;
+#[cfg(not(feature = "mutants"))]
+#[allow(unreachable_pub, reason = "with the feature others switch them")]
+mod mutants;
+#[cfg(feature = "mutants")]
+pub mod mutants;
 mod options;
 mod run;
 mod signals;

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::lease::Beats;
+use crate::mutants;
 
 /// A TCP connection (and TLS, HTTP/2) is given up after this.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -102,7 +103,7 @@ impl Link {
 
     /// The connection stands and Hello goes out: the stream's number.
     pub(crate) fn greet(&mut self, now: Duration) -> u64 {
-        self.stream += 1;
+        self.stream = if mutants::is_on(mutants::STREAMS_UNNUMBERED) { 1 } else { self.stream + 1 };
         self.phase = Phase::Greeting { hello_at: now, until: now + WELCOME_TIMEOUT };
         self.stream
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use super::hand::{Held, Progress, Stage, Why};
 use super::words::{Effect, Ended, Now, RunId, Start, UserResult};
 use super::{Machine, Request, limits};
+use crate::mutants;
 use crate::proto::{
     Callback, CallbackDone, Cancel, CancelReason, RunCompleted, RunOutcome, RunProgress, RunStarted, Trigger,
 };
@@ -47,13 +48,15 @@ impl Machine {
     /// What must hold before user code starts. That the stream is current was checked when the frame came in.
     pub(super) fn check(&self, now: Now, id: &RunId, trigger: &Trigger) -> Check {
         let no = |why: &str| Check::NotStarted(why.to_owned());
-        if self.hand.highest(id).is_some_and(|seen| id.token <= seen) {
+        let seen = self.hand.highest(id).filter(|_| !mutants::is_on(mutants::TOKENS_UNCHECKED));
+        if seen.is_some_and(|seen| id.token <= seen) {
             return Check::Drop;
         }
-        if !self.lease.valid(now.mono) {
+        if !self.lease.valid(now.mono) && !mutants::is_on(mutants::START_WITHOUT_LEASE) {
             return no("the worker's lease is over");
         }
-        if let Some(other) = self.hand.occupant(id) {
+        let occupant = self.hand.occupant(id).filter(|_| !mutants::is_on(mutants::OCCUPIED_ITEMS_START));
+        if let Some(other) = occupant {
             return Check::NotStarted(format!("run {} of this item is still in user code", other.token));
         }
         if !self.jobs.works_for(&id.job) {

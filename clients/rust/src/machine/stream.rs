@@ -6,6 +6,7 @@ use super::lease::{Beats, DEFAULT_BEAT, DEFAULT_BUDGET, DEFAULT_LEASE};
 use super::words::{Effect, Exit, Now};
 use super::{Identity, Machine, Phase, Request, Transit};
 use crate::connect::LinkError;
+use crate::mutants;
 use crate::proto::{DrainRequest, Heartbeat, Hello, Welcome};
 
 const CLIENT: &str = concat!("rosterd-client-rust/", env!("CARGO_PKG_VERSION"));
@@ -35,6 +36,7 @@ impl Machine {
         }
         let stream_number = self.link.greet(now.mono);
         let me = self.me.as_ref();
+        let forgets = mutants::is_on(mutants::HELLO_FORGETS_RUNS);
         let hello = Hello {
             namespace: self.settings.namespace.clone(),
             worker_id: me.map(|me| me.worker_id.clone()).unwrap_or_default(),
@@ -43,7 +45,7 @@ impl Machine {
             address: self.settings.address.clone(),
             labels: self.settings.labels.clone(),
             slots: self.settings.slots,
-            runs_in_hand: self.hand.refs(),
+            runs_in_hand: if forgets { Vec::new() } else { self.hand.refs() },
             client: CLIENT.into(),
             sent_at: Some(now.wall.into()),
             jobs: self.jobs.registered(),
@@ -55,6 +57,7 @@ impl Machine {
 
     pub(super) fn on_welcome(&mut self, now: Now, welcome: Welcome) {
         let Phase::Greeting { hello_at, .. } = self.link.phase else { return };
+        let hello_at = if mutants::is_on(mutants::LEASE_FROM_WELCOME) { now.mono } else { hello_at };
         let same = self.me.as_ref().is_none_or(|me| me.worker_id == welcome.worker_id);
         tracing::info!(instance = welcome.instance_id, coordinator = welcome.coordinator_id, "attached");
         self.me = Some(Identity {
@@ -79,6 +82,7 @@ impl Machine {
         self.transit = Transit::default();
         self.hand.resend();
         match &mut self.leave {
+            Some(_) if mutants::is_on(mutants::LEAVE_NOT_REPEATED) => {}
             Some(leave) => {
                 leave.restart();
                 self.send(Request::DrainRequest(DrainRequest {}));
@@ -94,7 +98,8 @@ impl Machine {
         let Some(open) = self.link.open() else { return };
         if let Some(sent_at) = open.beats.acknowledge(sequence) {
             open.renewed_at = now.mono;
-            self.lease.prove(sent_at);
+            let proof = if mutants::is_on(mutants::LEASE_FROM_ACK) { now.mono } else { sent_at };
+            self.lease.prove(proof);
             self.link.healthy();
         }
     }

@@ -91,7 +91,7 @@ fn a_drain_by_the_coordinator_brings_its_own_grace() {
 }
 
 #[test]
-fn a_stream_that_ends_while_draining_is_opened_again_and_asked_again() {
+pub(super) fn a_stream_that_ends_while_draining_is_opened_again_and_asked_again() {
     let mut bench = Bench::attached();
     bench.trigger(0, 1);
     bench.event(Event::Leave);

@@ -4,6 +4,8 @@ mod chaos;
 mod early;
 mod jobs;
 mod leave;
+#[cfg(feature = "mutants")]
+mod mutants;
 mod runs;
 mod start;
 mod stream;

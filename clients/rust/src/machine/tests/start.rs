@@ -34,7 +34,7 @@ fn case(what: &str, prepare: impl FnOnce(&mut Bench) -> Trigger, then: &Then) {
 }
 
 #[test]
-fn every_branch_of_the_check() {
+pub(super) fn every_branch_of_the_check() {
     case("a first token", |_| trigger(0, 1), &Then::Starts);
     case(
         "a higher token after an acknowledged run",
@@ -169,7 +169,7 @@ fn every_branch_of_the_check() {
 
 /// A coordinator may stay silent about the lease while the stream is fresh: a late Welcome.
 #[test]
-fn no_start_before_a_late_welcome_is_renewed() {
+pub(super) fn no_start_before_a_late_welcome_is_renewed() {
     let mut bench = Bench::new(settings());
     bench.connect();
     bench.sleep(2_900);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn hello_numbers_the_stream_and_resumes_with_what_is_in_hand() {
+pub(super) fn hello_numbers_the_stream_and_resumes_with_what_is_in_hand() {
     let mut bench = Bench::new(settings());
     bench.connect();
     let first = bench.hello();
@@ -24,7 +24,7 @@ fn hello_numbers_the_stream_and_resumes_with_what_is_in_hand() {
 }
 
 #[test]
-fn the_old_stream_is_closed_before_the_new_one_and_its_frames_are_ignored() {
+pub(super) fn the_old_stream_is_closed_before_the_new_one_and_its_frames_are_ignored() {
     let mut bench = Bench::attached();
     bench.after(|bench| bench.advance(3_400));
     let closes = bench.said.iter().position(|effect| *effect == Effect::Close { connection: 1 });
@@ -56,7 +56,7 @@ fn a_silent_stream_is_left_at_two_thirds_of_the_lease() {
 }
 
 #[test]
-fn a_stream_that_talks_but_does_not_renew_is_left_at_the_lease_end() {
+pub(super) fn a_stream_that_talks_but_does_not_renew_is_left_at_the_lease_end() {
     let mut bench = Bench::attached();
     bench.trigger(0, 1);
     for at in (500..=4_000).step_by(500) {
@@ -81,7 +81,7 @@ fn heartbeats_go_at_their_interval_name_the_runs_and_renew_the_lease() {
 }
 
 #[test]
-fn the_lease_counts_from_when_the_acknowledged_heartbeat_was_sent() {
+pub(super) fn the_lease_counts_from_when_the_acknowledged_heartbeat_was_sent() {
     let mut bench = Bench::attached();
     bench.advance(1_000);
     bench.advance(1_900);
@@ -125,7 +125,7 @@ fn reconnects_back_off_until_a_heartbeat_is_acknowledged() {
 }
 
 #[test]
-fn another_identity_fences_everything_in_hand() {
+pub(super) fn another_identity_fences_everything_in_hand() {
     let mut bench = Bench::attached();
     bench.trigger(0, 4);
     bench.trigger(1, 5);
