@@ -57,6 +57,9 @@ mutants! {
     GOODBYE_ACK_BEFORE_COMMIT: "goodbye_ack_before_commit", "a worker may go before its attachment has gone";
 }
 
+/// One that no scene can find, since the simulation's store packs nothing: the tests of the store on ZooKeeper do.
+pub const PACKETS_MIX: &str = "packets_mix";
+
 #[cfg(feature = "mutants")]
 thread_local! {
     static ON: std::cell::Cell<Option<&'static str>> = const { std::cell::Cell::new(None) };
