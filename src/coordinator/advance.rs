@@ -162,7 +162,7 @@ impl Node {
             let named = |id: &WorkerId| {
                 job.records.values().any(|(_, record)| record.running().is_some_and(|run| run.worker == *id))
             };
-            job.dead.retain(named);
+            job.dead.retain(|id| named(id) || mutants::is_on(mutants::ENDED_ITEMS_CRASH));
         }
         let hosted = self.hosted(name, job, view);
         let facts = Facts {
@@ -258,10 +258,11 @@ impl Node {
         let here = job.hosted.iter().filter_map(|(instance, id)| Some((instance, self.workers.get(id)?)));
         here.map(|(instance, worker)| {
             let ready = worker.ready() && worker.jobs.contains(name) && view.instances.contains_key(instance);
+            let joins = !worker.runs.is_empty() && mutants::is_on(mutants::WORKERS_JOIN_BATCHES);
             let hosted = Hosted {
                 worker: worker.id.clone(),
                 attachment: worker.version,
-                ready,
+                ready: ready && !joins,
                 free: worker.free(),
                 others: worker.others(name),
             };
@@ -372,7 +373,8 @@ impl Node {
     // ---- leading
 
     pub(super) fn assign(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
-        if !job.leads() || self.no_starts() {
+        let held = view.paused && mutants::is_on(mutants::PAUSE_HOLDS_PLANS);
+        if !job.leads() || self.no_starts() || held {
             return false;
         }
         let mut candidates = Candidates { now: self.now.wall, ..Candidates::default() };

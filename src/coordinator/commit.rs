@@ -522,7 +522,9 @@ impl Node {
             .collect();
         for (item, worker) in runs {
             if self.workers.contains_key(&worker) {
-                self.dispatch(name, job, item);
+                if !mutants::is_on(mutants::UNTOLD_STAYS_UNTOLD) {
+                    self.dispatch(name, job, item);
+                }
             } else if !self.elsewhere.contains_key(&worker) && !job.dead.contains(&worker) {
                 self.read(
                     super::node::ReadFor::Suspect(worker.clone()),

@@ -4,12 +4,14 @@
 use std::sync::Arc;
 
 use rosterd_domain::id::{InstanceId, JobName};
+use rosterd_domain::mutants;
 use rosterd_domain::txn::Guard;
 use rosterd_domain::view::Job;
 
 use super::change::{guarded, shut_out};
 use super::job::{Intent, JobState};
 use super::node::Node;
+use super::worker::Worker;
 use crate::session::frame::ToWorker;
 
 impl Node {
@@ -26,7 +28,9 @@ impl Node {
             };
             match view.instances.get(instance) {
                 Some(seen) if seen.mine => drop(standing.insert(instance.clone())),
-                None if standing.contains(instance) => deleted = Some((instance.clone(), worker)),
+                None if standing.contains(instance) || absence_is_a_command(worker) => {
+                    deleted = Some((instance.clone(), worker))
+                }
                 _ => {}
             }
         }
@@ -55,4 +59,9 @@ impl Node {
             self.send(stream, ToWorker::Shutdown { job: Some(name.clone()), message: why.to_string() });
         }
     }
+}
+
+/// What stood here is told from what never did; a bug that is put in asks only whether it stood anywhere.
+fn absence_is_a_command(worker: &Worker) -> bool {
+    !worker.fresh && mutants::is_on(mutants::ABSENCE_IS_A_COMMAND)
 }

@@ -187,7 +187,10 @@ impl Node {
             let token = jobs.get(name).and_then(|job| job.records.get(item)).map(|(_, record)| record.token);
             token.is_some_and(|token| known.contains_key(&RunRef { job: name.clone(), item: *item, token }))
         };
-        let untold: Vec<(JobName, Item)> = worker.runs.iter().filter(|run| !told(run)).cloned().collect();
+        let mut untold: Vec<(JobName, Item)> = worker.runs.iter().filter(|run| !told(run)).cloned().collect();
+        if mutants::is_on(mutants::UNTOLD_STAYS_UNTOLD) {
+            untold.clear();
+        }
         for (name, item) in untold {
             if let Some(mut job) = self.jobs.remove(&name) {
                 self.dispatch(&name, &mut job, item);
@@ -225,6 +228,9 @@ impl Node {
     }
 
     pub(super) fn cancel(&mut self, id: &WorkerId, run: RunRef, reason: CancelReason, message: &str) {
+        if reason == CancelReason::Fenced && mutants::is_on(mutants::FENCED_UNTOLD) {
+            return;
+        }
         if let Some(stream) = self.workers.get(id).and_then(|worker| worker.stream) {
             self.send(stream, ToWorker::Cancel { run, reason, message: message.to_string() });
         }

@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use rosterd_domain::id::JobName;
+use rosterd_domain::id::{Epoch, JobName};
+use rosterd_domain::mutants;
 use rosterd_domain::txn::Write;
 use rosterd_domain::view::Job;
 
@@ -26,6 +27,9 @@ impl Node {
             txn.write(Write::Abdicate { job: name.clone(), expect: view.epoch });
             self.submit(name, job, txn, Intent::Abdicate);
             return true;
+        }
+        if view.epoch > Epoch(0) && mutants::is_on(mutants::ELECTED_ONCE) {
+            return false;
         }
         if view.leader.is_some() || self.no_starts() || self.waits_for_another(name, job, view) {
             return false;

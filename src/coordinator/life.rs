@@ -107,8 +107,8 @@ impl Node {
     pub(super) fn session_changed(&mut self, state: SessionState) {
         let health = match state {
             SessionState::Connected => Health::Serving,
-            SessionState::Suspended => Health::Suspended,
-            SessionState::Gone => {
+            SessionState::Suspended if !mutants::is_on(mutants::SUSPENDED_IS_GONE) => Health::Suspended,
+            SessionState::Suspended | SessionState::Gone => {
                 tracing::error!("the registry's session is over: this coordinator gives up everything");
                 return self.stop_at_once();
             }

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rosterd_domain::id::{Item, JobName, StreamNumber, Version, WorkerId};
+use rosterd_domain::mutants;
 use rosterd_domain::snapshot::Attachment;
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::Txn;
@@ -557,6 +558,10 @@ impl Node {
     }
 
     pub(super) fn set_health(&mut self, health: Health) {
+        let again = (self.health, health) == (Health::Suspended, Health::Serving);
+        if again && mutants::is_on(mutants::OUTAGE_NEVER_ENDS) {
+            return;
+        }
         if self.health != health {
             if health == Health::Suspended {
                 self.prove_in(self.settings.store_retry);

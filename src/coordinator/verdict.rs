@@ -230,6 +230,9 @@ impl Node {
         let Some(found) = self.elsewhere.get(id) else { return false };
         let lease = found.attachment.lease().max(self.settings.lease);
         let until = found.gone_since.map(|since| since.plus(self.settings.verdict_after(lease)));
+        if mutants::is_on(mutants::FORSAKEN_UNJUDGED) {
+            return false;
+        }
         !found.condemned
             && !self.stopping
             && until.is_some_and(|until| until <= self.now.mono)

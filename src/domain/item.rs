@@ -219,7 +219,9 @@ pub struct Ended {
 fn may_start(state: &State) -> bool {
     match state {
         State::Idle => true,
-        State::Running(_) => mutants::is_on(mutants::RUNNING_NODE_IS_THE_LOCK),
+        State::Running(_) => {
+            mutants::is_on(mutants::RUNNING_NODE_IS_THE_LOCK) || mutants::is_on(mutants::BUSY_IS_FREE)
+        }
         State::Crashed(_) => mutants::is_on(mutants::CRASHED_IS_FREE),
     }
 }
@@ -325,6 +327,13 @@ impl Record {
                         since: *at,
                     });
                 }
+            }
+            (State::Idle, Event::End { at, requeue: true, .. })
+                if mutants::is_on(mutants::ENDED_ITEMS_CRASH) =>
+            {
+                let Some(last) = &self.last else { return Err(self.illegal(event)) };
+                let (fire, instance) = (last.fire, last.instance.clone());
+                next.state = State::Crashed(Crashed { fire, instance, since: *at });
             }
             (State::Crashed(_), Event::GiveUp { .. }) => next.state = State::Idle,
             (_, Event::Misfire { latest, count }) if *latest > self.last_fire => {

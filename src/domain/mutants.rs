@@ -54,6 +54,21 @@ mutants! {
     SPEAKS_BEFORE_COMMIT: "speaks_before_commit", "a Trigger is sent before its run is written down";
     TELLS_EARLY: "tells_early", "a run that is written ahead of its time begins at once";
     UNKNOWN_TAKEN_FOR_DONE: "unknown_taken_for_done", "a write without an answer is taken for done";
+    ABSENCE_IS_A_COMMAND: "absence_is_a_command", "an instance that went with a session is shut down as if somebody had deleted it";
+    PLANS_FOLLOW_THE_FLAG: "plans_follow_the_flag", "a leader compares nothing: it plans where the flag is up";
+    DISABLED_OWN_ITEMS: "disabled_own_items", "items are given to instances that are disabled";
+    PAUSE_HOLDS_PLANS: "pause_holds_plans", "a job that is paused is not planned";
+    ELECTED_ONCE: "elected_once", "a job that was led before is led by nobody again";
+    OUTAGE_NEVER_ENDS: "outage_never_ends", "a coordinator that was cut off from the store stays suspended";
+    SUSPENDED_IS_GONE: "suspended_is_gone", "a session that does not answer is taken for over";
+    FORSAKEN_UNJUDGED: "forsaken_unjudged", "nobody judges workers whose host has gone";
+    GAPS_FORGOTTEN: "gaps_forgotten", "due times of a pause, or of what was disabled, are run late like others";
+    BUSY_IS_FREE: "busy_is_free", "a due time starts a run beside the one in flight";
+    ENDED_ITEMS_CRASH: "ended_items_crash", "whatever a dead worker owned is run again, ended or not";
+    WORKERS_JOIN_BATCHES: "workers_join_batches", "a worker that runs something is given nothing else";
+    UNTOLD_STAYS_UNTOLD: "untold_stays_untold", "a run that its worker does not know of is not sent again";
+    FENCED_UNTOLD: "fenced_untold", "a run that is nobody's any more is not told to stop";
+    SCHEDULE_KEPT: "schedule_kept", "a change of the configuration leaves the rules as they were";
     GOODBYE_ACK_BEFORE_COMMIT: "goodbye_ack_before_commit", "a worker may go before its attachment has gone";
 }
 

@@ -26,7 +26,7 @@ impl World {
         let (from, to) = self.plan.slots;
         let options = Options {
             servers: urls,
-            address: format!("10.0.0.{desk}"),
+            address: self.desks[desk].address.clone().unwrap_or_else(|| format!("10.0.0.{desk}")),
             slots: u32::try_from(from + self.rng.below(to - from + 1)).unwrap_or(1),
             drain_deadline: Duration::from_secs(4),
             stop_grace: Duration::from_secs(1),

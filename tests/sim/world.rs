@@ -126,6 +126,8 @@ pub struct Desk {
     pub retired: bool,
     /// The coordinator that its workers try first; none: any.
     pub first: Option<usize>,
+    /// What its workers state as their address; none: one of their own.
+    pub address: Option<String>,
     /// How many times as long its handlers take.
     pub slowness: Arc<AtomicU64>,
     pub(crate) starts: u64,
@@ -188,6 +190,7 @@ impl World {
                 running: None,
                 retired: false,
                 first: None,
+                address: None,
                 slowness: Arc::new(AtomicU64::new(1)),
                 starts: 0,
             })

@@ -44,7 +44,7 @@ pub fn assign(job: &Job, candidates: &Candidates) -> Option<Assigned> {
         .filter(|(instance, seen)| seen.node.is_some() && !candidates.leaving.contains(*instance))
         .map(|(instance, _)| instance)
         .chain(candidates.absent.iter().filter(|absent| !job.instances.contains_key(*absent)))
-        .filter(|instance| job.is_enabled(instance))
+        .filter(|instance| job.is_enabled(instance) || mutants::is_on(mutants::DISABLED_OWN_ITEMS))
         .cloned()
         .collect();
     // Elastic-Job lists instances in descending order of id, and its strategies take them in that order.
@@ -88,6 +88,10 @@ fn reason(job: &Job, enabled: &[InstanceId]) -> Option<String> {
     if job.sharding.items() != job.rules.items {
         return Some(format!("{} items instead of {}", job.rules.items, job.sharding.items()));
     }
+    let flag = || job.necessary.map(|_| "the reshard flag is up".to_string());
+    if mutants::is_on(mutants::PLANS_FOLLOW_THE_FLAG) {
+        return flag();
+    }
     let planned: BTreeSet<&InstanceId> = job.sharding.instances().iter().collect();
     let present: BTreeSet<&InstanceId> = enabled.iter().collect();
     if let Some(gone) = planned.difference(&present).next() {
@@ -96,7 +100,7 @@ fn reason(job: &Job, enabled: &[InstanceId]) -> Option<String> {
     if let Some(new) = present.difference(&planned).next() {
         return Some(format!("{new} has come"));
     }
-    job.necessary.map(|_| "the reshard flag is up".to_string())
+    flag()
 }
 
 fn moved(before: &Sharding, after: &Sharding) -> Vec<(Item, Option<InstanceId>)> {

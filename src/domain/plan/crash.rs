@@ -4,7 +4,7 @@
 use super::Entry;
 use super::draft::Draft;
 use crate::id::{Item, Token};
-use crate::item::{Event, Outcome, Running, Source};
+use crate::item::{Event, Outcome, Record, Running, Source};
 use crate::mutants;
 use crate::txn::{Guard, Write};
 
@@ -15,6 +15,10 @@ pub(super) fn crash(draft: &mut Draft<'_>) {
         .filter(|(item, _)| !draft.changed.contains_key(item))
         .filter_map(|(item, (_, record))| match (record.running(), record.crashed()) {
             (Some(run), _) if is_dead(draft, run) => Some((*item, record.token, Some(run.clone()))),
+            (None, None) if mutants::is_on(mutants::ENDED_ITEMS_CRASH) && draft.requeues(*item) => {
+                let run = ended_of_the_dead(draft, record)?;
+                Some((*item, record.token, Some(run)))
+            }
             (_, Some(_)) if !draft.requeues(*item) => Some((*item, record.token, None)),
             _ => None,
         })
@@ -34,6 +38,14 @@ fn is_dead(draft: &Draft<'_>, run: &Running) -> bool {
     let absent =
         mutants::is_on(mutants::DEATH_BY_ABSENCE) && !draft.job.instances.contains_key(&run.instance);
     absent || draft.facts.dead.contains(&run.worker)
+}
+
+/// A run that ended and whose worker has died since: a bug that is put in has it run again.
+fn ended_of_the_dead(draft: &Draft<'_>, record: &Record) -> Option<Running> {
+    let last = record.last.as_ref().filter(|last| last.outcome != Outcome::Crashed)?;
+    let worker = last.instance.worker().filter(|worker| draft.facts.dead.contains(worker))?;
+    let (fire, source, instance) = (last.fire, last.source, last.instance.clone());
+    Some(Running { fire, source, instance, worker, since: last.at, trigger: None, held: false })
 }
 
 fn bury(draft: &mut Draft<'_>, item: Item, token: Token, run: Running) {

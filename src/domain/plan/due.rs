@@ -118,8 +118,9 @@ fn free(draft: &Draft<'_>, record: &Record) -> bool {
     match &record.state {
         State::Idle => true,
         State::Running(run) => {
-            mutants::is_on(mutants::RUNNING_NODE_IS_THE_LOCK)
-                && !draft.job.instances.contains_key(&run.instance)
+            mutants::is_on(mutants::BUSY_IS_FREE)
+                || mutants::is_on(mutants::RUNNING_NODE_IS_THE_LOCK)
+                    && !draft.job.instances.contains_key(&run.instance)
         }
         State::Crashed(_) => mutants::is_on(mutants::CRASHED_IS_FREE),
     }
@@ -198,7 +199,8 @@ impl Settling<'_, '_> {
     /// Accounts for some due times from `due` on; false when the rest has to wait.
     fn decide(&mut self, due: Time) -> bool {
         let (job, now) = (self.draft.job, self.now());
-        if let Some(gap) = job.sharding.gap_of(self.item, due) {
+        let gap = job.sharding.gap_of(self.item, due);
+        if let Some(gap) = gap.filter(|_| !mutants::is_on(mutants::GAPS_FORGOTTEN)) {
             let why = "nothing was to be run then";
             return self.pass(gap.until.min(now), Became::Missed(gap.reason), format_args!("{why}"));
         }

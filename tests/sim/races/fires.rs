@@ -8,11 +8,11 @@ races! {
     /// The process dies after each start: what was started is not started again.
     pj_1107_the_next_time_is_stored_with_the_run: host_dies_often, [NEXT_FIRE_NOT_STORED => "no_fire_vanishes"];
     /// Two coordinators with the same job fire it once.
-    xxl_2806_two_schedulers_fire_once: two_hosts, [NEXT_FIRE_NOT_STORED => "no_fire_vanishes"];
+    two_coordinators_fire_once: two_hosts, [NEXT_FIRE_NOT_STORED => "no_fire_vanishes"];
     /// Whatever is written ahead of a due time, nobody is told before it.
     dkron_541_a_fire_is_never_early: two_hosts, [TELLS_EARLY => "never_early"];
     /// A run that is longer than its period is followed by one misfire for all that it skipped.
-    ej_596_long_runs_do_not_spin: long_runs;
+    ej_596_long_runs_do_not_spin: long_runs, [BUSY_IS_FREE => "one_runner"];
     /// A mark is run once.
     ej_250_misfire_runs_once: first_is_busy, [MISFIRE_STAYS => "once_per_fire"];
     /// The first due time of a new job finds its item busy.
@@ -26,11 +26,11 @@ races! {
     /// An item had no owner for long: whoever gains it accounts for every due time since its last.
     hole_23_who_gains_an_item_accounts_for_what_it_missed: nobody_works, [MISSES_UNCOUNTED => "no_fire_vanishes"];
     /// Hundreds of due times were missed: the job goes on.
-    k8s_42649_hundreds_of_misses_stop_no_job: down_for_very_long;
+    k8s_42649_hundreds_of_misses_stop_no_job: down_for_very_long, [MISSES_UNCOUNTED => "no_fire_vanishes"];
     /// No worker for long: one entry for the gap, not one a fire.
-    pj_761_no_worker_is_one_entry: nobody_works;
+    pj_761_no_worker_is_one_entry: nobody_works, [MISSES_UNCOUNTED => "no_fire_vanishes"];
     /// The schedule changes while a run is in flight.
-    dkron_998_a_changed_schedule_goes_on: schedule_changes;
+    a_changed_schedule_goes_on: schedule_changes, [SCHEDULE_KEPT => "no_fire_vanishes"];
 }
 
 fn host_dies_often() -> Faults {

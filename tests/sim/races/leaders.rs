@@ -5,7 +5,8 @@ use super::stage::*;
 
 races! {
     /// The leader dies, with the one that would have asked for a new plan.
-    ej_2449_leader_dies_before_setting_the_flag: leader_and_worker_die;
+    ej_2449_leader_dies_before_setting_the_flag: leader_and_worker_die,
+        [PLANS_FOLLOW_THE_FLAG => "settles"];
     /// A worker joins between a plan and its commit.
     ej_1471_a_flag_that_was_raised_again_stays: join_while_planning, [FLAG_CLEARED_UNREAD => "one_leader_writes"];
     /// An item is disabled between a plan and its commit.
@@ -14,16 +15,17 @@ races! {
     chronos_371_a_leader_of_before_plans_nothing: deposed_while_planning, [PLAN_IGNORES_EPOCH => "one_leader_writes"];
     /// Two coordinators reach for a leadership, one of them late.
     curator_696_a_late_election_takes_nothing: late_election, [ELECTION_IGNORES_LEADER => "one_leader_writes"];
-    /// Losing the leader while an item runs starts it nowhere else.
-    nomad_11052_a_leader_change_overlaps_no_run: leader_dies_mid_run;
+    /// Losing the leader while an item runs, over its next due time, starts it nowhere else.
+    nomad_11052_a_leader_change_overlaps_no_run: leader_dies_mid_run, [BUSY_IS_FREE => "one_runner"];
     /// Leaders die one after the other.
-    dkron_998_jobs_fire_after_many_elections: many_leaders;
+    dkron_998_jobs_fire_after_many_elections: many_leaders, [ELECTED_ONCE => "settles"];
     /// Every process dies at once and comes back.
-    ej_731_all_die_and_come_back: all_die;
+    ej_731_all_die_and_come_back: all_die, [FORSAKEN_UNJUDGED => "settles"];
     /// Everybody has left or is disabled: nothing waits for what never comes.
-    ej_165_all_disabled_then_enabled: all_disabled;
+    ej_165_all_disabled_then_enabled: all_disabled, [DISABLED_OWN_ITEMS => "scene"];
     /// A worker that dies while the plan that gives it items is under way.
-    saturn_119_a_plan_for_who_has_gone_is_made_again: taker_dies_while_planning;
+    saturn_119_a_plan_for_who_has_gone_is_made_again: taker_dies_while_planning,
+        [FLAG_CLEARED_UNREAD => "one_leader_writes"];
 }
 
 fn leader_and_worker_die() -> Faults {
@@ -124,13 +126,13 @@ fn late_election() -> Faults {
 
 fn leader_dies_mid_run() -> Faults {
     scene(async || {
-        let mut world = stage(3, &[0, 1, 2], vec![again(3, 6000, 10)]);
+        let mut world = stage(3, &[0, 1, 2], vec![again(3, 14_000, 10)]);
         start(&mut world, 0..3).await;
         at_work(&mut world, "again", 3).await;
         until(&mut world, "all run", |world| starts(world, "again", "NORMAL_TRIGGER") >= 3).await;
         let leads = leader(&world, "again").unwrap_or(0);
         world.crash_coordinator(leads, false);
-        world.pass(secs(18)).await;
+        world.pass(secs(25)).await;
         want(&world, starts(&world, "again", "FAILOVER") == 0, "nothing is started again");
         world
     })
@@ -190,6 +192,7 @@ fn all_disabled() -> Faults {
         ask(&world, 1, enable("again", Target::Server(servers[1].clone())));
         world.pass(secs(6)).await;
         want(&world, starts(&world, "again", "NORMAL_TRIGGER") > before, "it is run again");
+        at_work(&mut world, "again", 1).await;
         ask(&world, 1, enable("again", Target::Server(servers[0].clone())));
         world.pass(secs(3)).await;
         world
@@ -198,9 +201,10 @@ fn all_disabled() -> Faults {
 
 fn taker_dies_while_planning() -> Faults {
     scene(async || {
-        let (mut world, _, _) = planning(millis(1500)).await;
+        // It is found dead, and its instance removed, before the plan is written.
+        let (mut world, _, _) = planning(secs(8)).await;
         lose_worker(&mut world, 2);
-        world.pass(secs(14)).await;
+        world.pass(secs(20)).await;
         at_work(&mut world, "short", 2).await;
         world
     })

@@ -24,11 +24,14 @@ races! {
     hole_8_a_goodbye_is_acknowledged_when_it_is_written: slow_goodbye,
         [GOODBYE_ACK_BEFORE_COMMIT => "nothing_acknowledged_is_lost"];
     /// The coordinator dies while a worker takes its leave: that is still no crash.
-    ej_731_who_left_while_the_host_died_is_not_failed_over: leave_while_the_host_dies;
+    hole_8_who_left_while_the_host_died_is_not_failed_over: leave_while_the_host_dies,
+        [LEAVE_NOT_REPEATED => "scene"];
     /// Workers of a paused coordinator go on elsewhere; when it wakes, what it has to say counts for nothing.
-    ej_1549_a_paused_host_wakes_and_is_not_believed: paused_host;
+    a_paused_host_wakes_and_is_not_believed: paused_host;
+    /// A worker is paused in the middle of a run, which is failed over; when it wakes it goes on with nothing.
+    ej_1549_a_paused_worker_does_not_go_on_beside_the_next: paused_mid_run, [LEASE_ENDLESS => "overlap"];
     /// A worker that was paused beyond its lease wakes and runs nothing that is another's.
-    hole_12_a_paused_worker_wakes_and_starts_nothing: paused_worker;
+    hole_12_a_paused_worker_wakes_and_starts_nothing: paused_worker, [LEASE_ENDLESS => "overlap"];
 }
 
 fn late_verdict() -> Faults {
@@ -181,6 +184,7 @@ fn leave_while_the_host_dies() -> Faults {
         world.pass(millis(300)).await;
         lose_coordinator(&mut world, 0);
         world.pass(secs(20)).await;
+        want(&world, covered(&world, "worker ended: left") == 1, "it has left");
         want(&world, starts(&world, "again", "FAILOVER") == 0, "nothing is failed over");
         world
     })
@@ -208,6 +212,21 @@ fn paused_worker() -> Faults {
         world.freeze_worker(0, secs(9));
         world.pass(secs(16)).await;
         want(&world, covered(&world, "recovery: verdict by the host") == 1, "it is declared dead");
+        world
+    })
+}
+
+fn paused_mid_run() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1], vec![again(2, 25_000, 30)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "again", 2).await;
+        ask(&world, 1, trigger("again"));
+        until(&mut world, "both run", |world| starts(world, "again", "MANUAL") == 2).await;
+        world.freeze_worker(0, secs(9));
+        until(&mut world, "it is run again", |world| starts(world, "again", "FAILOVER") == 1).await;
+        world.pass(secs(12)).await;
+        want(&world, covered(&world, "recovery: verdict by the host") == 1, "it was declared dead");
         world
     })
 }

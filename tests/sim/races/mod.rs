@@ -16,9 +16,19 @@ mod stage;
 mod store;
 mod table;
 
-use rosterd_domain::mutants;
-
 use rosterd_domain::verify::Fault;
+
+/// The bugs, by their names in the code: those of the coordinators, and those of the client.
+pub mod bugs {
+    pub use rosterd_client::mutants::*;
+    pub use rosterd_domain::mutants::*;
+
+    /// Switches one on for this thread, wherever it is, or none.
+    pub fn only(bug: Option<&'static str>) {
+        rosterd_domain::mutants::switch(bug);
+        rosterd_client::mutants::switch(bug);
+    }
+}
 
 /// A scene, and the bugs that it finds with the promise that each breaks.
 pub struct Race {
@@ -29,9 +39,9 @@ pub struct Race {
 
 /// Plays a scene with a bug, or without.
 pub fn played(race: &Race, bug: Option<&'static str>) -> Vec<Fault> {
-    mutants::switch(bug);
+    bugs::only(bug);
     let broken = (race.play)();
-    mutants::switch(None);
+    bugs::only(None);
     broken
 }
 
@@ -58,7 +68,7 @@ macro_rules! races {
         pub const RACES: &[super::Race] = &[$(super::Race {
             name: stringify!($name),
             play: $scene,
-            finds: &[$($((rosterd_domain::mutants::$bug, $rule)),*)?],
+            finds: &[$($((super::bugs::$bug, $rule)),*)?],
         }),*];
         $($(#[$doc])* #[test] fn $name() {
             let race = RACES.iter().find(|race| race.name == stringify!($name));

@@ -2,10 +2,12 @@
 
 use rosterd::coordinator::handle::{Operation, Target};
 use rosterd_domain::id::{Item, ServerAddress};
+use rosterd_domain::verify::What;
 
 use super::races;
 use super::stage::*;
 use crate::log::JobPlan;
+use crate::world::World;
 
 races! {
     /// A host that has not heard of it starts an item that is disabled.
@@ -17,11 +19,15 @@ races! {
     /// The same with a pause.
     ej_158_a_host_that_has_not_heard_of_a_pause: unheard_pause, [PAUSE_KEEPS_GENERATION => "fenced"];
     /// A worker joins during a pause: it has its share when the job goes on.
-    ej_158_join_during_pause: join_during_pause;
+    ej_158_join_during_pause: join_during_pause, [PAUSE_HOLDS_PLANS => "scene"];
     /// A disabled job is enabled again: what it missed is counted and not run.
-    ej_562_enabling_releases_no_flood: enabled_again;
+    ej_562_enabling_releases_no_flood: enabled_again, [GAPS_FORGOTTEN => "scene"];
     /// A start that was decided for a job which was then removed and made again.
     hole_17_a_start_for_a_job_that_was_made_again: made_again_meanwhile, [INCARNATION_UNCHECKED => "fenced"];
+    /// A node that was made again under the name of another is not that one, though its version is the same.
+    curator_391_what_was_made_again_is_not_what_was_read: made_again_meanwhile, [INCARNATION_UNCHECKED => "fenced"];
+    /// A job is triggered by hand while another one's handlers take very long on the same workers.
+    ej_2038_a_trigger_waits_for_no_other_job: triggered_beside_a_long_one, [WORKERS_JOIN_BATCHES => "scene"];
     /// A run starts at another host while a removal is under way that is to wait for runs.
     a_removal_that_meets_a_start_is_refused: removal_meets_a_start, [REMOVAL_IGNORES_RECORDS => "scene"];
     /// A job is removed and made again, and fires once.
@@ -31,9 +37,11 @@ races! {
     /// The item count goes down and up again.
     hole_18_records_outlive_the_count: count_goes_down_and_up, [RECORDS_GO_WITH_COUNT => "fenced"];
     /// A long run of a surplus item ends as it would have.
-    saturn_136_a_surplus_run_completes: count_goes_down_mid_run;
+    a_surplus_run_completes: count_goes_down_mid_run;
+    /// A job is removed while the worker that runs it has no stream: the run is told to stop when it is heard again.
+    saturn_136_a_job_is_removed_while_its_worker_is_away: removed_while_away, [FENCED_UNTOLD => "scene"];
     /// Items are moved while they run: nobody else starts them.
-    ej_456_items_that_move_run_once: moved_mid_run;
+    items_that_move_while_they_run_run_once: moved_mid_run, [BUSY_IS_FREE => "one_runner"];
 }
 
 pub fn pause(job: &str, paused: bool) -> Operation {
@@ -84,6 +92,7 @@ fn join_during_pause() -> Faults {
         world.pass(secs(3)).await;
         world.start_worker(1);
         world.pass(secs(3)).await;
+        want(&world, item_of(&world, "short", 1).is_some(), "who joins has its share before the job goes on");
         ask(&world, 0, pause("short", false));
         world.pass(secs(3)).await;
         want(&world, item_of(&world, "short", 1).is_some(), "who joined has its share");
@@ -221,6 +230,45 @@ fn moved_mid_run() -> Faults {
         world.start_worker(2);
         world.pass(secs(20)).await;
         want(&world, starts(&world, "again", "FAILOVER") == 0, "nobody was dead");
+        world
+    })
+}
+
+fn removed_while_away() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1], vec![again(2, 20_000, 25)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "again", 2).await;
+        ask(&world, 1, trigger("again"));
+        until(&mut world, "both run", |world| starts(world, "again", "MANUAL") == 2).await;
+        // Nothing that its host says arrives, until it looks for another one.
+        let Some(process) = world.desks[0].running.as_ref().map(|running| running.process.clone()) else {
+            return world;
+        };
+        world.net.silence_of(&process, crate::wire::Way::Down, true);
+        ask(&world, 1, Operation::Remove { job: name("again"), cancel: true });
+        world.pass(secs(2)).await;
+        let told = |world: &World| world.log.lines().iter().filter(|line| line.what == What::Told).count();
+        want(&world, told(&world) == 1, "who hears is told to stop");
+        world.net.cut(&process);
+        world.pass(secs(5)).await;
+        want(&world, told(&world) == 2, "and the other once it hears again");
+        want(&world, covered(&world, "operation Remove: done") == 1, "the job is removed");
+        world
+    })
+}
+
+fn triggered_beside_a_long_one() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1], vec![again(4, 60_000, 59), short(4, 100, 57)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "again", 2).await;
+        at_work(&mut world, "short", 2).await;
+        ask(&world, 0, trigger("again"));
+        until(&mut world, "the long ones run", |world| starts(world, "again", "MANUAL") == 4).await;
+        ask(&world, 1, trigger("short"));
+        world.pass(secs(3)).await;
+        want(&world, starts(&world, "short", "MANUAL") == 4, "every instance hears of it at once");
         world
     })
 }

@@ -11,15 +11,26 @@ use crate::world::Plan;
 
 races! {
     /// Two hosts have room for the same crashed run.
-    ej_671_two_hosts_claim_one_crashed_run: two_takers, [START_IGNORES_RECORD => "one_runner"];
+    two_hosts_claim_one_crashed_run: two_takers, [START_IGNORES_RECORD => "one_runner"];
+    /// A victim's items are failed over while their next due times come.
+    ej_671_a_failover_and_a_due_time_do_not_meet: dies_with_three_items, [BUSY_IS_FREE => "one_runner"];
     /// A run is in flight for who is dead: the next taker is not refused by what the first left behind.
     saturn_630_a_second_failover_is_not_skipped: taker_dies_too, [START_IGNORES_RECORD => "one_runner"];
     /// The worker's host saw it die, and another host takes the run.
     ej_669_failover_across_hosts: worker_dies, [VERDICT_FORGETS_FAILOVER => "crashed_runs_are_run_again"];
     /// Host and worker die at once.
     ej_523_failover_when_nobody_saw_it_die: worker_and_host_die, [VERDICT_FORGETS_FAILOVER => "crashed_runs_are_run_again"];
+    /// A run is taken over, and the host of its taker loses the store: nobody else starts it beside.
+    saturn_526_a_taker_whose_host_is_cut_off: takers_host_is_cut_off, [BUSY_IS_FREE => "one_runner"];
+    /// Nobody dies: nothing is run again, item 0 neither, whenever the others have ended.
+    ej_276_without_a_death_nothing_is_run_again: in_peace, [NEXT_FIRE_NOT_STORED => "no_fire_vanishes"];
+    /// Two workers say that they have the same address: each is somebody of its own, and each item has one of them.
+    ej_1832_two_workers_of_one_address: one_address;
     /// Only what was running crashes.
-    ej_2090_completed_items_are_not_failed_over: dies_after_completion;
+    ej_2090_completed_items_are_not_failed_over: dies_after_completion, [ENDED_ITEMS_CRASH => "scene"];
+    /// Whoever leads runs all of a fire and dies at once, worker and host: nobody runs that fire again.
+    ej_778_who_dies_right_after_its_runs_has_run_them: all_dies_after_completion,
+        [ENDED_ITEMS_CRASH => "once_per_fire"];
     /// A taker's end takes the mark of the take-over with it.
     ej_2429_a_failover_leaves_nothing_behind: worker_dies, [FAILOVER_LEFT_BEHIND => "mirrors"];
     /// The host of a run that was taken over dies, and its worker comes to another: the mark of the take-over stays. (Seed 1153.)
@@ -35,13 +46,13 @@ races! {
     /// A Trigger goes out only once its run is written down.
     xxl_3369_a_trigger_follows_its_record: slow_starts, [SPEAKS_BEFORE_COMMIT => "one_runner"];
     /// The host dies between the record and the Trigger: the run is sent by the next host.
-    xxl_2877_a_host_dies_before_it_sends: host_dies_after_the_start;
+    xxl_2877_a_host_dies_before_it_sends: host_dies_after_the_start, [UNTOLD_STAYS_UNTOLD => "scene"];
     /// A worker is given no more than it takes.
     ej_2113_a_full_worker_is_given_nothing: one_slot, [SLOTS_UNCOUNTED => "slots"];
     /// A run was given to a worker that had not heard of its registration, and has moved since.
     a_host_that_hears_late_gives_no_more_runs_than_slots: moves_while_it_registers, [ASKED_JOBS_UNREAD => "slots"];
     /// A run that takes five periods delays no item beside it.
-    ej_2113_a_long_item_delays_no_sibling: one_long_item;
+    ej_2113_a_long_item_delays_no_sibling: one_long_item, [WORKERS_JOIN_BATCHES => "scene"];
 }
 
 fn two_takers() -> Faults {
@@ -141,6 +152,38 @@ fn dies_after_completion() -> Faults {
     })
 }
 
+fn dies_with_three_items() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1], vec![again(6, 4000, 3)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "again", 2).await;
+        until(&mut world, "all run", |world| starts(world, "again", "NORMAL_TRIGGER") >= 6).await;
+        lose_worker(&mut world, 0);
+        until(&mut world, "all three are run again", |world| starts(world, "again", "FAILOVER") >= 3).await;
+        world.pass(secs(12)).await;
+        want(&world, covered(&world, "item: misfire while running") >= 3, "due times came meanwhile");
+        world
+    })
+}
+
+fn all_dies_after_completion() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1], vec![again(4, 60, 30)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "again", 2).await;
+        let leads = leader(&world, "again").unwrap_or(0);
+        until(&mut world, "all ran", |world| starts(world, "again", "NORMAL_TRIGGER") >= 4).await;
+        until(&mut world, "all have ended", |world| !runs(world, "again")).await;
+        lose_worker(&mut world, leads);
+        lose_coordinator(&mut world, leads);
+        world.pass(secs(20)).await;
+        at_work(&mut world, "again", 1).await;
+        let ran = ["NORMAL_TRIGGER", "FAILOVER"].map(|source| starts(&world, "again", source));
+        want(&world, ran == [4, 0], "each was run once");
+        world
+    })
+}
+
 fn dies_while_disabled() -> Faults {
     scene(async || {
         let mut world = stage(1, &[0, 0], vec![again(2, 5000, 15)]);
@@ -213,6 +256,11 @@ fn host_dies_after_the_start() -> Faults {
         world.pass(secs(8)).await;
         want(&world, covered(&world, "fault: coordinator dies after a write") == 1, "the host died so");
         want(&world, starts(&world, "again", "FAILOVER") == 0, "nobody was dead");
+        want(
+            &world,
+            starts(&world, "again", "NORMAL_TRIGGER") >= 6,
+            "the next host sends what this one wrote",
+        );
         world
     })
 }
@@ -281,6 +329,50 @@ fn one_long_item() -> Faults {
         let ran = starts(&world, "short", "NORMAL_TRIGGER") - before;
         want(&world, (3 * 19..=3 * 21).contains(&ran), "each due time is run beside it");
         want(&world, starts(&world, "short", "MISFIRE") == 0, "none is delayed");
+        world
+    })
+}
+
+fn takers_host_is_cut_off() -> Faults {
+    scene(async || {
+        let mut world = stage(3, &[0, 1, 2], vec![again(3, 9000, 7)]);
+        start(&mut world, 0..3).await;
+        at_work(&mut world, "again", 3).await;
+        until(&mut world, "all run", |world| starts(world, "again", "NORMAL_TRIGGER") >= 3).await;
+        lose_worker(&mut world, 2);
+        until(&mut world, "it is taken over", |world| starts(world, "again", "FAILOVER") == 1).await;
+        let taker = (0..3).find_map(|item| {
+            let run = running(&world, "again", item)?;
+            (run.source == rosterd_domain::item::Source::Failover).then(|| desk_of(&world, &run.worker))?
+        });
+        want(&world, taker.is_some(), "somebody has taken it");
+        world.cut_off(taker.unwrap_or(0), secs(20));
+        world.pass(secs(30)).await;
+        world
+    })
+}
+
+fn in_peace() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1, 0], vec![again(5, 300, 1)]);
+        start(&mut world, 0..3).await;
+        at_work(&mut world, "again", 3).await;
+        world.pass(secs(60)).await;
+        want(&world, starts(&world, "again", "NORMAL_TRIGGER") >= 5 * 58, "each fire is run");
+        want(&world, starts(&world, "again", "FAILOVER") == 0, "nothing is failed over");
+        world
+    })
+}
+
+fn one_address() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1], vec![short(4, 300, 1)]);
+        (0..2).for_each(|desk| world.desks[desk].address = Some("10.0.0.9".into()));
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "short", 2).await;
+        world.pass(secs(10)).await;
+        let owners: std::collections::BTreeSet<_> = (0..4).map(|item| owner(&world, "short", item)).collect();
+        want(&world, owners == [Some(0), Some(1)].into(), "each has its share");
         world
     })
 }

@@ -4,10 +4,13 @@ use rosterd::registry::memory::CommitFault;
 
 use super::races;
 use super::stage::*;
+use crate::world::World;
 
 races! {
     /// A coordinator is cut off from the store in the middle of a run: its worker stops before another runs the item.
     ej_507_zk_lost_mid_run_does_not_run_twice: cut_off_mid_run, [ACK_WITHOUT_PROOF => "one_lease"];
+    /// Who was suspended for nearly a session, or for longer, believes in nothing and lets nobody believe.
+    curator_460_who_is_cut_off_acknowledges_nothing: cut_off_mid_run, [ACK_WITHOUT_PROOF => "one_lease"];
     /// A host whose store answers reads only believes in a session that is over.
     hole_5_answers_to_reads_prove_no_session: cut_off_mid_run, [ACK_WITHOUT_PROOF => "overlap"];
     /// The nodes of a session go while its workers live: that is no crash of their runs.
@@ -15,11 +18,15 @@ races! {
     /// An instance's node is not there, and its worker lives: that is no death.
     hole_19_a_missing_node_is_no_death: expired_and_moved, [DEATH_BY_ABSENCE => "fenced"];
     /// A store that is away for less than a session moves nothing.
-    ej_778_a_new_store_leader_moves_nothing: short_outage;
+    ej_687_a_new_store_leader_moves_nothing: short_outage, [SUSPENDED_IS_GONE => "scene"];
     /// After many short outages every job goes on by itself.
-    ej_1807_every_job_fires_after_flapping: flapping;
+    ej_1807_every_job_fires_after_flapping: flapping, [OUTAGE_NEVER_ENDS => "settles"];
+    /// The same, of leaders: whoever was cut off hears that it is over, and elects again.
+    ej_123_nobody_waits_for_an_election_for_ever: flapping, [OUTAGE_NEVER_ENDS => "settles"];
+    /// The store comes and goes many times in a row: each return is heard, and the last one counts.
+    curator_620_two_reconnects_in_a_row: many_reconnects;
     /// An instance's node that went with its session is no operator's command.
-    ej_1857_an_expired_session_shuts_no_job_down: flapping_beyond_the_session;
+    ej_1857_an_expired_session_shuts_no_job_down: flapping_beyond_the_session, [ABSENCE_IS_A_COMMAND => "scene"];
     /// The answer to a completion is lost: the item is not running for ever.
     ej_467_the_reply_of_a_completion_is_lost: lost_replies, [UNKNOWN_TAKEN_FOR_DONE => "fenced"];
     /// A write that may not have been applied is nothing to speak of.
@@ -69,8 +76,16 @@ fn short_outage() -> Faults {
         start(&mut world, 0..3).await;
         at_work(&mut world, "again", 3).await;
         until(&mut world, "it runs", |world| runs(world, "again")).await;
+        let before = leader(&world, "again");
+        let sessions = |world: &World| -> Vec<Option<String>> {
+            let running = world.seats.iter().map(|seat| seat.running.as_ref());
+            running.map(|running| running.map(|running| running.session.clone())).collect()
+        };
+        let known = sessions(&world);
         (0..3).for_each(|seat| world.suspend(seat, secs(4)));
         world.pass(secs(20)).await;
+        want(&world, leader(&world, "again") == before, "who led leads");
+        want(&world, sessions(&world) == known, "every session goes on");
         want(&world, covered(&world, "write: verdict") == 0, "nobody is declared dead");
         want(&world, starts(&world, "again", "FAILOVER") == 0, "nothing is failed over");
         world
@@ -103,6 +118,9 @@ fn flapping_beyond_the_session() -> Faults {
             world.suspend(round % 2, secs(14));
             world.pass(secs(16)).await;
         }
+        // Both at once: no worker has a host to go to, and its node goes with the session.
+        (0..2).for_each(|seat| world.suspend(seat, secs(14)));
+        world.pass(secs(24)).await;
         at_work(&mut world, "again", 2).await;
         want(&world, covered(&world, "write: dismiss") == 0, "no instance is shut down");
         world
@@ -166,6 +184,20 @@ fn slow_store() -> Faults {
         world.seats[0].retired = false;
         world.start_coordinator(0);
         world.pass(secs(5)).await;
+        world
+    })
+}
+
+fn many_reconnects() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1], vec![again(2, 300, 2)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "again", 2).await;
+        let before = leader(&world, "again");
+        (0..2).for_each(|seat| world.flap(seat, 4, secs(1)));
+        world.pass(secs(14)).await;
+        want(&world, leader(&world, "again") == before, "who led leads");
+        want(&world, covered(&world, "write: verdict") == 0, "nobody is declared dead");
         world
     })
 }
