@@ -22,6 +22,9 @@ struct Request {
     debug: bool,
 }
 
+/// With each bug so many seeds are played, until one finds it.
+const MUTANT_SEEDS: u64 = 60;
+
 const WRITE: &str = "write `sim [--network] --seeds N [--from SEED] [--debug]`, `sim --mutants`, \
                      `SEED=N … sim [--network]` or `SCRIPT=FILE … sim`";
 
@@ -50,7 +53,10 @@ impl Request {
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
-                "--mutants" => request.is("races::table::every_mutant_is_caught", "mutants caught"),
+                "--mutants" => {
+                    request.is("races::table::every_mutant_is_caught", "mutants caught");
+                    request.seeds = Some(MUTANT_SEEDS);
+                }
                 "--seeds" => {
                     request.is("seeds::seeds", "seeds ");
                     request.seeds = Some(number(argument, arguments.next())?);
@@ -135,7 +141,8 @@ mod tests {
         assert_eq!((network.program, network.seeds), ("net", Some(3)));
         assert_eq!(read("--network", Some("7")).unwrap().test, "seeds::replay");
         assert!(read("--network --mutants", None).is_err());
-        assert_eq!(read("--mutants", None).unwrap().result, "mutants caught");
+        let mutants = read("--mutants", None).unwrap();
+        assert_eq!((mutants.result, mutants.seeds), ("mutants caught", Some(MUTANT_SEEDS)));
         assert_eq!(read("", Some("12")).unwrap().test, "seeds::replay");
         assert_eq!(Request::read(&[], None, true).unwrap().test, "seeds::replay");
         for (wrong, seed) in

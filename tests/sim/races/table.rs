@@ -1,8 +1,13 @@
-//! Which bug breaks which promise, and what finds it: every bug is found by a scene.
+//! Which bug breaks which promise, and what finds it: every bug is found by a scene. Those that random play finds as
+//! well say by which seed, and by which promise.
 
-use rosterd_domain::mutants;
+use rosterd_domain::verify::Fault;
 
+use super::bugs;
 use super::{Race, fires, found, holes, leaders, leases, operators, runs, store};
+use crate::many::{self, env};
+use crate::play::play;
+use crate::script::Script;
 
 fn scenes() -> Vec<&'static Race> {
     let all = [
@@ -17,27 +22,61 @@ fn scenes() -> Vec<&'static Race> {
     all.into_iter().flatten().collect()
 }
 
-/// Plays every scene of every bug; the last line says how many bugs were caught.
+/// The coordinators' bugs, and those of the client that scenes find: its own tests find all of these.
+fn all_bugs(scenes: &[&'static Race]) -> Vec<(&'static str, &'static str)> {
+    let named = |bug: &str| scenes.iter().flat_map(|race| race.finds).any(|(of, _)| *of == bug);
+    let client = rosterd_client::mutants::ALL.iter().filter(|(bug, _)| named(bug));
+    rosterd_domain::mutants::ALL.iter().chain(client).copied().collect()
+}
+
+/// The first scene that finds a bug, and the promise that it finds broken.
+fn by_scene(scenes: &[&'static Race], bug: &'static str) -> Option<(&'static str, &'static str)> {
+    let finds = |race: &&'static Race| -> Option<(&'static str, &'static str)> {
+        let mut rules = race.finds.iter().filter(|(of, _)| *of == bug).map(|(_, rule)| *rule);
+        rules.find(|rule| found(race, bug, rule).is_ok()).map(|rule| (race.name, rule))
+    };
+    scenes.iter().copied().find_map(|race| finds(&race))
+}
+
+/// The first of so many seeds that breaks a promise, and which.
+fn by_seed(bug: &'static str, seeds: u64) -> String {
+    bugs::only(Some(bug));
+    let first = |seed| play(&Script::of(seed), false).broken.into_iter().next();
+    let found: Option<(u64, Fault)> = (1..=seeds).find_map(|seed| Some((seed, first(seed)?)));
+    bugs::only(None);
+    match found {
+        Some((seed, fault)) => format!("{seed} {}", fault.rule),
+        None if seeds == 0 => "not played".into(),
+        None => "scene only".into(),
+    }
+}
+
+/// Plays every scene of every bug, and so many seeds with it as `SEEDS` says; the last line says how many bugs scenes
+/// have caught.
 #[test]
 #[allow(clippy::print_stdout, reason = "the table is the result")]
 fn every_mutant_is_caught() {
-    let (scenes, mut caught) = (scenes(), 0);
-    println!("{:<28} {:<28} {:<52} what it is", "mutant", "breaks", "found by");
-    for (bug, what) in mutants::ALL {
-        let finding = scenes.iter().flat_map(|race| {
-            let finds = race.finds.iter().filter(|(of, _)| of == bug);
-            finds.map(move |(_, rule)| (*race, *rule))
-        });
-        let first =
-            finding.map(|(race, rule)| found(race, bug, rule).map(|_| (race.name, rule))).find(Result::is_ok);
-        match first {
-            Some(Ok((scene, rule))) => {
-                caught += 1;
-                println!("{bug:<28} {rule:<28} {scene:<52} {what}");
-            }
-            _ => println!("{bug:<28} {:<28} {:<52} {what}", "NOT CAUGHT", "-"),
-        }
+    let (scenes, seeds) = (scenes(), env("SEEDS").unwrap_or(0));
+    let bugs = all_bugs(&scenes);
+    let threads = env("THREADS").map_or(2, |threads| threads as usize);
+    let row = |index: u64| {
+        let (bug, _) = bugs[index as usize];
+        (by_scene(&scenes, bug), by_seed(bug, seeds))
+    };
+    let take = |rows: &mut Vec<_>, index, row| {
+        rows.push((index, row));
+        0
+    };
+    let mut rows = many::play_all((0, bugs.len() as u64), threads, row, take);
+    rows.sort_by_key(|(index, _)| *index);
+    let first = format!("first of {seeds} seeds");
+    println!("{:<28} {:<28} {:<56} {first:<32} what it is", "mutant", "breaks", "found by");
+    for (index, (scene, seed)) in &rows {
+        let (bug, what) = bugs[*index as usize];
+        let (scene, rule) = scene.unwrap_or(("-", "NOT CAUGHT"));
+        println!("{bug:<28} {rule:<28} {scene:<56} {seed:<32} {what}");
     }
-    println!("mutants caught {caught} of {}", mutants::ALL.len());
-    assert_eq!(caught, mutants::ALL.len());
+    let caught = rows.iter().filter(|(_, (scene, _))| scene.is_some()).count();
+    println!("mutants caught {caught} of {}", bugs.len());
+    assert_eq!(caught, bugs.len());
 }
