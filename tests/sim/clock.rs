@@ -2,8 +2,8 @@
 //! Coordinators and workers read them through their own traits.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::FutureExt as _;
@@ -29,6 +29,8 @@ struct Inner {
     fast: i64,
     /// By how much the calendar is off besides, in milliseconds.
     off: AtomicI64,
+    /// Since when the calendar alone runs fast or slow, and by how much.
+    slewing: Mutex<Option<(Instant, i64)>>,
     /// The latest that it ever said.
     latest: AtomicI64,
     /// Its calendar has jumped.
@@ -39,8 +41,8 @@ impl NodeClock {
     /// Right now the calendar says `base`, which is true.
     pub fn new(base: Time, fast: i64) -> Self {
         let (off, latest) = (AtomicI64::new(0), AtomicI64::new(base.0));
-        let jumped = AtomicBool::new(false);
-        Self(Arc::new(Inner { start: Instant::now(), base, fast, off, latest, jumped }))
+        let (slewing, jumped) = (Mutex::default(), AtomicBool::new(false));
+        Self(Arc::new(Inner { start: Instant::now(), base, fast, off, slewing, latest, jumped }))
     }
 
     /// The calendar jumps.
@@ -49,13 +51,38 @@ impl NodeClock {
         self.0.off.fetch_add(milliseconds, Ordering::SeqCst);
     }
 
+    /// The calendar alone runs fast by so many parts of a million, or slow; whether it did not until now.
+    pub fn slew(&self, fast: i64) -> bool {
+        let mut slewing = self.slewing();
+        let steady = slewing.is_none();
+        slewing.get_or_insert((Instant::now(), fast));
+        self.0.jumped.store(true, Ordering::SeqCst);
+        steady
+    }
+
+    /// The calendar is set right, and runs as it should.
+    pub fn steady(&self) {
+        self.calendar();
+        *self.slewing() = None;
+    }
+
+    fn slewing(&self) -> MutexGuard<'_, Option<(Instant, i64)>> {
+        self.0.slewing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// By how much the calendar is off because it runs fast or slow.
+    fn slewed(&self) -> i64 {
+        let millis = |since: Instant| i64::try_from(since.elapsed().as_millis()).unwrap_or(0);
+        self.slewing().map_or(0, |(since, fast)| millis(since) * fast / 1_000_000)
+    }
+
     fn elapsed(&self) -> Duration {
         scale(self.0.start.elapsed(), self.0.fast, true)
     }
 
     fn calendar(&self) -> Time {
         let Time(time) = self.0.base.plus(self.elapsed());
-        let time = time.saturating_add(self.0.off.load(Ordering::SeqCst));
+        let time = time.saturating_add(self.0.off.load(Ordering::SeqCst) + self.slewed());
         self.0.latest.fetch_max(time, Ordering::SeqCst);
         Time(time)
     }
@@ -129,6 +156,17 @@ async fn a_fast_clock_is_ahead_and_its_sleeper_wakes_early_enough_and_not_too_so
         clock.jump(-5000);
         assert_eq!(clock.wall().0 / 1000, 1095, "{fast}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_calendar_that_slews_leaves_the_other_clock_alone_and_is_set_right() {
+    use rosterd::runtime::clock::Clock as _;
+    let clock = NodeClock::new(Time::from_seconds(100), 0);
+    assert!(clock.slew(50_000) && !clock.slew(-50_000));
+    tokio::time::advance(Duration::from_secs(10)).await;
+    assert_eq!((clock.wall(), clock.mono()), (Time(110_500), Mono(Duration::from_secs(10))));
+    clock.steady();
+    assert_eq!((clock.wall(), clock.latest()), (Time::from_seconds(110), Time(110_500)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -57,8 +57,9 @@ impl World {
             Some(RunningWorker { process, hand, leave, clock, result, leaving: false });
     }
 
-    pub fn crash_worker(&mut self, desk: usize, vanish: bool) {
-        let Some(running) = self.desks[desk].running.take() else { return };
+    /// Whether it was there.
+    pub fn crash_worker(&mut self, desk: usize, vanish: bool) -> bool {
+        let Some(running) = self.desks[desk].running.take() else { return false };
         let process = running.process;
         self.note(|| format!("{process} crashes{}", if vanish { " without a word" } else { "" }));
         if vanish {
@@ -68,19 +69,22 @@ impl World {
         self.log.write(&process, What::Killed, None);
         let after = self.pause_before_start();
         self.later(after, Later::StartWorker(desk));
+        true
     }
 
-    pub fn freeze_worker(&mut self, desk: usize, span: Duration) {
+    /// Whether it moved until now.
+    pub fn freeze_worker(&mut self, desk: usize, span: Duration) -> bool {
         let start = self.desks[desk].starts;
-        let Some(running) = &self.desks[desk].running else { return };
+        let Some(running) = &self.desks[desk].running else { return false };
         if running.hand.is_frozen() {
-            return;
+            return false;
         }
         running.hand.freeze(true);
         let process = running.process.clone();
         self.log.write(&process, What::Frozen, None);
         self.note(|| format!("{process} stands still for {span:?}"));
         self.later(span, Later::ThawWorker(desk, start));
+        true
     }
 
     pub fn thaw_worker(&mut self, desk: usize) {
@@ -93,13 +97,13 @@ impl World {
         }
     }
 
-    /// Asks a worker to leave, as SIGTERM would.
-    pub fn leave(&mut self, desk: usize) {
-        if let Some(running) = &mut self.desks[desk].running {
-            running.leaving = true;
-            running.leave.cancel();
-            let process = running.process.clone();
-            self.note(|| format!("{process} is asked to leave"));
-        }
+    /// Asks a worker to leave, as SIGTERM would; whether that is news to it.
+    pub fn leave(&mut self, desk: usize) -> bool {
+        let Some(running) = &mut self.desks[desk].running else { return false };
+        let news = !std::mem::replace(&mut running.leaving, true);
+        running.leave.cancel();
+        let process = running.process.clone();
+        self.note(|| format!("{process} is asked to leave"));
+        news
     }
 }

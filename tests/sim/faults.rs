@@ -1,6 +1,7 @@
 //! What goes wrong between a coordinator and the store: slow steps, lost requests, lost replies, refusals, and a
 //! coordinator that dies right after a write.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -56,12 +57,21 @@ struct Inner {
     /// What the write that is being handed over takes.
     held: Option<Duration>,
     /// Whose hints take how much longer, and until when.
-    deaf: Vec<(String, Duration, Option<Instant>)>,
+    deaf: Vec<Deaf>,
     /// Nothing is answered before.
     stalled: Option<Instant>,
     writes: u64,
     reads: u64,
     coverage: Coverage,
+}
+
+/// Whose hints take how much longer.
+struct Deaf {
+    of: String,
+    span: Duration,
+    until: Option<Instant>,
+    /// When what is under way will be told, where what is the same is told with it.
+    merged: Option<BTreeMap<(String, Hint), Instant>>,
 }
 
 impl Chaos {
@@ -101,12 +111,13 @@ impl Chaos {
 
     /// The sessions whose name begins so are told of changes only after `span`.
     pub fn deafen(&self, of: &str, span: Duration) {
-        self.lock().deaf.push((of.to_owned(), span, None));
+        self.lock().deaf.push(Deaf { of: of.to_owned(), span, until: None, merged: None });
     }
 
-    /// The same for a while.
-    pub fn deafen_for(&self, of: &str, span: Duration, until: Duration) {
-        self.lock().deaf.push((of.to_owned(), span, Some(Instant::now() + until)));
+    /// The same for a while; `merged`: what is the same as something under way is told with it.
+    pub fn deafen_for(&self, of: &str, span: Duration, until: Duration, merged: bool) {
+        let (until, merged) = (Some(Instant::now() + until), merged.then(BTreeMap::new));
+        self.lock().deaf.push(Deaf { of: of.to_owned(), span, until, merged });
     }
 
     /// The store answers nothing for a while.
@@ -180,9 +191,18 @@ impl Faults for Chaos {
     fn on_hint(&self, session: &str, hint: &Hint) -> HintFault {
         let mut inner = self.lock();
         let now = Instant::now();
-        inner.deaf.retain(|(_, _, until)| until.is_none_or(|until| now < until));
-        let deaf = inner.deaf.iter().find(|(of, _, _)| session.starts_with(of)).map(|(_, span, _)| *span);
-        if let (Some(span), false) = (deaf, matches!(hint, Hint::Session(_))) {
+        inner.deaf.retain(|deaf| deaf.until.is_none_or(|until| now < until));
+        let deaf = inner.deaf.iter_mut().find(|deaf| session.starts_with(&deaf.of));
+        if let (Some(deaf), false) = (deaf, matches!(hint, Hint::Session(_))) {
+            let span = deaf.span;
+            if let Some(under_way) = &mut deaf.merged {
+                let told = under_way.entry((session.to_owned(), hint.clone())).or_insert(now);
+                if now < *told {
+                    inner.coverage.count("fault: watches merged");
+                    return HintFault::Lose;
+                }
+                *told = now + span;
+            }
             inner.coverage.count("fault: watch told late");
             return HintFault::Delay(span);
         }

@@ -64,6 +64,9 @@ pub struct JobPlan {
     pub grace: Option<u64>,
     #[serde(deserialize_with = "words::maybe")]
     pub zone: Option<Word>,
+    /// Only in these hours of the wall; none: in all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hours: Vec<u8>,
     /// A run is cancelled after so long, in milliseconds.
     pub timeout: Option<u64>,
     /// Each fire is held until one worker was told of it: what becomes of it without an answer.
@@ -84,8 +87,11 @@ impl JobPlan {
             format!("  guarantee:\n    started: true\n    timeout_ms: 1500\n    on_timeout: {otherwise}\n")
         }));
         let zone = self.zone.map(|zone| format!("timeZone: \"{zone}\"\n")).unwrap_or_default();
+        let hours: Vec<String> = self.hours.iter().map(u8::to_string).collect();
+        let hours = if hours.is_empty() { "*".to_owned() } else { hours.join(",") };
+        let seconds = if *period < 60 { format!("0/{period}") } else { "0".to_owned() };
         format!(
-            "jobName: {name}\ncron: \"0/{period} * * * * ?\"\n{zone}shardingTotalCount: {items}\n\
+            "jobName: {name}\ncron: \"{seconds} * {hours} * * ?\"\n{zone}shardingTotalCount: {items}\n\
              failover: {failover}\nmisfire: {misfire}\nrosterd:\n  strategy: {strategy}\n{more}"
         )
     }

@@ -18,6 +18,7 @@ static MEMORY: MiMalloc = MiMalloc;
 mod clock;
 mod coverage;
 mod desks;
+mod due;
 mod faults;
 mod found;
 #[path = "../support/handled.rs"]

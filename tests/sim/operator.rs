@@ -20,13 +20,20 @@ fn effect(operation: &Operation) -> Option<(JobName, &'static str)> {
     })
 }
 
-/// Asks any coordinator that is up; its word is held against the store.
-pub fn ask(world: &mut World, operation: Operation) {
+/// Asks any coordinator that is up; its word is held against the store. Whether there is one: else it is asked for later.
+pub fn ask(world: &mut World, operation: Operation) -> bool {
     let hosts = world.net.hosts();
-    let Some((url, handle)) = world.rng.pick(&hosts).cloned() else {
-        return world.later(Duration::from_secs(1), Later::Operate(operation));
-    };
-    ask_of(world, url, handle, operation);
+    let host = world.rng.pick(&hosts).cloned();
+    match host {
+        Some((url, handle)) => {
+            ask_of(world, url, handle, operation);
+            true
+        }
+        None => {
+            world.later(Duration::from_secs(1), Later::Operate(operation));
+            false
+        }
+    }
 }
 
 /// Asks this coordinator.

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use crate::coverage::Counts;
+use crate::due::Due;
 use crate::log::JobPlan;
 use crate::panics;
 use crate::script::{Script, ms};
@@ -34,11 +35,13 @@ pub fn job(name: &str) -> JobPlan {
         strategy: "AVG_ALLOCATION",
         grace: None,
         zone: None,
+        hours: Vec::new(),
         timeout: None,
         held: None,
         answer: (1, 1800),
     };
     match name {
+        "hours" => JobPlan { name: "hours", period: 20, items: 2, ..plan },
         "again" => JobPlan { name: "again", period: 2, items: 4, failover: true, run: (400, 1600), ..plan },
         "long" => JobPlan { name: "long", period: 5, items: 2, failover: true, run: (5000, 15000), ..plan },
         _ => plan,
@@ -105,6 +108,9 @@ fn busy(world: &World) {
     }
 }
 
+/// A world in which fewer faults took effect than its script asks for.
+pub const TOO_FEW: &str = "world: too few faults took effect";
+
 /// Plays a script: faults everywhere, then none, and all must settle; or all but who is left dead.
 pub fn play(script: &Script, told: bool) -> Outcome {
     let before = panics::take();
@@ -116,12 +122,18 @@ pub fn play(script: &Script, told: bool) -> Outcome {
         world.chaos.set(script.rates);
         world.start_all();
         for event in &script.events {
+            if event.at >= script.until && world.faults >= script.least {
+                break;
+            }
             let wait = ms(event.at).saturating_sub(world.elapsed());
             world.pass(wait).await;
             if !world.watch.lock().broken.is_empty() {
                 break;
             }
             strike(&mut world, &event.what);
+        }
+        if world.faults < script.least && world.watch.lock().broken.is_empty() {
+            world.coverage.count(TOO_FEW);
         }
         if world.watch.lock().broken.is_empty() {
             let wait = ms(script.until).saturating_sub(world.elapsed());
@@ -130,12 +142,25 @@ pub fn play(script: &Script, told: bool) -> Outcome {
         world.heal();
         script.dead.iter().for_each(|dead| world.leave_behind(*dead));
         rest(&mut world, Duration::from_secs(30)).await;
+        clocks_changed(&world);
         Outcome::of(&world)
     });
     for text in panics::take() {
         outcome.broken.push(Fault::new("panic", text, Vec::new()));
     }
     outcome
+}
+
+/// Counts a world in which the clocks of a job's zone were changed.
+fn clocks_changed(world: &World) {
+    let changed = |zone| Due::changes(zone, world.plan.base, world.now());
+    let mut jobs = world.plan.jobs.iter();
+    if jobs.any(|job| job.zone.is_some_and(changed)) {
+        world.coverage.count("world: clocks are changed in the zone of a job");
+    }
+    if world.plan.jobs.iter().any(|job| !job.hours.is_empty() && job.zone.is_some_and(changed)) {
+        world.coverage.count("world: clocks are changed in the zone of a job of some hours");
+    }
 }
 
 /// Stops the faults and waits until the world is at rest, with a first look after `first`.

@@ -10,7 +10,6 @@ use crate::clock::NodeClock;
 use crate::invariants::{mirrors, settles};
 use crate::script::{Dead, How};
 use crate::strike::part;
-use crate::wire::Way;
 use crate::world::{Later, RunningCoordinator, RunningWorker, World};
 
 /// Longer than any world lasts.
@@ -32,7 +31,7 @@ impl World {
                 Later::StartCoordinator(_) | Later::StartWorker(_) | Later::Operate(_) => {
                     self.queue.insert(at, what);
                 }
-                Later::Suspend(..) => {}
+                Later::Suspend(..) | Later::Hush(_, true) => {}
                 what => self.happen(what),
             }
         }
@@ -53,27 +52,37 @@ impl World {
 
     /// Somebody is dead from now on.
     pub fn leave_behind(&mut self, dead: Dead) {
-        self.coverage.count(dead.kind());
-        match dead {
-            Dead::Coordinator { seat, how: How::Parted } => part(self, None, seat, Way::Both, None),
-            Dead::Coordinator { seat, how } => {
-                self.seats[seat].retired = true;
-                match how {
-                    How::StandsStill => self.freeze_coordinator(seat, FOR_EVER),
-                    How::CutOff => self.cut_off(seat, FOR_EVER),
-                    how => self.crash_coordinator(seat, how == How::Vanished),
-                }
-            }
+        let was_there = match dead {
+            Dead::Pair { desk, seat, way } => part(self, Some(desk), seat, way, None),
+            Dead::Coordinator { seat, how } => match (how, how.way()) {
+                (_, Some(way)) => part(self, None, seat, way, None),
+                (how, None) => self.retire_seat(seat, how),
+            },
             Dead::Worker { desk, how } => {
                 self.desks[desk].retired = true;
-                match how {
-                    How::StandsStill => self.freeze_worker(desk, FOR_EVER),
-                    How::Parted => {
-                        (0..self.seats.len()).for_each(|seat| part(self, Some(desk), seat, Way::Both, None));
+                match (how, how.way()) {
+                    (How::StandsStill, _) => self.freeze_worker(desk, FOR_EVER),
+                    (_, Some(way)) => {
+                        let seats = 0..self.seats.len();
+                        let was: Vec<bool> =
+                            seats.map(|seat| part(self, Some(desk), seat, way, None)).collect();
+                        was.contains(&true)
                     }
-                    how => self.crash_worker(desk, how == How::Vanished),
+                    (how, None) => self.crash_worker(desk, how == How::Vanished),
                 }
             }
+        };
+        if was_there {
+            self.coverage.count(dead.kind());
+        }
+    }
+
+    fn retire_seat(&mut self, seat: usize, how: How) -> bool {
+        self.seats[seat].retired = true;
+        match how {
+            How::StandsStill => self.freeze_coordinator(seat, FOR_EVER),
+            How::CutOff => self.cut_off(seat, FOR_EVER),
+            how => self.crash_coordinator(seat, how == How::Vanished),
         }
     }
 

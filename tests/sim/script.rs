@@ -13,15 +13,19 @@ use crate::faults::Rates;
 use crate::log::JobPlan;
 use crate::play::{job, plan};
 use crate::rng::Rng;
-use crate::trouble::Trouble;
+use crate::trouble::{Trouble, kinds};
+use crate::wire::Way;
 use crate::wish::{STRATEGIES, ZONES};
 use crate::world::{Plan, Times};
 
 /// How long a seed has trouble, in milliseconds. With what it takes to come to rest that makes two minutes.
 pub const TROUBLE: u64 = 90_000;
 
-/// So many faults at least.
+/// So many faults at least that took effect: a crash of who is not there is none.
 const LEAST_FAULTS: usize = 20;
+
+/// So many are at hand beyond the time of trouble, for a world in which too few have had any.
+const SPARE: usize = 30;
 
 /// What is played.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,8 +41,10 @@ pub struct Script {
     pub rates: Rates,
     /// By how much clocks differ in rate.
     pub drift: u64,
-    /// When faults stop, in milliseconds.
+    /// When faults stop, in milliseconds; those that come later come only where fewer than `least` took effect.
     pub until: u64,
+    #[serde(default)]
+    pub least: usize,
     /// Who is dead from then on: the others are to settle without them.
     pub dead: Vec<Dead>,
     #[serde(skip)]
@@ -57,25 +63,36 @@ pub struct Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dead {
-    Coordinator { seat: usize, how: How },
-    Worker { desk: usize, how: How },
+    Coordinator {
+        seat: usize,
+        how: How,
+    },
+    Worker {
+        desk: usize,
+        how: How,
+    },
+    /// Both live, and never reach each other, or one never reaches the other.
+    Pair {
+        desk: usize,
+        seat: usize,
+        way: Way,
+    },
 }
 
-impl Dead {
-    /// For counts.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Coordinator { how: How::Killed, .. } => "left behind: coordinator killed",
-            Self::Coordinator { how: How::Vanished, .. } => "left behind: coordinator vanished",
-            Self::Coordinator { how: How::StandsStill, .. } => "left behind: coordinator stands still",
-            Self::Coordinator { how: How::CutOff, .. } => "left behind: coordinator cut off from the store",
-            Self::Coordinator { how: How::Parted, .. } => "left behind: coordinator parted from all workers",
-            Self::Worker { how: How::Killed, .. } => "left behind: worker killed",
-            Self::Worker { how: How::Vanished, .. } => "left behind: worker vanished",
-            Self::Worker { how: How::StandsStill, .. } => "left behind: worker stands still",
-            Self::Worker { .. } => "left behind: worker parted from all coordinators",
-        }
-    }
+kinds! { Dead:
+    Dead::Coordinator { how: How::Killed, .. } => "left behind: coordinator killed",
+    Dead::Coordinator { how: How::Vanished, .. } => "left behind: coordinator vanished",
+    Dead::Coordinator { how: How::StandsStill, .. } => "left behind: coordinator stands still",
+    Dead::Coordinator { how: How::CutOff, .. } => "left behind: coordinator cut off from the store",
+    Dead::Coordinator { how: How::Parted, .. } => "left behind: coordinator parted from all workers",
+    Dead::Coordinator { .. } => "left behind: coordinator parted from all workers one way",
+    Dead::Worker { how: How::Killed, .. } => "left behind: worker killed",
+    Dead::Worker { how: How::Vanished, .. } => "left behind: worker vanished",
+    Dead::Worker { how: How::StandsStill, .. } => "left behind: worker stands still",
+    Dead::Worker { how: How::Parted | How::CutOff, .. } => "left behind: worker parted from all coordinators",
+    Dead::Worker { .. } => "left behind: worker parted from all coordinators one way",
+    Dead::Pair { way: Way::Both, .. } => "left behind: worker parted from a coordinator",
+    Dead::Pair { .. } => "left behind: worker parted from a coordinator one way",
 }
 
 /// How it is dead.
@@ -90,6 +107,21 @@ pub enum How {
     /// Nothing passes between it and those whom it serves, or who serve it. A coordinator so parted may lead all the
     /// same.
     Parted,
+    /// Nothing of the workers passes; or nothing of the coordinators.
+    PartedUp,
+    PartedDown,
+}
+
+impl How {
+    /// Which way nothing passes, if that is how it is dead.
+    pub fn way(self) -> Option<Way> {
+        match self {
+            Self::Parted => Some(Way::Both),
+            Self::PartedUp => Some(Way::Up),
+            Self::PartedDown => Some(Way::Down),
+            Self::Killed | Self::Vanished | Self::StandsStill | Self::CutOff => None,
+        }
+    }
 }
 
 impl Script {
@@ -101,6 +133,7 @@ impl Script {
         let events = events(&mut rng, &plan);
         let dead = if rng.permille(350) { left_behind(&mut rng, &plan) } else { Vec::new() };
         let Plan { coordinators, workers, times, jobs, slots, base, drift, .. } = plan;
+        let (until, least) = (TROUBLE, LEAST_FAULTS);
         Self {
             seed,
             coordinators,
@@ -111,7 +144,8 @@ impl Script {
             jobs,
             rates,
             drift,
-            until: TROUBLE,
+            until,
+            least,
             dead,
             events,
         }
@@ -161,6 +195,12 @@ fn world_of(seed: u64) -> Plan {
     jobs[2].timeout = rng.permille(250).then_some(9000);
     let slots = if rng.permille(300) { (1, 3) } else { (4, 10) };
     let base = Time::parse(BEGINNINGS[rng.index(BEGINNINGS.len())]).unwrap_or_default();
+    if rng.permille(400) {
+        let zone = [ZONES[1], ZONES[2]][rng.index(2)];
+        let hours = [vec![1], vec![2], vec![1, 2], vec![1, 3], vec![0, 2]][rng.index(5)].clone();
+        let period = [5, 20, 60][rng.index(3)];
+        jobs.push(JobPlan { zone: Some(zone), hours, period, misfire: rng.permille(500), ..job("hours") });
+    }
     let drift = if rng.permille(500) { 4500 } else { 0 };
     Plan { coordinators: 3, workers: 5, times, jobs, slots, base, drift, told: false, ..plan(seed) }
 }
@@ -191,7 +231,7 @@ fn events(rng: &mut Rng, plan: &Plan) -> Vec<Event> {
     let mut has = rng.fork("kinds");
     let mut kinds: Vec<(&'static str, bool)> = Vec::new();
     let mut allowed = |what: &Trouble| {
-        let kind = what.kind();
+        let kind = what.name();
         if let Some((_, allowed)) = kinds.iter().find(|(name, _)| *name == kind) {
             return *allowed;
         }
@@ -200,36 +240,38 @@ fn events(rng: &mut Rng, plan: &Plan) -> Vec<Event> {
         kinds.last().is_some_and(|(_, allowed)| *allowed)
     };
     let busy = crate::trouble::millis(rng.millis(300, 3000));
-    let (mut events, mut at, mut faults) = (Vec::new(), 0, 0);
-    loop {
-        at += crate::trouble::millis(rng.millis(50, busy * 2));
-        if at >= TROUBLE && faults >= LEAST_FAULTS {
-            break;
-        }
-        // Faults that are still missing come among the others.
-        let when = if at < TROUBLE { at } else { rng.below(TROUBLE) };
+    let (mut events, mut at, mut spare) = (Vec::new(), 0, 0);
+    while spare < SPARE {
+        at += crate::trouble::millis(rng.millis(50, if at < TROUBLE { busy * 2 } else { 600 }));
         let what = Trouble::any(rng, plan);
         if allowed(&what) {
-            faults += usize::from(what.is_fault());
-            events.push(Event { at: when, what });
+            spare += usize::from(at >= TROUBLE && what.is_fault());
+            events.push(Event { at, what });
         }
     }
-    events.sort_by_key(|event| event.at);
     events
 }
 
 fn left_behind(rng: &mut Rng, plan: &Plan) -> Vec<Dead> {
+    const PARTED: [How; 4] = [How::Parted, How::Parted, How::PartedUp, How::PartedDown];
     let mut dead = Vec::new();
-    let coordinators = if rng.permille(300) { 2 } else { 1 };
+    let coordinators = [0, 1, 1, 2][rng.index(4)];
     let first = rng.index(plan.coordinators);
     for seat in 0..coordinators {
-        let how = [How::Killed, How::Vanished, How::StandsStill, How::CutOff, How::Parted][rng.index(5)];
+        let parted = PARTED[rng.index(4)];
+        let how = [How::Killed, How::Vanished, How::StandsStill, How::CutOff, parted][rng.index(5)];
         dead.push(Dead::Coordinator { seat: (first + seat) % plan.coordinators, how });
     }
     let (workers, first) = (rng.index(3), rng.index(plan.workers));
     for desk in 0..workers {
-        let how = [How::Killed, How::Vanished, How::StandsStill, How::Parted][rng.index(4)];
+        let how = [How::Killed, How::Vanished, How::StandsStill, PARTED[rng.index(4)]][rng.index(4)];
         dead.push(Dead::Worker { desk: (first + desk) % plan.workers, how });
+    }
+    // Those at the two last places left: between who is not dead by itself, where there is one.
+    for pair in 0..(if coordinators < 2 { 1 + rng.index(2) } else { 0 }) {
+        let (desk, seat) = (first + workers + pair, rng.index(plan.coordinators));
+        let way = [Way::Up, Way::Down, Way::Both][rng.index(3)];
+        dead.push(Dead::Pair { desk: desk % plan.workers, seat, way });
     }
     dead
 }
@@ -243,7 +285,6 @@ fn a_script_reads_back() {
     for seed in 1..200 {
         let script = Script::of(seed);
         assert_eq!(Script::read(&script.text()), Ok(script.clone()), "seed {seed}");
-        assert!(script.events.iter().filter(|event| event.what.is_fault()).count() >= LEAST_FAULTS);
     }
     assert!(Script::read("{}").is_err() && Script::read("").is_err());
 }

@@ -66,12 +66,13 @@ impl World {
     }
 
     /// The process dies; `vanish`: its machine does, so that nobody hears of it.
-    pub fn crash_coordinator(&mut self, seat: usize, vanish: bool) {
-        if let Some(running) = &self.seats[seat].running {
-            running.hand.kill();
-            self.note(|| format!("c{seat} crashes{}", if vanish { " without a word" } else { "" }));
-            self.buried(seat, vanish);
-        }
+    /// Whether it was there.
+    pub fn crash_coordinator(&mut self, seat: usize, vanish: bool) -> bool {
+        let Some(running) = &self.seats[seat].running else { return false };
+        running.hand.kill();
+        self.note(|| format!("c{seat} crashes{}", if vanish { " without a word" } else { "" }));
+        self.buried(seat, vanish);
+        true
     }
 
     /// What follows a coordinator's sudden death.
@@ -86,8 +87,10 @@ impl World {
     }
 
     /// The process stands still; longer than its session, and the session is over.
-    pub fn freeze_coordinator(&mut self, seat: usize, span: Duration) {
-        let Some(running) = &self.seats[seat].running else { return };
+    /// Whether it moved until now.
+    pub fn freeze_coordinator(&mut self, seat: usize, span: Duration) -> bool {
+        let Some(running) = &self.seats[seat].running else { return false };
+        let moved = !running.hand.is_frozen();
         running.hand.freeze(true);
         let session = running.session.clone();
         self.note(|| format!("c{seat} stands still for {span:?}"));
@@ -98,13 +101,15 @@ impl World {
             self.later(until, Later::Expire(session));
         }
         self.later(span, Later::ThawCoordinator(seat, start));
+        moved
     }
 
     /// The store cannot be reached; longer than the session, and the session is over.
-    pub fn suspend(&mut self, seat: usize, span: Duration) {
-        let Some(running) = &self.seats[seat].running else { return };
+    /// Whether it could until now.
+    pub fn suspend(&mut self, seat: usize, span: Duration) -> bool {
+        let Some(running) = &self.seats[seat].running else { return false };
         let session = running.session.clone();
-        self.store.suspend(&session);
+        let reached = self.store.suspend(&session);
         self.note(|| format!("c{seat} loses the store for {span:?}"));
         let until = self.until_expiry(&session);
         if span > until {
@@ -113,35 +118,39 @@ impl World {
         } else {
             self.later(span, Later::Resume(session));
         }
+        reached
     }
 
     /// The store cannot be reached, several times for `span`, with as much time between them.
-    pub fn flap(&mut self, seat: usize, times: u64, span: Duration) {
-        self.suspend(seat, span);
+    pub fn flap(&mut self, seat: usize, times: u64, span: Duration) -> bool {
+        let reached = self.suspend(seat, span);
         if times > 1 {
             self.later(2 * span, Later::Suspend(seat, times - 1, span));
         }
+        reached
     }
 
     /// The store cannot be reached, and ends the session `by` later than it had to.
-    pub fn suspend_late(&mut self, seat: usize, by: Duration) {
-        let Some(running) = &self.seats[seat].running else { return };
+    pub fn suspend_late(&mut self, seat: usize, by: Duration) -> bool {
+        let Some(running) = &self.seats[seat].running else { return false };
         let session = running.session.clone();
-        self.store.suspend(&session);
+        let reached = self.store.suspend(&session);
         self.note(|| format!("c{seat} loses the store, which keeps its session for long"));
         let until = self.until_expiry(&session) + by;
         self.later(until, Later::Expire(session));
+        reached
     }
 
     /// The store cannot be reached and ends the session, which nobody can tell this coordinator for `span`.
-    pub fn cut_off(&mut self, seat: usize, span: Duration) {
-        let Some(running) = &self.seats[seat].running else { return };
+    pub fn cut_off(&mut self, seat: usize, span: Duration) -> bool {
+        let Some(running) = &self.seats[seat].running else { return false };
         let session = running.session.clone();
-        self.store.suspend(&session);
+        let reached = self.store.suspend(&session);
         self.note(|| format!("c{seat} is cut off from the store for {span:?}"));
         let until = self.until_expiry(&session);
         self.later(until, Later::EndUnheard(session.clone()));
         self.later(span.max(until), Later::Expire(session));
+        reached
     }
 
     /// How long the store waits from now on before it ends a session that has fallen silent.

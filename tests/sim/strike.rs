@@ -15,137 +15,176 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// It happens now.
+/// It happens now, and is counted if it takes effect: nobody crashes who is not there.
 pub fn strike(world: &mut World, trouble: &Trouble) {
-    world.coverage.count(trouble.kind());
-    match trouble {
+    let took_effect = match trouble {
         Trouble::Operator(wish) => wish::ask(world, wish),
         Trouble::Foreign { job, what } => foreign(world, *job, *what),
         other => {
-            let _one = to_worker(world, other) || to_stream(world, other) || to_coordinator(world, other);
+            let struck = to_worker(world, other).or_else(|| to_stream(world, other));
+            struck.or_else(|| to_coordinator(world, other)).unwrap_or(false)
         }
+    };
+    if took_effect {
+        world.coverage.count(trouble.name());
+        world.faults += usize::from(trouble.is_fault());
     }
 }
 
-fn to_worker(world: &mut World, trouble: &Trouble) -> bool {
-    match *trouble {
+/// Whether it took effect; `None`: it is of another kind.
+fn to_worker(world: &mut World, trouble: &Trouble) -> Option<bool> {
+    Some(match *trouble {
         Trouble::WorkerCrashes { desk } => world.crash_worker(desk, false),
         Trouble::WorkerVanishes { desk } => world.crash_worker(desk, true),
         Trouble::WorkerDiesSending { desk, after, arrives } => {
-            if let Some(running) = &world.desks[desk].running {
+            world.desks[desk].running.as_ref().is_some_and(|running| {
                 world.net.doom(&running.process, after, arrives, running.hand.clone());
-            }
+                true
+            })
         }
         Trouble::WorkerLeaves { desk } => world.leave(desk),
         Trouble::WorkerStandsStill { desk, span } => world.freeze_worker(desk, ms(span)),
         Trouble::HandlersSlow { desk, times, span } => {
             world.desks[desk].slowness.store(times, Ordering::Relaxed);
             world.later(ms(span), Later::Hurry(desk));
+            world.desks[desk].running.is_some()
         }
         Trouble::WorkerCalendarJumps { desk, by, span } => {
             let clock = world.desks[desk].running.as_ref().map(|running| running.clock.clone());
-            jump(world, clock, by, span);
+            jump(world, clock, by, span)
         }
-        _ => return false,
-    }
-    true
+        _ => return None,
+    })
 }
 
-fn to_stream(world: &mut World, trouble: &Trouble) -> bool {
+fn to_stream(world: &mut World, trouble: &Trouble) -> Option<bool> {
     let process = |desk: usize| {
         world.desks[desk].running.as_ref().map(|running| running.process.clone()).unwrap_or_default()
     };
-    match *trouble {
-        Trouble::StreamBreaks { desk } => world.net.cut(&process(desk)),
+    Some(match trouble {
+        Trouble::StreamBreaks { desk } => world.net.cut(&process(*desk)),
         Trouble::StreamSilent { desk, way, span } => {
-            let process = process(desk);
-            world.net.silence_of(&process, way, true);
-            world.later(ms(span), Later::Talk(process));
+            let process = process(*desk);
+            let talked = world.net.silence_of(&process, *way, true);
+            world.later(ms(*span), Later::Talk(process));
+            talked
         }
+        Trouble::Swizzled { silent, talk, gap } => swizzle(world, silent, talk, ms(*gap)),
         Trouble::FramesRepeated { desk, span } => {
-            let process = process(desk);
+            let process = process(*desk);
             world.net.repeat(&process, true);
-            world.later(ms(span), Later::Once(process));
+            let there = !process.is_empty();
+            world.later(ms(*span), Later::Once(process));
+            there
         }
-        Trouble::Parted { desk, seat, way, span } => part(world, Some(desk), seat, way, Some(span)),
-        Trouble::HostParted { seat, way, span } => part(world, None, seat, way, Some(span)),
-        Trouble::NetworkSlow { longest } => world.net.slow(longest),
-        _ => return false,
-    }
-    true
+        Trouble::Parted { desk, seat, way, span } => part(world, Some(*desk), *seat, *way, Some(*span)),
+        Trouble::HostParted { seat, way, span } => part(world, None, *seat, *way, Some(*span)),
+        Trouble::NetworkSlow { longest } => world.net.slow(*longest),
+        _ => return None,
+    })
 }
 
-fn to_coordinator(world: &mut World, trouble: &Trouble) -> bool {
-    match *trouble {
+/// One after the other falls silent, and talks again in another order.
+fn swizzle(world: &mut World, silent: &[usize], talk: &[usize], gap: Duration) -> bool {
+    let orders = silent.iter().map(|desk| (*desk, true)).chain(talk.iter().map(|desk| (*desk, false)));
+    for (turn, (desk, silent)) in (0_u32..).zip(orders) {
+        world.later(gap * turn, Later::Hush(desk, silent));
+    }
+    silent.iter().any(|desk| world.desks[*desk].running.is_some())
+}
+
+fn to_coordinator(world: &mut World, trouble: &Trouble) -> Option<bool> {
+    Some(match *trouble {
         Trouble::CoordinatorCrashes { seat } => world.crash_coordinator(seat, false),
         Trouble::CoordinatorVanishes { seat } => world.crash_coordinator(seat, true),
         Trouble::CoordinatorDiesWriting { seat, after } => doom(world, seat, after),
         Trouble::CoordinatorStandsStill { seat, span } => world.freeze_coordinator(seat, ms(span)),
-        Trouble::CoordinatorStops { seat } => {
-            if let Some(running) = &world.seats[seat].running {
-                running.handle.stop();
-            }
-        }
+        Trouble::CoordinatorStops { seat } => world.seats[seat].running.as_ref().is_some_and(|running| {
+            running.handle.stop();
+            true
+        }),
         Trouble::StoreOutOfReach { seat, span } => world.suspend(seat, ms(span)),
         Trouble::StoreFlaps { seat, times, span } => world.flap(seat, times, ms(span)),
         Trouble::SessionEndsEarly { seat } => {
-            if let Some(running) = &world.seats[seat].running {
-                world.store.expire(&running.session.clone());
-            }
+            let session = world.seats[seat].running.as_ref().map(|running| running.session.clone());
+            session.is_some_and(|session| world.store.expire(&session))
         }
         Trouble::SessionEndsLate { seat, by } => world.suspend_late(seat, ms(by)),
         Trouble::SessionEndsUnheard { seat, span } => world.cut_off(seat, ms(span)),
-        Trouble::StoreStalls { span } => world.chaos.stall(ms(span)),
-        Trouble::WatchesLate { seat, by, span } => {
+        Trouble::StoreStalls { span } => {
+            world.chaos.stall(ms(span));
+            true
+        }
+        Trouble::WatchesLate { seat, by, span, merged } => {
             let of = format!("{}#", world.seats[seat].name);
-            world.chaos.deafen_for(&of, ms(by), ms(span));
+            world.chaos.deafen_for(&of, ms(by), ms(span), merged);
+            world.seats[seat].running.is_some()
         }
         Trouble::CalendarJumps { seat, by, span } => {
             let clock = world.seats[seat].running.as_ref().map(|running| running.clock.clone());
-            jump(world, clock, by, span);
+            jump(world, clock, by, span)
         }
-        _ => return false,
-    }
-    true
+        Trouble::CalendarSlews { seat, fast, span } => {
+            let Some(clock) = world.seats[seat].running.as_ref().map(|running| running.clock.clone()) else {
+                return Some(false);
+            };
+            let steady = clock.slew(fast);
+            if steady {
+                world.note(|| format!("the calendar of c{seat} runs {fast} millionths fast for {span} ms"));
+                world.later(ms(span), Later::Steady(clock));
+            }
+            steady
+        }
+        _ => return None,
+    })
 }
 
-fn jump(world: &mut World, clock: Option<NodeClock>, by: i64, span: u64) {
-    let Some(clock) = clock else { return };
+fn jump(world: &mut World, clock: Option<NodeClock>, by: i64, span: u64) -> bool {
+    let Some(clock) = clock else { return false };
     clock.jump(by);
     world.note(|| format!("a calendar jumps by {by} ms"));
     world.later(ms(span), Later::Jump(clock, -by));
+    true
 }
 
-/// Nothing passes between these workers and a coordinator, for a while or for ever.
-pub fn part(world: &mut World, desk: Option<usize>, seat: usize, way: Way, span: Option<u64>) {
+/// Nothing passes between these workers and a coordinator, for a while or for ever; whether there are two that it parts.
+pub fn part(world: &mut World, desk: Option<usize>, seat: usize, way: Way, span: Option<u64>) -> bool {
     let host = world.seats[seat].url.clone();
     world.note(|| format!("{host} is parted from {desk:?} {way:?} for {span:?}"));
     let wall = world.net.part(Wall { desk, host, way });
     if let Some(span) = span {
         world.later(ms(span), Later::Join(wall));
     }
+    let mut desks = world.desks.iter().enumerate().filter(|(at, _)| desk.is_none_or(|desk| desk == *at));
+    world.seats[seat].running.is_some() && desks.any(|(_, desk)| desk.running.is_some())
 }
 
-fn foreign(world: &World, job: usize, what: Foreign) {
-    let Some(name) = world.plan.jobs.get(job).and_then(|plan| JobName::new(plan.name).ok()) else { return };
+/// Whether there was something to remove.
+fn foreign(world: &World, job: usize, what: Foreign) -> bool {
+    let Some(name) = world.plan.jobs.get(job).and_then(|plan| JobName::new(plan.name).ok()) else {
+        return false;
+    };
     let path = match what {
         Foreign::Leader => "/leader/election/instance".to_owned(),
         Foreign::Running => format!("/sharding/{}/running", Item(0)),
         Foreign::Instance => match wish::owner(world, Some(&name), 0) {
             Some(instance) => format!("/instances/{instance}"),
-            None => return,
+            None => return false,
         },
     };
-    if world.store.foreign(&name, &path, None, false) {
+    let removed = world.store.foreign(&name, &path, None, false);
+    if removed {
         world.note(|| format!("a foreign tool removes {path} of {name}"));
     }
+    removed
 }
 
-/// The coordinator dies right after its next write but `after`.
-pub fn doom(world: &mut World, seat: usize, after: u64) {
-    let Some(running) = &world.seats[seat].running else { return };
+/// The coordinator dies right after its next write but `after`; whether it is there.
+pub fn doom(world: &mut World, seat: usize, after: u64) -> bool {
+    let Some(running) = &world.seats[seat].running else { return false };
     let name = world.seats[seat].name.clone();
     let mut watch = world.watch.lock();
     let at = watch.writes_of(&name) + after;
     watch.doomed = Some((name, at, running.hand.clone()));
+    true
 }

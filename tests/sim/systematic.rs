@@ -35,7 +35,7 @@ fn scenario(fault: Fault) -> (Outcome, u64, u64) {
         world.calm = true;
         world.start_all();
         match fault {
-            Fault::Crash(at) => doom(&mut world, 0, at),
+            Fault::Crash(at) => assert!(doom(&mut world, 0, at)),
             Fault::Store(forced) => world.chaos.force(forced),
             Fault::None => {}
         }

@@ -121,6 +121,9 @@ pub enum Trouble {
         seat: usize,
         by: u64,
         span: u64,
+        /// One that is the same as one under way is told with it.
+        #[serde(default)]
+        merged: bool,
     },
     /// A coordinator's calendar jumps, and back again.
     CalendarJumps {
@@ -139,6 +142,20 @@ pub enum Trouble {
         job: usize,
         what: Foreign,
     },
+    /// All streams of a worker fall silent, then those of the next and so on in this order, with so long between two; then
+    /// they talk again in another order.
+    Swizzled {
+        silent: Vec<usize>,
+        talk: Vec<usize>,
+        gap: u64,
+    },
+    /// A coordinator's calendar runs fast or slow by so many parts of a million, its other clock does not; then it is set
+    /// right again.
+    CalendarSlews {
+        seat: usize,
+        fast: i64,
+        span: u64,
+    },
     /// Somebody wants something.
     Operator(Wish),
 }
@@ -155,43 +172,69 @@ pub enum Foreign {
     Running,
 }
 
+/// Says the name of each of some values, for counts, and lists all names: one table for both, so that none is left out.
+macro_rules! kinds {
+    ($of:ident: $($pattern:pat => $name:literal,)*) => {
+        impl $of {
+            /// All names.
+            pub const KINDS: &[&str] = &[$($name),*];
+
+            /// Its name, for counts.
+            pub fn kind(&self) -> &'static str {
+                match self { $($pattern => $name,)* }
+            }
+        }
+    };
+}
+
+pub(crate) use kinds;
+
+use Trouble as T;
+
+kinds! { Trouble:
+    T::WorkerCrashes { .. } => "fault: worker crashes",
+    T::WorkerVanishes { .. } => "fault: worker vanishes",
+    T::WorkerDiesSending { .. } => "fault: worker is to die after a frame",
+    T::WorkerLeaves { .. } => "fault: worker leaves",
+    T::WorkerStandsStill { .. } => "fault: worker stands still",
+    T::HandlersSlow { .. } => "fault: handlers slow",
+    T::StreamBreaks { .. } => "fault: stream breaks",
+    T::StreamSilent { way: Way::Both, .. } => "fault: stream silent",
+    T::StreamSilent { .. } => "fault: stream silent one way",
+    T::Parted { way: Way::Both, .. } => "fault: worker parted from a coordinator",
+    T::Parted { .. } => "fault: worker parted from a coordinator one way",
+    T::HostParted { .. } => "fault: coordinator parted from all workers",
+    T::FramesRepeated { .. } => "fault: frames are to be repeated",
+    T::NetworkSlow { .. } => "fault: network slow",
+    T::CoordinatorCrashes { .. } => "fault: coordinator crashes",
+    T::CoordinatorVanishes { .. } => "fault: coordinator vanishes",
+    T::CoordinatorDiesWriting { .. } => "fault: coordinator is to die after a write",
+    T::CoordinatorStandsStill { .. } => "fault: coordinator stands still",
+    T::CoordinatorStops { .. } => "fault: coordinator stops",
+    T::StoreOutOfReach { .. } => "fault: store out of reach",
+    T::StoreFlaps { .. } => "fault: store flaps",
+    T::SessionEndsEarly { .. } => "fault: session ends early",
+    T::SessionEndsLate { .. } => "fault: session ends late",
+    T::SessionEndsUnheard { .. } => "fault: session ends unheard",
+    T::StoreStalls { .. } => "fault: store stalls",
+    T::WatchesLate { merged: false, .. } => "fault: watches late",
+    T::WatchesLate { .. } => "fault: watches late and merged",
+    T::CalendarJumps { .. } => "fault: calendar jumps",
+    T::WorkerCalendarJumps { .. } => "fault: calendar of a worker jumps",
+    T::Foreign { what: Foreign::Leader, .. } => "fault: foreign tool removes a leader",
+    T::Foreign { what: Foreign::Instance, .. } => "fault: foreign tool removes an instance",
+    T::Foreign { what: Foreign::Running, .. } => "fault: foreign tool removes a mirror",
+    T::Swizzled { .. } => "fault: streams silent and talking again in random order",
+    T::CalendarSlews { .. } => "fault: calendar five percent fast or slow",
+    T::Operator(_) => "an operator asks",
+}
+
 impl Trouble {
-    /// The fault's name, for counts.
-    pub fn kind(&self) -> &'static str {
-        use Trouble as T;
+    /// Its name, and of a wish its own.
+    pub fn name(&self) -> &'static str {
         match self {
-            T::WorkerCrashes { .. } => "fault: worker crashes",
-            T::WorkerVanishes { .. } => "fault: worker vanishes",
-            T::WorkerDiesSending { .. } => "fault: worker is to die after a frame",
-            T::WorkerLeaves { .. } => "fault: worker leaves",
-            T::WorkerStandsStill { .. } => "fault: worker stands still",
-            T::HandlersSlow { .. } => "fault: handlers slow",
-            T::StreamBreaks { .. } => "fault: stream breaks",
-            T::StreamSilent { way: Way::Both, .. } => "fault: stream silent",
-            T::StreamSilent { .. } => "fault: stream silent one way",
-            T::Parted { way: Way::Both, .. } => "fault: worker parted from a coordinator",
-            T::Parted { .. } => "fault: worker parted from a coordinator one way",
-            T::HostParted { .. } => "fault: coordinator parted from all workers",
-            T::FramesRepeated { .. } => "fault: frames are to be repeated",
-            T::NetworkSlow { .. } => "fault: network slow",
-            T::CoordinatorCrashes { .. } => "fault: coordinator crashes",
-            T::CoordinatorVanishes { .. } => "fault: coordinator vanishes",
-            T::CoordinatorDiesWriting { .. } => "fault: coordinator is to die after a write",
-            T::CoordinatorStandsStill { .. } => "fault: coordinator stands still",
-            T::CoordinatorStops { .. } => "fault: coordinator stops",
-            T::StoreOutOfReach { .. } => "fault: store out of reach",
-            T::StoreFlaps { .. } => "fault: store flaps",
-            T::SessionEndsEarly { .. } => "fault: session ends early",
-            T::SessionEndsLate { .. } => "fault: session ends late",
-            T::SessionEndsUnheard { .. } => "fault: session ends unheard",
-            T::StoreStalls { .. } => "fault: store stalls",
-            T::WatchesLate { .. } => "fault: watches late",
-            T::CalendarJumps { .. } => "fault: calendar jumps",
-            T::WorkerCalendarJumps { .. } => "fault: calendar of a worker jumps",
-            T::Foreign { what: Foreign::Leader, .. } => "fault: foreign tool removes a leader",
-            T::Foreign { what: Foreign::Instance, .. } => "fault: foreign tool removes an instance",
-            T::Foreign { what: Foreign::Running, .. } => "fault: foreign tool removes a mirror",
-            T::Operator(wish) => wish.kind(),
+            Self::Operator(wish) => wish.wants.kind(),
+            fault => fault.kind(),
         }
     }
 
@@ -202,13 +245,12 @@ impl Trouble {
 
     /// One at random.
     pub fn any(rng: &mut Rng, plan: &Plan) -> Self {
-        use Trouble as T;
         let (seat, desk) = (rng.index(plan.coordinators), rng.index(plan.workers));
         let Times { lease, session, .. } = plan.times;
         let (lease, session) = (millis(lease), millis(session));
         let way = [Way::Up, Way::Down, Way::Both][rng.index(3)];
         let some = |rng: &mut Rng, from: u64, to: u64| millis(rng.millis(from, to));
-        match rng.below(64) {
+        match rng.below(66) {
             0..=2 => T::WorkerCrashes { desk },
             3 | 4 => T::WorkerVanishes { desk },
             5..=7 => T::WorkerDiesSending { desk, after: rng.below(6), arrives: rng.permille(500) },
@@ -232,16 +274,42 @@ impl Trouble {
             39 => T::SessionEndsLate { seat, by: some(rng, 500, 2 * session) },
             40 => T::SessionEndsUnheard { seat, span: some(rng, session, 3 * session) },
             41 => T::StoreStalls { span: some(rng, 200, session / 2) },
-            42 | 43 => T::WatchesLate { seat, by: some(rng, 100, 3000), span: some(rng, 1000, 10_000) },
+            42 | 43 => {
+                let (by, span) = (some(rng, 100, 3000), some(rng, 1000, 10_000));
+                T::WatchesLate { seat, by, span, merged: rng.permille(500) }
+            }
             44 | 45 => T::CalendarJumps { seat, by: jump(rng), span: some(rng, 500, 20_000) },
             46 => T::WorkerCalendarJumps { desk, by: jump(rng), span: some(rng, 500, 20_000) },
             47 | 48 => {
                 let what = [Foreign::Leader, Foreign::Instance, Foreign::Running][rng.index(3)];
                 T::Foreign { job: rng.index(plan.jobs.len()), what }
             }
+            49 => T::Swizzled {
+                silent: shuffled(rng, plan.workers),
+                talk: shuffled(rng, plan.workers),
+                gap: some(rng, 20, lease / 2),
+            },
+            50 => T::CalendarSlews {
+                seat,
+                fast: [-50_000, 50_000][rng.index(2)],
+                span: some(rng, 2000, LONGEST_SLEW),
+            },
             _ => T::Operator(wish::any(rng, plan)),
         }
     }
+}
+
+/// Within so long a calendar that is five percent fast or slow comes no further off than 0.9 s: it is followed, since none
+/// could know.
+const LONGEST_SLEW: u64 = 18_000;
+
+/// All of so many, in any order.
+fn shuffled(rng: &mut Rng, len: usize) -> Vec<usize> {
+    let mut all: Vec<usize> = (0..len).collect();
+    for at in (1..len).rev() {
+        all.swap(at, rng.index(at + 1));
+    }
+    all
 }
 
 /// By how much a calendar jumps: less than anybody minds, or much more.

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use crate::clock::NodeClock;
 use crate::coverage::Coverage;
+use crate::due::Due;
 use crate::invariants::{self, Invariant};
 use crate::process::Hand;
 use crate::rows;
@@ -49,8 +50,8 @@ pub struct JobShadow {
     pub disabled: bool,
     pub paused: bool,
     pub failover: bool,
-    /// From when on which period, in milliseconds; none: no due times.
-    pub periods: Vec<(i64, Option<i64>)>,
+    /// From when on which schedule; none: no due times.
+    pub schedules: Vec<(i64, Option<Due>)>,
     pub servers: BTreeMap<String, bool>,
     pub leader: Option<String>,
     /// Who led when a foreign tool removed the leader's node: until another is elected, it may go on.
@@ -64,11 +65,11 @@ impl JobShadow {
     /// How many due times lie in (after, until].
     pub fn due(&self, after: Time, until: Time) -> i64 {
         let mut count = 0;
-        for (index, (from, period)) in self.periods.iter().enumerate() {
-            let to = self.periods.get(index + 1).map_or(i64::MAX, |(to, _)| *to);
+        for (index, (from, due)) in self.schedules.iter().enumerate() {
+            let to = self.schedules.get(index + 1).map_or(i64::MAX, |(to, _)| *to);
             let (from, to) = (after.0.max(*from), until.0.min(to));
-            if let (Some(period), true) = (period, from < to) {
-                count += to.div_euclid(*period) - from.div_euclid(*period);
+            if let (Some(due), true) = (due, from < to) {
+                count += due.count(from, to);
             }
         }
         count
@@ -445,12 +446,11 @@ impl Inner {
 fn configure(shadow: &mut JobShadow, config: &str, floor: i64) {
     let config: serde_json::Value = serde_json::from_str(config).unwrap_or_default();
     let cron = config["cron"].as_str().unwrap_or_default();
-    let seconds = cron.strip_prefix("0/").and_then(|rest| rest.split(' ').next()?.parse::<i64>().ok());
-    let period = seconds.map(|seconds| seconds * 1000);
+    let due = Due::read(cron, config["timeZone"].as_str());
     // What was to begin later, by a calendar that was ahead, never does.
-    shadow.periods.retain(|(from, _)| *from < floor);
-    if shadow.periods.last().map(|(_, period)| *period) != Some(period) {
-        shadow.periods.push((floor, period));
+    shadow.schedules.retain(|(from, _)| *from < floor);
+    if shadow.schedules.last().map(|(_, due)| due) != Some(&due) {
+        shadow.schedules.push((floor, due));
     }
     shadow.items = config["shardingTotalCount"].as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
     shadow.disabled = config["disabled"].as_bool().unwrap_or(false);

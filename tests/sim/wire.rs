@@ -51,6 +51,8 @@ struct Inner {
     doomed: BTreeMap<String, (u64, bool, Hand)>,
     /// Whose frames are repeated.
     repeated: BTreeSet<String>,
+    /// The latest stream of a worker of which anything has arrived.
+    latest: BTreeMap<String, u64>,
     coverage: Coverage,
 }
 
@@ -81,12 +83,16 @@ pub enum Way {
 }
 
 impl Inner {
-    /// Changes what some connections do by themselves.
-    fn change(&mut self, which: impl Fn(&Connection) -> bool, change: impl Fn(&mut State)) {
+    /// Changes what some connections do by themselves; whether that is another thing for any.
+    fn change(&mut self, which: impl Fn(&Connection) -> bool, change: impl Fn(&mut State)) -> bool {
+        let mut changed = false;
         for connection in self.connections.values_mut().filter(|connection| which(connection)) {
+            let before = connection.own;
             change(&mut connection.own);
+            changed |= connection.own != before;
         }
         self.apply();
+        changed
     }
 
     /// What connections do is what they do by themselves, and what walls do to them.
@@ -115,6 +121,7 @@ impl Net {
             walls: Walls::default(),
             doomed: BTreeMap::new(),
             repeated: BTreeSet::new(),
+            latest: BTreeMap::new(),
             coverage,
         })))
     }
@@ -131,9 +138,10 @@ impl Net {
         self.lock().overhearer = Some(overhearer);
     }
 
-    /// The longest delay of a frame.
-    pub fn slow(&self, millis: u64) {
-        self.lock().slow = millis.max(1);
+    /// The longest delay of a frame; whether it is another than before.
+    pub fn slow(&self, millis: u64) -> bool {
+        let millis = millis.max(1);
+        std::mem::replace(&mut self.lock().slow, millis) != millis
     }
 
     pub fn up(&self, url: &str, handle: Handle) {
@@ -160,20 +168,20 @@ impl Net {
         self.silence_of(worker, Way::Both, true);
     }
 
-    /// Breaks every stream of `worker`.
-    pub fn cut(&self, worker: &str) {
-        self.lock().change(|connection| connection.worker == worker, |own| own.cut = true);
+    /// Breaks every stream of `worker`, if it has any.
+    pub fn cut(&self, worker: &str) -> bool {
+        self.lock().change(|connection| connection.worker == worker, |own| own.cut = true)
     }
 
-    /// The streams of `worker` fall silent, or talk again.
-    pub fn silence_of(&self, worker: &str, way: Way, silent: bool) {
+    /// The streams of `worker` fall silent, or talk again, if any did not.
+    pub fn silence_of(&self, worker: &str, way: Way, silent: bool) -> bool {
         self.lock().change(
             |connection| connection.worker == worker,
             |own| {
                 own.silent_up = if way == Way::Down { own.silent_up } else { silent };
                 own.silent_down = if way == Way::Up { own.silent_down } else { silent };
             },
-        );
+        )
     }
 
     /// A wall rises; by its number it falls again.
@@ -245,6 +253,17 @@ impl Net {
         inner.repeated.contains(worker) && inner.rng.permille(400)
     }
 
+    /// Something of a stream has arrived, perhaps after the Hello of a later one.
+    fn arrived(&self, worker: &str, stream: u64) {
+        let mut inner = self.lock();
+        let latest = inner.latest.entry(worker.to_owned()).or_default();
+        if stream < *latest {
+            inner.coverage.count("fault: frame of a left stream after the next Hello");
+        } else {
+            *latest = stream;
+        }
+    }
+
     fn count(&self, what: &'static str) {
         self.lock().coverage.count(what);
     }
@@ -312,7 +331,7 @@ impl Connector for SimConnector {
                 id
             };
             let (answers, answered) = mpsc::unbounded_channel();
-            let up = Up { net: net.clone(), worker: worker.clone(), inbox: stream.inbox, answers };
+            let up = Up { net: net.clone(), id, worker: worker.clone(), inbox: stream.inbox, answers };
             tokio::spawn(up.carry(from_client, up_seen));
             let down = Down { net, id, worker, host: url, to_client };
             tokio::spawn(down.carry(stream.outbox, answered, down_seen));
@@ -352,6 +371,7 @@ impl<T> Flight<T> {
 
 struct Up {
     net: Net,
+    id: u64,
     worker: String,
     inbox: Inbox,
     answers: mpsc::UnboundedSender<Result<SessionResponse, LinkError>>,
@@ -407,6 +427,7 @@ impl Up {
 
     fn deliver(&self, bytes: &[u8]) -> bool {
         let Ok(frame) = rosterd::proto::v1::SessionRequest::decode(bytes) else { return false };
+        self.net.arrived(&self.worker, self.id);
         match convert::from_worker(frame) {
             Ok(None) => true,
             Ok(Some(frame)) => {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::log::JobPlan;
 use crate::operator;
 use crate::rng::Rng;
+use crate::trouble::kinds;
 use crate::world::{Later, Plan, World};
 
 /// What somebody wants of a job, by its place among the world's jobs; `back`: after so many milliseconds it is taken
@@ -74,27 +75,23 @@ pub const STRATEGIES: [&str; 4] = ["AVG_ALLOCATION", "ODEVITY", "ROUND_ROBIN", "
 /// Zones that are played: at the hours of the worlds' beginnings some of them change their clocks.
 pub const ZONES: [&str; 4] = ["UTC", "America/New_York", "Australia/Lord_Howe", "GMT+8:00"];
 
-impl Wish {
-    pub fn kind(&self) -> &'static str {
-        match self.wants {
-            Wants::Pause => "operator: pause",
-            Wants::DisableJob { .. } => "operator: disable a job",
-            Wants::DisableItem { .. } => "operator: disable an item",
-            Wants::DisableServer { .. } => "operator: disable a server",
-            Wants::DisableInstance { .. } => "operator: disable an instance",
-            Wants::Trigger => "operator: trigger",
-            Wants::Drain { .. } => "operator: drain a worker",
-            Wants::Shutdown { .. } => "operator: shut an instance down",
-            Wants::MadeAgain => "operator: remove and make again",
-            Wants::Cancel { .. } => "operator: cancel a run",
-            Wants::Count { .. } => "operator: another count",
-            Wants::Period { .. } => "operator: another cron",
-            Wants::Zone { .. } => "operator: another time zone",
-            Wants::Strategy { .. } => "operator: another strategy",
-            Wants::FailoverTurned => "operator: failover on or off",
-            Wants::MisfireTurned => "operator: misfire on or off",
-        }
-    }
+kinds! { Wants:
+    Wants::Pause => "operator: pause",
+    Wants::DisableJob { .. } => "operator: disable a job",
+    Wants::DisableItem { .. } => "operator: disable an item",
+    Wants::DisableServer { .. } => "operator: disable a server",
+    Wants::DisableInstance { .. } => "operator: disable an instance",
+    Wants::Trigger => "operator: trigger",
+    Wants::Drain { .. } => "operator: drain a worker",
+    Wants::Shutdown { .. } => "operator: shut an instance down",
+    Wants::MadeAgain => "operator: remove and make again",
+    Wants::Cancel { .. } => "operator: cancel a run",
+    Wants::Count { .. } => "operator: another count",
+    Wants::Period { .. } => "operator: another cron",
+    Wants::Zone { .. } => "operator: another time zone",
+    Wants::Strategy { .. } => "operator: another strategy",
+    Wants::FailoverTurned => "operator: failover on or off",
+    Wants::MisfireTurned => "operator: misfire on or off",
 }
 
 /// One at random.
@@ -125,12 +122,12 @@ pub fn any(rng: &mut Rng, plan: &Plan) -> Wish {
     Wish { job, wants, back: crate::trouble::millis(rng.millis(1000, 12_000)) }
 }
 
-/// Asks for it, and for it to be taken back later.
-pub fn ask(world: &mut World, wish: &Wish) {
+/// Asks for it, and for it to be taken back later; whether there was somebody to ask, and something to ask for.
+pub fn ask(world: &mut World, wish: &Wish) -> bool {
     let plans = world.plan.jobs.len().max(1);
-    let Some(plan) = world.plan.jobs.get(wish.job % plans).cloned() else { return };
-    let Ok(job) = JobName::new(plan.name) else { return };
-    let Some(operation) = operation(world, &plan, &job, &wish.wants) else { return };
+    let Some(plan) = world.plan.jobs.get(wish.job % plans).cloned() else { return false };
+    let Ok(job) = JobName::new(plan.name) else { return false };
+    let Some(operation) = operation(world, &plan, &job, &wish.wants) else { return false };
     let undo = match &operation {
         Operation::Pause { job, .. } => Some(Operation::Pause { job: job.clone(), paused: false }),
         Operation::Enable { job, target, .. } => {
@@ -142,7 +139,7 @@ pub fn ask(world: &mut World, wish: &Wish) {
     if let Some(undo) = undo {
         world.later(Duration::from_millis(wish.back), Later::Operate(undo));
     }
-    operator::ask(world, operation);
+    operator::ask(world, operation)
 }
 
 fn operation(world: &World, plan: &JobPlan, job: &JobName, wants: &Wants) -> Option<Operation> {

@@ -10,7 +10,7 @@ use crate::wish::{STRATEGIES, ZONES};
 pub type Word = &'static str;
 
 /// The names of jobs, and what becomes of a fire that nobody answers for.
-const OTHERS: [Word; 5] = ["short", "again", "long", "run", "skip"];
+const OTHERS: [Word; 6] = ["short", "again", "long", "hours", "run", "skip"];
 
 fn known<E: serde::de::Error>(text: &str) -> Result<Word, E> {
     let mut all = OTHERS.iter().chain(&STRATEGIES).chain(&ZONES);

@@ -97,6 +97,10 @@ pub enum Later {
     Hurry(usize),
     /// A process's frames are not repeated any more.
     Once(String),
+    /// The streams that a desk's worker has fall silent, or talk again.
+    Hush(usize, bool),
+    /// A calendar is set right, and runs as it should.
+    Steady(NodeClock),
     Operate(Operation),
 }
 
@@ -156,6 +160,8 @@ pub struct World {
     pub desks: Vec<Desk>,
     /// Faults are over: what ends is started again at once.
     pub calm: bool,
+    /// So many faults have taken effect.
+    pub faults: usize,
     pub(crate) queue: BTreeMap<(Instant, u64), Later>,
     last: u64,
     pub(crate) start: Instant,
@@ -196,8 +202,24 @@ impl World {
             })
             .collect();
         let (log, queue, start) = (Log::new(&plan), BTreeMap::new(), Instant::now());
-        let (calm, last) = (false, 0);
-        Self { plan, rng, store, chaos, net, log, watch, coverage, seats, desks, calm, queue, last, start }
+        let (calm, faults, last) = (false, 0, 0);
+        Self {
+            plan,
+            rng,
+            store,
+            chaos,
+            net,
+            log,
+            watch,
+            coverage,
+            seats,
+            desks,
+            calm,
+            faults,
+            queue,
+            last,
+            start,
+        }
     }
 
     /// Starts every process.
@@ -217,7 +239,14 @@ impl World {
     /// By how much the clocks of the next process run fast.
     pub(crate) fn some_drift(&mut self) -> i64 {
         let most = i64::try_from(self.plan.drift).unwrap_or(0);
-        if most == 0 { 0 } else { i64::try_from(self.rng.below(2 * self.plan.drift + 1)).unwrap_or(0) - most }
+        if most == 0 {
+            return 0;
+        }
+        let drift = i64::try_from(self.rng.below(2 * self.plan.drift + 1)).unwrap_or(0) - most;
+        if drift != 0 {
+            self.coverage.count("fault: clocks of a process fast or slow");
+        }
+        drift
     }
 
     pub fn elapsed(&self) -> Duration {
@@ -266,7 +295,9 @@ impl World {
                 self.store.end_unheard(&session);
             }
             Later::Resume(session) => {
-                self.store.resume(&session);
+                if self.store.resume(&session) {
+                    self.coverage.count("recovery: the store is reached again within the session's time");
+                }
             }
             Later::StartCoordinator(seat) => self.start_coordinator(seat),
             Later::StartWorker(desk) => self.start_worker(desk),
@@ -283,13 +314,25 @@ impl World {
                     self.thaw_worker(desk);
                 }
             }
-            Later::Operate(operation) => crate::operator::ask(self, operation),
-            Later::Talk(worker) => self.net.silence_of(&worker, Way::Both, false),
+            Later::Operate(operation) => {
+                crate::operator::ask(self, operation);
+            }
+            Later::Talk(worker) => {
+                self.net.silence_of(&worker, Way::Both, false);
+            }
             Later::Join(wall) => self.net.join(wall),
-            Later::Suspend(seat, times, span) => self.flap(seat, times, span),
+            Later::Suspend(seat, times, span) => {
+                self.flap(seat, times, span);
+            }
             Later::Jump(clock, by) => clock.jump(by),
             Later::Hurry(desk) => self.desks[desk].slowness.store(1, Ordering::Relaxed),
             Later::Once(process) => self.net.repeat(&process, false),
+            Later::Hush(desk, silent) => {
+                if let Some(running) = &self.desks[desk].running {
+                    self.net.silence_of(&running.process, Way::Both, silent);
+                }
+            }
+            Later::Steady(clock) => clock.steady(),
         }
     }
 

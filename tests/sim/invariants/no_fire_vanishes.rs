@@ -11,8 +11,9 @@ use rosterd_domain::time::Time;
 use super::Invariant;
 use crate::watch::{Change, Step};
 
-/// By how much a calendar may be off and fire all the same, and what clocks drift apart in a world's time.
-const FURTHEST: Duration = Duration::from_secs(3);
+/// By how much a calendar may be off and fire all the same: what is still followed when it jumps, what it has come off by
+/// running fast, and what clocks drift apart in a world's time.
+const FURTHEST: Duration = Duration::from_secs(4);
 
 /// Nothing is kept.
 #[derive(Default)]

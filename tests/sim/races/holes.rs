@@ -49,7 +49,7 @@ fn nodes_go_while_it_runs() -> Faults {
             ask(&world, 1, disable("short", Target::Server(server)));
             until(&mut world, "the item moves", |world| owner(world, "short", 0) == Some(1)).await;
         }
-        (0..2).for_each(|seat| part(&mut world, Some(0), seat, Way::Both, Some(4000)));
+        assert!((0..2).all(|seat| part(&mut world, Some(0), seat, Way::Both, Some(4000))));
         let session = world.seats[0].running.as_ref().map(|running| running.session.clone());
         want(&world, session.is_some_and(|session| world.store.expire(&session)), "its host's session ends");
         world.pass(secs(9)).await;

@@ -163,8 +163,8 @@ fn all_die() -> Faults {
         at_work(&mut world, "again", 2).await;
         for _ in 0..2 {
             until(&mut world, "it runs", |world| runs(world, "again")).await;
-            (0..2).for_each(|desk| world.crash_worker(desk, false));
-            (0..2).for_each(|seat| world.crash_coordinator(seat, false));
+            assert!((0..2).all(|desk| world.crash_worker(desk, false)));
+            assert!((0..2).all(|seat| world.crash_coordinator(seat, false)));
             world.pass(secs(15)).await;
         }
         at_work(&mut world, "again", 2).await;

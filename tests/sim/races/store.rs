@@ -82,7 +82,7 @@ fn short_outage() -> Faults {
             running.map(|running| running.map(|running| running.session.clone())).collect()
         };
         let known = sessions(&world);
-        (0..3).for_each(|seat| world.suspend(seat, secs(4)));
+        assert!((0..3).all(|seat| world.suspend(seat, secs(4))));
         world.pass(secs(20)).await;
         want(&world, leader(&world, "again") == before, "who led leads");
         want(&world, sessions(&world) == known, "every session goes on");
