@@ -58,6 +58,8 @@ struct Inner {
     held: Option<Duration>,
     /// Whose hints take how much longer, and until when.
     deaf: Vec<Deaf>,
+    /// Who is told of nothing, and until when.
+    lost: Option<(String, Instant)>,
     /// Nothing is answered before.
     stalled: Option<Instant>,
     writes: u64,
@@ -77,8 +79,9 @@ struct Deaf {
 impl Chaos {
     pub fn new(rng: Rng, coverage: Coverage) -> Self {
         let (rates, forced) = (Rates::default(), Forced::None);
-        let (holds, held, deaf, stalled) = (Vec::new(), None, Vec::new(), None);
-        let inner = Inner { rng, rates, forced, holds, held, deaf, stalled, writes: 0, reads: 0, coverage };
+        let (holds, held, deaf, lost, stalled) = (Vec::new(), None, Vec::new(), None, None);
+        let inner =
+            Inner { rng, rates, forced, holds, held, deaf, lost, stalled, writes: 0, reads: 0, coverage };
         Self(Arc::new(Mutex::new(inner)))
     }
 
@@ -118,6 +121,11 @@ impl Chaos {
     pub fn deafen_for(&self, of: &str, span: Duration, until: Duration, merged: bool) {
         let (until, merged) = (Some(Instant::now() + until), merged.then(BTreeMap::new));
         self.lock().deaf.push(Deaf { of: of.to_owned(), span, until, merged });
+    }
+
+    /// The sessions whose name begins so are told of no change for a while, and never of what changes meanwhile.
+    pub fn lose_watches(&self, of: &str, until: Duration) {
+        self.lock().lost = Some((of.to_owned(), Instant::now() + until));
     }
 
     /// The store answers nothing for a while.
@@ -192,6 +200,11 @@ impl Faults for Chaos {
         let mut inner = self.lock();
         let now = Instant::now();
         inner.deaf.retain(|deaf| deaf.until.is_none_or(|until| now < until));
+        let lost = inner.lost.as_ref().is_some_and(|(of, until)| session.starts_with(of) && now < *until);
+        if lost && !matches!(hint, Hint::Session(_)) {
+            inner.coverage.count("fault: watch lost");
+            return HintFault::Lose;
+        }
         let deaf = inner.deaf.iter_mut().find(|deaf| session.starts_with(&deaf.of));
         if let (Some(deaf), false) = (deaf, matches!(hint, Hint::Session(_))) {
             let span = deaf.span;

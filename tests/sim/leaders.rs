@@ -154,6 +154,34 @@ fn owners(world: &World, job: &str) -> Vec<String> {
     view.sharding.owned().map(|(_, owner)| owner.to_string()).collect()
 }
 
+/// No store that is used loses a watch; should one do, the leader finds what it was not told when it looks without a cause.
+#[test]
+fn what_no_watch_told_is_found_within_the_reconcile_interval() {
+    block_on(async {
+        let jobs = vec![JobPlan { name: "ant", ..job("short") }];
+        let mut world = World::new(Plan { coordinators: 2, workers: 2, jobs, ..plan(23) });
+        world.calm = true;
+        (0..2).for_each(|seat| world.start_coordinator(seat));
+        world.start_worker(0);
+        world.pass(Duration::from_secs(12)).await;
+        let leads = leaders(&world)["ant"].clone().unwrap();
+        let other = usize::from(leads == "c0");
+        world.chaos.lose_watches(&format!("{leads}#"), Duration::from_secs(6));
+        world.desks[1].first = Some(other);
+        world.start_worker(1);
+        world.pass(Duration::from_secs(6)).await;
+        assert!(world.coverage.take().get("fault: watch lost").is_some_and(|lost| *lost > 0));
+        let both = |world: &World| owners(world, "ant").into_iter().collect::<BTreeSet<_>>().len() == 2;
+        // The default is ten minutes.
+        let latest = world.elapsed() + Duration::from_secs(601);
+        while !both(&world) && world.elapsed() < latest {
+            world.pass(Duration::from_secs(5)).await;
+        }
+        assert!(both(&world), "{:?} after {:?}", owners(&world, "ant"), world.elapsed());
+        at_peace(&world);
+    });
+}
+
 /// An `instances` node that is deleted is a command; one that went with a session is not.
 #[test]
 fn a_deleted_instance_is_shut_down_for_that_job_alone() {
