@@ -22,7 +22,11 @@ impl World {
         self.calm = true;
         self.chaos.set(crate::faults::Rates::default());
         self.chaos.recover();
-        self.watch.lock().doomed = None;
+        {
+            let mut watch = self.watch.lock();
+            watch.calm = true;
+            watch.doomed = None;
+        }
         self.net.heal();
         // What was to end later ends now; what was to be given back still is.
         let queue = std::mem::take(&mut self.queue);

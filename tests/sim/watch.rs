@@ -96,6 +96,8 @@ pub struct Step<'a> {
     pub changes: &'a [Change],
     pub before: &'a Shadow,
     pub view: &'a View<'a>,
+    /// Faults have stopped.
+    pub calm: bool,
 }
 
 /// Shared by the observer, the network's listener and the world.
@@ -123,6 +125,8 @@ pub struct Inner {
     made: Vec<(JobName, Revision)>,
     /// The clocks of every coordinator that ever was.
     pub clocks: Vec<NodeClock>,
+    /// Faults have stopped.
+    pub calm: bool,
     /// When the first promise was broken.
     pub broke_at: Option<Duration>,
     start: Since,
@@ -148,6 +152,7 @@ impl Watch {
             writes: BTreeMap::new(),
             made: Vec::new(),
             clocks: Vec::new(),
+            calm: false,
             broke_at: None,
             start: Since::now(),
             base,
@@ -215,6 +220,7 @@ impl Inner {
             changes: &changes,
             before: &shadow,
             view: &seen.view,
+            calm: self.calm,
         };
         let mut found = Vec::new();
         for invariant in &mut self.invariants {
@@ -311,8 +317,12 @@ impl Inner {
 
     /// A frame of a worker arrives at a coordinator.
     pub fn said(&mut self, process: &str, frame: &FromWorker) {
-        for invariant in &mut self.invariants {
-            invariant.said(process, frame);
+        let said = |invariant: &mut Box<dyn Invariant>| {
+            Some((invariant.name(), invariant.said(process, frame).err()?))
+        };
+        let found: Vec<_> = self.invariants.iter_mut().filter_map(said).collect();
+        for (rule, text) in found {
+            self.broke(rule, text);
         }
     }
 

@@ -1,5 +1,8 @@
 //! What is acknowledged is in the store when the acknowledgement leaves: a registration, a report, a leave.
 //! (Operations are checked by who asks for them.)
+//!
+//! Source: a server that had been disabled ran its items all the same, since that was written later than it was said. What
+//! is acknowledged is durable.
 
 use std::collections::BTreeMap;
 

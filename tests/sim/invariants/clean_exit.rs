@@ -1,4 +1,6 @@
 //! An acknowledged goodbye causes no failover: no run of a worker that may go is in flight, or crashes later.
+//!
+//! Source: restarts of pods after which completed items ran again, since whatever a worker owned was taken for crashed.
 
 use std::collections::{BTreeMap, BTreeSet};
 

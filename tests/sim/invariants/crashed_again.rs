@@ -1,5 +1,8 @@
 //! A run that crashed in a job with failover waits to be run again: all of its items, not some. It stops waiting
 //! only by being run, or because failover does not apply to it any more.
+//!
+//! Source: take-overs of a worker's three items of which one was run again; a second failover that passed over what the
+//! first had left behind; failovers that never came, since who looked asked for a node that was gone by then.
 
 use super::Invariant;
 use crate::watch::Step;

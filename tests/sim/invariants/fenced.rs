@@ -2,6 +2,9 @@
 //! owns the item and may run it, a death is declared only once the attachment is gone, an accepted report ends
 //! the run in flight and no other, a stream that was left never speaks for its worker again, and only who lost its
 //! right is told so.
+//!
+//! Source: locks whose holder writes on after a pause. What is changed carries a number that only grows, and whoever keeps
+//! the state checks it; reports without one have revived runs and ended those of others.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,8 @@
 //! At most one worker believes in its lease of an item: nobody is declared dead before the lease has ended that the
 //! last acknowledged heartbeat gave, whoever acknowledged it.
+//!
+//! Source: a lease is safe where who holds it counts from when it asked and who gives it away from when it heard, which is
+//! later, with clocks that differ in rate by no more than is allowed for.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -44,13 +47,14 @@ impl Invariant for Lease {
         Ok(())
     }
 
-    fn said(&mut self, process: &str, frame: &FromWorker) {
+    fn said(&mut self, process: &str, frame: &FromWorker) -> Result<(), String> {
         if let (FromWorker::Heartbeat { lease: Some(lease), .. }, Some(worker)) =
             (frame, self.who.get(process))
         {
             let stated = self.stated.entry(worker.clone()).or_insert(*lease);
             *stated = (*stated).min(*lease);
         }
+        Ok(())
     }
 
     fn heard(&mut self, process: &str, frame: &ToWorker, _now: &Shadow, _: Time) -> Result<(), String> {

@@ -1,4 +1,7 @@
 //! Once faults have stopped, the nodes that tools read say what the records say.
+//!
+//! Source: tools read these nodes. Ones that were left behind have stopped jobs for ever where they were taken for the
+//! truth.
 
 use std::collections::BTreeMap;
 

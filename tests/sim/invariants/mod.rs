@@ -1,4 +1,4 @@
-//! The promises, one file each. Each is told of every applied transaction and of every frame to a worker as it
+//! The promises, one file each; the head of a file says what is promised, and what went wrong elsewhere or how others do it. Each is told of every applied transaction and of every frame to a worker as it
 //! leaves, keeps what it needs, and says what it found broken.
 
 use rosterd::session::frame::{FromWorker, ToWorker};
@@ -10,6 +10,9 @@ mod acknowledged;
 mod clean_exit;
 mod crashed_again;
 mod fenced;
+mod few_moves;
+mod granted;
+mod leaders_settle;
 mod lease;
 pub mod mirrors;
 mod never_early;
@@ -32,7 +35,9 @@ pub trait Invariant: Send {
     }
 
     /// A frame of a worker process arrives at a coordinator.
-    fn said(&mut self, _process: &str, _frame: &FromWorker) {}
+    fn said(&mut self, _process: &str, _frame: &FromWorker) -> Result<(), String> {
+        Ok(())
+    }
 
     /// A frame leaves for a worker process.
     fn heard(&mut self, _process: &str, _frame: &ToWorker, _now: &Shadow, _at: Time) -> Result<(), String> {
@@ -54,6 +59,9 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<slots::Slots>::default(),
         Box::<lease::Lease>::default(),
         Box::<reports::Reports>::default(),
+        Box::<granted::Granted>::default(),
+        Box::<few_moves::FewMoves>::default(),
+        Box::<leaders_settle::LeadersSettle>::default(),
         Box::<never_early::NeverEarly>::default(),
     ]
 }

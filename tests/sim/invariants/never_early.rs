@@ -1,5 +1,8 @@
 //! No run begins before its time, though it may stand in its record, and be told, a moment earlier: a Trigger that
 //! comes early says how long to wait.
+//!
+//! Source: schedulers that read the next fires ahead of time and started them at once; whole crontabs that ran twice at
+//! midnight.
 
 use rosterd::session::frame::ToWorker;
 use rosterd_domain::item::Source;

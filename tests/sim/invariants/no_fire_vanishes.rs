@@ -1,5 +1,8 @@
 //! Every due time that a record has passed was run, or is counted as misfired, skipped or missed. The due times
 //! are counted here apart from the schedule of the code under test.
+//!
+//! Source: fires that were lost between the write of the next due time and the start, in an election, or before the first
+//! fire of a new job; schedulers that stopped for good once too many had been missed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

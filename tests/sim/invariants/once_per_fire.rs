@@ -1,6 +1,9 @@
 //! For one (item, fire) at most one normal run is ever started; a second run of it exists only as a failover,
 //! after the first was ended as crashed or handed back. A misfire mark, and a trigger by hand, is run once.
 //! A job that is made again under a name has fires of its own.
+//!
+//! Source: second runs of one fire by a failover beside the schedule, by a leader that came back with its old timers, by a
+//! trigger by hand that was taken for a misfire as well.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,7 @@
 //! A run ends as its worker said, and only once it said so: what was aborted is not taken for ended, and no report ends
 //! another run than its own. (Who said goodbye has handed back what it did not speak of.)
+//!
+//! Source: a run has one outcome. Late reports of an older run have made failed ones succeed, and others run for ever.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +55,7 @@ impl Invariant for Reports {
         Ok(())
     }
 
-    fn said(&mut self, process: &str, frame: &FromWorker) {
+    fn said(&mut self, process: &str, frame: &FromWorker) -> Result<(), String> {
         match frame {
             FromWorker::RunCompleted(completed) => {
                 let run = completed.run.clone();
@@ -62,6 +64,7 @@ impl Invariant for Reports {
             FromWorker::Goodbye => self.left.extend(self.who.get(process).cloned()),
             _ => {}
         }
+        Ok(())
     }
 
     fn heard(&mut self, process: &str, frame: &ToWorker, _now: &Shadow, _: Time) -> Result<(), String> {

@@ -1,6 +1,9 @@
 //! Once faults have stopped: every enabled item belongs to exactly one live, enabled instance, the reshard flag
 //! is gone, nothing refers to anything dead, no run waits for a taker or is in flight with nobody, and every due
 //! time up to a moment ago is accounted for.
+//!
+//! Source: flags that nobody could clear any more, elections without end, plans that waited for items that never came, and
+//! jobs that stayed dead after a healed fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 

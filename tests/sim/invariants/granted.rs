@@ -1,0 +1,76 @@
+//! A worker holds nothing but what it was given: each Trigger that is sent to a process, and each run that a process says it
+//! has in hand, is of a run that a committed record once gave to who that process is, or was.
+//!
+//! Source: the view of a worker is a part of the grants ever made; a run that nobody granted could never be fenced.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rosterd::session::frame::{FromWorker, RunRef, ToWorker};
+use rosterd_domain::id::{Item, JobName, Token, WorkerId};
+use rosterd_domain::time::Time;
+
+use super::Invariant;
+use crate::watch::{Shadow, Step};
+
+/// Kept: to whom each run was ever given, and who each process ever was.
+#[derive(Default)]
+pub struct Granted {
+    given: BTreeMap<(JobName, Item, Token), WorkerId>,
+    who: BTreeMap<String, BTreeSet<WorkerId>>,
+}
+
+impl Invariant for Granted {
+    fn name(&self) -> &'static str {
+        "granted"
+    }
+
+    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+        for change in step.changes {
+            if let Some(run) = change.after.running() {
+                let key = (change.job.clone(), change.item, change.after.token);
+                let before = self.given.insert(key, run.worker.clone());
+                if let Some(before) = before.filter(|before| *before != run.worker) {
+                    return Err(format!(
+                        "run {} of item {} of {} was given to {before}, and is to {}",
+                        change.after.token, change.item, change.job, run.worker
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn said(&mut self, process: &str, frame: &FromWorker) -> Result<(), String> {
+        let in_hand = match frame {
+            FromWorker::Hello(hello) => &hello.in_hand,
+            FromWorker::Heartbeat { in_hand, .. } => in_hand,
+            _ => return Ok(()),
+        };
+        in_hand.iter().try_for_each(|run| self.is_its_own(process, run, "has in hand"))
+    }
+
+    fn heard(&mut self, process: &str, frame: &ToWorker, _now: &Shadow, _: Time) -> Result<(), String> {
+        match frame {
+            ToWorker::Welcome(welcome) => {
+                self.who.entry(process.to_owned()).or_default().insert(welcome.worker.clone());
+                Ok(())
+            }
+            ToWorker::Trigger(trigger) => self.is_its_own(process, &trigger.run, "is sent"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Granted {
+    fn is_its_own(&self, process: &str, run: &RunRef, does: &str) -> Result<(), String> {
+        let given = self.given.get(&(run.job.clone(), run.item, run.token));
+        let was = self.who.get(process);
+        if given.is_some_and(|given| was.is_some_and(|was| was.contains(given))) {
+            return Ok(());
+        }
+        Err(format!(
+            "{process} (ever {was:?}) {does} run {} of item {} of {}, which was given to {given:?}",
+            run.token, run.item, run.job
+        ))
+    }
+}
