@@ -120,6 +120,7 @@ pub fn play(script: &Script, told: bool) -> Outcome {
     let mut outcome = block_on(async {
         let mut world = World::new(plan);
         world.chaos.set(script.rates);
+        world.net.linger(script.lingers);
         world.start_all();
         for event in &script.events {
             if event.at >= script.until && world.faults >= script.least {

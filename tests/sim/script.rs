@@ -45,6 +45,9 @@ pub struct Script {
     pub until: u64,
     #[serde(default)]
     pub least: usize,
+    /// What is under way on a stream that its worker has left arrives all the same.
+    #[serde(default)]
+    pub lingers: bool,
     /// Who is dead from then on: the others are to settle without them.
     pub dead: Vec<Dead>,
     #[serde(skip)]
@@ -146,6 +149,7 @@ impl Script {
             drift,
             until,
             least,
+            lingers: true,
             dead,
             events,
         }

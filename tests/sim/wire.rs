@@ -51,6 +51,8 @@ struct Inner {
     doomed: BTreeMap<String, (u64, bool, Hand)>,
     /// Whose frames are repeated.
     repeated: BTreeSet<String>,
+    /// What is under way on a stream that its worker has left arrives all the same.
+    lingers: bool,
     /// The latest stream of a worker of which anything has arrived.
     latest: BTreeMap<String, u64>,
     coverage: Coverage,
@@ -61,6 +63,8 @@ struct Connection {
     host: String,
     /// What it does by itself; walls come on top.
     own: State,
+    /// The ways that are still open.
+    open: u8,
     /// One channel for each way: of two that wait on one, either may wake first.
     states: [watch::Sender<State>; 2],
 }
@@ -121,6 +125,7 @@ impl Net {
             walls: Walls::default(),
             doomed: BTreeMap::new(),
             repeated: BTreeSet::new(),
+            lingers: false,
             latest: BTreeMap::new(),
             coverage,
         })))
@@ -166,6 +171,22 @@ impl Net {
     /// A worker's machine has gone without a word.
     pub fn vanish(&self, worker: &str) {
         self.silence_of(worker, Way::Both, true);
+    }
+
+    /// Whether what is under way on a stream that its worker has left arrives all the same.
+    pub fn linger(&self, lingers: bool) {
+        self.lock().lingers = lingers;
+    }
+
+    /// One way of a stream has ended.
+    fn ended(&self, stream: u64, down: bool) {
+        let mut inner = self.lock();
+        let lingers = inner.lingers;
+        let Some(connection) = inner.connections.get_mut(&stream) else { return };
+        connection.open -= 1;
+        if connection.open == 0 || (down && !lingers) {
+            inner.connections.remove(&stream);
+        }
     }
 
     /// Breaks every stream of `worker`, if it has any.
@@ -327,12 +348,16 @@ impl Connector for SimConnector {
                 let id = inner.last;
                 let own = State::default();
                 let (worker, host, states) = (worker.clone(), url.clone(), [up_state, down_state]);
-                inner.connections.insert(id, Connection { worker, host, own, states });
+                inner.connections.insert(id, Connection { worker, host, own, open: 2, states });
                 id
             };
             let (answers, answered) = mpsc::unbounded_channel();
             let up = Up { net: net.clone(), id, worker: worker.clone(), inbox: stream.inbox, answers };
-            tokio::spawn(up.carry(from_client, up_seen));
+            tokio::spawn(async move {
+                let net = up.net.clone();
+                up.carry(from_client, up_seen).await;
+                net.ended(id, false);
+            });
             let down = Down { net, id, worker, host: url, to_client };
             tokio::spawn(down.carry(stream.outbox, answered, down_seen));
             let responses = futures_util::stream::unfold(responses, |mut responses| async move {
@@ -520,7 +545,7 @@ impl Down {
                 },
             }
         }
-        self.net.lock().connections.remove(&self.id);
+        self.net.ended(self.id, true);
     }
 }
 
