@@ -1,6 +1,7 @@
-//! Random lives of a store: transactions, sessions that end and begin, connections that are cut and mended, watches
-//! and hints. The store in memory lives first; what every step came to there is what it must come to elsewhere: the
-//! same answers, the hints that the port promises, the same nodes as each session sees them.
+//! Random lives of a store: transactions, sessions that end and begin or that the store ends unheard, connections that
+//! are cut and mended, answers that are lost, watches and hints. The store in memory lives each step first; what it came
+//! to there is what it must come to elsewhere: the same answers, the hints that the port promises, the same nodes as each
+//! session sees them. Only what became of a transaction whose answer was lost is first read where it was lost.
 //!
 //! `SEED=n` lives the life of that number alone, `CASES=n` more or fewer of them. A life that goes wrong is made as
 //! short as it goes and printed as a script, with its number.
@@ -11,9 +12,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseResult, TestError, TestRng, TestRunner};
 use rosterd::registry::embedded::EmbeddedRegistry;
 use rosterd::registry::memory::{MemoryRegistry, MemoryStore, SessionOptions};
-use rosterd::registry::{Hint, Hints, Registry};
+use rosterd::registry::{Hint, Hints, ReadError, Registry};
 use rosterd_domain::id::JobName;
-use rosterd_domain::txn::{Txn, Write};
+use rosterd_domain::txn::{Commit, Txn, Write};
 use tempfile::TempDir;
 
 use crate::backend::open;
@@ -32,8 +33,27 @@ pub enum Step {
     End(usize),
     /// The session is cut off, others go on, and it is connected again. Only where there are others.
     Cut(usize, Vec<Txn>),
+    /// The session is cut off until the store ends it by itself; others go on, before that and after. Then it hears of
+    /// its end, may write nothing, and another begins.
+    Expire(usize, Vec<Txn>, Vec<Txn>),
+    /// The answer is lost on its way: what became of the transaction is read.
+    Lose(usize, Txn),
+    /// An older tool asks an instance of a job to run at once.
+    Foreign(JobName),
     /// Everybody looks at everything, and at its hints.
     Look,
+}
+
+impl Step {
+    /// What is committed, in the order of the answers; what is asked by a session that is over comes last.
+    fn asked(&self) -> impl Iterator<Item = Txn> {
+        let (first, then, over) = match self {
+            Self::Commit(_, txns) | Self::Cut(_, txns) => (txns.as_slice(), &[][..], false),
+            Self::Expire(_, before, after) => (before.as_slice(), after.as_slice(), true),
+            _ => (&[][..], &[][..], false),
+        };
+        first.iter().chain(then).cloned().chain(over.then(Txn::default))
+    }
 }
 
 /// A life.
@@ -51,6 +71,14 @@ impl fmt::Debug for Life {
                 Step::Cut(who, txns) => {
                     (format!("session {who} is cut off and comes back; the other commits"), txns.as_slice())
                 }
+                Step::Expire(who, before, after) => {
+                    write!(f, "\n  session {who} is cut off, the other commits {before:?}")?;
+                    ("it is ended unheard; the other commits".to_owned(), after.as_slice())
+                }
+                Step::Lose(who, txn) => {
+                    (format!("session {who} does not hear what became of"), std::slice::from_ref(txn))
+                }
+                Step::Foreign(job) => (format!("an older tool triggers an instance of {job}"), &[][..]),
                 Step::Look => ("all look".to_owned(), &[][..]),
             };
             write!(f, "\n  {what}")?;
@@ -62,31 +90,76 @@ impl fmt::Debug for Life {
     }
 }
 
-/// Lives of a store with so many sessions.
-pub fn lives(sessions: usize) -> impl Strategy<Value = Life> {
+/// Which lives are lived.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// One session: nobody is there to go on while it is cut off.
+    Alone,
+    /// Two sessions.
+    Two,
+    /// The same, shorter, and the store ends one of the two by itself.
+    Expiring,
+}
+
+/// Lives of a store.
+pub fn lives(kind: Kind) -> BoxedStrategy<Life> {
+    let step =
+        if kind == Kind::Alone { step(1).boxed() } else { prop_oneof![19 => step(2), 3 => cut()].boxed() };
+    let many = if kind == Kind::Expiring { 1..10_usize } else { 1..30 };
+    let steps = prop::collection::vec(step, many).prop_map(begin);
+    if kind != Kind::Expiring {
+        return steps.prop_map(|steps| Life([steps, vec![Step::Look]].concat())).boxed();
+    }
+    (steps, 0..2_usize, some(), some(), any::<prop::sample::Index>())
+        .prop_map(|(mut steps, who, before, after, at)| {
+            let expire = Step::Expire(who, own(before, 1 - who), own(after, 1 - who));
+            let at = 1 + at.index(steps.len());
+            // Ephemerals that go with it.
+            let held = own(vec![txn([], [elect(0)]), txn([], [write_instance("w")])], who);
+            steps.splice(at..at, [Step::Commit(who, held), Step::Look, expire, Step::Look]);
+            steps.push(Step::Look);
+            Life(steps)
+        })
+        .boxed()
+}
+
+/// Most of it needs a job; another one is being put together.
+fn begin(mut steps: Vec<Step>) -> Vec<Step> {
+    let first = txn([], [create(&j(), "i1"), write_record(0, None, 1)]);
+    steps.insert(0, Step::Commit(0, vec![first, txn([], [prepare(&job("job-2"), "i1")])]));
+    steps
+}
+
+/// What happens to any session.
+fn step(sessions: usize) -> impl Strategy<Value = Step> {
     let who = 0..sessions;
-    let plain = prop_oneof![
+    prop_oneof![
         10 => (who.clone(), some()).prop_map(|(who, txns)| Step::Commit(who, own(txns, who))),
         3 => (who.clone(), name()).prop_map(|(who, job)| Step::Watch(who, job)),
         1 => (who.clone(), name()).prop_map(|(who, job)| Step::Unwatch(who, job)),
-        1 => who.clone().prop_map(Step::End),
+        1 => who.prop_map(Step::End),
         4 => Just(Step::Look),
-    ];
-    let cut = (who, some()).prop_map(|(who, txns)| Step::Cut(who, own(txns, 1_usize.saturating_sub(who))));
-    let step = if sessions > 1 { prop_oneof![19 => plain, 1 => cut].boxed() } else { plain.boxed() };
-    prop::collection::vec(step, 1..30).prop_map(|mut steps| {
-        // Most of it needs a job.
-        let first = txn([], [create(&j(), "i1"), write_record(0, None, 1)]);
-        steps.insert(0, Step::Commit(0, vec![first]));
-        steps.push(Step::Look);
-        Life(steps)
-    })
+    ]
+}
+
+/// What happens only where another session goes on, or where the store is a server.
+fn cut() -> impl Strategy<Value = Step> {
+    let who = 0..2_usize;
+    prop_oneof![
+        (who.clone(), some()).prop_map(|(who, txns)| Step::Cut(who, own(txns, 1 - who))),
+        (who, one()).prop_map(|(who, txn)| Step::Lose(who, own(vec![txn], who).remove(0))),
+        name().prop_map(Step::Foreign),
+    ]
 }
 
 /// Transactions of small numbers, so that much of it fits and much does not.
 fn some() -> impl Strategy<Value = Vec<Txn>> {
+    prop::collection::vec(one(), 1..5)
+}
+
+fn one() -> impl Strategy<Value = Txn> {
     let one = (prop::collection::vec(guard(), 0..2), prop::collection::vec(write(), 1..4));
-    prop::collection::vec(one.prop_map(|(guards, writes)| txn(guards, writes)), 1..5)
+    one.prop_map(|(guards, writes)| txn(guards, writes))
 }
 
 /// A coordinator's node is written by its own session alone, and a store may rely on it.
@@ -103,11 +176,29 @@ fn own(mut txns: Vec<Txn>, who: usize) -> Vec<Txn> {
 pub trait World {
     fn session(&self, who: usize) -> &dyn Registry;
     async fn end(&mut self, who: usize);
-    async fn cut(&mut self, who: usize);
-    async fn mend(&mut self, who: usize);
     /// The hints given so far; where they take time, those that must come are waited for.
     async fn hints(&mut self, who: usize, must: &[Hint]) -> Vec<Hint>;
     fn sessions(&self) -> usize;
+}
+
+/// A store of which sessions are cut off while others go on.
+pub trait Cuts: World {
+    async fn cut(&mut self, who: usize);
+    async fn mend(&mut self, who: usize);
+    /// The store ends a session that is cut off, and has told nobody who holds it.
+    async fn lapse(&mut self, who: usize);
+    /// Connected again, the session hears that it is over.
+    async fn hear(&mut self, who: usize);
+    /// Another session takes its place.
+    async fn reopen(&mut self, who: usize);
+    /// Writes a node of a job as a foreign tool would; whether there was a place for it.
+    async fn foreign(&mut self, job: &JobName, path: &str) -> bool;
+}
+
+/// A store whose answers may be lost.
+pub trait Loses: Cuts {
+    /// Hands a transaction over and sees to it that its answer does not arrive.
+    async fn lose(&mut self, who: usize, txn: Txn) -> Commit;
 }
 
 /// What a step came to.
@@ -115,39 +206,132 @@ pub trait World {
 pub enum Came {
     Nothing,
     Answers(Vec<Result<(), String>>),
+    /// What was read of a transaction: whether it was applied, and whether its answer was lost indeed.
+    Lost {
+        applied: bool,
+        unknown: bool,
+    },
+    /// Whether a foreign tool could write.
+    Written(bool),
     /// Hints and sight, for each session.
     Seen(Vec<(Vec<Hint>, String)>),
 }
 
-/// Lives a life. `must`: what each step came to elsewhere.
-pub async fn live(world: &mut impl World, life: &Life, must: Option<&[Came]>) -> Vec<Came> {
+/// Lives a life alone.
+async fn live(world: &mut impl World, life: &Life) -> Vec<Came> {
     let mut came = Vec::new();
-    for (n, step) in life.0.iter().enumerate() {
-        came.push(match step {
-            Step::Commit(who, txns) => Came::Answers(commit(world.session(*who), txns).await),
-            Step::Watch(who, job) => {
-                world.session(*who).watch(job);
-                world.session(*who).job(job).await.unwrap();
-                Came::Nothing
-            }
-            Step::Unwatch(who, job) => {
-                world.session(*who).unwatch(job);
-                Came::Nothing
-            }
-            Step::End(who) => {
-                world.end(*who).await;
-                Came::Nothing
-            }
-            Step::Cut(who, txns) => {
-                world.cut(*who).await;
-                let answers = commit(world.session(1 - *who), txns).await;
-                world.mend(*who).await;
-                Came::Answers(answers)
-            }
-            Step::Look => look(world, must.and_then(|must| must.get(n))).await,
-        });
+    for step in &life.0 {
+        came.push(take(world, step, None).await);
     }
     came
+}
+
+/// Lives a life of one session twice, in memory and elsewhere: what each step came to.
+async fn live_alone(model: &mut InMemory, world: &mut impl World, life: &Life) -> (Vec<Came>, Vec<Came>) {
+    let (mut expected, mut found) = (Vec::new(), Vec::new());
+    for step in &life.0 {
+        expected.push(take(model, step, None).await);
+        found.push(take(world, step, expected.last()).await);
+    }
+    (expected, found)
+}
+
+/// The same where sessions are cut off and answers are lost.
+pub async fn live_twice(model: &mut InMemory, world: &mut impl Loses, life: &Life) -> (Vec<Came>, Vec<Came>) {
+    let (mut expected, mut found) = (Vec::new(), Vec::new());
+    for (n, step) in life.0.iter().enumerate() {
+        if let Step::Lose(who, txn) = step {
+            let came = lose(world, *who, txn, n).await;
+            expected.push(follow(model, *who, txn, n, &came).await);
+            found.push(came);
+        } else {
+            expected.push(take_cut(model, step, None).await);
+            found.push(take_cut(world, step, expected.last()).await);
+        }
+    }
+    (expected, found)
+}
+
+/// Takes a step; `must`: what it came to elsewhere.
+async fn take(world: &mut impl World, step: &Step, must: Option<&Came>) -> Came {
+    match step {
+        Step::Commit(who, txns) => Came::Answers(commit(world.session(*who), txns).await),
+        Step::Watch(who, job) => {
+            world.session(*who).watch(job);
+            world.session(*who).job(job).await.unwrap();
+            Came::Nothing
+        }
+        Step::Unwatch(who, job) => {
+            world.session(*who).unwatch(job);
+            Came::Nothing
+        }
+        Step::End(who) => {
+            world.end(*who).await;
+            Came::Nothing
+        }
+        Step::Look => look(world, must).await,
+        Step::Cut(..) | Step::Expire(..) | Step::Lose(..) | Step::Foreign(_) => {
+            unreachable!("one session has no other: {step:?}")
+        }
+    }
+}
+
+async fn take_cut(world: &mut impl Cuts, step: &Step, must: Option<&Came>) -> Came {
+    match step {
+        Step::Cut(who, txns) => {
+            world.cut(*who).await;
+            let answers = commit(world.session(1 - *who), txns).await;
+            world.mend(*who).await;
+            Came::Answers(answers)
+        }
+        Step::Expire(who, before, after) => {
+            world.cut(*who).await;
+            let mut answers = commit(world.session(1 - *who), before).await;
+            world.lapse(*who).await;
+            answers.extend(commit(world.session(1 - *who), after).await);
+            world.hear(*who).await;
+            // Whatever it is: it has no right any more.
+            let late =
+                txn([], [Write::Coordinator { id: coordinator(&format!("c{who}")), data: "late".into() }]);
+            answers.extend(commit(world.session(*who), &[late]).await);
+            assert_eq!(world.session(*who).jobs().await, Err(ReadError::Fenced));
+            world.reopen(*who).await;
+            Came::Answers(answers)
+        }
+        Step::Foreign(job) => Came::Written(world.foreign(job, &format!("/trigger/{}", instance("w"))).await),
+        step => take(world, step, must).await,
+    }
+}
+
+/// The transaction with a trace of its own, by which it is known again.
+fn traced(txn: &Txn, who: usize, n: usize) -> Txn {
+    let mut txn = txn.clone();
+    txn.write(Write::Coordinator { id: coordinator(&format!("c{who}")), data: format!("step {n}").into() });
+    txn
+}
+
+/// Commits what is not answered, and reads what became of it. A request that did not leave in time is answered late.
+async fn lose(world: &mut impl Loses, who: usize, txn: &Txn, n: usize) -> Came {
+    let answer = world.lose(who, traced(txn, who, n)).await;
+    let coordinators = world.session(who).coordinators().await.unwrap();
+    let trace = coordinators.get(&coordinator(&format!("c{who}")));
+    let applied = trace.is_some_and(|data| **data == *format!("step {n}"));
+    let unknown = answer == Commit::Unknown;
+    assert!(
+        unknown || plain(answer).is_ok() == applied,
+        "step {n}: the answer says otherwise than the nodes"
+    );
+    Came::Lost { applied, unknown }
+}
+
+/// What was applied elsewhere must hold here; of what was not, and was not answered, nothing is known.
+async fn follow(model: &InMemory, who: usize, txn: &Txn, n: usize, came: &Came) -> Came {
+    let Came::Lost { applied, unknown } = *came else { unreachable!("{came:?}") };
+    if unknown && !applied {
+        return came.clone();
+    }
+    let here = plain(model.session(who).commit(traced(txn, who, n)).await);
+    Came::Lost { applied: here.is_ok(), unknown }
 }
 
 async fn look(world: &mut impl World, must: Option<&Came>) -> Came {
@@ -207,6 +391,16 @@ impl World for InMemory {
         self.sessions[who] = Self::open(&self.store);
     }
 
+    async fn hints(&mut self, who: usize, _must: &[Hint]) -> Vec<Hint> {
+        drain(&mut self.sessions[who].1)
+    }
+
+    fn sessions(&self) -> usize {
+        self.sessions.len()
+    }
+}
+
+impl Cuts for InMemory {
     async fn cut(&mut self, who: usize) {
         assert!(self.store.suspend(&self.sessions[who].0.session()));
     }
@@ -215,12 +409,20 @@ impl World for InMemory {
         assert!(self.store.resume(&self.sessions[who].0.session()));
     }
 
-    async fn hints(&mut self, who: usize, _must: &[Hint]) -> Vec<Hint> {
-        drain(&mut self.sessions[who].1)
+    async fn lapse(&mut self, who: usize) {
+        assert!(self.store.end_unheard(&self.sessions[who].0.session()));
     }
 
-    fn sessions(&self) -> usize {
-        self.sessions.len()
+    async fn hear(&mut self, who: usize) {
+        assert!(self.store.resume(&self.sessions[who].0.session()));
+    }
+
+    async fn reopen(&mut self, who: usize) {
+        self.sessions[who] = Self::open(&self.store);
+    }
+
+    async fn foreign(&mut self, job: &JobName, path: &str) -> bool {
+        self.store.foreign(job, path, Some(b""), false)
     }
 }
 
@@ -255,14 +457,6 @@ impl World for Embedded {
         self.open();
     }
 
-    async fn cut(&mut self, _who: usize) {
-        unreachable!("one session has no other");
-    }
-
-    async fn mend(&mut self, _who: usize) {
-        unreachable!("one session has no other");
-    }
-
     async fn hints(&mut self, _who: usize, _must: &[Hint]) -> Vec<Hint> {
         // What was read before this came after all hints of what was answered before.
         drain(&mut self.session.as_mut().unwrap().1)
@@ -284,10 +478,11 @@ pub fn same(
     for (n, step) in life.0.iter().enumerate() {
         let (expected, found) = (&expected[n], &found[n]);
         match (step, expected, found) {
-            (Step::Commit(_, txns) | Step::Cut(_, txns), Came::Answers(expected), Came::Answers(found)) => {
-                for ((txn, expected), found) in txns.iter().zip(expected).zip(found) {
+            (_, Came::Answers(expected), Came::Answers(found)) => {
+                prop_assert_eq!(expected.len(), found.len(), "step {}", n);
+                for ((txn, expected), found) in step.asked().zip(expected).zip(found) {
                     let words =
-                        |answer: &Result<(), String>| answer.clone().map_err(|text| blame(txn, &text));
+                        |answer: &Result<(), String>| answer.clone().map_err(|text| blame(&txn, &text));
                     prop_assert_eq!(words(expected), words(found), "step {}: another answer to {:?}", n, txn);
                 }
             }
@@ -316,7 +511,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 /// Lives so many lives, each of a seed of its own; the first that fails is shortened and told.
-pub fn live_all(sessions: usize, cases: u64, shorten: u32, try_one: impl Fn(Life) -> TestCaseResult) {
+pub fn live_all(kind: Kind, cases: u64, shorten: u32, try_one: impl Fn(Life) -> TestCaseResult) {
     let seeds = match number("SEED") {
         Some(seed) => seed..seed + number("CASES").unwrap_or(1),
         None => 0..number("CASES").unwrap_or(cases),
@@ -327,7 +522,7 @@ pub fn live_all(sessions: usize, cases: u64, shorten: u32, try_one: impl Fn(Life
         let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
         let config =
             Config { cases: 1, failure_persistence: None, max_shrink_iters: shorten, ..Config::default() };
-        match TestRunner::new_with_rng(config, rng).run(&lives(sessions), &try_one) {
+        match TestRunner::new_with_rng(config, rng).run(&lives(kind), &try_one) {
             Ok(()) => {}
             Err(TestError::Fail(why, life)) => {
                 panic!("SEED={seed} goes wrong: {why}\nThe shortest life that does:{life:?}\n")
@@ -339,11 +534,10 @@ pub fn live_all(sessions: usize, cases: u64, shorten: u32, try_one: impl Fn(Life
 
 #[test]
 fn memory_and_embedded_live_the_same_lives() {
-    live_all(1, 250, 4096, |life| {
+    live_all(Kind::Alone, 400, 4096, |life| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
-            let expected = live(&mut InMemory::new(1), &life, None).await;
-            let found = live(&mut Embedded::new(), &life, Some(&expected)).await;
+            let (expected, found) = live_alone(&mut InMemory::new(1), &mut Embedded::new(), &life).await;
             same(&life, &expected, &found, |_, text| text.to_owned())
         })
     });
@@ -358,7 +552,7 @@ fn a_store_that_forgets_is_found_out() {
     let lived = |steps: &[Step]| {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let life = Life(steps.to_vec());
-        let came = runtime.block_on(live(&mut InMemory::new(1), &life, None));
+        let came = runtime.block_on(live(&mut InMemory::new(1), &life));
         (life, came)
     };
     let (life, whole) = lived(&[made.clone(), watch.clone(), assigned.clone(), Step::Look]);

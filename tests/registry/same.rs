@@ -1,12 +1,16 @@
 //! Random transactions do the same in memory and embedded: the same answers, the same nodes, and after a
 //! restart of the embedded store the same persistent ones.
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use rosterd::registry::embedded::EmbeddedRegistry;
 use rosterd::registry::memory::{MemoryStore, SessionOptions};
 use rosterd::registry::{DumpNode, Registry};
 use rosterd_domain::id::*;
-use rosterd_domain::snapshot::JobNodes;
+use rosterd_domain::snapshot::{JobNodes, Stage};
 use rosterd_domain::txn::{Commit, Guard, Txn, Write};
 
 use crate::backend::open;
@@ -18,7 +22,7 @@ fn version() -> impl Strategy<Value = u64> {
 }
 
 pub fn name() -> impl Strategy<Value = JobName> {
-    prop_oneof![3 => Just(j()), 1 => Just(job("job-2"))]
+    prop_oneof![6 => Just(j()), 2 => Just(job("job-2")), 1 => Just(job("job-3"))]
 }
 
 fn incarnation() -> impl Strategy<Value = &'static str> {
@@ -30,20 +34,23 @@ fn some_instance() -> impl Strategy<Value = Option<InstanceId>> {
 }
 
 pub fn guard() -> impl Strategy<Value = Guard> {
-    (name(), incarnation(), version(), 0..7).prop_map(|(job, incarnation, version, which)| match which {
+    let arguments = (name(), incarnation(), version(), 0..3_u32);
+    (0..9, arguments).prop_map(|(which, (job, incarnation, version, item))| match which {
         0 => Guard::Incarnation(job, incarnation.into()),
         1 => Guard::NoJob(job),
         2 => Guard::Generation(job, Generation(version)),
         3 => Guard::Epoch(job, Epoch(version)),
         4 => Guard::Config(job, Version(version)),
         5 => Guard::Attachment(worker("w"), Version(version)),
-        _ => Guard::NoAttachment(worker("w")),
+        6 => Guard::NoAttachment(worker("w")),
+        7 => Guard::Record(job, Item(item), Version(version)),
+        _ => Guard::Prepared(job, incarnation.into()),
     })
 }
 
 pub fn write() -> impl Strategy<Value = Write> {
     let arguments = (name(), incarnation(), version(), 0..3_u32, some_instance(), any::<bool>());
-    (0..33, arguments).prop_map(|(which, (job, incarnation, version, item, instance, yes))| {
+    (0..WRITES, arguments).prop_map(|(which, (job, incarnation, version, item, instance, yes))| {
         let item = Item(item);
         let unique =
             instance.as_ref().map_or("u", |id| id.as_str().rsplit('@').next().unwrap_or("u")).to_owned();
@@ -79,17 +86,33 @@ pub fn write() -> impl Strategy<Value = Write> {
             29 => command(),
             30 => Write::RemoveCommand(job, command_name()),
             31 => Write::RemoveAttachment { worker: worker("w"), expect: Version(version) },
-            _ => Write::Coordinator { id: coordinator("c"), data: "d".into() },
+            32 => Write::Coordinator { id: coordinator("c"), data: "d".into() },
+            33 | 34 => prepare(&job, incarnation),
+            35 => reveal(&job, incarnation, "i1"),
+            36 => Write::Numbering { offset: 100 * version, expect: expect.map(Version) },
+            37 => Write::HandlerType(job, format!("app.Handler{version}").into()),
+            38 => Write::ItemDisabled { job, item, disabled: yes },
+            39 => Write::Started { job, item, present: yes },
+            40 => Write::Completed { job, item, present: yes },
+            41 => {
+                let stage = if yes { Stage::Started } else { Stage::Completed };
+                Write::Announced { job, stage, announced: Box::new(announced(version, instance)) }
+            }
+            _ => Write::RemoveForeignTrigger(job, crate::words::instance(&unique)),
         }
     })
 }
+
+/// How many choices [`write`] has.
+const WRITES: u32 = 43;
 
 pub fn transactions() -> impl Strategy<Value = Vec<(Txn, bool)>> {
     let one = (prop::collection::vec(guard(), 0..2), prop::collection::vec(write(), 1..4), any::<bool>());
     let one = one.prop_map(|(guards, writes, wait)| (txn(guards, writes), wait));
     prop::collection::vec(one, 1..60).prop_map(|mut all| {
-        // Most of it needs a job.
+        // Most of it needs a job; another one is being put together.
         all.insert(0, (txn([], [create(&j(), "i1"), write_record(0, None, 1)]), true));
+        all.insert(1, (txn([], [prepare(&job("job-2"), "i1")]), true));
         all
     })
 }
@@ -116,6 +139,7 @@ pub fn plain(commit: Commit) -> Result<(), String> {
     match commit {
         Commit::Committed(_) => Ok(()),
         Commit::Conflict(text) => Err(text),
+        Commit::Fenced => Err("fenced".to_owned()),
         other => panic!("{other:?}"),
     }
 }
@@ -136,10 +160,57 @@ pub async fn everything(registry: &dyn Registry, ephemerals: bool) -> String {
         text.push_str(&format!("{job}: {snapshot:#?}\n{dump:#?}\n"));
     }
     text.push_str(&format!("{:?}\n", registry.attachments().await.unwrap()));
+    let numbering = registry.numbering().await.unwrap();
+    text.push_str(&format!("numbers from {} at {:?}\n", numbering.offset, numbering.version));
     if ephemerals {
         text.push_str(&format!("{:?}\n", registry.coordinators().await.unwrap()));
     }
     text
+}
+
+/// The names of all kinds, and the kind of one: what is added to the port does not compile before it is added here.
+macro_rules! kinds {
+    ($of:ident: $all:ident, $kind:ident, $($name:ident)*) => {
+        const $all: &[&str] = &[$(stringify!($name)),*];
+
+        fn $kind(one: &$of) -> &'static str {
+            match one {
+                $($of::$name { .. } => stringify!($name),)*
+            }
+        }
+    };
+}
+
+kinds! { Guard: GUARDS, guard_kind,
+    Incarnation NoJob Generation Epoch Config Record Attachment NoAttachment Prepared
+}
+
+kinds! { Write: ALL_WRITES, write_kind,
+    CreateJob PrepareJob RevealJob Numbering Config Policy HandlerType EndJob SweepJob Paused Assignment RaiseNecessary
+    ClearNecessary Elect Abdicate Record Offset Running Failover Misfire ItemDisabled ItemInstance FailoverItem Started
+    Completed Announced Server RemoveServer Instance RemoveInstance Trigger RemoveTrigger Command RemoveCommand
+    RemoveForeignTrigger Attachment RemoveAttachment Coordinator
+}
+
+/// What is never made, or never accepted, is never compared.
+#[tokio::test]
+async fn every_kind_of_guard_and_write_is_made_accepted_and_refused() {
+    let seed = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
+    let mut runner = TestRunner::new_with_rng(Config::default(), seed);
+    let mut seen = [BTreeSet::new(), BTreeSet::new()];
+    for _ in 0..400 {
+        let all = transactions().new_tree(&mut runner).unwrap().current();
+        let memory = MemoryStore::new(&namespace()).open("m", SessionOptions::default());
+        for ((Txn { guards, writes, .. }, _), answer) in all.iter().zip(carry_out(&memory, &all).await) {
+            let seen = &mut seen[usize::from(answer.is_ok())];
+            seen.extend(guards.iter().map(|guard| ("guard", guard_kind(guard))));
+            seen.extend(writes.iter().map(|write| ("write", write_kind(write))));
+        }
+    }
+    let guards = GUARDS.iter().map(|kind| ("guard", *kind));
+    let whole = BTreeSet::from_iter(guards.chain(ALL_WRITES.iter().map(|kind| ("write", *kind))));
+    let missing = seen.map(|seen| whole.difference(&seen).copied().collect::<Vec<_>>());
+    assert_eq!(missing, [Vec::new(), Vec::new()], "never refused, and never accepted");
 }
 
 proptest! {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rosterd::registry::Registry;
 use rosterd_domain::id::*;
 use rosterd_domain::item::Record;
-use rosterd_domain::snapshot::{Attachment, Command, InstanceNode, Snapshot, TriggerNode};
+use rosterd_domain::snapshot::{Announced, Attachment, Command, InstanceNode, Snapshot, TriggerNode};
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Commit, Guard, Txn, Write};
 
@@ -64,6 +64,28 @@ pub fn create(name: &JobName, incarnation: &str) -> Write {
         policy: "p0".into(),
         assignment: bytes("a0"),
     }
+}
+
+/// Put together under a name of its own.
+pub fn prepare(job: &JobName, name: &str) -> Write {
+    Write::PrepareJob {
+        job: job.clone(),
+        name: name.into(),
+        handler_type: "app.Handler".into(),
+        config: "{}".into(),
+        policy: "p0".into(),
+        assignment: bytes("a0"),
+    }
+}
+
+pub fn reveal(job: &JobName, name: &str, incarnation: &str) -> Write {
+    Write::RevealJob { job: job.clone(), name: name.into(), incarnation: incarnation.into() }
+}
+
+/// An announcement of the fire of that second.
+pub fn announced(second: u64, instance: Option<InstanceId>) -> Announced {
+    let fire = at(second as i64);
+    Announced { fire, callback: format!("callback-{second}"), answered: instance.is_none(), instance }
 }
 
 pub fn create_new(name: &JobName, incarnation: &str) -> Txn {

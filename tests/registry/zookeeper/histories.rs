@@ -1,17 +1,24 @@
-//! The lives of `histories`, in memory and on a real server: two sessions, each behind a proxy that can cut it off.
+//! The lives of `histories`, in memory and on a real server: two sessions, each behind a proxy that can cut it off, keep
+//! an answer back, or leave it cut off until the server has ended it.
 //! Hints take time there and may be more than need be; none that memory gives may be missing.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use proptest::test_runner::TestCaseResult;
 use rosterd::registry::zookeeper::{ZooKeeperOptions, ZooKeeperRegistry};
 use rosterd::registry::{Hint, Hints, Registry, SessionState};
-use rosterd_domain::txn::{Guard, Txn};
+use rosterd_domain::id::JobName;
+use rosterd_domain::txn::{Commit, Guard, Txn};
+use zookeeper_client::{Acls, Client, CreateMode, Error};
 
 use super::proxy::{Proxy, Way};
 use super::{PATIENCE, connect};
 use crate::backend::options;
-use crate::histories::{InMemory, World, live, live_all, same};
+use crate::histories::{Came, Cuts, InMemory, Kind, Life, Loses, World, live_all, live_twice, same};
+use crate::words::namespace;
 use crate::zookeeper_server::Ensemble;
 
 /// How many lives: as many as a minute has room for.
@@ -42,6 +49,13 @@ impl One {
         Self { proxy, options, session, hints, given: Vec::new(), state: SessionState::Connected }
     }
 
+    /// A session in place of the one that is over.
+    async fn begin(&mut self) {
+        self.session = connect(&self.options).await;
+        (self.hints, self.given) = (self.session.hints(), Vec::new());
+        self.state = SessionState::Connected;
+    }
+
     fn take(&mut self, hint: Hint) {
         match hint {
             Hint::Session(state) => self.state = state,
@@ -70,7 +84,7 @@ impl One {
 struct OnServer(Vec<One>);
 
 impl OnServer {
-    async fn new(sessions: usize) -> Self {
+    async fn new(sessions: usize, session_timeout: Duration) -> Self {
         let ensemble = tokio::task::spawn_blocking(server).await.unwrap();
         let straight = options(&ensemble.list());
         let root = straight.servers.split_at(straight.servers.find('/').unwrap()).1.to_owned();
@@ -78,7 +92,6 @@ impl OnServer {
         for _ in 0..sessions {
             let proxy = Proxy::before(ensemble.list()).await;
             let servers = format!("{}{root}", proxy.address);
-            let session_timeout = Duration::from_secs(30);
             let options = ZooKeeperOptions { servers, session_timeout, ..straight.clone() };
             all.push(One::new(proxy, options).await);
         }
@@ -104,21 +117,7 @@ impl World for OnServer {
         let name = one.session.session();
         one.session.close();
         tokio::task::spawn_blocking(move || server().wait_until_gone(&name)).await.unwrap();
-        one.session = connect(&one.options).await;
-        (one.hints, one.given) = (one.session.hints(), Vec::new());
-        one.state = SessionState::Connected;
-    }
-
-    async fn cut(&mut self, who: usize) {
-        let one = &mut self.0[who];
-        one.proxy.set(Way::Cut);
-        one.until(SessionState::Suspended).await;
-    }
-
-    async fn mend(&mut self, who: usize) {
-        let one = &mut self.0[who];
-        one.proxy.set(Way::Open);
-        one.until(SessionState::Connected).await;
+        one.begin().await;
     }
 
     async fn hints(&mut self, who: usize, must: &[Hint]) -> Vec<Hint> {
@@ -139,9 +138,67 @@ impl World for OnServer {
     }
 }
 
+impl Cuts for OnServer {
+    async fn cut(&mut self, who: usize) {
+        let one = &mut self.0[who];
+        one.proxy.set(Way::Cut);
+        one.until(SessionState::Suspended).await;
+    }
+
+    async fn mend(&mut self, who: usize) {
+        let one = &mut self.0[who];
+        one.proxy.set(Way::Open);
+        one.until(SessionState::Connected).await;
+    }
+
+    async fn lapse(&mut self, who: usize) {
+        let name = self.0[who].session.session();
+        tokio::task::spawn_blocking(move || server().wait_until_gone(&name)).await.unwrap();
+    }
+
+    async fn hear(&mut self, who: usize) {
+        let one = &mut self.0[who];
+        one.proxy.set(Way::Open);
+        one.until(SessionState::Gone).await;
+    }
+
+    async fn reopen(&mut self, who: usize) {
+        self.0[who].begin().await;
+    }
+
+    async fn foreign(&mut self, job: &JobName, path: &str) -> bool {
+        let servers = &self.0[0].options.servers;
+        let root = &servers[servers.find('/').unwrap()..];
+        let client = Client::connector().connect(&format!("{}{root}", server().list())).await.unwrap();
+        let path = format!("/{}/{job}{path}", namespace());
+        let made = client.create(&path, b"", &CreateMode::Persistent.with_acls(Acls::anyone_all())).await;
+        match made {
+            Ok(_) => true,
+            Err(Error::NodeExists) => client.set_data(&path, b"", None).await.is_ok(),
+            Err(Error::NoNode) => false,
+            Err(error) => panic!("{path}: {error}"),
+        }
+    }
+}
+
+impl Loses for OnServer {
+    async fn lose(&mut self, who: usize, txn: Txn) -> Commit {
+        let one = &mut self.0[who];
+        one.proxy.set(Way::HoldAnswers);
+        let commit = tokio::spawn(one.session.commit(txn));
+        let held = tokio::time::timeout(PATIENCE, one.proxy.holds_an_answer()).await;
+        held.expect("the server says nothing");
+        one.proxy.set(Way::Cut);
+        one.until(SessionState::Suspended).await;
+        one.proxy.set(Way::Open);
+        one.until(SessionState::Connected).await;
+        commit.await.unwrap()
+    }
+}
+
 /// What of a refusal must agree: the servers do not tell at which version a node is. That something is absent they
 /// check last, so that where both are wrong another may be blamed.
-fn blame(txn: &Txn, text: &str) -> String {
+pub fn blame(txn: &Txn, text: &str) -> String {
     let absent = |guard: &Guard| matches!(guard, Guard::NoJob(_) | Guard::NoAttachment(_));
     match txn.guards.iter().any(absent) {
         true => String::new(),
@@ -149,16 +206,41 @@ fn blame(txn: &Txn, text: &str) -> String {
     }
 }
 
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+async fn both(life: &Life, session_timeout: Duration) -> (Vec<Came>, TestCaseResult) {
+    let mut world = OnServer::new(2, session_timeout).await;
+    let (expected, found) = live_twice(&mut InMemory::new(2), &mut world, life).await;
+    world.close().await;
+    let result = same(life, &expected, &found, blame);
+    (found, result)
+}
+
 #[test]
 fn memory_and_zookeeper_live_the_same_lives() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    live_all(2, CASES, 100, |life| {
-        runtime.block_on(async {
-            let expected = live(&mut InMemory::new(2), &life, None).await;
-            let mut world = OnServer::new(2).await;
-            let found = live(&mut world, &life, Some(&expected)).await;
-            world.close().await;
-            same(&life, &expected, &found, blame)
-        })
+    let (runtime, mut seen) = (runtime(), BTreeSet::new());
+    let seen_by = RefCell::new(&mut seen);
+    live_all(Kind::Two, CASES, 100, |life| {
+        let (found, result) = runtime.block_on(both(&life, Duration::from_secs(30)));
+        let lost = found.iter().filter_map(|came| match came {
+            Came::Lost { applied, unknown } => Some((*applied, *unknown)),
+            _ => None,
+        });
+        seen_by.borrow_mut().extend(lost);
+        result
     });
+    // Of one life alone nothing follows.
+    let all = std::env::var_os("SEED").is_none();
+    assert!(!all || seen.contains(&(true, true)), "no answer of what was applied was lost: {seen:?}");
+}
+
+/// How many lives with a session that the server ends by its own clock: each waits for that.
+const EXPIRING: u64 = 6;
+
+#[test]
+fn memory_and_zookeeper_end_sessions_alike() {
+    let runtime = runtime();
+    live_all(Kind::Expiring, EXPIRING, 10, |life| runtime.block_on(both(&life, Duration::from_secs(5))).1);
 }

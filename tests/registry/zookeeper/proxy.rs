@@ -26,6 +26,8 @@ pub enum Way {
 struct State {
     way: Way,
     cuts: u64,
+    /// Answers that were kept back since the way was set.
+    held: u64,
 }
 
 pub struct Proxy {
@@ -38,7 +40,7 @@ impl Proxy {
     pub async fn before(server: String) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let state = Arc::new(watch::Sender::new(State { way: Way::Open, cuts: 0 }));
+        let state = Arc::new(watch::Sender::new(State { way: Way::Open, cuts: 0, held: 0 }));
         let states = state.clone();
         let task = tokio::spawn(async move {
             loop {
@@ -47,7 +49,7 @@ impl Proxy {
                     continue;
                 }
                 let Ok(server) = TcpStream::connect(&server).await else { continue };
-                tokio::spawn(pass(client, server, states.subscribe()));
+                tokio::spawn(pass(client, server, states.clone()));
             }
         });
         Self { address, state, task }
@@ -56,8 +58,15 @@ impl Proxy {
     pub fn set(&self, way: Way) {
         self.state.send_modify(|state| {
             state.cuts += u64::from(way == Way::Cut);
-            state.way = way;
+            (state.way, state.held) = (way, 0);
         });
+    }
+
+    /// Waits until something of what the server says is kept back.
+    pub async fn holds_an_answer(&self) {
+        let mut states = self.state.subscribe();
+        // It is over only with the proxy.
+        let _ = states.wait_for(|state| state.held > 0).await;
     }
 }
 
@@ -68,12 +77,13 @@ impl Drop for Proxy {
     }
 }
 
-async fn pass(client: TcpStream, server: TcpStream, mut state: watch::Receiver<State>) {
+async fn pass(client: TcpStream, server: TcpStream, states: Arc<watch::Sender<State>>) {
+    let mut state = states.subscribe();
     let cuts = state.borrow().cuts;
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let asked = copy(from_client, to_server, state.clone(), |way| way != Way::HoldAll);
-    let answered = copy(from_server, to_client, state.clone(), |way| way == Way::Open);
+    let asked = copy(from_client, to_server, &states, |way| way != Way::HoldAll);
+    let answered = copy(from_server, to_client, &states, |way| way == Way::Open);
     tokio::select! {
         () = asked => {}
         () = answered => {}
@@ -84,11 +94,17 @@ async fn pass(client: TcpStream, server: TcpStream, mut state: watch::Receiver<S
 async fn copy(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
-    mut state: watch::Receiver<State>,
+    states: &watch::Sender<State>,
     passes: fn(Way) -> bool,
 ) {
+    let mut state = states.subscribe();
     let mut buffer = vec![0; 64 << 10];
     while let Ok(count) = from.read(&mut buffer).await {
+        states.send_if_modified(|state| {
+            let held = count > 0 && state.way == Way::HoldAnswers && !passes(state.way);
+            state.held += u64::from(held);
+            held
+        });
         let open = state.wait_for(|state| passes(state.way)).await.is_ok();
         if count == 0 || !open || to.write_all(&buffer[..count]).await.is_err() {
             return;

@@ -6,6 +6,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use rosterd::registry::memory::{MemoryStore, SessionOptions};
 
+use super::histories::blame;
 use super::{connect, on_single};
 use crate::same::{carry_out, everything, transactions};
 use crate::words::*;
@@ -23,10 +24,7 @@ async fn memory_and_zookeeper_do_the_same() {
         let expected = carry_out(&memory, &all).await;
         let found = carry_out(&zookeeper, &all).await;
         for (n, (expected, found)) in expected.iter().zip(&found).enumerate() {
-            // The same guard or write is to blame; the servers do not tell at which version a node is.
-            let words = |answer: &Result<(), String>| {
-                answer.clone().map_err(|text| text.split(" (").next().unwrap_or_default().to_owned())
-            };
+            let words = |answer: &Result<(), String>| answer.clone().map_err(|text| blame(&all[n].0, &text));
             assert_eq!(words(expected), words(found), "case {case}, transaction {n}: {:#?}", all[n].0);
         }
         assert_eq!(everything(&memory, true).await, everything(&zookeeper, true).await, "case {case}");
