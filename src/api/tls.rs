@@ -105,13 +105,17 @@ fn config(material: &Material<'_>) -> Result<Arc<ServerConfig>, TlsError> {
 }
 
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
-    let chain: Vec<_> = CertificateDer::pem_slice_iter(pem)
-        .collect::<Result<_, _>>()
-        .map_err(|error| format!("it is not PEM: {error}"))?;
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(not_pem)?;
     if chain.is_empty() {
         return Err("it holds no certificate in PEM".to_owned());
     }
     Ok(chain)
+}
+
+/// The reader's own words hold the line that it stumbled over, byte by byte and however long it is.
+fn not_pem(error: impl std::fmt::Display) -> String {
+    let why: String = error.to_string().chars().take(200).collect();
+    format!("it is not PEM: {why}")
 }
 
 fn roots(pem: &[u8]) -> Result<RootCertStore, String> {
