@@ -1,5 +1,6 @@
 //! Fuzzing of everything that reads what others wrote: names, schedules, job files, nodes of a store, exports,
-//! credentials, configuration, workers' frames and whole conversations, and the lines that `rosterd verify` reads.
+//! credentials, configuration, files of TLS, workers' frames and whole conversations, people's requests with their page
+//! tokens, nodes of coordinators, and the lines that `rosterd verify` reads.
 //!
 //! Each target takes any bytes. It must not panic, must be done in bounded time and memory, and what it accepts must
 //! hold what the target says of it (mostly: written out and read again it is the same). Inputs are made from a kept
@@ -13,6 +14,7 @@
 #![allow(unreachable_pub, reason = "a test binary has no users")]
 #![allow(clippy::disallowed_methods, reason = "what is measured is real time")]
 
+mod admin;
 mod engine;
 mod files;
 mod jobs;
@@ -62,6 +64,28 @@ const TARGETS: &[Target] = &[
         memory: (64 * MIB, 64 * KIB),
         ..Target::new("conversation", stream::conversation, &[])
     },
+    Target {
+        rounds: 250,
+        memory: (64 * MIB, 64 * KIB),
+        ..Target::new("admin", admin::requests, admin::REQUEST_WORDS)
+    },
+    Target {
+        rounds: 120,
+        memory: (64 * MIB, 64 * KIB),
+        ..Target::new(
+            "coordinators",
+            admin::coordinators,
+            &["\n", "\"draining\":true", "\"started\":", "{", "0 "],
+        )
+    },
+    Target {
+        rounds: 800,
+        ..Target::new(
+            "certificates",
+            admin::certificates,
+            &["\n=====\n", "-----BEGIN CERTIFICATE-----", "-----"],
+        )
+    },
 ];
 
 macro_rules! fuzzed {
@@ -95,7 +119,10 @@ fuzzed!(
     config,
     log,
     frames,
-    conversation
+    conversation,
+    admin,
+    coordinators,
+    certificates
 );
 
 /// `cargo xtask fuzz`: goes on for as long as it is told. Without that it does nothing.

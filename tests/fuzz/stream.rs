@@ -80,12 +80,9 @@ pub fn conversation(input: &[u8]) -> String {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
-        let (handle, driver) = start();
+        let (handle, driver) = start(&MemoryStore::new(&Namespace::new("default").unwrap()));
         let driver = tokio::spawn(driver.run());
-        let applied = "jobName: words\ncron: 0/5 * * * * ?\nshardingTotalCount: 3\nfailover: true\n---\n\
-                       jobName: by-hand\nshardingTotalCount: 2\nrosterd:\n  guarantee:\n    started: true\n    completed: true\n";
-        let apply = Operation::Apply { text: applied.to_owned(), dry_run: false };
-        handle.operate_as(apply, None).await.unwrap();
+        apply(&handle).await;
         let mut sides = [Side::default(), Side::default()];
         let mut choices = Choices(input);
         let mut said = 0;
@@ -103,9 +100,17 @@ pub fn conversation(input: &[u8]) -> String {
     })
 }
 
-fn start() -> (Handle, rosterd::coordinator::driver::Driver) {
+/// Two jobs: one with a schedule, and one by hand whose runs are announced.
+pub async fn apply(handle: &Handle) {
+    let applied = "jobName: words\ncron: 0/5 * * * * ?\nshardingTotalCount: 3\nfailover: true\n---\n\
+                   jobName: by-hand\nshardingTotalCount: 2\nrosterd:\n  guarantee:\n    started: true\n    completed: true\n";
+    let apply = Operation::Apply { text: applied.to_owned(), dry_run: false };
+    handle.operate_as(apply, None).await.unwrap();
+}
+
+/// A coordinator on a store.
+pub fn start(store: &MemoryStore) -> (Handle, rosterd::coordinator::driver::Driver) {
     let namespace = Namespace::new("default").unwrap();
-    let store = MemoryStore::new(&namespace);
     let registry = Arc::new(store.open("fuzz", SessionOptions::default()));
     let mut settings = Settings::new(namespace, CoordinatorId::new("10.0.0.1@-@c").unwrap());
     settings.lease = Duration::from_secs(3);
@@ -258,7 +263,7 @@ fn hear(side: &mut Side) {
 }
 
 /// Whoever comes now is welcome, and is answered.
-async fn serves(handle: &Handle) -> String {
+pub async fn serves(handle: &Handle) -> String {
     let mut stream = handle.open(Peer::default()).unwrap();
     let tell = |stream: &WorkerStream, frame: Frame| {
         let frame = convert::from_worker(v1::SessionRequest { frame: Some(frame) });
