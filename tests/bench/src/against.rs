@@ -10,6 +10,7 @@ mod stage;
 
 use crate::Result;
 use crate::ensemble::Ensemble;
+use crate::fires::{SET, SLOTS};
 use crate::load::Load;
 use crate::machine::Floor;
 use crate::options::Options;
@@ -17,6 +18,12 @@ use crate::report::Report;
 use stage::{Measured, Side, Stage};
 
 pub(crate) use leave::leave;
+
+/// Says what is set otherwise than by default on our side.
+fn tell_settings(report: &mut Report) {
+    let workers = [("slots of a worker", &*SLOTS.to_string()), ("JVM of a worker", "-Xmx2g")];
+    report.sets(&[SET, &workers].concat());
+}
 
 /// The settings, in a line.
 pub(crate) const SETTINGS: &str = "Elastic-Job 3.0.4 and rosterd, one after the other on one ZooKeeper 3.9.5 server (tickTime 1 s, its log \
@@ -27,9 +34,10 @@ pub(crate) fn fire(options: &Options, report: &mut Report) -> Result {
     both(options, &Load { jobs: 1, items: 8, every: 1, processes: 2 }, report, |measured, add| {
         lags(measured, add);
         let fires = measured.runs / 8.0;
-        add("transactions a fire", "", measured.counts.transactions / fires);
-        add("packets received a fire", "", measured.counts.received / fires);
-        add("packets sent a fire", "", measured.counts.sent / fires);
+        add("transactions a fire", "", measured.cost.counts.transactions / fires);
+        add("packets received a fire", "", measured.cost.counts.received / fires);
+        add("packets sent a fire", "", measured.cost.counts.sent / fires);
+        add("ZooKeeper CPU a fire", "ms", measured.cost.ran * 1e3 / fires);
     })
 }
 
@@ -57,7 +65,7 @@ fn lags(measured: &Measured, add: &mut dyn FnMut(&str, &'static str, f64)) {
 
 fn costs(measured: &Measured, add: &mut dyn FnMut(&str, &'static str, f64)) {
     add("CPU of all but ZooKeeper", "cores", measured.used.ran / measured.seconds);
-    add("CPU of ZooKeeper", "cores", measured.zookeeper.ran / measured.seconds);
+    add("CPU of ZooKeeper", "cores", measured.cost.cores());
     add("RSS of all but ZooKeeper", "MiB", measured.used.rss);
 }
 
@@ -69,12 +77,12 @@ fn both(
     figures: impl Fn(&Measured, &mut dyn FnMut(&str, &'static str, f64)),
 ) -> Result {
     let ensemble = Ensemble::start()?;
+    tell_settings(report);
     for run in 0..options.runs {
-        let raw = ensemble.raw()?;
         let mut pair = Pair::default();
         for side in order(run) {
             let measured = Stage::open(options, &ensemble, side)?.measure(load, options.seconds)?;
-            describe(side, load, &measured, raw);
+            describe(side, load, &measured);
             figures(&measured, &mut |name, unit, value| pair.add(side, name, unit, value));
             pair.floor.get_or_insert(measured.floor);
         }
@@ -88,20 +96,20 @@ fn order(run: usize) -> [Side; 2] {
     if run.is_multiple_of(2) { [Side::Ours, Side::Theirs] } else { [Side::Theirs, Side::Ours] }
 }
 
-fn describe(side: Side, load: &Load, measured: &Measured, raw: f64) {
-    let Measured { fires, seconds, runs, counts, used, zookeeper, floor } = measured;
+fn describe(side: Side, load: &Load, measured: &Measured) {
+    let Measured { fires, seconds, runs, cost, used, floor } = measured;
     println!("  {}: {}, {seconds:.0} s", side.name(), load.name());
     println!("    {fires}");
     println!(
         "    {:.0} runs a second; {:.0} transactions a second; {:.2} cores and {:.0} MiB in {} threads, ZooKeeper {:.2} cores",
         runs / seconds,
-        counts.transactions / seconds,
+        cost.counts.transactions / seconds,
         used.ran / seconds,
         used.rss,
         used.threads,
-        zookeeper.ran / seconds
+        cost.cores()
     );
-    println!("    beside: {floor}, ZooKeeper alone {raw:.0} writes a second");
+    println!("    beside: {floor}");
 }
 
 /// What both sides showed in one run.
@@ -146,30 +154,27 @@ impl Pair {
 /// How many jobs of one item can fire each second, all of them in every second.
 pub(crate) fn knee(options: &Options, report: &mut Report) -> Result {
     let ensemble = Ensemble::start()?;
+    tell_settings(report);
     for run in 0..options.runs {
-        let raw = ensemble.raw()?;
-        let mut pair = Pair { floor: Some(Floor::measure(ensemble.dir())?), ..Pair::default() };
+        let mut pair = Pair { floor: Some(ensemble.floor()?), ..Pair::default() };
         for side in order(run) {
             let mut search = Search::of(side);
             while let Some(jobs) = search.next() {
                 let load = Load { jobs, items: 1, every: 1, processes: 1 };
                 let measured =
                     Stage::open(options, &ensemble, side)?.measure(&load, options.seconds.min(10))?;
-                describe(side, &load, &measured, raw);
-                search.tell(clean(&measured));
+                describe(side, &load, &measured);
+                search.tell(measured.fires.is_clean());
             }
             println!("  {}: {} jobs are clean, {:?} are not", side.name(), search.good, search.bad);
             pair.add(side, "knee", "jobs", f64::from(search.good));
+            if let Some(bad) = search.bad {
+                pair.add(side, "knee: the next that was tried is not clean", "jobs", f64::from(bad));
+            }
         }
         pair.report("jobs of 1 item each second, 1 worker", report);
     }
     Ok(())
-}
-
-/// Nothing missed, nothing twice, nothing later than a second.
-fn clean(measured: &Measured) -> bool {
-    let fires = &measured.fires;
-    fires.missed + fires.twice + fires.late == 0 && fires.expected > 0 && fires.percentile(99.0) < 1000.0
 }
 
 /// The largest number that is clean: doubled until one is not, then halved between, a few times.
@@ -183,7 +188,9 @@ struct Search {
 }
 
 impl Search {
-    const STEPS: u32 = 6;
+    const STEPS: u32 = 8;
+    /// It ends where the one that is clean and the one that is not are nearer than such a part.
+    const NEAR: u32 = 10;
 
     fn of(side: Side) -> Self {
         let (next, most) = match side {
@@ -194,7 +201,7 @@ impl Search {
     }
 
     fn next(&self) -> Option<u32> {
-        let near = self.bad.is_some_and(|bad| bad - self.good <= bad / 5);
+        let near = self.bad.is_some_and(|bad| bad - self.good <= bad / Self::NEAR);
         (self.steps < Self::STEPS && !near && self.next <= self.most).then_some(self.next)
     }
 

@@ -12,13 +12,16 @@ use tempfile::TempDir;
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::Result;
-use crate::machine::Used;
+use crate::machine::{Floor, Raw, Used};
+use crate::report::Report;
 use crate::server::{scratch, target_dir, tethered};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Raw writes under way at a time, and how many there are.
 const IN_FLIGHT: usize = 64;
 const RAW: usize = 4_000;
+/// Packets that reading the counters costs itself: two questions.
+const ASKED: f64 = 2.0;
 
 pub(crate) struct Ensemble {
     child: Child,
@@ -33,6 +36,23 @@ pub(crate) struct Counts {
     pub(crate) transactions: f64,
     pub(crate) received: f64,
     pub(crate) sent: f64,
+}
+
+/// What it had done and used by a moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stand {
+    at: Instant,
+    counts: Counts,
+    ran: f64,
+}
+
+/// What it did and used between two moments.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cost {
+    pub(crate) seconds: f64,
+    pub(crate) counts: Counts,
+    /// Seconds of processor time.
+    pub(crate) ran: f64,
 }
 
 impl Ensemble {
@@ -113,33 +133,73 @@ impl Ensemble {
         Ok(said)
     }
 
-    /// Writes of a hundred bytes each second that the server takes from one client, many under way: the raw rate.
-    pub(crate) fn raw(&self) -> Result<f64> {
+    /// Writes of a hundred bytes that the server takes from one client, many under way. A program that is compiled
+    /// as it runs gets faster: the first round only warms it.
+    pub(crate) fn raw(&self) -> Result<Raw> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        let address = self.address();
-        runtime.block_on(async move {
-            let client = Client::connect(&address).await?;
+        let (connections, address) = (self.connections()?, self.address());
+        let raw = runtime.block_on(async {
+            // A busy machine takes its time.
+            let connector = Client::connector().with_session_timeout(Duration::from_secs(20));
+            let client = connector.connect(&address).await?;
             let mode = CreateMode::Persistent.with_acls(Acls::anyone_all());
             client.create("/raw", &[0; 100], &mode).await?;
-            let since = Instant::now();
-            let mut under_way = std::collections::VecDeque::new();
-            for _ in 0..RAW {
-                if under_way.len() == IN_FLIGHT
-                    && let Some(first) = under_way.pop_front()
-                {
-                    let first: std::pin::Pin<Box<dyn Future<Output = _> + Send>> = first;
-                    let _: std::result::Result<zookeeper_client::Stat, zookeeper_client::Error> = first.await;
-                }
-                under_way.push_back(Box::pin(client.set_data("/raw", &[1; 100], None)));
-            }
-            for left in under_way {
-                left.await?;
-            }
-            let rate = RAW as f64 / since.elapsed().as_secs_f64();
+            write_many(&client).await?;
+            let (since, used) = (Instant::now(), self.used());
+            write_many(&client).await?;
+            let (took, used) = (since.elapsed().as_secs_f64(), self.used().since(used));
             client.delete("/raw", None).await?;
-            Ok(rate)
-        })
+            Ok(Raw { rate: RAW as f64 / took, cpu: used.ran * 1e6 / RAW as f64 })
+        });
+        // The end of its session is a transaction too: none of what is measured next.
+        let until = Instant::now() + PATIENCE;
+        while self.connections()? > connections {
+            if Instant::now() > until {
+                return Err("the session of raw writes does not end".into());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        raw
     }
+
+    /// Clients, and whoever asks.
+    pub(crate) fn connections(&self) -> Result<f64> {
+        Ok(monitored_number(&self.ask("mntr")?, "zk_num_alive_connections"))
+    }
+
+    /// What the machine, and this server alone, can do at this moment.
+    pub(crate) fn floor(&self) -> Result<Floor> {
+        Ok(Floor { raw: Some(self.raw()?), ..Floor::measure(self.dir())? })
+    }
+
+    /// What it has done and used so far.
+    pub(crate) fn stand(&self) -> Result<Stand> {
+        Ok(Stand { at: Instant::now(), counts: self.counts()?, ran: self.used().ran })
+    }
+
+    /// What it has done and used since.
+    pub(crate) fn cost(&self, since: &Stand) -> Result<Cost> {
+        let now = self.stand()?;
+        let seconds = (now.at - since.at).as_secs_f64();
+        Ok(Cost { seconds, counts: now.counts.since(since.counts), ran: now.ran - since.ran })
+    }
+}
+
+async fn write_many(client: &Client) -> Result {
+    let mut under_way = std::collections::VecDeque::new();
+    for _ in 0..RAW {
+        if under_way.len() == IN_FLIGHT
+            && let Some(first) = under_way.pop_front()
+        {
+            let first: std::pin::Pin<Box<dyn Future<Output = _> + Send>> = first;
+            let _: zookeeper_client::Stat = first.await?;
+        }
+        under_way.push_back(Box::pin(client.set_data("/raw", &[1; 100], None)));
+    }
+    for left in under_way {
+        left.await?;
+    }
+    Ok(())
 }
 
 fn monitored_number(monitored: &str, name: &str) -> f64 {
@@ -148,19 +208,44 @@ fn monitored_number(monitored: &str, name: &str) -> f64 {
 }
 
 impl Counts {
-    /// In words, by the second.
-    pub(crate) fn a_second(self, span: Duration) -> String {
-        let [transactions, received, sent] =
-            [self.transactions, self.received, self.sent].map(|count| count / span.as_secs_f64());
-        format!("{transactions:.0} transactions, {received:.0} packets received and {sent:.0} sent")
-    }
-
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             transactions: self.transactions - before.transactions,
-            received: self.received - before.received,
+            received: self.received - before.received - ASKED,
             sent: self.sent - before.sent,
         }
+    }
+}
+
+impl Cost {
+    /// Processors that it took.
+    pub(crate) fn cores(&self) -> f64 {
+        self.ran / self.seconds
+    }
+
+    /// Rows for what the server did each second, and what that took of the processors.
+    pub(crate) fn report(&self, figure: &str, name: &str, floor: &Floor, report: &mut Report) {
+        let Counts { transactions, received, sent } = self.counts;
+        let mut add =
+            |what: &str, unit, value| report.add(&format!("{figure} {what}"), name, unit, None, value, floor);
+        add("ZooKeeper CPU", "cores", self.cores());
+        add("transactions", "/s", transactions / self.seconds);
+        add("packets received", "/s", received / self.seconds);
+        add("packets sent", "/s", sent / self.seconds);
+    }
+}
+
+impl std::fmt::Display for Cost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let a_second = |count: f64| count / self.seconds;
+        write!(
+            f,
+            "ZooKeeper {:.2} cores; {:.1} transactions, {:.1} packets received and {:.1} sent a second",
+            self.cores(),
+            a_second(self.counts.transactions),
+            a_second(self.counts.received),
+            a_second(self.counts.sent)
+        )
     }
 }
 

@@ -5,20 +5,35 @@ use std::time::{Duration, Instant};
 
 use crate::Result;
 use crate::crew::Crew;
+use crate::ensemble::Cost;
 use crate::load::{Fires, Load};
-use crate::machine::{Floor, Used, wall};
+use crate::machine::{Floor, Used, busy, cores, wall};
 use crate::options::Options;
-use crate::report::Report;
+use crate::report::{Report, Set};
 use crate::server::Server;
 use crate::worker::{Seen, Spec};
+
+/// Limits of a coordinator that thousands of jobs in one process go beyond.
+pub(crate) const SET: Set<'_> = &[("max_jobs_per_worker", "20000"), ("max_unacknowledged_reports", "8192")];
+/// Of a worker, so that none waits for a slot.
+pub(crate) const SLOTS: u32 = 4096;
+
+/// Says what is set here.
+pub(crate) fn tell_settings(report: &mut Report) {
+    report.sets(&[SET, &[("slots of a worker", &SLOTS.to_string())]].concat());
+}
 
 /// What one run showed.
 struct Taken {
     fires: Fires,
-    /// That were due in the time in which costs were counted, about.
+    /// That began in the time in which costs were counted.
     runs: f64,
     coordinator: Used,
     workers: Used,
+    /// The ZooKeeper server, where there is one.
+    zookeeper: Option<Cost>,
+    /// Seconds that all processors together were busy, with this or anything else.
+    busy: f64,
     seconds: f64,
     commits: f64,
     commit_ms: f64,
@@ -34,6 +49,7 @@ pub(crate) fn lag(options: &Options, report: &mut Report) -> Result {
         Load { jobs: 100, items: 8, every: 1, processes: 2 },
     ];
     let sizes = options.sizes(&[1, 10, 1000, 100], 100);
+    tell_settings(report);
     for load in loads.iter().filter(|load| sizes.contains(&load.jobs)) {
         for _ in 0..options.runs {
             let taken = take(options, load)?;
@@ -48,12 +64,45 @@ pub(crate) fn lag(options: &Options, report: &mut Report) -> Result {
     Ok(())
 }
 
+/// The largest number of jobs that was clean, as were all smaller ones that were tried.
+#[derive(Debug, Clone, Default)]
+struct Knee {
+    clean: u32,
+    broken: Option<u32>,
+    floor: Option<Floor>,
+}
+
+impl Knee {
+    fn tell(&mut self, jobs: u32, taken: &Taken) {
+        self.floor = Some(taken.floor);
+        match taken.fires.is_clean() {
+            true if self.broken.is_none() => self.clean = jobs,
+            true => {}
+            false => self.broken = self.broken.or(Some(jobs)),
+        }
+    }
+
+    fn report(&self, tried: &[u32], report: &mut Report) {
+        let Some(floor) = &self.floor else { return };
+        let broken = self.broken.map_or("none is not".to_owned(), |jobs| format!("{jobs} are not"));
+        println!("  knee: {} jobs of one item each second are clean, {broken}", self.clean);
+        let tried: Vec<String> = tried.iter().map(ToString::to_string).collect();
+        let name = format!("of {} jobs × 1 item every 1 s, 4 workers", tried.join(", "));
+        report.add("knee: none missed or later than 1 s", &name, "jobs", None, f64::from(self.clean), floor);
+    }
+}
+
 /// More and more jobs of one item that fire each second.
 pub(crate) fn knee(options: &Options, report: &mut Report) -> Result {
-    for jobs in options.sizes(&[1000, 2000, 5000, 8000, 10_000], 1000) {
+    tell_settings(report);
+    let mut sizes = options.sizes(&[2000, 5000, 8000, 10_000], 1000);
+    sizes.sort_unstable();
+    let mut knees = vec![Knee::default(); options.runs];
+    for jobs in sizes.iter().copied() {
         let load = Load { jobs, items: 1, every: 1, processes: 4 };
-        for _ in 0..options.runs {
+        for knee in &mut knees {
             let taken = take(options, &load)?;
+            knee.tell(jobs, &taken);
             let name = load.name();
             taken.print(&name);
             let of_interest = jobs <= 5000;
@@ -72,12 +121,14 @@ pub(crate) fn knee(options: &Options, report: &mut Report) -> Result {
             taken.add_costs("knee", &name, report);
         }
     }
+    knees.iter().for_each(|knee| knee.report(&sizes, report));
     Ok(())
 }
 
 /// Ten thousand item runs asked for each second, a hundred in each fire.
 pub(crate) fn runs(options: &Options, report: &mut Report) -> Result {
     let load = Load { jobs: 100, items: 100, every: 1, processes: 2 };
+    tell_settings(report);
     for _ in 0..options.runs {
         let taken = take(options, &load)?;
         let name = load.name();
@@ -96,9 +147,8 @@ pub(crate) fn runs(options: &Options, report: &mut Report) -> Result {
 }
 
 fn take(options: &Options, load: &Load) -> Result<Taken> {
-    let server =
-        Server::start(options, &[("max_jobs_per_worker", "20000"), ("max_unacknowledged_reports", "8192")])?;
-    let floor = Floor::measure(server.dir())?;
+    let server = Server::start(options, SET)?;
+    let floor = server.floor()?;
     let mut crew = Crew::new();
     let shared = load.items > 1;
     let share = if shared { load.jobs } else { load.jobs.div_ceil(load.processes) };
@@ -109,7 +159,7 @@ fn take(options: &Options, load: &Load) -> Result<Taken> {
         crew.start(&Spec {
             server: server.address().to_owned(),
             address: "127.0.0.1".into(),
-            slots: 4096,
+            slots: SLOTS,
             prefix: "tick-".into(),
             first,
             count: share.min(load.jobs - first),
@@ -123,9 +173,11 @@ fn take(options: &Options, load: &Load) -> Result<Taken> {
     settle(&server, load)?;
     let (from, before) = (wall(), server.metrics()?);
     let (coordinator, workers, since) = (server.used(), crew.used(), Instant::now());
+    let (stand, worked) = (server.stand()?, busy());
     std::thread::sleep(Duration::from_secs(options.seconds));
     let (until, after, seconds) = (wall(), server.metrics()?, since.elapsed().as_secs_f64());
     let (coordinator, workers) = (server.used().since(coordinator), crew.used().since(workers));
+    let (zookeeper, worked) = (server.cost(stand.as_ref())?, busy() - worked);
     // What was due within the window may still be on its way.
     std::thread::sleep(Duration::from_millis(1500));
     crew.leave()?;
@@ -142,11 +194,14 @@ fn take(options: &Options, load: &Load) -> Result<Taken> {
         println!("  the coordinator said: {log}");
     }
     let (first, last) = (from.div_euclid(1_000_000) + 1, until.div_euclid(1_000_000));
+    let began = |seen: &&Seen| (from..until).contains(&(seen.fire * 1000 + seen.lag));
     let taken = Taken {
         fires: Fires::count(load, &seen, first, last),
-        runs: (load.rate() * seconds).max(1.0),
+        runs: (seen.iter().filter(began).count() as f64).max(1.0),
         coordinator,
         workers,
+        zookeeper,
+        busy: worked,
         seconds,
         commits,
         commit_ms,
@@ -182,11 +237,29 @@ impl Taken {
         used.ran * 1e6 / self.runs
     }
 
+    /// Where the time of the processors goes, and how many runs they would allow.
     fn add_costs(&self, figure: &str, name: &str, report: &mut Report) {
-        let cores = self.coordinator.ran / self.seconds;
-        report.add(&format!("{figure} coordinator CPU"), name, "cores", None, cores, &self.floor);
-        let each = self.per_run(self.coordinator);
-        report.add(&format!("{figure} coordinator CPU a run"), name, "µs", None, each, &self.floor);
+        let mut add = |what: &str, unit, value| {
+            report.add(&format!("{figure} {what}"), name, unit, None, value, &self.floor);
+        };
+        add("coordinator CPU", "cores", self.coordinator.ran / self.seconds);
+        add("coordinator CPU a run", "µs", self.per_run(self.coordinator));
+        add("workers CPU", "cores", self.workers.ran / self.seconds);
+        add("workers CPU a run", "µs", self.per_run(self.workers));
+        add("all processors busy", "cores", self.busy / self.seconds);
+        add("runs that they allow", "/s", self.allowed());
+        add("runs a transaction", "", self.runs / self.commits.max(1.0));
+        if let Some(cost) = &self.zookeeper {
+            add("ZooKeeper CPU a run", "µs", cost.ran * 1e6 / self.runs);
+            cost.report(figure, name, &self.floor, report);
+        }
+    }
+
+    /// Runs a second that would take all processors, at what each takes of them here, whoever works for it.
+    fn allowed(&self) -> f64 {
+        let zookeeper = self.zookeeper.as_ref().map_or(0.0, |cost| cost.ran);
+        let all = self.coordinator.ran + self.workers.ran + zookeeper;
+        cores() as f64 * self.runs / all.max(f64::MIN_POSITIVE)
     }
 
     fn print(&self, name: &str) {
@@ -207,6 +280,16 @@ impl Taken {
             self.commit_ms,
             self.workers.ran / self.seconds,
             self.per_run(self.workers)
+        );
+        if let Some(cost) = &self.zookeeper {
+            println!("    {cost}; {:.0} µs of its processor time a run", cost.ran * 1e6 / self.runs);
+        }
+        println!(
+            "    processors busy {:.2} of {}; they allow {:.0} runs a second, {:.0} began",
+            self.busy / self.seconds,
+            cores(),
+            self.allowed(),
+            self.runs / self.seconds
         );
         println!("    beside: {}", self.floor);
     }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::Result;
 use crate::ensemble::Ensemble;
+use crate::machine::Used;
 use crate::options::Options;
 use crate::server::Server;
 
@@ -36,6 +37,12 @@ impl Fleet {
     /// The sum of a counter over those that live.
     pub(crate) fn counted(&self, name: &str) -> Result<f64> {
         self.seats.iter().filter(|seat| seat.lives()).map(|seat| seat.counted(name)).sum()
+    }
+
+    /// What those that live have used, together.
+    pub(crate) fn used(&self) -> Used {
+        let alive = self.seats.iter().filter(|seat| seat.lives());
+        alive.map(Server::used).fold(Used::default(), Used::and)
     }
 
     /// The seat with the most of something.

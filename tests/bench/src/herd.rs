@@ -4,12 +4,13 @@ use std::time::{Duration, Instant};
 
 use crate::Result;
 use crate::crew::Crew;
+use crate::ensemble::Cost;
 use crate::fleet::{Fleet, must, wait};
 use crate::idle::{self, JOBS, may_open};
 use crate::load::{Fires, Load};
-use crate::machine::{Floor, wall};
+use crate::machine::{Floor, Used, wall};
 use crate::options::Options;
-use crate::report::Report;
+use crate::report::{Report, Set};
 use crate::worker::{Seen, Spec};
 
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -17,6 +18,10 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const AFTER: Duration = Duration::from_secs(10);
 const BEFORE: Duration = Duration::from_secs(20);
 const ITEMS: u32 = 10;
+/// What one of three leads at least of all jobs once leaders have been spread, a third being its share.
+const SHARE: f64 = 0.2;
+/// A limit of coordinators that a thousand jobs of one worker go beyond.
+const SET: Set<'_> = &[("max_jobs_per_worker", "20000")];
 
 /// A thousand jobs of ten items, of which the one that dies leads a third and hosts none.
 pub(crate) fn settle(options: &Options, report: &mut Report) -> Result {
@@ -24,6 +29,7 @@ pub(crate) fn settle(options: &Options, report: &mut Report) -> Result {
         println!("  only with --registry zookeeper");
         return Ok(());
     }
+    report.sets(&[SET, &[("slots of a worker", "4096")]].concat());
     for jobs in options.sizes(&[1000], 200) {
         for _ in 0..options.runs {
             settle_once(options, jobs, report)?;
@@ -33,8 +39,8 @@ pub(crate) fn settle(options: &Options, report: &mut Report) -> Result {
 }
 
 fn settle_once(options: &Options, jobs: u32, report: &mut Report) -> Result {
-    let mut fleet = Fleet::start(options, 3, &[("max_jobs_per_worker", "20000")])?;
-    let floor = Floor::measure(fleet.ensemble.dir())?;
+    let mut fleet = Fleet::start(options, 3, SET)?;
+    let floor = fleet.ensemble.floor()?;
     let load = Load { jobs, items: ITEMS, every: 10, processes: 2 };
     let mut crew = Crew::new();
     let mut outs = Vec::new();
@@ -55,27 +61,25 @@ fn settle_once(options: &Options, jobs: u32, report: &mut Report) -> Result {
         outs.push(out);
     }
     let all = f64::from(jobs);
-    let share = |fleet: &Fleet, seat: usize| {
-        fleet.seats.get(seat).map_or(Ok(0.0), |seat| seat.counted("rosterd_jobs_led"))
-    };
     must("all jobs to be led, by all three", PATIENCE, || {
-        Ok(fleet.counted("rosterd_jobs_led")? >= all && share(&fleet, 2)? > all / 5.0)
+        Ok(fleet.counted("rosterd_jobs_led")? >= all && led_by(&fleet, 2)? > all * SHARE)
     })?;
     must("all jobs to have fired", PATIENCE, || Ok(fleet.counted("rosterd_runs_total")? >= 2.0 * all))?;
     // What their coming has brought is written.
     std::thread::sleep(AFTER);
-    let calm = fleet.ensemble.counts()?;
+    let calm = fleet.ensemble.stand()?;
     std::thread::sleep(BEFORE);
-    let (led, counts, commits) = (share(&fleet, 2)?, fleet.ensemble.counts()?, refused(&fleet)?);
-    let calm = counts.since(calm);
+    let calm = fleet.ensemble.cost(&calm)?;
+    let memory: Vec<f64> = fleet.seats.iter().map(|seat| seat.used().rss).collect();
+    let (led, stand, commits) = (led_by(&fleet, 2)?, fleet.ensemble.stand()?, refused(&fleet)?);
     let (killed, since) = (wall(), Instant::now());
     fleet.seat(2)?.kill()?;
     let settled = wait(PATIENCE, || Ok(fleet.counted("rosterd_jobs_led")? >= all))?;
     let took = since.elapsed().as_secs_f64() * 1e3;
-    let (counts, refused) = (fleet.ensemble.counts()?.since(counts), refused(&fleet)? - commits);
+    let (cost, refused) = (fleet.ensemble.cost(&stand)?, refused(&fleet)? - commits);
     std::thread::sleep(AFTER);
     let until = wall();
-    let stood = standing(&mut fleet)?;
+    let stood = Standing::of(&mut fleet, all, memory)?;
     std::thread::sleep(Duration::from_millis(1500));
     crew.leave()?;
     let mut seen = Vec::new();
@@ -90,10 +94,10 @@ fn settle_once(options: &Options, jobs: u32, report: &mut Report) -> Result {
     let outcome = if settled { "all led again" } else { "NOT all led again" };
     println!("  {name}: it led {led}; {outcome} after {took:.0} ms; meanwhile {fires}");
     println!("    before it died: {before}");
-    println!("    {stood}; a second, before: {}", calm.a_second(BEFORE));
+    println!("    {stood}; before: {calm}");
     println!(
-        "    until then {:.0} transactions of the server; {refused} of the coordinators were not applied",
-        counts.transactions
+        "    until then {:.0} transactions of the server; {refused} of the coordinators were not applied; {cost}",
+        cost.counts.transactions
     );
     println!("    beside: {floor}; {}", fleet.log());
     report.add("leaders: all led again", &name, "ms", None, if settled { took } else { f64::NAN }, &floor);
@@ -105,22 +109,69 @@ fn settle_once(options: &Options, jobs: u32, report: &mut Report) -> Result {
         (fires.missed + fires.late) as f64,
         &floor,
     );
+    report.add("leaders: p99 lag before", &name, "ms", None, before.percentile(99.0), &floor);
     report.add("leaders: p99 lag meanwhile", &name, "ms", None, fires.percentile(99.0), &floor);
+    report.add("leaders: latest meanwhile", &name, "ms", None, fires.percentile(100.0), &floor);
+    report.add("leaders: led by the one that died", &name, "jobs", None, led, &floor);
+    report.add("leaders: transactions until all led", &name, "", None, cost.counts.transactions, &floor);
+    report.add("leaders: refused until all led", &name, "", None, refused, &floor);
+    cost.report("until all led:", &name, &floor, report);
+    calm.report("before it died:", &name, &floor, report);
+    stood.report(&name, &floor, report);
     Ok(())
 }
 
-/// What there is, and how long the dead one takes to serve again among it.
-fn standing(fleet: &mut Fleet) -> Result<String> {
-    let (watches, nodes) = fleet.ensemble.holds()?;
-    let memory: Vec<String> =
-        fleet.seats.iter().take(2).map(|seat| format!("{:.0}", seat.used().rss)).collect();
-    let since = Instant::now();
-    fleet.seat(2)?.launch()?;
-    let took = since.elapsed().as_secs_f64();
-    Ok(format!(
-        "{watches} watches, {nodes} nodes; the coordinators that host take {} MiB; a third one serves {took:.2} s after its start",
-        memory.join(" and ")
-    ))
+/// How many jobs the coordinator of a seat leads.
+fn led_by(fleet: &Fleet, seat: usize) -> Result<f64> {
+    fleet.seats.get(seat).map_or(Ok(0.0), |seat| seat.counted("rosterd_jobs_led"))
+}
+
+/// What there is, and how long the dead one takes to serve again among it, and to lead its share.
+struct Standing {
+    watches: f64,
+    nodes: f64,
+    /// Mebibytes of each coordinator before one died.
+    memory: Vec<f64>,
+    /// Seconds after the start of its process.
+    serves: f64,
+    leads: f64,
+}
+
+impl Standing {
+    fn of(fleet: &mut Fleet, jobs: f64, memory: Vec<f64>) -> Result<Self> {
+        let (watches, nodes) = fleet.ensemble.holds()?;
+        let since = Instant::now();
+        fleet.seat(2)?.launch()?;
+        let serves = since.elapsed().as_secs_f64();
+        let leading = wait(PATIENCE, || Ok(led_by(fleet, 2)? > jobs * SHARE))?;
+        let leads = if leading { since.elapsed().as_secs_f64() } else { f64::NAN };
+        Ok(Self { watches, nodes, memory, serves, leads })
+    }
+
+    fn report(&self, name: &str, floor: &Floor, report: &mut Report) {
+        let mut add = |figure: &str, unit, value| report.add(figure, name, unit, None, value, floor);
+        add("watches", "", self.watches);
+        add("znodes", "", self.nodes);
+        for (seat, memory) in self.memory.iter().enumerate() {
+            let hosts = if seat < 2 { "hosts a worker" } else { "hosts nobody" };
+            add(&format!("RSS of coordinator {seat}, {hosts}"), "MiB", *memory);
+        }
+        add("start of a process to serving", "ms", self.serves * 1e3);
+        add("start of a process to its share led", "ms", self.leads * 1e3);
+    }
+}
+
+impl std::fmt::Display for Standing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { watches, nodes, memory, serves, leads } = self;
+        let memory: Vec<String> = memory.iter().map(|mib| format!("{mib:.0}")).collect();
+        write!(
+            f,
+            "{watches} watches, {nodes} nodes; before one died the coordinators took {} MiB; one more serves {serves:.2} s after its \
+             start and leads its share after {leads:.1} s",
+            memory.join(", ")
+        )
+    }
 }
 
 /// Transactions that conflicted, of those that live.
@@ -149,8 +200,9 @@ pub(crate) fn herd(options: &Options, report: &mut Report) -> Result {
 fn herd_once(options: &Options, workers: u32, report: &mut Report) -> Result {
     let most = (workers + 1000).to_string();
     let set = [("max_connections", &*most), ("max_connections_per_ip", &most), ("max_workers", &most)];
+    report.sets(&[&set[..], &[("slots of a worker", "4")]].concat());
     let mut fleet = Fleet::start(options, 2, &set)?;
-    let floor = Floor::measure(fleet.ensemble.dir())?;
+    let floor = fleet.ensemble.floor()?;
     let mut crew = Crew::new();
     let all = f64::from(idle::start(&mut crew, &fleet.addresses(0, 2), workers)?);
     crew.wait_until_all_came(PATIENCE)?;
@@ -160,8 +212,10 @@ fn herd_once(options: &Options, workers: u32, report: &mut Report) -> Result {
     // What their coming has brought is written.
     std::thread::sleep(AFTER);
     let there = fleet.seats.first().ok_or("no coordinator")?.counted("rosterd_streams")?;
-    let since = Instant::now();
+    let (stand, since) = (fleet.ensemble.stand()?, Instant::now());
     fleet.seat(0)?.kill()?;
+    // The other one.
+    let before = fleet.used();
     let verdicts = fleet.counted("rosterd_verdicts_total")?;
     let mut marks: Vec<(f64, f64)> = Vec::new();
     let back = wait(PATIENCE, || {
@@ -169,6 +223,7 @@ fn herd_once(options: &Options, workers: u32, report: &mut Report) -> Result {
         marks.push((since.elapsed().as_secs_f64(), streams));
         Ok(streams >= all)
     })?;
+    let cost = Herded { zookeeper: fleet.ensemble.cost(&stand)?, left: fleet.used().since(before) };
     let when = |part: f64| marks.iter().find(|(_, n)| *n >= part * all).map_or(f64::NAN, |(at, _)| *at);
     // The dead one's session ends after ten seconds, and leases five later: whoever is not back by then is dead.
     std::thread::sleep(Duration::from_secs(20).saturating_sub(since.elapsed()) + AFTER);
@@ -187,5 +242,25 @@ fn herd_once(options: &Options, workers: u32, report: &mut Report) -> Result {
     report.add("herd: half attached again", &name, "s", None, when(0.5), &floor);
     report.add("herd: all attached again", &name, "s", Some(30.0), when(1.0), &floor);
     report.add("herd: declared dead", &name, "workers", Some(0.0), dead, &floor);
+    report.add("herd: all came after the last began", &name, "s", None, came, &floor);
+    cost.report(&name, &floor, report);
     Ok(())
+}
+
+/// What it took until all were attached again.
+struct Herded {
+    zookeeper: Cost,
+    /// The coordinator that was left.
+    left: Used,
+}
+
+impl Herded {
+    fn report(&self, name: &str, floor: &Floor, report: &mut Report) {
+        let Self { zookeeper, left } = self;
+        let cores = left.ran / zookeeper.seconds;
+        println!("    until then: the coordinator {cores:.2} cores and {:.0} MiB; {zookeeper}", left.rss);
+        report.add("herd: coordinator CPU", name, "cores", None, cores, floor);
+        report.add("herd: coordinator RSS", name, "MiB", None, left.rss, floor);
+        zookeeper.report("herd:", name, floor, report);
+    }
 }

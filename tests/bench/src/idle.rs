@@ -6,7 +6,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::Result;
 use crate::crew::Crew;
-use crate::machine::{Floor, Used};
+use crate::machine::Used;
 use crate::options::Options;
 use crate::report::Report;
 use crate::server::Server;
@@ -62,11 +62,10 @@ pub(crate) fn start(crew: &mut Crew, server: &str, workers: u32) -> Result<u32> 
 
 fn take(options: &Options, workers: u32, report: &mut Report) -> Result {
     let most = (workers + 1000).to_string();
-    let server = Server::start(
-        options,
-        &[("max_connections", &most), ("max_connections_per_ip", &most), ("max_workers", &most)],
-    )?;
-    let floor = Floor::measure(server.dir())?;
+    let set = [("max_connections", &*most), ("max_connections_per_ip", &most), ("max_workers", &most)];
+    report.sets(&set);
+    let server = Server::start(options, &set)?;
+    let floor = server.floor()?;
     let empty = server.used();
     let mut crew = Crew::new();
     let since = Instant::now();
@@ -87,10 +86,10 @@ fn take(options: &Options, workers: u32, report: &mut Report) -> Result {
     }
     let start = since.elapsed().as_secs_f64();
     let (before, since) = (server.used(), Instant::now());
-    let theirs = crew.used();
+    let (theirs, stand) = (crew.used(), server.stand()?);
     std::thread::sleep(Duration::from_secs(options.seconds));
     let (used, seconds) = (server.used().since(before), since.elapsed().as_secs_f64());
-    let theirs = crew.used().since(theirs);
+    let (theirs, cost) = (crew.used().since(theirs), server.cost(stand.as_ref())?);
     let streams = server.counted("rosterd_streams")?;
     let Used { rss, threads, switches, .. } = used;
     let name = format!("{workers} workers, {JOBS} jobs");
@@ -103,6 +102,13 @@ fn take(options: &Options, workers: u32, report: &mut Report) -> Result {
         theirs.ran / seconds
     );
     println!("    beside: {floor}; {}", server.log());
+    if let Some(cost) = cost {
+        println!("    {cost}");
+        cost.report("idle workers:", &name, &floor, report);
+    }
+    report.add("idle workers: all attached", &name, "s", None, start, &floor);
+    let each = (rss - empty.rss) * 1024.0 / f64::from(workers);
+    report.add("idle workers: memory of each", &name, "KiB", None, each, &floor);
     report.add("idle workers: lost", &name, "streams", Some(0.0), f64::from(workers) - streams, &floor);
     report.add("idle workers: CPU", &name, "cores", None, used.ran / seconds, &floor);
     report.add("idle workers: RSS", &name, "MiB", None, rss, &floor);

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::Result;
 use crate::crew::Crew;
-use crate::ensemble::{Counts, Ensemble};
-use crate::machine::{Floor, wall};
+use crate::ensemble::{Cost, Ensemble};
+use crate::machine::wall;
 use crate::options::Options;
 use crate::report::Report;
 use crate::server::Server;
@@ -70,7 +70,7 @@ pub(crate) fn leave(options: &Options, report: &mut Report) -> Result {
 
 fn take(options: &Options, items: u32, report: &mut Report) -> Result {
     let server = Server::start(options, &[])?;
-    let floor = Floor::measure(server.dir())?;
+    let floor = server.floor()?;
     let found = one(&server, server.ensemble(), items, "STICKY")?;
     let name = format!("{items} items, {WORKERS} workers, STICKY");
     println!("  {name}: {found}");
@@ -78,6 +78,13 @@ fn take(options: &Options, items: u32, report: &mut Report) -> Result {
     report.add("first assignment", &name, "ms", None, found.first, &floor);
     let target = (items == 5000).then_some(200.0);
     report.add("leave to last Assignment", &name, "ms", target, found.took, &floor);
+    report.add("leave: coordinator CPU", &name, "ms", None, found.cpu * 1e3, &floor);
+    if let Some(cost) = &found.cost {
+        println!("    from the wish until {} s after the last Assignment: {cost}", AFTERWARDS.as_secs());
+        report.add("leave: transactions", &name, "", None, cost.counts.transactions, &floor);
+        report.add("leave: packets received", &name, "", None, cost.counts.received, &floor);
+        report.add("leave: ZooKeeper CPU", &name, "ms", None, cost.ran * 1e3, &floor);
+    }
     report.add("leave: moved besides the leaver's", &name, "items", Some(0.0), found.strangers, &floor);
     Ok(())
 }
@@ -94,19 +101,20 @@ pub(crate) struct Found {
     had: usize,
     /// Items that moved and need not have.
     strangers: f64,
-    /// That a ZooKeeper server counted, with what is written afterwards for tools.
-    pub(crate) transactions: f64,
+    /// Of the ZooKeeper server, with what is written afterwards for tools.
+    pub(crate) cost: Option<Cost>,
 }
 
 impl std::fmt::Display for Found {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { first, took, cpu, moved, had, strangers, transactions } = self;
+        let Self { first, took, cpu, moved, had, strangers, cost } = self;
         write!(
             f,
             "first assignment {first:.0} ms after the workers' start; leave {took:.1} ms, coordinator {:.0} ms of CPU; \
-             {moved} items moved, the leaver had {had}, {strangers} moved besides; {transactions:.0} transactions",
+             {moved} items moved, the leaver had {had}, {strangers} moved besides",
             cpu * 1e3
-        )
+        )?;
+        cost.as_ref().map_or(Ok(()), |cost| write!(f, "; {:.0} transactions", cost.counts.transactions))
     }
 }
 
@@ -137,8 +145,7 @@ pub(crate) fn one(server: &Server, ensemble: Option<&Ensemble>, items: u32, stra
     // What follows an assignment, such as what is written for tools, is no part of this.
     std::thread::sleep(Duration::from_secs(if items > 1000 { 4 } else { 2 }));
     let before = owned.items.clone();
-    let counts = || ensemble.map_or(Ok(Counts::default()), Ensemble::counts);
-    let (used, counted) = (server.used(), counts()?);
+    let (used, stand) = (server.used(), ensemble.map(Ensemble::stand).transpose()?);
     let leaver = 3usize;
     let asked = wall();
     owned.last = 0;
@@ -150,9 +157,9 @@ pub(crate) fn one(server: &Server, ensemble: Option<&Ensemble>, items: u32, stra
     let took = (owned.last - asked) as f64 / 1e3;
     let cpu = server.used().since(used).ran;
     std::thread::sleep(AFTERWARDS);
-    let transactions = counts()?.since(counted).transactions;
+    let cost = ensemble.zip(stand.as_ref()).map(|(ensemble, stand)| ensemble.cost(stand)).transpose()?;
     let had = before.get(&leaver).cloned().unwrap_or_default();
     let moved = owned.moved(&before, leaver);
     let strangers = moved.symmetric_difference(&had).count() as f64;
-    Ok(Found { first, took, cpu, moved: moved.len(), had: had.len(), strangers, transactions })
+    Ok(Found { first, took, cpu, moved: moved.len(), had: had.len(), strangers, cost })
 }

@@ -81,6 +81,11 @@ impl Fires {
         fires
     }
 
+    /// Nothing missed, nothing twice, nothing later than a second.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.missed + self.twice + self.late == 0 && self.expected > 0 && self.percentile(99.0) < 1000.0
+    }
+
     pub(crate) fn percentile(&self, percent: f64) -> f64 {
         percentile(&self.lags, percent)
     }

@@ -10,11 +10,25 @@ use crate::Result;
 
 /// The machine in a line.
 pub(crate) fn describe() -> String {
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let model = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model =
         model.lines().find_map(|line| line.strip_prefix("model name")?.split(": ").nth(1).map(str::to_owned));
-    format!("{cores} cores ({}), load {}", model.unwrap_or_else(|| "unknown".into()), load())
+    format!("{} cores ({}), load {}", cores(), model.unwrap_or_else(|| "unknown".into()), load())
+}
+
+/// How many processors there are.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(0, usize::from)
+}
+
+/// Seconds that the processors have spent on anything, whoever wanted it.
+pub(crate) fn busy() -> f64 {
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let all = stat.lines().next().unwrap_or_default();
+    let times: Vec<f64> = all.split_whitespace().skip(1).filter_map(|text| text.parse().ok()).collect();
+    // user, nice, system; idle and waiting for the disk; interrupts, and what the host took. What guests took is in user.
+    let (worked, idle) = (times.iter().take(8).sum::<f64>(), times.iter().skip(3).take(2).sum::<f64>());
+    (worked - idle) / 100.0
 }
 
 /// The load average of the last minute.
@@ -37,6 +51,15 @@ pub(crate) fn percentile(sorted: &[f64], percent: f64) -> f64 {
     sorted.get(place).copied().unwrap_or(f64::NAN)
 }
 
+/// What a ZooKeeper server takes alone, from one client with many writes under way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Raw {
+    /// Writes a second.
+    pub(crate) rate: f64,
+    /// Microseconds of its processor time for one of them.
+    pub(crate) cpu: f64,
+}
+
 /// What one durable write and one round trip cost at this moment, and how busy the machine is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Floor {
@@ -45,23 +68,31 @@ pub(crate) struct Floor {
     /// Milliseconds.
     pub(crate) trip: (f64, f64),
     pub(crate) load: f64,
+    /// Of the figure's ZooKeeper server, where it has one.
+    pub(crate) raw: Option<Raw>,
 }
 
 impl Floor {
     /// Appends 4 KiB and syncs it, a hundred times, in `dir`; sends a byte forth and back a thousand times.
     pub(crate) fn measure(dir: &Path) -> Result<Self> {
-        Ok(Self { write: durable_write(dir)?, trip: round_trip()?, load: load() })
+        Ok(Self { write: durable_write(dir)?, trip: round_trip()?, load: load(), raw: None })
     }
 }
 
 impl std::fmt::Display for Floor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { write, trip, load } = self;
+        let Self { write, trip, load, raw } = self;
         write!(
             f,
             "durable write p50 {:.2} p99 {:.2} ms, loopback round trip p50 {:.3} p99 {:.3} ms, load {load:.1}",
             write.0, write.1, trip.0, trip.1
-        )
+        )?;
+        match raw {
+            Some(Raw { rate, cpu }) => {
+                write!(f, ", ZooKeeper alone {rate:.0} writes a second of {cpu:.0} µs each")
+            }
+            None => Ok(()),
+        }
     }
 }
 

@@ -47,7 +47,7 @@ const FIGURES: [Figure; 11] = [
     ("leader", "kill -9 of a coordinator that leads jobs, and the lag of their fires", kills::leader),
     ("settle", "1,000 jobs on three coordinators, one is killed", herd::settle),
     ("herd", "10,000 workers lose their coordinator at once", herd::herd),
-    ("writes", "what fires and idleness cost a ZooKeeper server", writes::writes),
+    ("writes", "what fires cost a ZooKeeper server", writes::writes),
     ("idle", "idle workers on one coordinator", idle::idle),
 ];
 
@@ -86,6 +86,7 @@ fn main() -> ExitCode {
             continue;
         }
         println!("\n== {name}: {what}");
+        report.begin(name);
         if let Err(error) = take(&options, &mut report) {
             eprintln!("{name} could not be taken: {error}");
             failed = true;

@@ -39,9 +39,9 @@ impl Options {
         match (self.against, self.zookeeper) {
             (true, _) => crate::against::SETTINGS,
             (false, true) => {
-                "one ZooKeeper 3.9.5 server (tickTime 1 s, its log synced to disk), defaults otherwise"
+                "one ZooKeeper 3.9.5 server (tickTime 1 s, its log synced to disk), defaults but for what a figure says to be set"
             }
-            (false, false) => "embedded store, defaults otherwise",
+            (false, false) => "embedded store, defaults but for what a figure says to be set",
         }
     }
 

@@ -4,10 +4,17 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::machine::Floor;
+use crate::machine::{Floor, Raw};
+
+/// Settings other than the defaults, by name.
+pub(crate) type Set<'a> = &'a [(&'a str, &'a str)];
 
 /// One number of one figure, over all runs.
 struct Row {
+    /// What `--only` calls it.
+    only: &'static str,
+    /// What was set otherwise than by default.
+    set: String,
     figure: String,
     settings: String,
     unit: &'static str,
@@ -19,9 +26,26 @@ struct Row {
 #[derive(Default)]
 pub(crate) struct Report {
     rows: Vec<Row>,
+    only: &'static str,
+    set: String,
 }
 
 impl Report {
+    /// What comes is of this figure, with the defaults until something else is said.
+    pub(crate) fn begin(&mut self, only: &'static str) {
+        (self.only, self.set) = (only, String::new());
+    }
+
+    /// Says once what is set otherwise than by default in what comes.
+    pub(crate) fn sets(&mut self, set: Set<'_>) {
+        let pairs: Vec<String> = set.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let set = pairs.join(" ");
+        if set != self.set {
+            println!("  set: {}", if set.is_empty() { "nothing, all defaults" } else { &set });
+            self.set = set;
+        }
+    }
+
     /// Takes one run's number. `target`: it should not be above that.
     pub(crate) fn add(
         &mut self,
@@ -32,7 +56,9 @@ impl Report {
         value: f64,
         floor: &Floor,
     ) {
-        let known = self.rows.iter_mut().find(|row| row.figure == figure && row.settings == settings);
+        let only = self.only;
+        let same = |row: &&mut Row| row.only == only && row.figure == figure && row.settings == settings;
+        let known = self.rows.iter_mut().find(same);
         match known {
             Some(row) => {
                 row.values.push(value);
@@ -41,6 +67,8 @@ impl Report {
                 row.target = row.target.and_then(|old| target.map(|new| old.max(new)));
             }
             None => self.rows.push(Row {
+                only,
+                set: self.set.clone(),
                 figure: figure.into(),
                 settings: settings.into(),
                 unit,
@@ -54,20 +82,25 @@ impl Report {
     pub(crate) fn print(&self) {
         let wide = self.rows.iter().map(|row| row.settings.chars().count()).max().unwrap_or(0);
         println!(
-            "\n{:34} {:wide$} {:>9} {:>9} {:>9}  {:>9}",
-            "figure", "settings", "min", "median", "max", "target"
+            "\n{:38} {:wide$} {:>9} {:>9} {:>9}  {:>9} | {:>8} {:>8} {:>5} {:>8} |",
+            "figure", "settings", "min", "median", "max", "target", "write ms", "trip ms", "load", "raw /s"
         );
         for row in &self.rows {
             let (min, median, max) = spread(&row.values);
             let target = row.target.map_or(String::new(), number);
+            let beside = row.beside();
             println!(
-                "{:34} {:wide$} {:>9} {:>9} {:>9}  {:>9} {} {}",
+                "{:38} {:wide$} {:>9} {:>9} {:>9}  {:>9} | {:>8.2} {:>8.3} {:>5.1} {:>8} | {} {}",
                 row.figure,
                 row.settings,
                 number(min),
                 number(median),
                 number(max),
                 target,
+                beside.write.0,
+                beside.trip.0,
+                beside.load,
+                beside.raw.map_or(String::new(), |raw| number(raw.rate)),
                 row.unit,
                 row.verdict()
             );
@@ -89,17 +122,38 @@ impl Row {
         }
     }
 
+    /// The median of each number that stands beside it.
+    fn beside(&self) -> Floor {
+        let median = |of: fn(&Floor) -> f64| spread(&self.floors.iter().map(of).collect::<Vec<_>>()).1;
+        let raws: Vec<Raw> = self.floors.iter().filter_map(|floor| floor.raw).collect();
+        let raw = |of: fn(&Raw) -> f64| spread(&raws.iter().map(of).collect::<Vec<_>>()).1;
+        Floor {
+            write: (median(|floor| floor.write.0), median(|floor| floor.write.1)),
+            trip: (median(|floor| floor.trip.0), median(|floor| floor.trip.1)),
+            load: median(|floor| floor.load),
+            raw: (!raws.is_empty()).then(|| Raw { rate: raw(|raw| raw.rate), cpu: raw(|raw| raw.cpu) }),
+        }
+    }
+
     fn json(&self) -> Value {
         let (min, median, max) = spread(&self.values);
-        let floors = |of: fn(&Floor) -> f64| spread(&self.floors.iter().map(of).collect::<Vec<_>>()).1;
-        let floor: BTreeMap<&str, f64> = [
-            ("durable_write_p50_ms", floors(|floor| floor.write.0)),
-            ("durable_write_p99_ms", floors(|floor| floor.write.1)),
-            ("round_trip_p50_ms", floors(|floor| floor.trip.0)),
-            ("load", floors(|floor| floor.load)),
+        let beside = self.beside();
+        let mut floor: BTreeMap<&str, f64> = [
+            ("durable_write_p50_ms", beside.write.0),
+            ("durable_write_p99_ms", beside.write.1),
+            ("round_trip_p50_ms", beside.trip.0),
+            ("round_trip_p99_ms", beside.trip.1),
+            ("load", beside.load),
         ]
         .into();
+        if let Some(raw) = beside.raw {
+            floor.extend([
+                ("zookeeper_raw_writes_a_second", raw.rate),
+                ("zookeeper_cpu_us_a_raw_write", raw.cpu),
+            ]);
+        }
         json!({
+            "only": self.only, "set": self.set,
             "figure": self.figure, "settings": self.settings, "unit": self.unit, "runs": self.values.len(),
             "min": min, "median": median, "max": max, "target": self.target, "verdict": self.verdict(),
             "beside": floor,

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::Result;
-use crate::ensemble::Ensemble;
-use crate::machine::Used;
+use crate::ensemble::{Cost, Ensemble, Stand};
+use crate::machine::{Floor, Used};
 use crate::options::Options;
 
 /// How long it may take to serve, and to stop.
@@ -117,6 +117,21 @@ impl Server {
     /// Where its data is.
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
+    }
+
+    /// What the machine, and the registry where it is a process of its own, can do at this moment.
+    pub(crate) fn floor(&self) -> Result<Floor> {
+        self.ensemble.as_ref().map_or_else(|| Floor::measure(self.dir()), Ensemble::floor)
+    }
+
+    /// What the registry has done so far, where it is a process of its own.
+    pub(crate) fn stand(&self) -> Result<Option<Stand>> {
+        self.ensemble.as_ref().map(Ensemble::stand).transpose()
+    }
+
+    /// What it has done since.
+    pub(crate) fn cost(&self, since: Option<&Stand>) -> Result<Option<Cost>> {
+        self.ensemble.as_ref().zip(since).map(|(ensemble, since)| ensemble.cost(since)).transpose()
     }
 
     pub(crate) fn used(&self) -> Used {

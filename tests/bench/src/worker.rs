@@ -44,6 +44,8 @@ pub(crate) struct Spec {
     pub(crate) file: String,
     /// How long each run takes, in milliseconds.
     pub(crate) work: u64,
+    /// How much longer that of the last item takes, in milliseconds; those between lie evenly between.
+    pub(crate) spread: u64,
     /// Conversations in this process: with several, each has jobs of its own, `step` numbers apart.
     pub(crate) conversations: u32,
     pub(crate) step: u32,
@@ -217,17 +219,39 @@ fn worker(spec: &Spec, conversation: u32, log: &Log) -> Worker {
         let number = (spec.first + conversation * spec.step + n) % spec.jobs.max(1);
         let name = format!("{}{number}", spec.prefix);
         let file = spec.file.replace("{n}", &(number % 10).to_string());
-        worker = worker.add(job(spec, number, &name, &file, spec.work, log.clone()));
+        let lasts = Lasts::new(spec.work, spec.spread);
+        worker = worker.add(job(spec, number, &name, &file, lasts, log.clone()));
     }
     match &spec.also {
-        Some(also) => worker.add(job(spec, u32::MAX, &also.job, &also.file, also.work, log.clone())),
+        Some(also) => {
+            let lasts = Lasts::new(also.work, 0);
+            worker.add(job(spec, u32::MAX, &also.job, &also.file, lasts, log.clone()))
+        }
         None => worker,
     }
 }
 
-fn job(spec: &Spec, number: u32, name: &str, file: &str, work: u64, log: Log) -> Job {
+/// How long runs take.
+#[derive(Debug, Clone, Copy)]
+struct Lasts {
+    first: Duration,
+    spread: Duration,
+}
+
+impl Lasts {
+    fn new(first: u64, spread: u64) -> Self {
+        Self { first: Duration::from_millis(first), spread: Duration::from_millis(spread) }
+    }
+
+    fn of(self, run: &Run) -> Duration {
+        let last = run.total().saturating_sub(1).max(1);
+        self.first + self.spread.mul_f64(f64::from(run.item().min(last)) / f64::from(last))
+    }
+}
+
+fn job(spec: &Spec, number: u32, name: &str, file: &str, lasts: Lasts, log: Log) -> Job {
     let file = if file.is_empty() { String::new() } else { format!("jobName: {name}\n{file}") };
-    let (say, work) = (spec.say, Duration::from_millis(work));
+    let say = spec.say;
     Job::new(name).handler_type("bench").config(file).handler(move |run: Run| {
         // The first line of user code.
         let now = wall();
@@ -245,6 +269,7 @@ fn job(spec: &Spec, number: u32, name: &str, file: &str, work: u64, log: Log) ->
             )),
             false => log.seen().push(seen),
         }
+        let work = lasts.of(&run);
         worked(run, work, say, log.clone())
     })
 }

@@ -6,9 +6,8 @@ use zookeeper_client::{Acls, Client, CreateMode};
 
 use super::{Pair, Side, Stage, order};
 use crate::Result;
-use crate::ensemble::Ensemble;
+use crate::ensemble::{Cost, Ensemble};
 use crate::leave::{AFTERWARDS, WORKERS, one};
-use crate::machine::Floor;
 use crate::options::Options;
 use crate::report::Report;
 use crate::worker::Spec;
@@ -18,8 +17,8 @@ const JOB: &str = "wide-0";
 const LOOK: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Milliseconds, and transactions.
-type Left = (f64, f64);
+/// Milliseconds, and what the server did until all was written.
+type Left = (f64, Cost);
 
 /// rosterd: until the last Assignment came to a worker. Elastic-Job: until its nodes say who has which item; nobody
 /// needs to wait for a due time, since the benchmark fires the job as soon as the leave was noticed.
@@ -27,21 +26,25 @@ pub(crate) fn leave(options: &Options, report: &mut Report) -> Result {
     for items in options.sizes(&[5000], 1000) {
         for run in 0..options.runs {
             let ensemble = Ensemble::start()?;
-            let raw = ensemble.raw()?;
-            let mut pair = Pair { floor: Some(Floor::measure(ensemble.dir())?), ..Pair::default() };
+            let floor = ensemble.floor()?;
+            let mut pair = Pair { floor: Some(floor), ..Pair::default() };
             for side in order(run) {
                 let stage = Stage::open(options, &ensemble, side)?;
-                let (took, transactions) = match side {
+                let (took, cost) = match side {
                     Side::Ours => ours(&stage, items)?,
                     Side::Theirs => theirs(stage, items)?,
                 };
                 println!(
-                    "  {}: {items} items, 1 of {WORKERS} leaves: {took:.0} ms, {transactions:.0} transactions; ZooKeeper alone \
-                     {raw:.0} writes a second",
-                    side.name()
+                    "  {}: {items} items, 1 of {WORKERS} leaves: {took:.0} ms, {:.0} transactions, ZooKeeper {:.0} ms \
+                     of processor time; {floor}",
+                    side.name(),
+                    cost.counts.transactions,
+                    cost.ran * 1e3
                 );
                 pair.add(side, "leave", "ms", took);
-                pair.add(side, "leave: transactions", "", transactions);
+                pair.add(side, "leave: transactions", "", cost.counts.transactions);
+                pair.add(side, "leave: packets received", "", cost.counts.received);
+                pair.add(side, "leave: ZooKeeper CPU", "ms", cost.ran * 1e3);
             }
             pair.report(&format!("{items} items, 1 of {WORKERS} workers leaves"), report);
         }
@@ -52,7 +55,7 @@ pub(crate) fn leave(options: &Options, report: &mut Report) -> Result {
 fn ours(stage: &Stage<'_>, items: u32) -> Result<Left> {
     let server = stage.server.as_ref().ok_or("no coordinator")?;
     let found = one(server, Some(stage.ensemble), items, "AVG_ALLOCATION")?;
-    Ok((found.took, found.transactions))
+    Ok((found.took, found.cost.ok_or("no ensemble")?))
 }
 
 fn theirs(mut stage: Stage<'_>, items: u32) -> Result<Left> {
@@ -72,12 +75,12 @@ fn theirs(mut stage: Stage<'_>, items: u32) -> Result<Left> {
     runtime.block_on(async {
         let tree = Tree::open(&stage).await?;
         tree.assigned(items, WORKERS as usize).await?;
-        let (since, counts) = (Instant::now(), stage.ensemble.counts()?);
+        let (since, stand) = (Instant::now(), stage.ensemble.stand()?);
         stage.crew.ask_to_leave(3)?;
         tree.assigned(items, WORKERS as usize - 1).await?;
         let took = since.elapsed().as_secs_f64() * 1e3;
         tokio::time::sleep(AFTERWARDS).await;
-        Ok((took, stage.ensemble.counts()?.since(counts).transactions))
+        Ok((took, stage.ensemble.cost(&stand)?))
     })
 }
 

@@ -9,7 +9,8 @@ use tempfile::TempDir;
 
 use crate::Result;
 use crate::crew::Crew;
-use crate::ensemble::{Counts, Ensemble};
+use crate::ensemble::{Cost, Ensemble};
+use crate::fires::{SET, SLOTS};
 use crate::load::{Fires, Load};
 use crate::machine::{Floor, Used, wall};
 use crate::options::Options;
@@ -57,11 +58,10 @@ pub(crate) struct Measured {
     /// Runs that began within them.
     pub(crate) runs: f64,
     pub(crate) seconds: f64,
-    pub(crate) counts: Counts,
     /// Of coordinator and workers.
     pub(crate) used: Used,
     /// Of the ensemble.
-    pub(crate) zookeeper: Used,
+    pub(crate) cost: Cost,
     pub(crate) floor: Floor,
 }
 
@@ -69,9 +69,8 @@ impl<'a> Stage<'a> {
     pub(crate) fn open(options: &Options, ensemble: &'a Ensemble, side: Side) -> Result<Self> {
         static LAST: AtomicU32 = AtomicU32::new(0);
         let namespace = format!("bench-{}", LAST.fetch_add(1, Ordering::Relaxed));
-        let set = [("max_jobs_per_worker", "20000"), ("max_unacknowledged_reports", "8192")];
         let server = match side {
-            Side::Ours => Some(Server::on(options, ensemble, &namespace, &set)?),
+            Side::Ours => Some(Server::on(options, ensemble, &namespace, SET)?),
             Side::Theirs => None,
         };
         Ok(Self { side, ensemble, namespace, crew: Crew::new(), server, dir: scratch()?, outs: Vec::new() })
@@ -104,11 +103,11 @@ impl<'a> Stage<'a> {
 
     /// Runs a load until it is steady, and then for so many seconds.
     pub(crate) fn measure(mut self, load: &Load, seconds: u64) -> Result<Measured> {
-        let floor = Floor::measure(self.dir.path())?;
+        let floor = self.ensemble.floor()?;
         for _ in 0..load.processes {
             self.start(Spec {
                 address: "127.0.0.1".into(),
-                slots: 4096,
+                slots: SLOTS,
                 prefix: "tick-".into(),
                 count: load.jobs,
                 jobs: load.jobs,
@@ -120,10 +119,9 @@ impl<'a> Stage<'a> {
         }
         self.settle(load)?;
         let (from, since) = (wall(), Instant::now());
-        let (counts, used, zookeeper) = (self.ensemble.counts()?, self.used(), self.ensemble.used());
+        let (stand, used) = (self.ensemble.stand()?, self.used());
         std::thread::sleep(Duration::from_secs(seconds));
-        let counts = self.ensemble.counts()?.since(counts);
-        let (used, zookeeper) = (self.used().since(used), self.ensemble.used().since(zookeeper));
+        let (cost, used) = (self.ensemble.cost(&stand)?, self.used().since(used));
         let (until, seconds) = (wall(), since.elapsed().as_secs_f64());
         // What was due within the window may still be on its way.
         std::thread::sleep(Duration::from_millis(1500));
@@ -136,7 +134,7 @@ impl<'a> Stage<'a> {
         let began = |seen: &&Seen| (from..until).contains(&(seen.fire * 1000 + seen.lag));
         let runs = seen.iter().filter(began).count() as f64;
         let fires = Fires::count(load, &seen, first, last);
-        Ok(Measured { fires, runs, seconds, counts, used, zookeeper, floor })
+        Ok(Measured { fires, runs, seconds, cost, used, floor })
     }
 
     /// Waits until all jobs have come and runs begin at about the rate that is asked, if they ever do.

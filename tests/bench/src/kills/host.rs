@@ -39,10 +39,11 @@ pub(crate) fn host(options: &Options, report: &mut Report) -> Result {
         return Ok(());
     }
     let mut fleet = Fleet::start(options, COORDINATORS, &[])?;
-    let floor = Floor::measure(fleet.ensemble.dir())?;
-    let raw = fleet.ensemble.raw()?;
+    report.sets(&[("slots of a worker", "64")]);
+    let floor = fleet.ensemble.floor()?;
     let (_crew, mut reading) = workers(&fleet)?;
     let from = wall() / 1_000_000 + 2;
+    let stand = fleet.ensemble.stand()?;
     let mut trials = Vec::new();
     for _ in 0..options.trials(100, 3) {
         trials.push(trial(&mut fleet, &mut reading)?);
@@ -52,11 +53,14 @@ pub(crate) fn host(options: &Options, report: &mut Report) -> Result {
         }
     }
     let until = wall() / 1_000_000 - 1;
+    let cost = fleet.ensemble.cost(&stand)?;
     // What was due until then has begun by now, if it ever does.
     std::thread::sleep(Duration::from_secs(2));
     reading.poll()?;
     let found = Found::of(&reading, &trials, from, until);
-    found.report(&trials, raw, &floor, report);
+    let name = found.report(&trials, &floor, report);
+    println!("    {cost}");
+    cost.report("host dies:", &name, &floor, report);
     let log = fleet.log();
     if log.contains("ERROR") {
         println!("  the coordinators said: {log}");
@@ -171,7 +175,8 @@ impl Found {
         Self { failovers: failovers.len(), merged, missed, broken, good }
     }
 
-    fn report(&self, trials: &[Trial], raw: f64, floor: &Floor, report: &mut Report) {
+    /// What was found, under which name.
+    fn report(&self, trials: &[Trial], floor: &Floor, report: &mut Report) -> String {
         let Self { failovers, merged, missed, broken, good } = self;
         let mut took: Vec<f64> = trials.iter().flat_map(|trial| trial.took.iter().copied()).collect();
         took.sort_by(f64::total_cmp);
@@ -195,7 +200,7 @@ impl Found {
         if let [first, ..] = missed.as_slice() {
             println!("    the first that was missed: due {} item {}", first.0, first.1);
         }
-        println!("    beside: {floor}, ZooKeeper alone {raw:.0} writes a second");
+        println!("    beside: {floor}");
         let mut add =
             |figure: &str, unit, target, value| report.add(figure, &name, unit, target, value, floor);
         add("host dies: trials that went wrong", "", Some(0.0), (trials.len() - good) as f64);
@@ -205,5 +210,6 @@ impl Found {
         add("host dies: promises broken", "", Some(0.0), *broken as f64);
         add("host dies: attached again p50", "ms", None, p50);
         add("host dies: attached again p99", "ms", Some(1000.0), p99);
+        name
     }
 }

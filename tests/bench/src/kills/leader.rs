@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::Result;
 use crate::crew::Crew;
+use crate::ensemble::Cost;
 use crate::fleet::{Fleet, must};
 use crate::journal::{Reading, boot, broken, judge};
 use crate::machine::{Floor, percentile, wall};
@@ -28,39 +29,29 @@ pub(crate) fn leader(options: &Options, report: &mut Report) -> Result {
         return Ok(());
     }
     let window = Duration::from_secs(if options.quick { 5 } else { 15 });
+    report.sets(&[("slots of a worker", "256")]);
     let fleet = Fleet::start(options, HOSTS + 1, &[])?;
     let (_crew, mut reading) = workers(&fleet)?;
     let mut fleet = Moving { fleet, came: wall() };
     let name = format!("{JOBS} jobs × {ITEMS} items each second, {} s before and after", window.as_secs());
-    let (mut in_time, kills) = (0, options.trials(20, 2));
+    let (mut in_time, mut last, kills) = (0, None, options.trials(20, 2));
     for _ in 0..kills {
-        let floor = Floor::measure(fleet.fleet.ensemble.dir())?;
         let joined = fleet.joined(&mut reading)?;
         let leads = fleet.led()?;
         std::thread::sleep(window);
-        let killed = wall();
+        let (killed, stand) = (wall(), fleet.fleet.ensemble.stand()?);
         fleet.fleet.seat(VICTIM)?.kill()?;
         std::thread::sleep(window);
         reading.poll()?;
+        let cost = fleet.fleet.ensemble.cost(&stand)?;
+        // While nothing is watched: it disturbs.
+        let floor = fleet.fleet.ensemble.floor()?;
         let span = i64::try_from(window.as_micros())?;
         let (before, after) = (lags(&reading, killed - span, killed), lags(&reading, killed, killed + span));
-        let p99 = (percentile(&before, 99.0), percentile(&after, 99.0));
-        let (worst, worst_before) = (percentile(&after, 100.0), percentile(&before, 100.0));
-        let good = p99.1 <= 2.0 * p99.0 && worst <= 1000.0;
-        in_time += u32::from(good);
-        println!(
-            "  leader of {leads} jobs killed: p99 {:.1} ms before (latest {worst_before:.1}), {:.1} after (latest {worst:.1}); \
-             latest while it had come {:.1}; {floor}",
-            p99.0,
-            p99.1,
-            percentile(&joined, 100.0)
-        );
-        report.add("leader dies: p99 before", &name, "ms", None, p99.0, &floor);
-        report.add("leader dies: p99 after", &name, "ms", None, p99.1, &floor);
-        report.add("leader dies: p99 after / before", &name, "×", Some(2.0), p99.1 / p99.0, &floor);
-        report.add("leader dies: latest after", &name, "ms", Some(1000.0), worst, &floor);
-        report.add("leader comes: p99", &name, "ms", None, percentile(&joined, 99.0), &floor);
-        report.add("leader comes: latest", &name, "ms", Some(1000.0), percentile(&joined, 100.0), &floor);
+        let death = Death { leads, before, after, joined, cost };
+        in_time += u32::from(death.good());
+        death.report(&name, &floor, report);
+        last = Some(floor);
         fleet.came = wall();
         fleet.fleet.seat(VICTIM)?.launch()?;
     }
@@ -68,7 +59,58 @@ pub(crate) fn leader(options: &Options, report: &mut Report) -> Result {
     println!(
         "  {in_time} of {kills} kills with p99 within twice that of before and nothing above 1 s; {broken} promises broken"
     );
+    if let Some(floor) = last {
+        let late = f64::from(kills - in_time);
+        report.add("leader dies: kills", &name, "", None, f64::from(kills), &floor);
+        report.add("leader dies: kills not in time", &name, "", Some(0.0), late, &floor);
+        report.add("leader dies: promises broken", &name, "", Some(0.0), broken as f64, &floor);
+    }
     Ok(())
+}
+
+/// What one death did to fires; milliseconds, sorted.
+struct Death {
+    leads: f64,
+    before: Vec<f64>,
+    after: Vec<f64>,
+    /// While it had come.
+    joined: Vec<f64>,
+    /// After its death.
+    cost: Cost,
+}
+
+impl Death {
+    /// p99 before and after.
+    fn p99(&self) -> (f64, f64) {
+        (percentile(&self.before, 99.0), percentile(&self.after, 99.0))
+    }
+
+    /// In time: p99 within twice that of before, nothing above a second.
+    fn good(&self) -> bool {
+        let (before, after) = self.p99();
+        after <= 2.0 * before && percentile(&self.after, 100.0) <= 1000.0
+    }
+
+    fn report(&self, name: &str, floor: &Floor, report: &mut Report) {
+        let Self { leads, before, after, joined, cost } = self;
+        let (p99, worst) = (self.p99(), |lags: &[f64]| percentile(lags, 100.0));
+        println!(
+            "  leader of {leads} jobs killed: p99 {:.1} ms before (latest {:.1}), {:.1} after (latest {:.1}); \
+             latest while it had come {:.1}; {cost}; {floor}",
+            p99.0,
+            worst(before),
+            p99.1,
+            worst(after),
+            worst(joined)
+        );
+        report.add("leader dies: p99 before", name, "ms", None, p99.0, floor);
+        report.add("leader dies: p99 after", name, "ms", None, p99.1, floor);
+        report.add("leader dies: p99 after / before", name, "×", Some(2.0), p99.1 / p99.0, floor);
+        report.add("leader dies: latest after", name, "ms", Some(1000.0), worst(after), floor);
+        report.add("leader comes: p99", name, "ms", None, percentile(joined, 99.0), floor);
+        report.add("leader comes: latest", name, "ms", Some(1000.0), worst(joined), floor);
+        cost.report("leader dies:", name, floor, report);
+    }
 }
 
 /// Coordinators of which one comes and goes.

@@ -8,7 +8,7 @@ use rosterd_domain::verify::What;
 use crate::Result;
 use crate::crew::Crew;
 use crate::journal::{Reading, broken, judge};
-use crate::machine::{Floor, wall};
+use crate::machine::wall;
 use crate::options::Options;
 use crate::report::Report;
 use crate::server::Server;
@@ -23,6 +23,7 @@ const MARGIN: f64 = 500.0;
 
 pub(crate) fn worker(options: &Options, report: &mut Report) -> Result {
     let trials = options.trials(20, 2);
+    report.sets(&[("slots of a worker", "16")]);
     for (what, file, limit) in [
         (format!("lease {LEASE} ms"), String::new(), LEASE),
         (
@@ -34,8 +35,9 @@ pub(crate) fn worker(options: &Options, report: &mut Report) -> Result {
         let server = Server::start(options, &[])?;
         let mut bad = 0;
         for trial in 0..trials {
-            let floor = Floor::measure(server.dir())?;
+            let (floor, stand) = (server.floor()?, server.stand()?);
             let found = take(&server, &format!("crash-{trial}-"), &file, limit)?;
+            let cost = server.cost(stand.as_ref())?;
             let target = limit as f64 + MARGIN;
             let name = format!("{what}, {ITEMS} items, {WORKERS} workers, busy");
             println!(
@@ -43,6 +45,10 @@ pub(crate) fn worker(options: &Options, report: &mut Report) -> Result {
                 found.first, found.last, found.lost, found.twice, found.broken
             );
             bad += u32::from(found.lost + found.twice + found.broken > 0 || found.last > target);
+            if let Some(cost) = cost {
+                println!("    workers' start and end included: {cost}");
+                cost.report("crash:", &name, &floor, report);
+            }
             report.add("crash to first item elsewhere", &name, "ms", None, found.first, &floor);
             report.add("crash to last item elsewhere", &name, "ms", Some(target), found.last, &floor);
             report.add(
