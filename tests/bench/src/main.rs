@@ -21,6 +21,7 @@ mod leave;
 mod load;
 mod machine;
 mod options;
+mod quiet;
 mod report;
 mod server;
 mod worker;
@@ -37,7 +38,7 @@ type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error + Send + 
 /// A figure: its name, what it shows, and what takes it.
 type Figure = (&'static str, &'static str, fn(&Options, &mut Report) -> Result);
 
-const FIGURES: [Figure; 11] = [
+const FIGURES: [Figure; 12] = [
     ("lag", "due time to user code, 8 items a fire", fires::lag),
     ("knee", "jobs of one item that fire each second", fires::knee),
     ("runs", "100 jobs of 100 items each second: item runs a second", fires::runs),
@@ -48,6 +49,7 @@ const FIGURES: [Figure; 11] = [
     ("settle", "1,000 jobs on three coordinators, one is killed", herd::settle),
     ("herd", "10,000 workers lose their coordinator at once", herd::herd),
     ("writes", "what fires cost a ZooKeeper server", writes::writes),
+    ("quiet", "what coordinators cost a ZooKeeper server while nothing is due", quiet::quiet),
     ("idle", "idle workers on one coordinator", idle::idle),
 ];
 

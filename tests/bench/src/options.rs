@@ -21,6 +21,8 @@ pub(crate) struct Options {
     pub(crate) sizes: Vec<u32>,
     /// How long fires are watched, in seconds.
     pub(crate) seconds: u64,
+    /// Nobody has said how long, and nobody is in a hurry.
+    unhurried: bool,
 }
 
 const USAGE: &str = "\
@@ -57,6 +59,7 @@ impl Options {
             program: beside_this(),
             sizes: Vec::new(),
             seconds: 0,
+            unhurried: false,
         };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
@@ -101,6 +104,7 @@ impl Options {
             options.runs = 1;
         }
         if options.seconds == 0 {
+            options.unhurried = !options.quick;
             options.seconds = if options.quick { 5 } else { 20 };
         }
         Ok(Some(options))
@@ -117,6 +121,11 @@ impl Options {
             (0, false) => usual,
             (asked, _) => asked,
         }
+    }
+
+    /// How many seconds something takes that is to be watched longer than fires, where nothing else is asked for.
+    pub(crate) fn at_leisure(&self, usual: u64) -> u64 {
+        if self.unhurried { usual } else { self.seconds }
     }
 
     /// The sizes asked for, or these, or in a quick run this one.
