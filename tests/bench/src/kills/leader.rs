@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::Result;
 use crate::crew::Crew;
 use crate::ensemble::Cost;
-use crate::fleet::{Fleet, must};
+use crate::fleet::{Fleet, must, wait};
 use crate::journal::{Reading, boot, broken, judge};
 use crate::machine::{Floor, percentile, wall};
 use crate::options::Options;
@@ -19,6 +19,9 @@ const VICTIM: usize = 2;
 const HOSTS: usize = 2;
 /// It leads so many jobs at least, of a third that are its share.
 const LEADS: f64 = 3.0;
+/// How long it may take to lead them, and under how many names it is tried: one in fifty ranks first for fewer.
+const COMES: Duration = Duration::from_secs(30);
+const NAMES: usize = 4;
 /// How long leaders may go on moving once it leads some jobs.
 const REST: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -127,7 +130,16 @@ impl Moving {
     }
 
     /// Waits until it leads its share; the lags until then, and until everything is at rest again.
-    fn joined(&self, reading: &mut Reading) -> Result<Vec<f64>> {
+    fn joined(&mut self, reading: &mut Reading) -> Result<Vec<f64>> {
+        for _ in 0..NAMES {
+            if wait(COMES, || Ok(self.led()? >= LEADS))? {
+                break;
+            }
+            // Leaders are spread by a number made of names, and a coordinator has a new one each time.
+            self.fleet.seat(VICTIM)?.kill()?;
+            self.came = wall();
+            self.fleet.seat(VICTIM)?.launch()?;
+        }
         must("its share of the jobs", PATIENCE, || Ok(self.led()? >= LEADS))?;
         std::thread::sleep(REST);
         reading.poll()?;
