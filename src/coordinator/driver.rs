@@ -129,8 +129,6 @@ pub fn coordinator(
     gauge: Box<dyn Gauge>,
 ) -> (Handle, Driver) {
     settings.session = registry.session_timeout();
-    settings.session_tick =
-        settings.session.map_or(settings.session_tick, |session| settings.session_tick.min(session / 5));
     let (queue, inbox) = mpsc::unbounded_channel();
     let (health, health_seen) = watch::channel(Health::Starting);
     let (happenings, _) = broadcast::channel(HAPPENINGS);

@@ -13,6 +13,7 @@ use super::calendar::Jump;
 use super::event::{Effect, Query, StreamId};
 use super::handle::Health;
 use super::node::{Node, ReadFor, Timer, TxnFor};
+use super::settings::Settings;
 use crate::code::{Code, Refusal};
 use crate::registry::SessionState;
 
@@ -30,14 +31,17 @@ impl Node {
 
     /// Writes this coordinator's own node where nothing else has proved its session lately.
     pub(super) fn prove_if_idle(&mut self) {
-        let every = self.settings.session.map_or(TELLS_EVERY, |session| session / 6);
+        let every = self.settings.session.map_or(TELLS_EVERY, Settings::proof_every);
         let now = self.now.mono;
         let due = now.since(self.proved) >= every || now.since(self.told) >= TELLS_EVERY;
         if (due || self.health != Health::Serving || !self.listed) && !self.is_proving() {
             self.prove();
         }
         let well = self.health == Health::Serving && self.listed;
-        self.prove_in(if well { every } else { self.settings.store_retry });
+        // What proved it since the last look does so only for its time.
+        let left = every.saturating_sub(now.since(self.proved));
+        let next = if left.is_zero() { every } else { left };
+        self.prove_in(if well { next } else { self.settings.store_retry });
     }
 
     /// Looks then whether the session is to be proved; not also when that was to be looked at before.
@@ -55,8 +59,7 @@ impl Node {
     /// reads prove nothing, since a follower that is cut off gives them too.
     pub(super) fn proven(&self) -> bool {
         let Some(session) = self.settings.session else { return true };
-        let usable = session - session * self.settings.drift_permille / 1000;
-        self.now.mono < self.proved.plus(usable.saturating_sub(self.settings.session_tick))
+        self.now.mono < self.proved.plus(self.settings.believed(session))
     }
 
     /// When it was last proved, in milliseconds; for views.
@@ -189,9 +192,8 @@ mod tests {
     use rosterd_domain::txn::Commit;
 
     use super::*;
-    use crate::coordinator::event::{Event, Now};
+    use crate::coordinator::event::{Answer, Event, Now};
     use crate::coordinator::job::JobState;
-    use crate::coordinator::settings::Settings;
 
     fn at(seconds: u64) -> Now {
         let since = Duration::from_secs(seconds);
@@ -226,5 +228,62 @@ mod tests {
             node.handle(at(9), Event::Committed(proof, Commit::Committed(Revision(2))));
         }
         assert!(node.proven() && node.jobs[&job].reading);
+    }
+
+    /// What was written beside put the look off by a whole time, so that up to two went by without a proof.
+    #[test]
+    fn a_session_is_proved_in_each_of_the_times_in_which_a_proof_is_due() {
+        let mut settings = Settings::new(Namespace::new("n").unwrap(), CoordinatorId::new("c").unwrap());
+        settings.session = Some(Duration::from_secs(12));
+        let mut node = Node::new(settings, "session".into(), Box::new(|| "id".to_owned()));
+        let mut sent = Vec::new();
+        let play = |node: &mut Node, now: u64, event: Event, sent: &mut Vec<u64>| {
+            for effect in node.handle(at(now), event) {
+                match effect {
+                    Effect::Commit(id, _) => {
+                        sent.push(now);
+                        node.handle(at(now), Event::Committed(id, Commit::Committed(Revision(1))));
+                    }
+                    Effect::Read(id, Query::Attachments) => {
+                        node.handle(at(now), Event::Read(id, Answer::Attachments(Ok(BTreeMap::new()))));
+                    }
+                    _ => {}
+                }
+            }
+        };
+        play(&mut node, 0, Event::Start, &mut sent);
+        assert_eq!((node.health, node.listed), (Health::Serving, true));
+        for _ in 0..20 {
+            let Some(wake) = node.wake_at().1 else { panic!("nothing is looked at again") };
+            let now = wake.0.as_secs();
+            // Something else was written, and sent, a second after the last proof.
+            if sent.len() == 3 && node.proved_at() / 1000 + 1 < now {
+                node.proved = Mono(Duration::from_secs(node.proved_at() / 1000 + 1));
+                sent.push(node.proved_at() / 1000);
+            }
+            play(&mut node, now, Event::Tick, &mut sent);
+        }
+        let longest = sent.windows(2).map(|two| two[1] - two[0]).max();
+        assert_eq!(longest, Some(2), "{sent:?}");
+    }
+
+    /// Servers as slow as they may be to tell of a session: the shortest that they allow has two ticks.
+    #[test]
+    fn a_session_is_believed_in_no_longer_than_servers_keep_it_that_are_cut_off() {
+        let settings = Settings::new(Namespace::new("n").unwrap(), CoordinatorId::new("c").unwrap());
+        for (tick, session) in [(5000, 10_000), (3000, 6000), (2000, 10_000), (200, 6000), (2000, 40_000)] {
+            let span = Duration::from_millis(session);
+            let believed = u64::try_from(settings.believed(span).as_millis()).unwrap();
+            let every = u64::try_from(Settings::proof_every(span).as_millis()).unwrap();
+            for first in (0..every + tick).step_by(37) {
+                let sent: Vec<u64> = (0..40).map(|n| first + n * every).collect();
+                let last = first + 39 * every;
+                // Cut off from the leader right after the last one went through.
+                let asked = (1..).map(|n| n * tick / 2).take_while(|asked| *asked < last);
+                let is_told = |asked: &u64| sent.iter().any(|s| s + tick / 2 > *asked && s <= asked);
+                let told = asked.filter(is_told).max().expect("it was asked before");
+                assert!(last + believed < told + session, "tick {tick}, session {session}, from {first} on");
+            }
+        }
     }
 }

@@ -24,9 +24,9 @@ pub struct Settings {
     pub drift_permille: u32,
     /// After how long of silence the registry ends this coordinator's session (S); `None`: never.
     pub session: Option<Duration>,
-    /// How coarsely the registry measures that: so much earlier this coordinator stops acknowledging heartbeats.
-    /// At most a fifth of the session.
-    pub session_tick: Duration,
+    /// How much of the session, in parts of a thousand, is not believed in after a write has proved it. See
+    /// [`Settings::believed`].
+    pub session_margin_permille: u32,
     /// Reports of one worker that may be unacknowledged.
     pub max_reports: usize,
     /// Jobs of one worker.
@@ -72,7 +72,7 @@ impl Settings {
             stop_budget: Duration::from_millis(500),
             drift_permille: 5,
             session: None,
-            session_tick: Duration::from_secs(2),
+            session_margin_permille: 300,
             max_reports: 8192,
             max_jobs_per_worker: 10_000,
             max_slots: 4096,
@@ -88,6 +88,24 @@ impl Settings {
             server_retention: Duration::from_secs(24 * 3600),
             minute: Duration::from_secs(60),
         }
+    }
+
+    /// How often at least a session is proved by a write.
+    pub fn proof_every(session: Duration) -> Duration {
+        session / 6
+    }
+
+    /// How long after a committed write was sent the session surely lives.
+    ///
+    /// A write proves that it lived then, not that its end was put off. A server of ZooKeeper that follows passes writes on
+    /// at once, but tells whom it has heard only when the leader asks, each half tick (`LearnerHandler` touches sessions
+    /// for PING, not for REQUEST); then the leader counts anew, and rounds up. Cut off right after the write it tells no
+    /// more. So the end is counted from the last time that the leader asked before the write and was told something:
+    /// half a tick before it, or as long as there was nothing to tell, which is as often as a proof is due. A session is
+    /// two ticks at least, so that a quarter of it is the longest. The rest of the margin is for the way there.
+    pub fn believed(&self, session: Duration) -> Duration {
+        let not = session * (self.drift_permille + self.session_margin_permille) / 1000;
+        session.saturating_sub(not)
     }
 
     /// How long after it was last heard a worker is surely stopped, by the host's clock: L(1 + ρ).

@@ -120,7 +120,7 @@ fn parts(machine: &Arc<Machine>, shared: &Shared, clock: Arc<Simulated>) -> Part
     let settings = Settings {
         advertise: url(&machine.name),
         session: Some(times.session),
-        session_tick: times.session / 5,
+        session_margin_permille: 200,
         lease: times.lease,
         heartbeat: times.heartbeat,
         stop_budget: times.stop_budget,

@@ -35,7 +35,7 @@ impl World {
         let mut settings = Settings::new(namespace(), id.clone());
         settings.advertise = url.clone();
         settings.session = Some(times.session);
-        settings.session_tick = times.session / 5;
+        settings.session_margin_permille = 200;
         settings.lease = times.lease;
         settings.heartbeat = times.heartbeat;
         settings.stop_budget = times.stop_budget;
