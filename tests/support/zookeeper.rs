@@ -32,6 +32,8 @@ rmdir "$(dirname "$dir")" 2>/dev/null
 pub struct Server {
     pub port: u16,
     dir: PathBuf,
+    /// Properties of its JVM.
+    properties: Vec<String>,
     keeper: Option<(Child, ChildStdin, u32)>,
 }
 
@@ -60,7 +62,8 @@ fn free_ports(count: usize) -> Vec<u16> {
 }
 
 impl Ensemble {
-    /// Starts `count` servers and waits until all serve; `more` are lines of their configuration.
+    /// Starts `count` servers and waits until all serve; `more` are lines of their configuration, or properties of
+    /// their JVM (`-D…`).
     pub fn start(count: usize, more: &[String]) -> Self {
         // A port may be taken between its choice and its use.
         for attempt in 1..=3 {
@@ -96,12 +99,19 @@ impl Ensemble {
             if count > 1 {
                 config.push_str(&peers);
             }
+            let (properties, more): (Vec<&String>, Vec<&String>) =
+                more.iter().partition(|line| line.starts_with("-D"));
             for line in more {
                 config.push_str(&line.replace("{dir}", dir.to_str().unwrap()));
                 config.push('\n');
             }
             std::fs::write(dir.join("zoo.cfg"), config).unwrap();
-            let mut server = Server { port: ports[n], dir, keeper: None };
+            let mut server = Server {
+                port: ports[n],
+                dir,
+                properties: properties.into_iter().cloned().collect(),
+                keeper: None,
+            };
             server.spawn();
             server
         });
@@ -148,7 +158,7 @@ impl Server {
         let mut command = Command::new("sh");
         command.args(["-c", KEEPER, "sh"]).arg(&self.dir);
         command.args(["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]);
-        command.arg("-Dzookeeper.jmx.log4j.disable=true");
+        command.arg("-Dzookeeper.jmx.log4j.disable=true").args(&self.properties);
         let jaas = self.dir.join("jaas.conf");
         std::fs::write(&jaas, JAAS).unwrap();
         command.arg(format!("-Djava.security.auth.login.config={}", jaas.display()));

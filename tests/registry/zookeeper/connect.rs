@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use rosterd::registry::Registry;
 use rosterd::registry::zookeeper::{Backoff, ConnectError, Credentials, ZooKeeperOptions, ZooKeeperRegistry};
 use rosterd_domain::txn::Commit;
-use zookeeper_client::{Acls, CreateMode, Permission};
+use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 
+use super::old::Old;
 use super::{connect, on_single, raw};
 use crate::words::*;
 use crate::zookeeper_server::Ensemble;
@@ -49,6 +50,43 @@ async fn nodes_belong_to_the_credentials_that_made_them() {
     }
     let again = connect(&options).await;
     put(&again, [assign(0, "a1")]).await;
+}
+
+/// All nodes from `path` down are given to whoever the client says it is, as `setAcl -R PATH auth::cdrwa` does.
+async fn give_to_all_of(client: &zookeeper_client::Client, path: String) {
+    let mut folders = vec![path];
+    while let Some(path) = folders.pop() {
+        let acl = [Acl::new(Permission::ALL, AuthId::authed())];
+        client.set_acl(&path, &acl, None).await.unwrap_or_else(|error| panic!("{path}: {error}"));
+        folders
+            .extend(client.list_children(&path).await.unwrap().iter().map(|name| format!("{path}/{name}")));
+    }
+}
+
+/// As the guide says how a password is changed: a node names the user and a hash of the password.
+#[tokio::test]
+async fn another_password_is_let_in_once_the_nodes_are_given_to_both() {
+    let open = on_single().await;
+    let with = |password| ZooKeeperOptions { credentials: digest(password), ..open.clone() };
+    let before = connect(&with("secret")).await;
+    put(&before, [create(&j(), "i1"), attach("w", None, 1)]).await;
+    let error = refused_to(with("next")).await;
+    assert!(matches!(error, ConnectError::NotAllowed { .. }), "{error}");
+    let both = zookeeper_client::Client::connector()
+        .with_auth("digest", b"ann:secret")
+        .with_auth("digest", b"ann:next")
+        .connect(&open.servers)
+        .await
+        .unwrap();
+    for path in ["/ns", "/rosterd/ns"] {
+        give_to_all_of(&both, path.to_owned()).await;
+    }
+    let after = connect(&with("next")).await;
+    put(&after, [assign(0, "a1"), create(&job("b"), "i1")]).await;
+    // Both may use what was there. What is made now is the new one's alone: coordinators change all together.
+    put(&before, [assign(1, "a2")]).await;
+    let Err(error) = before.job(&job("b")).await else { panic!("it was read") };
+    assert!(error.to_string().contains("does not allow"), "{error}");
 }
 
 #[tokio::test]
@@ -146,6 +184,45 @@ async fn a_server_without_a_majority_is_told_apart() {
     };
     let text = refused_to(options).await.to_string();
     assert!(text.contains("is in no majority of its ensemble"), "{text}");
+}
+
+/// It would take no write, nor does it give a session to who has not said that it wants to read only.
+#[tokio::test]
+async fn a_server_that_serves_only_reads_is_told_apart() {
+    let read_only = ["-Dreadonlymode.enabled=true".to_owned()];
+    let start = move || Ensemble::start(3, &read_only);
+    let mut ensemble = tokio::task::spawn_blocking(start).await.unwrap();
+    ensemble.servers[0].kill();
+    ensemble.servers[1].kill();
+    let begun = Instant::now();
+    while !ensemble.servers[2].ask("srvr").is_some_and(|said| said.contains("Mode: read-only")) {
+        assert!(begun.elapsed() < super::PATIENCE);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let alone = format!("127.0.0.1:{}", ensemble.servers[2].port);
+    let options = ZooKeeperOptions {
+        backoff: Backoff { retries: 0, ..Backoff::default() },
+        session_timeout: Duration::from_secs(2),
+        ..ZooKeeperOptions::new(alone, namespace())
+    };
+    let error = refused_to(options).await;
+    let text = error.to_string();
+    assert!(matches!(error, ConnectError::Unreachable { tries: 1, .. }), "{text}");
+    assert!(text.contains("serves only reads: it is cut off from the majority of its ensemble"), "{text}");
+}
+
+#[tokio::test]
+async fn servers_that_are_too_old_are_told_apart() {
+    let options = on_single().await;
+    let (server, root) = options.servers.split_once('/').unwrap();
+    let old = Old::before(server.to_owned()).await;
+    let servers = format!("{}/{root}", old.address);
+    let error = refused_to(ZooKeeperOptions { servers, ..options.clone() }).await;
+    let text = error.to_string();
+    assert!(matches!(error, ConnectError::TooOld { .. }), "{text}");
+    assert!(text.contains(&old.address.to_string()) && text.contains("3.6"), "{text}");
+    // The same servers without what makes them old.
+    connect(&options).await;
 }
 
 /// ZooKeeper removes containers that are empty, and Elastic-Job makes the namespace one.

@@ -5,6 +5,7 @@ mod connect;
 mod cuts;
 mod deaths;
 mod histories;
+mod old;
 mod proxy;
 mod reading;
 mod same;
