@@ -74,8 +74,9 @@ impl Node {
                 let refusal = Refusal::new(Code::StoreUnavailable, format!("{error}: try again"));
                 self.close(stream, Some(refusal));
             }
-            // Its client has given up, and comes again: what is written now would be for nothing.
-            _ if !self.is_greeting(stream) => {}
+            // Its client has given up, and comes again: what is written now would be for nothing. That saves work and
+            // guards nothing: the end of a stream may be heard late, or never.
+            _ if !self.is_greeting(stream) && !mutants::is_on(mutants::STREAM_NUMBERS_UNCHECKED) => {}
             // It was declared dead, or said goodbye: its name never returns.
             Ok(None) => self.attach_new(stream, hello, heard),
             Ok(Some((_, stored))) if !key::matches(&stored.resume_key, &shown) => {
