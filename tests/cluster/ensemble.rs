@@ -59,7 +59,7 @@ async fn without_a_majority_nothing_starts_and_nothing_is_lost() {
     let mut ensemble = three();
     let mut fleet = Fleet::start(2, &ensemble.list(), QUICK).await;
     fleet.busy(&WORKERS).await;
-    let before = fleet.accounts_when_quiet("tick").await;
+    let before = fleet.accounts_so_far("tick").await;
     let leader = ensemble.leader();
     let away = [leader, (leader + 1) % 3];
     for server in away {
@@ -114,7 +114,7 @@ async fn a_full_disk_of_a_server_loses_nothing() {
     let mut ensemble = three();
     let mut fleet = Fleet::start(2, &ensemble.list(), WAITS).await;
     fleet.busy(&WORKERS).await;
-    let before = fleet.accounts_when_quiet("tick").await;
+    let before = fleet.accounts_so_far("tick").await;
     let mut disks = BTreeMap::new();
     for server in [0, 1] {
         ensemble.servers[server].kill();

@@ -10,6 +10,7 @@ use rosterd::proto::v1::admin_service_client::AdminServiceClient;
 use serde_json::json;
 use tonic::transport::{Channel, Endpoint};
 
+use crate::accounts::Accounts;
 use crate::harness::*;
 use crate::judge::Verdict;
 use crate::worker::{Does, Plan};
@@ -261,6 +262,15 @@ impl Fleet {
         let counters = self.counters("nine").await;
         assert_eq!((counters.fired, counters.succeeded, counters.crashed), (9, 9, 0));
         verdict
+    }
+
+    /// What has become of the job's due times so far: taken while it is paused, so that however slowly it is counted
+    /// nothing moves. From now on it fires again.
+    pub async fn accounts_so_far(&self, job: &str) -> Accounts {
+        self.paused(job).await;
+        let accounts = self.accounts(job).await;
+        self.admin().resume_job(v1::ResumeJobRequest { job: job.into() }).await.unwrap();
+        accounts
     }
 
     /// Of a job that is paused: what is counted of each item is what its workers wrote, run by run, and each succeeded.

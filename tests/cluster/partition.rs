@@ -169,7 +169,7 @@ async fn a_frame_of_which_a_part_comes_is_none() {
     let to_workers = Proxy::start(fleet.url_of(0).trim_start_matches("http://"));
     fleet.seats[0].door = Some(format!("http://{}", to_workers.address()));
     fleet.busy(&["a", "b"]).await;
-    let before = fleet.accounts_when_quiet("tick").await;
+    let before = fleet.accounts_so_far("tick").await;
     for round in 0..rounds(4) {
         let torn: &[&Proxy] = match round % 3 {
             0 => &[&to_workers],
