@@ -92,7 +92,8 @@ pub(super) fn change(
 ) -> Result<Option<(Txn, String)>, Refusal> {
     let invalid = |e: job::Defects| Refusal::new(Code::ConfigInvalid, e.to_string());
     let config = spec.config().replacing(view.spec.config()).map_err(invalid)?;
-    let next = JobSpec::new(config, spec.policy().clone(), spec.handler()).map_err(invalid)?;
+    let policy = spec.policy().replacing(view.spec.policy());
+    let next = JobSpec::new(config, policy, spec.handler()).map_err(invalid)?;
     let changes = job::diff(&view.spec, &next);
     if changes.is_empty() {
         return Ok(None);

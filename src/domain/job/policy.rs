@@ -139,6 +139,8 @@ pub struct Policy {
     pub history_retention: Option<Duration>,
     /// Fields of Elastic-Job 1.x and 2.x that 3.x has not, kept word for word.
     pub elastic_job: BTreeMap<String, Value>,
+    /// Fields of a rosterd newer than this one, also below fields that this one knows: kept, and without effect.
+    pub later: BTreeMap<String, Value>,
 }
 
 impl Default for Policy {
@@ -156,6 +158,7 @@ impl Default for Policy {
             max_clock_diff: None,
             history_retention: None,
             elastic_job: BTreeMap::new(),
+            later: BTreeMap::new(),
         }
     }
 }
@@ -187,7 +190,8 @@ impl Kind {
 }
 
 impl Policy {
-    /// Decodes the node. Fields that are not ours are refused: only we write it.
+    /// Decodes the node. Fields that we do not know are those of a rosterd newer than us, and are kept: only we write
+    /// it, and what a user has misspelled was refused in the job file.
     pub fn from_node(bytes: &[u8]) -> Result<Self, Defects> {
         let mut documents = tree::documents(bytes, MAX_POLICY)?.into_iter();
         let (Some(Value::Object(values)), None) = (documents.next(), documents.next()) else {
@@ -195,10 +199,20 @@ impl Policy {
                 Defect::new(DefectKind::Unreadable, "", "it is no mapping", "write the policy again");
             return Err(defect.into());
         };
-        let mut reader = Reader::new(values, "");
-        let (policy, _) = read(&mut reader);
-        refuse_rest(&mut reader);
+        let mut reader = Reader::new(values, "").keeping();
+        let (mut policy, _) = read(&mut reader);
+        policy.later = reader.rest();
+        reader.defects.extend(kept_defect("the fields of a later version", &policy.later));
         Defects::none_or(reader.defects, policy)
+    }
+
+    /// This policy as it replaces `stored`: what that one has of a later version stays.
+    pub fn replacing(&self, stored: &Self) -> Self {
+        let mut next = self.clone();
+        for (name, value) in &stored.later {
+            next.later.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+        next
     }
 
     /// Encodes the node: JSON, every field that has a value, in the order of the names.
@@ -228,12 +242,18 @@ impl Policy {
             set("streaming", Some(streaming.into()));
         }
         set("too_late", self.too_late.map(|too_late| word(&TOO_LATE, too_late).into()));
+        for (name, value) in &self.later {
+            match (values.get_mut(name), value) {
+                (Some(Value::Object(ours)), Value::Object(below)) => ours.extend(below.clone()),
+                _ => drop(values.insert(name.clone(), value.clone())),
+            }
+        }
         values
     }
 
     /// What a policy keeps to, however it was made.
     pub(super) fn check(&self) -> Vec<Defect> {
-        let mut reader = Reader::new(self.values(), "");
+        let mut reader = Reader::new(self.values(), "").keeping();
         read(&mut reader);
         reader.defects
     }
@@ -301,6 +321,7 @@ pub(super) fn read(reader: &mut Reader) -> (Policy, bool) {
         max_clock_diff: reader.millis("max_clock_diff_ms", 1..=3_600_000),
         history_retention: reader.millis("history_retention_ms", 60_000..=3650 * DAY),
         elastic_job: reader.mapping("elastic_job").unwrap_or_default().into_iter().collect(),
+        later: BTreeMap::new(),
     };
     let kept = kept_defect("elastic_job", &policy.elastic_job);
     reader.defects.extend(kept.map(|defect| Defect { field: reader.at(&defect.field), ..defect }));
@@ -331,10 +352,12 @@ fn read_strategy(reader: &mut Reader) -> Option<String> {
 }
 
 fn within<T>(reader: &mut Reader, name: &str, read: impl Fn(&mut Reader) -> T) -> T {
-    let mut inner = Reader::new(reader.mapping(name).unwrap_or_default(), &reader.at(name));
+    let mut inner = reader.below(name);
     let value = read(&mut inner);
-    refuse_rest(&mut inner);
-    reader.defects.append(&mut inner.defects);
+    if !inner.keeps() {
+        refuse_rest(&mut inner);
+    }
+    reader.leave(name, inner);
     value
 }
 
@@ -378,6 +401,10 @@ mod tests {
             strategy: Some("STICKY".to_owned()),
             guarantee: Guarantee { started: true, on_timeout: OnTimeout::Skip, ..Guarantee::default() },
             elastic_job: BTreeMap::from([("monitorPort".to_owned(), json!(9888))]),
+            later: BTreeMap::from([
+                ("retries".to_owned(), json!({ "jitter_ms": 5 })),
+                ("zones".to_owned(), json!(["a", "b"])),
+            ]),
             ..Policy::default()
         };
         for policy in [policy, Policy::default()] {
@@ -405,7 +432,11 @@ mod tests {
     fn each_wrong_field_is_named() {
         let node =
             br#"{"kind":"cron","retries":{"max_attempts":0,"backof_ms":5},"gap":"never","runTimeoutMs":5}"#;
-        let text = Policy::from_node(node).unwrap_err().to_string();
+        let Ok(Value::Object(values)) = serde_json::from_slice(node) else { panic!("it is a mapping") };
+        let mut reader = Reader::new(values, "");
+        let _policy = read(&mut reader);
+        refuse_rest(&mut reader);
+        let text = Defects::of(reader.defects).to_string();
         let expected = "\
 kind = \"cron\": it must be one of: simple, dataflow, command; choose one of them
 gap = \"never\": it must be one of: fire_at_end, skip; choose one of them

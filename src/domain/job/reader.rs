@@ -15,6 +15,8 @@ use super::defect::{Defect, DefectKind};
 pub(super) struct Reader {
     values: BTreeMap<String, Value>,
     path: String,
+    /// What nobody takes is kept, also below a field that is taken.
+    keeps: bool,
     pub(super) defects: Vec<Defect>,
 }
 
@@ -22,7 +24,31 @@ impl Reader {
     /// Reads `values`; nulls count as absent. `path` stands before each field's name in messages.
     pub(super) fn new(values: impl IntoIterator<Item = (String, Value)>, path: &str) -> Self {
         let values = values.into_iter().filter(|(_, value)| !value.is_null()).collect();
-        Self { values, path: path.to_owned(), defects: Vec::new() }
+        Self { values, path: path.to_owned(), keeps: false, defects: Vec::new() }
+    }
+
+    /// The same, of what somebody may have written who knows more fields.
+    pub(super) fn keeping(self) -> Self {
+        Self { keeps: true, ..self }
+    }
+
+    /// A reader of the fields below one; what is left of them is given back by [`Self::leave`].
+    pub(super) fn below(&mut self, name: &str) -> Self {
+        let values = self.mapping(name).unwrap_or_default();
+        Self { keeps: self.keeps, ..Self::new(values, &self.at(name)) }
+    }
+
+    /// Takes the defects of the fields below one, and what of them is kept.
+    pub(super) fn leave(&mut self, name: &str, mut below: Self) {
+        self.defects.append(&mut below.defects);
+        if self.keeps && !below.values.is_empty() {
+            self.values.insert(name.to_owned(), Value::Object(below.rest().into_iter().collect()));
+        }
+    }
+
+    /// Whether what nobody takes is kept.
+    pub(super) fn keeps(&self) -> bool {
+        self.keeps
     }
 
     /// The name with its path.

@@ -96,7 +96,11 @@ impl JobSpec {
             }
             _ => format!("`{name}` is kept and has no effect"),
         };
-        kept.map(note).collect()
+        let later = self.policy.later.keys();
+        let later = later.map(|name| {
+            format!("`rosterd.{name}` is kept and has no effect: a later version of rosterd wrote of it what this one does not know")
+        });
+        kept.map(note).chain(later).collect()
     }
 
     /// Has schedule and strategy checked by those who understand them; the strategy is the one in effect.
