@@ -10,6 +10,7 @@ use rosterd_domain::time::Time;
 use serde::{Deserialize, Serialize};
 
 use super::node::Node;
+use crate::runtime::version::version;
 
 /// A coordinator as its own node tells.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,7 +93,7 @@ impl Node {
         let member = Member {
             url: self.settings.advertise.clone(),
             draining: self.stopping,
-            version: env!("CARGO_PKG_VERSION").into(),
+            version: version(),
             started: self.up_since,
             told: Some(self.now.wall),
             leads: self.count_jobs().1 as u64,
@@ -125,6 +126,8 @@ mod tests {
         assert_eq!(Member::parse(&serde_json::to_string(&member).unwrap()), member);
         assert_eq!(Member::parse(r#"{"url":"http://an.older.one"}"#).told, None);
         assert_eq!(Member::parse("http://an.older.one"), Member::default());
+        let newer = r#"{"url":"http://a","draining":true,"leads":3,"zone":{"of":"a later version"}}"#;
+        assert_eq!(Member::parse(newer), member);
     }
 
     #[test]

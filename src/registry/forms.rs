@@ -10,12 +10,19 @@ use rosterd_domain::time::Time;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+#[cfg(feature = "mutants")]
+use crate::runtime::mutants;
+
 /// Data of `servers/{address}`: anything else, and the empty text of its version 2, means enabled.
 pub(crate) const DISABLED: &str = "DISABLED";
 /// Data of `servers/{address}`.
 pub(crate) const ENABLED: &str = "ENABLED";
 /// Data of `instances/{id}` with which older tools ask for a run.
 const TRIGGER: &[u8] = b"TRIGGER";
+
+/// The fault of a coordinator that writes as one of a later version does: with fields that this one does not know.
+#[cfg(feature = "mutants")]
+const LATER: &str = "later";
 
 /// No data.
 pub(crate) fn empty() -> Arc<[u8]> {
@@ -27,7 +34,24 @@ pub(crate) fn text(text: &str) -> Arc<[u8]> {
 }
 
 pub(crate) fn json<T: Serialize>(value: &T) -> Result<Arc<[u8]>, String> {
-    serde_json::to_vec(value).map(Arc::from).map_err(|e| format!("it cannot be written as JSON: {e}"))
+    let unwritable = |e| format!("it cannot be written as JSON: {e}");
+    #[cfg(feature = "mutants")]
+    if mutants::is_on(LATER) {
+        let value = serde_json::to_value(value).map_err(unwritable)?;
+        return Ok(text(&later::written(value).to_string()));
+    }
+    serde_json::to_vec(value).map(Arc::from).map_err(unwritable)
+}
+
+/// JSON of ours that is a text already.
+pub(crate) fn ours(json: &str) -> Arc<[u8]> {
+    #[cfg(feature = "mutants")]
+    if mutants::is_on(LATER)
+        && let Ok(value) = serde_json::from_str(json)
+    {
+        return text(&later::written(value).to_string());
+    }
+    text(json)
 }
 
 pub(crate) fn from_json<T: DeserializeOwned>(data: &[u8]) -> Result<T, String> {
@@ -78,9 +102,140 @@ fn is_plain(name: &str) -> bool {
         && !WORDS.iter().any(|word| name.eq_ignore_ascii_case(word))
 }
 
+/// What a later version writes.
+#[cfg(any(test, feature = "mutants"))]
+mod later {
+    use serde_json::{Map, Value, json};
+
+    const MORE: &str = "of_a_later_version";
+    /// Below these, names are words or numbers and not fields: there a new one is a new word.
+    const NO_FIELDS: [&str; 5] = ["missed", "labels", "gaps", "surplus", MORE];
+
+    /// The same with a field more wherever fields are.
+    pub(super) fn written(value: Value) -> Value {
+        match value {
+            Value::Object(fields) => Value::Object(fields_of(fields)),
+            Value::Array(values) => values.into_iter().map(written).collect(),
+            value => value,
+        }
+    }
+
+    fn fields_of(fields: Map<String, Value>) -> Map<String, Value> {
+        // One mapping alone below a name: the name is a word that says which of several it is.
+        let is_word = fields.len() == 1 && fields.values().all(Value::is_object);
+        let grown = fields.into_iter().map(|(name, value)| {
+            let value = if NO_FIELDS.contains(&name.as_str()) { value } else { written(value) };
+            (name, value)
+        });
+        let more = (!is_word).then(|| (MORE.to_owned(), json!({ "more": [1, "two", null] })));
+        grown.chain(more).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::fmt::Debug;
+
+    use rosterd_domain::id::{CoordinatorId, Item, ServerAddress, StreamNumber, TriggerId, WorkerId};
+    use rosterd_domain::item::{Counters, Crashed, Ended, Missed, Outcome, Record, Running, Source, State};
+    use rosterd_domain::job::Policy;
+    use rosterd_domain::sharding::Sharding;
+    use rosterd_domain::snapshot::{Attachment, Command, InstanceNode, TriggerNode};
+    use serde_json::Value;
+
     use super::*;
+
+    /// Read as it was meant by who knows more; what was written beside it is there.
+    #[track_caller]
+    fn is_read<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) {
+        let newer = later::written(serde_json::to_value(value).unwrap()).to_string();
+        assert!(newer.contains("of_a_later_version"), "{newer}");
+        assert_eq!(from_json::<T>(newer.as_bytes()).as_ref(), Ok(value), "{newer}");
+    }
+
+    fn record(state: State) -> Record {
+        let (instance, at) = (InstanceId::new("a@-@w").unwrap(), Time(1_795_000_000_000));
+        let last = Ended {
+            token: Token(6),
+            fire: at,
+            source: Source::Misfire,
+            instance,
+            outcome: Outcome::TimedOut,
+            at,
+            reported: true,
+        };
+        let missed = BTreeMap::from([(Missed::Down, 2)]);
+        let counters = Counters { fired: 7, succeeded: 6, missed, ..Counters::default() };
+        Record { token: Token(7), last_fire: at, state, misfire: Some(at), last: Some(last), counters }
+    }
+
+    /// A node of ours that a later version wrote, with fields of its own, is read as one of this version.
+    #[test]
+    fn what_a_later_version_adds_to_a_node_is_passed_over() {
+        let (instance, worker) = (InstanceId::new("a@-@w").unwrap(), WorkerId::new("w").unwrap());
+        let (address, host) = (ServerAddress::new("a").unwrap(), CoordinatorId::new("c@-@1").unwrap());
+        let (at, id) = (Time(1_795_000_000_000), TriggerId::new("t").unwrap());
+        let running = Running {
+            fire: at,
+            source: Source::Manual,
+            instance: instance.clone(),
+            worker,
+            since: at,
+            trigger: Some(id.clone()),
+            held: true,
+        };
+        let crashed = Crashed { fire: at, instance: instance.clone(), since: at };
+        for state in [State::Idle, State::Running(running), State::Crashed(crashed)] {
+            is_read(&record(state));
+        }
+        is_read(&TriggerNode { id, at });
+        is_read(&Command::Cancel { item: Item(3), token: Token(9) });
+        is_read(&Command::Drain { instance, grace_ms: 5 });
+        let labels = BTreeMap::from([("zone".to_owned(), "b".to_owned())]);
+        is_read(&InstanceNode {
+            address: address.clone(),
+            slots: 4,
+            client: "one".to_owned(),
+            labels,
+            host: host.clone(),
+        });
+        is_read(&Attachment {
+            host,
+            session: "s".to_owned(),
+            stream: StreamNumber(2),
+            draining: true,
+            resume_key: "k".to_owned(),
+            address,
+            lease_ms: 5000,
+        });
+        let sharding = Sharding { withdrawals: 3, made: Some(at), ..Sharding::default() };
+        let newer: Value = serde_json::from_slice(&sharding.encode()).unwrap();
+        assert_eq!(Sharding::decode(later::written(newer).to_string().as_bytes()), Ok(sharding));
+    }
+
+    /// A policy is written again by who changes a job, so what a later version has there is kept.
+    #[test]
+    fn what_a_later_version_adds_to_a_policy_is_kept() {
+        let newer = later::written(serde_json::from_str(&Policy::default().to_json()).unwrap());
+        let policy = Policy::from_node(newer.to_string().as_bytes()).unwrap();
+        assert_eq!(policy.to_json().matches("of_a_later_version").count(), 3, "{}", policy.to_json());
+        assert_eq!(Policy::from_node(policy.to_json().as_bytes()).unwrap(), policy);
+        assert_eq!(Policy { later: BTreeMap::new(), ..policy.clone() }, Policy::default());
+        assert_eq!(Policy::default().replacing(&policy), policy);
+    }
+
+    /// A word that is not known cannot be passed over: nobody can say what the item does then.
+    #[test]
+    fn a_word_of_a_later_version_is_no_record() {
+        let text = String::from_utf8(json(&record(State::Idle)).unwrap().to_vec()).unwrap();
+        for (known, later) in
+            [("timed_out\",\"at", "evicted\",\"at"), ("MISFIRE", "CALENDAR"), ("\"down\"", "\"late\"")]
+        {
+            assert!(text.contains(known), "{known:?} is not in {text}");
+            assert!(from_json::<Record>(text.replace(known, later).as_bytes()).is_err(), "{later}");
+        }
+    }
 
     #[test]
     fn an_instance_is_written_as_elastic_job_writes_it() {

@@ -157,7 +157,7 @@ impl Lowering<'_> {
                 #[cfg(feature = "mutants")]
                 self.drop_surplus(job, config);
             }
-            Write::Policy(job, policy) => self.put(paths.policy(job), forms::text(policy)),
+            Write::Policy(job, policy) => self.put(paths.policy(job), forms::ours(policy)),
             Write::HandlerType(job, handler) => self.set(paths.job(job), forms::text(handler), None),
             Write::EndJob(job) => {
                 // Its guard names the incarnation. Without the guard the folder is not empty, which refuses it.
@@ -242,7 +242,7 @@ impl Lowering<'_> {
         self.create(folder, forms::empty());
         self.create(name, forms::empty());
         self.create(paths.config(job), forms::text(config));
-        self.create(paths.policy(job), forms::text(policy));
+        self.create(paths.policy(job), forms::ours(policy));
         self.create(paths.sharding(job), assignment.clone());
         for folder in paths.folders(job) {
             self.create(folder, forms::empty());
@@ -351,7 +351,7 @@ impl Lowering<'_> {
                     None => self.create(path, data),
                 }
             }
-            Write::Coordinator { id, data } => self.mine(paths.coordinator(id), forms::text(data)),
+            Write::Coordinator { id, data } => self.mine(paths.coordinator(id), forms::ours(data)),
             other => return Err(format!("{other:?} has no form as nodes")),
         }
         Ok(())

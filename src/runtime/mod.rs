@@ -4,3 +4,4 @@ pub mod clock;
 pub mod mutants;
 pub mod tasks;
 pub mod telemetry;
+pub mod version;

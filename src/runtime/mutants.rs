@@ -19,7 +19,13 @@ pub fn is_on(name: &str) -> bool {
 /// The number that the fault is given with.
 #[cfg(feature = "mutants")]
 pub fn number(name: &str) -> Option<i64> {
-    std::fs::read_to_string(file(name)?).ok()?.trim().parse().ok()
+    text(name)?.parse().ok()
+}
+
+/// The text that the fault is given with.
+#[cfg(feature = "mutants")]
+pub fn text(name: &str) -> Option<String> {
+    std::fs::read_to_string(file(name)?).ok().map(|text| text.trim().to_owned())
 }
 
 #[cfg(feature = "mutants")]
@@ -43,5 +49,11 @@ pub const fn is_on(_name: &str) -> bool {
 /// The number that the fault is given with: none.
 #[cfg(not(feature = "mutants"))]
 pub const fn number(_name: &str) -> Option<i64> {
+    None
+}
+
+/// The text that the fault is given with: none.
+#[cfg(not(feature = "mutants"))]
+pub const fn text(_name: &str) -> Option<String> {
     None
 }

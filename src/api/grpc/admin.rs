@@ -26,6 +26,7 @@ use crate::proto::v1;
 use crate::proto::v1::admin_service_server::AdminService;
 use crate::runtime::clock::SharedClock;
 use crate::runtime::mutants;
+use crate::runtime::version::version;
 
 /// Who answers.
 #[derive(Debug, Clone)]
@@ -363,7 +364,7 @@ impl AdminService for Admin {
         };
         let coordinators = members.into_iter().map(|row| row.member.url).collect();
         Ok(Response::new(v1::GetServerInfoResponse {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: version(),
             namespace: self.backend.namespace().to_string(),
             coordinator_id: self.backend.id().to_string(),
             registry: self.info.registry.to_owned(),
