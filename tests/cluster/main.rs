@@ -36,6 +36,7 @@ mod process;
 mod proxy;
 #[path = "../it/raw.rs"]
 mod raw;
+mod sizes;
 mod versions;
 #[path = "../it/worker.rs"]
 mod worker;

@@ -34,7 +34,8 @@ pub struct Proxy {
     age: watch::Sender<u64>,
     /// How many connections were torn.
     torn: Arc<AtomicU64>,
-    largest: Arc<AtomicU64>,
+    /// Of the clients and of the servers.
+    largest: Arc<[AtomicU64; 2]>,
     stop: Option<tokio::sync::oneshot::Sender<()>>,
 }
 
@@ -48,7 +49,7 @@ impl Proxy {
         let (mode, modes) = watch::channel(Mode::Pass);
         let (age, ages) = watch::channel(0);
         let torn = Arc::new(AtomicU64::new(0));
-        let largest = Arc::new(AtomicU64::new(0));
+        let largest = Arc::<[AtomicU64; 2]>::default();
         let rules = Rules { modes, ages, torn: torn.clone(), largest: largest.clone() };
         let (stop, stopped) = tokio::sync::oneshot::channel();
         std::thread::spawn(move || {
@@ -76,9 +77,9 @@ impl Proxy {
         self.torn.load(Ordering::Relaxed)
     }
 
-    /// Before ZooKeeper: the bytes of the largest request or answer so far.
-    pub fn largest(&self) -> u64 {
-        self.largest.load(Ordering::Relaxed)
+    /// Before ZooKeeper: the bytes of the largest request and of the largest answer so far.
+    pub fn largest(&self) -> [u64; 2] {
+        [0, 1].map(|way| self.largest[way].load(Ordering::Relaxed))
     }
 
     /// Breaks every connection.
@@ -101,7 +102,7 @@ struct Rules {
     modes: watch::Receiver<Mode>,
     ages: watch::Receiver<u64>,
     torn: Arc<AtomicU64>,
-    largest: Arc<AtomicU64>,
+    largest: Arc<[AtomicU64; 2]>,
 }
 
 /// Where a stream is whose frames begin with their length, as ZooKeeper's do.
@@ -158,7 +159,7 @@ async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut rules: Rules
     let (mut buffer, mut frames) = (vec![0; 64 * 1024], Frames::default());
     loop {
         let Ok(read @ 1..) = from.read(&mut buffer).await else { return };
-        frames.pass(&buffer[..read], &rules.largest);
+        frames.pass(&buffer[..read], &rules.largest[usize::from(answers)]);
         let open = rules.modes.wait_for(|mode| *mode != Mode::Hole).await;
         let Ok(mode) = open.map(|mode| *mode) else { return };
         match mode {
