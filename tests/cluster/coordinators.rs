@@ -1,7 +1,7 @@
 //! Coordinators die, stand still, leave and come again. Their workers go on elsewhere before anybody takes them for
 //! dead; nothing is lost, nothing doubled.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use rosterd::proto::v1;
 use rustix::process::Signal;
@@ -10,13 +10,20 @@ use serde_json::json;
 use crate::fleet::{Fleet, Member, PATIENT, QUICK, fires, rounds, shared};
 use crate::harness::*;
 use crate::judge::Verdict;
+use crate::worker::wall;
 
 const WORKERS: [&str; 3] = ["a", "b", "c"];
 
 /// No due time between the first and the last is missing.
 #[track_caller]
 fn no_gap(verdict: &Verdict) {
-    let fires = fires(verdict);
+    no_gap_since(verdict, i64::MIN);
+}
+
+/// The same of those after this time, in seconds.
+#[track_caller]
+fn no_gap_since(verdict: &Verdict, since: i64) {
+    let fires: BTreeSet<i64> = fires(verdict).into_iter().filter(|fire| *fire > since).collect();
     let (first, last) = (*fires.first().unwrap(), *fires.last().unwrap());
     assert_eq!(fires, (first..=last).collect::<BTreeSet<_>>(), "\n{}", verdict.table());
 }
@@ -73,21 +80,62 @@ async fn the_last_coordinator_has_all_workers() {
     fleet.nine_done_once().await;
 }
 
+/// Due times that pass while nobody is up: of one job they are run late, each of them; of the other, which wants none that
+/// is older than a second, they are told to be missed. The runs in flight go on.
 #[tokio::test]
 async fn all_coordinators_die_and_come_back_within_the_lease() {
     let mut fleet = Fleet::start(3, &shared().list(), timing(20_000, 500, 40_000)).await;
+    let window = |ms: u32| json!({ "catch_up_window_ms": ms, "too_late": "missed" });
+    fleet.apply(job("tick", 3, json!({ "cron": EVERY_SECOND, "rosterd": window(600_000) }))).await;
+    fleet.apply(job("fresh", 3, json!({ "cron": EVERY_SECOND, "rosterd": window(1000) }))).await;
+    for (seat, name) in ["x", "y", "z"].into_iter().enumerate() {
+        fleet.worker_at(seat, name, vec![runs_for("tick", 1), runs_for("fresh", 1)]);
+    }
+    fleet.assigned("tick", 3).await;
+    fleet.assigned("fresh", 3).await;
+    fleet.more_fires(3).await;
+    let before = fleet.accounts_so_far("tick").await;
+    let fresh = fleet.accounts_so_far("fresh").await;
+    let missed = fleet.counters("fresh").await.missed;
     fleet.nine_in_flight(&WORKERS, &[]).await;
     for seat in 0..3 {
         fleet.seats[seat].proc.take().unwrap().kill();
     }
+    let dead = wall();
+    until("three due times to pass", || wall() > dead + 4000).await;
     for seat in 0..3 {
         fleet.launch(seat);
     }
     for seat in 0..3 {
         fleet.serving(seat).await;
     }
+    let back = wall();
     fleet.hosted_by("nine", 3, &[0, 1, 2]).await;
-    fleet.nine_done_once().await;
+    for name in ["tick", "fresh"] {
+        let later = |verdict: &Verdict, item| verdict.of(name).any(|run| run.item == item && run.fire > back);
+        fleet.verdict_when("new due times", |verdict| (0..3).all(|item| later(verdict, item))).await;
+    }
+    let verdict = fleet.nine_done_once().await;
+    no_gap_since(&verdict, before[0].0);
+    let late = verdict.of("tick").filter(|run| run.fire > dead && run.fire < back).count();
+    println!("{late} runs of due times at which nobody was up");
+    assert!(late >= 3 * 3, "\n{}", verdict.table());
+    for name in ["tick", "fresh"] {
+        fleet.paused(name).await;
+    }
+    let counters = fleet.balanced("tick", &before).await;
+    // What was in user code when they died, and was reported to nobody, is busy at its next due time: that is a misfire.
+    assert_eq!(counters.crashed, 0, "{counters:?}");
+    assert!(counters.misfired <= 3, "{counters:?}");
+    let told = fleet.balanced("fresh", &fresh).await.missed;
+    let more = |reason: &str| {
+        let count = |of: &HashMap<String, u64>| of.get(reason).copied().unwrap_or_default();
+        count(&told) - count(&missed)
+    };
+    let others = told.keys().filter(|reason| !matches!(reason.as_str(), "down" | "too_late" | "paused"));
+    assert_eq!(others.map(|reason| more(reason)).sum::<u64>(), 0, "{told:?}, before {missed:?}");
+    assert!(more("down") + more("too_late") >= 3 * 2, "{told:?}, before {missed:?}");
+    fleet.verdict().is_clean();
 }
 
 /// The seat where most instances of a job are hosted.
@@ -159,6 +207,7 @@ async fn a_dead_leader_delays_no_fire_of_others() {
     assert!(verdict.of("tick").all(|run| run.source == "NORMAL_TRIGGER"), "\n{}", verdict.table());
     let counters = fleet.counters("tick").await;
     assert_eq!((counters.misfired, counters.crashed, counters.missed.len()), (0, 0, 0), "{counters:?}");
+    fleet.nothing_left().await;
 }
 
 /// A pause that is longer than the session: its workers are elsewhere when it wakes, and it changes nothing before it
@@ -188,6 +237,7 @@ async fn ej_1857_session_expiry_is_no_shutdown() {
     fleet.apply(job("later", 1, json!({}))).await;
     fleet.worker_at(0, "d", vec![runs_for("later", 1)]);
     fleet.hosted_by("later", 1, &[0]).await;
+    fleet.nothing_left().await;
 }
 
 /// One after the other is asked to stop and started again, while a job fires each second and long runs go on.
@@ -254,6 +304,7 @@ async fn any_coordinator_can_be_asked() {
         let status = fleet.process(name).end().await;
         assert!(status.success(), "{name}: {status}");
     }
+    fleet.nothing_left().await;
     fleet.verdict().is_clean();
 }
 
