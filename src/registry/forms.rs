@@ -209,7 +209,7 @@ mod tests {
             address,
             lease_ms: 5000,
         });
-        let sharding = Sharding { withdrawals: 3, made: Some(at), ..Sharding::default() };
+        let sharding = Sharding::made_at(at).withdrawn();
         let newer: Value = serde_json::from_slice(&sharding.encode()).unwrap();
         assert_eq!(Sharding::decode(later::written(newer).to_string().as_bytes()), Ok(sharding));
     }

@@ -29,6 +29,9 @@ mod world;
 mod clock;
 #[path = "../sim/coverage.rs"]
 mod coverage;
+#[allow(dead_code, reason = "shared with the simulation, which uses more of it")]
+#[path = "../sim/due.rs"]
+mod due;
 #[path = "../support/handled.rs"]
 mod handled;
 #[path = "../sim/invariants/mod.rs"]

@@ -119,7 +119,7 @@ fn flapping_beyond_the_session() -> Faults {
             world.pass(secs(16)).await;
         }
         // Both at once: no worker has a host to go to, and its node goes with the session.
-        (0..2).for_each(|seat| world.suspend(seat, secs(14)));
+        assert!((0..2).all(|seat| world.suspend(seat, secs(14))));
         world.pass(secs(24)).await;
         at_work(&mut world, "again", 2).await;
         want(&world, covered(&world, "write: dismiss") == 0, "no instance is shut down");
@@ -194,7 +194,7 @@ fn many_reconnects() -> Faults {
         start(&mut world, 0..2).await;
         at_work(&mut world, "again", 2).await;
         let before = leader(&world, "again");
-        (0..2).for_each(|seat| world.flap(seat, 4, secs(1)));
+        assert!((0..2).all(|seat| world.flap(seat, 4, secs(1))));
         world.pass(secs(14)).await;
         want(&world, leader(&world, "again") == before, "who led leads");
         want(&world, covered(&world, "write: verdict") == 0, "nobody is declared dead");
