@@ -78,6 +78,8 @@ async fn another_password_is_let_in_once_the_nodes_are_given_to_both() {
         .connect(&open.servers)
         .await
         .unwrap();
+    // The root that the options name was made by the first of them as well.
+    both.set_acl("/", &[Acl::new(Permission::ALL, AuthId::authed())], None).await.unwrap();
     for path in ["/ns", "/rosterd/ns"] {
         give_to_all_of(&both, path.to_owned()).await;
     }
