@@ -146,7 +146,13 @@ fn is_of(instance: &str, workers: &BTreeSet<String>) -> bool {
 
 /// Items that belong to an instance without an attachment.
 async fn owners_left(client: &Client, nodes: &Nodes, workers: &BTreeSet<String>) -> Result<Left, Error> {
-    let told = |path: &&String| path.contains("/sharding/") && path.ends_with("/instance");
+    // With nobody to give items to, they stay with whom they had.
+    let told = |path: &&String| {
+        let job = path.strip_suffix("/instance").and_then(|path| path.split_once("/sharding/"));
+        job.is_some_and(|(job, _)| {
+            nodes.get(&format!("{job}/instances")).is_some_and(|stat| stat.num_children > 0)
+        })
+    };
     let paths = nodes.keys().filter(told);
     let asked =
         paths.map(|path| async move { client.get_data(path).await.map(|(data, stat)| (path, data, stat)) });
