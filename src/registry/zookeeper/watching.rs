@@ -298,7 +298,12 @@ impl Lane {
             return;
         }
         match key {
-            Some(job) => self.core.tell(Hint::Job(job)),
+            // What moved meanwhile nobody has seen: it may have been either.
+            Some(job) => {
+                [Hint::Job(job.clone()), Hint::Guarantee(job)]
+                    .into_iter()
+                    .for_each(|hint| self.core.tell(hint));
+            }
             None => [Hint::Jobs, Hint::Coordinators].into_iter().for_each(|hint| self.core.tell(hint)),
         }
     }
