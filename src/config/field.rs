@@ -81,7 +81,7 @@ pub const FIELDS: &[Field] = &[
     row("keepalive_timeout", "10s", "a probed connection that is silent for so long is closed"),
     row("connection_window", "32MiB", "HTTP/2 window of a connection"),
     row("stream_window", "1MiB", "HTTP/2 window of a stream"),
-    row("history_retention", "30d", "how long ended runs are kept, where the job does not say"),
+    row("history_retention", "30d", "how long ended runs are kept"),
     row("history_max_runs", "10000000", "most runs kept; the oldest go first"),
     row("history_queue", "65536", "runs that wait to be written to the history; more are counted and dropped"),
     row("log", "info", "what is logged: error, warn, info, debug, trace, also by module"),

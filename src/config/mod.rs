@@ -148,7 +148,7 @@ pub struct Limits {
 /// What is kept of ended runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct History {
-    /// For how long, where the job does not say.
+    /// For how long.
     pub retention: Duration,
     /// Most runs kept.
     pub max_runs: u64,

@@ -372,7 +372,7 @@ fn trigger(view: &Job, run: RunRef, running: &Running, offset: Option<Arc<[u8]>>
         start_before: None,
         timeout: policy.run_timeout,
         kind: kind(policy.kind),
-        attempts: (policy.retries.max_attempts.max(1), policy.retries.backoff.max(Duration::from_millis(1))),
+        retries: policy.retries,
         run,
     }
 }

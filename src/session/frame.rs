@@ -10,6 +10,7 @@ use rosterd_domain::id::{
     InstanceId, Item, JobName, Namespace, ServerAddress, StreamNumber, Token, WorkerId,
 };
 use rosterd_domain::item::Source;
+use rosterd_domain::job::Retries;
 use rosterd_domain::plan::Reported;
 use rosterd_domain::time::Time;
 
@@ -207,8 +208,8 @@ pub struct Trigger {
     pub timeout: Option<Duration>,
     /// What the handler is.
     pub kind: Kind,
-    /// Attempts, and the pause between them.
-    pub attempts: (u32, Duration),
+    /// Attempts, and the pauses between them.
+    pub retries: Retries,
 }
 
 /// Why a run is to stop.

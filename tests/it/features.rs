@@ -141,20 +141,26 @@ async fn pauses(cluster: &Cluster, job: &str) -> [u64; 2] {
 #[tokio::test]
 async fn attempts_are_as_far_apart_as_the_job_says() {
     let mut cluster = Cluster::start(LONG).await;
-    let jobs = [("soon", 50), ("later", 2000)];
-    for (name, backoff) in jobs {
-        let retries = json!({ "max_attempts": 3, "backoff_ms": backoff });
+    let jobs = [
+        ("soon", json!({ "backoff_ms": 50 }), [50, 100]),
+        ("later", json!({ "backoff_ms": 500 }), [500, 1000]),
+        ("steeper", json!({ "backoff_ms": 50, "backoff_multiplier": 30 }), [50, 1500]),
+        ("bounded", json!({ "backoff_ms": 50, "backoff_multiplier": 30, "backoff_max_ms": 400 }), [50, 400]),
+    ];
+    for (name, retries, _) in &jobs {
+        let mut retries = retries.clone();
+        retries["max_attempts"] = 3.into();
         cluster.apply(job(name, 1, json!({ "rosterd": { "retries": retries } }))).await;
     }
     let does = |name: &str| Does { fail_attempts: 2, ..runs_for(name, 1) };
-    cluster.worker("a", jobs.map(|(name, _)| does(name)).to_vec());
-    for (name, _) in jobs {
+    cluster.worker("a", jobs.each_ref().map(|(name, ..)| does(name)).to_vec());
+    for (name, ..) in &jobs {
         cluster.assigned(name, 1).await;
         cluster.trigger(name).await;
     }
-    for (name, backoff) in jobs {
+    for (name, _, told) in jobs {
         let found = pauses(&cluster, name).await;
-        assert!(found.iter().all(|pause| *pause >= backoff), "{name}: {found:?}, told to be {backoff}");
+        assert!(found[0] >= told[0] && found[1] >= told[1], "{name}: {found:?}, told to be {told:?}");
     }
     cluster.verdict().is_clean();
 }

@@ -66,6 +66,8 @@ const SEEN_OWN: &[(&str, &[&str])] = &[
     ("max_clock_diff_ms", &["a_job_may_ask_for_a_better_clock"]),
     ("retries.max_attempts", &["attempts_of_a_run_share_its_token_and_the_last_decides"]),
     ("retries.backoff_ms", &["attempts_are_as_far_apart_as_the_job_says"]),
+    ("retries.backoff_multiplier", &["attempts_are_as_far_apart_as_the_job_says"]),
+    ("retries.backoff_max_ms", &["attempts_are_as_far_apart_as_the_job_says"]),
     ("guarantee.started", &["a_fire_is_announced_once_before_and_once_after"]),
     ("guarantee.completed", &["a_fire_is_announced_once_before_and_once_after"]),
     ("guarantee.timeout_ms", &["a_callback_that_is_not_answered_in_time_holds_its_fire_no_longer"]),
@@ -73,8 +75,7 @@ const SEEN_OWN: &[(&str, &[&str])] = &[
 ];
 
 /// Kept and obeyed by nobody, as their rows in the table say.
-const KEPT: &[&str] =
-    &["elastic_job", "history_retention_ms", "retries.backoff_multiplier", "retries.backoff_max_ms"];
+const KEPT: &[&str] = &["elastic_job"];
 
 /// Each test of this suite, and the file that it stands in.
 fn tests() -> BTreeMap<String, String> {

@@ -56,7 +56,7 @@ const fn programs(name: &'static str, what: &'static str, picks: &'static [Pick]
 }
 
 /// How many seeds of the simulation a build plays, unless the environment says otherwise.
-pub(crate) const SEEDS: (&str, &str) = ("ROSTERD_SIM_SEEDS", "1500");
+pub(crate) const SEEDS: (&str, &str) = ("ROSTERD_SIM_SEEDS", "5000");
 
 /// The table. A suite whose test program cargo does not know is passed over and named.
 pub(crate) const SUITES: &[Suite] = &[

@@ -212,7 +212,7 @@ class Hand:
         retry = ending.kind is EndKind.RAISED and run.stop is None and run.attempt < run.trigger.max_attempts
         if retry:
             run.phase = Phase.BETWEEN
-            run.next_at = now.boot + seconds(run.trigger.retry_backoff)
+            run.next_at = now.boot + _pause(run.trigger, run.attempt)
             summary = ending.error.partition("\n")[0]
             self._emit(Note(logging.WARNING, f"attempt {run.attempt} of {key} failed: {summary}"))
         else:
@@ -308,6 +308,14 @@ class Hand:
             elif run.phase is Phase.BETWEEN and now.boot >= run.next_at and may_start():
                 run.attempt += 1
                 self._start(run)
+
+
+def _pause(trigger: worker_pb2.Trigger, attempt: int) -> float:
+    """The pause after attempt number `attempt` has failed."""
+    # Attempts are a hundred at most; a float has no room for a hundred to that power, and the bound is a day.
+    factor = min(max(trigger.retry_backoff_multiplier, 1) ** (attempt - 1), 10**15)
+    pause = seconds(trigger.retry_backoff) * factor
+    return min(pause, seconds(trigger.retry_backoff_max)) if trigger.HasField("retry_backoff_max") else pause
 
 
 def _outcome(run: Held, ending: Ending) -> types_pb2.RunOutcome:

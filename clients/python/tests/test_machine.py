@@ -616,6 +616,26 @@ def test_retries_keep_the_token_and_the_offset() -> None:
 
 
 @pytest.mark.parametrize(
+    ("told", "pauses"),
+    [
+        ({}, (1, 1)),
+        ({"retry_backoff_multiplier": 3}, (1, 3)),
+        ({"retry_backoff_multiplier": 3, "retry_backoff_max": f.duration(2)}, (1, 2)),
+    ],
+    ids=["no multiplier", "grows", "bounded"],
+)
+def test_pauses_grow_as_the_trigger_says_and_no_longer(told: dict[str, Any], pauses: tuple[int, int]) -> None:
+    script = running(max_attempts=3, retry_backoff=f.duration(1), **told)
+    for attempt, pause in enumerate(pauses, start=1):
+        script.end(5, RAISED)
+        script.wait(pause - 0.1, answer=True)
+        assert len(script.all(StartRun)) == attempt
+        script.wait(0.2, answer=True)
+        assert len(script.all(StartRun)) == attempt + 1
+        script.feed(Began(key(5)))
+
+
+@pytest.mark.parametrize(
     ("event", "expected"),
     [
         (f.cancel(5), "CANCELLED"),

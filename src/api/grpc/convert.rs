@@ -313,7 +313,7 @@ pub fn to_worker(to: ToWorker) -> Result<v1::SessionResponse, Option<Refusal>> {
 }
 
 fn to_trigger(trigger: crate::session::frame::Trigger) -> v1::Trigger {
-    let (max_attempts, backoff) = trigger.attempts;
+    let retries = trigger.retries;
     v1::Trigger {
         run: Some(to_run(trigger.run)),
         fire_time: Some(timestamp(trigger.fire)),
@@ -327,8 +327,10 @@ fn to_trigger(trigger: crate::session::frame::Trigger) -> v1::Trigger {
         timeout: trigger.timeout.map(duration),
         kind: to_kind(trigger.kind).into(),
         streaming: streams(trigger.kind),
-        max_attempts,
-        retry_backoff: Some(duration(backoff)),
+        max_attempts: retries.max_attempts.max(1),
+        retry_backoff: Some(duration(retries.backoff.max(Duration::from_millis(1)))),
+        retry_backoff_multiplier: retries.backoff_multiplier,
+        retry_backoff_max: Some(duration(retries.backoff_max)),
         starts_in: (!trigger.starts_in.is_zero()).then(|| duration(trigger.starts_in)),
     }
 }

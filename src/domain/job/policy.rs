@@ -135,8 +135,6 @@ pub struct Policy {
     pub guarantee: Guarantee,
     /// A host whose clock is further off than this does not fire the job; `None`: the coordinator's limit.
     pub max_clock_diff: Option<Duration>,
-    /// How long runs are kept in the history; `None`: the coordinator's rule.
-    pub history_retention: Option<Duration>,
     /// Fields of Elastic-Job 1.x and 2.x that 3.x has not, kept word for word.
     pub elastic_job: BTreeMap<String, Value>,
     /// Fields of a rosterd newer than this one, also below fields that this one knows: kept, and without effect.
@@ -156,7 +154,6 @@ impl Default for Policy {
             strategy: None,
             guarantee: Guarantee::default(),
             max_clock_diff: None,
-            history_retention: None,
             elastic_job: BTreeMap::new(),
             later: BTreeMap::new(),
         }
@@ -232,7 +229,6 @@ impl Policy {
         set("elastic_job", (!self.elastic_job.is_empty()).then(kept));
         set("gap", Some(word(&GAP, self.gap).into()));
         set("guarantee", Some(self.guarantee.value()));
-        set("history_retention_ms", self.history_retention.map(ms));
         set("kind", Some(self.kind.as_str().into()));
         set("max_clock_diff_ms", self.max_clock_diff.map(ms));
         set("retries", Some(self.retries.value()));
@@ -319,7 +315,6 @@ pub(super) fn read(reader: &mut Reader) -> (Policy, bool) {
         strategy: read_strategy(reader),
         guarantee: within(reader, "guarantee", Guarantee::read),
         max_clock_diff: reader.millis("max_clock_diff_ms", 1..=3_600_000),
-        history_retention: reader.millis("history_retention_ms", 60_000..=3650 * DAY),
         elastic_job: reader.mapping("elastic_job").unwrap_or_default().into_iter().collect(),
         later: BTreeMap::new(),
     };

@@ -165,8 +165,7 @@ impl Machine {
         held.offset = ended.offset.take().or(held.offset.take());
         let may_retry = matches!(&ended.result, UserResult::Failed { retry: true, .. });
         if may_retry && held.stop.is_none() && held.attempt < held.trigger.max_attempts {
-            let backoff = held.trigger.retry_backoff.and_then(|backoff| backoff.try_into().ok());
-            held.stage = Stage::Backoff { until: now.mono + backoff.unwrap_or(Duration::ZERO) };
+            held.stage = Stage::Backoff { until: now.mono + pause_after(&held.trigger, held.attempt) };
             tracing::warn!(%id, attempt = held.attempt, "attempt failed, another follows: {:?}", ended.result);
             let wakes = held.wakes_at();
             self.hand.wake_at(wakes);
@@ -314,6 +313,14 @@ impl Machine {
         self.effects.push(Effect::StopCallback { callback_id: callback_id.clone() });
         self.on_callback_ended(callback_id, why.into());
     }
+}
+
+/// The pause after attempt number `attempt` has failed.
+fn pause_after(trigger: &Trigger, attempt: u32) -> Duration {
+    let span = |told: Option<prost_types::Duration>| told.and_then(|span| Duration::try_from(span).ok());
+    let factor = trigger.retry_backoff_multiplier.max(1).saturating_pow(attempt.saturating_sub(1));
+    let pause = span(trigger.retry_backoff).unwrap_or_default().saturating_mul(factor);
+    pause.min(span(trigger.retry_backoff_max).unwrap_or(Duration::MAX))
 }
 
 /// Progress of one run goes out at most this often; the latest wins.

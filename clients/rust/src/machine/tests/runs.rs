@@ -114,6 +114,32 @@ fn a_timeout_counts_over_all_attempts() {
 }
 
 #[test]
+fn pauses_grow_as_the_trigger_says_and_no_longer() {
+    for (multiplier, longest, second) in
+        [(0, None, 100), (3, None, 300), (3, Some(250), 250), (1, Some(50), 50)]
+    {
+        let mut bench = Bench::attached();
+        let told = Trigger {
+            max_attempts: 3,
+            retry_backoff: proto_ms(100),
+            retry_backoff_multiplier: multiplier,
+            retry_backoff_max: longest.and_then(proto_ms),
+            ..trigger(0, 1)
+        };
+        bench.frame(Response::Trigger(told));
+        let first = second.min(100);
+        for (attempt, pause) in [(1, first), (2, second)] {
+            let failed_at = u64::try_from(bench.mono.as_millis()).unwrap();
+            bench.ended(id(0, 1), attempt, failed(true));
+            bench.after(|bench| bench.live(failed_at + pause - 1));
+            assert_eq!(bench.starts().len(), 0, "{multiplier}, {longest:?}: after {attempt}");
+            bench.after(|bench| bench.live(failed_at + pause));
+            assert_eq!(bench.starts()[0].attempt, attempt + 1, "{multiplier}, {longest:?}");
+        }
+    }
+}
+
+#[test]
 fn attempts_keep_token_slot_and_offset() {
     let mut bench = Bench::attached();
     let retried = Trigger { max_attempts: 3, retry_backoff: proto_ms(700), ..trigger(0, 1) };
