@@ -191,8 +191,14 @@ impl Node {
         if mutants::is_on(mutants::UNTOLD_STAYS_UNTOLD) {
             untold.clear();
         }
+        let mut last = None;
         for (name, item) in untold {
             if let Some(mut job) = self.jobs.remove(&name) {
+                // The properties of a run come with the Assignment, which is not to come after it.
+                if let Some(view) = job.view.clone().filter(|_| last.as_ref() != Some(&name)) {
+                    self.tell_assignments(&name, &mut job, &view, None);
+                    last = Some(name.clone());
+                }
                 self.dispatch(&name, &mut job, item);
                 self.jobs.insert(name, job);
             }
@@ -260,9 +266,12 @@ impl Node {
             ended: completed.ended,
             offset: completed.offset.clone(),
         };
-        let newer = job.reports.get(&item).is_some_and(|waiting| waiting.token > report.token);
-        if newer {
-            return self.acknowledge(id, completed.run, Some(fenced()));
+        if let Some(waiting) = job.reports.get(&item) {
+            // Nor does one of a run that is not the item's take the place of the one that is.
+            let strange = decide(job, item, &report).flatten();
+            if waiting.token > report.token || strange.is_some() {
+                return self.acknowledge(id, completed.run, Some(strange.unwrap_or_else(fenced)));
+            }
         }
         let replaced = job.reports.insert(item, report);
         if replaced.is_none()
@@ -385,3 +394,7 @@ pub(super) fn kind(kind: job::Kind) -> Kind {
         job::Kind::Command => Kind::Command,
     }
 }
+
+#[cfg(test)]
+#[path = "dispatch_tests.rs"]
+mod tests;

@@ -358,4 +358,4 @@ impl Node {
 
 #[cfg(test)]
 #[path = "verdict_tests.rs"]
-mod tests;
+pub(super) mod tests;

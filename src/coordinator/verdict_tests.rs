@@ -14,7 +14,7 @@ use crate::coordinator::settings::Settings;
 use crate::coordinator::worker::Phase;
 use crate::session::frame::{FromWorker, Hello, ToWorker};
 
-fn at(seconds: f64) -> Now {
+pub(in crate::coordinator) fn at(seconds: f64) -> Now {
     let since = Duration::from_secs_f64(seconds);
     Now { wall: Time::from_seconds(1000).plus(since), mono: Mono(since) }
 }
@@ -62,7 +62,7 @@ fn hello() -> Hello {
 }
 
 /// A host whose one worker was last heard at second 0, with a lease of 5 s.
-fn host() -> Node {
+pub(in crate::coordinator) fn host() -> Node {
     let id = CoordinatorId::new("c").unwrap();
     let mut ids = 0;
     let ids = move || {
