@@ -312,8 +312,8 @@ class Hand:
 
 def _pause(trigger: worker_pb2.Trigger, attempt: int) -> float:
     """The pause after attempt number `attempt` has failed."""
-    # Attempts are a hundred at most; a float has no room for a hundred to that power, and the bound is a day.
-    factor = min(max(trigger.retry_backoff_multiplier, 1) ** (attempt - 1), 10**15)
+    # No float has room for the largest multiplier to a higher power; long before that the pause outlives everybody.
+    factor = float(max(trigger.retry_backoff_multiplier, 1)) ** min(attempt - 1, 30)
     pause = seconds(trigger.retry_backoff) * factor
     return min(pause, seconds(trigger.retry_backoff_max)) if trigger.HasField("retry_backoff_max") else pause
 
