@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, SystemTime};
@@ -30,6 +31,8 @@ struct Inner {
     cancelled: CancellationToken,
     events: mpsc::Sender<Event>,
     gate: Gate,
+    /// A look found that the lease was over.
+    overdue: AtomicBool,
     said: Mutex<Said>,
 }
 
@@ -51,7 +54,15 @@ impl Run {
         gate: Gate,
     ) -> Self {
         let deadline = start.timeout.and_then(|timeout| wall.checked_add(timeout));
-        Self(Arc::new(Inner { start, deadline, cancelled, events, gate, said: Mutex::default() }))
+        Self(Arc::new(Inner {
+            start,
+            deadline,
+            cancelled,
+            events,
+            gate,
+            overdue: AtomicBool::default(),
+            said: Mutex::default(),
+        }))
     }
 
     /// The job's name.
@@ -171,15 +182,29 @@ impl Run {
     /// its lease does not take the work for done.
     pub async fn cancelled(&self) {
         let mut told = pin!(self.0.cancelled.cancelled());
-        let gate = &self.0.gate;
         // A handler may wake before those who would tell it.
-        poll_fn(|context| if gate.open() { told.as_mut().poll(context) } else { Poll::Ready(()) }).await;
+        poll_fn(|context| if self.is_overdue() { Poll::Ready(()) } else { told.as_mut().poll(context) })
+            .await;
     }
 
     /// Whether the run is to stop; for loops without an await, and before an effect that cannot be taken back: it
     /// looks at the lease itself, so a process that stood still past it knows at once when it wakes.
     pub fn is_cancelled(&self) -> bool {
-        self.0.cancelled.is_cancelled() || !self.0.gate.open()
+        self.0.cancelled.is_cancelled() || self.is_overdue()
+    }
+
+    /// Whether the lease is over. Who has once been told so may have stopped for it, whatever comes later.
+    fn is_overdue(&self) -> bool {
+        let over = !self.0.gate.open();
+        if over && !self.0.overdue.swap(true, Ordering::AcqRel) {
+            self.0.cancelled.cancel();
+        }
+        over
+    }
+
+    /// Whether user code was told that the lease was over.
+    pub(crate) fn was_overdue(&self) -> bool {
+        self.0.overdue.load(Ordering::Acquire)
     }
 
     /// The same as a token, to hand on to other tasks and threads.

@@ -194,6 +194,8 @@ impl End {
         if std::mem::replace(&mut self.said, true) {
             return;
         }
+        // It may have stopped for that before it was through, and an acknowledgement have come since.
+        let result = if self.run.was_overdue() { UserResult::Overdue } else { result };
         let said = self.run.said().clone();
         let ended = Ended {
             id: self.id.clone(),
@@ -301,6 +303,38 @@ mod tests {
             code.start(start(), SystemTime::UNIX_EPOCH);
             let Some(Event::Ended(ended)) = says.ends.recv().await else { panic!("no end") };
             assert_eq!(ended.output, said);
+        }
+    }
+
+    /// It may have left off for that, so its run has not succeeded, though the lease goes on by the time it returns.
+    #[tokio::test]
+    async fn a_handler_that_found_its_lease_over_has_not_done_its_work_whatever_it_returns() {
+        for (end, result) in [(7, UserResult::Done), (5, UserResult::Overdue)] {
+            let renewed = Arc::new(Notify::new());
+            let (looked, waits) = (Arc::new(Notify::new()), renewed.clone());
+            let told = looked.clone();
+            let job = Job::new("j").handler(move |run: Run| {
+                let (told, waits) = (told.clone(), waits.clone());
+                async move {
+                    let cancelled = run.is_cancelled();
+                    told.notify_one();
+                    waits.notified().await;
+                    assert_eq!(run.is_cancelled(), cancelled, "what was said is not taken back");
+                    Ok(())
+                }
+            });
+            let time = Arc::new(AtomicU64::new(0));
+            let clock = time.clone();
+            // The look at the start is before the lease's end.
+            let now = Arc::new(move || Duration::from_millis(clock.fetch_add(6, Ordering::Relaxed)));
+            let (mut code, mut says) = UserCode::new(vec![job], Handle::current(), now);
+            code.lease(Duration::from_millis(end), Duration::from_millis(end));
+            code.start(start(), SystemTime::UNIX_EPOCH);
+            looked.notified().await;
+            code.lease(Duration::from_secs(9), Duration::from_secs(9));
+            renewed.notify_one();
+            let Some(Event::Ended(ended)) = says.ends.recv().await else { panic!("no end") };
+            assert_eq!(ended.result, result);
         }
     }
 

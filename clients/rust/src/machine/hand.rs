@@ -276,6 +276,9 @@ fn verdict(held: &Held, begun: bool, ended: Option<&Ended>) -> (RunOutcome, Stri
         Some(UserResult::Done) => (RunOutcome::Succeeded, String::new()),
         Some(UserResult::Failed { error, .. }) => (RunOutcome::Failed, error.clone()),
         Some(UserResult::Cancelled) => (RunOutcome::Cancelled, "cancelled by the handler".into()),
+        Some(UserResult::Overdue) => {
+            (RunOutcome::Aborted, "the handler found that the worker's lease had ended".into())
+        }
         Some(UserResult::Dropped) | None => {
             (RunOutcome::Aborted, "the handler was dropped before it ended".into())
         }

@@ -166,6 +166,8 @@ pub(crate) enum UserResult {
     Cancelled,
     /// The future was dropped before it ended.
     Dropped,
+    /// The handler was told that the lease was over before anybody stopped it.
+    Overdue,
 }
 
 /// How the conversation is over for good.

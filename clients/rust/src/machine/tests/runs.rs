@@ -21,6 +21,7 @@ fn the_result_of_user_code_is_the_outcome() {
         (failed(false), RunOutcome::Failed),
         (UserResult::Cancelled, RunOutcome::Cancelled),
         (UserResult::Dropped, RunOutcome::Aborted),
+        (UserResult::Overdue, RunOutcome::Aborted),
     ];
     for (result, outcome) in cases {
         let mut bench = Bench::attached();
