@@ -68,9 +68,11 @@ async fn lost(form: Form) {
     }
     // What it finds when it wakes changes nothing, and it works again.
     loss.relent(&mut cluster, "e");
+    let runs = std::cell::Cell::new(1);
     wait("it works again", || async {
+        runs.set(runs.get() + 1);
         cluster.trigger("prog").await;
-        let items = cluster.quiet("prog").await;
+        let items = cluster.items_when("prog", "all have succeeded again", succeeded(runs.get())).await;
         let by_e = |item: &rosterd::proto::v1::ItemSummary| {
             item.last.as_ref().is_some_and(|last| last.instance.starts_with("host-e@"))
         };
