@@ -3,6 +3,8 @@
 //!
 //! Some cases have fewer: who leaves in order is there until it has left, and a coordinator that dies is none of this.
 
+use rosterd::proto::v1;
+
 use crate::harness::*;
 use crate::judge::{Run, Verdict};
 use crate::net::{self, Net, Way};
@@ -90,11 +92,21 @@ impl Loss {
 /// identity behind that may be given items and runs none; then they are fired once more.
 pub async fn works_again(cluster: &Cluster, job: &str, worker: &str) {
     wait(format!("{worker} to work again"), || async {
-        cluster.trigger(job).await;
-        cluster.quiet(job).await;
+        fire_through(cluster, job).await;
         cluster.verdict().of(job).any(|run| run.worker == worker && run.ended()).then_some(())
     })
     .await;
+}
+
+/// Fires a job by hand, and waits until each item has begun once more and all have ended.
+async fn fire_through(cluster: &Cluster, job: &str) {
+    let fired = |item: &v1::ItemSummary| item.counters.as_ref().unwrap().fired;
+    let before: Vec<u64> = cluster.items(job).await.iter().map(fired).collect();
+    cluster.trigger(job).await;
+    let begun =
+        move |items: &[v1::ItemSummary]| items.iter().map(fired).zip(&before).all(|(now, old)| now > *old);
+    cluster.items_when(job, "each item to begin once more", begun).await;
+    cluster.quiet(job).await;
 }
 
 /// Each old run stopped before the run that took its place began; where it stood still itself meanwhile, it stopped when
