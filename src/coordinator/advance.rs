@@ -400,9 +400,8 @@ impl Node {
             if (here || elsewhere) && !job.dead.contains(&worker) && !job.leaving.contains(instance) {
                 candidates.absent.insert(instance.clone());
                 // Nothing tells when its attachment goes: it is looked at as long as the instance is absent.
-                if !here && self.absent.insert(worker.clone()) {
-                    self.timers
-                        .insert((self.now.mono.plus(self.settings.store_retry), Timer::Absent(worker)));
+                if !here {
+                    self.look_later(worker);
                 }
             }
         }

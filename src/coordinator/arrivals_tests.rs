@@ -275,3 +275,26 @@ fn those_who_are_dead_together_are_judged_together() {
     }
     assert_eq!((readings, node.elsewhere.len()), (2, 0));
 }
+
+/// What became of the verdict was not known and could not be read, and nobody asked again: it stayed attached for ever.
+#[test]
+fn a_verdict_whose_fate_is_not_known_is_looked_into_until_it_is() {
+    let (mut node, mut stage) = node(1..2);
+    let living = || Answer::Coordinators(Ok(myself()));
+    stage.play(&mut node, at(5.1), Event::Tick);
+    stage.answer(&mut node, at(5.2), &Query::Coordinators, living());
+    let verdict = stage.commits.iter().find(|(_, of)| *of == "verdict").map(|(id, _)| *id);
+    stage.commits.clear();
+    stage.play(&mut node, at(5.3), Event::Committed(verdict.unwrap(), Commit::Unknown));
+    for seconds in [5.4, 6.5] {
+        let failed = Answer::Attachment(Err(ReadError::Unavailable("no answer".into())));
+        stage.answer(&mut node, at(seconds), &Query::Attachment(worker(1)), failed);
+        stage.play(&mut node, at(seconds + 1.1), Event::Tick);
+    }
+    // It was not applied: it is due once more, a lease after that was found.
+    stage.found(&mut node, at(8.0), 1);
+    stage.play(&mut node, at(13.1), Event::Tick);
+    stage.answer(&mut node, at(13.2), &Query::Coordinators, living());
+    assert_eq!(stage.apply(&mut node, at(13.2), "verdict"), 1);
+    assert!(node.elsewhere.is_empty());
+}

@@ -69,7 +69,7 @@ pub struct Node {
     /// From a due time to its Trigger, the longest since this coordinator's own node was written.
     pub(super) longest_lag: Duration,
     pub(super) reads: BTreeMap<ReadId, ReadFor>,
-    /// Workers elsewhere whose instances are absent, as long as they are looked at.
+    /// Workers elsewhere whose attachments are looked at in a moment.
     pub(super) absent: BTreeSet<WorkerId>,
     /// Transactions under way: for whom, and when they were handed over.
     pub(super) txns: BTreeMap<TxnId, (TxnFor, Mono)>,
@@ -166,7 +166,7 @@ pub(super) enum Timer {
     Callback(JobName),
     /// Attachments, jobs and coordinators are read again.
     Sweep,
-    /// A worker whose instance is absent may have gone for good.
+    /// A worker elsewhere may have gone for good.
     Absent(WorkerId),
     /// This coordinator's session is to be proved by a write.
     Proof,

@@ -305,14 +305,22 @@ impl Node {
         }
     }
 
-    /// A record names a worker that is not ours.
+    /// A worker elsewhere may have gone: its attachment is read in a moment, once for all who ask.
+    pub(super) fn look_later(&mut self, id: WorkerId) {
+        if self.absent.insert(id.clone()) {
+            self.set_timer(self.settings.store_retry, Timer::Absent(id));
+        }
+    }
+
+    /// A record names a worker that is not ours, or what is known of its attachment is in doubt.
     pub(super) fn suspect_read(
         &mut self,
         id: &WorkerId,
         read: Result<Option<(Version, Attachment)>, ReadError>,
     ) {
         match read {
-            Err(_) => self.set_timer(self.settings.store_retry, Timer::Sweep),
+            // It is asked for until there is an answer: nothing else tells what became of a verdict on it.
+            Err(_) => self.look_later(id.clone()),
             Ok(None) => {
                 self.elsewhere.remove(id);
                 self.bury(id);

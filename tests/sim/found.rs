@@ -77,6 +77,8 @@ scripts! {
     a_mark_was_dropped_and_another_made;
     /// The same of an item that had left its job twice, with a crashed run given up in between.
     a_mark_was_dropped_and_another_made_after_two_absences;
+    /// What became of the verdict on a worker was not known, the read that was to tell failed, and nobody asked again.
+    a_verdict_was_neither_known_nor_looked_into;
 }
 
 /// None is forgotten in the folder.
