@@ -311,6 +311,7 @@ impl Node {
         if job.writing.is_some() || self.obey_deletion(name, job, view) {
             return true;
         }
+        self.look_at_left_behind(job, view);
         let mut txn = guarded("instances", view);
         let (mut put, mut removed, mut joined) = (Vec::new(), Vec::new(), false);
         for (instance, id) in &job.hosted {

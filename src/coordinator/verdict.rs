@@ -9,8 +9,10 @@ use rosterd_domain::id::{Version, WorkerId};
 use rosterd_domain::mutants;
 use rosterd_domain::snapshot::Attachment;
 use rosterd_domain::txn::{Commit, Txn, Write};
+use rosterd_domain::view::Job;
 
 use super::event::{Query, StreamId, VERDICT};
+use super::job::JobState;
 use super::node::{Elsewhere, Node, ReadFor, Timer, TxnFor};
 use super::worker::Phase;
 use crate::code::{Code, Refusal};
@@ -312,6 +314,19 @@ impl Node {
         }
     }
 
+    /// Nodes of ours of workers that are nowhere any more. They were hosted here before, by another since, and both went before
+    /// that one had put nodes of its own or had taken ours away: as long as our session lives, nobody else looks after these.
+    pub(super) fn look_at_left_behind(&mut self, job: &JobState, view: &Job) {
+        let mine = view.instances.iter().filter(|(_, seen)| seen.mine).map(|(instance, _)| instance);
+        for instance in mine.filter(|instance| !job.hosted.contains_key(*instance)) {
+            let Some(worker) = instance.worker() else { continue };
+            let known = self.workers.contains_key(&worker) || self.elsewhere.contains_key(&worker);
+            if !known && !job.leaving.contains(instance) {
+                self.look_later(worker);
+            }
+        }
+    }
+
     /// A record names a worker that is not ours, or what is known of its attachment is in doubt.
     pub(super) fn suspect_read(
         &mut self,
@@ -333,7 +348,7 @@ impl Node {
                     self.seen_elsewhere(id.clone(), version, attachment);
                 }
                 // Who leads a job that lacks its instance looks again.
-                let named = |job: &super::job::JobState| {
+                let named = |job: &JobState| {
                     let view = job.view.as_ref();
                     view.is_some_and(|view| view.sharding.instances().iter().any(|i| i.is_of(id)))
                 };

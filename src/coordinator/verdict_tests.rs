@@ -1,14 +1,21 @@
 //! When a host declares a worker of its own dead.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
-use rosterd_domain::id::{CoordinatorId, JobName, Namespace, Revision, ServerAddress, StreamNumber};
+use rosterd_domain::id::{
+    CoordinatorId, Epoch, Generation, InstanceId, JobName, Namespace, Revision, ServerAddress, StreamNumber,
+    Token, Version, WorkerId,
+};
+use rosterd_domain::snapshot::{self, InstanceSeen, JobNodes};
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::Commit;
+use rosterd_domain::view::Job;
 
 use crate::coordinator::event::{Answer, Effect, Event, Now, Query};
 use crate::coordinator::handle::Peer;
+use crate::coordinator::job::JobState;
 use crate::coordinator::node::{Frames, Node};
 use crate::coordinator::settings::Settings;
 use crate::coordinator::worker::Phase;
@@ -188,4 +195,61 @@ fn what_was_read_before_a_leave_does_not_take_it_back() {
     assert_eq!(sent, [ToWorker::Draining]);
     node.own_read(&id, Ok(Some(before)));
     assert_eq!(node.workers[&id].phase, Phase::Draining { confirmed: true });
+}
+
+/// A job with nothing but the instance of this worker, of which this session is the owner.
+fn job_with(instance: &InstanceId) -> (JobName, Arc<Job>) {
+    let config = br#"{"jobName":"j","cron":"0/2 * * * * ?","shardingTotalCount":1}"#;
+    let nodes = JobNodes {
+        revision: Revision(1),
+        incarnation: Some("first".into()),
+        created: Revision(1),
+        base: Token(1),
+        handler_type: "j".into(),
+        config: Some(snapshot::Node { data: config.as_slice().into(), version: Version(0) }),
+        policy: None,
+        paused: false,
+        servers: BTreeMap::new(),
+        instances: [(instance.clone(), InstanceSeen { mine: true, node: None })].into(),
+        leader: None,
+        epoch: Epoch(0),
+        generation: Generation(0),
+        assignment: Arc::from([]),
+        necessary: None,
+        failover: BTreeSet::new(),
+        triggers: BTreeMap::new(),
+        announced: BTreeMap::new(),
+        commands: BTreeMap::new(),
+        foreign_triggers: BTreeSet::new(),
+    };
+    let name = JobName::new("j").unwrap();
+    let view = Job::decode(&name, &nodes).unwrap().unwrap();
+    (name, Arc::new(view))
+}
+
+/// It had been hosted here, then by another that declared it dead and was gone before it had taken the instance away: the node
+/// stood for as long as this session lived, and items belonged to it.
+#[test]
+fn an_instance_of_ours_of_a_worker_that_is_nowhere_is_looked_into() {
+    let mut node = host();
+    let worker = WorkerId::new("w").unwrap();
+    let instance = InstanceId::from_parts(&ServerAddress::new("10.0.0.1").unwrap(), &worker).unwrap();
+    let (name, view) = job_with(&instance);
+    let here = JobState {
+        hosted: [(instance.clone(), worker.clone())].into(),
+        view: Some(view.clone()),
+        ..JobState::default()
+    };
+    node.look_at_left_behind(&here, &view);
+    assert!(node.absent.is_empty(), "it is here");
+    let job = JobState { view: Some(view.clone()), ..JobState::default() };
+    node.look_at_left_behind(&job, &view);
+    node.jobs.insert(name.clone(), Box::new(job));
+    let effects = node.handle(at(1.1), Event::Tick);
+    let read = effects.iter().find_map(|effect| match effect {
+        Effect::Read(id, Query::Attachment(of)) if *of == worker => Some(*id),
+        _ => None,
+    });
+    node.handle(at(1.2), Event::Read(read.unwrap(), Answer::Attachment(Ok(None))));
+    assert!(node.jobs[&name].leaving.contains(&instance));
 }

@@ -79,6 +79,9 @@ scripts! {
     a_mark_was_dropped_and_another_made_after_two_absences;
     /// What became of the verdict on a worker was not known, the read that was to tell failed, and nobody asked again.
     a_verdict_was_neither_known_nor_looked_into;
+    /// A worker had been hosted by one coordinator, and then by another that declared it dead and died before it had taken the
+    /// instance away, which the first one's session kept: items belonged to it for good.
+    an_instance_outlived_its_worker_and_who_had_buried_it;
 }
 
 /// None is forgotten in the folder.
