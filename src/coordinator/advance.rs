@@ -328,15 +328,8 @@ impl Node {
             txn.write(Write::Server { job: name.clone(), server: worker.address.clone(), enabled: None });
             let node = Box::new(worker.node());
             txn.write(Write::Instance { job: name.clone(), instance: instance.clone(), node });
-            for (_, item) in worker.runs.iter().filter(|(job, _)| job == name && view.rules.monitor) {
-                let (name, item, instance) = (name.clone(), *item, Some(instance.clone()));
-                let run = job.records.get(&item).and_then(|(_, record)| record.running());
-                // It went with the session of the host before, as the other.
-                if run.is_some_and(|run| run.source == Source::Failover) {
-                    let (job, instance) = (name.clone(), instance.clone());
-                    txn.write(Write::Failover { job, item, instance });
-                }
-                txn.write(Write::Running { job: name, item, instance });
+            if view.rules.monitor {
+                mark_runs(&mut txn, name, job, worker);
             }
             put.push(id.clone());
         }
@@ -508,6 +501,26 @@ impl Node {
         }
         self.submit(name, job, txn, Intent::Servers);
         true
+    }
+}
+
+/// What shows a worker's runs goes with the session of the host that wrote it, so its next host writes it again. A
+/// report that the last host had taken may end such a run until then, and nobody would take its marks away any more:
+/// each record must still be the one that was read.
+fn mark_runs(txn: &mut Txn, name: &JobName, job: &JobState, worker: &Worker) {
+    for (_, item) in worker.runs.iter().filter(|(of, _)| of == name) {
+        let Some((version, record)) = job.records.get(item) else { continue };
+        let Some(run) = record.running().filter(|run| run.worker == worker.id) else { continue };
+        if !mutants::is_on(mutants::MARKS_IGNORE_RECORDS) {
+            // Each is a guard of its own: none is looked for among the others, which are many when many come at once.
+            txn.guards.push(Guard::Record(name.clone(), *item, *version));
+        }
+        let instance = Some(run.instance.clone());
+        if run.source == Source::Failover {
+            let instance = instance.clone();
+            txn.write(Write::Failover { job: name.clone(), item: *item, instance });
+        }
+        txn.write(Write::Running { job: name.clone(), item: *item, instance });
     }
 }
 

@@ -40,6 +40,7 @@ mutants! {
     RECORDS_GO_WITH_COUNT: "records_go_with_count", "lowering the item count deletes the records above it";
     MIRRORS_ARE_PRECONDITIONS: "mirrors_are_preconditions", "a mirror that is missing refuses a transaction";
     FAILOVER_LEFT_BEHIND: "failover_left_behind", "a run's end leaves the failover mirror";
+    MARKS_IGNORE_RECORDS: "marks_ignore_records", "a worker's next host marks its runs as running whatever has become of them";
     REPORT_TOKEN_UNCHECKED: "report_token_unchecked", "a report of an old run ends the one in flight";
     ABORTED_IS_FAILED: "aborted_is_failed", "a run that its worker had to abort counts as failed";
     VERDICT_FORGETS_FAILOVER: "verdict_forgets_failover", "a verdict puts up no run for another taker";

@@ -82,6 +82,9 @@ scripts! {
     /// A worker had been hosted by one coordinator, and then by another that declared it dead and died before it had taken the
     /// instance away, which the first one's session kept: items belonged to it for good.
     an_instance_outlived_its_worker_and_who_had_buried_it;
+    /// Worker and runs came to another host, and its last one ended these before the next one had marked them as running: the
+    /// marks stayed.
+    runs_were_marked_after_they_had_ended;
 }
 
 /// None is forgotten in the folder.

@@ -7,7 +7,7 @@ use rosterd_domain::item::{Running, Source};
 use super::races;
 use super::stage::*;
 use crate::log::JobPlan;
-use crate::world::Plan;
+use crate::world::{Plan, World};
 
 races! {
     /// Two hosts have room for the same crashed run.
@@ -35,6 +35,8 @@ races! {
     ej_2429_a_failover_leaves_nothing_behind: worker_dies, [FAILOVER_LEFT_BEHIND => "mirrors"];
     /// The host of a run that was taken over dies, and its worker comes to another: the mark of the take-over stays. (Seed 1153.)
     a_take_over_outlives_the_host_of_its_taker: takers_host_dies;
+    /// The last host writes the end of a run between the next one's reading and its marks: these are not put.
+    marks_are_put_for_no_run_that_has_ended: ends_while_its_worker_moves, [MARKS_IGNORE_RECORDS => "mirrors"];
     /// An item whose failover run has ended is nobody's: its next due time is run.
     hole_11_the_end_of_a_failover_frees_its_item: worker_dies, [FAILOVER_LEFT_BEHIND => "mirrors"];
     /// Crashed runs of a disabled item are not run again.
@@ -120,6 +122,35 @@ fn takers_host_dies() -> Faults {
         let taken = |run: Running| run.source == Source::Failover;
         let runs = (0..2).any(|item| running(&world, "again", item).is_some_and(taken));
         want(&world, runs, "the run that was taken over goes on");
+        world
+    })
+}
+
+fn ends_while_its_worker_moves() -> Faults {
+    scene(async || {
+        // It begins at midnight, so that no due time comes: a next run would take the marks of the last one with it.
+        let mut world = stage(2, &[0, 1], vec![JobPlan { hours: vec![12], ..again(2, 9000, 55) }]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "again", 2).await;
+        ask(&world, 1, trigger("again"));
+        until(&mut world, "both run", |world| starts(world, "again", "MANUAL") == 2).await;
+        lose_worker(&mut world, 0);
+        until(&mut world, "it is taken over", |world| starts(world, "again", "FAILOVER") == 1).await;
+        let ended = |world: &World| covered(world, "item: end succeeded (reported)");
+        until(&mut world, "its own run has ended", |world| ended(world) == 1).await;
+        slow(&world, "c1", "host", secs(3), 1);
+        until(&mut world, "the end is under way", |world| world.chaos.holds() == 0).await;
+        slow(&world, "c0", "instances", secs(4), 1);
+        cut(&world, 1);
+        until(&mut world, "the worker is attached elsewhere", |world| {
+            host(world, 1).as_deref() == Some("c0")
+        })
+        .await;
+        want(&world, ended(&world) == 1, "the end is still under way");
+        until(&mut world, "the marks are under way", |world| world.chaos.holds() == 0).await;
+        want(&world, ended(&world) == 1, "the end is still under way");
+        world.pass(secs(8)).await;
+        want(&world, ended(&world) == 2, "the run that was taken over has ended");
         world
     })
 }
