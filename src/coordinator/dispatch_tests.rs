@@ -1,55 +1,23 @@
 //! Reports of runs, and what is told of runs.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
-use rosterd_domain::id::{Epoch, Generation, Item, JobName, Revision, Token, Version, WorkerId};
+use rosterd_domain::id::{Item, JobName, Token, Version, WorkerId};
 use rosterd_domain::item::{Outcome, Record, Running, Source, State};
 use rosterd_domain::plan::Reported;
-use rosterd_domain::snapshot::{JobNodes, Node as Data};
-use rosterd_domain::view::Job;
 
 use super::super::event::Effect;
 use super::super::job::JobState;
 use super::super::node::Node;
-use super::super::verdict::tests::{at, host};
+use super::super::verdict::tests::{at, host, job_with};
 use crate::session::frame::{Completed, RunRef, ToWorker};
 
 const STREAM: u64 = 1;
 
-fn view(name: &JobName) -> Job {
-    let config =
-        serde_json::json!({"jobName": name.as_str(), "shardingTotalCount": 1, "monitorExecution": true});
-    let nodes = JobNodes {
-        revision: Revision(1),
-        incarnation: Some("first".into()),
-        created: Revision(1),
-        base: Token(0),
-        handler_type: name.as_str().into(),
-        config: Some(Data { data: Arc::from(config.to_string().into_bytes()), version: Version(0) }),
-        policy: None,
-        paused: false,
-        servers: BTreeMap::new(),
-        instances: BTreeMap::new(),
-        leader: None,
-        epoch: Epoch(0),
-        generation: Generation(1),
-        assignment: Arc::from([]),
-        necessary: None,
-        failover: BTreeSet::new(),
-        announced: BTreeMap::new(),
-        triggers: BTreeMap::new(),
-        commands: BTreeMap::new(),
-        foreign_triggers: BTreeSet::new(),
-    };
-    Job::decode(name, &nodes).unwrap().unwrap()
-}
-
 /// A host whose worker runs item 0 of a job under token 5.
 fn at_work() -> (Node, WorkerId, JobName) {
-    let (mut node, name) = (host(), JobName::new("job").unwrap());
+    let mut node = host();
     let (id, instance) =
         node.workers.values().map(|worker| (worker.id.clone(), worker.instance.clone())).next().unwrap();
+    let (name, view) = job_with(&instance);
     let run = Running {
         fire: at(0.0).wall,
         source: Source::NormalTrigger,
@@ -61,7 +29,7 @@ fn at_work() -> (Node, WorkerId, JobName) {
     };
     let record =
         Record { token: Token(5), state: State::Running(run), ..Record::new(Token(0), at(0.0).wall) };
-    let mut job = JobState { view: Some(Arc::new(view(&name))), loaded: true, ..JobState::default() };
+    let mut job = JobState { view: Some(view), loaded: true, ..JobState::default() };
     job.records.insert(Item(0), (Version(1), record));
     node.jobs.insert(name.clone(), Box::new(job));
     (node, id, name)

@@ -186,12 +186,28 @@ impl Node {
         }
         // Once for all of them: there may be thousands.
         self.look_at_hosts();
+        self.look_for_the_gone();
         if !self.informed {
             self.informed = true;
             self.set_health(super::handle::Health::Serving);
             self.read(ReadFor::Jobs, Query::Jobs);
         }
         self.dirty.extend(self.jobs.keys().cloned());
+    }
+
+    /// Who is attached nowhere any more left, or was declared dead. Whoever wrote that ends the runs that it had, but may
+    /// have died before: jobs whose records name somebody of whom nothing is known are read again, and what they say
+    /// then is looked into.
+    fn look_for_the_gone(&mut self) {
+        let (here, elsewhere) = (&self.workers, &self.elsewhere);
+        for job in self.jobs.values_mut() {
+            let dead = &job.dead;
+            let gone =
+                |id: &WorkerId| !here.contains_key(id) && !elsewhere.contains_key(id) && !dead.contains(id);
+            let mut runs = job.records.values().filter_map(|(_, record)| record.running());
+            let lost = runs.any(|run| gone(&run.worker));
+            job.stale_records |= lost;
+        }
     }
 
     fn seen_elsewhere(&mut self, id: WorkerId, version: Version, attachment: Attachment) {

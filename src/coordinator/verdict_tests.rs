@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rosterd_domain::id::{
-    CoordinatorId, Epoch, Generation, InstanceId, JobName, Namespace, Revision, ServerAddress, StreamNumber,
-    Token, Version, WorkerId,
+    CoordinatorId, Epoch, Generation, InstanceId, Item, JobName, Namespace, Revision, ServerAddress,
+    StreamNumber, Token, Version, WorkerId,
 };
-use rosterd_domain::snapshot::{self, InstanceSeen, JobNodes};
+use rosterd_domain::item::{Record, Running, Source, State};
+use rosterd_domain::snapshot::{self, Attachment, InstanceSeen, JobNodes};
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::Commit;
 use rosterd_domain::view::Job;
@@ -198,7 +199,7 @@ fn what_was_read_before_a_leave_does_not_take_it_back() {
 }
 
 /// A job with nothing but the instance of this worker, of which this session is the owner.
-fn job_with(instance: &InstanceId) -> (JobName, Arc<Job>) {
+pub(in crate::coordinator) fn job_with(instance: &InstanceId) -> (JobName, Arc<Job>) {
     let config = br#"{"jobName":"j","cron":"0/2 * * * * ?","shardingTotalCount":1}"#;
     let nodes = JobNodes {
         revision: Revision(1),
@@ -252,4 +253,40 @@ fn an_instance_of_ours_of_a_worker_that_is_nowhere_is_looked_into() {
     });
     node.handle(at(1.2), Event::Read(read.unwrap(), Answer::Attachment(Ok(None))));
     assert!(node.jobs[&name].leaving.contains(&instance));
+}
+
+/// The host of a worker had declared it dead, and died before it ended the worker's run. The others found only that there
+/// was no such attachment any more; the item was one that the job had no more, and nobody ever looked at its record.
+#[test]
+fn records_that_name_somebody_who_is_attached_nowhere_are_read_again() {
+    let mut node = host();
+    let (job, worker) = (JobName::new("j").unwrap(), WorkerId::new("w").unwrap());
+    let address = ServerAddress::new("10.0.0.2").unwrap();
+    let now = at(1.0).wall;
+    let run = Running {
+        fire: now,
+        source: Source::NormalTrigger,
+        instance: InstanceId::from_parts(&address, &worker).unwrap(),
+        worker: worker.clone(),
+        since: now,
+        trigger: None,
+        held: false,
+    };
+    let record = Record { state: State::Running(run), ..Record::new(Token(1), now) };
+    let mut state = JobState { loaded: true, ..JobState::default() };
+    state.records.insert(Item(3), (Version(0), record));
+    node.jobs.insert(job.clone(), Box::new(state));
+    let attachment = Attachment {
+        host: CoordinatorId::new("other").unwrap(),
+        session: "other".into(),
+        stream: StreamNumber(1),
+        draining: false,
+        resume_key: String::new(),
+        address,
+        lease_ms: 5000,
+    };
+    node.attachments_read(BTreeMap::from([(worker, (Version(0), attachment))]));
+    assert!(!node.jobs[&job].stale_records, "its worker is there");
+    node.attachments_read(BTreeMap::new());
+    assert!(node.jobs[&job].stale_records);
 }

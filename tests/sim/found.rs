@@ -85,6 +85,9 @@ scripts! {
     /// Worker and runs came to another host, and its last one ended these before the next one had marked them as running: the
     /// marks stayed.
     runs_were_marked_after_they_had_ended;
+    /// A host had died when what it had written arrived: that its worker was dead. The worker's run was of an item that the job
+    /// had no more, and the others only forgot that there had been such a worker.
+    a_verdict_outlived_its_host;
 }
 
 /// None is forgotten in the folder.
