@@ -189,6 +189,7 @@ impl Node {
             }
             Intent::Assign { why } => {
                 job.stale = true;
+                job.stale_records |= has_surplus(job);
                 tracing::info!(job = %name, "items are assigned anew: {why}");
                 job.assigned_why = why;
             }
@@ -537,6 +538,13 @@ impl Node {
     pub(super) fn tell_worker(&mut self, instance: &InstanceId, what: &'static str) {
         self.out.push(Effect::Tell(Happening::Worker { instance: instance.clone(), what }));
     }
+}
+
+/// Whether items are left over from a larger count. They have no owner who would read their records when they are moved:
+/// a leader who plans without an instance that has gone looks whether that had a run of one.
+fn has_surplus(job: &JobState) -> bool {
+    let last = job.records.keys().next_back();
+    job.view.as_ref().zip(last).is_some_and(|(view, last)| view.rules.items <= last.0)
 }
 
 /// Whether the decision state tells of records that others wrote: of items that are ours only now, and of runs

@@ -4,10 +4,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rosterd::coordinator::handle::{Operation, Target};
+use rosterd::registry::memory::CommitFault;
 use rosterd_domain::id::{Item, JobName};
 use rosterd_domain::verify::{Line, What};
 
-use crate::faults::{Forced, Rates};
+use crate::faults::{Forced, Hold, Rates};
 use crate::log::JobPlan;
 use crate::operator;
 use crate::play::{at_peace, block_on, job, plan, secs, starts};
@@ -310,4 +311,46 @@ fn a_crashed_run_does_not_wait_behind_misfires() {
         world.pass(secs(40)).await;
         at_peace(&world);
     });
+}
+
+/// The run was of an item that the job had no more. Nobody came to own that, so that nobody read its record when worker and
+/// host had died at once, or the host right after it had declared the worker dead: the run never ended.
+#[test]
+fn a_run_of_a_surplus_item_ends_with_its_worker() {
+    for declared_dead in [false, true] {
+        block_on(async {
+            let plan = JobPlan { items: 2, period: 30, run: (60_000, 60_000), fails: 0, ..job("again") };
+            let mut world = world(2, 2, vec![plan.clone()]);
+            (0..2).for_each(|desk| world.desks[desk].first = Some(desk));
+            world.start_all();
+            world.pass(secs(33)).await;
+            let first = |line: &Line| line.what == What::Start && line.item == 1;
+            let holder = world.log.lines().into_iter().find(first).map(|line| line.worker);
+            let desk = usize::from(holder.is_some_and(|process| process.starts_with("w1.")));
+            let text = JobPlan { items: 1, ..plan }.config();
+            operator::ask(&mut world, Operation::Apply { text, dry_run: false });
+            world.pass(secs(2)).await;
+            world.desks[desk].retired = true;
+            world.crash_worker(desk, false);
+            if declared_dead {
+                let (of, fault) = (format!("c{desk}"), CommitFault::LoseBefore);
+                let takes = Duration::from_millis(2);
+                world.chaos.hold(Hold { of, purpose: "host", fault, takes, times: 100 });
+                for _ in 0..1000 {
+                    if verdicts(&world) == 0 {
+                        world.pass(Duration::from_millis(10)).await;
+                    }
+                }
+            }
+            world.seats[desk].retired = true;
+            world.crash_coordinator(desk, false);
+            world.chaos.let_go();
+            world.pass(secs(40)).await;
+            assert!(verdicts(&world) > 0, "it is declared dead");
+            let records = world.watch.lock().shadow.records.clone();
+            let surplus = records.iter().find(|((_, item), _)| *item == Item(1));
+            assert!(surplus.is_some_and(|(_, record)| record.running().is_none()), "{surplus:#?}");
+            at_peace(&world);
+        });
+    }
 }
