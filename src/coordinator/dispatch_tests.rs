@@ -4,10 +4,10 @@ use rosterd_domain::id::{Item, JobName, Token, Version, WorkerId};
 use rosterd_domain::item::{Outcome, Record, Running, Source, State};
 use rosterd_domain::plan::Reported;
 
-use super::super::event::Effect;
-use super::super::job::JobState;
-use super::super::node::Node;
-use super::super::verdict::tests::{at, host, job_with};
+use crate::coordinator::event::Effect;
+use crate::coordinator::job::JobState;
+use crate::coordinator::node::Node;
+use crate::coordinator::verdict::tests::{at, host, job_with};
 use crate::session::frame::{Completed, RunRef, ToWorker};
 
 const STREAM: u64 = 1;
