@@ -17,6 +17,9 @@ const MILLION: i128 = 1_000_000;
 /// No timer is longer; who waits longer looks again.
 const LONGEST: Duration = Duration::from_secs(86_400);
 
+/// Jumps of less than so many milliseconds are followed, as a calendar is that runs fast or slow.
+const FOLLOWED: i64 = 100;
+
 /// The clocks of one process.
 #[derive(Debug, Clone)]
 pub struct NodeClock(Arc<Inner>);
@@ -29,9 +32,13 @@ struct Inner {
     fast: i64,
     /// By how much the calendar is off besides, in milliseconds.
     off: AtomicI64,
+    /// How much of that is of jumps that are followed.
+    small: AtomicI64,
+    /// How far ahead the calendar ever was by what is followed alone: by jumps so small, and as it ran fast.
+    ahead: AtomicI64,
     /// Since when the calendar alone runs fast or slow, and by how much.
     slewing: Mutex<Option<(Instant, i64)>>,
-    /// The latest that it ever said.
+    /// The latest that it ever said, or that its reader may have gone by instead.
     latest: AtomicI64,
     /// Its calendar has jumped.
     jumped: AtomicBool,
@@ -40,15 +47,26 @@ struct Inner {
 impl NodeClock {
     /// Right now the calendar says `base`, which is true.
     pub fn new(base: Time, fast: i64) -> Self {
-        let (off, latest) = (AtomicI64::new(0), AtomicI64::new(base.0));
-        let (slewing, jumped) = (Mutex::default(), AtomicBool::new(false));
-        Self(Arc::new(Inner { start: Instant::now(), base, fast, off, slewing, latest, jumped }))
+        Self(Arc::new(Inner {
+            start: Instant::now(),
+            base,
+            fast,
+            off: AtomicI64::new(0),
+            small: AtomicI64::new(0),
+            ahead: AtomicI64::new(0),
+            slewing: Mutex::default(),
+            latest: AtomicI64::new(base.0),
+            jumped: AtomicBool::new(false),
+        }))
     }
 
     /// The calendar jumps.
     pub fn jump(&self, milliseconds: i64) {
         self.0.jumped.store(true, Ordering::SeqCst);
         self.0.off.fetch_add(milliseconds, Ordering::SeqCst);
+        if milliseconds.abs() < FOLLOWED {
+            self.0.small.fetch_add(milliseconds, Ordering::SeqCst);
+        }
     }
 
     /// The calendar alone runs fast by so many parts of a million, or slow; whether it did not until now.
@@ -80,10 +98,21 @@ impl NodeClock {
         scale(self.0.start.elapsed(), self.0.fast, true)
     }
 
+    /// What the calendar would say had it never been off.
+    fn unmoved(&self) -> Time {
+        self.0.base.plus(self.elapsed())
+    }
+
     fn calendar(&self) -> Time {
-        let Time(time) = self.0.base.plus(self.elapsed());
-        let time = time.saturating_add(self.0.off.load(Ordering::SeqCst) + self.slewed());
-        self.0.latest.fetch_max(time, Ordering::SeqCst);
+        let (Time(unmoved), slewed) = (self.unmoved(), self.slewed());
+        let (off, small) = (self.0.off.load(Ordering::SeqCst), self.0.small.load(Ordering::SeqCst));
+        if off == small {
+            self.0.ahead.fetch_max(slewed + small, Ordering::SeqCst);
+        }
+        let time = unmoved.saturating_add(off + slewed);
+        // Who does not believe a jump goes on from where it had followed the calendar to, and steadily.
+        let ahead = if off == 0 { 0 } else { self.0.ahead.load(Ordering::SeqCst) };
+        self.0.latest.fetch_max(time.max(unmoved.saturating_add(ahead)), Ordering::SeqCst);
         Time(time)
     }
 
@@ -93,10 +122,11 @@ impl NodeClock {
     }
 
     /// Up to when due times may be told of by this clock: what its calendar ever said at the latest, and what it would
-    /// say had it never jumped. By that goes on who does not believe a jump, and none lasts until it is believed.
+    /// say had it never jumped, only run fast until then. By that goes on who does not believe a jump, and none lasts until
+    /// it is believed.
     pub fn latest(&self) -> Time {
-        let steady = self.0.base.plus(self.elapsed());
-        Time(self.calendar().0.max(self.0.latest.load(Ordering::SeqCst)).max(steady.0))
+        self.calendar();
+        Time(self.0.latest.load(Ordering::SeqCst).max(self.unmoved().0))
     }
 
     /// When this clock will have reached `at`.
@@ -182,4 +212,24 @@ async fn who_does_not_believe_that_a_calendar_was_set_back_tells_of_what_is_due_
     clock.jump(-3_600_000);
     tokio::time::advance(Duration::from_secs(5)).await;
     assert_eq!(latest(&clock), 3715, "what it ever said");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_followed_a_fast_calendar_and_does_not_believe_a_jump_goes_on_from_there() {
+    use rosterd::runtime::clock::Clock as _;
+    let clock = NodeClock::new(Time::from_seconds(100), 0);
+    clock.slew(50_000);
+    tokio::time::advance(Duration::from_secs(10)).await;
+    clock.jump(90);
+    assert_eq!(clock.wall(), Time(110_590));
+    clock.jump(-86_400_000);
+    tokio::time::advance(Duration::from_secs(5)).await;
+    assert_eq!(clock.latest(), Time(115_590), "five seconds later, and no longer fast");
+    clock.jump(-90);
+    clock.steady();
+    tokio::time::advance(Duration::from_secs(5)).await;
+    assert_eq!(clock.latest(), Time(120_590), "it still goes by that");
+    clock.jump(86_400_000);
+    tokio::time::advance(Duration::from_secs(5)).await;
+    assert_eq!(clock.latest(), Time::from_seconds(125), "the calendar is believed again, which is right");
 }

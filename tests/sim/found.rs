@@ -88,6 +88,9 @@ scripts! {
     /// A host had died when what it had written arrived: that its worker was dead. The worker's run was of an item that the job
     /// had no more, and the others only forgot that there had been such a worker.
     a_verdict_outlived_its_host;
+    /// The rule's mistake: a coordinator had followed its calendar while that ran fast, then it was set back by a day, and runs
+    /// were told on from where the calendar had come to. The rule went by what it would say had it never been fast.
+    a_calendar_that_had_been_fast_was_set_back;
 }
 
 /// None is forgotten in the folder.
