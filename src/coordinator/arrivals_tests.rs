@@ -70,6 +70,13 @@ impl Stage {
         self.play(node, now, Event::Read(id, answer));
     }
 
+    /// Nobody else is there, as often as that is asked.
+    fn alone(&mut self, node: &mut Node, now: Now) {
+        while self.wants(&Query::Coordinators) > 0 {
+            self.answer(node, now, &Query::Coordinators, Answer::Coordinators(Ok(myself())));
+        }
+    }
+
     /// The worker's attachment is what is stored; it is looked up for its Hello.
     fn found(&mut self, node: &mut Node, now: Now, name: u64) {
         let stored = attachment();
@@ -124,8 +131,8 @@ fn attachment() -> Attachment {
     }
 }
 
-/// A coordinator that knows these workers of one that is gone.
-fn node(elsewhere: impl Iterator<Item = u64>) -> (Node, Stage) {
+/// A coordinator that knows these workers, and not yet which coordinators there are.
+fn begun(elsewhere: impl Iterator<Item = u64>) -> (Node, Stage) {
     let mut ids = 0;
     let ids = move || {
         ids += 1;
@@ -138,7 +145,13 @@ fn node(elsewhere: impl Iterator<Item = u64>) -> (Node, Stage) {
     stage.apply(&mut node, at(0.0), "coordinator");
     let read = elsewhere.map(|name| (worker(name), (Version(3), attachment()))).collect();
     stage.answer(&mut node, at(0.0), &Query::Attachments, Answer::Attachments(Ok(read)));
-    stage.answer(&mut node, at(0.0), &Query::Coordinators, Answer::Coordinators(Ok(myself())));
+    (node, stage)
+}
+
+/// A coordinator that knows these workers of one that is gone.
+fn node(elsewhere: impl Iterator<Item = u64>) -> (Node, Stage) {
+    let (mut node, mut stage) = begun(elsewhere);
+    stage.alone(&mut node, at(0.0));
     (node, stage)
 }
 
@@ -293,8 +306,40 @@ fn a_verdict_whose_fate_is_not_known_is_looked_into_until_it_is() {
     }
     // It was not applied: it is due once more, a lease after that was found.
     stage.found(&mut node, at(8.0), 1);
+    stage.alone(&mut node, at(8.0));
     stage.play(&mut node, at(13.1), Event::Tick);
     stage.answer(&mut node, at(13.2), &Query::Coordinators, living());
     assert_eq!(stage.apply(&mut node, at(13.2), "verdict"), 1);
     assert!(node.elsewhere.is_empty());
+}
+
+/// Who is attached was read at once, and who is there a second later, when the host had just died: the lease was counted from
+/// when the attachment was found, though the host had acknowledged heartbeats since.
+#[test]
+fn a_lease_is_counted_from_when_the_host_is_known_to_have_gone() {
+    let (mut node, mut stage) = begun(1..2);
+    stage.play(&mut node, at(4.0), Event::Tick);
+    stage.alone(&mut node, at(4.0));
+    for seconds in [5.1, 8.9] {
+        stage.play(&mut node, at(seconds), Event::Tick);
+        assert_eq!(stage.wants(&Query::Coordinators), 0, "nobody is to be judged");
+    }
+    stage.play(&mut node, at(9.1), Event::Tick);
+    stage.alone(&mut node, at(9.2));
+    assert_eq!(stage.apply(&mut node, at(9.2), "verdict"), 1);
+}
+
+/// The coordinators were asked for before the attachment was found, and its host came in between.
+#[test]
+fn who_is_missing_in_an_older_reading_has_not_gone() {
+    let (mut node, mut stage) = begun(1..2);
+    stage.answer(&mut node, at(0.1), &Query::Coordinators, Answer::Coordinators(Ok(myself())));
+    assert_eq!(node.elsewhere[&worker(1)].gone_since, None);
+    let mut living = myself();
+    living.insert(attachment().host, "{}".into());
+    while stage.wants(&Query::Coordinators) > 0 {
+        stage.answer(&mut node, at(0.2), &Query::Coordinators, Answer::Coordinators(Ok(living.clone())));
+    }
+    stage.play(&mut node, at(6.0), Event::Tick);
+    assert_eq!((stage.apply(&mut node, at(6.0), "verdict"), stage.wants(&Query::Coordinators)), (0, 0));
 }

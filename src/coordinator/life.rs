@@ -10,7 +10,7 @@ use rosterd_domain::mutants;
 use rosterd_domain::txn::Txn;
 
 use super::calendar::Jump;
-use super::event::{Effect, Query, StreamId};
+use super::event::{Effect, Query, ReadId, StreamId};
 use super::handle::Health;
 use super::node::{Node, ReadFor, Timer, TxnFor};
 use super::settings::Settings;
@@ -67,9 +67,9 @@ impl Node {
         u64::try_from(self.proved.0.as_millis()).unwrap_or(u64::MAX)
     }
 
-    pub(super) fn members_read(&mut self, read: BTreeMap<CoordinatorId, Arc<str>>) {
+    pub(super) fn members_read(&mut self, asked: ReadId, read: BTreeMap<CoordinatorId, Arc<str>>) {
         let before = self.coordinators.changes;
-        self.coordinators.take(read);
+        self.coordinators.take(asked, read);
         if self.coordinators.changes != before {
             self.members_since = self.now.mono;
             self.dirty.extend(self.jobs.keys().cloned());

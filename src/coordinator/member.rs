@@ -9,6 +9,7 @@ use rosterd_domain::rank::rank;
 use rosterd_domain::time::Time;
 use serde::{Deserialize, Serialize};
 
+use super::event::ReadId;
 use super::node::Node;
 use crate::runtime::version::version;
 
@@ -48,11 +49,14 @@ pub(crate) struct Members {
     all: BTreeMap<CoordinatorId, Member>,
     /// Grows whenever who may lead has changed.
     pub(crate) changes: u64,
+    /// The reading that this is from; zero: none was answered yet.
+    pub(crate) asked: ReadId,
 }
 
 impl Members {
     /// Takes what was read.
-    pub(crate) fn take(&mut self, read: BTreeMap<CoordinatorId, Arc<str>>) {
+    pub(crate) fn take(&mut self, asked: ReadId, read: BTreeMap<CoordinatorId, Arc<str>>) {
+        self.asked = asked;
         let read: BTreeMap<_, _> = read.into_iter().map(|(id, data)| (id, Member::parse(&data))).collect();
         if !self.candidates().eq(read.iter().filter(|(_, member)| !member.draining).map(|(id, _)| id)) {
             self.changes += 1;
@@ -139,12 +143,12 @@ mod tests {
         };
         let (a, b, job) = (id("a"), id("b"), JobName::new("j").unwrap());
         let mut members = Members::default();
-        members.take([(a.clone(), data(false)), (b.clone(), data(false))].into());
+        members.take(1, [(a.clone(), data(false)), (b.clone(), data(false))].into());
         let first = if members.rank(&job, &a) == 0 { (&a, &b) } else { (&b, &a) };
         assert_eq!((members.changes, members.rank(&job, first.1)), (1, 1));
-        members.take([(a.clone(), data(false)), (b.clone(), data(false))].into());
+        members.take(2, [(a.clone(), data(false)), (b.clone(), data(false))].into());
         assert_eq!(members.changes, 1);
-        members.take([(first.0.clone(), data(true)), (first.1.clone(), data(false))].into());
+        members.take(3, [(first.0.clone(), data(true)), (first.1.clone(), data(false))].into());
         assert_eq!((members.changes, members.rank(&job, first.1)), (2, 0));
         assert!(members.contains(first.0) && members.others(first.1).is_empty());
     }

@@ -98,7 +98,7 @@ pub struct Node {
     pub(super) informed: bool,
     pub(super) stopping: bool,
     pub(super) stopped: bool,
-    last_id: u64,
+    pub(super) last_id: u64,
     /// This coordinator's own node stands: without it others take this coordinator for dead.
     pub(super) listed: bool,
     /// Workers that came before.
@@ -138,6 +138,8 @@ pub(super) enum StreamPhase {
 pub(super) struct Elsewhere {
     pub(super) version: Version,
     pub(super) attachment: Attachment,
+    /// The last number that was given away before this was known: what was asked for since has a higher one.
+    pub(super) seen: ReadId,
     /// Since when this coordinator knows that its host has gone, and sees it at this version; none: the host lives.
     pub(super) gone_since: Option<Mono>,
     /// It is being deleted.
@@ -481,10 +483,10 @@ impl Node {
             (ReadFor::Suspect(worker), Answer::Attachment(read)) => self.suspect_read(&worker, read),
             (ReadFor::Attachments, Answer::Attachments(Ok(read))) => self.attachments_read(read),
             (ReadFor::Coordinators, Answer::Coordinators(Ok(read))) => {
-                self.members_read(read);
+                self.members_read(id, read);
             }
             (ReadFor::Judge(workers), Answer::Coordinators(Ok(read))) => {
-                self.members_read(read);
+                self.members_read(id, read);
                 self.judge_all(&workers);
             }
             (ReadFor::Judge(workers), _) => self.judge_later(workers),

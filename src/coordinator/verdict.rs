@@ -219,7 +219,8 @@ impl Node {
         if self.elsewhere.get(&id).is_some_and(|known| known.version == version) {
             return;
         }
-        let found = Elsewhere { version, attachment, gone_since: None, condemned: false };
+        let seen = self.last_id;
+        let found = Elsewhere { version, attachment, seen, gone_since: None, condemned: false };
         self.elsewhere.insert(id, found);
     }
 
@@ -236,6 +237,10 @@ impl Node {
         let lives = self.coordinators.contains(host) && *host != settings.id;
         if lives {
             found.gone_since = None;
+        } else if found.gone_since.is_none() && found.seen >= self.coordinators.asked {
+            // The coordinators were asked for before its host was known, which may have come since, and lets it believe in
+            // its lease for as long as it lives itself: only who is missing among those of now has gone.
+            self.read_members();
         } else if found.gone_since.is_none() {
             found.gone_since = Some(now);
             let lease = found.attachment.lease().max(settings.lease);

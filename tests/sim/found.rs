@@ -91,6 +91,9 @@ scripts! {
     /// The rule's mistake: a coordinator had followed its calendar while that ran fast, then it was set back by a day, and runs
     /// were told on from where the calendar had come to. The rule went by what it would say had it never been fast.
     a_calendar_that_had_been_fast_was_set_back;
+    /// Who is attached was read at once, and who is there a second later, when a host had just ended: its workers had a lease
+    /// from the former, though the host had acknowledged heartbeats since.
+    a_lease_was_counted_from_before_its_host_had_gone;
 }
 
 /// None is forgotten in the folder.
