@@ -242,6 +242,15 @@ impl Fleet {
         self.verdict_when("more fires", |verdict| fires(verdict).len() >= before + more).await;
     }
 
+    /// Every worker's part of `tick` goes on: nobody is still away.
+    pub async fn more_fires_at_all(&self, more: usize) {
+        let of = |verdict: &Verdict, item| verdict.of("tick").filter(|run| run.item == item).count();
+        let before = [0, 1, 2].map(|item| of(&self.verdict(), item));
+        let all =
+            |verdict: &Verdict| (0..).zip(before).all(|(item, before)| of(verdict, item) >= before + more);
+        self.verdict_when("more fires of each item", all).await;
+    }
+
     /// The gate opens, each of the nine ends, nothing was ever doubled, and nothing is left over.
     pub async fn nine_done(&self) -> Verdict {
         self.home.open("gate");

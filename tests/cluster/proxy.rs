@@ -22,8 +22,6 @@ pub enum Mode {
     Hole,
     /// What the servers answer is lost.
     NoAnswers,
-    /// The next bytes, whoever says them, pass in part: then the connection is closed, in the midst of a frame.
-    Torn,
 }
 
 /// One proxy before several servers: each connection goes to the next.
@@ -32,8 +30,8 @@ pub struct Proxy {
     mode: watch::Sender<Mode>,
     /// Connections begun before the last change of this are over.
     age: watch::Sender<u64>,
-    /// How many connections were torn.
-    torn: Arc<AtomicU64>,
+    /// How many connections are still to be torn.
+    to_tear: Arc<AtomicU64>,
     /// Of the clients and of the servers.
     largest: Arc<[AtomicU64; 2]>,
     stop: Option<tokio::sync::oneshot::Sender<()>>,
@@ -48,9 +46,9 @@ impl Proxy {
         let port = listener.local_addr().unwrap().port();
         let (mode, modes) = watch::channel(Mode::Pass);
         let (age, ages) = watch::channel(0);
-        let torn = Arc::new(AtomicU64::new(0));
+        let to_tear = Arc::new(AtomicU64::new(0));
         let largest = Arc::<[AtomicU64; 2]>::default();
-        let rules = Rules { modes, ages, torn: torn.clone(), largest: largest.clone() };
+        let rules = Rules { modes, ages, to_tear: to_tear.clone(), largest: largest.clone() };
         let (stop, stopped) = tokio::sync::oneshot::channel();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -61,7 +59,7 @@ impl Proxy {
                 }
             });
         });
-        Self { port, mode, age, torn, largest, stop: Some(stop) }
+        Self { port, mode, age, to_tear, largest, stop: Some(stop) }
     }
 
     pub fn address(&self) -> String {
@@ -72,9 +70,15 @@ impl Proxy {
         self.mode.send_replace(mode);
     }
 
-    /// How many connections were torn so far.
-    pub fn torn(&self) -> u64 {
-        self.torn.load(Ordering::Relaxed)
+    /// Of the next so many connections that carry something, the bytes that are said next pass in part: then it is
+    /// closed, in the midst of a frame. Whoever comes after them passes.
+    pub fn tear(&self, connections: u64) {
+        self.to_tear.store(connections, Ordering::Relaxed);
+    }
+
+    /// All of them were.
+    pub fn has_torn(&self) -> bool {
+        self.to_tear.load(Ordering::Relaxed) == 0
     }
 
     /// Before ZooKeeper: the bytes of the largest request and of the largest answer so far.
@@ -101,7 +105,7 @@ impl Drop for Proxy {
 struct Rules {
     modes: watch::Receiver<Mode>,
     ages: watch::Receiver<u64>,
-    torn: Arc<AtomicU64>,
+    to_tear: Arc<AtomicU64>,
     largest: Arc<[AtomicU64; 2]>,
 }
 
@@ -165,14 +169,13 @@ async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut rules: Rules
         match mode {
             Mode::NoAnswers if answers => continue,
             Mode::Slow(by) => tokio::time::sleep(by).await,
-            // The last byte of a frame at least is missing.
-            Mode::Torn if read > 1 => {
-                if to.write_all(&buffer[..read / 2]).await.is_ok() && to.shutdown().await.is_ok() {
-                    rules.torn.fetch_add(1, Ordering::Relaxed);
-                }
-                return;
-            }
             _ => {}
+        }
+        let one_less = |left: u64| left.checked_sub(1);
+        // The last byte of a frame at least is missing.
+        if read > 1 && rules.to_tear.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok() {
+            let _closed = (to.write_all(&buffer[..read / 2]).await, to.shutdown().await);
+            return;
         }
         if to.write_all(&buffer[..read]).await.is_err() {
             return;
