@@ -266,6 +266,18 @@ pub enum Health {
     Draining,
 }
 
+impl Health {
+    /// For people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Serving => "serving",
+            Self::Suspended => "suspended",
+            Self::Draining => "draining",
+        }
+    }
+}
+
 /// The coordinator, to whoever serves it. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle {

@@ -146,6 +146,14 @@ pub(super) struct Elsewhere {
     pub(super) condemned: bool,
 }
 
+impl Elsewhere {
+    /// When its host has been gone for a lease; none: it is not known to have gone.
+    pub(super) fn forsaken_at(&self, settings: &Settings) -> Option<Mono> {
+        let lease = self.attachment.lease().max(settings.lease);
+        self.gone_since.map(|since| since.plus(settings.verdict_after(lease)))
+    }
+}
+
 /// Verdicts on workers of hosts that have gone. All who were hosted there come due together, and one reading of the living
 /// coordinators is enough for them.
 #[derive(Debug, Default)]

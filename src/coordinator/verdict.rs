@@ -243,22 +243,19 @@ impl Node {
             self.read_members();
         } else if found.gone_since.is_none() {
             found.gone_since = Some(now);
-            let lease = found.attachment.lease().max(settings.lease);
-            self.timers.insert((now.plus(settings.verdict_after(lease)), Timer::Elsewhere(id.clone())));
+            self.timers.extend(found.forsaken_at(settings).map(|at| (at, Timer::Elsewhere(id.clone()))));
         }
     }
 
     /// Whether a worker's host has been gone for a lease.
     fn is_forsaken(&self, id: &WorkerId) -> bool {
         let Some(found) = self.elsewhere.get(id) else { return false };
-        let lease = found.attachment.lease().max(self.settings.lease);
-        let until = found.gone_since.map(|since| since.plus(self.settings.verdict_after(lease)));
         if mutants::is_on(mutants::FORSAKEN_UNJUDGED) {
             return false;
         }
         !found.condemned
             && !self.stopping
-            && until.is_some_and(|until| until <= self.now.mono)
+            && found.forsaken_at(&self.settings).is_some_and(|at| at <= self.now.mono)
             && !self.is_coming(id)
     }
 
@@ -298,11 +295,9 @@ impl Node {
     /// It was heard meanwhile, or its Hello is being worked on: it has a lease from then on.
     fn wait_for_host_of(&mut self, id: &WorkerId) {
         let Some(found) = self.elsewhere.get(id).filter(|found| !found.condemned) else { return };
-        let lease = found.attachment.lease().max(self.settings.lease);
-        let until = found.gone_since.map(|since| since.plus(self.settings.verdict_after(lease)));
-        if let Some(until) = until.filter(|_| !self.stopping) {
+        if let Some(at) = found.forsaken_at(&self.settings).filter(|_| !self.stopping) {
             let soon = self.now.mono.plus(self.settings.heartbeat);
-            self.timers.insert((until.max(soon), Timer::Elsewhere(id.clone())));
+            self.timers.insert((at.max(soon), Timer::Elsewhere(id.clone())));
         }
     }
 

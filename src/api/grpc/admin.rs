@@ -383,7 +383,7 @@ impl AdminService for Admin {
         let own = *self.backend.health().borrow();
         let rows = read.map_err(|mut refusal| {
             if own != Health::Serving {
-                let state = rows::health_word(own);
+                let state = own.as_str();
                 refusal.message = format!("the coordinator that was asked is {state}: {}", refusal.message);
             }
             refused(refusal)

@@ -278,16 +278,6 @@ pub(super) fn health(health: Health) -> v1::ServerHealth {
     }
 }
 
-/// The same, for people.
-pub(super) fn health_word(health: Health) -> &'static str {
-    match health {
-        Health::Starting => "starting",
-        Health::Serving => "serving",
-        Health::Suspended => "suspended",
-        Health::Draining => "draining",
-    }
-}
-
 /// The job that something happened to; `None`: it belongs to none.
 pub(super) fn about(happening: &Happening) -> Option<&JobName> {
     match happening {

@@ -25,10 +25,8 @@ pub(super) fn policy() -> String {
 
 pub(super) fn health_text(health: Health) -> &'static str {
     match health {
-        Health::Starting => "starting",
-        Health::Serving => "serving",
         Health::Suspended => "suspended: the registry does not answer",
-        Health::Draining => "draining",
+        other => other.as_str(),
     }
 }
 

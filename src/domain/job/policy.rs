@@ -71,17 +71,6 @@ impl Default for Retries {
     }
 }
 
-impl Retries {
-    /// The pause after attempt number `attempt` (from 1) has failed; `None` when it was the last.
-    pub fn pause_after(&self, attempt: u32) -> Option<Duration> {
-        if attempt >= self.max_attempts {
-            return None;
-        }
-        let factor = self.backoff_multiplier.saturating_pow(attempt.saturating_sub(1));
-        Some(self.backoff.saturating_mul(factor).min(self.backoff_max))
-    }
-}
-
 /// What becomes of a held fire whose callback nobody answered in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnTimeout {
@@ -411,16 +400,6 @@ mod tests {
     #[test]
     fn an_empty_node_is_the_default() {
         assert_eq!(Policy::from_node(b"{}").unwrap(), Policy::default());
-    }
-
-    #[test]
-    fn pauses_grow_up_to_their_limit_and_end_with_the_attempts() {
-        let retries = Retries { max_attempts: 9, ..Retries::default() };
-        let pauses: Vec<_> = (1..10).map(|n| retries.pause_after(n).map(|p| p.as_secs())).collect();
-        let expected = [1, 2, 4, 8, 16, 32, 60, 60].map(Some);
-        assert_eq!(pauses, [expected.as_slice(), &[None]].concat());
-        let never = Retries { max_attempts: u32::MAX, ..retries };
-        assert_eq!(never.pause_after(u32::MAX - 1), Some(Duration::from_secs(60)));
     }
 
     #[test]

@@ -218,11 +218,7 @@ fn paused_worker() -> Faults {
 
 fn paused_mid_run() -> Faults {
     scene(async || {
-        let mut world = stage(2, &[0, 1], vec![again(2, 25_000, 30)]);
-        start(&mut world, 0..2).await;
-        at_work(&mut world, "again", 2).await;
-        ask(&world, 1, trigger("again"));
-        until(&mut world, "both run", |world| starts(world, "again", "MANUAL") == 2).await;
+        let mut world = both_run(again(2, 25_000, 30)).await;
         world.freeze_worker(0, secs(9));
         until(&mut world, "it is run again", |world| starts(world, "again", "FAILOVER") == 1).await;
         world.pass(secs(12)).await;

@@ -236,11 +236,7 @@ fn moved_mid_run() -> Faults {
 
 fn removed_while_away() -> Faults {
     scene(async || {
-        let mut world = stage(2, &[0, 1], vec![again(2, 20_000, 25)]);
-        start(&mut world, 0..2).await;
-        at_work(&mut world, "again", 2).await;
-        ask(&world, 1, trigger("again"));
-        until(&mut world, "both run", |world| starts(world, "again", "MANUAL") == 2).await;
+        let mut world = both_run(again(2, 20_000, 25)).await;
         // Nothing that its host says arrives, until it looks for another one.
         let Some(process) = world.desks[0].running.as_ref().map(|running| running.process.clone()) else {
             return world;

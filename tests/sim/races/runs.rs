@@ -2,7 +2,6 @@
 
 use rosterd::coordinator::handle::Target;
 use rosterd_domain::id::Item;
-use rosterd_domain::item::{Running, Source};
 
 use super::races;
 use super::stage::*;
@@ -80,11 +79,7 @@ fn taker_dies_too() -> Faults {
         until(&mut world, "all run", |world| starts(world, "again", "NORMAL_TRIGGER") >= 4).await;
         lose_worker(&mut world, 3);
         until(&mut world, "it is taken over", |world| starts(world, "again", "FAILOVER") == 1).await;
-        let taken = (0..4).find_map(|item| {
-            let run = running(&world, "again", item)?;
-            (run.source == Source::Failover).then(|| desk_of(&world, &run.worker))?
-        });
-        if let Some(desk) = taken {
+        if let Some(desk) = taker(&world, "again") {
             slow(&world, "c", "host", millis(300), 40);
             lose_worker(&mut world, desk);
         }
@@ -109,19 +104,13 @@ fn worker_dies() -> Faults {
 
 fn takers_host_dies() -> Faults {
     scene(async || {
-        let mut world = stage(2, &[0, 1], vec![again(2, 120_000, 55)]);
-        start(&mut world, 0..2).await;
-        at_work(&mut world, "again", 2).await;
-        ask(&world, 1, trigger("again"));
-        until(&mut world, "both run", |world| starts(world, "again", "MANUAL") == 2).await;
+        let mut world = both_run(again(2, 120_000, 55)).await;
         lose_worker(&mut world, 0);
         until(&mut world, "it is taken over", |world| starts(world, "again", "FAILOVER") == 1).await;
         lose_coordinator(&mut world, 1);
         // Beyond the end of its session.
         world.pass(secs(25)).await;
-        let taken = |run: Running| run.source == Source::Failover;
-        let runs = (0..2).any(|item| running(&world, "again", item).is_some_and(taken));
-        want(&world, runs, "the run that was taken over goes on");
+        want(&world, taker(&world, "again").is_some(), "the run that was taken over goes on");
         world
     })
 }
@@ -129,11 +118,7 @@ fn takers_host_dies() -> Faults {
 fn ends_while_its_worker_moves() -> Faults {
     scene(async || {
         // It begins at midnight, so that no due time comes: a next run would take the marks of the last one with it.
-        let mut world = stage(2, &[0, 1], vec![JobPlan { hours: vec![12], ..again(2, 9000, 55) }]);
-        start(&mut world, 0..2).await;
-        at_work(&mut world, "again", 2).await;
-        ask(&world, 1, trigger("again"));
-        until(&mut world, "both run", |world| starts(world, "again", "MANUAL") == 2).await;
+        let mut world = both_run(JobPlan { hours: vec![12], ..again(2, 9000, 55) }).await;
         lose_worker(&mut world, 0);
         until(&mut world, "it is taken over", |world| starts(world, "again", "FAILOVER") == 1).await;
         let ended = |world: &World| covered(world, "item: end succeeded (reported)");
@@ -372,10 +357,7 @@ fn takers_host_is_cut_off() -> Faults {
         until(&mut world, "all run", |world| starts(world, "again", "NORMAL_TRIGGER") >= 3).await;
         lose_worker(&mut world, 2);
         until(&mut world, "it is taken over", |world| starts(world, "again", "FAILOVER") == 1).await;
-        let taker = (0..3).find_map(|item| {
-            let run = running(&world, "again", item)?;
-            (run.source == rosterd_domain::item::Source::Failover).then(|| desk_of(&world, &run.worker))?
-        });
+        let taker = taker(&world, "again");
         want(&world, taker.is_some(), "somebody has taken it");
         world.cut_off(taker.unwrap_or(0), secs(20));
         world.pass(secs(30)).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rosterd::coordinator::handle::{Operation, Target};
 use rosterd::registry::memory::CommitFault;
 use rosterd_domain::id::{CoordinatorId, Item, JobName, WorkerId};
-use rosterd_domain::item::{Record, Running};
+use rosterd_domain::item::{Record, Running, Source};
 use rosterd_domain::rank::rank;
 
 use crate::faults::Hold;
@@ -164,6 +164,22 @@ pub async fn at_work(world: &mut World, job: &str, workers: usize) {
         })
     })
     .await;
+}
+
+/// Two hosts with a worker each, and both items of a job under way that somebody has fired.
+pub async fn both_run(plan: JobPlan) -> World {
+    let mut world = stage(2, &[0, 1], vec![plan]);
+    start(&mut world, 0..2).await;
+    at_work(&mut world, "again", 2).await;
+    ask(&world, 1, trigger("again"));
+    until(&mut world, "both run", |world| starts(world, "again", "MANUAL") == 2).await;
+    world
+}
+
+/// The desk of who runs what it took over.
+pub fn taker(world: &World, job: &str) -> Option<usize> {
+    let taken = (0..8).filter_map(|item| running(world, job, item));
+    taken.filter(|run| run.source == Source::Failover).find_map(|run| desk_of(world, &run.worker))
 }
 
 /// Passes to a moment so much before the next due time of a period.

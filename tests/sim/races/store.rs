@@ -41,11 +41,7 @@ races! {
 
 fn cut_off_mid_run() -> Faults {
     scene(async || {
-        let mut world = stage(2, &[0, 1], vec![again(2, 25_000, 30)]);
-        start(&mut world, 0..2).await;
-        at_work(&mut world, "again", 2).await;
-        ask(&world, 1, trigger("again"));
-        until(&mut world, "both run", |world| starts(world, "again", "MANUAL") == 2).await;
+        let mut world = both_run(again(2, 25_000, 30)).await;
         // The worker cannot come to the other host before its lease has ended.
         world.cut_off(0, secs(40));
         world.pass(secs(30)).await;
@@ -55,11 +51,7 @@ fn cut_off_mid_run() -> Faults {
 
 fn expired_and_moved() -> Faults {
     scene(async || {
-        let mut world = stage(2, &[0, 1], vec![again(2, 25_000, 30)]);
-        start(&mut world, 0..2).await;
-        at_work(&mut world, "again", 2).await;
-        ask(&world, 1, trigger("again"));
-        until(&mut world, "both run", |world| starts(world, "again", "MANUAL") == 2).await;
+        let mut world = both_run(again(2, 25_000, 30)).await;
         // The other host knows of the run.
         ask(&world, 1, trigger("again"));
         world.pass(secs(1)).await;

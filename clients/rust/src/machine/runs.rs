@@ -316,7 +316,7 @@ impl Machine {
 }
 
 /// The pause after attempt number `attempt` has failed.
-fn pause_after(trigger: &Trigger, attempt: u32) -> Duration {
+pub(super) fn pause_after(trigger: &Trigger, attempt: u32) -> Duration {
     let span = |told: Option<prost_types::Duration>| told.and_then(|span| Duration::try_from(span).ok());
     let factor = trigger.retry_backoff_multiplier.max(1).saturating_pow(attempt.saturating_sub(1));
     let pause = span(trigger.retry_backoff).unwrap_or_default().saturating_mul(factor);

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::*;
+use crate::machine::runs::pause_after;
 
 fn cancel(item: u32, token: u64, reason: proto::CancelReason) -> Response {
     let run = Some(id(item, token).to_proto());
@@ -138,6 +139,29 @@ fn pauses_grow_as_the_trigger_says_and_no_longer() {
             assert_eq!(bench.starts()[0].attempt, attempt + 1, "{multiplier}, {longest:?}");
         }
     }
+}
+
+/// And they end with the attempts.
+#[test]
+fn pauses_grow_up_to_their_limit_however_many_there_are() {
+    let told = Trigger {
+        max_attempts: 9,
+        retry_backoff: proto_ms(1_000),
+        retry_backoff_multiplier: 2,
+        retry_backoff_max: proto_ms(60_000),
+        ..trigger(0, 1)
+    };
+    let pauses: Vec<_> = (1..9).map(|attempt| pause_after(&told, attempt).as_secs()).collect();
+    assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
+    assert_eq!(pause_after(&told, u32::MAX - 1), ms(60_000));
+    let mut bench = Bench::attached();
+    bench.frame(Response::Trigger(told));
+    for attempt in 1..=9 {
+        bench.ended(id(0, 1), attempt, failed(true));
+        let now = u64::try_from(bench.mono.as_millis()).unwrap();
+        bench.live(now + 60_000);
+    }
+    assert_eq!((bench.starts().len(), bench.outcomes()), (9, vec![(0, 1, RunOutcome::Failed)]));
 }
 
 #[test]
