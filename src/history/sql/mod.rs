@@ -18,7 +18,8 @@ pub(super) use read::{events_sql, runs_sql};
 pub(super) use write::Batch;
 
 /// The schema's steps: step `n` leads from version `n` to `n + 1`. Only ever added to.
-const STEPS: [&str; 1] = ["
+pub(super) const STEPS: [&str; 2] = [
+    "
     CREATE TABLE runs (
         id INTEGER PRIMARY KEY,
         job TEXT NOT NULL, item INTEGER NOT NULL, token INTEGER NOT NULL,
@@ -53,7 +54,32 @@ const STEPS: [&str; 1] = ["
     CREATE TABLE daily (
         job TEXT NOT NULL, day INTEGER NOT NULL, what TEXT NOT NULL, n INTEGER NOT NULL,
         PRIMARY KEY (job, day, what)) STRICT, WITHOUT ROWID;
-"];
+",
+    // What is written together lies together: the runs of one fire, not those of one item, each on a page of its own.
+    // Nearly all runs are finished, so that only the others are worth finding by their state.
+    "
+    ALTER TABLE runs RENAME TO runs_of_before;
+    CREATE TABLE runs (
+        id INTEGER PRIMARY KEY,
+        job TEXT NOT NULL, item INTEGER NOT NULL, token INTEGER NOT NULL,
+        fire INTEGER NOT NULL, source TEXT NOT NULL,
+        instance TEXT NOT NULL, worker TEXT NOT NULL, trigger_id TEXT,
+        state TEXT NOT NULL, outcome TEXT, requeued INTEGER NOT NULL,
+        since INTEGER NOT NULL, started INTEGER, ended INTEGER,
+        error TEXT NOT NULL, output TEXT NOT NULL,
+        processed INTEGER NOT NULL, failed INTEGER NOT NULL, attempt INTEGER NOT NULL,
+        UNIQUE (job, fire, item, token)) STRICT;
+    INSERT INTO runs SELECT * FROM runs_of_before ORDER BY id;
+    DROP TABLE runs_of_before;
+    CREATE INDEX runs_since ON runs (since);
+    CREATE INDEX runs_job ON runs (job, since);
+    CREATE INDEX runs_instance ON runs (instance, since);
+    CREATE INDEX runs_job_odd ON runs (job, state, since) WHERE state <> 'TASK_FINISHED';
+    CREATE INDEX runs_odd ON runs (state, since) WHERE state <> 'TASK_FINISHED';
+    CREATE INDEX runs_open ON runs (job, item) WHERE state = 'TASK_RUNNING';
+    CREATE INDEX runs_misfire ON runs (job, item, fire) WHERE source = 'MISFIRE';
+",
+];
 
 /// Milliseconds of a day.
 const DAY: i64 = 86_400_000;

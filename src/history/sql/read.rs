@@ -127,7 +127,7 @@ impl Shelf {
     ) -> rusqlite::Result<Vec<RunRow>> {
         let columns = RUN.replace("error, output", "'', ''");
         let mut between = self.db.prepare_cached(&format!(
-            "SELECT {columns} FROM runs INDEXED BY runs_fire WHERE job = ? AND item = ? AND fire >= ? AND fire < ? \
+            "SELECT {columns} FROM runs WHERE job = ? AND item = ? AND fire >= ? AND fire < ? \
              AND source <> 'MANUAL' ORDER BY fire, token LIMIT ?"
         ))?;
         let mut rows: Vec<RunRow> = between
@@ -136,7 +136,7 @@ impl Shelf {
         let later: Option<i64> = self
             .db
             .prepare_cached(
-                "SELECT fire FROM runs INDEXED BY runs_fire WHERE job = ? AND item = ? AND fire >= ? \
+                "SELECT fire FROM runs INDEXED BY runs_misfire WHERE job = ? AND item = ? AND fire >= ? \
                  AND source = 'MISFIRE' ORDER BY fire LIMIT 1",
             )?
             .query_row(params![job.as_str(), item.0, to.0], |row| row.get(0))
@@ -225,14 +225,17 @@ struct Span {
 
 /// The listing of runs. It names its index: a plan that sorts would read all rows for the first page.
 pub(in crate::history) fn runs_sql(filter: &RunFilter, after: Option<(i64, i64)>) -> (String, Vec<Value>) {
-    let index = match (&filter.job, &filter.instance, &filter.state) {
-        (Some(_), _, Some(_)) => "runs_job_state",
+    let odd = filter.state.filter(|state| *state != RunState::Finished);
+    let index = match (&filter.job, &filter.instance, odd) {
+        (Some(_), _, Some(_)) => "runs_job_odd",
         (Some(_), ..) => "runs_job",
         (None, Some(_), _) => "runs_instance",
-        (None, None, Some(_)) => "runs_state",
+        (None, None, Some(_)) => "runs_odd",
         (None, None, None) => "runs_since",
     };
     let mut wanted = Wanted::default();
+    // The index is one of these only, which a value that is bound later does not show.
+    wanted.conditions.extend(odd.map(|_| "state <> 'TASK_FINISHED'"));
     wanted.is("job = ?", filter.job.as_ref().map(|job| job.as_str().to_owned()));
     wanted.is("item = ?", filter.item.map(|item| i64::from(item.0)));
     wanted.is("state = ?", filter.state.map(|state| state.as_str().to_owned()));

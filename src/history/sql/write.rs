@@ -104,7 +104,7 @@ impl<'a> Batch<'a> {
         let ended = self.execute(
             "UPDATE runs SET state = ?4, outcome = ?5, requeued = ?6, ended = ?7, started = coalesce(?8, started), \
              error = ?9, output = ?10, processed = ?11, failed = ?12, attempt = max(?13, attempt) \
-             WHERE job = ?1 AND item = ?2 AND token = ?3 AND outcome IS NULL",
+             WHERE job = ?1 AND fire = ?14 AND item = ?2 AND token = ?3 AND outcome IS NULL",
             params![
                 of.job.as_str(),
                 of.item.0,
@@ -119,21 +119,22 @@ impl<'a> Batch<'a> {
                 signed(detail.processed),
                 signed(detail.failed),
                 detail.attempt,
+                run.fire.0,
             ],
         )?;
         if ended > 0 {
             self.tally(&of.job, at, outcome.as_str(), 1);
         } else if *detail != Detail::default() {
-            self.fill_in(of, outcome, detail)?;
+            self.fill_in(of, run, outcome, detail)?;
         }
         Ok(())
     }
 
-    fn fill_in(&self, of: &Of, outcome: Outcome, detail: &Detail) -> rusqlite::Result<usize> {
+    fn fill_in(&self, of: &Of, run: &Running, outcome: Outcome, detail: &Detail) -> rusqlite::Result<usize> {
         self.execute(
             "UPDATE runs SET started = coalesce(started, ?5), error = iif(error = '', ?6, error), \
              output = iif(output = '', ?7, output), processed = max(processed, ?8), failed = max(failed, ?9), \
-             attempt = max(attempt, ?10) WHERE job = ?1 AND item = ?2 AND token = ?3 AND outcome = ?4",
+             attempt = max(attempt, ?10) WHERE job = ?1 AND fire = ?11 AND item = ?2 AND token = ?3 AND outcome = ?4",
             params![
                 of.job.as_str(),
                 of.item.0,
@@ -145,6 +146,7 @@ impl<'a> Batch<'a> {
                 signed(detail.processed),
                 signed(detail.failed),
                 detail.attempt,
+                run.fire.0,
             ],
         )
     }

@@ -106,13 +106,13 @@ fn no_listing_reads_a_whole_table_or_sorts_it() {
     let db = rusqlite::Connection::open(desk.dir.path().join("history.db")).unwrap();
     let instance = Some(InstanceId::new("b@-@2").unwrap());
     let mut listings = Vec::new();
-    for bits in 0..32_u32 {
+    for bits in 0..64_u32 {
         let is = |bit: u32| bits & bit != 0;
         let after = is(16).then_some((1, 1));
         let filter = RunFilter {
             job: is(1).then(job),
             item: is(2).then_some(Item(1)),
-            state: is(4).then_some(RunState::Error),
+            state: is(4).then_some(if is(32) { RunState::Finished } else { RunState::Error }),
             instance: instance.clone().filter(|_| is(8)),
             from: is(16).then(|| at(1)),
             to: None,

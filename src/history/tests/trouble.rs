@@ -3,6 +3,8 @@ use std::path::Path;
 
 use super::*;
 use crate::history::HistoryError;
+use crate::history::rows::RunState;
+use crate::history::sql::STEPS;
 
 fn one(n: u32) -> Entry {
     ended(n, 1, run(Source::NormalTrigger, i64::from(n)), Outcome::Succeeded)
@@ -147,7 +149,35 @@ async fn the_schema_is_made_once_and_kept() {
     let desk = desk.again();
     assert_eq!(desk.all().await.len(), 1);
     let db = rusqlite::Connection::open(desk.dir.path().join("history.db")).unwrap();
-    assert_eq!(db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap(), 1);
+    assert_eq!(db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap(), 2);
+}
+
+#[tokio::test]
+async fn a_file_of_each_version_before_is_brought_to_this_one_with_its_rows() {
+    for version in 1..STEPS.len() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = rusqlite::Connection::open(dir.path().join("history.db")).unwrap();
+        db.execute_batch(&STEPS[..version].concat()).unwrap();
+        db.pragma_update(None, "user_version", version as i64).unwrap();
+        for (item, state, outcome) in [(0, "TASK_FINISHED", Some("succeeded")), (1, "TASK_RUNNING", None)] {
+            db.execute(
+                "INSERT INTO runs VALUES (NULL, ?, ?, 7, ?, 'NORMAL_TRIGGER', 'a@-@1', '1', NULL, ?, ?, 0, ?, NULL, NULL, \
+                 'what it said', '', 3, 0, 1)",
+                rusqlite::params![job().as_str(), item, at(0).0, state, outcome, at(0).0],
+            )
+            .unwrap();
+        }
+        drop(db);
+        let mut desk = Desk::at(dir, Options::default());
+        desk.record(&ended(1, 7, run(Source::NormalTrigger, 0), Outcome::Failed), None);
+        desk.record(&ended(0, 7, run(Source::NormalTrigger, 0), Outcome::Succeeded), None);
+        let mut rows = desk.all().await;
+        rows.sort_by_key(|row| row.item);
+        let states: Vec<_> = rows.iter().map(|row| (row.item.0, row.state, row.error.as_str())).collect();
+        let expected = [(0, RunState::Finished, "what it said"), (1, RunState::Error, "")];
+        assert_eq!(states, expected, "of version {version}");
+        assert_eq!(desk.recorder.dropped(), 0);
+    }
 }
 
 #[test]
