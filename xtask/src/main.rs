@@ -26,7 +26,7 @@ cargo xtask COMMAND
 
   test [--only SUITE[,SUITE]] [--release] [-- ARGUMENTS]
                        everything that must pass: setup, checks, all suites; ARGUMENTS go to each test program.
-                       --release: it and cluster try the program that is shipped, but where a test puts faults into it
+                       cluster tries the program that is shipped, but where a test puts faults into it; --release: it too
   check                formatting, lints, dependencies, the clients' own linters
   setup                what the tests need on this machine: Debian packages (as root), Python environment,
                        the ZooKeeper server

@@ -16,6 +16,8 @@ pub(crate) struct Suite {
     pub(crate) packages: &'static [&'static str],
     /// It is built with a profile of its own.
     pub(crate) profile: Option<&'static str>,
+    /// It tries the program that is shipped, but where a test puts faults into it.
+    pub(crate) shipped: bool,
 }
 
 /// What a suite consists of.
@@ -52,7 +54,7 @@ impl Pick {
 }
 
 const fn programs(name: &'static str, what: &'static str, picks: &'static [Pick]) -> Suite {
-    Suite { name, what, kind: Kind::Programs(picks), packages: &[], profile: None }
+    Suite { name, what, kind: Kind::Programs(picks), packages: &[], profile: None, shipped: false }
 }
 
 /// How many seeds of the simulation a build plays, unless the environment says otherwise.
@@ -66,6 +68,7 @@ pub(crate) const SUITES: &[Suite] = &[
         kind: Kind::Check,
         packages: &[],
         profile: None,
+        shipped: false,
     },
     programs(
         "domain",
@@ -89,6 +92,7 @@ pub(crate) const SUITES: &[Suite] = &[
         kind: Kind::Doctests,
         packages: &[],
         profile: None,
+        shipped: false,
     },
     Suite {
         packages: &["strace", "util-linux", "mount", "default-jre-headless", zookeeper::MAVEN],
@@ -128,13 +132,21 @@ pub(crate) const SUITES: &[Suite] = &[
     },
     Suite {
         packages: &["iproute2", "mount", "nftables", "util-linux", "default-jre-headless", zookeeper::MAVEN],
+        shipped: true,
         ..programs(
             "cluster",
             "several coordinators on real ZooKeeper servers, kills, cuts, full disks",
             &[Pick::Test("rosterd", "cluster")],
         )
     },
-    Suite { name: "python", what: "the Python client", kind: Kind::Python, packages: &[], profile: None },
+    Suite {
+        name: "python",
+        what: "the Python client",
+        kind: Kind::Python,
+        packages: &[],
+        profile: None,
+        shipped: false,
+    },
 ];
 
 /// The suites that were asked for, all without a word; in the table's order.

@@ -64,7 +64,8 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     let begin = Instant::now();
     heading("setup");
     let mut all: Vec<Done> = Vec::new();
-    let shipped = if request.release { Some(shipped()?) } else { None };
+    let ships = |suite: &Suite| request.release || suite.shipped;
+    let shipped = if suites.iter().any(ships) { Some(shipped()?) } else { None };
     let ready = setup::for_suites(&suites).and_then(|()| programs(&suites));
     match ready {
         Err(error) => all.push(broken("setup", begin.elapsed(), format!("{error:#}"))),
@@ -72,7 +73,8 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
         Ok(Some(programs)) => {
             for (number, suite) in suites.iter().enumerate() {
                 heading(&format!("{} ({} of {}): {}", suite.name, number + 1, suites.len(), suite.what));
-                let done = run(suite, &programs, shipped.as_deref(), &request.rest);
+                let shipped = shipped.as_deref().filter(|_| ships(suite));
+                let done = run(suite, &programs, shipped, &request.rest);
                 println!("    {}: {} in {}", done.name, done.tally, seconds(done.took));
                 all.push(done);
             }
