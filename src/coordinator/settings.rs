@@ -78,7 +78,7 @@ impl Settings {
             max_slots: 4096,
             max_inbox_frames: 16_384,
             max_outbox_frames: 16_384,
-            ahead: (Duration::from_millis(10), Duration::from_millis(500)),
+            ahead: (Duration::from_millis(30), Duration::from_millis(500)),
             max_records_per_txn: 1000,
             store_retry: Duration::from_secs(1),
             election_patience: Duration::from_secs(1),

@@ -208,7 +208,7 @@ fn paused_worker() -> Faults {
         let mut world = stage(1, &[0, 0], vec![again(2, 2000, 3)]);
         start(&mut world, 0..2).await;
         at_work(&mut world, "again", 2).await;
-        until(&mut world, "it runs", |world| runs(world, "again")).await;
+        until(&mut world, "both run", |world| starts(world, "again", "NORMAL_TRIGGER") >= 2).await;
         world.freeze_worker(0, secs(9));
         world.pass(secs(16)).await;
         want(&world, covered(&world, "recovery: verdict by the host") == 1, "it is declared dead");

@@ -51,7 +51,8 @@ pub(crate) fn leader(options: &Options, report: &mut Report) -> Result {
         let floor = fleet.fleet.ensemble.floor()?;
         let span = i64::try_from(window.as_micros())?;
         let (before, after) = (lags(&reading, killed - span, killed), lags(&reading, killed, killed + span));
-        let death = Death { leads, before, after, joined, cost };
+        let latest = latest(&reading, killed, killed + span);
+        let death = Death { leads, before, after, latest, joined, cost };
         in_time += u32::from(death.good());
         death.report(&name, &floor, report);
         last = Some(floor);
@@ -76,6 +77,8 @@ struct Death {
     leads: f64,
     before: Vec<f64>,
     after: Vec<f64>,
+    /// How long after the death the latest of these was due, in seconds.
+    latest: f64,
     /// While it had come.
     joined: Vec<f64>,
     /// After its death.
@@ -95,10 +98,10 @@ impl Death {
     }
 
     fn report(&self, name: &str, floor: &Floor, report: &mut Report) {
-        let Self { leads, before, after, joined, cost } = self;
+        let Self { leads, before, after, latest, joined, cost } = self;
         let (p99, worst) = (self.p99(), |lags: &[f64]| percentile(lags, 100.0));
         println!(
-            "  leader of {leads} jobs killed: p99 {:.1} ms before (latest {:.1}), {:.1} after (latest {:.1}); \
+            "  leader of {leads} jobs killed: p99 {:.1} ms before (latest {:.1}), {:.1} after (latest {:.1}, due {latest:.1} s after it); \
              latest while it had come {:.1}; {cost}; {floor}",
             p99.0,
             worst(before),
@@ -175,11 +178,25 @@ fn workers(fleet: &Fleet) -> Result<(Crew, Reading)> {
 
 /// Milliseconds from due time to user code, sorted, of what was due between two moments of the calendar.
 fn lags(reading: &Reading, from: i64, until: i64) -> Vec<f64> {
-    // The lines' own clock is finer than the calendar that they name.
-    let offset = wall() - i64::try_from(boot() / 1000).unwrap_or(i64::MAX);
-    let starts = reading.starts().filter(|line| (from..until).contains(&(line.fire * 1000)));
-    let lag = |at: u64, fire: i64| i64::try_from(at / 1000).unwrap_or(i64::MAX) + offset - fire * 1000;
-    let mut lags: Vec<f64> = starts.map(|line| lag(line.at, line.fire) as f64 / 1e3).collect();
+    let mut lags: Vec<f64> = with_due_times(reading, from, until).map(|(_, lag)| lag).collect();
     lags.sort_by(f64::total_cmp);
     lags
+}
+
+/// How many seconds after the first moment the latest of these was due.
+fn latest(reading: &Reading, from: i64, until: i64) -> f64 {
+    let latest = with_due_times(reading, from, until).max_by(|one, other| one.1.total_cmp(&other.1));
+    latest.map_or(f64::NAN, |(due, _)| (due - from) as f64 / 1e6)
+}
+
+/// Due times by the calendar in microseconds, with the lag in milliseconds.
+fn with_due_times(reading: &Reading, from: i64, until: i64) -> impl Iterator<Item = (i64, f64)> {
+    // The lines' own clock is finer than the calendar that they name.
+    let offset = wall() - i64::try_from(boot() / 1000).unwrap_or(i64::MAX);
+    let starts = reading.starts().map(|line| (line.at, line.fire * 1000));
+    let starts = starts.filter(move |(_, due)| (from..until).contains(due));
+    starts.map(move |(at, due)| {
+        let at = i64::try_from(at / 1000).unwrap_or(i64::MAX) + offset;
+        (due, (at - due) as f64 / 1e3)
+    })
 }
