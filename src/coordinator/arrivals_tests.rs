@@ -276,6 +276,35 @@ fn a_host_waits_for_the_hello_that_it_has_not_looked_at() {
     assert_eq!(stage.apply(&mut node, at(7.3), "verdict"), 1);
 }
 
+/// The earlier stream of the two kept its place among those who come, and its worker from being declared dead, until it
+/// was closed.
+#[test]
+fn of_two_hellos_that_were_both_written_the_earlier_ends() {
+    for answered in [[0, 1], [1, 0]] {
+        let (mut node, mut stage) = node(0..0);
+        let job = JobName::new("j").unwrap();
+        let reading = Query::Job(job.clone());
+        stage.hello(&mut node, at(1.0), 1, 1, std::slice::from_ref(&job));
+        stage.found(&mut node, at(1.0), 1);
+        // The second is looked at when the first was written, and nobody has heard of that yet.
+        stage.hello(&mut node, at(1.1), 2, 1, std::slice::from_ref(&job));
+        let stored = Attachment { stream: StreamNumber(1), ..attachment() };
+        let answer = Answer::Attachment(Ok(Some((Version(4), stored))));
+        stage.answer(&mut node, at(1.1), &Query::Attachment(worker(1)), answer);
+        let written: Vec<TxnId> = stage.commits.drain(..).map(|(id, _)| id).collect();
+        for place in answered {
+            stage.play(&mut node, at(1.2), Event::Committed(written[place], Commit::Committed(Revision(1))));
+        }
+        assert_eq!(stage.closed(), [(1, Code::StreamSuperseded)]);
+        while stage.wants(&reading) > 0 {
+            stage.answer(&mut node, at(1.3), &reading, Answer::Job(Box::new(Ok(None))));
+        }
+        assert_eq!(stage.welcomed(), [2]);
+        assert!(!node.is_coming(&worker(1)), "nobody waits for another Hello");
+        assert_eq!(node.stream_of(&worker(1)), Some(StreamNumber(2)));
+    }
+}
+
 #[test]
 fn those_who_are_dead_together_are_judged_together() {
     let (mut node, mut stage) = node(0..500);

@@ -209,8 +209,18 @@ impl Node {
             };
             return self.close(stream, Some(refusal));
         }
-        self.elsewhere.remove(&worker.id);
         let id = worker.id.clone();
+        // Two of its Hellos were written before the first answer was heard: the earlier stream will never be welcomed.
+        if let Some(known) = self.workers.get(&id) {
+            let (other, numbers) = (known.stream, [known.stream_number, worker.stream_number]);
+            if known.version > worker.version {
+                return self.close(stream, Some(Self::superseded(numbers[1], numbers[0])));
+            }
+            if let Some(left) = other.filter(|left| *left != stream) {
+                self.close(left, Some(Self::superseded(numbers[0], numbers[1])));
+            }
+        }
+        self.elsewhere.remove(&worker.id);
         let still_here = self.streams.contains_key(&stream);
         worker.stream = still_here.then_some(stream);
         worker.key = key;
