@@ -73,8 +73,10 @@ mutants! {
     GOODBYE_ACK_BEFORE_COMMIT: "goodbye_ack_before_commit", "a worker may go before its attachment has gone";
 }
 
-/// One that no scene can find, since the simulation's store packs nothing: the tests of the store on ZooKeeper do.
+/// Of the store on ZooKeeper, whose tests find it; the simulation's store packs nothing.
 pub const PACKETS_MIX: &str = "packets_mix";
+/// Of the same: whatever session a server gives at a reconnect is taken for the one that was.
+pub const ANY_SESSION_IS_OURS: &str = "any_session_is_ours";
 
 #[cfg(feature = "mutants")]
 thread_local! {

@@ -7,9 +7,8 @@ use rosterd_domain::time::Mono;
 use zookeeper_client::{Acls, AddWatchMode, Client, Connector, Error, SaslOptions, TlsOptions};
 
 use super::error::ConnectError;
-use super::multi::{self, Answer};
 use super::options::{Credentials, Servers, ZooKeeperOptions};
-use super::{ground, probe};
+use super::{fetch, ground, identity, multi, probe};
 use crate::registry::paths::Paths;
 
 /// Opens sessions as the options say; cheap to clone.
@@ -119,11 +118,11 @@ pub(super) async fn connect(options: &ZooKeeperOptions, paths: &Paths) -> Result
         Err(error) => return Err(error),
     }
     let proof = options.clock.mono();
-    let revision = match multi::send(&client, &[], &common, acls, limit).await {
-        Answer::Applied(revision) => revision,
-        Answer::Refused(_, error) => return Err(words.refused(error, common.as_str())),
-        Answer::Unavailable(why) | Answer::Unknown(why) => return Err(words.told(why, common.as_str())),
-    };
+    let (owner, revision) =
+        words.within(limit, identity::owner(&client, paths, acls), common.as_str()).await?;
+    if owner != fetch::session(client.session_id().0) {
+        return Err(words.told(identity::strange(owner), common.as_str()));
+    }
     let chroot_bytes = opener.servers.chroot.as_ref().map_or(0, String::len);
     Ok(Opened { client, opener, acls, proof, revision, chroot_bytes })
 }

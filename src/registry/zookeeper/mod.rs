@@ -16,6 +16,7 @@ pub mod foreign;
 mod gate;
 mod ground;
 mod group;
+mod identity;
 mod judge;
 mod life;
 mod multi;

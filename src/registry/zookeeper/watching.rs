@@ -228,6 +228,11 @@ impl Lane {
             ClientState::Disconnected => {}
             ClientState::SyncConnected => {
                 if own {
+                    // The loss itself may have been too short to be seen.
+                    self.core.life.enter(SessionState::Suspended);
+                    if !self.core.recognise(&self.client).await {
+                        return true;
+                    }
                     self.core.life.enter(SessionState::Connected);
                 }
                 self.arm_again().await;

@@ -10,7 +10,7 @@ use rosterd_domain::id::{Epoch, Item, Version};
 use rosterd_domain::txn::{Commit, Write};
 
 use super::proxy::{Proxy, Way};
-use super::{connect, eventually, on_single, until, until_state};
+use super::{PATIENCE, connect, eventually, on_single, until, until_state};
 use crate::words::*;
 
 /// A proxy before the shared server, and options that lead through it.
@@ -120,6 +120,50 @@ async fn many_watched_jobs_survive_a_reconnect() {
         }
         assert!(!given.contains(&Hint::Session(SessionState::Suspended)), "it did not stay connected");
     }
+}
+
+/// What becomes of a session of which the server knows nothing at the reconnect, and says nothing: the hint that tells, and
+/// the answer to what was handed over meanwhile.
+async fn with_another_session() -> (SessionState, Commit) {
+    let (proxy, options, straight) = through_proxy().await;
+    let (registry, other) = (connect(&options).await, connect(&straight).await);
+    let mut hints = registry.hints();
+    put(&registry, [create(&j(), "i1"), write_instance("w")]).await;
+    proxy.forget_sessions();
+    proxy.set(Way::Cut);
+    until_state(&mut hints, SessionState::Suspended).await;
+    let waiting = registry.commit(txn([], [assign(0, "late")]));
+    proxy.set(Way::Open);
+    let state = loop {
+        match tokio::time::timeout(PATIENCE, hints.recv()).await {
+            Ok(Some(Hint::Session(state @ (SessionState::Connected | SessionState::Gone)))) => break state,
+            Ok(Some(_)) => {}
+            none => panic!("nothing was told: {none:?}"),
+        }
+    };
+    let answer = waiting.await;
+    // The session that was asked for is one that the servers wait for still, and then end.
+    eventually("the instance is gone", async || other.job(&j()).await.unwrap().unwrap().instances.is_empty())
+        .await;
+    (state, answer)
+}
+
+/// A server gave another session instead of the one that it had forgotten, and the client went on as if it were its own.
+#[tokio::test]
+async fn clickhouse_116690_a_server_that_gives_another_session_ends_ours() {
+    assert_eq!(with_another_session().await, (SessionState::Gone, Commit::Fenced));
+}
+
+/// The same with a store that does not ask whose the connection is: nobody notices, and it goes on writing.
+#[cfg(feature = "mutants")]
+#[tokio::test]
+async fn clickhouse_116690_is_noticed_by_nothing_else() {
+    use rosterd_domain::mutants;
+    mutants::switch(Some(mutants::ANY_SESSION_IS_OURS));
+    let (state, answer) = with_another_session().await;
+    mutants::switch(None);
+    committed(answer);
+    assert_eq!(state, SessionState::Connected);
 }
 
 /// The client library notices at 1.7 session timeouts; the servers end the session at one.

@@ -1,4 +1,5 @@
-//! A TCP proxy before one server, whose connections can be cut, or held without anybody being told.
+//! A TCP proxy before one server, whose connections can be cut, or held without anybody being told, or opened as if the
+//! server knew nothing of the session that is asked for.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,6 +29,8 @@ struct State {
     cuts: u64,
     /// Answers that were kept back since the way was set.
     held: u64,
+    /// Whoever asks for its session gets another one, and is not told.
+    forgetful: bool,
 }
 
 pub struct Proxy {
@@ -40,7 +43,8 @@ impl Proxy {
     pub async fn before(server: String) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let state = Arc::new(watch::Sender::new(State { way: Way::Open, cuts: 0, held: 0 }));
+        let state =
+            Arc::new(watch::Sender::new(State { way: Way::Open, cuts: 0, held: 0, forgetful: false }));
         let states = state.clone();
         let task = tokio::spawn(async move {
             loop {
@@ -62,6 +66,11 @@ impl Proxy {
         });
     }
 
+    /// From now on whoever connects again gets another session, and is not told.
+    pub fn forget_sessions(&self) {
+        self.state.send_modify(|state| state.forgetful = true);
+    }
+
     /// Waits until something of what the server says is kept back.
     pub async fn holds_an_answer(&self) {
         let mut states = self.state.subscribe();
@@ -80,8 +89,12 @@ impl Drop for Proxy {
 async fn pass(client: TcpStream, server: TcpStream, states: Arc<watch::Sender<State>>) {
     let mut state = states.subscribe();
     let cuts = state.borrow().cuts;
-    let (from_client, to_client) = client.into_split();
-    let (from_server, to_server) = server.into_split();
+    let forgetful = state.borrow().forgetful;
+    let (mut from_client, to_client) = client.into_split();
+    let (from_server, mut to_server) = server.into_split();
+    if forgetful && ask_for_a_new_session(&mut from_client, &mut to_server).await.is_err() {
+        return;
+    }
     let asked = copy(from_client, to_server, &states, |way| way != Way::HoldAll);
     let answered = copy(from_server, to_client, &states, |way| way == Way::Open);
     tokio::select! {
@@ -89,6 +102,21 @@ async fn pass(client: TcpStream, server: TcpStream, states: Arc<watch::Sender<St
         () = answered => {}
         _ = state.wait_for(|state| state.cuts > cuts) => {}
     }
+}
+
+/// Passes the packet that opens a session, without the number and the password of the one that is asked for.
+async fn ask_for_a_new_session(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf) -> std::io::Result<()> {
+    /// Behind the protocol's version, the last transaction that was seen, and the time-out.
+    const NUMBER: std::ops::Range<usize> = 16..24;
+    /// Behind its length.
+    const PASSWORD: std::ops::Range<usize> = 28..44;
+    let length = from.read_u32().await?;
+    let mut packet = vec![0; length as usize];
+    from.read_exact(&mut packet).await?;
+    packet[NUMBER].fill(0);
+    packet[PASSWORD].fill(0);
+    to.write_u32(length).await?;
+    to.write_all(&packet).await
 }
 
 async fn copy(

@@ -1,0 +1,104 @@
+//! Whether a connection still is of the session that we hold.
+//!
+//! A server that does not know a session any more has to say so. One that gives another session instead (ClickHouse
+//! Keeper did) is believed by the client library without a word, and the library goes on showing the first number. Then
+//! our ephemeral nodes stand until the session that owns them has timed out, while we go on writing in one that
+//! owns nothing. No node that is there tells the difference; one that is made now does. So after each reconnect one
+//! is made, asked whose it is, and deleted, in one transaction that nobody sees and that proves the session as well.
+
+use rosterd_domain::id::Revision;
+use rosterd_domain::mutants;
+use rosterd_domain::time::Mono;
+use zookeeper_client::{Acls, Client, Error, MultiWriteError, MultiWriteResult, SessionState as ClientState};
+
+use super::fetch::session;
+use super::{Core, ground, multi};
+use crate::registry::paths::Paths;
+use crate::registry::tree::SessionId;
+
+/// To whom the servers gave a node just now, and in which transaction.
+pub(super) async fn owner(
+    client: &Client,
+    paths: &Paths,
+    acls: Acls<'static>,
+) -> Result<(SessionId, Revision), Error> {
+    // Named by the session that we hold: no other's is in the way.
+    let path = paths.common().child(&format!("session-{:#x}", client.session_id().0));
+    let mut writer = client.new_multi_writer();
+    writer.add_create(path.as_str(), &[], &multi::options(true, acls))?;
+    // Some servers answer the making of a node without telling whose it is; the answer to a set always does.
+    writer.add_set_data(path.as_str(), &[], None)?;
+    writer.add_delete(path.as_str(), None)?;
+    let results = writer.commit().await.map_err(|error| match error {
+        MultiWriteError::OperationFailed { source, .. } | MultiWriteError::RequestFailed { source } => source,
+    })?;
+    let told = results.into_iter().find_map(|result| match result {
+        MultiWriteResult::SetData { stat } => Some((session(stat.ephemeral_owner), stat.mzxid)),
+        _ => None,
+    });
+    match told.and_then(|(owner, number)| Some((owner, Revision(u64::try_from(number).ok()?)))) {
+        Some(told) => Ok(told),
+        None => Err(Error::UnexpectedError("the answer does not say whose the node is".to_owned())),
+    }
+}
+
+impl Core {
+    /// Whether the connection is of our session; asks until that is known, or there is no connection any more. Where it
+    /// is of another one ours is over, as if the servers had ended it.
+    pub(super) async fn recognise(&self, client: &Client) -> bool {
+        // It is given up by our own clock at the latest: what is asked here is what proves the session.
+        tokio::select! {
+            ours = self.ask_until_known(client) => ours,
+            () = self.stopped.cancelled() => false,
+        }
+    }
+
+    async fn ask_until_known(&self, client: &Client) -> bool {
+        for tries in 1.. {
+            let sent = self.life.clock.mono();
+            match tokio::time::timeout(self.limit, owner(client, &self.paths, self.acls)).await {
+                Ok(Ok((owner, _))) => return self.is_owner(owner, sent),
+                Ok(Err(why)) => self.not_known(client, &why).await,
+                Err(_) => {}
+            }
+            // With the next connection it is asked again.
+            if client.state() != ClientState::SyncConnected {
+                break;
+            }
+            tokio::time::sleep(self.backoff.pause(tries)).await;
+        }
+        false
+    }
+
+    fn is_owner(&self, owner: SessionId, sent: Mono) -> bool {
+        if owner == self.session || mutants::is_on(mutants::ANY_SESSION_IS_OURS) {
+            self.life.proven(sent);
+            return true;
+        }
+        tracing::error!(
+            "the ZooKeeper server has given another session ({:#x}) instead of ours ({:#x}) without saying so: ours is \
+             given up, and another one follows. See that all servers of the list are of one ensemble, and that they \
+             keep sessions when they start again",
+            owner.0,
+            self.session.0
+        );
+        self.end();
+        false
+    }
+
+    async fn not_known(&self, client: &Client, why: &Error) {
+        tracing::debug!("it is not known yet whose the connection is: {why}");
+        if *why == Error::NoNode {
+            // Somebody has taken away what must always stand.
+            let made = tokio::time::timeout(self.limit, ground::lay(client, &self.paths, self.acls)).await;
+            if let Ok(Err((path, why))) = made {
+                tracing::warn!("the folders of the namespace cannot be made again: {path}: {why}");
+            }
+        }
+    }
+}
+
+/// What is said when the first session is not its own.
+pub(super) fn strange(owner: SessionId) -> String {
+    format!("a node that was made in this session is said to be of another ({:#x})", owner.0)
+}
