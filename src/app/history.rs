@@ -59,6 +59,14 @@ impl Sink for ToHistory {
     }
 }
 
+/// The file of the history in a data directory.
+const FILE: &str = "history.db";
+
+/// Whether a data directory has a history.
+pub(super) fn is_in(data_dir: &Path) -> bool {
+    data_dir.join(FILE).exists()
+}
+
 /// Opens the history in a data directory, or begins one there.
 pub(super) fn open(config: &Config, data_dir: &Path) -> Result<(Recorder, Reader), HistoryError> {
     let options = Options {
@@ -67,7 +75,7 @@ pub(super) fn open(config: &Config, data_dir: &Path) -> Result<(Recorder, Reader
         queue: config.history.queue,
         ..Options::default()
     };
-    History::open(data_dir.join("history.db"), options, Arc::new(|| System.wall()))
+    History::open(data_dir.join(FILE), options, Arc::new(|| System.wall()))
 }
 
 /// Counts what the history dropped into the metrics.

@@ -1,7 +1,6 @@
 //! Jobs out of and into a store, without a coordinator: opens the store that a configuration names, and sees to it
 //! that its session has ended before the process does.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use rosterd_domain::id::JobName;
@@ -109,8 +108,13 @@ pub async fn export(config: &Config, jobs: &[JobName]) -> Result<Taken, Transfer
     Ok(taken?)
 }
 
-/// Puts jobs into a store; it is made where there is none.
-pub async fn import(config: &Config, export: Export, how: How) -> Result<Report, TransferError> {
+/// Puts jobs into a store; it is made where there is none. `origin`: where they come from, for people.
+pub async fn import(
+    config: &Config,
+    export: Export,
+    how: How,
+    origin: &str,
+) -> Result<Report, TransferError> {
     let opened = match &config.registry {
         RegistryConfig::Embedded { data_dir } if how.dry_run && !EmbeddedRegistry::is_in(data_dir) => {
             Opened::nothing(config)
@@ -130,26 +134,41 @@ pub async fn import(config: &Config, export: Export, how: How) -> Result<Report,
     };
     let put = crate::transfer::put(opened.registry(), export, options).await;
     opened.close().await;
-    let report = put?;
-    if let (RegistryConfig::Embedded { data_dir }, false) = (&config.registry, how.dry_run) {
-        note(config, data_dir, &report).await;
+    if !how.dry_run {
+        note(config, &put, origin).await;
     }
-    Ok(report)
+    Ok(put?)
 }
 
-/// A line for the audit of each job. Only where the history is beside the store: on an ensemble each coordinator has its
-/// own, and none is here.
-async fn note(config: &Config, data_dir: &Path, report: &Report) {
+/// One line for the audit, and one of each job. Only where a history is at hand: on an ensemble each coordinator has its
+/// own, and of those at most one is in the directory that the configuration names.
+async fn note(config: &Config, put: &Result<Report, PutError>, origin: &str) {
+    let data_dir = store::data_dir(&config.registry);
+    if matches!(config.registry, RegistryConfig::ZooKeeper(_)) && !super::history::is_in(data_dir) {
+        return;
+    }
+    let (made, overwritten, kept, end) = match put {
+        Ok(report) => (&report.made, report.overwritten.as_slice(), report.skipped.len(), ""),
+        Err(PutError::Stopped { done, .. }) => (done, [].as_slice(), 0, "; it did not come to its end"),
+        Err(_) => return,
+    };
     let opened = super::history::open(config, data_dir);
     let Ok((recorder, _)) =
         opened.inspect_err(|error| tracing::warn!("the history has no line of it: {error}"))
     else {
         return;
     };
-    for job in &report.made {
-        let what = if report.overwritten.contains(job) { "imported over what was there" } else { "imported" };
-        recorder.event(System.wall(), Some(job), EventKind::Job, what, None);
+    // No credential is asked for: whoever may write the store may do this.
+    let (now, who) = (System.wall(), format!("uid {}", rustix::process::getuid().as_raw()));
+    for job in made {
+        let what = if overwritten.contains(job) { "imported over what was there" } else { "imported" };
+        recorder.event(now, Some(job), EventKind::Job, what, Some(&who));
     }
+    let (count, over) = (made.len(), overwritten.len());
+    let what = format!(
+        "imported from {origin}: {count} made, {over} of them over what was there, {kept} left as they were{end}"
+    );
+    recorder.event(now, None, EventKind::Operation, what, Some(&who));
     recorder.stop().await;
 }
 

@@ -104,7 +104,8 @@ impl Import {
                     export.go_on_above(Token(given));
                 }
                 let how = self.how.how(self.crash_running);
-                let report = transfer::import(&config, export, how).await.map_err(failed)?;
+                let origin = file.display().to_string();
+                let report = transfer::import(&config, export, how, &origin).await.map_err(failed)?;
                 say(&words(&report, how.dry_run))
             }
             (None, None) => Err(Failure::usage("name a file, or say elastic-job")),
@@ -156,6 +157,7 @@ impl ElasticJob {
         let (root, namespace) = from.rsplit_once('/').map_or(("", from), |(root, last)| (root, last));
         let slash = if root.is_empty() { "" } else { "/" };
         let servers = format!("{}{slash}{root}", servers.trim_end_matches('/'));
+        let origin = format!("Elastic-Job's {from} at {servers}");
         let source = self.store.source(servers, namespace.to_owned())?;
         let target = match &self.as_files {
             Some(_) => None,
@@ -170,7 +172,7 @@ impl ElasticJob {
             (Some(dir), _) => files(dir, &found.files),
             (None, Some(target)) => {
                 let how = self.how.how(false);
-                let report = transfer::import(&target, found.export, how).await.map_err(failed)?;
+                let report = transfer::import(&target, found.export, how, &origin).await.map_err(failed)?;
                 say(&words(&report, how.dry_run))
             }
             (None, None) => Ok(()),

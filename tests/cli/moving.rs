@@ -337,7 +337,7 @@ fn every_defect_of_a_file_is_told_with_its_place() {
 }
 
 #[test]
-fn an_import_leaves_a_line_of_each_job() {
+fn an_import_leaves_a_line_for_the_audit_and_one_of_each_job() {
     let places = Places::new();
     store(&places.path("a"), words("words"));
     places.export("a", "a.json").ok();
@@ -352,9 +352,18 @@ fn an_import_leaves_a_line_of_each_job() {
         recorder.stop().await;
         lines
     });
+    let who = format!("uid {}", rustix::process::getuid().as_raw());
+    assert!(lines.iter().all(|line| line.principal.as_ref() == Some(&who)), "{lines:?}");
     let lines: Vec<_> = lines.into_iter().map(|line| (line.job, line.kind, line.text)).collect();
-    let line = |what: &str| (Some(name("words")), EventKind::Job, what.to_owned());
-    assert_eq!(lines, [line("imported over what was there"), line("imported")]);
+    let of_job = |what: &str| (Some(name("words")), EventKind::Job, what.to_owned());
+    let audit = |over: u32| {
+        let file = places.path("a.json");
+        let jobs = format!("1 made, {over} of them over what was there, 0 left as they were");
+        let text = format!("imported from {}: {jobs}", file.display());
+        (None, EventKind::Operation, text)
+    };
+    let expected = [audit(1), of_job("imported over what was there"), audit(0), of_job("imported")];
+    assert_eq!(lines, expected);
 }
 
 #[test]
