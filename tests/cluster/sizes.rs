@@ -1,5 +1,5 @@
 //! How large what goes between coordinators and servers becomes. A server refuses a request above 1 MiB
-//! (`jute.maxbuffer`): we keep well below, whatever there is much of.
+//! (`jute.maxbuffer`): we keep well below, also in what we ask to be answered, whatever there is much of.
 
 use rosterd::proto::v1;
 use rosterd::proto::v1::session_request::Frame;
@@ -15,8 +15,8 @@ use crate::raw::{self, Raw};
 
 /// However many jobs and instances there are, no request and no answer is larger, in bytes.
 const LARGEST: [u64; 2] = [256 * 1024; 2];
-/// A job is read as a whole, at one moment: a request names many of its records, the answer has them all.
-const OF_ITEMS: [u64; 2] = [512 * 1024, 10_000 * 256];
+/// What is decided of many items at once is written at once; it is read in parts.
+const OF_ITEMS: [u64; 2] = [512 * 1024, LARGEST[1]];
 /// How many workers work for each job.
 const WORKERS: u32 = 4;
 /// Nobody is to be taken for dead while thousands of registrations are written.

@@ -4,26 +4,31 @@
 //! that is known to be wanted is asked for in one request, folders and data together; when the answer names
 //! something that was not asked for, all of it is asked for again with that added. The answer that names nothing
 //! new is the reading. The servers carry a request of several reads out between two transactions, so a reading is
-//! of one revision without any comparing, and a job of a thousand items costs two requests.
+//! of one revision without any comparing, and a job of some hundred items costs two requests.
 //!
-//! A reading that does not fit in one request is done in parts, until two in a row are alike: what did not change
-//! between them stood so, all of it, in the moment between the two.
+//! A reading that does not fit in one request (`parts`) is done in parts, all of them again and again until two in a row
+//! are alike: what did not change between them stood so, all of it, in the moment between the two. What did change is
+//! read in that moment, in one request: so a few nodes that never stand still keep nobody from reading a thousand others.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, PoisonError};
 
 use rosterd_domain::id::{Revision, Version};
+use rosterd_domain::mutants;
 use zookeeper_client::{Client, Error, MultiReadResult, Stat as NodeStat};
 
 use super::belief::Kind;
+use super::parts::{Ask, Sizes};
 use crate::registry::paths::Path;
 use crate::registry::tree::{SessionId, Stat, Tree};
 
-/// Bytes of one request at most; the servers take 1 MiB, and names grow by the chroot.
-const MAX_REQUEST: usize = 512 << 10;
-/// How often more is asked for until it is given up: folders are not nested deeper than this.
-const MAX_ROUNDS: usize = 40;
-/// How often a reading in parts is tried until the last one is taken as it is.
-const MAX_PASSES: usize = 6;
+/// How often all is asked for until it is given up: folders are not nested deeper than this, and no reading is tried as
+/// often.
+const MAX_ROUNDS: usize = 60;
+/// How often a reading in parts is tried until the last one is taken as it is: each finds one more of those that move.
+const MAX_PASSES: usize = 20;
+/// The same where so much moves that it cannot be read in one request.
+const MAX_PASSES_OF_MANY: usize = 6;
 
 /// What is wanted of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -53,11 +58,60 @@ impl Found {
         self.nodes.iter().map(|(path, (_, stat))| (path, kind(stat)))
     }
 
-    fn is_like(&self, other: &Self) -> bool {
-        let stands = |found: &Self| -> Vec<(Path, i64, i64)> {
-            found.nodes.iter().map(|(path, (_, stat))| (path.clone(), stat.czxid, stat.mzxid)).collect()
+    /// Each node that was found, with its data.
+    pub(super) fn data(&self) -> impl Iterator<Item = (&Path, &[u8])> {
+        self.nodes.iter().map(|(path, (data, _))| (path, data.as_slice()))
+    }
+
+    /// Each folder that was asked for its children, with their names.
+    pub(super) fn lists(&self) -> impl Iterator<Item = (&Path, &[String])> {
+        self.children.iter().map(|(path, names)| (path, names.as_slice()))
+    }
+
+    /// What is not as it was. A folder that was asked for its children is not if any has come or gone meanwhile.
+    fn changed_since(&self, last: &Self) -> Wants {
+        let is_folder = |path: &Path| self.children.contains_key(path) || last.children.contains_key(path);
+        let stamp = |found: &Self, path: &Path| {
+            let (_, stat) = found.nodes.get(path)?;
+            Some((stat.czxid, stat.mzxid, is_folder(path).then_some(stat.pzxid)))
         };
-        self.children == other.children && stands(self) == stands(other)
+        let mut changed = Wants::new();
+        for path in self.nodes.keys().chain(last.nodes.keys()) {
+            if stamp(self, path) != stamp(last, path) {
+                changed.insert(path.clone(), Want { data: true, children: is_folder(path) });
+            }
+        }
+        for path in self.children.keys().chain(last.children.keys()) {
+            if self.children.get(path) != last.children.get(path) {
+                changed.insert(path.clone(), Want { data: true, children: true });
+            }
+        }
+        changed
+    }
+
+    /// What of all this is not there.
+    fn lacks(&self, wants: &Wants) -> Wants {
+        let lacks = |(path, want): (&Path, &Want)| {
+            let data = want.data && !self.nodes.contains_key(path);
+            let children = want.children && !self.children.contains_key(path);
+            (data || children).then(|| (path.clone(), Want { data, children }))
+        };
+        wants.iter().filter_map(lacks).collect()
+    }
+
+    /// The same with these nodes as they were in another moment.
+    fn with(mut self, wants: &Wants, moment: Self) -> Self {
+        for (path, want) in wants {
+            if want.data {
+                self.nodes.remove(path);
+            }
+            if want.children {
+                self.children.remove(path);
+            }
+        }
+        self.nodes.extend(moment.nodes);
+        self.children.extend(moment.children);
+        self
     }
 
     /// All of it as a tree, at no less than `revision`.
@@ -117,67 +171,129 @@ pub(super) fn session(id: i64) -> SessionId {
 }
 
 /// Reads all that `plan` wants, given what was found.
-pub(super) async fn fetch(client: &Client, plan: &(dyn Fn(&Found) -> Wants + Sync)) -> Result<Found, Error> {
+pub(super) async fn fetch(
+    client: &Client,
+    sizes: &Mutex<Sizes>,
+    plan: &(dyn Fn(&Found) -> Wants + Sync),
+) -> Result<Found, Error> {
+    let known = || sizes.lock().unwrap_or_else(PoisonError::into_inner);
     let mut wants = plan(&Found::default());
+    let mut parted = Parted::default();
     for _ in 0..MAX_ROUNDS {
-        let found = read(client, &wants).await?;
-        let more = plan(&found);
-        if more.iter().all(|(path, want)| wants.get(path).is_some_and(|asked| covers(*asked, *want))) {
+        let samples = known().samples(&wants);
+        if !samples.is_empty() {
+            let found = read(client, &Sizes::default().parts(&samples)).await?;
+            known().learn_samples(&samples, &found);
+        }
+        if known().parts(&wants).len() > 1 {
+            let folders = stamps(&wants);
+            parted.grow(&mut wants, folders);
+        }
+        let loose = parted.loose(&wants);
+        let (parts, at_once) = {
+            let known = known();
+            (known.parts(&wants), known.parts(&loose))
+        };
+        let (single, fits) = (parts.len() == 1, !loose.is_empty() && at_once.len() == 1);
+        // All are sent before the first answer is waited for.
+        let first = fits.then(|| send(client, &at_once)).transpose()?;
+        let all = send(client, &parts)?;
+        let moment = match first {
+            Some(sent) => Some(receive(&at_once, sent).await?),
+            None => None,
+        };
+        let found = receive(&parts, all).await?;
+        known().learn(&found);
+        if parted.grow(&mut wants, plan(&found)) {
+            continue;
+        }
+        if single || mutants::is_on(mutants::PARTS_UNCOMPARED) {
             return Ok(found);
         }
-        wants = more;
+        if let Some(found) = parted.compare(loose, moment, found)
+            && !parted.grow(&mut wants, plan(&found))
+        {
+            return Ok(found);
+        }
     }
     Err(Error::Throttled)
 }
 
-fn covers(asked: Want, want: Want) -> bool {
-    (asked.data || !want.data) && (asked.children || !want.children)
+/// A list of names does not tell whether somebody came and went again; its folder does.
+fn stamps(wants: &Wants) -> Wants {
+    let folders = wants.iter().filter(|(_, want)| want.children);
+    folders.map(|(path, _)| (path.clone(), Want { data: true, children: true })).collect()
 }
 
-async fn read(client: &Client, wants: &Wants) -> Result<Found, Error> {
-    let parts = parts(wants);
-    let mut last = read_parts(client, &parts).await?;
-    if parts.len() == 1 {
-        return Ok(last);
-    }
-    for _ in 1..MAX_PASSES {
-        let next = read_parts(client, &parts).await?;
-        if next.is_like(&last) {
-            return Ok(next);
+/// A reading in parts on its way.
+#[derive(Debug, Default)]
+struct Parted {
+    last: Option<Found>,
+    /// What was seen to change.
+    moving: Wants,
+    passes: usize,
+}
+
+impl Parted {
+    /// Adds what is wanted as well; whether that is anything new.
+    fn grow(&mut self, wants: &mut Wants, more: Wants) -> bool {
+        let grown = !covers(wants, &more);
+        if grown {
+            merge(wants, more);
+            self.last = None;
         }
-        last = next;
+        grown
     }
-    Ok(last)
-}
 
-/// One question.
-#[derive(Debug, Clone, Copy)]
-enum Ask<'a> {
-    Data(&'a Path),
-    Children(&'a Path),
-}
+    /// What is to be read in one request between the last reading of all and the next: what was seen to change, and what
+    /// was not there, which may come and go between the two.
+    fn loose(&self, wants: &Wants) -> Wants {
+        let Some(last) = &self.last else { return Wants::new() };
+        let mut loose = last.lacks(wants);
+        merge(&mut loose, self.moving.clone());
+        loose
+    }
 
-fn parts(wants: &Wants) -> Vec<Vec<Ask<'_>>> {
-    let mut parts = vec![Vec::new()];
-    let mut bytes = 0;
-    for (path, want) in wants {
-        let asks = [want.data.then_some(Ask::Data(path)), want.children.then_some(Ask::Children(path))];
-        for ask in asks.into_iter().flatten() {
-            bytes += path.as_str().len() + 16;
-            if bytes > MAX_REQUEST {
-                parts.push(Vec::new());
-                bytes = 0;
+    /// Compares all with the last reading of all; `moment` is what was read of `loose` in one request between the two.
+    /// What comes back stood so at one moment, unless it never comes to that.
+    fn compare(&mut self, loose: Wants, moment: Option<Found>, found: Found) -> Option<Found> {
+        self.passes += 1;
+        let mut most = MAX_PASSES;
+        if let Some(last) = &self.last {
+            let changed = found.changed_since(last);
+            match moment {
+                Some(moment) if covers(&loose, &changed) => return Some(found.with(&loose, moment)),
+                None if changed.is_empty() => return Some(found),
+                None if !loose.is_empty() => most = MAX_PASSES_OF_MANY,
+                _ => {}
             }
-            if let Some(part) = parts.last_mut() {
-                part.push(ask);
-            }
+            merge(&mut self.moving, changed);
         }
+        if self.passes >= most {
+            return Some(found);
+        }
+        self.last = Some(found);
+        None
     }
-    parts
 }
 
-async fn read_parts(client: &Client, parts: &[Vec<Ask<'_>>]) -> Result<Found, Error> {
-    // All are sent before the first answer is waited for.
+fn covers(asked: &Wants, wants: &Wants) -> bool {
+    let covers = |asked: &Want, want: &Want| (asked.data || !want.data) && (asked.children || !want.children);
+    wants.iter().all(|(path, want)| asked.get(path).is_some_and(|asked| covers(asked, want)))
+}
+
+fn merge(wants: &mut Wants, more: Wants) {
+    for (path, want) in more {
+        let wanted = wants.entry(path).or_default();
+        *wanted = Want { data: wanted.data || want.data, children: wanted.children || want.children };
+    }
+}
+
+/// Sends the requests, now.
+fn send<'c>(
+    client: &'c Client,
+    parts: &[Vec<Ask<'_>>],
+) -> Result<Vec<impl Future<Output = Result<Vec<MultiReadResult>, Error>> + Send + use<'c>>, Error> {
     let mut sent = Vec::new();
     for part in parts {
         let mut reader = client.new_multi_reader();
@@ -189,6 +305,13 @@ async fn read_parts(client: &Client, parts: &[Vec<Ask<'_>>]) -> Result<Found, Er
         }
         sent.push(reader.commit());
     }
+    Ok(sent)
+}
+
+async fn receive(
+    parts: &[Vec<Ask<'_>>],
+    sent: Vec<impl Future<Output = Result<Vec<MultiReadResult>, Error>>>,
+) -> Result<Found, Error> {
     let mut found = Found::default();
     for (part, answer) in parts.iter().zip(sent) {
         let answer = answer.await?;
@@ -208,6 +331,10 @@ async fn read_parts(client: &Client, parts: &[Vec<Ask<'_>>]) -> Result<Found, Er
         }
     }
     Ok(found)
+}
+
+async fn read(client: &Client, parts: &[Vec<Ask<'_>>]) -> Result<Found, Error> {
+    receive(parts, send(client, parts)?).await
 }
 
 /// Looks at single nodes, all at once; none of one revision.

@@ -5,7 +5,7 @@
 //! server by nodes below it, 2.x and 3.x have data in `config`, in the servers and below `instances`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use rosterd_domain::id::{Item, JobName, Revision, ServerAddress};
 use zookeeper_client::{Client, Error};
@@ -13,6 +13,7 @@ use zookeeper_client::{Client, Error};
 use super::connect::{self, Opener};
 use super::error::ConnectError;
 use super::options::ZooKeeperOptions;
+use super::parts::Sizes;
 use super::{fetch, wants};
 use crate::registry::forms;
 use crate::registry::paths::{Path, Paths};
@@ -83,7 +84,7 @@ pub async fn jobs(options: &ZooKeeperOptions, wanted: &[JobName]) -> Result<Fore
     let paths = Paths::new(&options.namespace);
     let opener = Opener::new(options)?;
     let client = opener.below_root(connect::first(&opener, options).await?);
-    let reader = Reader { client, options };
+    let reader = Reader { client, options, sizes: Mutex::default() };
     let listed = reader.read(&paths.jobs(), |_| wants::jobs(&paths)).await?;
     let names: Vec<String> = listed.children(&paths.jobs()).map(|(name, _)| name.to_owned()).collect();
     let mut found = ForeignJobs::default();
@@ -108,6 +109,7 @@ pub async fn jobs(options: &ZooKeeperOptions, wanted: &[JobName]) -> Result<Fore
 struct Reader<'a> {
     client: Client,
     options: &'a ZooKeeperOptions,
+    sizes: Mutex<Sizes>,
 }
 
 impl Reader<'_> {
@@ -130,7 +132,7 @@ impl Reader<'_> {
         wants: &(dyn Fn(&fetch::Found) -> fetch::Wants + Sync),
     ) -> Result<fetch::Found, Error> {
         let synced = self.client.sync("/");
-        let found = fetch::fetch(&self.client, wants).await?;
+        let found = fetch::fetch(&self.client, &self.sizes, wants).await?;
         synced.await?;
         Ok(found)
     }

@@ -1,6 +1,7 @@
 //! What the refusal of one operation means for the transaction that it came from.
 
 use std::collections::HashSet;
+use std::sync::Mutex;
 
 use zookeeper_client::{Client, Error};
 
@@ -102,7 +103,7 @@ pub(super) async fn look_at(client: &Client, ops: &[Op]) -> Result<(Fresh, Sweep
 
 /// What each sweep will find when the steps before it were carried out.
 async fn sweep(client: &Client, ops: &[Op]) -> Result<Sweeping, Error> {
-    let mut sweeping = Sweeping::new();
+    let (mut sweeping, sizes) = (Sweeping::new(), Mutex::default());
     let roots: HashSet<&Path> = ops
         .iter()
         .filter_map(|op| match op {
@@ -111,7 +112,7 @@ async fn sweep(client: &Client, ops: &[Op]) -> Result<Sweeping, Error> {
         })
         .collect();
     for root in roots {
-        let found = fetch::fetch(client, &|found| wants::everything(root, found)).await?;
+        let found = fetch::fetch(client, &sizes, &|found| wants::everything(root, found)).await?;
         let mut tree = found.into_tree(Revision(0));
         for (index, op) in ops.iter().enumerate() {
             // One that does not hold will be refused when it is sent.

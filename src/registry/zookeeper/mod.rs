@@ -21,6 +21,7 @@ mod judge;
 mod life;
 mod multi;
 mod options;
+mod parts;
 mod probe;
 mod reader;
 mod spell;
@@ -50,6 +51,7 @@ pub use options::{Backoff, Credentials, DEFAULT_QUEUE, Tls, ZooKeeperOptions};
 use self::belief::Beliefs;
 use self::gate::Gate;
 use self::life::Life;
+use self::parts::Sizes;
 use self::watching::{Command, Watching};
 use self::writer::{Group, Pending, Writer};
 use super::lower::lower;
@@ -74,6 +76,8 @@ struct Core {
     /// For reads; gone with the session.
     client: Mutex<Option<Client>>,
     beliefs: Mutex<Beliefs>,
+    /// How large what was read is.
+    sizes: Mutex<Sizes>,
     /// The last transaction that was acknowledged.
     seen: AtomicU64,
     /// How many transactions wait.
@@ -169,6 +173,7 @@ impl ZooKeeperRegistry {
             session: fetch::session(id),
             client: Mutex::new(Some(client.clone())),
             beliefs: Mutex::default(),
+            sizes: Mutex::default(),
             seen: AtomicU64::new(opened.revision.0),
             waiting: AtomicUsize::new(0),
             watched: Mutex::default(),

@@ -90,7 +90,7 @@ impl Core {
     ) -> Result<Found, Error> {
         // Sent at the call: the reads come after it on the same connection without waiting for its answer.
         let synced = client.sync("/");
-        let found = fetch::fetch(client, &|found| wants(&self.paths, found)).await?;
+        let found = fetch::fetch(client, &self.sizes, &|found| wants(&self.paths, found)).await?;
         synced.await?;
         Ok(found)
     }

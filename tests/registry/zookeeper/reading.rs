@@ -1,51 +1,109 @@
-//! A snapshot is of one revision, whatever is written meanwhile.
+//! A snapshot is of one revision, whatever is written meanwhile, and however many requests it takes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rosterd::registry::Registry;
 use rosterd_domain::id::Item;
+use rosterd_domain::txn::Write;
+use tokio::task::JoinHandle;
 
 use super::{connect, on_single};
 use crate::words::*;
 
-const ITEMS: u32 = 1_000;
-
 /// Each transaction counts the first and the last record and the assignment up together.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_snapshot_is_of_one_revision() {
+    is_of_one_revision(200).await;
+}
+
+/// It takes several requests.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_snapshot_is_of_one_revision() {
+    is_of_one_revision(4_000).await;
+}
+
+/// What is read in several requests and compared with nothing is of several revisions.
+#[cfg(feature = "mutants")]
+#[tokio::test]
+async fn parts_of_a_snapshot_alone_are_of_several_revisions() {
+    use rosterd_domain::mutants;
+    const ITEMS: u32 = 4_000;
     let options = on_single().await;
     let (writer, reader) = (Arc::new(connect(&options).await), connect(&options).await);
     put(&*writer, [create(&j(), "i1")]).await;
-    put(&*writer, (0..ITEMS).map(|item| write_record(item, None, 0))).await;
+    put_records(&*writer, ITEMS).await;
+    let writing = Writing::start(writer, ITEMS);
+    mutants::switch(Some(mutants::PARTS_UNCOMPARED));
+    super::eventually("a snapshot is torn", async || {
+        let records = snapshot(&reader).await.records;
+        records[&Item(0)].0 != records[&Item(ITEMS - 1)].0
+    })
+    .await;
+    mutants::switch(None);
+    writing.end().await;
+}
+
+/// In transactions that the servers take.
+async fn put_records(registry: &dyn Registry, items: u32) {
+    for first in (0..items).step_by(1_000) {
+        put(registry, (first..items.min(first + 1_000)).map(|item| write_record(item, None, 0))).await;
+    }
+}
+
+/// Somebody who writes one transaction after the other.
+struct Writing {
+    task: JoinHandle<u64>,
+    enough: Arc<AtomicBool>,
+}
+
+impl Writing {
+    fn start(writer: Arc<dyn Registry>, items: u32) -> Self {
+        let enough = Arc::new(AtomicBool::new(false));
+        let stop = enough.clone();
+        let task = tokio::spawn(async move {
+            for n in 0.. {
+                if stop.load(Ordering::SeqCst) {
+                    return n;
+                }
+                let instance = format!("w{}", n % 3);
+                let gone = format!("w{}", (n + 1) % 3);
+                let change = [
+                    write_record(0, Some(n), n + 1),
+                    assign(n, &n.to_string()),
+                    write_record(items - 1, Some(n), n + 1),
+                    write_instance(&instance),
+                    Write::RemoveInstance(j(), crate::words::instance(&gone)),
+                ];
+                put(&*writer, change).await;
+            }
+            unreachable!("it is told to stop");
+        });
+        Self { task, enough }
+    }
+
+    /// How many were written.
+    async fn end(self) -> u64 {
+        self.enough.store(true, Ordering::SeqCst);
+        self.task.await.unwrap()
+    }
+}
+
+async fn is_of_one_revision(items: u32) {
+    let options = on_single().await;
+    let (writer, reader) = (Arc::new(connect(&options).await), connect(&options).await);
+    put(&*writer, [create(&j(), "i1")]).await;
+    put_records(&*writer, items).await;
     // Its session, and the instances with it, outlives the writing.
     let session = writer.clone();
-    let enough = Arc::new(AtomicBool::new(false));
-    let stop = enough.clone();
-    let writing = tokio::spawn(async move {
-        for n in 0.. {
-            if stop.load(Ordering::SeqCst) {
-                return n;
-            }
-            let instance = format!("w{}", n % 3);
-            let gone = format!("w{}", (n + 1) % 3);
-            let change = [
-                write_record(0, Some(n), n + 1),
-                assign(n, &n.to_string()),
-                write_record(ITEMS - 1, Some(n), n + 1),
-                write_instance(&instance),
-                rosterd_domain::txn::Write::RemoveInstance(j(), crate::words::instance(&gone)),
-            ];
-            put(&*writer, change).await;
-        }
-        unreachable!("it is told to stop");
-    });
+    let writing = Writing::start(writer, items);
     let (mut reads, mut last, mut moved) = (0, 0, 0);
     // Each reading meets writing: most of them find another revision than the one before.
     while moved < 25 {
-        assert!(!writing.is_finished(), "the writing ended after {reads} reads");
+        assert!(!writing.task.is_finished(), "the writing ended after {reads} reads");
         let found = snapshot(&reader).await;
         let (first, generation) = (found.records[&Item(0)].0.0, found.nodes.generation.0);
-        let last_one = found.records[&Item(ITEMS - 1)].0.0;
+        let last_one = found.records[&Item(items - 1)].0.0;
         assert_eq!((first, last_one), (generation, generation), "torn after {reads} reads");
         assert!(generation >= last, "it went back");
         let instances = found.nodes.instances.len() as u64;
@@ -54,7 +112,6 @@ async fn a_snapshot_is_of_one_revision() {
         moved += u32::from(generation > last);
         (reads, last) = (reads + 1, generation);
     }
-    enough.store(true, Ordering::SeqCst);
-    let written = writing.await.unwrap();
+    let written = writing.end().await;
     assert_eq!(snapshot(&*session).await.nodes.generation.0, written);
 }
