@@ -7,6 +7,7 @@ use std::time::Duration;
 use rosterd_domain::id::JobName;
 use rosterd_domain::plan::Entry;
 use rosterd_domain::time::Time;
+use rosterd_domain::verify::given;
 
 use crate::config::Config;
 use crate::coordinator::driver::Sink;
@@ -36,14 +37,10 @@ impl Sink for ToHistory {
 
     fn happened(&mut self, at: Time, happening: &Happening) {
         match happening {
-            Happening::Assigned { job, generation, why, .. } => {
-                self.0.event(
-                    at,
-                    Some(job),
-                    EventKind::Assigned,
-                    format!("generation {generation}: {why}"),
-                    None,
-                );
+            Happening::Assigned { job, generation, why, owners } => {
+                let owners = owners.iter().map(|(instance, items)| (instance.as_str(), items.as_slice()));
+                let text = given::spell(*generation, why, owners);
+                self.0.event(at, Some(job), EventKind::Assigned, text, None);
             }
             Happening::Worker { instance, what } => {
                 self.0.event(at, None, EventKind::Worker, format!("{instance} {what}"), None);

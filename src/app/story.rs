@@ -11,7 +11,9 @@ use rosterd_domain::time::Time;
 use rosterd_domain::verify::history::{Became, Kept, Story, Teller};
 use rosterd_domain::view::{Job, Timeline};
 
-use crate::history::{Fate, FireRow, History, HistoryError, Page, Reader, RunFilter, RunRow};
+use crate::history::{
+    EventFilter, EventKind, Fate, FireRow, History, HistoryError, Page, Reader, RunFilter, RunRow,
+};
 use crate::registry::embedded::{EmbeddedOptions, EmbeddedRegistry, OpenError};
 use crate::registry::{ReadError, Registry};
 use crate::runtime::clock::{Clock as _, System};
@@ -20,6 +22,8 @@ use crate::runtime::clock::{Clock as _, System};
 pub const MOST_RUNS: usize = 250_000;
 /// Most due times that are judged at once, over all items.
 pub const MOST_DUE: usize = 5_000_000;
+/// Most assignments that are looked at, of each history; the latest.
+pub const MOST_ASSIGNMENTS: usize = 10_000;
 /// The file of the history in a data directory.
 const HISTORY: &str = "history.db";
 /// How many due times of an item are asked for at a time.
@@ -78,7 +82,9 @@ pub async fn story(asked: &Asked) -> Result<(Story, Vec<String>), StoryError> {
         if !file.exists() {
             return Err(StoryError::Nothing(dir.display().to_string()));
         }
-        runs(asked, &History::look_at(&file), dir, &mut teller).await?;
+        let history = History::look_at(&file);
+        runs(asked, &history, dir, &mut teller).await?;
+        assignments(asked, &history, dir, &mut teller).await?;
     }
     let whole = match (&asked.due, asked.dirs.as_slice()) {
         (Some(due), _) => {
@@ -116,6 +122,34 @@ async fn runs(asked: &Asked, history: &Reader, dir: &Path, teller: &mut Teller) 
             return Err(StoryError::TooMuch(MOST_RUNS, "runs"));
         }
         if next.is_none() {
+            return Ok(());
+        }
+        token = next;
+    }
+}
+
+/// The latest assignments, also from before the time that is judged: they may have been in force by then.
+async fn assignments(
+    asked: &Asked,
+    history: &Reader,
+    dir: &Path,
+    teller: &mut Teller,
+) -> Result<(), StoryError> {
+    let kind = Some(EventKind::Assigned);
+    let filter = EventFilter { job: asked.job.clone(), kind, to: asked.to, ..EventFilter::default() };
+    let (mut token, mut room) = (None, MOST_ASSIGNMENTS);
+    loop {
+        let (rows, next) = history
+            .events(filter.clone(), Page { size: 0, token })
+            .await
+            .map_err(|error| StoryError::History(dir.display().to_string(), error))?;
+        for row in &rows {
+            if let Some(job) = &row.job {
+                teller.assigned(row.at, job.as_str(), &row.text);
+            }
+        }
+        room = room.saturating_sub(rows.len());
+        if next.is_none() || room == 0 {
             return Ok(());
         }
         token = next;
@@ -243,7 +277,7 @@ mod tests {
     use rosterd_domain::id::{InstanceId, Token, WorkerId};
     use rosterd_domain::item::{Missed, Outcome, Running, Source};
     use rosterd_domain::plan::{Became as Unrun, Entry};
-    use rosterd_domain::verify::judge;
+    use rosterd_domain::verify::{given, judge};
 
     use super::*;
     use crate::history::{Options, Recorder};
@@ -287,6 +321,15 @@ mod tests {
                 0 => [0, 1, 4].iter().for_each(|n| run(*n, &recorder)),
                 _ => run(2, &recorder),
             }
+            // Both saw the first assignment, one of them a moment later; one is not there any more at the second.
+            let given = |at, generation, instance| {
+                let text = given::spell(generation, "", [(instance, [Item(0)].as_slice())]);
+                recorder.event(at, Some(&job()), EventKind::Assigned, text, None);
+            };
+            given(due(0).plus(Duration::from_millis(n as u64)), 1, "10.0.0.7@-@w");
+            if n == 1 {
+                given(due(5), 2, "10.0.0.8@-@v");
+            }
             if n == 1 && missed {
                 let became = Unrun::Missed(Missed::NoWorker);
                 let gap = Entry::Unrun { item: Item(0), first: due(3), latest: due(3), count: 1, became };
@@ -318,6 +361,19 @@ mod tests {
         // One of them alone knows too little to say anything.
         let (alone, notes) = story(&Asked { due: None, ..asked }).await.unwrap();
         assert_eq!((alone.became.len(), notes.len()), (0, 1));
+    }
+
+    #[tokio::test]
+    async fn who_was_given_an_item_and_ran_nothing_is_among_its_owners() {
+        let dir = tempfile::tempdir().unwrap();
+        let asked = two(dir.path(), true).await;
+        let (whole, _) = story(&asked).await.unwrap();
+        assert_eq!(whole.given.iter().map(|given| given.at).collect::<Vec<_>>(), [due(0), due(5)]);
+        let owners = judge(&whole.lines, 0).owners_by(&whole.given, asked.from);
+        let told: Vec<_> =
+            owners.iter().map(|owner| (owner.instance.as_str(), owner.from, owner.runs)).collect();
+        let expected = [("10.0.0.7@-@w", due(0), 4), ("10.0.0.8@-@v", due(5), 0)];
+        assert_eq!(told, expected.map(|(instance, from, runs)| (instance, given::nanos(from), runs)));
     }
 
     #[tokio::test]

@@ -88,6 +88,8 @@ struct Evidence {
     story: Option<Story>,
     /// What could not be looked at.
     notes: Vec<String>,
+    /// From when on a history is judged.
+    since: Time,
 }
 
 /// Where lines stand.
@@ -139,7 +141,7 @@ impl Verify {
                 story::story(&asked).await.map_err(Failure::usage)?
             }
         };
-        Ok(Evidence::of_history(story, notes))
+        Ok(Evidence::of_history(story, notes, self.since()))
     }
 
     /// What was due, by the coordinators of an ensemble, all of whose histories were given. Not up to now: what one
@@ -167,9 +169,9 @@ impl Verify {
 }
 
 impl Evidence {
-    fn of_history(mut story: Story, notes: Vec<String>) -> Self {
+    fn of_history(mut story: Story, notes: Vec<String>, since: Time) -> Self {
         let (lines, places) = (std::mem::take(&mut story.lines), std::mem::take(&mut story.places));
-        Self { lines, places: Places::History(places), story: Some(story), notes }
+        Self { lines, places: Places::History(places), story: Some(story), notes, since }
     }
 
     fn is_empty(&self) -> bool {

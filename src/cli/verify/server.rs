@@ -7,7 +7,7 @@ use rosterd_domain::id::{Item, JobName};
 use rosterd_domain::time::Time;
 use rosterd_domain::verify::history::{Became, Kept, Story, Teller};
 
-use crate::app::story::{DueTimes, ENSEMBLE, MOST_DUE, MOST_RUNS};
+use crate::app::story::{DueTimes, ENSEMBLE, MOST_ASSIGNMENTS, MOST_DUE, MOST_RUNS};
 use crate::cli::failure::{Failure, Result};
 use crate::cli::json;
 use crate::cli::server::{ALL, Admin, Client, Server};
@@ -29,6 +29,7 @@ pub(super) async fn ask(
     let whole = info.registry == "embedded";
     let mut teller = Teller::default();
     runs(&admin, job, from, to, &mut teller).await?;
+    assignments(&admin, job, to, &mut teller).await?;
     let mut notes = Vec::new();
     if whole {
         let names = match job {
@@ -107,6 +108,28 @@ async fn runs(
     let take = |a: v1::ListRunsResponse| {
         a.runs.iter().map(|run| kept(run, &from_here)).for_each(|run| teller.run(run));
         if teller.runs() > MOST_RUNS { Err(too_much(MOST_RUNS, "runs")) } else { Ok(a.next_page_token) }
+    };
+    admin.each_page(question, call, take, |q, token| q.page_token = token).await
+}
+
+/// The latest assignments, also from before the time that is judged: they may have been in force by then.
+async fn assignments(admin: &Admin, job: Option<&JobName>, to: Option<Time>, teller: &mut Teller) -> Result {
+    let question = v1::ListEventsRequest {
+        job: job.map(ToString::to_string).unwrap_or_default(),
+        kind: v1::EventKind::Assigned.into(),
+        end_time: to.map(timestamp),
+        page_size: 1000,
+        ..Default::default()
+    };
+    let mut room = MOST_ASSIGNMENTS;
+    let call = |mut c: Client, q| async move { c.list_events(q).await };
+    let take = |a: v1::ListEventsResponse| {
+        for event in a.events.iter().filter(|event| event.kind() == v1::EventKind::Assigned) {
+            let at = event.at.as_ref().map(time).unwrap_or_default();
+            teller.assigned(at, &event.job, &event.what);
+        }
+        room = room.saturating_sub(a.events.len());
+        Ok(if room == 0 { String::new() } else { a.next_page_token })
     };
     admin.each_page(question, call, take, |q, token| q.page_token = token).await
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rosterd_domain::time::Time;
+use rosterd_domain::verify::given::nanos;
 use rosterd_domain::verify::{Fault, Line, Owner, Verdict, What};
 use serde_json::{Value, json};
 
@@ -160,27 +161,38 @@ impl Findings<'_> {
     fn owners_table(&self) -> String {
         let walls = self.walls();
         let at = |at: u64| walls.get(&at).map_or_else(|| "-".to_owned(), |wall| Time(*wall).to_string());
+        let tokens = |owner: &Owner| match (owner.runs, owner.first, owner.last) {
+            (0, ..) => "-".to_owned(),
+            (_, first, last) if first == last => first.to_string(),
+            (_, first, last) => format!("{first}-{last}"),
+        };
         let row = |owner: &Owner| {
             [
                 format!("{}/{}", owner.job, owner.item),
                 at(owner.from),
-                owner.until.map_or_else(|| "running".to_owned(), at),
+                owner.until.map_or_else(|| if owner.runs == 0 { "-" } else { "running" }.to_owned(), at),
                 owner.runs.to_string(),
-                if owner.first == owner.last {
-                    owner.first.to_string()
-                } else {
-                    format!("{}-{}", owner.first, owner.last)
-                },
+                tokens(owner),
                 name(owner),
             ]
         };
-        let owners = self.verdict.owners();
+        let owners = self.owners();
         table(["ITEM", "FROM", "UNTIL", "RUNS", "TOKENS", "WHO"], owners.iter().map(row))
     }
 
-    /// What the calendar said at each line.
+    /// Who ran nothing is known of a history alone.
+    fn owners(&self) -> Vec<Owner> {
+        match &self.evidence.story {
+            Some(story) => self.verdict.owners_by(&story.given, self.evidence.since),
+            None => self.verdict.owners(),
+        }
+    }
+
+    /// What the calendar said at each line, and when an assignment came into force.
     fn walls(&self) -> BTreeMap<u64, i64> {
-        self.evidence.lines.iter().filter(|line| line.wall != 0).map(|line| (line.at, line.wall)).collect()
+        let lines = self.evidence.lines.iter().filter(|line| line.wall != 0).map(|line| (line.at, line.wall));
+        let given = self.evidence.story.iter().flat_map(|story| &story.given);
+        lines.chain(given.map(|given| (nanos(given.at), given.at.0))).collect()
     }
 
     pub(super) fn json(&self) -> Value {
@@ -192,11 +204,12 @@ impl Findings<'_> {
                 |place: &usize| json!({ "place": self.place(*place), "line": self.evidence.lines[*place] });
             json!({ "rule": fault.rule, "text": fault.text, "proof": proof.iter().map(line).collect::<Vec<_>>() })
         };
+        let token = |token: u64| (token > 0).then_some(token);
         let owner = |owner: &Owner| {
             json!({
                 "job": owner.job, "item": owner.item, "worker": owner.worker, "instance": owner.instance,
                 "from": at(owner.from), "until": owner.until.and_then(at), "runs": owner.runs,
-                "first_token": owner.first, "last_token": owner.last,
+                "first_token": token(owner.first), "last_token": token(owner.last),
             })
         };
         let span = self.span();
@@ -212,7 +225,7 @@ impl Findings<'_> {
             "due_times": story.map(|story| &story.became),
             "not_judged": story.map(|story| json!({ "due_times": story.before, "runs": story.elsewhere })),
             "notes": self.evidence.notes,
-            "owners": self.verdict.owners().iter().map(owner).collect::<Vec<_>>(),
+            "owners": self.owners().iter().map(owner).collect::<Vec<_>>(),
         })
     }
 }

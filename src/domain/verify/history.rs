@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::given::{Given, nanos};
 use super::line::{Line, What};
 use crate::time::Time;
 
@@ -55,8 +56,13 @@ pub struct Teller {
     runs: BTreeMap<(String, u32, u64), Kept>,
     due: BTreeMap<(String, u32), Known>,
     unknown: Vec<Line>,
+    given: BTreeMap<Assignment, Time>,
     story: Story,
 }
+
+/// What several coordinators saw come into force: the job, the generation, the owners, and whether these are all. A job
+/// that is made again counts its generations anew, with other owners.
+type Assignment = (String, u64, Vec<(String, Vec<(u32, u32)>)>, bool);
 
 #[derive(Debug, Default)]
 struct Known {
@@ -76,6 +82,8 @@ pub struct Story {
     /// Due times before the first of their item of which anything is known: the item was not there yet, or the rows
     /// were deleted as too old. They are not judged.
     pub before: u64,
+    /// Who was given what, in order of time.
+    pub given: Vec<Given>,
     /// Runs that are over and whose end another coordinator may know. They are not judged.
     pub elsewhere: u64,
 }
@@ -86,6 +94,14 @@ impl Teller {
         let known = self.runs.entry((run.job.clone(), run.item, run.token)).or_insert_with(|| run.clone());
         if known.outcome.is_none() {
             *known = run;
+        }
+    }
+
+    /// Another assignment, in the words of a history.
+    pub fn assigned(&mut self, at: Time, job: &str, text: &str) {
+        if let Some(Given { at, job, generation, owners, whole }) = Given::read(at, job, text) {
+            let first = self.given.entry((job, generation, owners, whole)).or_insert(at);
+            *first = at.min(*first);
         }
     }
 
@@ -117,6 +133,7 @@ impl Teller {
     /// The lines. `whole`: no other coordinator can know more.
     pub fn tell(self, skew: Duration, whole: bool) -> Story {
         let mut story = self.story;
+        story.given = given(self.given);
         let mut runs = self.runs.into_values().peekable();
         let mut earliest = Time(i64::MIN);
         while let Some(mut run) = runs.next() {
@@ -136,6 +153,13 @@ impl Teller {
         }
         story
     }
+}
+
+fn given(found: BTreeMap<Assignment, Time>) -> Vec<Given> {
+    let given = |((job, generation, owners, whole), at)| Given { at, job, generation, owners, whole };
+    let mut given: Vec<Given> = found.into_iter().map(given).collect();
+    given.sort_by_key(|given| (given.at, given.generation));
+    given
 }
 
 /// Clocks that differ by no more than the skew may say this of what comes later.
@@ -178,7 +202,7 @@ fn tell(run: Kept, next: Option<Time>, skew: Duration, whole: bool, lines: &mut 
 
 fn blank(what: What, at: Time) -> Line {
     Line {
-        at: u64::try_from(at.0).unwrap_or_default().saturating_mul(1_000_000),
+        at: nanos(at),
         wall: at.0,
         worker: String::new(),
         what,

@@ -16,6 +16,7 @@
 //! | `no_outcome` | nothing became of a due time, or nobody knows how a run ended that is over |
 
 mod fault;
+pub mod given;
 pub mod history;
 mod judge;
 mod line;

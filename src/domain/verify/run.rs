@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::fault::{Fault, RunId};
+use super::given::{self, Given};
 use super::line::{Line, What};
+use crate::time::Time;
 
 /// One execution of one item: all attempts under one token in one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,6 +139,12 @@ impl Verdict {
         self.runs.iter().map(line).collect()
     }
 
+    /// The same, and who ran nothing of what it was given; these assignments are in order of time. Who had lost it by
+    /// `since` is left out.
+    pub fn owners_by(&self, given: &[Given], since: Time) -> Vec<Owner> {
+        given::add_idle(self.owners(), given, given::nanos(since))
+    }
+
     /// Who had each item from when to when, as far as its runs tell: runs in a row by one instance are one line.
     pub fn owners(&self) -> Vec<Owner> {
         let mut by_item: BTreeMap<(&str, u32), Vec<Owner>> = BTreeMap::new();
@@ -165,11 +173,11 @@ pub struct Owner {
     pub worker: String,
     /// The instance.
     pub instance: String,
-    /// When its first run began.
+    /// When its first run began; of who ran nothing, when it was given the item.
     pub from: u64,
-    /// When its last run stopped; none: it did not.
+    /// When its last run stopped, or the item was given to another; none: it did not, was not.
     pub until: Option<u64>,
-    /// Its first run's token.
+    /// Its first run's token; 0: it ran nothing.
     pub first: u64,
     /// Its last run's token.
     pub last: u64,
