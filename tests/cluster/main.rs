@@ -37,6 +37,7 @@ mod proxy;
 #[path = "../it/raw.rs"]
 mod raw;
 mod sizes;
+mod verify;
 mod versions;
 #[path = "../it/worker.rs"]
 mod worker;
