@@ -6,7 +6,7 @@ use rosterd::proto::v1::session_request::Frame;
 use rosterd::proto::v1::session_response::Frame as Said;
 use serde_json::json;
 
-use crate::fleet::{Fleet, QUICK, shared};
+use crate::fleet::{Fleet, PATIENT, shared};
 use crate::harness::*;
 use crate::raw::{self, Raw};
 
@@ -131,7 +131,7 @@ async fn item(fleet: &Fleet) -> (v1::ItemSummary, Vec<u8>, Option<Vec<u8>>) {
 /// While the item runs elsewhere, and after it has ended there.
 #[tokio::test]
 async fn a_late_report_is_refused_and_changes_nothing() {
-    let mut fleet = Fleet::start(2, &shared().list(), QUICK).await;
+    let mut fleet = Fleet::start(2, &shared().list(), PATIENT).await;
     let old = given_up(&mut fleet).await;
     let verdict = fleet.verdict();
     assert!(verdict.of("late").all(|run| run.token > old.run.token), "\n{}", verdict.table());

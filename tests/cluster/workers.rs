@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::json;
 use tonic::transport::Endpoint;
 
-use crate::fleet::{Fleet, PATIENT, QUICK, shared};
+use crate::fleet::{Fleet, PATIENT, shared};
 use crate::harness::*;
 use crate::judge::{Verdict, What};
 use crate::net::{self, Net, Way};
@@ -54,7 +54,7 @@ async fn taken_over(fleet: &Fleet) {
 
 #[tokio::test]
 async fn a_killed_workers_items_run_again_and_no_others() {
-    let mut fleet = Fleet::start(3, &shared().list(), QUICK).await;
+    let mut fleet = Fleet::start(3, &shared().list(), PATIENT).await;
     nine_in_flight(&mut fleet, &[]).await;
     fleet.kill("a");
     taken_over(&fleet).await;
@@ -63,7 +63,7 @@ async fn a_killed_workers_items_run_again_and_no_others() {
 /// What was in flight at the victim is recorded as crashed; the others go on, and the next fire runs all items.
 #[tokio::test]
 async fn without_failover_a_killed_workers_runs_are_crashed_and_the_next_fire_runs_elsewhere() {
-    let mut fleet = Fleet::start(3, &shared().list(), QUICK).await;
+    let mut fleet = Fleet::start(3, &shared().list(), PATIENT).await;
     nine_of(&mut fleet, false, &[]).await;
     let lost = of_victim(&fleet.verdict());
     fleet.kill("a");
@@ -91,7 +91,8 @@ async fn without_failover_a_killed_workers_runs_are_crashed_and_the_next_fire_ru
 /// The coordinator that would have noticed dies with it: others do.
 #[tokio::test]
 async fn ej_669_failover_across_hosts() {
-    let mut fleet = Fleet::start(3, &shared().list(), QUICK).await;
+    // Its host's session ends first, and then its lease: both are waited for.
+    let mut fleet = Fleet::start(3, &shared().list(), timing(6000, 500, 12_000)).await;
     nine_in_flight(&mut fleet, &[]).await;
     let instance = fleet.instances("nine").await.into_iter().find(|row| row.address == "host-a").unwrap();
     let host = fleet.seat_of(&instance.host).await.unwrap();
@@ -102,10 +103,10 @@ async fn ej_669_failover_across_hosts() {
 
 #[tokio::test]
 async fn a_frozen_worker_that_wakes_changes_nothing() {
-    let mut fleet = Fleet::start(3, &shared().list(), QUICK).await;
+    let mut fleet = Fleet::start(3, &shared().list(), PATIENT).await;
     nine_in_flight(&mut fleet, &[]).await;
     fleet.freeze("a");
-    fleet.verdict_when("three failovers", |verdict| verdict.by_source("nine", "FAILOVER").len() == 3).await;
+    fleet.verdict_when("three failovers", |verdict| verdict.by_source("nine", "FAILOVER").len() >= 3).await;
     fleet.thaw("a");
     fleet
         .verdict_when("the woken runs to stop", |verdict| {
@@ -119,7 +120,7 @@ async fn a_frozen_worker_that_wakes_changes_nothing() {
 
 /// Nine items in flight; one of their workers has a network of its own.
 async fn across(net: &Net) -> Fleet {
-    let mut fleet = Fleet::prepare(3, &shared().list(), QUICK);
+    let mut fleet = Fleet::prepare(3, &shared().list(), PATIENT);
     for seat in 0..3 {
         fleet.seats[seat].host.clone_from(&net.host);
         fleet.launch(seat);
@@ -140,7 +141,7 @@ async fn cut_off(ways: &[Way]) {
     let net = Net::new();
     let fleet = across(&net).await;
     net.cut(ways);
-    fleet.verdict_when("three failovers", |verdict| verdict.by_source("nine", "FAILOVER").len() == 3).await;
+    fleet.verdict_when("three failovers", |verdict| verdict.by_source("nine", "FAILOVER").len() >= 3).await;
     let verdict = fleet.verdict();
     let victims: Vec<_> = verdict.of("nine").filter(|run| run.worker == "a").collect();
     assert!(victims.len() == 3 && victims.iter().all(|run| run.stopped_by_order()), "\n{}", verdict.table());
