@@ -447,7 +447,7 @@ fn like_a_file() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(ProptestConfig::default().cases * 2) })]
 
     #[test]
     fn a_node_survives_reading_and_writing(spec in spec()) {

@@ -177,7 +177,7 @@ fn setting() -> impl proptest::strategy::Strategy<Value = (Vec<InstanceId>, u32,
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(ProptestConfig::default().cases * 5 / 4) })]
 
     #[test]
     fn every_strategy_gives_every_item_once_balanced_within_one(

@@ -86,7 +86,7 @@ fn case() -> impl Strategy<Value = (String, &'static str, Time, GapPolicy)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases * 3 / 8))]
 
     #[test]
     fn nothing_is_missed_and_nothing_is_added((expr, zone, start, gap) in case()) {
@@ -109,7 +109,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases * 2))]
 
     #[test]
     fn fires_only_move_forward_and_match_the_fields((expr, zone, start, _) in case()) {
