@@ -252,10 +252,8 @@ pub struct Timeline<'a> {
     schedule: Option<&'a Schedule>,
     before: &'a [(Time, Option<Schedule>)],
     /// The last answers, each good for every question from the one asked up to the answer: items mostly ask
-    /// the same.
+    /// the same. The latest first.
     known: Cell<[Option<Known>; KNOWN]>,
-    /// Which of them is replaced next.
-    turn: Cell<usize>,
 }
 
 const KNOWN: usize = 4;
@@ -273,11 +271,11 @@ impl<'a> Timeline<'a> {
     /// The due times of `job`.
     pub fn new(job: &'a Job) -> Self {
         let Rules { schedule, before, .. } = &job.rules;
-        let (known, turn) = (Cell::new([None; KNOWN]), Cell::new(0));
-        Self { schedule: schedule.as_ref(), before, known, turn }
+        Self { schedule: schedule.as_ref(), before, known: Cell::new([None; KNOWN]) }
     }
 
-    /// The spans of (after, until] in order, each with the schedule that holds in it.
+    /// The spans of (after, until] in order, each with the schedule that holds in it; those that lie outside hold
+    /// nothing.
     fn spans(&self, after: Time, until: Time) -> impl DoubleEndedIterator<Item = (Time, Time, &'a Schedule)> {
         let floors = self.before.iter().map(|(at, schedule)| (*at, schedule.as_ref()));
         let all: Vec<(Time, Option<&'a Schedule>)> = floors.chain([(FOR_EVER, self.schedule)]).collect();
@@ -285,7 +283,7 @@ impl<'a> Timeline<'a> {
         let spans = from.into_iter().zip(all);
         let cut = spans.map(move |(from, (to, schedule))| (from.max(after), to.min(until), schedule));
         let cut: Vec<_> = cut.filter_map(|(from, to, schedule)| Some((from, to, schedule?))).collect();
-        cut.into_iter().filter(|(from, to, _)| from < to)
+        cut.into_iter()
     }
 
     /// The first due time after `after`.
@@ -296,8 +294,8 @@ impl<'a> Timeline<'a> {
             return known.next;
         }
         let next = self.find_next(after);
-        known[self.turn.get()] = Some(Known { asked: after, next });
-        self.turn.set((self.turn.get() + 1) % KNOWN);
+        known.rotate_right(1);
+        known[0] = Some(Known { asked: after, next });
         self.known.set(known);
         next
     }
@@ -336,12 +334,7 @@ mod tests {
         let (two, five, one) = (every(2), every(5), every(1));
         let at = Time::from_seconds;
         let before = vec![(at(11), Some(two)), (at(19), Some(five))];
-        let line = Timeline {
-            schedule: Some(&one),
-            before: &before,
-            known: Cell::new([None; KNOWN]),
-            turn: Cell::new(0),
-        };
+        let line = Timeline { schedule: Some(&one), before: &before, known: Cell::new([None; KNOWN]) };
         let mut due = Vec::new();
         let mut after = at(6);
         while let Some(next) = line.next(after).filter(|next| *next <= at(22)) {
