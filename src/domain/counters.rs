@@ -85,3 +85,50 @@ impl Counters {
 pub(crate) fn add(counter: &mut u64, count: u64) {
     *counter = counter.saturating_add(count);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn some() -> Counters {
+        let missed = BTreeMap::from([(Missed::Down, 9), (Missed::Clock, 10)]);
+        let (fired, succeeded, failed, cancelled) = (16, 1, 2, 3);
+        let (crashed, timed_out, misfired, skipped) = (4, 5, 6, 7);
+        Counters { fired, succeeded, failed, cancelled, crashed, timed_out, misfired, skipped, missed }
+    }
+
+    #[test]
+    fn what_became_of_several_items_is_added_up() {
+        let mut sum = some();
+        sum.add(&Counters { missed: BTreeMap::from([(Missed::Clock, 1), (Missed::Paused, 2)]), ..some() });
+        let missed = BTreeMap::from([(Missed::Down, 9), (Missed::Clock, 11), (Missed::Paused, 2)]);
+        let (fired, succeeded, failed, cancelled) = (32, 2, 4, 6);
+        let (crashed, timed_out, misfired, skipped) = (8, 10, 12, 14);
+        let expected =
+            Counters { fired, succeeded, failed, cancelled, crashed, timed_out, misfired, skipped, missed };
+        assert_eq!(sum, expected);
+        assert_eq!((some().ended(), sum.ended()), (15, 30));
+    }
+
+    #[test]
+    fn each_outcome_has_a_counter_that_stays_at_its_end() {
+        use Outcome::{Cancelled, Crashed, Failed, Succeeded, TimedOut};
+        let mut counters = Counters { failed: u64::MAX, ..some() };
+        for outcome in [Succeeded, Failed, Cancelled, Cancelled, Crashed, TimedOut] {
+            counters.count(outcome);
+        }
+        let expected =
+            Counters { succeeded: 2, failed: u64::MAX, cancelled: 5, crashed: 5, timed_out: 6, ..some() };
+        assert_eq!(counters, expected);
+        assert_eq!(counters.ended(), u64::MAX);
+    }
+
+    #[test]
+    fn only_what_has_happened_is_written() {
+        let written = |counters: &Counters| serde_json::to_string(counters).unwrap();
+        assert_eq!(written(&Counters::default()), "{}");
+        assert_eq!(written(&Counters { failed: 2, ..Counters::default() }), r#"{"failed":2}"#);
+        assert_eq!(serde_json::from_str::<Counters>(&written(&some())).unwrap(), some());
+        assert_eq!((Counters::default().is_empty(), some().is_empty()), (true, false));
+    }
+}

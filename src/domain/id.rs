@@ -276,6 +276,20 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_shows_the_beginning_of_what_it_refuses() {
+        let refused = JobName::new("x".repeat(500)).unwrap_err();
+        assert_eq!((refused.value.as_str(), refused.reason), (&*"x".repeat(144), "it is too long"));
+    }
+
+    #[test]
+    fn no_token_is_believed_that_leaves_no_room() {
+        let read = |token: u64| serde_json::from_str::<Token>(&token.to_string());
+        assert_eq!(read(4_611_686_018_427_387_904).unwrap(), Token(4_611_686_018_427_387_904));
+        let refused = read(4_611_686_018_427_387_905).unwrap_err().to_string();
+        assert!(refused.contains("none so high was ever given"), "{refused}");
+    }
+
+    #[test]
     fn an_instance_id_comes_apart_again() {
         let id =
             InstanceId::from_parts(&ServerAddress::new("10.0.0.7").unwrap(), &WorkerId::new("w-1").unwrap())

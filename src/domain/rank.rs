@@ -53,6 +53,21 @@ mod tests {
         }
     }
 
+    /// During an upgrade two versions rank side by side: the numbers are part of what they agree on.
+    #[test]
+    fn every_version_gives_the_same_weights() {
+        let weights = ["10.0.0.1@-@a", "10.0.0.2@-@b", "10.0.0.3@-@c"].map(|name| {
+            let coordinator = CoordinatorId::new(name).unwrap();
+            ["orders", "nightly"].map(|job| weight(&JobName::new(job).unwrap(), &coordinator))
+        });
+        let expected = [
+            [0xc973_15f4_cadd_fed1, 0x5f76_c6d6_a9c8_fedf],
+            [0x2f51_d4a3_d0af_885e, 0x44c3_4226_75ef_206a],
+            [0xec0e_6b10_43bd_04f2, 0x4186_0d1b_5c72_0464],
+        ];
+        assert_eq!(weights, expected);
+    }
+
     #[test]
     fn leaders_are_spread_evenly() {
         for count in [2, 3, 5] {

@@ -316,6 +316,43 @@ mod tests {
         }
     }
 
+    /// What an older version reads as it stands is not packed, and what we pack it takes.
+    #[test]
+    fn data_is_packed_above_16_kib_and_read_up_to_16_mib() {
+        let data = |length: usize| {
+            let cron = |length| Some(("x".repeat(length), String::new()));
+            let bare = Sharding::default().with_floor(Time(0), cron(0), Time(0)).encode().len();
+            Sharding::default().with_floor(Time(0), cron(length - bare), Time(0)).encode()
+        };
+        assert_eq!((data(16_384).len(), data(16_384).starts_with(b"{")), (16_384, true));
+        assert!(data(16_385).starts_with(PACKED));
+        let packed = |length: usize| pack(format!("{{{}}}", " ".repeat(length - 2)).as_bytes());
+        assert_eq!(Sharding::decode(&packed(16_777_216)), Ok(Sharding::default()));
+        assert!(Sharding::decode(&packed(16_777_217)).is_err());
+    }
+
+    #[test]
+    fn an_assignment_is_who_owns_what_however_it_is_written() {
+        let read = |text: &str| Sharding::decode(text.as_bytes()).unwrap();
+        let one = read(r#"{"instances":["a","b"],"owners":[0,1,-1,1]}"#);
+        assert!(one.assigns_like(&one.withdrawn()));
+        assert!(one.assigns_like(&read(r#"{"instances":["b","a"],"owners":[1,0,-1,0]}"#)));
+        for other in [
+            r#"{"instances":["a","b"],"owners":[1,0,-1,0]}"#,
+            r#"{"instances":["b","a"],"owners":[0,1,-1,1]}"#,
+            r#"{"instances":["a","b"],"owners":[0,1,1,1]}"#,
+        ] {
+            assert!(!one.assigns_like(&read(other)), "{other}");
+        }
+        let items = |name: &str| one.items_of(&InstanceId::new(name).unwrap());
+        assert_eq!([items("a"), items("b"), items("c")], [vec![Item(0)], vec![Item(1), Item(3)], vec![]]);
+    }
+
+    #[test]
+    fn a_job_that_is_made_has_no_due_times_before() {
+        assert_eq!(Sharding::made_at(Time(5)), Sharding { made: Some(Time(5)), ..Sharding::default() });
+    }
+
     #[test]
     fn foreign_data_is_refused_not_believed() {
         assert_eq!(Sharding::decode(b"").unwrap(), Sharding::default());

@@ -114,5 +114,19 @@ mod tests {
         assert_eq!(time.to_string(), "2026-11-21T00:02:03.5Z");
         assert_eq!(Time::parse(&time.to_string()).unwrap(), time);
         assert!(Time::parse("yesterday").is_err());
+        assert_eq!(format!("{time:?}"), time.to_string());
+        assert_eq!(Time::from(time.timestamp()), time);
+    }
+
+    #[test]
+    fn both_kinds_of_time_are_moved_and_compared_and_stop_at_their_ends() {
+        let (noon, by) = (Time::from_seconds(43_200), Duration::from_millis(1_500));
+        assert_eq!((noon.minus(by), noon.plus(by)), (Time(43_198_500), Time(43_201_500)));
+        assert_eq!((noon.plus(by).since(noon), noon.since(noon.plus(by))), (by, Duration::ZERO));
+        assert_eq!((Time(i64::MIN).minus(by), Time(i64::MAX).plus(by)), (Time(i64::MIN), Time(i64::MAX)));
+        let (start, later) = (Mono(by), Mono(by).plus(by));
+        assert_eq!(later, Mono(Duration::from_secs(3)));
+        assert_eq!((later.since(start), start.since(later)), (by, Duration::ZERO));
+        assert_eq!(Mono(Duration::MAX).plus(by), Mono(Duration::MAX));
     }
 }
