@@ -35,7 +35,7 @@ impl Node {
             self.jobs.insert(name.clone(), job);
         } else {
             self.calendar.retain(|(_, other)| other != name);
-            if job.watched {
+            if job.watched && !mutants::is_on(mutants::WATCHES_STAY) {
                 self.out.push(Effect::Watch(name.clone(), false));
             }
         }
@@ -148,6 +148,9 @@ impl Node {
     }
 
     pub(super) fn submit(&mut self, name: &JobName, job: &mut JobState, txn: Txn, intent: Intent) {
+        if mutants::is_on(mutants::TRANSACTIONS_ARE_LOGGED) {
+            tracing::debug!(job = %name, "{txn:?}");
+        }
         self.house.began(&intent);
         job.writing = Some(intent);
         self.commit(TxnFor::Job(name.clone()), txn);

@@ -299,6 +299,7 @@ impl Node {
                 let before = job.view.clone();
                 self.take_nodes(&name, &mut job, nodes);
                 job.stale_records |= records_are_behind(&job, before.as_deref());
+                job.stale |= mutants::is_on(mutants::FOLLOWERS_POLL) && !job.leads();
             }
             Err(error) => self.read_failed(&name, &mut job, &error),
         }

@@ -70,6 +70,11 @@ mutants! {
     UNTOLD_STAYS_UNTOLD: "untold_stays_untold", "a run that its worker does not know of is not sent again";
     FENCED_UNTOLD: "fenced_untold", "a run that is nobody's any more is not told to stop";
     SCHEDULE_KEPT: "schedule_kept", "a change of the configuration leaves the rules as they were";
+    FOLLOWERS_POLL: "followers_poll", "who does not lead a job reads it again as soon as it has read it";
+    UNCHANGED_IS_WRITTEN: "unchanged_is_written", "a host's transaction writes all records of the job, changed or not";
+    WATCHES_STAY: "watches_stay", "a job that nobody here needs any more is watched on";
+    STICKY_FORGETS: "sticky_forgets", "a plan does not know who owns what";
+    TRANSACTIONS_ARE_LOGGED: "transactions_are_logged", "what a transaction writes stands in the log";
     GOODBYE_ACK_BEFORE_COMMIT: "goodbye_ack_before_commit", "a worker may go before its attachment has gone";
 }
 

@@ -24,6 +24,9 @@ mod time;
 mod work;
 mod world;
 
+#[allow(dead_code, reason = "shared with the simulation, whose worlds it listens to")]
+#[path = "../sim/canary.rs"]
+mod canary;
 #[allow(dead_code, reason = "shared with the simulation, which uses more of it")]
 #[path = "../sim/clock.rs"]
 mod clock;
@@ -34,6 +37,7 @@ mod coverage;
 mod due;
 #[path = "../support/handled.rs"]
 mod handled;
+#[allow(dead_code, reason = "shared with the simulation, which uses more of it")]
 #[path = "../sim/invariants/mod.rs"]
 mod invariants;
 #[path = "../support/many.rs"]

@@ -95,7 +95,7 @@ pub fn settle(world: &mut World) {
         unsettled.is_empty()
     });
     if !settled && world.is_whole() {
-        world.shared.watch.lock().broke("settles", unsettled.join("; "));
+        unsettled.into_iter().for_each(|(rule, text)| world.shared.watch.lock().broke(rule, text));
     }
 }
 

@@ -9,12 +9,11 @@ use rosterd::registry::memory::MemoryStore;
 use rosterd_domain::id::{JobName, Namespace, WorkerId};
 use rosterd_domain::time::Time;
 use rosterd_domain::verify::{What, judge};
-use rosterd_domain::view::Job;
 use turmoil::Sim;
 
 use crate::coverage::Coverage;
 use crate::host::{self, Desk, Life, Machine, Shared};
-use crate::invariants::{mirrors, settles};
+use crate::invariants::{AtRest, Unsettled, at_rest};
 use crate::network::url;
 use crate::rng::Rng;
 use crate::store::Trouble;
@@ -400,7 +399,7 @@ impl World {
     }
 
     /// Whatever is wrong with the world at rest.
-    pub fn unsettled(&self) -> Vec<String> {
+    pub fn unsettled(&self) -> Unsettled {
         let (jobs, dumps, attachments) = self.shared.store.view(|view| {
             let names: Vec<JobName> = view.jobs().into_iter().collect();
             let jobs: BTreeMap<JobName, _> =
@@ -412,11 +411,17 @@ impl World {
         let watch = self.shared.watch.lock();
         let seat = |host: &Host| matches!(host, Host::Coordinator(_));
         let desk = |host: &Host| matches!(host, Host::Worker(_));
-        let rest = settles::AtRest {
+        let missing = (jobs.len() < self.plan.jobs.len())
+            .then(|| ("settles", format!("{} jobs of {}", jobs.len(), self.plan.jobs.len())));
+        let watched = |session: String| (session.clone(), self.shared.store.watched(&session));
+        let rest = AtRest {
             now: self.now(),
             shadows: &watch.shadow.jobs,
             attachments: attachments.into_iter().map(|(id, (_, attachment))| (id, attachment)).collect(),
-            sessions: self.lives(seat).filter_map(|machine| machine.life().session.clone()).collect(),
+            sessions: self
+                .lives(seat)
+                .filter_map(|machine| machine.life().session.clone().map(watched))
+                .collect(),
             coordinators: self
                 .lives(seat)
                 .filter_map(|machine| Some(machine.life().id.as_ref()?.to_string()))
@@ -425,21 +430,12 @@ impl World {
                 .lives(desk)
                 .filter_map(|machine| watch.who.get(&machine.process()).cloned())
                 .collect::<BTreeSet<WorkerId>>(),
+            streams: BTreeMap::new(),
             in_user_code: self.shared.log.in_user_code(),
             jobs,
+            dumps,
         };
-        let mut found = settles::check(&rest);
-        if rest.jobs.len() < self.plan.jobs.len() {
-            found.push(format!("{} jobs of {}", rest.jobs.len(), self.plan.jobs.len()));
-        }
-        for (name, dump) in &dumps {
-            if let Some(snapshot) = rest.jobs.get(name)
-                && let Ok(Some(view)) = Job::decode(name, &snapshot.nodes)
-            {
-                found.extend(mirrors::check(&view, snapshot, dump));
-            }
-        }
-        found
+        at_rest(&rest).into_iter().chain(missing).collect()
     }
 
     /// Judges what the handlers wrote down.

@@ -7,6 +7,7 @@ use rosterd_client::{OnRefused, Options, Worker};
 use rosterd_domain::verify::What;
 use tokio_util::sync::CancellationToken;
 
+use crate::canary::CANARY;
 use crate::clock::NodeClock;
 use crate::process::Hand;
 use crate::wire::SimConnector;
@@ -32,7 +33,7 @@ impl World {
             stop_grace: Duration::from_secs(1),
             on_refused: OnRefused::Retry,
             seed: Some(self.rng.next()),
-            credential: Some("none".into()),
+            credential: Some(CANARY.into()),
             ..Options::default()
         };
         let (hand, leave) = (Hand::default(), CancellationToken::new());

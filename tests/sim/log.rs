@@ -10,6 +10,7 @@ use rosterd_domain::verify::{Line, What};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use crate::canary::CANARY;
 use crate::handled::Handled;
 use crate::process::Hand;
 use crate::rng::Rng;
@@ -92,6 +93,7 @@ impl JobPlan {
         let seconds = if *period < 60 { format!("0/{period}") } else { "0".to_owned() };
         format!(
             "jobName: {name}\ncron: \"{seconds} * {hours} * * ?\"\n{zone}shardingTotalCount: {items}\n\
+             jobParameter: {CANARY}-{name}\nshardingItemParameters: \"0={CANARY}-of-item\"\n\
              failover: {failover}\nmisfire: {misfire}\nrosterd:\n  strategy: {strategy}\n{more}"
         )
     }

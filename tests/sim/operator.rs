@@ -5,6 +5,7 @@ use std::time::Duration;
 use rosterd::coordinator::handle::{Handle, Operation};
 use rosterd_domain::id::JobName;
 
+use crate::canary;
 use crate::world::{Later, World};
 
 /// The transaction that an operation makes, and its job.
@@ -56,6 +57,10 @@ pub fn ask_of(world: &World, url: String, handle: Handle, operation: Operation) 
         let code = answer.as_ref().map_or_else(|refusal| refusal.code.as_str(), |_| "done");
         coverage.count(format!("operation {word}: {code}"));
         watch.note(|| format!("{url} answers {code} to {asked}"));
+        let answered = format!("{answer:?}");
+        if canary::sings(&answered) {
+            watch.lock().broke("no_secret", format!("{asked} is answered {answered}"));
+        }
         let Ok(done) = answer else { return };
         let changed =
             done.lines.iter().any(|(_, line)| !line.contains("already") && !line.starts_with("is "));

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::coverage::Counts;
 use crate::due::Due;
+use crate::invariants::nobody_spins;
 use crate::log::JobPlan;
 use crate::panics;
 use crate::script::{Script, ms};
@@ -98,11 +99,9 @@ impl Outcome {
 }
 
 /// Nobody goes round in circles: reads and writes stay below what the world can have reason for.
-fn busy(world: &World) {
-    let most = 150 * (1 + world.elapsed().as_secs());
+pub fn busy(world: &World) {
     for (what, count) in [("writes", world.chaos.writes()), ("reads", world.chaos.reads())] {
-        if count > most {
-            let text = format!("{count} {what} in {:?}", world.elapsed());
+        if let Err(text) = nobody_spins::over_all(what, count, world.elapsed()) {
             world.watch.lock().broke("nobody_spins", text);
         }
     }
@@ -180,7 +179,7 @@ async fn rest(world: &mut World, first: Duration) {
             return;
         }
         if world.elapsed() > bound {
-            return world.watch.lock().broke("settles", unsettled.join("; "));
+            return unsettled.into_iter().for_each(|(rule, text)| world.watch.lock().broke(rule, text));
         }
         world.pass(Duration::from_millis(700)).await;
     }

@@ -7,7 +7,7 @@ use rosterd_domain::id::{JobName, WorkerId};
 use rosterd_domain::verify::{Line, What, judge};
 
 use crate::clock::NodeClock;
-use crate::invariants::{mirrors, settles};
+use crate::invariants::{AtRest, Unsettled, at_rest};
 use crate::script::{Dead, How};
 use crate::strike::part;
 use crate::world::{Later, RunningCoordinator, RunningWorker, World};
@@ -96,7 +96,7 @@ impl World {
     }
 
     /// Whatever is wrong with the world at rest.
-    pub fn unsettled(&self) -> Vec<String> {
+    pub fn unsettled(&self) -> Unsettled {
         let (jobs, dumps, attachments) = self.store.view(|view| {
             let names: Vec<JobName> = view.jobs().into_iter().collect();
             let jobs: BTreeMap<JobName, _> =
@@ -107,27 +107,21 @@ impl World {
             (jobs, dumps, attachments)
         });
         let watch = self.watch.lock();
-        let sessions = self.live_seats().map(|running| running.session.clone()).collect();
+        let watched = |running: &RunningCoordinator| self.store.watched(&running.session);
+        let sessions = self.live_seats().map(|running| (running.session.clone(), watched(running))).collect();
         let coordinators = self.live_seats().map(|running| running.id.to_string()).collect();
-        let rest = settles::AtRest {
+        at_rest(&AtRest {
             now: self.now(),
             shadows: &watch.shadow.jobs,
             attachments: attachments.into_iter().map(|(id, (_, attachment))| (id, attachment)).collect(),
             sessions,
             coordinators,
             workers: self.live_workers(&watch.who),
+            streams: self.net.streams(),
             in_user_code: self.in_user_code(),
             jobs,
-        };
-        let mut found = settles::check(&rest);
-        for (name, dump) in &dumps {
-            if let Some(snapshot) = rest.jobs.get(name)
-                && let Ok(Some(view)) = rosterd_domain::view::Job::decode(name, &snapshot.nodes)
-            {
-                found.extend(mirrors::check(&view, snapshot, dump));
-            }
-        }
-        found
+            dumps,
+        })
     }
 
     /// The workers of living processes, as they were last welcomed.

@@ -289,6 +289,15 @@ impl Net {
         self.lock().coverage.count(what);
     }
 
+    /// How many streams of each process are open, as far as both of its ways are.
+    pub fn streams(&self) -> BTreeMap<String, usize> {
+        let mut streams = BTreeMap::new();
+        for connection in self.lock().connections.values().filter(|connection| connection.open == 2) {
+            *streams.entry(connection.worker.clone()).or_default() += 1;
+        }
+        streams
+    }
+
     /// The hosts that are up.
     pub fn hosts(&self) -> Vec<(String, Handle)> {
         self.lock().hosts.iter().map(|(url, handle)| (url.clone(), handle.clone())).collect()

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::id::{InstanceId, Item};
 use crate::mutants;
 use crate::sharding::Sharding;
-use crate::strategy::Question;
+use crate::strategy::{Assignment, Question};
 use crate::time::Time;
 use crate::txn::{Guard, Txn, Write};
 use crate::view::Job;
@@ -51,7 +51,11 @@ pub fn assign(job: &Job, candidates: &Candidates) -> Option<Assigned> {
     enabled.sort_by(|a, b| b.cmp(a));
     enabled.dedup();
     let why = reason(job, &enabled)?;
-    let current = job.sharding.assignment();
+    let current = if mutants::is_on(mutants::STICKY_FORGETS) {
+        Assignment::default()
+    } else {
+        job.sharding.assignment()
+    };
     let question =
         Question { job: &job.name, instances: &enabled, items: job.rules.items, current: &current };
     let assignment = job.rules.strategy.assign(&question);

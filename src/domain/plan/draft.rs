@@ -157,6 +157,11 @@ impl<'a> Draft<'a> {
 
     pub(super) fn finish(mut self) -> Plan {
         let job = self.name();
+        if mutants::is_on(mutants::UNCHANGED_IS_WRITTEN) && !self.changed.is_empty() {
+            for (item, (_, record)) in self.before {
+                self.changed.entry(*item).or_insert_with(|| record.clone());
+            }
+        }
         let mut mirrors = std::mem::take(&mut self.plan.txn.writes);
         let mut writes = Vec::with_capacity(self.changed.len() + mirrors.len());
         let mut records = Vec::with_capacity(self.changed.len());

@@ -132,6 +132,13 @@ impl MemoryStore {
         inner.sessions.values().map(|s| (s.name.to_string(), s.state.get())).collect()
     }
 
+    /// The jobs of which a session asks for hints.
+    pub fn watched(&self, session: &str) -> BTreeSet<JobName> {
+        let inner = self.shared.lock();
+        let session = inner.named(session).and_then(|id| inner.sessions.get(&id));
+        session.map(|session| session.watched.clone()).unwrap_or_default()
+    }
+
     /// Ends a session: its ephemeral nodes go, what it still asks for is answered `Fenced`. Says whether there
     /// was such a session.
     pub fn expire(&self, session: &str) -> bool {

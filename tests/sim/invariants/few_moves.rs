@@ -1,8 +1,9 @@
 //! A STICKY plan moves as few items as possible: none is taken from one instance for another that has more in the end, and
 //! no two are exchanged.
 //!
-//! Source: what is not touched keeps its worker when one comes or goes; only so do items keep what they have at hand. The
-//! strategies' own properties are tried beside them; this looks at what leaders write, with all that goes wrong meanwhile.
+//! Source: Kafka's KIP-54, sticky assignment. What is not touched keeps its worker when one comes or goes; only so do items
+//! keep what they have at hand. The strategies' own properties are tried beside them; this looks at what leaders write, with
+//! all that goes wrong meanwhile.
 
 use std::collections::BTreeMap;
 

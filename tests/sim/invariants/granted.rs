@@ -1,7 +1,8 @@
 //! A worker holds nothing but what it was given: each Trigger that is sent to a process, and each run that a process says it
 //! has in hand, is of a run that a committed record once gave to who that process is, or was.
 //!
-//! Source: the view of a worker is a part of the grants ever made; a run that nobody granted could never be fenced.
+//! Source: Elastic-Job #491. A node that had lost its link went on with the items that it remembered; what a worker holds must
+//! be a part of the grants ever made, since a run that nobody granted could never be fenced.
 
 use std::collections::{BTreeMap, BTreeSet};
 

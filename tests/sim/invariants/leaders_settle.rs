@@ -1,7 +1,7 @@
 //! Once faults have stopped and nobody comes or goes among the coordinators, leaderships come to rest: of each job at most
 //! two elections follow, one by who is second where the first does not come, and one for the first.
 //!
-//! Source: parted for ever, one way or in part, coordinators of other systems were elected in turn without end.
+//! Source: Curator's CURATOR-645. Parted for ever, one way or in part, coordinators were elected in turn without end.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,18 +1,16 @@
 //! Once faults have stopped, the nodes that tools read say what the records say.
 //!
-//! Source: tools read these nodes. Ones that were left behind have stopped jobs for ever where they were taken for the
-//! truth.
+//! Source: Elastic-Job #2429 and #467. Tools read these nodes; ones that were left behind have stopped jobs for ever where they
+//! were taken for the truth.
 
-use std::collections::BTreeMap;
-
-use rosterd::registry::DumpNode;
 use rosterd_domain::item::Source;
-use rosterd_domain::snapshot::Snapshot;
-use rosterd_domain::view::Job;
+
+use super::Resting;
 
 /// The mirrors of one job that differ from its records.
-pub fn check(view: &Job, snapshot: &Snapshot, dump: &BTreeMap<String, DumpNode>) -> Vec<String> {
-    let mut found = Vec::new();
+pub(super) fn at_rest(of: &Resting<'_>) -> Vec<String> {
+    let (view, snapshot, mut found) = (of.view, of.snapshot, Vec::new());
+    let Some(dump) = of.rest.dumps.get(&view.name) else { return found };
     let text = |path: &str| dump.get(path).map(|node| String::from_utf8_lossy(&node.data).into_owned());
     for (item, (_, record)) in &snapshot.records {
         let mut expect = |path: String, wanted: Option<String>, exact: bool| {

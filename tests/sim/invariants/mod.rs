@@ -1,28 +1,48 @@
-//! The promises, one file each; the head of a file says what is promised, and what went wrong elsewhere or how others do it. Each is told of every applied transaction and of every frame to a worker as it
-//! leaves, keeps what it needs, and says what it found broken.
+//! The promises, one file each, named as a broken one is reported; the head of a file says what is promised, and what went
+//! wrong elsewhere or how others do it. Most are told of every applied transaction and of every frame as it leaves or
+//! arrives, keep what they need, and say what they found broken; some are looked at once faults have stopped.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use rosterd::registry::DumpNode;
 use rosterd::session::frame::{FromWorker, ToWorker};
+use rosterd_domain::id::{JobName, WorkerId};
+use rosterd_domain::snapshot::{Attachment, Snapshot};
 use rosterd_domain::time::Time;
+use rosterd_domain::view::Job;
 
-use crate::watch::{Shadow, Step};
+use crate::watch::{JobShadow, Shadow, Step};
 
-mod acknowledged;
-mod clean_exit;
-mod crashed_again;
+mod bounded;
+mod clean_exit_no_crash;
+mod crashed_runs_are_run_again;
+mod ended_once;
+mod ends_as_reported;
 mod fenced;
 mod few_moves;
+pub mod few_writes;
 mod granted;
 mod leaders_settle;
-mod lease;
-pub mod mirrors;
+mod mirrors;
 mod never_early;
 mod no_fire_vanishes;
+mod no_orphans;
+mod no_overlap;
+mod no_secret;
+pub mod nobody_spins;
+mod nothing_acknowledged_is_lost;
 mod once_per_fire;
 mod one_leader_writes;
+mod one_lease;
+mod one_owner;
 mod one_runner;
-mod reports;
-pub mod settles;
+mod one_stream;
+mod removed_is_gone;
+mod right_to_start;
+mod settles;
 mod slots;
+mod sums;
+mod tokens_grow;
 
 /// A promise.
 pub trait Invariant: Send {
@@ -49,19 +69,121 @@ pub trait Invariant: Send {
 pub fn all() -> Vec<Box<dyn Invariant>> {
     vec![
         Box::<one_runner::OneRunner>::default(),
+        Box::<one_lease::OneLease>::default(),
+        Box::<right_to_start::RightToStart>::default(),
+        Box::<one_stream::OneStream>::default(),
         Box::<once_per_fire::OncePerFire>::default(),
-        Box::<fenced::Fenced>::default(),
-        Box::<one_leader_writes::OneLeaderWrites>::default(),
-        Box::<acknowledged::Acknowledged>::default(),
-        Box::<clean_exit::CleanExit>::default(),
+        Box::<ended_once::EndedOnce>::default(),
+        Box::<no_overlap::NoOverlap>::default(),
+        Box::<tokens_grow::TokensGrow>::default(),
         Box::<no_fire_vanishes::NoFireVanishes>::default(),
-        Box::<crashed_again::CrashedAgain>::default(),
-        Box::<slots::Slots>::default(),
-        Box::<lease::Lease>::default(),
-        Box::<reports::Reports>::default(),
-        Box::<granted::Granted>::default(),
+        Box::<one_leader_writes::OneLeaderWrites>::default(),
+        Box::<removed_is_gone::RemovedIsGone>::default(),
+        Box::<nobody_spins::NobodySpins>::default(),
+        Box::<nothing_acknowledged_is_lost::NothingAcknowledgedIsLost>::default(),
+        Box::<one_owner::OneOwner>::default(),
         Box::<few_moves::FewMoves>::default(),
+        Box::<bounded::Bounded>::default(),
+        Box::<granted::Granted>::default(),
+        Box::<few_writes::FewWrites>::default(),
+        Box::<sums::Sums>::default(),
+        Box::<no_secret::NoSecret>::default(),
+        Box::<fenced::Fenced>::default(),
+        Box::<ends_as_reported::EndsAsReported>::default(),
+        Box::<clean_exit_no_crash::CleanExitNoCrash>::default(),
+        Box::<crashed_runs_are_run_again::CrashedRunsAreRunAgain>::default(),
+        Box::<slots::Slots>::default(),
         Box::<leaders_settle::LeadersSettle>::default(),
         Box::<never_early::NeverEarly>::default(),
     ]
+}
+
+/// The world at rest.
+pub struct AtRest<'a> {
+    pub now: Time,
+    pub jobs: BTreeMap<JobName, Snapshot>,
+    pub dumps: BTreeMap<JobName, BTreeMap<String, DumpNode>>,
+    pub shadows: &'a BTreeMap<JobName, JobShadow>,
+    pub attachments: BTreeMap<WorkerId, Attachment>,
+    /// Sessions of coordinators that live, and the jobs of which each asks for hints.
+    pub sessions: BTreeMap<String, BTreeSet<JobName>>,
+    pub coordinators: BTreeSet<String>,
+    /// The workers of processes that live.
+    pub workers: BTreeSet<WorkerId>,
+    /// Open streams of each process that has any.
+    pub streams: BTreeMap<String, usize>,
+    /// What is in user code: job, item and token.
+    pub in_user_code: BTreeSet<(String, u32, u64)>,
+}
+
+/// What is not as it should be: which promise is broken, and how.
+pub type Unsettled = Vec<(&'static str, String)>;
+
+/// A job of the world at rest.
+struct Resting<'a> {
+    rest: &'a AtRest<'a>,
+    view: &'a Job,
+    snapshot: &'a Snapshot,
+}
+
+/// Looks at what is promised of rest; nothing is found: the world has settled.
+pub fn at_rest(rest: &AtRest<'_>) -> Unsettled {
+    let mut found = Unsettled::new();
+    let mut tell = |rule, texts: Vec<String>| found.extend(texts.into_iter().map(|text| (rule, text)));
+    tell("no_orphans", no_orphans::of_the_world(rest));
+    tell("removed_is_gone", removed_is_gone::at_rest(rest));
+    tell("bounded", bounded::at_rest(rest));
+    for (name, snapshot) in &rest.jobs {
+        match Job::decode(name, &snapshot.nodes) {
+            Ok(Some(view)) => {
+                let resting = Resting { rest, view: &view, snapshot };
+                tell("one_owner", one_owner::at_rest(&resting));
+                tell("no_orphans", no_orphans::of_a_job(&resting));
+                tell("settles", settles::at_rest(&resting));
+                tell("mirrors", mirrors::at_rest(&resting));
+            }
+            // Looked at above.
+            Ok(None) => {}
+            Err(why) => tell("settles", vec![format!("job {name} is damaged: {why}")]),
+        }
+    }
+    found
+}
+
+impl Resting<'_> {
+    /// Whether an instance's worker lives.
+    fn lives(&self, instance: &rosterd_domain::id::InstanceId) -> bool {
+        instance.worker().is_some_and(|worker| self.rest.workers.contains(&worker))
+    }
+
+    /// Whether somebody may be given items.
+    fn is_served(&self) -> bool {
+        self.view.instances.keys().any(|instance| self.view.is_enabled(instance))
+    }
+}
+
+/// Each promise has a file of its name, which says where it comes from; and the page beside these files knows each.
+#[test]
+fn each_promise_has_a_file_of_its_name_that_names_its_source() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sim");
+    let page = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let mut files: BTreeSet<String> = BTreeSet::new();
+    for file in std::fs::read_dir(root.join("invariants")).unwrap() {
+        let path = file.unwrap().path();
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        if name == "mod" {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let head: String = text.lines().take_while(|line| line.starts_with("//!")).collect();
+        assert!(head.contains("//! Source: "), "{name} does not say where it comes from");
+        assert!(page.contains(&format!("`{name}`")), "README.md does not tell of {name}");
+        files.insert(name);
+    }
+    for promise in all() {
+        assert!(files.contains(promise.name()), "no file is named {}", promise.name());
+    }
+    for number in 1..=22 {
+        assert!(page.contains(&format!("| I{number} ")), "README.md has no row for I{number}");
+    }
 }

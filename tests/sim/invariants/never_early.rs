@@ -1,8 +1,7 @@
 //! No run begins before its time, though it may stand in its record, and be told, a moment earlier: a Trigger that
 //! comes early says how long to wait.
 //!
-//! Source: schedulers that read the next fires ahead of time and started them at once; whole crontabs that ran twice at
-//! midnight.
+//! Source: Dkron #541, whole crontabs that ran twice at midnight; XXL-JOB #3948, next fires that are read ahead of time.
 
 use rosterd::session::frame::ToWorker;
 use rosterd_domain::item::Source;

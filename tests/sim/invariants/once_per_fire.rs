@@ -1,14 +1,13 @@
-//! For one (item, fire) at most one normal run is ever started; a second run of it exists only as a failover,
-//! after the first was ended as crashed or handed back. A misfire mark, and a trigger by hand, is run once.
+//! For one (item, fire) at most one normal run is ever started. A misfire mark, and a trigger by hand, is run once.
 //! A job that is made again under a name has fires of its own.
 //!
-//! Source: second runs of one fire by a failover beside the schedule, by a leader that came back with its old timers, by a
-//! trigger by hand that was taken for a misfire as well.
+//! Source: Chronos #371, a leader that came back with its old timers; Elastic-Job #470, a trigger by hand that was taken for a
+//! misfire as well; PowerJob #1107, what had been started before the next time was written down.
 
 use std::collections::BTreeSet;
 
 use rosterd_domain::id::{Item, JobName, TriggerId};
-use rosterd_domain::item::{Outcome, Source};
+use rosterd_domain::item::Source;
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::Write;
 
@@ -47,17 +46,8 @@ impl Invariant for OncePerFire {
                         return Err(format!("{of} is the second normal run of the fire"));
                     }
                 }
-                Source::Failover => {
-                    let before = change.before.as_ref();
-                    let waited =
-                        before.and_then(|before| before.crashed()).is_some_and(|c| c.fire == run.fire);
-                    let just_ended = change.ended.as_ref().is_some_and(|(old, ended)| {
-                        old.fire == run.fire && matches!(ended.outcome, Outcome::Crashed | Outcome::Cancelled)
-                    });
-                    if !waited && !just_ended {
-                        return Err(format!("{of} follows no crashed run of the fire"));
-                    }
-                }
+                // Of what had crashed: see `ended_once`.
+                Source::Failover => {}
                 Source::Misfire => {
                     if !self.marked.insert((change.job.clone(), change.item, run.fire)) {
                         return Err(format!("{of} is the second run of the mark"));

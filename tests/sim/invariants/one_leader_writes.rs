@@ -1,8 +1,8 @@
 //! An assignment is written by the leader's session alone, at the epoch and the generation that it read, and takes
 //! away the reshard flag that it read. Nobody is elected while somebody leads.
 //!
-//! Source: two leaders at once after a session that was reconnected, and writes of an older session that arrived late and took
-//! the node of the new leader away.
+//! Source: Curator's CURATOR-696 and CURATOR-498. Two leaders at once after a session that was reconnected, and writes of an
+//! older session that arrived late and took the node of the new leader away.
 
 use rosterd_domain::txn::{Guard, Write};
 

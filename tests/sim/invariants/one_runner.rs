@@ -1,7 +1,7 @@
 //! At most one run of an item is in flight, and a Trigger is sent only after the transaction that recorded it.
 //!
-//! Source: items that ran on two nodes at once, since what said that they ran went with the session of who ran them; overlaps
-//! over a change of leaders in schedulers that promise none.
+//! Source: Elastic-Job #1549 and #507. Items ran on two nodes at once, since what said that they ran went with the session of
+//! who ran them.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
 //! Records never give a worker more runs than it has slots.
 //!
-//! Source: launches by the dozen while the store was slow, since what was under way was not counted.
+//! Source: PowerJob #661. Launches by the dozen while the store was slow, since what was under way was not counted.
 
 use std::collections::BTreeMap;
 

@@ -24,13 +24,13 @@ races! {
     /// The flag of a plan to come is seen by some and not by others: none of them leaves a due time out.
     ej_2391_a_flag_that_some_have_seen_skips_no_item: slow_plan, [FIRES_WAIT_FOR_PLANS => "scene"];
     /// Who is no leader waits for the plan and asks the store nothing meanwhile.
-    ej_2395_who_waits_for_a_plan_asks_nobody: slow_plan, [FIRES_WAIT_FOR_PLANS => "scene"];
+    ej_2395_who_waits_for_a_plan_asks_nobody: slow_plan, [FOLLOWERS_POLL => "nobody_spins"];
     /// One instance has moved: the start of the others, which shared its transaction, is decided again at once.
     hole_24_one_that_moved_delays_no_other: shared_start, [REFUSED_IS_DROPPED => "scene"];
     /// A calendar is set a day ahead.
     hole_25_a_calendar_a_day_ahead_fires_nothing: a_day_ahead, [CALENDAR_BELIEVED => "no_fire_vanishes"];
     /// What is acknowledged is counted where the next run does not overwrite it.
-    hole_26_an_acknowledged_report_is_counted: runs_one_by_one, [OUTCOMES_UNCOUNTED => "ends_as_reported"];
+    hole_26_an_acknowledged_report_is_counted: runs_one_by_one, [OUTCOMES_UNCOUNTED => "sums"];
     /// The store is away for longer than sessions and leases: nobody runs on for ever.
     hole_29_without_the_store_runs_stop: long_outage, [ACK_WITHOUT_PROOF => "scene"];
 }

@@ -6,7 +6,7 @@ use super::stage::*;
 races! {
     /// The leader dies, with the one that would have asked for a new plan.
     ej_2449_leader_dies_before_setting_the_flag: leader_and_worker_die,
-        [PLANS_FOLLOW_THE_FLAG => "settles"];
+        [PLANS_FOLLOW_THE_FLAG => "one_owner"];
     /// A worker joins between a plan and its commit.
     ej_1471_a_flag_that_was_raised_again_stays: join_while_planning, [FLAG_CLEARED_UNREAD => "one_leader_writes"];
     /// An item is disabled between a plan and its commit.
@@ -16,13 +16,13 @@ races! {
     /// Two coordinators reach for a leadership, one of them late.
     curator_696_a_late_election_takes_nothing: late_election, [ELECTION_IGNORES_LEADER => "one_leader_writes"];
     /// Losing the leader while an item runs, over its next due time, starts it nowhere else.
-    nomad_11052_a_leader_change_overlaps_no_run: leader_dies_mid_run, [BUSY_IS_FREE => "one_runner"];
+    nomad_11052_a_leader_change_overlaps_no_run: leader_dies_mid_run, [BUSY_IS_FREE => "no_overlap"];
     /// Leaders die one after the other.
     dkron_998_jobs_fire_after_many_elections: many_leaders, [ELECTED_ONCE => "settles"];
     /// Every process dies at once and comes back.
-    ej_731_all_die_and_come_back: all_die, [FORSAKEN_UNJUDGED => "settles"];
+    ej_731_all_die_and_come_back: all_die, [FORSAKEN_UNJUDGED => "no_orphans"];
     /// Everybody has left or is disabled: nothing waits for what never comes.
-    ej_165_all_disabled_then_enabled: all_disabled, [DISABLED_OWN_ITEMS => "scene"];
+    ej_165_all_disabled_then_enabled: all_disabled, [DISABLED_OWN_ITEMS => "one_owner"];
     /// A worker that dies while the plan that gives it items is under way.
     saturn_119_a_plan_for_who_has_gone_is_made_again: taker_dies_while_planning,
         [FLAG_CLEARED_UNREAD => "one_leader_writes"];

@@ -7,11 +7,11 @@ races! {
     /// A verdict that was decided before its worker attached elsewhere does nothing.
     hole_2_a_late_verdict_kills_nobody_who_attached_elsewhere: late_verdict, [VERDICT_IGNORES_VERSION => "one_lease"];
     /// A Hello of a stream that was left arrives after that of the next.
-    hole_3_a_late_hello_takes_nobody_back: late_hello, [STREAM_NUMBERS_UNCHECKED => "fenced"];
+    hole_3_a_late_hello_takes_nobody_back: late_hello, [STREAM_NUMBERS_UNCHECKED => "one_stream"];
     /// A start is in flight for a worker that moves to another host.
-    hole_4_a_start_for_a_worker_that_moved_is_refused: start_for_who_moved, [START_IGNORES_ATTACHMENT => "fenced"];
+    hole_4_a_start_for_a_worker_that_moved_is_refused: start_for_who_moved, [START_IGNORES_ATTACHMENT => "right_to_start"];
     /// A worker that comes to another host is that host's only once the attachment says so.
-    hole_21_every_welcome_follows_a_written_attachment: moved, [TAKEOVER_SKIPS_ATTACHMENT => "fenced"];
+    hole_21_every_welcome_follows_a_written_attachment: moved, [TAKEOVER_SKIPS_ATTACHMENT => "right_to_start"];
     /// A host that had read the records before the worker came takes its run for nobody's.
     hole_7_records_are_read_after_the_take_over: moved_with_a_run, [RECORDS_READ_BEFORE_ATTACHMENT => "fenced"];
     /// A worker that stands still for less than its lease is not dead.

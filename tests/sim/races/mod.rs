@@ -15,6 +15,7 @@ mod runs;
 mod stage;
 mod store;
 mod table;
+mod thrift;
 
 use rosterd_domain::verify::Fault;
 

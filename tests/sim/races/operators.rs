@@ -11,21 +11,21 @@ use crate::world::World;
 
 races! {
     /// A host that has not heard of it starts an item that is disabled.
-    hole_9_a_start_after_an_acknowledged_disable: unheard_disable_item, [START_IGNORES_GENERATION => "fenced"];
+    hole_9_a_start_after_an_acknowledged_disable: unheard_disable_item, [START_IGNORES_GENERATION => "right_to_start"];
     /// The same with the whole job, which the assignment does not show.
-    ej_946_a_disabled_job_starts_nothing: unheard_disable_job, [DISABLE_KEEPS_GENERATION => "fenced"];
+    ej_946_a_disabled_job_starts_nothing: unheard_disable_job, [DISABLE_KEEPS_GENERATION => "right_to_start"];
     /// The same with a server.
-    ej_2009_a_disabled_server_is_given_nothing: unheard_disable_server, [DISABLE_KEEPS_GENERATION => "fenced"];
+    ej_2009_a_disabled_server_is_given_nothing: unheard_disable_server, [DISABLE_KEEPS_GENERATION => "right_to_start"];
     /// The same with a pause.
-    ej_158_a_host_that_has_not_heard_of_a_pause: unheard_pause, [PAUSE_KEEPS_GENERATION => "fenced"];
+    ej_158_a_host_that_has_not_heard_of_a_pause: unheard_pause, [PAUSE_KEEPS_GENERATION => "right_to_start"];
     /// A worker joins during a pause: it has its share when the job goes on.
     ej_158_join_during_pause: join_during_pause, [PAUSE_HOLDS_PLANS => "scene"];
     /// A disabled job is enabled again: what it missed is counted and not run.
     ej_562_enabling_releases_no_flood: enabled_again, [GAPS_FORGOTTEN => "scene"];
     /// A start that was decided for a job which was then removed and made again.
-    hole_17_a_start_for_a_job_that_was_made_again: made_again_meanwhile, [INCARNATION_UNCHECKED => "fenced"];
+    hole_17_a_start_for_a_job_that_was_made_again: made_again_meanwhile, [INCARNATION_UNCHECKED => "removed_is_gone"];
     /// A node that was made again under the name of another is not that one, though its version is the same.
-    curator_391_what_was_made_again_is_not_what_was_read: made_again_meanwhile, [INCARNATION_UNCHECKED => "fenced"];
+    curator_391_what_was_made_again_is_not_what_was_read: made_again_meanwhile, [INCARNATION_UNCHECKED => "removed_is_gone"];
     /// A job is triggered by hand while another one's handlers take very long on the same workers.
     ej_2038_a_trigger_waits_for_no_other_job: triggered_beside_a_long_one, [WORKERS_JOIN_BATCHES => "scene"];
     /// A run starts at another host while a removal is under way that is to wait for runs.
@@ -35,7 +35,7 @@ races! {
     /// An item is disabled before its record is there: tools see it all the same.
     an_item_that_is_disabled_before_it_has_a_record: disabled_at_once;
     /// The item count goes down and up again.
-    hole_18_records_outlive_the_count: count_goes_down_and_up, [RECORDS_GO_WITH_COUNT => "fenced"];
+    hole_18_records_outlive_the_count: count_goes_down_and_up, [RECORDS_GO_WITH_COUNT => "tokens_grow"];
     /// A long run of a surplus item ends as it would have.
     a_surplus_run_completes: count_goes_down_mid_run;
     /// A job is removed while the worker that runs it has no stream: the run is told to stop when it is heard again.

@@ -29,7 +29,7 @@ races! {
     ej_2090_completed_items_are_not_failed_over: dies_after_completion, [ENDED_ITEMS_CRASH => "scene"];
     /// Whoever leads runs all of a fire and dies at once, worker and host: nobody runs that fire again.
     ej_778_who_dies_right_after_its_runs_has_run_them: all_dies_after_completion,
-        [ENDED_ITEMS_CRASH => "once_per_fire"];
+        [ENDED_ITEMS_CRASH => "ended_once"];
     /// A taker's end takes the mark of the take-over with it.
     ej_2429_a_failover_leaves_nothing_behind: worker_dies, [FAILOVER_LEFT_BEHIND => "mirrors"];
     /// The host of a run that was taken over dies, and its worker comes to another: the mark of the take-over stays. (Seed 1153.)
@@ -39,13 +39,14 @@ races! {
     /// An item whose failover run has ended is nobody's: its next due time is run.
     hole_11_the_end_of_a_failover_frees_its_item: worker_dies, [FAILOVER_LEFT_BEHIND => "mirrors"];
     /// Crashed runs of a disabled item are not run again.
-    hole_15_a_disabled_item_is_not_failed_over: dies_while_disabled, [FAILOVER_OF_DISABLED => "fenced"];
+    hole_15_a_disabled_item_is_not_failed_over: dies_while_disabled, [FAILOVER_OF_DISABLED => "right_to_start"];
     /// While a run waits to be run again, due times go on.
     hole_30_a_failover_moves_no_due_time: worker_dies_in_a_busy_job, [ANY_RUN_MOVES_LAST_FIRE => "no_fire_vanishes"];
     /// A worker dies while a due time waits behind its run.
     hole_14_a_verdict_keeps_the_misfire: dies_with_a_misfire, [VERDICT_DROPS_MISFIRE => "no_fire_vanishes"];
     /// A Trigger goes out only once its run is written down.
-    xxl_3369_a_trigger_follows_its_record: slow_starts, [SPEAKS_BEFORE_COMMIT => "one_runner"];
+    xxl_3369_a_trigger_follows_its_record: slow_starts,
+        [SPEAKS_BEFORE_COMMIT => "one_runner", SPEAKS_BEFORE_COMMIT => "granted"];
     /// The host dies between the record and the Trigger: the run is sent by the next host.
     xxl_2877_a_host_dies_before_it_sends: host_dies_after_the_start, [UNTOLD_STAYS_UNTOLD => "scene"];
     /// A worker is given no more than it takes.

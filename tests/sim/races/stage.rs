@@ -12,7 +12,7 @@ use rosterd_domain::rank::rank;
 use crate::faults::Hold;
 use crate::log::JobPlan;
 use crate::operator;
-use crate::play::{block_on, job, plan, settle_after};
+use crate::play::{block_on, busy, job, plan, settle_after};
 pub use crate::play::{secs, starts};
 use crate::world::{Plan, World};
 use rosterd_domain::verify::Fault;
@@ -79,9 +79,9 @@ where
         world.chaos.let_go();
         settle_after(&mut world, secs(12)).await;
         world.judge();
-        for what in world.unsettled() {
-            let rule = if what.contains("the records say") { "mirrors" } else { "settles" };
-            world.watch.lock().broke(rule, what);
+        busy(&world);
+        for (rule, text) in world.unsettled() {
+            world.watch.lock().broke(rule, text);
         }
         world.watch.lock().broken.clone()
     })

@@ -28,11 +28,11 @@ races! {
     /// An instance's node that went with its session is no operator's command.
     ej_1857_an_expired_session_shuts_no_job_down: flapping_beyond_the_session, [ABSENCE_IS_A_COMMAND => "scene"];
     /// The answer to a completion is lost: the item is not running for ever.
-    ej_467_the_reply_of_a_completion_is_lost: lost_replies, [UNKNOWN_TAKEN_FOR_DONE => "fenced"];
+    ej_467_the_reply_of_a_completion_is_lost: lost_replies, [UNKNOWN_TAKEN_FOR_DONE => "nothing_acknowledged_is_lost"];
     /// A write that may not have been applied is nothing to speak of.
     curator_62_an_unknown_outcome_is_read_again: lost_attach, [UNKNOWN_TAKEN_FOR_DONE => "nothing_acknowledged_is_lost"];
     /// The nodes that tools read are gone with a session: a verdict is given all the same.
-    hole_10_a_missing_mirror_stops_no_verdict: host_and_worker_die, [MIRRORS_ARE_PRECONDITIONS => "settles"];
+    hole_10_a_missing_mirror_stops_no_verdict: host_and_worker_die, [MIRRORS_ARE_PRECONDITIONS => "no_orphans"];
     /// A slow store drops no due time: each is run or counted.
     xxl_1693_a_slow_store_drops_no_fire: slow_store, [MISSES_UNCOUNTED => "no_fire_vanishes"];
     /// While writes take long, due times are not dispatched a second time.

@@ -4,7 +4,7 @@
 use rosterd_domain::verify::Fault;
 
 use super::bugs;
-use super::{Race, fires, found, holes, leaders, leases, operators, runs, store};
+use super::{Race, fires, found, holes, leaders, leases, operators, runs, store, thrift};
 use crate::many::{self, env};
 use crate::play::play;
 use crate::script::Script;
@@ -18,6 +18,7 @@ fn scenes() -> Vec<&'static Race> {
         leaders::RACES,
         operators::RACES,
         holes::RACES,
+        thrift::RACES,
     ];
     all.into_iter().flatten().collect()
 }

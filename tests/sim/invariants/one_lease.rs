@@ -1,8 +1,9 @@
 //! At most one worker believes in its lease of an item: nobody is declared dead before the lease has ended that the
 //! last acknowledged heartbeat gave, whoever acknowledged it.
 //!
-//! Source: a lease is safe where who holds it counts from when it asked and who gives it away from when it heard, which is
-//! later, with clocks that differ in rate by no more than is allowed for.
+//! Source: Gray and Cheriton's leases (1989), and Elastic-Job #491, whose workers believed for ever. A lease is safe where who
+//! holds it counts from when it asked and who gives it away from when it heard, which is later, with clocks that differ in
+//! rate by no more than is allowed for.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,13 +19,13 @@ use crate::watch::{Shadow, Step};
 
 /// Kept: who each process is, the lease that it says it counts with, and when a heartbeat was last acknowledged.
 #[derive(Default)]
-pub struct Lease {
+pub struct OneLease {
     who: BTreeMap<String, WorkerId>,
     stated: BTreeMap<WorkerId, Duration>,
     acknowledged: BTreeMap<WorkerId, Since>,
 }
 
-impl Invariant for Lease {
+impl Invariant for OneLease {
     fn name(&self) -> &'static str {
         "one_lease"
     }

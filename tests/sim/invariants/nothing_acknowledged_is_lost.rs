@@ -1,27 +1,37 @@
 //! What is acknowledged is in the store when the acknowledgement leaves: a registration, a report, a leave.
 //! (Operations are checked by who asks for them.)
 //!
-//! Source: a server that had been disabled ran its items all the same, since that was written later than it was said. What
-//! is acknowledged is durable.
+//! Source: Elastic-Job #946. A server that had been disabled ran its items all the same, since that was written later than it
+//! was said; and PowerJob #1176, reports that were taken and changed nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rosterd::session::frame::ToWorker;
-use rosterd_domain::id::InstanceId;
+use rosterd_domain::id::{InstanceId, Item, JobName, Token};
 use rosterd_domain::time::Time;
 
 use super::Invariant;
-use crate::watch::Shadow;
+use crate::watch::{Shadow, Step};
 
-/// Kept: who each process is.
+/// Kept: who each process is, and the runs that ended as was reported.
 #[derive(Default)]
-pub struct Acknowledged {
+pub struct NothingAcknowledgedIsLost {
     who: BTreeMap<String, InstanceId>,
+    reported: BTreeSet<(JobName, Item, Token)>,
 }
 
-impl Invariant for Acknowledged {
+impl Invariant for NothingAcknowledgedIsLost {
     fn name(&self) -> &'static str {
         "nothing_acknowledged_is_lost"
+    }
+
+    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+        for change in step.changes {
+            if let Some((_, ended)) = change.ended.as_ref().filter(|(_, ended)| ended.reported) {
+                self.reported.insert((change.job.clone(), change.item, ended.token));
+            }
+        }
+        Ok(())
     }
 
     fn heard(&mut self, process: &str, frame: &ToWorker, now: &Shadow, _: Time) -> Result<(), String> {
@@ -39,6 +49,16 @@ impl Invariant for Acknowledged {
                 let worker = self.who.get(process).and_then(InstanceId::worker);
                 if let Some(worker) = worker.filter(|worker| now.attachments.contains_key(worker)) {
                     return Err(format!("{process} ({worker}) may go, but its attachment is still there"));
+                }
+            }
+            ToWorker::ReportAck { run, refusal: None } => {
+                let ended = self.reported.contains(&(run.job.clone(), run.item, run.token));
+                // A job that is gone meanwhile is another matter.
+                if !ended && now.jobs.contains_key(&run.job) {
+                    return Err(format!(
+                        "{process}: report {} of item {} of {} is accepted and ended nothing",
+                        run.token, run.item, run.job
+                    ));
                 }
             }
             _ => {}

@@ -1,8 +1,9 @@
 //! A run that crashed in a job with failover waits to be run again: all of its items, not some. It stops waiting
 //! only by being run, or because failover does not apply to it any more.
 //!
-//! Source: take-overs of a worker's three items of which one was run again; a second failover that passed over what the
-//! first had left behind; failovers that never came, since who looked asked for a node that was gone by then.
+//! Source: Elastic-Job #671, take-overs of a worker's three items of which one was run again; Saturn #630, a second failover
+//! that passed over what the first had left behind; Elastic-Job #669, failovers that never came, since who looked asked for a
+//! node that was gone by then.
 
 use super::Invariant;
 use crate::watch::Step;
@@ -10,9 +11,9 @@ use rosterd_domain::item::Outcome;
 
 /// Nothing is kept: whether it is run in the end is judged when the world has settled.
 #[derive(Default)]
-pub struct CrashedAgain;
+pub struct CrashedRunsAreRunAgain;
 
-impl Invariant for CrashedAgain {
+impl Invariant for CrashedRunsAreRunAgain {
     fn name(&self) -> &'static str {
         "crashed_runs_are_run_again"
     }

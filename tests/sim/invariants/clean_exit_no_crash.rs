@@ -1,6 +1,7 @@
 //! An acknowledged goodbye causes no failover: no run of a worker that may go is in flight, or crashes later.
 //!
-//! Source: restarts of pods after which completed items ran again, since whatever a worker owned was taken for crashed.
+//! Source: Elastic-Job #2090. Restarts of pods after which completed items ran again, since whatever a worker owned was taken
+//! for crashed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +14,12 @@ use crate::watch::{Shadow, Step};
 
 /// Kept: who each process is, and who said goodbye.
 #[derive(Default)]
-pub struct CleanExit {
+pub struct CleanExitNoCrash {
     who: BTreeMap<String, WorkerId>,
     left: BTreeSet<WorkerId>,
 }
 
-impl Invariant for CleanExit {
+impl Invariant for CleanExitNoCrash {
     fn name(&self) -> &'static str {
         "clean_exit_no_crash"
     }

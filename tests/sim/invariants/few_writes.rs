@@ -1,0 +1,66 @@
+//! A fire costs so many writes and no more: no record is written as it was, and a due time of an item is written of so often at
+//! most, and a little more often for each time that its run crashed. Where nothing happens nothing is read.
+//!
+//! Source: Elastic-Job #2395, forty reads a second by each who waited; XXL-JOB #1693, a store that could not keep up with what
+//! was written; PowerJob #761, rows by the million for what nobody could run.
+
+use std::collections::BTreeMap;
+
+use rosterd_domain::id::{Item, JobName};
+use rosterd_domain::item::Outcome;
+use rosterd_domain::time::Time;
+
+use super::Invariant;
+use crate::watch::{Change, Step};
+
+/// Marked, started, released, ended, marked as dropped, and once more by who had not heard of it.
+const MOST: u32 = 8;
+/// A crash is written, and given up or taken over, and that run ended.
+const FOR_A_CRASH: u32 = 3;
+
+/// Kept: of each item the fire of its last run, how often it was written of, and how often its run crashed.
+#[derive(Default)]
+pub struct FewWrites {
+    fires: BTreeMap<(JobName, Item), (Time, u32, u32)>,
+}
+
+impl Invariant for FewWrites {
+    fn name(&self) -> &'static str {
+        "few_writes"
+    }
+
+    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+        for change in step.changes {
+            let of = format!("item {} of {}", change.item, change.job);
+            if change.before.as_ref() == Some(&change.after) {
+                return Err(format!("{of}: its record is written as it was"));
+            }
+            let Some(fire) = fire_of(change) else { continue };
+            let known = self.fires.entry((change.job.clone(), change.item)).or_insert((fire, 0, 0));
+            if known.0 != fire {
+                *known = (fire, 0, 0);
+            }
+            known.1 += 1;
+            let crashed = |outcome| matches!(outcome, Outcome::Crashed | Outcome::Cancelled);
+            known.2 += u32::from(change.ended.as_ref().is_some_and(|(_, ended)| crashed(ended.outcome)));
+            let (_, writes, crashes) = *known;
+            if writes > MOST + FOR_A_CRASH * crashes {
+                return Err(format!(
+                    "{of}: {writes} writes for the fire of {fire}, which crashed {crashes} times"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The fire whose run a change is about, if it is about one.
+fn fire_of(change: &Change) -> Option<Time> {
+    let started = change.started.as_ref().map(|(run, _)| run.fire);
+    started.or(change.ended.as_ref().map(|(run, _)| run.fire))
+}
+
+/// What was read while nothing happened.
+pub fn while_idle(reads: u64) -> Result<(), String> {
+    if reads == 0 { Ok(()) } else { Err(format!("{reads} reads while nothing happened")) }
+}

@@ -1,0 +1,75 @@
+//! Once faults have stopped nothing belongs to the dead: no attachment, no instance, no run that is in nobody's hands, no
+//! crashed run without a taker where somebody has room. The same of items that the job had while its count was higher: what
+//! is left of them is in somebody's hands, and waits for no taker.
+//!
+//! Source: Elastic-Job #2429 and #467, #1754, marks of runs that stayed for ever after a crash between two writes or a lost
+//! answer; XXL-JOB #433, runs whose worker had died before it said how they ended.
+
+use rosterd_domain::id::{Item, Token};
+use rosterd_domain::item::{Record, Running};
+use rosterd_domain::view::Job;
+
+use super::{AtRest, Resting};
+
+/// How long a run may be in nobody's hands, or wait for a taker.
+const MOMENT: u64 = 10;
+
+/// Attachments of the dead.
+pub(super) fn of_the_world(rest: &AtRest<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    for (worker, attachment) in &rest.attachments {
+        if !rest.workers.contains(worker) {
+            found.push(format!("attachment of {worker}, which is dead (host {})", attachment.host));
+        } else if !rest.sessions.contains_key(attachment.session.as_str()) {
+            found.push(format!("{worker} is attached to {}, which is over", attachment.session));
+        }
+    }
+    found
+}
+
+/// Instances and runs of the dead.
+pub(super) fn of_a_job(of: &Resting<'_>) -> Vec<String> {
+    let (view, mut found) = (of.view, Vec::new());
+    for instance in view.instances.keys().filter(|instance| !of.lives(instance)) {
+        found.push(format!("{}: instance {instance} is dead", view.name));
+    }
+    for (item, (_, record)) in &of.snapshot.records {
+        found.extend(run_of_nobody(of, *item, record));
+        found.extend(crashed_for_nobody(of, *item, record));
+    }
+    found
+}
+
+fn run_of_nobody(of: &Resting<'_>, item: Item, record: &Record) -> Option<String> {
+    let run = record.running()?;
+    let (name, Token(token)) = (&of.view.name, record.token);
+    let held = of.rest.in_user_code.contains(&(name.to_string(), item.0, token));
+    if held || of.rest.now.since(run.since).as_secs() < MOMENT {
+        return None;
+    }
+    let Running { instance, since, .. } = run;
+    Some(format!("{name}: item {item}: run {token} on {instance} since {since} is in nobody's hands"))
+}
+
+fn crashed_for_nobody(of: &Resting<'_>, item: Item, record: &Record) -> Option<String> {
+    let crashed = record.crashed()?;
+    let surplus = item.0 >= of.view.rules.items;
+    // Without a live instance nobody looks at the job.
+    let somebody = of.is_served() && (surplus || has_room(of.rest, of.view));
+    if !somebody || of.rest.now.since(crashed.since).as_secs() < MOMENT {
+        return None;
+    }
+    let (name, fire, since) = (&of.view.name, crashed.fire, crashed.since);
+    Some(format!("{name}: item {item}: the run of {fire} crashed at {since} and nobody takes it"))
+}
+
+/// Whether an instance that may run items of the job has a free slot: without one a crashed run waits.
+fn has_room(rest: &AtRest<'_>, view: &Job) -> bool {
+    view.instances.iter().filter(|(instance, _)| view.is_enabled(instance)).any(|(instance, seen)| {
+        let slots = seen.node.as_ref().map_or(0, |node| node.slots);
+        let records = rest.jobs.values().flat_map(|job| job.records.values());
+        let here = |run: &Running| Some(&run.worker) == instance.worker().as_ref();
+        let taken = records.filter(|(_, record)| record.running().is_some_and(here)).count();
+        taken < slots as usize
+    })
+}

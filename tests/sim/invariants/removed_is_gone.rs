@@ -1,0 +1,80 @@
+//! Nothing refers to a job that was removed: nobody writes below one that is not there, and a job that is made again under the
+//! name has tokens above all of the one before. At rest none is half removed, none is watched, and nothing of one runs.
+//!
+//! Source: Elastic-Job #246, a job that was removed and made again and fired several times, since listeners of the first lived
+//! on; Saturn #136, runs of a removed job that ran for ever.
+
+use std::collections::BTreeMap;
+
+use rosterd_domain::id::{JobName, Revision};
+use rosterd_domain::txn::Write;
+use rosterd_domain::view::Job;
+
+use super::{AtRest, Invariant};
+use crate::watch::Step;
+
+/// Kept: by which transaction each job was made that is there; no token of it is below that.
+#[derive(Default)]
+pub struct RemovedIsGone {
+    made: BTreeMap<JobName, Revision>,
+}
+
+impl Invariant for RemovedIsGone {
+    fn name(&self) -> &'static str {
+        "removed_is_gone"
+    }
+
+    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+        for write in step.txn.into_iter().flat_map(|txn| &txn.writes) {
+            match write {
+                Write::CreateJob { job, .. } => drop(self.made.insert(job.clone(), step.revision)),
+                Write::EndJob(job) => drop(self.made.remove(job)),
+                _ => {
+                    if let Some(job) = is_of(write).filter(|job| !self.made.contains_key(*job)) {
+                        return Err(format!("{} writes {write:?}, and there is no {job}", step.session));
+                    }
+                }
+            }
+        }
+        for change in step.changes {
+            if let Some(made) = self.made.get(&change.job).filter(|made| change.after.token.0 < made.0) {
+                return Err(format!(
+                    "item {} of {}, made by transaction {made}: token {} is of the job before",
+                    change.item, change.job, change.after.token
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The job that must be there for a write.
+fn is_of(write: &Write) -> Option<&JobName> {
+    match write {
+        Write::Record { job, .. }
+        | Write::Assignment { job, .. }
+        | Write::Instance { job, .. }
+        | Write::Trigger { job, .. }
+        | Write::Running { job, instance: Some(_), .. }
+        | Write::Elect { job, .. }
+        | Write::Config(job, _)
+        | Write::Paused(job, _) => Some(job),
+        _ => None,
+    }
+}
+
+/// What is left of jobs that are not there.
+pub(super) fn at_rest(rest: &AtRest<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    for (name, snapshot) in &rest.jobs {
+        if let Ok(None) = Job::decode(name, &snapshot.nodes) {
+            found.push(format!("job {name} is still being removed"));
+        }
+    }
+    for (job, item, token) in &rest.in_user_code {
+        if !rest.jobs.keys().any(|name| name.as_str() == job) {
+            found.push(format!("run {token} of item {item} of {job} goes on, and there is no such job"));
+        }
+    }
+    found
+}
