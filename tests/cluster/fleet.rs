@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use rosterd::proto::v1;
 use rosterd::proto::v1::admin_service_client::AdminServiceClient;
+use rustix::process::Signal;
 use serde_json::json;
 use tonic::transport::{Channel, Endpoint};
 
@@ -22,6 +23,9 @@ pub const QUICK: Timing = timing(3000, 400, 6000);
 /// Longer than a busy machine lets anybody wait, or servers need to agree on a new leader. Who is killed or stands still
 /// loses its lease in the test all the same.
 pub const PATIENT: Timing = timing(8000, 500, 20_000);
+
+/// Every third second: where a run may take a second longer than it should, and still be no misfire.
+pub const EVERY_THIRD: &str = "0/3 * * * * ?";
 
 /// One server for all tests that leave it alone.
 pub fn shared() -> &'static Ensemble {
@@ -193,6 +197,43 @@ impl Fleet {
         }
     }
 
+    /// These stand still, or go on.
+    pub fn stand_still(&self, seats: &[usize], still: bool) {
+        for proc in seats.iter().filter_map(|seat| self.seats[*seat].proc.as_ref()) {
+            if still { proc.freeze() } else { proc.signal(Signal::CONT) }
+        }
+    }
+
+    /// kill -9 of several, at a moment at which no run of these jobs is in flight: one that is keeps its item busy until a
+    /// host hears of its end, and what comes due until then is one misfire.
+    pub async fn crash_between_runs(&mut self, seats: &[usize], jobs: &[&str]) {
+        let fleet = &*self;
+        wait("a moment between runs", || async {
+            if fleet.busy_with(jobs).await {
+                return None;
+            }
+            fleet.stand_still(seats, true);
+            if !fleet.busy_with(jobs).await {
+                return Some(());
+            }
+            fleet.stand_still(seats, false);
+            None
+        })
+        .await;
+        for seat in seats {
+            self.crash(*seat);
+        }
+    }
+
+    async fn busy_with(&self, jobs: &[&str]) -> bool {
+        for job in jobs {
+            if !self.in_flight(job).await.is_empty() {
+                return true;
+            }
+        }
+        false
+    }
+
     // ---- workers
 
     /// A worker that knows all coordinators, and tries this one first.
@@ -232,7 +273,12 @@ impl Fleet {
 
     /// The same workers share `tick`, which fires each second.
     pub async fn busy(&mut self, names: &[&str]) {
-        self.apply(job("tick", 3, json!({ "cron": EVERY_SECOND, "failover": true }))).await;
+        self.busy_at(EVERY_SECOND, names).await;
+    }
+
+    /// The same, with `tick` at other times.
+    pub async fn busy_at(&mut self, cron: &str, names: &[&str]) {
+        self.apply(job("tick", 3, json!({ "cron": cron, "failover": true }))).await;
         self.nine_in_flight(names, &[runs_for("tick", 1)]).await;
         self.assigned("tick", names.len()).await;
     }
@@ -279,8 +325,12 @@ impl Fleet {
     pub async fn accounts_so_far(&self, job: &str) -> Accounts {
         self.paused(job).await;
         let accounts = self.accounts(job).await;
-        self.admin().resume_job(v1::ResumeJobRequest { job: job.into() }).await.unwrap();
+        self.resumed(job).await;
         accounts
+    }
+
+    pub async fn resumed(&self, job: &str) {
+        self.admin().resume_job(v1::ResumeJobRequest { job: job.into() }).await.unwrap();
     }
 
     /// Of a job that is paused: what is counted of each item is what its workers wrote, run by run, and each succeeded.

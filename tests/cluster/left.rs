@@ -43,6 +43,24 @@ impl Fleet {
         }
     }
 
+    /// The items of a job of which a run is in flight, as the servers have it: coordinators may stand still meanwhile.
+    pub async fn in_flight(&self, job: &str) -> BTreeSet<u32> {
+        let folder = &format!("/{}/{job}/sharding", self.namespace);
+        let look = || async move {
+            let client = Client::connect(&self.seats[self.seats.len() - 1].zk).await?;
+            // What was sent before somebody stood still is written before this is answered.
+            client.sync(folder).await?;
+            let mut found = BTreeSet::new();
+            for item in client.list_children(folder).await? {
+                if client.check_stat(&format!("{folder}/{item}/running")).await?.is_some() {
+                    found.insert(item.parse().unwrap());
+                }
+            }
+            Ok::<_, Error>(found)
+        };
+        wait(format!("what is in flight of {job}"), || async { look().await.ok() }).await
+    }
+
     async fn left(&self) -> Result<Left, Error> {
         let client = &Client::connect(&self.seats[self.seats.len() - 1].zk).await?;
         let ours = format!("/rosterd/{}", self.namespace);
