@@ -145,7 +145,7 @@ fn large() -> ToWorker {
 #[tokio::test]
 async fn a_worker_that_does_not_read_is_told_so_when_it_does() {
     let mut config = config();
-    config.session.stall = Duration::from_secs(1);
+    config.session.stall = Duration::from_secs(5);
     let mut served = serve(config).await;
     let channel = served.channel().await;
     let (mut worker, seen) = served.attached(channel).await;

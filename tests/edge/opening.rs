@@ -21,7 +21,7 @@ async fn closed(stream: &mut TcpStream) {
 #[tokio::test]
 async fn a_silent_connection_is_closed_while_a_worker_still_connects() {
     let mut config = config();
-    config.listen.preface = Duration::from_millis(300);
+    config.listen.preface = Duration::from_secs(3);
     let mut served = serve(config).await;
     let mut silent = Vec::new();
     for opening in [&b""[..], b"PRI * HTTP/2.0\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a\r\n"] {
