@@ -92,13 +92,18 @@ pub struct ZooKeeper {
     session: Option<Arc<ZooKeeperRegistry>>,
 }
 
+/// Servers whose sessions may outlast a machine that stands still.
+pub fn patient(count: usize) -> Ensemble {
+    Ensemble::start(count, &["maxSessionTimeout=60000".to_owned()])
+}
+
 pub fn single() -> &'static Ensemble {
-    static SINGLE: LazyLock<Ensemble> = LazyLock::new(|| Ensemble::start(1, &[]));
+    static SINGLE: LazyLock<Ensemble> = LazyLock::new(|| patient(1));
     &SINGLE
 }
 
 fn three() -> &'static Ensemble {
-    static THREE: LazyLock<Ensemble> = LazyLock::new(|| Ensemble::start(3, &[]));
+    static THREE: LazyLock<Ensemble> = LazyLock::new(|| patient(3));
     &THREE
 }
 
@@ -108,9 +113,10 @@ pub fn own_root() -> String {
     format!("/test-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
+/// A session that no test waits to see end.
 pub fn options(servers: &str) -> ZooKeeperOptions {
     ZooKeeperOptions {
-        session_timeout: Duration::from_secs(4),
+        session_timeout: Duration::from_secs(20),
         ..ZooKeeperOptions::new(format!("{servers}{}", own_root()), namespace())
     }
 }

@@ -16,7 +16,7 @@ use zookeeper_client::{Acls, Client, CreateMode, Error};
 
 use super::proxy::{Proxy, Way};
 use super::{PATIENCE, connect};
-use crate::backend::options;
+use crate::backend::{options, patient};
 use crate::histories::{Came, Cuts, InMemory, Kind, Life, Loses, World, live_all, live_twice, same};
 use crate::words::namespace;
 use crate::zookeeper_server::Ensemble;
@@ -24,10 +24,8 @@ use crate::zookeeper_server::Ensemble;
 /// How many lives: as many as a minute has room for.
 const CASES: u64 = 50;
 
-/// A server whose sessions outlast a slow machine.
 fn server() -> &'static Ensemble {
-    static PATIENT: LazyLock<Ensemble> =
-        LazyLock::new(|| Ensemble::start(1, &["maxSessionTimeout=60000".to_owned()]));
+    static PATIENT: LazyLock<Ensemble> = LazyLock::new(|| patient(1));
     &PATIENT
 }
 

@@ -8,6 +8,7 @@ use rosterd::registry::Registry;
 
 use super::{connect, eventually, on_single};
 use crate::words::*;
+use crate::zookeeper_server::{Ensemble, TICK};
 
 struct Running(Child);
 
@@ -58,7 +59,7 @@ async fn a_coordinator_serves_from_an_ensemble_and_leaves_nothing_behind() {
     let options = on_single().await;
     let dir = tempfile::TempDir::new().unwrap();
     let (mut coordinator, address) =
-        serve_with(&options.servers, &["session=4s", "lease=2s", "heartbeat=300ms"], dir.path());
+        serve_with(&options.servers, &["session=20s", "lease=8s", "heartbeat=300ms"], dir.path());
     let address = address.unwrap();
     let look = connect(&options).await;
     let mut exec = rosterd();
@@ -87,14 +88,10 @@ async fn a_coordinator_serves_from_an_ensemble_and_leaves_nothing_behind() {
 /// The servers have the last word about the session, and the leases rest on it.
 #[tokio::test]
 async fn a_session_that_is_too_short_for_the_leases_is_refused() {
-    let options = on_single().await;
+    let server = tokio::task::spawn_blocking(|| Ensemble::start(1, &[])).await.unwrap();
     let dir = tempfile::TempDir::new().unwrap();
-    assert_eq!(
-        crate::zookeeper_server::TICK * 20,
-        Duration::from_secs(4),
-        "what the servers agree to at most"
-    );
-    let (_coordinator, address) = serve_with(&options.servers, &["session=10s", "lease=3s"], dir.path());
+    assert_eq!(TICK * 20, Duration::from_secs(4), "what the server agrees to at most");
+    let (_coordinator, address) = serve_with(&server.list(), &["session=10s", "lease=3s"], dir.path());
     let said = address.unwrap_err();
     assert!(said.contains("agree to one of 4s") && said.contains("raise maxSessionTimeout"), "{said}");
 }
