@@ -94,10 +94,10 @@ fn silence_kills_as_well() {
 
 #[test]
 fn beats_keep_a_program_alive() {
-    let mut guard = guard(&["--silence-ms", "1000"], "sleep 2.5");
+    let mut guard = guard(&["--silence-ms", "5000"], "sleep 7");
     let mut pipe = guard.stdin.take().unwrap();
     while guard.try_wait().unwrap().is_none() {
-        let _ = pipe.write_all(b"beat 1000\n");
+        let _ = pipe.write_all(b"beat 5000\n");
         std::thread::sleep(Duration::from_millis(50));
     }
     assert_eq!(guard.wait().unwrap().code(), Some(0));

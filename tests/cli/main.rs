@@ -13,4 +13,6 @@ mod guard;
 mod moving;
 mod offline;
 mod online;
+#[path = "../support/pulse.rs"]
+mod pulse;
 mod verify;
