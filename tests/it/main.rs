@@ -28,6 +28,8 @@ mod operate;
 mod panics;
 mod process;
 mod programs;
+#[path = "../support/pulse.rs"]
+mod pulse;
 mod python;
 mod raw;
 mod seen;
