@@ -102,7 +102,9 @@ impl Guarded {
         let gate = self.file("gate");
         let mut command = Command::new(binary(false));
         clean(&mut command);
-        command.args(["exec", "--server", &self.cluster.url(), "--job", job, "--address", name, "--"]);
+        command.args(["exec", "--server", &self.cluster.url(), "--job", job, "--address", name]);
+        // Its lease ends its programs, and not that it is starved where the machine is.
+        command.args(["--guard-silence", "30s", "--"]);
         let script = format!("while ! test -e {}; do sleep 0.05; done; echo did $ROSTERD_ITEM", path(&gate));
         command.args(["sh", "-c", &script]).env("ROSTERD_CA", self.file("ca.pem"));
         command.envs(proof.iter().copied());

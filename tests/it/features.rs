@@ -306,12 +306,10 @@ async fn a_program_dies_with_its_worker_and_runs_again_elsewhere() {
     let mut cluster = Cluster::start(SHORT).await;
     let script = r#"echo $$ > "$1/$ROSTERD_ITEM.$ROSTERD_TOKEN.pid"; while [ ! -e "$1/gate" ]; do sleep 0.05; done; echo done"#;
     let dir = cluster.home.path("").display().to_string();
+    // Not by their silence: what is starved where the machine is would die of that as well.
+    let flags = ["--job", "prog", "--items", "4", "--failover", "--guard-silence", "30s"];
     for name in ["e", "f"] {
-        cluster.exec(
-            name,
-            &["--job", "prog", "--items", "4", "--failover"],
-            &["sh", "-c", script, "sh", &dir],
-        );
+        cluster.exec(name, &flags, &["sh", "-c", script, "sh", &dir]);
     }
     cluster.assigned("prog", 2).await;
     cluster.trigger("prog").await;

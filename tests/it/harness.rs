@@ -134,8 +134,8 @@ pub struct Timing {
 }
 
 /// Where a lease is to end in the test. Whoever lives keeps it on a busy machine, or runs are failed over that no test
-/// has asked for: so it is no shorter than the one that is usual, and only the heartbeats are quicker.
-pub const SHORT: Timing = timing(5000, 500, 10_000);
+/// has asked for: so it is longer than the one that is usual, and only the heartbeats are quicker.
+pub const SHORT: Timing = timing(7000, 500, 14_000);
 /// Where no lease is to end, however busy the machine.
 pub const LONG: Timing = timing(30_000, 500, 60_000);
 

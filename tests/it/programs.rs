@@ -34,7 +34,9 @@ async fn lost(form: Form) {
     let flags = ["--job", "prog", "--items", "4", "--failover"];
     let program = ["sh", "-c", SCRIPT, "sh", &dir];
     cluster.exec_below(&loss.wrapper(), "e", &flags, &program);
-    cluster.exec("f", &flags, &program);
+    // It is starved where the machine is, and nobody is to kill its programs for that.
+    let patient = [&flags[..], &["--guard-silence", "30s"]].concat();
+    cluster.exec("f", &patient, &program);
     cluster.assigned("prog", 2).await;
     cluster.trigger("prog").await;
     until("four programs that have said twice that they live", || times(&home, ".alive").len() == 4).await;

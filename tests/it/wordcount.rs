@@ -74,7 +74,7 @@ fn of_two(verdict: &Verdict) -> Vec<Run> {
 
 #[tokio::test]
 async fn the_words_are_those_that_one_process_counts() {
-    counted(Cluster::start(SHORT).await, None).await;
+    counted(Cluster::start(LONG).await, None).await;
 }
 
 in_each_form!(the_words_are_the_same_when_a_worker_is_lost, super::lost);
