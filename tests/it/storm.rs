@@ -10,15 +10,25 @@ use crate::worker::{Does, wall};
 
 const JOBS: [(&str, u32, bool); 3] = [("again", 4, true), ("once", 4, false), ("long", 2, true)];
 
+/// Waits until a worker is there, or has been declared dead.
+async fn is_known(cluster: &Cluster, worker: &str, known: bool) {
+    let address = format!("host-{worker}");
+    wait(format!("{worker} is known: {known}"), || async {
+        let instances = cluster.instances("again").await;
+        (instances.iter().any(|instance| instance.address == address) == known).then_some(())
+    })
+    .await;
+}
+
 async fn step(cluster: &mut Cluster, n: usize, does: &[Does]) {
     let name = |n: usize| format!("w{n}");
     match n % 4 {
         0 => cluster.kill(&name(n)),
         1 => cluster.process(&name(n)).signal(rustix::process::Signal::TERM),
         2 => {
+            is_known(cluster, &name(n), true).await;
             cluster.freeze(&name(n));
-            let until_at = wall() + 2500;
-            until("its lease to end", || wall() > until_at).await;
+            is_known(cluster, &name(n), false).await;
             cluster.thaw(&name(n));
         }
         _ => {
