@@ -317,8 +317,8 @@ impl Record {
             }
             (State::Running(run), Event::End { outcome, at, reported, requeue }) => {
                 next.end(run, *outcome, *at, *reported);
-                if !reported && mutants::is_on(mutants::VERDICT_DROPS_MISFIRE) {
-                    next.misfire = None;
+                if mutants::is_on(mutants::VERDICT_DROPS_MISFIRE) {
+                    next.misfire = next.misfire.filter(|_| *reported);
                 }
                 if *requeue {
                     next.state = State::Crashed(Crashed {

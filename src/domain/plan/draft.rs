@@ -131,7 +131,8 @@ impl<'a> Draft<'a> {
     pub(super) fn guard_generation(&mut self) {
         if !self.generation_guarded && !mutants::is_on(mutants::START_IGNORES_GENERATION) {
             self.generation_guarded = true;
-            self.guard(Guard::Generation(self.name(), self.job.generation));
+            let guard = Guard::Generation(self.name(), self.job.generation);
+            self.plan.txn.guards.push(guard);
         }
     }
 

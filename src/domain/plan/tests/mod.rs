@@ -5,6 +5,7 @@ mod ahead;
 mod assign;
 mod checker;
 mod golden;
+mod guards;
 mod hour;
 mod properties;
 mod speed;

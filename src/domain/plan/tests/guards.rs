@@ -1,0 +1,54 @@
+//! What a plan's transaction rests on, and what the death of a worker does not touch.
+
+use std::collections::BTreeSet;
+
+use super::world::{World, instance, job, noon, worker};
+use crate::id::{Generation, Item, Token, Version};
+use crate::item::{Ended, Outcome, Source};
+use crate::time::Time;
+use crate::txn::Guard;
+
+/// Three idle items at a due time: two of one worker, one of another.
+fn world() -> World {
+    let mut world = World::new(job(Some("0 * * * * ?"), 3), &[0, 0, 1], noon());
+    world.now = Time(noon().0 + 60_000);
+    world
+}
+
+#[test]
+fn what_several_runs_rest_on_is_checked_once() {
+    let world = world();
+    let plan = world.plan();
+    let (job, incarnation) = (world.job.name.clone(), world.job.incarnation.clone());
+    let attached = |n| Guard::Attachment(worker(n), Version(4));
+    let job_is = [Guard::Incarnation(job.clone(), incarnation), Guard::Generation(job, Generation(5))];
+    assert_eq!(plan.entries.len(), 3);
+    assert_eq!(plan.txn.guards, job_is.into_iter().chain([attached(0), attached(1)]).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_plan_that_changes_nothing_rests_on_nothing() {
+    let mut world = world();
+    world.now = noon();
+    assert_eq!(world.plan().txn.guards, []);
+}
+
+#[test]
+fn a_run_that_ended_is_not_run_again_when_its_worker_dies() {
+    let mut world = world();
+    (world.now, world.job.rules.failover) = (noon(), true);
+    world.hosted.remove(&instance(0));
+    world.dead = BTreeSet::from([worker(0)]);
+    for outcome in [Outcome::Succeeded, Outcome::Failed, Outcome::Crashed] {
+        world.records.get_mut(&Item(0)).unwrap().1.last = Some(Ended {
+            token: Token(100),
+            fire: noon(),
+            source: Source::NormalTrigger,
+            instance: instance(0),
+            outcome,
+            at: noon(),
+            reported: true,
+        });
+        assert_eq!(world.plan().entries, [], "{outcome}");
+    }
+}
