@@ -75,13 +75,14 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     command.current_dir(root()).arg("mutants").args(["--package", "rosterd-domain"]);
     command.args(["--profile", "mutants", "--jobs", "1", "--no-shuffle", "--colors", "never"]);
     command.args(["--timeout", HANGS]);
-    command.arg("--output").arg(&folder).arg("--cargo-arg").arg(runner()?);
+    // Asked for in every phase: else what is no test is built beside it.
+    command.args(["--cargo-arg", "--lib", "--cargo-arg"]).arg(runner()?).arg("--output").arg(&folder);
     for (name, value) in [("--shard", &request.shard), ("--file", &request.file)] {
         if let Some(value) = value {
             command.args([name, value]);
         }
     }
-    command.args(&request.more).args(["--", "--lib"]);
+    command.args(&request.more);
     // Each copy of the sources finds the libraries built.
     command.env("CARGO_TARGET_DIR", folder.join("build"));
     let well = succeeds(&mut command)?;
