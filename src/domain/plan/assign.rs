@@ -60,8 +60,7 @@ pub fn assign(job: &Job, candidates: &Candidates) -> Option<Assigned> {
         Question { job: &job.name, instances: &enabled, items: job.rules.items, current: &current };
     let assignment = job.rules.strategy.assign(&question);
     let mut sharding = job.sharding.with_assignment(&assignment, job.rules.items);
-    let told = candidates.now > Time::default();
-    if told && (1..job.rules.items).contains(&job.sharding.items()) {
+    if (1..job.rules.items).contains(&job.sharding.items()) {
         sharding = sharding.raised(Item(job.sharding.items()), candidates.now);
     }
     let moved = moved(&job.sharding, &sharding);

@@ -1,9 +1,9 @@
 //! The checker finds what is wrong: plans that are right are spoilt, one way each.
 
-use super::world::{World, job, noon, worker};
+use super::world::{World, instance, job, noon, worker};
 use crate::check::check;
 use crate::id::{Item, Token, Version};
-use crate::item::{Missed, Outcome, Record};
+use crate::item::{Missed, Outcome, Record, Running, Source, State};
 use crate::plan::{Became, Entry, Plan, Report, Reported, host};
 use crate::time::Time;
 use crate::txn::{Guard, Write};
@@ -111,6 +111,33 @@ fn p_name(plan: &Plan) -> crate::id::JobName {
         _ => None,
     });
     name.unwrap()
+}
+
+/// What became due before a run began waits behind it; what did from then on found the item busy.
+#[test]
+fn a_due_time_beside_a_run_waits_only_if_it_was_first() {
+    let due = Time(noon().0 + 60_000);
+    let waits = |later: i64| {
+        let mut world = World::new(job(Some("0 * * * * ?"), 1), &[0], noon());
+        world.now = Time(due.0 + 1_000);
+        let run = Running {
+            fire: noon(),
+            source: Source::Manual,
+            instance: instance(0),
+            worker: worker(0),
+            since: Time(due.0 + later),
+            trigger: None,
+            held: false,
+        };
+        world.records.get_mut(&Item(0)).unwrap().1.state = State::Running(run);
+        let nothing = Plan { next: Some(Time(due.0 + 10_001)), ..Plan::default() };
+        check(&world.job, &world.records, &world.facts(), &nothing)
+    };
+    assert_eq!(waits(1), []);
+    for later in [0, -1] {
+        let found: Vec<String> = waits(later).iter().map(ToString::to_string).collect();
+        assert_eq!(found, ["item 0: 2026-11-21T12:01:00Z is not settled"]);
+    }
 }
 
 /// Failover was switched on, and its host had not heard of that when a run crashed: nobody ran it again.
