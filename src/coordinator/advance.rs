@@ -1,7 +1,7 @@
 //! One job's turn: with nothing under way and a true cache, find the next thing to do and do it, one
 //! transaction at a time. Nothing to do is the usual answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,6 +60,7 @@ impl Node {
             return true;
         }
         self.answer_reports(name, job);
+        self.send_waiting(name, job);
         let Some(view) = job.view.clone() else { return self.without_view(name, job) };
         if self.gathers(name, job) {
             return true;
@@ -113,6 +114,7 @@ impl Node {
                 let known: Vec<RunRef> =
                     worker.known.keys().filter(|run| run.job == *name).cloned().collect();
                 worker.known.retain(|run, _| run.job != *name);
+                worker.apart.retain(|run, _| run.job != *name);
                 worker.runs.retain(|(job, _)| job != name);
                 worker.waiting.set(name, Vec::new());
                 worker.jobs.remove(name);
@@ -167,7 +169,7 @@ impl Node {
             };
             job.dead.retain(|id| named(id) || mutants::is_on(mutants::ENDED_ITEMS_CRASH));
         }
-        let hosted = self.hosted(name, job, view);
+        let (hosted, in_user_code) = (self.hosted(name, job, view), self.in_user_code(name, job));
         let facts = Facts {
             now: self.now.wall,
             no_starts: self.no_starts()
@@ -178,7 +180,7 @@ impl Node {
             hosted: &hosted,
             reports: &job.reports,
             dead: &job.dead,
-            in_user_code: &job.in_user_code,
+            in_user_code: &in_user_code,
             most_writes: self.settings.max_records_per_txn,
             explain: tracing::enabled!(tracing::Level::DEBUG),
             furthest_last_fire: self.now.wall.plus(self.settings.longest_silence),
@@ -257,16 +259,24 @@ impl Node {
         }
     }
 
+    /// Items in user code without a record that says so.
+    fn in_user_code(&self, name: &JobName, job: &JobState) -> BTreeSet<Item> {
+        let workers = job.hosted.values().filter_map(|id| self.workers.get(id));
+        let told = workers.flat_map(|worker| worker.apart.keys()).filter(|run| run.job == *name);
+        told.map(|run| run.item).chain(job.unmonitored.iter().map(|(item, ..)| *item)).collect()
+    }
+
     fn hosted(&self, name: &JobName, job: &JobState, view: &Job) -> BTreeMap<InstanceId, Hosted> {
         let here = job.hosted.iter().filter_map(|(instance, id)| Some((instance, self.workers.get(id)?)));
         here.map(|(instance, worker)| {
             let ready = worker.ready() && worker.jobs.contains(name) && view.instances.contains_key(instance);
             let joins = !worker.runs.is_empty() && mutants::is_on(mutants::WORKERS_JOIN_BATCHES);
+            let waiting = job.unmonitored.iter().filter(|(.., run)| run.worker == worker.id).count();
             let hosted = Hosted {
                 worker: worker.id.clone(),
                 attachment: worker.version,
                 ready: ready && !joins,
-                free: worker.free(),
+                free: worker.free().saturating_sub(u32::try_from(waiting).unwrap_or(u32::MAX)),
                 others: worker.others(name),
             };
             (instance.clone(), hosted)

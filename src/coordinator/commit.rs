@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rosterd_domain::id::{InstanceId, Item, JobName, Revision, Token, WorkerId};
-use rosterd_domain::item::Outcome;
+use rosterd_domain::id::{InstanceId, Item, JobName, Revision, WorkerId};
+use rosterd_domain::item::{Outcome, Running};
 use rosterd_domain::mutants;
 use rosterd_domain::plan::{Entry, Plan, Reported};
 use rosterd_domain::snapshot::{JobNodes, Snapshot};
@@ -19,7 +19,7 @@ use super::house::House;
 use super::job::{Intent, JobState, Told};
 use super::node::{Node, ReadFor, TxnFor};
 use crate::registry::ReadError;
-use crate::session::frame::{Completed, ToWorker};
+use crate::session::frame::{Completed, RunRef, ToWorker};
 
 /// Transactions of a job that may be refused one after the other before the next one waits, and how long it then
 /// waits at first.
@@ -235,7 +235,6 @@ impl Node {
         }
         self.answer_reports(name, job);
         for (item, token, run) in plan.unmonitored {
-            job.in_user_code.insert(item);
             self.send_unmonitored(name, job, item, token, run);
         }
         for item in touched {
@@ -254,29 +253,17 @@ impl Node {
         self.out.push(Effect::Record { job: name.clone(), at: self.now.wall, entry, detail });
     }
 
-    /// The end of a run that no record held.
+    /// The end of a run that no record held. Of one that was told by another host its start is all that is known.
     pub(super) fn record_unmonitored(
         &mut self,
         name: &JobName,
-        job: &JobState,
-        item: Item,
-        token: Token,
+        run: &RunRef,
+        told: Option<Running>,
         detail: Option<Arc<Completed>>,
     ) {
-        use rosterd_domain::item::{Running, Source};
-        let Some(detail) = detail else { return };
+        let (item, token) = (run.item, run.token);
+        let (Some(run), Some(detail)) = (told, detail) else { return };
         let Reported::Done(outcome) = detail.ended else { return };
-        let Some((_, record)) = job.records.get(&item) else { return };
-        let Some((instance, worker)) = job.hosted.iter().next() else { return };
-        let run = Running {
-            fire: record.last_fire,
-            source: Source::NormalTrigger,
-            instance: instance.clone(),
-            worker: worker.clone(),
-            since: detail.started_at.unwrap_or(record.last_fire),
-            trigger: None,
-            held: false,
-        };
         let at = self.now.wall;
         let entry = Entry::Ended { item, token, run, outcome, at, requeued: false };
         self.out.push(Effect::Record { job: name.clone(), at, entry, detail: Some(detail) });
@@ -407,7 +394,6 @@ impl Node {
                 if again {
                     job.stale_records = true;
                     job.offsets.clear();
-                    job.in_user_code.clear();
                     // The nodes of the removed job went with it: nobody has shut these instances down.
                     job.standing.clear();
                 }

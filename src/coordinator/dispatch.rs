@@ -128,18 +128,28 @@ impl Node {
             Ok(offset) => {
                 job.offsets.insert(item, offset);
                 self.dispatch(name, &mut job, item);
-                let waiting = std::mem::take(&mut job.unmonitored);
-                for (item, token, run) in waiting {
-                    self.send_unmonitored(name, &mut job, item, token, run);
+                self.send_waiting(name, &mut job);
+            }
+            // The worker's next heartbeat asks again; what no record holds is looked at with the job.
+            Err(error) => {
+                tracing::warn!(job = %name, item = item.0, "an offset could not be read: {error}");
+                if !job.unmonitored.is_empty() {
+                    job.retry_at = Some(self.now.mono.plus(self.settings.store_retry));
+                    self.dirty.insert(name.clone());
                 }
             }
-            // The worker's next heartbeat asks again.
-            Err(error) => tracing::warn!(job = %name, item = item.0, "an offset could not be read: {error}"),
         }
         let worker = job.records.get(&item).and_then(|(_, record)| Some(record.running()?.worker.clone()));
         self.jobs.insert(name.clone(), job);
         if let Some(worker) = worker {
             self.confirm_draining(&worker);
+        }
+    }
+
+    /// Runs that no record holds and whose offset was not known are sent, or it is read again.
+    pub(super) fn send_waiting(&mut self, name: &JobName, job: &mut JobState) {
+        for (item, token, run) in std::mem::take(&mut job.unmonitored) {
+            self.send_unmonitored(name, job, item, token, run);
         }
     }
 
@@ -154,6 +164,12 @@ impl Node {
     ) {
         if job.offsets.contains_key(&item) {
             self.send_trigger(name, job, item, token, &run, None);
+            let reference = RunRef { job: name.clone(), item, token };
+            if let Some(worker) = self.workers.get_mut(&run.worker)
+                && worker.known.contains_key(&reference)
+            {
+                worker.apart.insert(reference, Some(run));
+            }
         } else {
             if job.reading_offsets.insert(item) {
                 self.read(ReadFor::Offset(name.clone(), item), Query::Offset(name.clone(), item));
@@ -182,6 +198,7 @@ impl Node {
         // What was sent a while ago and is not in hand did not arrive.
         let held: BTreeSet<&RunRef> = in_hand.iter().collect();
         worker.known.retain(|run, since| now.since(*since) < patience || held.contains(run));
+        worker.apart.retain(|run, _| worker.known.contains_key(run));
         let (jobs, known) = (&self.jobs, &worker.known);
         let told = |(name, item): &&(JobName, Item)| {
             let token = jobs.get(name).and_then(|job| job.records.get(item)).map(|(_, record)| record.token);
@@ -215,14 +232,23 @@ impl Node {
         if !job.loaded || job.stale_records || job.reading {
             return;
         }
-        let unmonitored = job.view.as_ref().is_some_and(|view| !view.rules.monitor);
+        // What is older than the job is of the one before.
+        let unmonitored =
+            job.view.as_ref().is_some_and(|view| !view.rules.monitor && reference.token.0 > view.base.0);
+        let mut apart = false;
         let named = job.records.get(&reference.item).is_some_and(|(_, record)| {
             let runs =
                 record.running().is_some_and(|run| run.worker == *id) && record.token == reference.token;
             let ended =
                 record.last.as_ref().is_some_and(|last| last.token == reference.token && last.reported);
-            runs || ended || (unmonitored && reference.token <= record.token)
+            apart = unmonitored && !runs && !ended && reference.token <= record.token;
+            runs || ended || apart
         });
+        if let Some(worker) =
+            self.workers.get_mut(id).filter(|worker| apart && worker.known.contains_key(reference))
+        {
+            worker.apart.entry(reference.clone()).or_insert(None);
+        }
         if !named {
             self.cancel(
                 id,
@@ -309,12 +335,13 @@ impl Node {
                         job.offsets.remove(&item);
                     }
                 }
-                if job.in_user_code.remove(&item) {
-                    self.record_unmonitored(name, job, item, report.token, detail);
-                    self.dirty.insert(name.clone());
-                }
             }
             let run = RunRef { job: name.clone(), item, token: report.token };
+            let apart = self.workers.get_mut(&report.worker).and_then(|worker| worker.apart.remove(&run));
+            if let Some(told) = apart {
+                self.record_unmonitored(name, &run, told, detail);
+                self.dirty.insert(name.clone());
+            }
             if let Some(worker) = self.workers.get_mut(&report.worker) {
                 worker.known.remove(&run);
                 worker.unacknowledged = worker.unacknowledged.saturating_sub(1);

@@ -89,8 +89,6 @@ pub(crate) struct JobState {
     pub(crate) props: Props,
     /// Runs without a record that wait for their offset to be read.
     pub(crate) unmonitored: Vec<(Item, rosterd_domain::id::Token, rosterd_domain::item::Running)>,
-    /// Items in user code without a record that says so (no monitorExecution).
-    pub(crate) in_user_code: BTreeSet<Item>,
     /// Why the assignment was last changed.
     pub(crate) assigned_why: String,
     /// Hints are asked for.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress, StreamNumber, Version, WorkerId};
+use rosterd_domain::item::Running;
 use rosterd_domain::mutants;
 use rosterd_domain::plan::Waiting;
 use rosterd_domain::snapshot::{Attachment, InstanceNode};
@@ -67,6 +68,9 @@ pub(crate) struct Worker {
     pub(crate) lease: Duration,
     /// Runs that it has been told of on this stream, or had in hand when it came, and since when.
     pub(crate) known: BTreeMap<RunRef, Mono>,
+    /// Of these the ones that no record holds, since their jobs are without monitorExecution; as they were told, unless
+    /// it came with them.
+    pub(crate) apart: BTreeMap<RunRef, Option<Running>>,
     /// Runs in flight in the records.
     pub(crate) runs: BTreeSet<(JobName, Item)>,
     /// Starts in transactions under way.
@@ -110,6 +114,7 @@ impl Worker {
             heard,
             over: None,
             known: hello.in_hand.iter().map(|run| (run.clone(), heard)).collect(),
+            apart: BTreeMap::new(),
             runs: BTreeSet::new(),
             reserved: 0,
             waiting: Waitlist::default(),
@@ -122,7 +127,8 @@ impl Worker {
         if mutants::is_on(mutants::SLOTS_UNCOUNTED) {
             return self.slots;
         }
-        let used = u32::try_from(self.runs.len()).unwrap_or(u32::MAX).saturating_add(self.reserved);
+        let runs = self.runs.len() + self.apart.len();
+        let used = u32::try_from(runs).unwrap_or(u32::MAX).saturating_add(self.reserved);
         self.slots.saturating_sub(used)
     }
 

@@ -431,6 +431,7 @@ impl World {
                 .filter_map(|machine| watch.who.get(&machine.process()).cloned())
                 .collect::<BTreeSet<WorkerId>>(),
             streams: BTreeMap::new(),
+            last_begun: BTreeMap::new(),
             in_user_code: self.shared.log.in_user_code(),
             jobs,
             dumps,

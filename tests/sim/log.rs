@@ -75,6 +75,9 @@ pub struct JobPlan {
     pub held: Option<Word>,
     /// How long that worker takes to answer, in milliseconds.
     pub answer: (u64, u64),
+    /// Whether a record holds its runs (`monitorExecution`).
+    #[serde(default = "words::yes", skip_serializing_if = "words::is_yes")]
+    pub monitor: bool,
 }
 
 impl JobPlan {
@@ -87,13 +90,14 @@ impl JobPlan {
         more.extend(self.held.map(|otherwise| {
             format!("  guarantee:\n    started: true\n    timeout_ms: 1500\n    on_timeout: {otherwise}\n")
         }));
+        let monitor = if self.monitor { "" } else { "monitorExecution: false\n" };
         let zone = self.zone.map(|zone| format!("timeZone: \"{zone}\"\n")).unwrap_or_default();
         let hours: Vec<String> = self.hours.iter().map(u8::to_string).collect();
         let hours = if hours.is_empty() { "*".to_owned() } else { hours.join(",") };
         let seconds = if *period < 60 { format!("0/{period}") } else { "0".to_owned() };
         format!(
             "jobName: {name}\ncron: \"{seconds} * {hours} * * ?\"\n{zone}shardingTotalCount: {items}\n\
-             jobParameter: {CANARY}-{name}\nshardingItemParameters: \"0={CANARY}-of-item\"\n\
+             {monitor}jobParameter: {CANARY}-{name}\nshardingItemParameters: \"0={CANARY}-of-item\"\n\
              failover: {failover}\nmisfire: {misfire}\nrosterd:\n  strategy: {strategy}\n{more}"
         )
     }

@@ -40,11 +40,15 @@ pub fn job(name: &str) -> JobPlan {
         timeout: None,
         held: None,
         answer: (1, 1800),
+        monitor: true,
     };
     match name {
         "hours" => JobPlan { name: "hours", period: 20, items: 2, ..plan },
         "again" => JobPlan { name: "again", period: 2, items: 4, failover: true, run: (400, 1600), ..plan },
         "long" => JobPlan { name: "long", period: 5, items: 2, failover: true, run: (5000, 15000), ..plan },
+        "bare" => {
+            JobPlan { name: "bare", items: 2, misfire: false, monitor: false, run: (100, 1600), ..plan }
+        }
         _ => plan,
     }
 }

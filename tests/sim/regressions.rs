@@ -354,3 +354,60 @@ fn a_run_of_a_surplus_item_ends_with_its_worker() {
         });
     }
 }
+
+/// Of a job without monitorExecution nobody reads from a record what is under way. An item whose worker had died in the middle
+/// of a run, or had never heard of it, was taken for busy by its host for ever: each of its due times was skipped.
+#[test]
+fn an_item_without_a_record_of_its_runs_is_free_when_its_worker_has_gone() {
+    for dies in [true, false] {
+        block_on(async {
+            let bare = JobPlan { run: (2500, 2500), fails: 0, ..job("bare") };
+            let mut world = world(1, 2, vec![bare]);
+            world.start_all();
+            world.pass(Duration::from_millis(9200)).await;
+            let begun = |world: &World| -> Vec<usize> {
+                let lines = world.log.lines();
+                let of = |item: u32| {
+                    lines.iter().filter(|line| line.what == What::Start && line.item == item).count()
+                };
+                (0..2).map(of).collect()
+            };
+            let process = world.desks[0].running.as_ref().unwrap().process.clone();
+            if dies {
+                world.desks[0].retired = true;
+                world.crash_worker(0, false);
+            } else {
+                // What is sent in the next seconds does not arrive, and the stream that follows knows nothing of it.
+                world.net.silence_of(&process, crate::wire::Way::Down, true);
+                world.pass(secs(3)).await;
+                world.net.cut(&process);
+            }
+            world.pass(secs(8)).await;
+            let before = begun(&world);
+            world.pass(secs(20)).await;
+            for (item, (before, after)) in before.iter().zip(begun(&world)).enumerate() {
+                assert!(
+                    after >= before + 5,
+                    "item {item}: {before} runs, then {after}, where one dies: {dies}"
+                );
+            }
+            at_peace(&world);
+        });
+    }
+}
+
+/// The end of such a run was told as that of whoever came first among the instances, and its offset was never asked for
+/// again where it could not be read at once.
+#[test]
+fn a_run_without_a_record_waits_for_its_offset() {
+    block_on(async {
+        let mut world = world(1, 1, vec![JobPlan { run: (100, 100), fails: 0, ..job("bare") }]);
+        world.chaos.set(Rates { read_fails: 600, ..Rates::default() });
+        world.start_all();
+        world.pass(secs(40)).await;
+        world.chaos.set(Rates::default());
+        world.pass(secs(20)).await;
+        assert!(starts(&world, "bare", "NORMAL_TRIGGER") >= 30);
+        at_peace(&world);
+    });
+}

@@ -46,6 +46,7 @@ const ITEM: &[&str] = &[
     "item: new",
     "item: release",
     "item: skip while crashed",
+    "item: skip while idle",
     "item: skip while running",
     "item: start MANUAL",
     "item: start MISFIRE",
@@ -138,10 +139,6 @@ const NOT_ASKED_FOR: &[(&str, &str)] = &[
     ("item: miss while crashed", "seldom: a crashed run is taken before the next due time"),
     ("item: miss while held", "seldom: the longest held fire is shorter than two periods"),
     ("item: skip while held", "as above, without misfire"),
-    (
-        "item: skip while idle",
-        "jobs without monitorExecution, for which promises 1 and 8 do not hold: the domain's tests",
-    ),
     ("operation", "what is refused, or not answered"),
     ("recovery: attached to its host's next process", "no coordinator has the name of one before it"),
     ("recovery: dismiss by", "counted as a write"),

@@ -182,7 +182,7 @@ impl Script {
 }
 
 /// The world of a seed: three coordinators, five workers, a job that fires each second, one with failover, one whose
-/// runs are long.
+/// runs are long; in some one of some hours, and one whose runs no record holds.
 fn world_of(seed: u64) -> Plan {
     let mut rng = Rng::new(seed ^ 0x0f_1e_2d_3c);
     let times = if rng.permille(300) { Times::LONG } else { Times::SHORT };
@@ -204,6 +204,10 @@ fn world_of(seed: u64) -> Plan {
         let hours = [vec![1], vec![2], vec![1, 2], vec![1, 3], vec![0, 2]][rng.index(5)].clone();
         let period = [5, 20, 60][rng.index(3)];
         jobs.push(JobPlan { zone: Some(zone), hours, period, misfire: rng.permille(500), ..job("hours") });
+    }
+    let mut bare = Rng::new(seed ^ 0x00_ba_5e_d0);
+    if bare.permille(250) {
+        jobs.push(JobPlan { strategy: STRATEGIES[bare.index(4)], ..job("bare") });
     }
     let drift = if rng.permille(500) { 4500 } else { 0 };
     Plan { coordinators: 3, workers: 5, times, jobs, slots, base, drift, told: false, ..plan(seed) }

@@ -9,9 +9,9 @@ use rosterd::registry::View;
 use rosterd::registry::memory::{Cause, Seen};
 use rosterd::session::frame::{FromWorker, ToWorker};
 use rosterd_domain::id::{Item, JobName, Revision, Token, WorkerId};
-use rosterd_domain::item::{Ended, Record, Running};
+use rosterd_domain::item::{Ended, Record, Running, Source};
 use rosterd_domain::sharding::Sharding;
-use rosterd_domain::snapshot::Attachment;
+use rosterd_domain::snapshot::{Attachment, TriggerNode};
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Guard, Txn, Write};
 use tokio::time::Instant;
@@ -50,6 +50,10 @@ pub struct JobShadow {
     pub disabled: bool,
     pub paused: bool,
     pub failover: bool,
+    /// A record holds its runs.
+    pub monitor: bool,
+    /// What waits to be run by hand.
+    pub triggers: BTreeMap<Item, TriggerNode>,
     /// From when on which schedule; none: no due times.
     pub schedules: Vec<(i64, Option<Due>)>,
     pub servers: BTreeMap<String, bool>,
@@ -84,6 +88,34 @@ pub struct Shadow {
     pub attachments: BTreeMap<WorkerId, Attachment>,
     /// Attachments that are gone: how, and when.
     pub departed: BTreeMap<WorkerId, (&'static str, Time)>,
+}
+
+impl Shadow {
+    /// Whether there is such a job, and a record holds its runs.
+    pub fn monitors(&self, job: &JobName) -> bool {
+        self.jobs.get(job).is_some_and(|job| job.monitor)
+    }
+
+    /// The run that a record says has begun though it does not hold it, of a job without monitorExecution: its owner's, for the
+    /// latest due time of which it tells, or by hand.
+    fn begun_apart(&self, job: &JobName, item: Item, txn: &Txn, after: &Record) -> Option<Running> {
+        let shadow = self.jobs.get(job).filter(|shadow| !shadow.monitor && txn.purpose == "host")?;
+        let instance = shadow.sharding.owner(item)?.clone();
+        let by_hand = txn
+            .writes
+            .iter()
+            .any(|write| matches!(write, Write::RemoveTrigger(of, at) if (of, *at) == (job, item)));
+        let trigger = shadow.triggers.get(&item).filter(|_| by_hand);
+        Some(Running {
+            fire: trigger.map_or(after.last_fire, |trigger| trigger.at),
+            source: if by_hand { Source::Manual } else { Source::NormalTrigger },
+            worker: instance.worker()?,
+            instance,
+            since: after.last_fire,
+            trigger: trigger.map(|trigger| trigger.id.clone()),
+            held: false,
+        })
+    }
 }
 
 /// One change of the store.
@@ -341,10 +373,13 @@ impl Inner {
                     Some((run.clone(), last))
                 });
                 let was_free = |before: &Record| before.running().is_none() || after.token > before.token;
+                let grown = before.as_ref().is_some_and(|before| before.token < after.token);
                 let started = after
                     .running()
                     .filter(|_| before.as_ref().is_some_and(was_free))
-                    .map(|run| (run.clone(), after.token));
+                    .cloned()
+                    .or_else(|| self.shadow.begun_apart(job, *item, txn, &after).filter(|_| grown))
+                    .map(|run| (run, after.token));
                 Change { job: job.clone(), item: *item, before, after, ended, started }
             })
             .collect()
@@ -393,6 +428,16 @@ impl Inner {
                 if let Some(shadow) = jobs.get_mut(job) {
                     shadow.sharding = Sharding::decode(data).unwrap_or_default();
                     shadow.generation += 1;
+                }
+            }
+            Write::Trigger { job, item, node } => {
+                if let Some(shadow) = jobs.get_mut(job) {
+                    shadow.triggers.insert(*item, node.clone());
+                }
+            }
+            Write::RemoveTrigger(job, item) => {
+                if let Some(shadow) = jobs.get_mut(job) {
+                    shadow.triggers.remove(item);
                 }
             }
             Write::Server { job, server, enabled } => {
@@ -464,6 +509,7 @@ fn configure(shadow: &mut JobShadow, config: &str, floor: i64) {
     }
     shadow.items = config["shardingTotalCount"].as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
     shadow.disabled = config["disabled"].as_bool().unwrap_or(false);
+    shadow.monitor = config["monitorExecution"].as_bool().unwrap_or(true);
     shadow.failover = config["failover"].as_bool().unwrap_or(false);
 }
 

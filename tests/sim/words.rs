@@ -10,7 +10,7 @@ use crate::wish::{STRATEGIES, ZONES};
 pub type Word = &'static str;
 
 /// The names of jobs, and what becomes of a fire that nobody answers for.
-const OTHERS: [Word; 6] = ["short", "again", "long", "hours", "run", "skip"];
+const OTHERS: [Word; 7] = ["short", "again", "long", "hours", "bare", "run", "skip"];
 
 fn known<E: serde::de::Error>(text: &str) -> Result<Word, E> {
     let mut all = OTHERS.iter().chain(&STRATEGIES).chain(&ZONES);
@@ -25,6 +25,17 @@ pub fn word<'de, D: Deserializer<'de>>(from: D) -> Result<Word, D::Error> {
 
 pub fn maybe<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Word>, D::Error> {
     Option::<String>::deserialize(from)?.map(|text| known(&text)).transpose()
+}
+
+/// What was not asked before there was another answer.
+pub const fn yes() -> bool {
+    true
+}
+
+/// Whether nothing need be written.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as it is asked")]
+pub const fn is_yes(is: &bool) -> bool {
+    *is
 }
 
 /// Spans as milliseconds.

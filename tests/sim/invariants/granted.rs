@@ -27,7 +27,8 @@ impl Invariant for Granted {
 
     fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
         for change in step.changes {
-            if let Some(run) = change.after.running() {
+            let started = change.started.as_ref().map(|(run, _)| run);
+            if let Some(run) = change.after.running().or(started) {
                 let key = (change.job.clone(), change.item, change.after.token);
                 let before = self.given.insert(key, run.worker.clone());
                 if let Some(before) = before.filter(|before| *before != run.worker) {

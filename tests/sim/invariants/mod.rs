@@ -112,6 +112,8 @@ pub struct AtRest<'a> {
     pub workers: BTreeSet<WorkerId>,
     /// Open streams of each process that has any.
     pub streams: BTreeMap<String, usize>,
+    /// When something last began of each item of jobs whose runs no record holds.
+    pub last_begun: BTreeMap<(String, u32), Time>,
     /// What is in user code: job, item and token.
     pub in_user_code: BTreeSet<(String, u32, u64)>,
 }

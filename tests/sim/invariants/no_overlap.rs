@@ -1,5 +1,6 @@
 //! No run is told to anybody while an earlier run of the item that was told has no end, whoever leads, hosts or owns it, and
-//! however often the item has moved meanwhile. (Who removes a job with its runs does not wait for them.)
+//! however often the item has moved meanwhile. (Who removes a job with its runs does not wait for them; of jobs without
+//! monitorExecution nobody knows what is under way.)
 //!
 //! Source: Nomad #11052 and #14505. A new leader started what a job that forbids overlaps had in flight.
 
@@ -52,7 +53,7 @@ impl Invariant for NoOverlap {
         // A host that has not heard of an end tells of a run that is over, or of a job that is gone.
         let over = self.ended.get(&key).is_some_and(|ended| run.token <= *ended)
             || self.made.get(&run.job).is_none_or(|made| run.token.0 < made.0);
-        if over || !now.jobs.contains_key(&run.job) {
+        if over || !now.monitors(&run.job) {
             return Ok(());
         }
         let told = self.told.entry(key).or_default();

@@ -53,8 +53,8 @@ impl Invariant for NothingAcknowledgedIsLost {
             }
             ToWorker::ReportAck { run, refusal: None } => {
                 let ended = self.reported.contains(&(run.job.clone(), run.item, run.token));
-                // A job that is gone meanwhile is another matter.
-                if !ended && now.jobs.contains_key(&run.job) {
+                // A job that is gone meanwhile is another matter, and without monitorExecution no end is kept.
+                if !ended && now.monitors(&run.job) {
                     return Err(format!(
                         "{process}: report {} of item {} of {} is accepted and ended nothing",
                         run.token, run.item, run.job

@@ -26,7 +26,7 @@ impl Invariant for OneRunner {
     fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
         for change in step.changes {
             let (job, item) = (&change.job, change.item);
-            if change.after.running().is_some() {
+            if change.after.running().is_some() || change.started.is_some() {
                 self.recorded.insert((job.clone(), item, change.after.token));
             }
             let Some(before) = &change.before else { continue };

@@ -8,8 +8,12 @@ use std::time::Duration;
 
 use rosterd_domain::id::Item;
 use rosterd_domain::item::Record;
+use rosterd_domain::view::Job;
 
 use super::Resting;
+
+/// Within so long an item of a job that is due every few seconds begins something, whatever else its worker has to do.
+const BEGINS_WITHIN: Duration = Duration::from_secs(20);
 
 /// What does not go on.
 pub(super) fn at_rest(of: &Resting<'_>) -> Vec<String> {
@@ -26,14 +30,31 @@ pub(super) fn at_rest(of: &Resting<'_>) -> Vec<String> {
             None => found.push(format!("{}: item {item} has no record", view.name)),
             Some((_, record)) => found.extend(forgotten(of, item, record)),
         }
+        found.extend(not_begun(of, item));
     }
     found
+}
+
+fn is_open(view: &Job, item: Item) -> bool {
+    !view.paused && !view.rules.disabled && !view.sharding.disabled_items.contains(&item)
+}
+
+/// An item whose due times are all passed over: of a job whose runs no record holds, so that each may be taken for busy.
+fn not_begun(of: &Resting<'_>, item: Item) -> Option<String> {
+    let name = &of.view.name;
+    let monitored = of.rest.shadows.get(name).is_none_or(|shadow| shadow.monitor);
+    if monitored || !is_open(of.view, item) {
+        return None;
+    }
+    let last = of.rest.last_begun.get(&(name.to_string(), item.0)).copied();
+    let long_ago = last.is_none_or(|last| of.rest.now.since(last) > BEGINS_WITHIN);
+    long_ago.then(|| format!("{name}: item {item}: nothing has begun since {last:?}"))
 }
 
 /// Due times that nobody has accounted for.
 fn forgotten(of: &Resting<'_>, item: Item, record: &Record) -> Option<String> {
     let view = of.view;
-    if view.paused || view.rules.disabled || view.sharding.disabled_items.contains(&item) {
+    if !is_open(view, item) {
         return None;
     }
     let until = of.rest.now.minus(Duration::from_secs(25));

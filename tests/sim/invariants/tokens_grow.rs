@@ -44,7 +44,8 @@ impl Invariant for TokensGrow {
         let ToWorker::ReportAck { run, refusal: None } = frame else { return Ok(()) };
         let ended = self.reported.contains(&(run.job.clone(), run.item, run.token));
         let token = now.records.get(&(run.job.clone(), run.item)).map(|record| record.token);
-        if ended || token.is_none_or(|token| token <= run.token) {
+        // Without monitorExecution a report ends nothing, so that any is taken.
+        if ended || !now.monitors(&run.job) || token.is_none_or(|token| token <= run.token) {
             return Ok(());
         }
         Err(format!(
