@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use rosterd::coordinator::driver::{NoHistory, coordinator};
+use rosterd::coordinator::driver::{Gauge, NoHistory, coordinator};
 use rosterd::coordinator::settings::Settings;
 use rosterd::registry::Registry as _;
 use rosterd::registry::memory::SessionOptions;
@@ -12,8 +12,21 @@ use rosterd_domain::id::CoordinatorId;
 use tokio::time::Instant;
 
 use crate::clock::NodeClock;
+use crate::coverage::Coverage;
 use crate::process::Hand;
+use crate::watch::LATE;
 use crate::world::{Later, RunningCoordinator, World, namespace};
+
+/// Counts the runs of which a coordinator says that it sent them late.
+struct Lags(Coverage);
+
+impl Gauge for Lags {
+    fn sent(&mut self, lag: Duration) {
+        if lag >= LATE {
+            self.0.count("late: said to be");
+        }
+    }
+}
 
 impl World {
     pub fn start_coordinator(&mut self, seat: usize) {
@@ -50,7 +63,7 @@ impl World {
             Arc::new(clock.clone()),
             ids,
             Box::new(NoHistory),
-            Box::new(NoHistory),
+            Box::new(Lags(self.coverage.clone())),
         );
         let (hand, ended) = (Hand::default(), Arc::new(AtomicBool::new(false)));
         let (held, end) = (hand.hold(driver.run()), ended.clone());

@@ -25,6 +25,9 @@ use crate::rows;
 use crate::time::Since;
 use rosterd_domain::verify::Fault;
 
+/// A run that is sent so long after its due time is late.
+pub const LATE: Duration = Duration::from_millis(500);
+
 /// What happened to one record in one transaction.
 #[derive(Debug, Clone)]
 pub struct Change {
@@ -321,6 +324,9 @@ impl Inner {
         }
         if let ToWorker::Welcome(welcome) = frame {
             self.who.insert(worker.to_owned(), welcome.worker.clone());
+        }
+        if matches!(frame, ToWorker::Trigger(trigger) if self.now().since(trigger.fire) >= LATE) {
+            self.coverage.count("late: seen");
         }
         let at = self.latest(frame);
         let shadow = std::mem::take(&mut self.shadow);

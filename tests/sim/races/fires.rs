@@ -3,6 +3,7 @@
 use super::races;
 use super::stage::*;
 use crate::log::JobPlan;
+use crate::world::World;
 
 races! {
     /// The process dies after each start: what was started is not started again.
@@ -29,6 +30,8 @@ races! {
     k8s_42649_hundreds_of_misses_stop_no_job: down_for_very_long, [MISSES_UNCOUNTED => "no_fire_vanishes"];
     /// No worker for long: one entry for the gap, not one a fire.
     pj_761_no_worker_is_one_entry: nobody_works, [MISSES_UNCOUNTED => "no_fire_vanishes"];
+    /// What is sent late is counted so, and nothing else is.
+    xxl_1693_what_is_late_is_counted: held_up;
     /// The schedule changes while a run is in flight.
     a_changed_schedule_goes_on: schedule_changes, [SCHEDULE_KEPT => "no_fire_vanishes"];
 }
@@ -166,6 +169,30 @@ fn nobody_works() -> Faults {
         let counters = record(&world, "short", 0).map(|record| record.counters).unwrap_or_default();
         let counted = counters.missed.values().sum::<u64>() + counters.misfired;
         want(&world, counted > 110, "they are counted");
+        world
+    })
+}
+
+fn held_up() -> Faults {
+    scene(async || {
+        let mut world = stage(1, &[0], vec![short(3, 100, 2)]);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "short", 1).await;
+        let late = |world: &World| ["late: said to be", "late: seen"].map(|what| covered(world, what));
+        world.pass(secs(9)).await;
+        want(&world, late(&world) == [0, 0], "nothing is late where nothing is held up");
+        // A host that has been late writes ahead of its time by half a second at most.
+        for (nth, takes) in [(1, 1500), (2, 1500), (3, 300)] {
+            before_due(&mut world, 2, millis(800)).await;
+            slow(&world, "c0", "host", millis(takes), 1);
+            world.pass(secs(5)).await;
+            let most = 3 * nth.min(2);
+            want(
+                &world,
+                late(&world) == [most, most],
+                "the three runs that were held up for longer are late",
+            );
+        }
         world
     })
 }
