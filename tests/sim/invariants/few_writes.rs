@@ -1,5 +1,5 @@
-//! A fire costs so many writes and no more: no record is written as it was, and a due time of an item is written of so often at
-//! most, and a little more often for each time that its run crashed. Where nothing happens nothing is read.
+//! A fire costs so many writes and no more: no record is written as it was, and of an item's fire a start and an end are
+//! written, and both again for each time that its run crashed. Where nothing happens nothing is read.
 //!
 //! Source: Elastic-Job #2395, forty reads a second by each who waited; XXL-JOB #1693, a store that could not keep up with what
 //! was written; PowerJob #761, rows by the million for what nobody could run.
@@ -9,16 +9,17 @@ use std::collections::BTreeMap;
 use rosterd_domain::id::{Item, JobName};
 use rosterd_domain::item::Outcome;
 use rosterd_domain::time::Time;
+use rosterd_domain::txn::Write;
 
 use super::Invariant;
 use crate::watch::{Change, Step};
 
-/// Marked, started, released, ended, marked as dropped, and once more by who had not heard of it.
-const MOST: u32 = 8;
-/// A crash is written, and given up or taken over, and that run ended.
-const FOR_A_CRASH: u32 = 3;
+/// A run's start, and its end.
+const MOST: u32 = 2;
+/// A run that crashed is taken over, and ends again.
+const FOR_A_CRASH: u32 = 2;
 
-/// Kept: of each item the fire of its last run, how often it was written of, and how often its run crashed.
+/// Kept: of each item the fire of its last run, how often it began or ended, and how often it crashed or was handed back.
 #[derive(Default)]
 pub struct FewWrites {
     fires: BTreeMap<(JobName, Item), (Time, u32, u32)>,
@@ -30,6 +31,12 @@ impl Invariant for FewWrites {
     }
 
     fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+        for write in step.txn.into_iter().flat_map(|txn| &txn.writes) {
+            // It may fire in the same second.
+            if let Write::CreateJob { job, .. } = write {
+                self.fires.retain(|(of, _), _| of != job);
+            }
+        }
         for change in step.changes {
             let of = format!("item {} of {}", change.item, change.job);
             if change.before.as_ref() == Some(&change.after) {
