@@ -40,6 +40,12 @@ async fn fires_again(cluster: &Cluster, job: &str, items: &[u32]) {
         .await;
 }
 
+/// After this nothing may be due that runs of what has just been taken away: who owned it may have written the start of
+/// what is due next, which is done up to half a second before.
+fn from_now_on() -> i64 {
+    wall() + 500
+}
+
 /// Nothing of these items is due after `from` and has run.
 #[track_caller]
 fn none_since(cluster: &Cluster, job: &str, items: &[u32], from: i64) {
@@ -102,7 +108,7 @@ async fn a_paused_job_fires_by_hand_only() {
     cluster.worker("a", vec![runs_for("paused", 1)]);
     fires_again(&cluster, "paused", &[0]).await;
     cluster.admin().pause_job(v1::PauseJobRequest { job: "paused".into() }).await.unwrap();
-    let from = wall();
+    let from = from_now_on();
     assert_eq!(cluster.job("paused").await.summary.unwrap().status(), v1::JobStatus::Paused);
     until("three due times to pass", || wall() > from + 3000).await;
     cluster.trigger("paused").await;
@@ -115,12 +121,17 @@ async fn a_paused_job_fires_by_hand_only() {
         verdict.table()
     );
     assert!(cluster.items("paused").await[0].owner.is_some());
+    let until = wall();
     cluster.admin().resume_job(v1::ResumeJobRequest { job: "paused".into() }).await.unwrap();
     fires_again(&cluster, "paused", &[0]).await;
     let counters = cluster.counters("paused").await;
-    assert!(counters.missed["paused"] >= 3, "{counters:?}");
-    assert_eq!(counters.misfired, 0, "{counters:?}");
-    cluster.verdict().is_clean();
+    // Each of them: none is merged into a later run, as those are that a busy machine has no time for.
+    let due = (until / 1000 - from / 1000).unsigned_abs();
+    assert!(due >= 3 && counters.missed["paused"] >= due, "{due} due: {counters:?}");
+    let verdict = cluster.verdict();
+    verdict.is_clean();
+    let merged = verdict.by_source("paused", "MISFIRE");
+    assert!(merged.iter().all(|run| run.fire <= from || run.fire > until), "\n{}", verdict.table());
 }
 
 #[tokio::test]
@@ -130,7 +141,7 @@ async fn a_disabled_item_does_not_fire_and_the_others_do() {
     cluster.worker("a", vec![runs_for("parts", 1)]);
     fires_again(&cluster, "parts", &[0, 1, 2]).await;
     set_enabled(&cluster, "parts", Some(Target::Item(1)), false).await;
-    let from = wall();
+    let from = from_now_on();
     assert!(cluster.items("parts").await[1].disabled);
     fires_again(&cluster, "parts", &[0, 2]).await;
     none_since(&cluster, "parts", &[1], from);
@@ -158,7 +169,7 @@ async fn a_disabled_server_or_instance_gives_its_items_away_and_gets_them_back()
                 owned(items).get("host-b").is_some_and(|items| items.len() == 4)
             })
             .await;
-        let from = wall();
+        let from = from_now_on();
         fires_again(&cluster, "moves", &[0, 1, 2, 3]).await;
         let verdict = cluster.verdict();
         assert!(
@@ -184,7 +195,7 @@ async fn a_disabled_job_does_not_fire_until_it_is_enabled() {
     cluster.worker("a", vec![runs_for("on", 1), runs_for("off", 1)]);
     fires_again(&cluster, "off", &[0, 1]).await;
     set_enabled(&cluster, "off", None, false).await;
-    let from = wall();
+    let from = from_now_on();
     assert_eq!(cluster.job("off").await.summary.unwrap().status(), v1::JobStatus::Disabled);
     fires_again(&cluster, "on", &[0, 1]).await;
     none_since(&cluster, "off", &[0, 1], from);
@@ -259,7 +270,7 @@ async fn schedule_and_strategy_change_while_workers_work() {
     cluster.apply(with(json!({ "cron": EVERY_SECOND }))).await;
     fires_again(&cluster, "change", &all).await;
     cluster.apply(with(json!({ "cron": "0 0 0 1 1 ?" }))).await;
-    let from = wall();
+    let from = from_now_on();
     spread(&cluster, "change", [&[4, 5], &[2, 3], &[0, 1, 6]]).await;
     let by = |strategy: &str| with(json!({ "cron": "0 0 0 1 1 ?", "jobShardingStrategyType": strategy }));
     // The hash of "change", -1361636432, is even: from the first id to the last.
