@@ -326,14 +326,14 @@ impl Node {
         for (item, refusal) in decided {
             let Some(report) = job.reports.remove(&item) else { continue };
             let detail = job.details.remove(&item);
-            if refusal.is_none() {
-                if let Some(offset) = report.offset {
-                    // A long one is read again when it is wanted, rather than kept for every item.
-                    if offset.len() <= SHORT_OFFSET {
-                        job.offsets.insert(item, Some(offset));
-                    } else {
-                        job.offsets.remove(&item);
-                    }
+            if refusal.is_none()
+                && let Some(offset) = report.offset
+            {
+                // A long one is read again when it is wanted, rather than kept for every item.
+                if offset.len() <= SHORT_OFFSET {
+                    job.offsets.insert(item, Some(offset));
+                } else {
+                    job.offsets.remove(&item);
                 }
             }
             let run = RunRef { job: name.clone(), item, token: report.token };

@@ -432,6 +432,7 @@ impl World {
                 .collect::<BTreeSet<WorkerId>>(),
             streams: BTreeMap::new(),
             last_begun: BTreeMap::new(),
+            ample: true,
             in_user_code: self.shared.log.in_user_code(),
             jobs,
             dumps,

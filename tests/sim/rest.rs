@@ -15,6 +15,8 @@ use crate::world::{Later, RunningCoordinator, RunningWorker, World};
 
 /// Longer than any world lasts.
 const FOR_EVER: Duration = Duration::from_secs(86_400);
+/// So many slots a worker are as many as it is given runs, but for a moment.
+const AMPLE: u64 = 4;
 
 impl World {
     /// Faults stop, and what is broken is mended.
@@ -120,6 +122,7 @@ impl World {
             workers: self.live_workers(&watch.who),
             streams: self.net.streams(),
             last_begun: self.last_begun(),
+            ample: self.plan.slots.0 >= AMPLE,
             in_user_code: self.in_user_code(),
             jobs,
             dumps,

@@ -114,6 +114,8 @@ pub struct AtRest<'a> {
     pub streams: BTreeMap<String, usize>,
     /// When something last began of each item of jobs whose runs no record holds.
     pub last_begun: BTreeMap<(String, u32), Time>,
+    /// Workers have slots for all that they may be given.
+    pub ample: bool,
     /// What is in user code: job, item and token.
     pub in_user_code: BTreeSet<(String, u32, u64)>,
 }

@@ -39,11 +39,12 @@ fn is_open(view: &Job, item: Item) -> bool {
     !view.paused && !view.rules.disabled && !view.sharding.disabled_items.contains(&item)
 }
 
-/// An item whose due times are all passed over: of a job whose runs no record holds, so that each may be taken for busy.
+/// An item whose due times are all passed over: of a job whose runs no record holds, so that each may be taken for busy. Where
+/// slots are few each may wait for one until the next comes, for as long as there is always a misfire of others to go first.
 fn not_begun(of: &Resting<'_>, item: Item) -> Option<String> {
     let name = &of.view.name;
     let monitored = of.rest.shadows.get(name).is_none_or(|shadow| shadow.monitor);
-    if monitored || !is_open(of.view, item) {
+    if monitored || !of.rest.ample || !is_open(of.view, item) {
         return None;
     }
     let last = of.rest.last_begun.get(&(name.to_string(), item.0)).copied();

@@ -22,7 +22,7 @@ races! {
     /// Every process dies at once and comes back.
     ej_731_all_die_and_come_back: all_die, [FORSAKEN_UNJUDGED => "no_orphans"];
     /// Everybody has left or is disabled: nothing waits for what never comes.
-    ej_165_all_disabled_then_enabled: all_disabled, [DISABLED_OWN_ITEMS => "one_owner"];
+    ej_165_all_disabled_then_enabled: all_disabled, [DISABLED_OWN_ITEMS => "scene"];
     /// A worker that dies while the plan that gives it items is under way.
     saturn_119_a_plan_for_who_has_gone_is_made_again: taker_dies_while_planning,
         [FLAG_CLEARED_UNREAD => "one_leader_writes"];

@@ -41,7 +41,7 @@ races! {
     /// Crashed runs of a disabled item are not run again.
     hole_15_a_disabled_item_is_not_failed_over: dies_while_disabled, [FAILOVER_OF_DISABLED => "right_to_start"];
     /// While a run waits to be run again, due times go on.
-    hole_30_a_failover_moves_no_due_time: worker_dies_in_a_busy_job, [ANY_RUN_MOVES_LAST_FIRE => "no_fire_vanishes"];
+    hole_30_a_failover_moves_no_due_time: worker_dies_in_a_busy_job, [ANY_RUN_MOVES_LAST_FIRE => "nobody_spins"];
     /// A worker dies while a due time waits behind its run.
     hole_14_a_verdict_keeps_the_misfire: dies_with_a_misfire, [VERDICT_DROPS_MISFIRE => "no_fire_vanishes"];
     /// A Trigger goes out only once its run is written down.
