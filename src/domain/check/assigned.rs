@@ -65,7 +65,8 @@ fn same_rights(before: &Sharding, after: &Sharding) -> bool {
     before.disabled_items == after.disabled_items
         && before.disabled_instances == after.disabled_instances
         && before.withdrawals == after.withdrawals
-        && (before.gap, &before.gaps, &before.floor) == (after.gap, &after.gaps, &after.floor)
+        && (before.gap, &before.gaps) == (after.gap, &after.gaps)
+        && (before.made, &before.floor, &before.floors) == (after.made, &after.floor, &after.floors)
         && (before.surplus == after.surplus || (1..after.items()).contains(&before.items()))
 }
 

@@ -8,8 +8,11 @@ use proptest::sample::select;
 use super::world::{give, instance, job, noon, seen};
 use crate::check::check_assign;
 use crate::id::{Item, ServerAddress, Version};
+use crate::item::Missed;
 use crate::plan::{Candidates, assign};
+use crate::sharding::{Floor, Gap, Sharding};
 use crate::strategy;
+use crate::time::Time;
 use crate::txn::{Guard, Txn, Write};
 
 proptest! {
@@ -85,4 +88,37 @@ fn a_flag_over_an_assignment_that_is_right_goes_and_the_generation_stays() {
         Guard::Generation(job.name.clone(), job.generation),
     ];
     assert_eq!(same.txn.guards, guards);
+}
+
+/// The leader gives items out. What may not be run, and since when, is no business of its plan.
+#[test]
+fn an_assignment_that_changes_a_right_is_found() {
+    type Spoil = fn(&mut Sharding);
+    let mut job = job(Some("0 * * * * ?"), 3);
+    job.instances = [(instance(0), seen()), (instance(1), seen())].into();
+    let candidates = Candidates { now: noon(), ..Candidates::default() };
+    let right = assign(&job, &candidates).unwrap();
+    assert_eq!(check_assign(&job, &candidates, &right), []);
+    const GAP: Gap = Gap { until: Time(0), reason: Missed::Paused };
+    const FLOOR: Floor = Floor { at: Time(0), before: None };
+    let ways: [Spoil; 9] = [
+        |sharding| sharding.disabled_items.extend([Item(0)]),
+        |sharding| sharding.disabled_instances.extend([instance(7)]),
+        |sharding| sharding.withdrawals += 1,
+        |sharding| sharding.gap = Some(GAP),
+        |sharding| sharding.gaps.extend([(Item(0), GAP)]),
+        |sharding| sharding.made = Some(noon()),
+        |sharding| sharding.floor = Some(FLOOR),
+        |sharding| sharding.floors.push(FLOOR),
+        |sharding| *sharding = sharding.raised(Item(1), noon()),
+    ];
+    for (way, spoil) in ways.into_iter().enumerate() {
+        let mut spoilt = right.clone();
+        spoil(&mut spoilt.sharding);
+        let data = spoilt.sharding.encode().into();
+        spoilt.txn.writes = vec![Write::Assignment { job: job.name.clone(), expect: job.generation, data }];
+        let found = check_assign(&job, &candidates, &spoilt);
+        let found: Vec<&str> = found.iter().map(|violation| violation.what.as_str()).collect();
+        assert_eq!(found, ["a withdrawn right comes back"], "way {way}");
+    }
 }
