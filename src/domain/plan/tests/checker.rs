@@ -113,6 +113,27 @@ fn p_name(plan: &Plan) -> crate::id::JobName {
     name.unwrap()
 }
 
+/// Whether there is a right to a run is looked at apart from what its record says.
+#[test]
+fn a_run_that_there_is_no_right_to_is_found() {
+    let ways: [(&str, fn(&mut Running)); 4] = [
+        ("nobody has asked for it", |run| run.source = Source::Manual),
+        ("it is not due yet", |run| run.fire.0 += 1),
+        ("it is too old", |run| run.fire.0 -= 10_001),
+        ("another owns the item", |run| run.instance = instance(1)),
+    ];
+    for (way, spoil) in ways {
+        let found = found(|plan| {
+            for entry in &mut plan.entries {
+                if let Entry::Started { item: Item(0), run, .. } = entry {
+                    spoil(run);
+                }
+            }
+        });
+        assert!(found.iter().any(|what| what.contains("there is no right to run")), "{way}: {found:?}");
+    }
+}
+
 /// What became due before a run began waits behind it; what did from then on found the item busy.
 #[test]
 fn a_due_time_beside_a_run_waits_only_if_it_was_first() {
