@@ -82,8 +82,6 @@ mutants! {
 pub const PACKETS_MIX: &str = "packets_mix";
 /// Of the same: whatever session a server gives at a reconnect is taken for the one that was.
 pub const ANY_SESSION_IS_OURS: &str = "any_session_is_ours";
-/// Of the same: what was read in parts is taken for what stood at one moment.
-pub const PARTS_UNCOMPARED: &str = "parts_uncompared";
 
 #[cfg(feature = "mutants")]
 thread_local! {

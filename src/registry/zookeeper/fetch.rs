@@ -14,7 +14,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use rosterd_domain::id::{Revision, Version};
-use rosterd_domain::mutants;
 use zookeeper_client::{Client, Error, MultiReadResult, Stat as NodeStat};
 
 use super::belief::Kind;
@@ -207,7 +206,7 @@ pub(super) async fn fetch(
         if parted.grow(&mut wants, plan(&found)) {
             continue;
         }
-        if single || mutants::is_on(mutants::PARTS_UNCOMPARED) {
+        if single {
             return Ok(found);
         }
         if let Some(found) = parted.compare(loose, moment, found)

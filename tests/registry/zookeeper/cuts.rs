@@ -126,6 +126,8 @@ async fn many_watched_jobs_survive_a_reconnect() {
 /// the answer to what was handed over meanwhile.
 async fn with_another_session() -> (SessionState, Commit) {
     let (proxy, options, straight) = through_proxy().await;
+    // It must not end by our own clock before there is another.
+    let options = ZooKeeperOptions { session_timeout: Duration::from_secs(12), ..options };
     let (registry, other) = (connect(&options).await, connect(&straight).await);
     let mut hints = registry.hints();
     put(&registry, [create(&j(), "i1"), write_instance("w")]).await;
