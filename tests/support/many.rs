@@ -45,6 +45,6 @@ pub fn play_all<O, F: Default + Send>(
 fn progress(said: &AtomicU64, played: u64, count: u64, violations: usize, began: Instant) {
     let (passed, rate) = (began.elapsed(), played as f64 / began.elapsed().as_secs_f64());
     if said.fetch_max(passed.as_secs() / 10, Ordering::Relaxed) < passed.as_secs() / 10 {
-        println!("played {played} of {count}, {rate:.2} seeds/s, violations {violations}");
+        println!("played {played} of {count}, {rate:.2} a second, violations {violations}");
     }
 }

@@ -1,6 +1,8 @@
 //! Which bug breaks which promise, and what finds it: every bug is found by a scene. Those that random play finds as
 //! well say by which seed, and by which promise.
 
+use std::fmt::Display;
+
 use rosterd_domain::verify::Fault;
 
 use super::bugs;
@@ -52,6 +54,12 @@ fn by_seed(bug: &'static str, seeds: u64) -> String {
     }
 }
 
+/// A row for the eye, and for a page of Markdown.
+#[allow(clippy::print_stdout, reason = "the table is the result")]
+fn print([bug, rule, scene, seed, what]: [&dyn Display; 5]) {
+    println!("| {bug:<30} | {rule:<30} | {scene:<57} | {seed:<32} | {what} |");
+}
+
 /// Plays every scene of every bug, and so many seeds with it as `SEEDS` says; the last line says how many bugs scenes
 /// have caught.
 #[test]
@@ -71,11 +79,12 @@ fn every_mutant_is_caught() {
     let mut rows = many::play_all((0, bugs.len() as u64), threads, row, take);
     rows.sort_by_key(|(index, _)| *index);
     let first = format!("first of {seeds} seeds");
-    println!("{:<28} {:<28} {:<56} {first:<32} what it is", "mutant", "breaks", "found by");
+    print([&"mutant", &"breaks", &"found by", &first, &"what it is"]);
+    print([&"---", &"---", &"---", &"---", &"---"]);
     for (index, (scene, seed)) in &rows {
         let (bug, what) = bugs[*index as usize];
         let (scene, rule) = scene.unwrap_or(("-", "NOT CAUGHT"));
-        println!("{bug:<28} {rule:<28} {scene:<56} {seed:<32} {what}");
+        print([&bug, &rule, &scene, seed, &what]);
     }
     let caught = rows.iter().filter(|(_, (scene, _))| scene.is_some()).count();
     println!("mutants caught {caught} of {}", bugs.len());
