@@ -138,7 +138,7 @@ mod tests {
     }
 
     fn records(count: usize) -> Wants {
-        (0..count).map(|item| (path(&format!("/ns/job/sharding/{item}")), DATA)).collect()
+        (0..count).map(|item| (path(&format!("/ns/job/many/{item}")), DATA)).collect()
     }
 
     #[test]
@@ -148,10 +148,10 @@ mod tests {
         wants.insert(path("/ns/job/config"), DATA);
         let samples = sizes.samples(&wants);
         assert_eq!(samples.len(), SAMPLES, "of the records, and not of the folder with one node");
-        assert!(samples.contains_key(&path("/ns/job/sharding/0")), "{samples:?}");
+        assert!(samples.contains_key(&path("/ns/job/many/0")), "{samples:?}");
         samples.keys().for_each(|path| sizes.note(path, 300));
         assert_eq!(sizes.samples(&wants), Wants::new());
-        assert_eq!(sizes.expected(Ask::Data(&path("/ns/job/sharding/999"))), 375 + AROUND_DATA);
+        assert_eq!(sizes.expected(Ask::Data(&path("/ns/job/many/999"))), 375 + AROUND_DATA);
     }
 
     /// However large the nodes are: each question once, and no part whose nodes, if they are as expected, are too much.
@@ -160,7 +160,7 @@ mod tests {
         let wants = records(10_000);
         for (bytes, expect) in [(140, 11), (600, 34), (60_000, 3_334)] {
             let mut sizes = Sizes::default();
-            sizes.note(&path("/ns/job/sharding/7"), bytes);
+            sizes.note(&path("/ns/job/many/7"), bytes);
             let parts = sizes.parts(&wants);
             assert_eq!(parts.concat().len(), 10_000);
             assert_eq!(parts.len(), expect, "{bytes} bytes each");
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn one_that_is_too_large_goes_alone() {
         let (wants, mut sizes) = (records(20), Sizes::default());
-        sizes.note(&path("/ns/job/sharding/7"), 500 << 10);
+        sizes.note(&path("/ns/job/many/7"), 500 << 10);
         assert!(sizes.parts(&wants).iter().all(|part| part.len() == 1));
         assert_eq!(sizes.parts(&Wants::new()).len(), 1);
     }

@@ -116,7 +116,8 @@ fn p_name(plan: &Plan) -> crate::id::JobName {
 /// Whether there is a right to a run is looked at apart from what its record says.
 #[test]
 fn a_run_that_there_is_no_right_to_is_found() {
-    let ways: [(&str, fn(&mut Running)); 4] = [
+    type Way = (&'static str, fn(&mut Running));
+    let ways: [Way; 4] = [
         ("nobody has asked for it", |run| run.source = Source::Manual),
         ("it is not due yet", |run| run.fire.0 += 1),
         ("it is too old", |run| run.fire.0 -= 10_001),
