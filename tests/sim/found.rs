@@ -94,6 +94,9 @@ scripts! {
     /// Who is attached was read at once, and who is there a second later, when a host had just ended: its workers had a lease
     /// from the former, though the host had acknowledged heartbeats since.
     a_lease_was_counted_from_before_its_host_had_gone;
+    /// The rule's mistake: a fire was asked for in the second of one that the calendar had, and its writes were counted with
+    /// that one's.
+    an_operator_asked_in_the_second_of_a_fire;
 }
 
 /// None is forgotten in the folder.
