@@ -37,7 +37,7 @@ pub(crate) fn leader(options: &Options, report: &mut Report) -> Result {
     let (_crew, mut reading) = workers(&fleet)?;
     let mut fleet = Moving { fleet, came: wall() };
     let name = format!("{JOBS} jobs × {ITEMS} items each second, {} s before and after", window.as_secs());
-    let (mut in_time, mut last, kills) = (0, None, options.trials(20, 2));
+    let (mut deaths, mut last, kills) = (Vec::new(), None, options.trials(20, 2));
     for _ in 0..kills {
         let joined = fleet.joined(&mut reading)?;
         let leads = fleet.led()?;
@@ -53,23 +53,36 @@ pub(crate) fn leader(options: &Options, report: &mut Report) -> Result {
         let (before, after) = (lags(&reading, killed - span, killed), lags(&reading, killed, killed + span));
         let latest = latest(&reading, killed, killed + span);
         let death = Death { leads, before, after, latest, joined, cost };
-        in_time += u32::from(death.good());
         death.report(&name, &floor, report);
+        deaths.push(death);
         last = Some(floor);
         fleet.came = wall();
         fleet.fleet.seat(VICTIM)?.launch()?;
     }
     let broken = broken(&judge(&reading.lines));
+    let doubled = deaths.iter().filter(|death| death.doubled()).count();
+    let before = percentile(&all(&deaths, |death| &death.before), 99.0);
+    let after = percentile(&all(&deaths, |death| &death.after), 99.0);
     println!(
-        "  {in_time} of {kills} kills with p99 within twice that of before and nothing above 1 s; {broken} promises broken"
+        "  all {kills} kills: p99 {before:.1} ms before, {after:.1} after; after {doubled} of them above twice that of before \
+         the same one; {broken} promises broken"
     );
     if let Some(floor) = last {
-        let late = f64::from(kills - in_time);
         report.add("leader dies: kills", &name, "", None, f64::from(kills), &floor);
-        report.add("leader dies: kills not in time", &name, "", Some(0.0), late, &floor);
+        report.add("leader dies: all, p99 before", &name, "ms", None, before, &floor);
+        report.add("leader dies: all, p99 after", &name, "ms", None, after, &floor);
+        report.add("leader dies: all, p99 after / before", &name, "×", Some(2.0), after / before, &floor);
+        report.add("leader dies: kills with p99 doubled", &name, "", None, doubled as f64, &floor);
         report.add("leader dies: promises broken", &name, "", Some(0.0), broken as f64, &floor);
     }
     Ok(())
+}
+
+/// The lags of all deaths together, sorted: of one alone, fifteen fires of each job, three decide its p99.
+fn all(deaths: &[Death], of: impl Fn(&Death) -> &[f64]) -> Vec<f64> {
+    let mut lags: Vec<f64> = deaths.iter().flat_map(of).copied().collect();
+    lags.sort_by(f64::total_cmp);
+    lags
 }
 
 /// What one death did to fires; milliseconds, sorted.
@@ -91,10 +104,10 @@ impl Death {
         (percentile(&self.before, 99.0), percentile(&self.after, 99.0))
     }
 
-    /// In time: p99 within twice that of before, nothing above a second.
-    fn good(&self) -> bool {
+    /// Whether its own p99 is above twice that of before.
+    fn doubled(&self) -> bool {
         let (before, after) = self.p99();
-        after <= 2.0 * before && percentile(&self.after, 100.0) <= 1000.0
+        after > 2.0 * before
     }
 
     fn report(&self, name: &str, floor: &Floor, report: &mut Report) {
@@ -111,7 +124,7 @@ impl Death {
         );
         report.add("leader dies: p99 before", name, "ms", None, p99.0, floor);
         report.add("leader dies: p99 after", name, "ms", None, p99.1, floor);
-        report.add("leader dies: p99 after / before", name, "×", Some(2.0), p99.1 / p99.0, floor);
+        report.add("leader dies: p99 after / before", name, "×", None, p99.1 / p99.0, floor);
         report.add("leader dies: latest after", name, "ms", Some(1000.0), worst(after), floor);
         report.add("leader comes: p99", name, "ms", None, percentile(joined, 99.0), floor);
         report.add("leader comes: latest", name, "ms", Some(1000.0), worst(joined), floor);
