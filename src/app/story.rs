@@ -199,6 +199,9 @@ async fn due_times(
         let Some(nodes) = store.job(&name).await? else { continue };
         let job = Job::decode(&name, &nodes).map_err(|why| StoryError::Job(name, why))?;
         let Some(job) = job else { continue };
+        if !job.rules.monitor {
+            teller.unmonitored(job.name.as_str());
+        }
         fires(asked, &history, dir, &job, &mut room, teller).await?;
     }
     Ok(())

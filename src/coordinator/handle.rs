@@ -108,6 +108,8 @@ pub struct JobRow {
     /// When it was made, as far as that is known.
     pub made: Option<Time>,
     pub counters: Counters,
+    /// It is without monitorExecution.
+    pub unmonitored: bool,
 }
 
 /// A job in full.

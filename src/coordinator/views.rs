@@ -172,6 +172,7 @@ impl Handle {
             made: view.and_then(|view| view.sharding.made),
             next_fire: view.and_then(|view| next_fire(view, self.inner.clock.wall())),
             counters: sum(snapshot),
+            unmonitored: view.is_some_and(|view| !view.rules.monitor),
         }
     }
 }

@@ -123,6 +123,7 @@ fn words() -> v1::JobSummary {
             missed: [("down".into(), 2)].into(),
             ..Default::default()
         }),
+        unmonitored: false,
     }
 }
 

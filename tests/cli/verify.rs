@@ -130,6 +130,19 @@ fn programs_are_told_all_of_it() {
 }
 
 #[test]
+fn runs_of_a_job_without_monitoring_may_overlap() {
+    let logs = Logs::new();
+    let ran = logs.verify("--log ann.jsonl cleo.jsonl --unmonitored words");
+    assert_eq!((ran.code, ran.err.as_str()), (Some(1), "rosterd: VIOLATIONS: 1 violation was found\n"));
+    assert!(ran.out.starts_with("1 violation\n\nonce_per_fire: words/0: "), "{}", ran.out);
+    let row = "\nnot promised              4 overlaps or unknown ends, of jobs without monitorExecution\n";
+    assert!(ran.out.contains(row), "{}", ran.out);
+    let other = logs.verify("--log ann.jsonl cleo.jsonl --unmonitored other --json");
+    let other: Value = serde_json::from_str(&other.out).unwrap();
+    assert_eq!((other["violations"].as_array().unwrap().len(), &other["not_promised"]), (5, &json!(0)));
+}
+
+#[test]
 fn a_span_and_a_job_are_judged_alone() {
     let logs = Logs::new();
     let runs =

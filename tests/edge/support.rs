@@ -291,6 +291,7 @@ pub(crate) fn job(name: &str) -> JobRow {
         made: None,
         next_fire: None,
         counters: Counters::default(),
+        unmonitored: false,
     }
 }
 

@@ -187,6 +187,9 @@ async fn without_monitoring_no_run_is_recorded_and_none_is_merged() {
     let running = "/sharding/0/running";
     assert!(cluster.dump("with").await.contains_key(running));
     assert!(!cluster.dump("without").await.contains_key(running));
+    for (name, unmonitored) in [("with", false), ("without", true)] {
+        assert_eq!(cluster.job(name).await.summary.unwrap().unmonitored, unmonitored, "{name}");
+    }
     assert_eq!(cluster.counters("without").await.misfired, 0);
     cluster.home.open("gate");
     for name in ["with", "without"] {

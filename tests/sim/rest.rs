@@ -161,9 +161,8 @@ impl World {
     /// Whether it is about two runs of an item whose job has no record of runs: nobody knows of those that are under way
     /// elsewhere, so they may meet, and begin in any order. (Each due time is run once all the same.)
     fn is_not_promised(&self, fault: &Fault) -> bool {
-        let two = fault.runs.len() == 2 && matches!(fault.rule, "overlap" | "lease" | "tokens");
         let mut jobs = self.plan.jobs.iter().filter(|job| !job.monitor);
-        two && jobs.any(|job| fault.runs[0].job == job.name)
+        fault.needs_a_record() && jobs.any(|job| fault.runs[0].job == job.name)
     }
 
     /// When something last began of each item of jobs whose runs no record holds.

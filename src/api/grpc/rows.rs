@@ -51,6 +51,7 @@ pub(super) fn job(row: JobRow) -> v1::JobSummary {
         leader: row.leader,
         next_fire: row.next_fire.map(timestamp),
         counters: Some(counters(row.counters)),
+        unmonitored: row.unmonitored,
     }
 }
 

@@ -5,6 +5,7 @@ mod logs;
 mod server;
 mod show;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -62,6 +63,9 @@ pub(crate) struct Verify {
     /// Only this job
     #[arg(long, value_name = "NAME")]
     job: Option<JobName>,
+    /// A job without monitorExecution, whose runs may overlap; of a coordinator's jobs this is known
+    #[arg(long, value_name = "NAME")]
+    unmonitored: Vec<JobName>,
     /// Runs that began, and due times, not before: RFC 3339, or how long ago [default: 1d; of logs, all]
     #[arg(long, value_name = "TIME", value_parser = moment)]
     from: Option<Time>,
@@ -106,14 +110,21 @@ impl Verify {
         if evidence.is_empty() {
             return Err(self.nothing());
         }
-        let verdict = judge(&evidence.lines, u64::MAX);
-        let findings = Findings { verdict: &verdict, evidence: &evidence, owners: self.owners };
+        let mut verdict = judge(&evidence.lines, u64::MAX);
+        let not_promised = verdict.leave_out(&self.unmonitored(&evidence));
+        let findings = Findings { verdict: &verdict, evidence: &evidence, not_promised, owners: self.owners };
         self.form.show(|| findings.json(), || findings.text())?;
         match verdict.faults.len() {
             0 => Ok(()),
             1 => Err(Failure::failed("VIOLATIONS", "1 violation was found")),
             count => Err(Failure::failed("VIOLATIONS", format!("{count} violations were found"))),
         }
+    }
+
+    /// Jobs without monitorExecution, as far as somebody says so.
+    fn unmonitored(&self, evidence: &Evidence) -> BTreeSet<String> {
+        let known = evidence.story.iter().flat_map(|story| story.unmonitored.iter().cloned());
+        known.chain(self.unmonitored.iter().map(ToString::to_string)).collect()
     }
 
     async fn evidence(&self) -> Result<Evidence> {
@@ -128,7 +139,10 @@ impl Verify {
         let (story, notes) = match self.data_dir.is_empty() {
             true => server::ask(&self.server, self.job.as_ref(), self.since(), self.to, self.skew).await?,
             false => {
-                let due = if self.whole { Some(self.due().await?) } else { None };
+                let (due, unmonitored) = match self.whole {
+                    true => self.due().await.map(|(due, unmonitored)| (Some(due), unmonitored))?,
+                    false => (None, BTreeSet::new()),
+                };
                 let asked = story::Asked {
                     dirs: self.data_dir.clone(),
                     namespace: self.namespace.clone(),
@@ -138,7 +152,9 @@ impl Verify {
                     skew: self.skew,
                     due,
                 };
-                story::story(&asked).await.map_err(Failure::usage)?
+                let (mut story, notes) = story::story(&asked).await.map_err(Failure::usage)?;
+                story.unmonitored.extend(unmonitored);
+                (story, notes)
             }
         };
         Ok(Evidence::of_history(story, notes, self.since()))
@@ -147,7 +163,7 @@ impl Verify {
     /// What was due, by the coordinators of an ensemble, all of whose histories were given. Not up to now: what one
     /// history has not written yet would be missed as soon as another one has written what came later.
     #[allow(clippy::disallowed_methods, reason = "a person's `ago` counts from now")]
-    async fn due(&self) -> Result<DueTimes> {
+    async fn due(&self) -> Result<(DueTimes, BTreeSet<String>)> {
         let settled = Time::from(jiff::Timestamp::now()).minus(SETTLING);
         let to = self.to.map_or(settled, |to| to.min(settled));
         server::due_times(&self.server, self.job.as_ref(), self.since(), to, self.data_dir.len()).await

@@ -1,5 +1,6 @@
 //! The history as a coordinator tells it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,14 +31,11 @@ pub(super) async fn ask(
     let mut teller = Teller::default();
     runs(&admin, job, from, to, &mut teller).await?;
     assignments(&admin, job, to, &mut teller).await?;
-    let mut notes = Vec::new();
+    let (mut notes, jobs) = (Vec::new(), jobs(&admin, job).await?);
+    jobs.iter().filter(|job| job.unmonitored).for_each(|job| teller.unmonitored(&job.name));
     if whole {
-        let names = match job {
-            Some(job) => vec![job.to_string()],
-            None => jobs(&admin).await?,
-        };
         let mut room = MOST_DUE;
-        for name in names {
+        for name in scheduled(jobs, job) {
             let tell = |fire: &v1::FireRecord| due(&name, fire, &mut teller);
             fires(&admin, &name, from, to, &mut room, tell).await?;
         }
@@ -47,14 +45,15 @@ pub(super) async fn ask(
     Ok((teller.tell(skew, whole), notes))
 }
 
-/// When the items of an ensemble's jobs were due. What became of that is in the histories of all its coordinators.
+/// When the items of an ensemble's jobs were due, and which of them are without monitorExecution. What became of the
+/// due times is in the histories of all its coordinators.
 pub(super) async fn due_times(
     server: &Server,
     job: Option<&JobName>,
     from: Time,
     to: Time,
     histories: usize,
-) -> Result<DueTimes> {
+) -> Result<(DueTimes, BTreeSet<String>)> {
     let admin = server.admin().await?;
     let call = |mut c: Client, q| async move { c.get_server_info(q).await };
     if admin.ask(v1::GetServerInfoRequest {}, call).await?.registry == "embedded" {
@@ -70,19 +69,17 @@ pub(super) async fn due_times(
             "--whole: there are {all} coordinators, and {histories} data directories were given: give those of all"
         )));
     }
-    let names = match job {
-        Some(job) => vec![job.clone()],
-        None => jobs(&admin).await?.iter().filter_map(|name| JobName::new(name.as_str()).ok()).collect(),
-    };
+    let jobs = jobs(&admin, job).await?;
+    let unmonitored = jobs.iter().filter(|job| job.unmonitored).map(|job| job.name.clone()).collect();
     let (mut all, mut room) = (DueTimes::new(), MOST_DUE);
-    for name in names {
+    for name in scheduled(jobs, job).iter().filter_map(|name| JobName::new(name.as_str()).ok()) {
         let items = all.entry(name.clone()).or_default();
         let note = |fire: &v1::FireRecord| {
             items.entry(Item(fire.item)).or_default().extend(fire.fire_time.as_ref().map(time));
         };
         fires(&admin, name.as_str(), from, Some(to), &mut room, note).await?;
     }
-    Ok(all)
+    Ok((all, unmonitored))
 }
 
 fn too_much(most: usize, what: &str) -> Failure {
@@ -153,12 +150,24 @@ fn kept(record: &v1::RunRecord, kept_in: &Arc<str>) -> Kept {
     }
 }
 
-async fn jobs(admin: &Admin) -> Result<Vec<String>> {
+/// Of all jobs, or of this one, what is there now.
+async fn jobs(admin: &Admin, job: Option<&JobName>) -> Result<Vec<v1::JobSummary>> {
+    let name_contains = job.map(ToString::to_string).unwrap_or_default();
+    let question = v1::ListJobsRequest { name_contains, ..Default::default() };
     let call = |mut c: Client, q| async move { c.list_jobs(q).await };
     let take = |a: v1::ListJobsResponse| (a.jobs, a.next_page_token);
     let turn = |q: &mut v1::ListJobsRequest, token| q.page_token = token;
-    let rows = admin.pages(v1::ListJobsRequest::default(), call, take, turn, ALL).await?;
-    Ok(rows.into_iter().filter(|row| row.cron.is_some()).map(|row| row.name).collect())
+    let mut rows = admin.pages(question, call, take, turn, ALL).await?;
+    rows.retain(|row| job.is_none_or(|job| job.as_str() == row.name));
+    Ok(rows)
+}
+
+/// Of which of them due times are asked for: a job that was named is asked for whether or not it is there.
+fn scheduled(jobs: Vec<v1::JobSummary>, named: Option<&JobName>) -> Vec<String> {
+    match named {
+        Some(job) => vec![job.to_string()],
+        None => jobs.into_iter().filter(|row| row.cron.is_some()).map(|row| row.name).collect(),
+    }
 }
 
 async fn fires(

@@ -26,6 +26,8 @@ const QUESTIONS: [(&str, &[&str]); 4] = [
 pub(super) struct Findings<'a> {
     pub(super) verdict: &'a Verdict,
     pub(super) evidence: &'a Evidence,
+    /// What was found of jobs without monitorExecution, and was never promised to them.
+    pub(super) not_promised: usize,
     pub(super) owners: bool,
 }
 
@@ -149,6 +151,13 @@ impl Findings<'_> {
                 .collect();
             rows.push(("not judged".to_owned(), not_judged.join(", ")));
         }
+        if self.not_promised > 0 {
+            let found = match self.not_promised {
+                1 => "1 overlap or unknown end".to_owned(),
+                count => format!("{count} overlaps or unknown ends"),
+            };
+            rows.push(("not promised".to_owned(), format!("{found}, of jobs without monitorExecution")));
+        }
         rows
     }
 
@@ -224,6 +233,7 @@ impl Findings<'_> {
             "not_ended": self.verdict.runs.iter().filter(|run| run.stop.is_none()).count(),
             "due_times": story.map(|story| &story.became),
             "not_judged": story.map(|story| json!({ "due_times": story.before, "runs": story.elsewhere })),
+            "not_promised": self.not_promised,
             "notes": self.evidence.notes,
             "owners": self.owners().iter().map(owner).collect::<Vec<_>>(),
         })

@@ -43,6 +43,16 @@ impl Fault {
         Self { rule, text, runs, due: None }
     }
 
+    /// Whether it is promised only where a record of runs is kept (`monitorExecution`). Without one nobody knows of runs that
+    /// are under way elsewhere, so they may meet, and begin in any order; nor how a run ended whose worker died.
+    pub fn needs_a_record(&self) -> bool {
+        match self.rule {
+            "overlap" | "lease" | "tokens" => self.runs.len() == 2,
+            "no_outcome" => !self.runs.is_empty(),
+            _ => false,
+        }
+    }
+
     /// Where in `lines` it can be read, in order of time: how its runs began and stopped, what was done to their
     /// processes, and the lease that was broken.
     pub fn proof(&self, lines: &[Line]) -> Vec<usize> {

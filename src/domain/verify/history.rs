@@ -4,7 +4,7 @@
 //! The start of a run was decided by a coordinator's clock, its end is told by a worker's: where the two contradict the
 //! order of tokens by less than the skew that clocks may have, the order of tokens is believed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -86,6 +86,8 @@ pub struct Story {
     pub given: Vec<Given>,
     /// Runs that are over and whose end another coordinator may know. They are not judged.
     pub elsewhere: u64,
+    /// Jobs without monitorExecution, as they are now.
+    pub unmonitored: BTreeSet<String>,
 }
 
 impl Teller {
@@ -103,6 +105,11 @@ impl Teller {
             let first = self.given.entry((job, generation, owners, whole)).or_insert(at);
             *first = at.min(*first);
         }
+    }
+
+    /// A job is without monitorExecution.
+    pub fn unmonitored(&mut self, job: &str) {
+        self.story.unmonitored.insert(job.to_owned());
     }
 
     /// How many runs there are so far.

@@ -100,6 +100,14 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// Takes out what was never promised to these jobs, which are without monitorExecution; how much that is.
+    pub fn leave_out(&mut self, unmonitored: &BTreeSet<String>) -> usize {
+        let before = self.faults.len();
+        let of_them = |fault: &Fault| fault.runs.first().is_some_and(|run| unmonitored.contains(&run.job));
+        self.faults.retain(|fault| !(fault.needs_a_record() && of_them(fault)));
+        before - self.faults.len()
+    }
+
     /// Runs of a job.
     pub fn of<'a>(&'a self, job: &'a str) -> impl Iterator<Item = &'a Run> {
         self.runs.iter().filter(move |run| run.job == job)

@@ -218,6 +218,33 @@ fn due_times_of_which_nothing_became_and_runs_that_were_lost_are_found() {
 }
 
 #[test]
+fn what_needs_a_record_of_runs_is_left_out_of_jobs_without_one() {
+    let lines = [
+        with_lease(line(1, "a", What::Start, 2), 5),
+        line(3, "b", What::Start, 1),
+        line(4, "b", What::Lost, 1),
+        Line { fire: 2000, ..line(5, "b", What::Start, 3) },
+        Line { fire: 2000, source: "NORMAL_TRIGGER".into(), ..line(6, "c", What::Start, 3) },
+        Line { fire: 2000, source: "NORMAL_TRIGGER".into(), ..line(7, "c", What::Start, 4) },
+        Line { fire: 3000, ..line(8, "", What::Due, 0) },
+    ];
+    let rules = |unmonitored: &str| {
+        let mut verdict = judge(&lines, 0);
+        let left = verdict.leave_out(&[unmonitored.to_owned()].into());
+        let all: BTreeSet<&str> = verdict.faults.iter().map(|fault| fault.rule).collect();
+        (left > 0, all.into_iter().collect::<Vec<_>>())
+    };
+    let all = ["lease", "no_outcome", "once_per_fire", "overlap", "started_twice", "tokens"];
+    assert_eq!(rules("other"), (false, all.to_vec()));
+    assert_eq!(rules("j"), (true, vec!["no_outcome", "once_per_fire", "started_twice"]));
+    let mut verdict = judge(&lines, 0);
+    verdict.leave_out(&["j".to_owned()].into());
+    let due =
+        verdict.faults.iter().filter(|fault| fault.rule == "no_outcome").map(|fault| fault.due.is_some());
+    assert_eq!(due.collect::<Vec<_>>(), [true], "what was due is promised all the same");
+}
+
+#[test]
 fn a_fault_names_the_lines_that_prove_it() {
     let lines = [
         line(4, "b", What::Start, 2),
