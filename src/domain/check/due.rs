@@ -29,28 +29,30 @@ pub(super) fn check(case: &mut Case<'_>) {
 
 fn settled(case: &mut Case<'_>, item: Item, after: &Record) {
     let (job, now) = (case.job, case.facts.now);
-    let closed = job.paused || case.disabled(item);
     let overdue = case.next_due(after.last_fire).filter(|due| *due <= now);
     if let Some(due) = overdue {
         let in_gap = job.sharding.gap_of(item, due).is_some();
         case.expect(!in_gap, item, || format!("{due} lies in a gap and is not recorded"));
     }
-    if closed {
+    if case.disabled(item) {
         return;
     }
-    looked_for(case, item, after.last_fire, overdue);
     let busy = case.facts.in_user_code.contains(&item)
         || case.plan.unmonitored.iter().any(|(started, ..)| *started == item);
-    if let Some(due) = overdue {
-        let old = due.plus(job.rules.catch_up) < now;
-        let waits = match &after.state {
-            State::Running(run) => due < run.since && !old,
-            State::Crashed(_) => false,
-            State::Idle => !old && !busy,
-        };
-        case.expect(waits, item, || format!("{due} is not settled"));
+    if !job.paused {
+        looked_for(case, item, after.last_fire, overdue);
+        if let Some(due) = overdue {
+            let old = due.plus(job.rules.catch_up) < now;
+            let waits = match &after.state {
+                State::Running(run) => due < run.since && !old,
+                State::Crashed(_) => false,
+                State::Idle => !old && !busy,
+            };
+            case.expect(waits, item, || format!("{due} is not settled"));
+        }
     }
-    let to_do = after.misfire.is_some() || overdue.is_some() || job.triggers.contains_key(&item);
+    let scheduled = !job.paused && (after.misfire.is_some() || overdue.is_some());
+    let to_do = scheduled || job.triggers.contains_key(&item);
     if !after.state.is_idle() || busy || !to_do {
         return;
     }

@@ -9,4 +9,5 @@ mod guards;
 mod hour;
 mod properties;
 mod speed;
+mod spoilt;
 mod world;

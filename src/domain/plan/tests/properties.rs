@@ -141,7 +141,7 @@ fn seat() -> impl Strategy<Value = Seat> {
 
 type Moments = (i64, i64, Option<i64>, Option<i64>, Option<i64>);
 
-fn world() -> impl Strategy<Value = World> {
+pub(super) fn world() -> impl Strategy<Value = World> {
     let moments = (
         0..3_600_000i64,
         ago(),
@@ -279,7 +279,7 @@ fn fill(world: &mut World, item: Item, slice: &Slice, before: &dyn Fn(i64) -> Ti
     }
 }
 
-fn cases() -> ProptestConfig {
+pub(super) fn cases() -> ProptestConfig {
     ProptestConfig { failure_persistence: None, ..ProptestConfig::default() }
 }
 
