@@ -1,5 +1,7 @@
 //! The leader's plan, on arbitrary memberships.
 
+use std::collections::BTreeMap;
+
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{any, proptest};
@@ -7,13 +9,14 @@ use proptest::sample::select;
 
 use super::world::{give, instance, job, noon, seen};
 use crate::check::check_assign;
-use crate::id::{Item, ServerAddress, Version};
+use crate::id::{InstanceId, Item, ServerAddress, Version};
 use crate::item::Missed;
-use crate::plan::{Candidates, assign};
+use crate::plan::{Assigned, Candidates, assign};
 use crate::sharding::{Floor, Gap, Sharding};
-use crate::strategy;
+use crate::strategy::{self, Assignment};
 use crate::time::Time;
 use crate::txn::{Guard, Txn, Write};
+use crate::view::Job;
 
 proptest! {
     #[test]
@@ -48,6 +51,9 @@ proptest! {
         }
         let Some(assigned) = assign(&job, &candidates) else { return Ok(()) };
         assert_eq!(check_assign(&job, &candidates, &assigned), []);
+        for (what, spoilt) in spoilt(&assigned, &job) {
+            assert!(!check_assign(&job, &candidates, &spoilt).is_empty(), "it may be {what}: {assigned:?}");
+        }
         let before = job.sharding.items();
         job.sharding = assigned.sharding;
         job.necessary = None;
@@ -55,6 +61,50 @@ proptest! {
         let returned = (1..items).contains(&before);
         assert_eq!(job.sharding.surplus_until(Item(items)), returned.then_some(noon()));
     }
+}
+
+/// The plan with one thing changed.
+fn spoilt(assigned: &Assigned, job: &Job) -> Vec<(String, Assigned)> {
+    let mut all = Vec::new();
+    let mut put = |what: String, change: &dyn Fn(&mut Assigned)| {
+        let mut changed = assigned.clone();
+        change(&mut changed);
+        all.push((what, changed));
+    };
+    for (n, guard) in assigned.txn.guards.iter().enumerate() {
+        put(format!("without {guard:?}"), &|a| drop(a.txn.guards.remove(n)));
+    }
+    for n in 0..assigned.txn.writes.len() {
+        put(format!("without write {n}"), &|a| drop(a.txn.writes.remove(n)));
+    }
+    for n in 0..assigned.moved.len() {
+        put(format!("without move {n}"), &|a| drop(a.moved.remove(n)));
+    }
+    let (items, owners) = (job.rules.items, assigned.sharding.instances());
+    // All to the first who owns something, which is two more than another has.
+    if items >= 2 && owners.len() >= 2 {
+        let lists = owners.iter().enumerate().map(|(n, owner)| {
+            let all = (0..items).map(Item).collect::<Vec<_>>();
+            (owner.clone(), if n == 0 { all } else { Vec::new() })
+        });
+        let uneven = Assignment::try_from(lists.collect::<BTreeMap<_, _>>()).unwrap();
+        put("uneven".into(), &|a| {
+            a.sharding = a.sharding.with_assignment(&uneven, items);
+            a.moved = moved(&job.sharding, &a.sharding);
+            for write in &mut a.txn.writes {
+                if let Write::Assignment { data, .. } = write {
+                    *data = a.sharding.encode().into();
+                }
+            }
+        });
+    }
+    all
+}
+
+fn moved(before: &Sharding, after: &Sharding) -> Vec<(Item, Option<InstanceId>)> {
+    let items = (0..before.items().max(after.items())).map(Item);
+    let changed = items.filter(|item| before.owner(*item) != after.owner(*item));
+    changed.map(|item| (item, after.owner(item).cloned())).collect()
 }
 
 #[test]
