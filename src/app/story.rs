@@ -45,7 +45,16 @@ pub struct Asked {
     /// By how much clocks may differ.
     pub skew: Duration,
     /// What was due in an ensemble, all of whose coordinators' histories are asked.
-    pub due: Option<DueTimes>,
+    pub due: Option<Due>,
+}
+
+/// What the coordinators of an ensemble say of its jobs.
+#[derive(Debug, Clone, Default)]
+pub struct Due {
+    /// When the items were due, in order of time.
+    pub times: DueTimes,
+    /// Jobs without monitorExecution.
+    pub unmonitored: Vec<JobName>,
 }
 
 /// When the items of jobs were due, in order of time.
@@ -88,7 +97,8 @@ pub async fn story(asked: &Asked) -> Result<(Story, Vec<String>), StoryError> {
     }
     let whole = match (&asked.due, asked.dirs.as_slice()) {
         (Some(due), _) => {
-            known_to_all(asked, due, &mut teller).await?;
+            due.unmonitored.iter().for_each(|job| teller.unmonitored(job.as_str()));
+            known_to_all(asked, &due.times, &mut teller).await?;
             true
         }
         (None, [dir]) if EmbeddedRegistry::is_in(dir) => {
@@ -348,7 +358,7 @@ mod tests {
             from: due(0),
             to: None,
             skew: Duration::ZERO,
-            due: Some([(job(), [(Item(0), times)].into())].into()),
+            due: Some(Due { times: [(job(), [(Item(0), times)].into())].into(), unmonitored: vec![job()] }),
         }
     }
 
@@ -358,6 +368,7 @@ mod tests {
         let asked = two(dir.path(), true).await;
         let (whole, notes) = story(&asked).await.unwrap();
         assert_eq!((judge(&whole.lines, 0).faults, notes), (Vec::new(), Vec::new()));
+        assert_eq!(whole.unmonitored, ["words".to_owned()].into(), "as the coordinators say");
         let became: Vec<_> = whole.became.iter().map(|(what, n)| (what.as_str(), *n)).collect();
         assert_eq!(became, [("missed (no_worker)", 1), ("pending", 1), ("run", 4)]);
         assert!(whole.places[0].ends_with("one/history.db runs[words/0/1]"), "{:?}", whole.places);

@@ -20,7 +20,7 @@ use super::failure::{Exit, Failure, Result};
 use super::options::moment;
 use super::server::Server;
 use super::show::Form;
-use crate::app::story::{self, DueTimes};
+use crate::app::story::{self, Due};
 use crate::config::value;
 
 /// Shown below `--help`.
@@ -139,10 +139,7 @@ impl Verify {
         let (story, notes) = match self.data_dir.is_empty() {
             true => server::ask(&self.server, self.job.as_ref(), self.since(), self.to, self.skew).await?,
             false => {
-                let (due, unmonitored) = match self.whole {
-                    true => self.due().await.map(|(due, unmonitored)| (Some(due), unmonitored))?,
-                    false => (None, BTreeSet::new()),
-                };
+                let due = if self.whole { Some(self.due().await?) } else { None };
                 let asked = story::Asked {
                     dirs: self.data_dir.clone(),
                     namespace: self.namespace.clone(),
@@ -152,9 +149,7 @@ impl Verify {
                     skew: self.skew,
                     due,
                 };
-                let (mut story, notes) = story::story(&asked).await.map_err(Failure::usage)?;
-                story.unmonitored.extend(unmonitored);
-                (story, notes)
+                story::story(&asked).await.map_err(Failure::usage)?
             }
         };
         Ok(Evidence::of_history(story, notes, self.since()))
@@ -163,10 +158,10 @@ impl Verify {
     /// What was due, by the coordinators of an ensemble, all of whose histories were given. Not up to now: what one
     /// history has not written yet would be missed as soon as another one has written what came later.
     #[allow(clippy::disallowed_methods, reason = "a person's `ago` counts from now")]
-    async fn due(&self) -> Result<(DueTimes, BTreeSet<String>)> {
+    async fn due(&self) -> Result<Due> {
         let settled = Time::from(jiff::Timestamp::now()).minus(SETTLING);
         let to = self.to.map_or(settled, |to| to.min(settled));
-        server::due_times(&self.server, self.job.as_ref(), self.since(), to, self.data_dir.len()).await
+        server::due(&self.server, self.job.as_ref(), self.since(), to, self.data_dir.len()).await
     }
 
     /// From when on a history is judged.

@@ -1,6 +1,5 @@
 //! The history as a coordinator tells it.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use rosterd_domain::id::{Item, JobName};
 use rosterd_domain::time::Time;
 use rosterd_domain::verify::history::{Became, Kept, Story, Teller};
 
-use crate::app::story::{DueTimes, ENSEMBLE, MOST_ASSIGNMENTS, MOST_DUE, MOST_RUNS};
+use crate::app::story::{Due, ENSEMBLE, MOST_ASSIGNMENTS, MOST_DUE, MOST_RUNS};
 use crate::cli::failure::{Failure, Result};
 use crate::cli::json;
 use crate::cli::server::{ALL, Admin, Client, Server};
@@ -31,12 +30,13 @@ pub(super) async fn ask(
     let mut teller = Teller::default();
     runs(&admin, job, from, to, &mut teller).await?;
     assignments(&admin, job, to, &mut teller).await?;
-    let (mut notes, jobs) = (Vec::new(), jobs(&admin, job).await?);
-    jobs.iter().filter(|job| job.unmonitored).for_each(|job| teller.unmonitored(&job.name));
+    let jobs = jobs(&admin, job).await?;
+    unmonitored(&jobs).for_each(|job| teller.unmonitored(job.as_str()));
+    let mut notes = Vec::new();
     if whole {
         let mut room = MOST_DUE;
-        for name in scheduled(jobs, job) {
-            let tell = |fire: &v1::FireRecord| due(&name, fire, &mut teller);
+        for name in scheduled(&jobs, job) {
+            let tell = |fire: &v1::FireRecord| became(&name, fire, &mut teller);
             fires(&admin, &name, from, to, &mut room, tell).await?;
         }
     } else {
@@ -47,13 +47,13 @@ pub(super) async fn ask(
 
 /// When the items of an ensemble's jobs were due, and which of them are without monitorExecution. What became of the
 /// due times is in the histories of all its coordinators.
-pub(super) async fn due_times(
+pub(super) async fn due(
     server: &Server,
     job: Option<&JobName>,
     from: Time,
     to: Time,
     histories: usize,
-) -> Result<(DueTimes, BTreeSet<String>)> {
+) -> Result<Due> {
     let admin = server.admin().await?;
     let call = |mut c: Client, q| async move { c.get_server_info(q).await };
     if admin.ask(v1::GetServerInfoRequest {}, call).await?.registry == "embedded" {
@@ -70,16 +70,16 @@ pub(super) async fn due_times(
         )));
     }
     let jobs = jobs(&admin, job).await?;
-    let unmonitored = jobs.iter().filter(|job| job.unmonitored).map(|job| job.name.clone()).collect();
-    let (mut all, mut room) = (DueTimes::new(), MOST_DUE);
-    for name in scheduled(jobs, job).iter().filter_map(|name| JobName::new(name.as_str()).ok()) {
-        let items = all.entry(name.clone()).or_default();
+    let mut due = Due { unmonitored: unmonitored(&jobs).collect(), ..Due::default() };
+    let mut room = MOST_DUE;
+    for name in scheduled(&jobs, job) {
+        let items = due.times.entry(name.clone()).or_default();
         let note = |fire: &v1::FireRecord| {
             items.entry(Item(fire.item)).or_default().extend(fire.fire_time.as_ref().map(time));
         };
-        fires(&admin, name.as_str(), from, Some(to), &mut room, note).await?;
+        fires(&admin, &name, from, Some(to), &mut room, note).await?;
     }
-    Ok((all, unmonitored))
+    Ok(due)
 }
 
 fn too_much(most: usize, what: &str) -> Failure {
@@ -162,24 +162,33 @@ async fn jobs(admin: &Admin, job: Option<&JobName>) -> Result<Vec<v1::JobSummary
     Ok(rows)
 }
 
+/// Those of them without monitorExecution.
+fn unmonitored(jobs: &[v1::JobSummary]) -> impl Iterator<Item = JobName> {
+    jobs.iter().filter(|job| job.unmonitored).filter_map(name)
+}
+
 /// Of which of them due times are asked for: a job that was named is asked for whether or not it is there.
-fn scheduled(jobs: Vec<v1::JobSummary>, named: Option<&JobName>) -> Vec<String> {
+fn scheduled(jobs: &[v1::JobSummary], named: Option<&JobName>) -> Vec<JobName> {
     match named {
-        Some(job) => vec![job.to_string()],
-        None => jobs.into_iter().filter(|row| row.cron.is_some()).map(|row| row.name).collect(),
+        Some(job) => vec![job.clone()],
+        None => jobs.iter().filter(|job| job.cron.is_some()).filter_map(name).collect(),
     }
+}
+
+fn name(job: &v1::JobSummary) -> Option<JobName> {
+    JobName::new(job.name.as_str()).ok()
 }
 
 async fn fires(
     admin: &Admin,
-    job: &str,
+    job: &JobName,
     from: Time,
     to: Option<Time>,
     room: &mut usize,
     mut tell: impl FnMut(&v1::FireRecord),
 ) -> Result {
     let question = v1::ListFiresRequest {
-        job: job.to_owned(),
+        job: job.to_string(),
         start_time: Some(timestamp(from)),
         end_time: to.map(timestamp),
         page_size: 10_000,
@@ -194,7 +203,7 @@ async fn fires(
     admin.each_page(question, call, take, |q, token| q.page_token = token).await
 }
 
-fn due(job: &str, fire: &v1::FireRecord, teller: &mut Teller) {
+fn became(job: &JobName, fire: &v1::FireRecord, teller: &mut Teller) {
     let words;
     let became = match fire.result() {
         v1::FireResult::Pending => Became::Pending,
@@ -205,5 +214,5 @@ fn due(job: &str, fire: &v1::FireRecord, teller: &mut Teller) {
             Became::Known(&words)
         }
     };
-    teller.due(job, fire.item, fire.fire_time.as_ref().map(time).unwrap_or_default(), became);
+    teller.due(job.as_str(), fire.item, fire.fire_time.as_ref().map(time).unwrap_or_default(), became);
 }

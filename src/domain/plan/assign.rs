@@ -106,7 +106,7 @@ fn reason(job: &Job, enabled: &[InstanceId]) -> Option<String> {
     flag()
 }
 
-fn moved(before: &Sharding, after: &Sharding) -> Vec<(Item, Option<InstanceId>)> {
+pub(super) fn moved(before: &Sharding, after: &Sharding) -> Vec<(Item, Option<InstanceId>)> {
     let most = before.items().max(after.items());
     (0..most)
         .map(Item)

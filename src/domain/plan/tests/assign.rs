@@ -9,8 +9,9 @@ use proptest::sample::select;
 
 use super::world::{give, instance, job, noon, seen};
 use crate::check::check_assign;
-use crate::id::{InstanceId, Item, ServerAddress, Version};
+use crate::id::{Item, ServerAddress, Version};
 use crate::item::Missed;
+use crate::plan::assign::moved;
 use crate::plan::{Assigned, Candidates, assign};
 use crate::sharding::{Floor, Gap, Sharding};
 use crate::strategy::{self, Assignment};
@@ -99,12 +100,6 @@ fn spoilt(assigned: &Assigned, job: &Job) -> Vec<(String, Assigned)> {
         });
     }
     all
-}
-
-fn moved(before: &Sharding, after: &Sharding) -> Vec<(Item, Option<InstanceId>)> {
-    let items = (0..before.items().max(after.items())).map(Item);
-    let changed = items.filter(|item| before.owner(*item) != after.owner(*item));
-    changed.map(|item| (item, after.owner(item).cloned())).collect()
 }
 
 #[test]
