@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress, Token, TriggerId, Version, WorkerId};
-use rosterd_domain::item::{Event as ItemEvent, Record, Source};
+use rosterd_domain::item::{Event as ItemEvent, Record};
 use rosterd_domain::mutants;
 use rosterd_domain::plan::{self, Candidates, Facts, Hosted};
 use rosterd_domain::sharding::Sharding;
@@ -15,11 +15,12 @@ use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::{Guard, Txn, Write};
 use rosterd_domain::view::Job;
 
-use super::change::{guarded, led, rewrite};
+use super::change::{guarded, led};
 use super::event::{Effect, Query};
 use super::job::{Intent, JobState};
-use super::node::{Node, ReadFor, Timer, TxnFor};
-use super::worker::{Phase, Worker};
+use super::node::{Node, ReadFor, TxnFor};
+use super::timers::Timer;
+use super::worker::Phase;
 use crate::session::frame::{CancelReason, RunRef};
 
 /// `instance` mirrors and new records that one transaction writes.
@@ -311,70 +312,10 @@ impl Node {
             self.calendar.insert((next, name.clone()));
         }
         job.next = next;
-    }
-
-    // ---- who is there
-
-    /// Instances of workers here that are missing or not ours are put, those that left are removed.
-    fn instances(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
-        if self.stopping {
-            return false;
+        if job.put_off && !self.fires_soon(job) && !mutants::is_on(mutants::PUT_OFF_IS_FORGOTTEN) {
+            // The fire that was waited for is none any more.
+            self.dirty.insert(name.clone());
         }
-        self.answer_registrations(name, job, view);
-        if job.writing.is_some() || self.obey_deletion(name, job, view) {
-            return true;
-        }
-        self.look_at_left_behind(job, view);
-        let mut txn = guarded("instances", view);
-        let (mut put, mut removed, mut joined) = (Vec::new(), Vec::new(), false);
-        for (instance, id) in &job.hosted {
-            let Some(worker) = self.workers.get(id).filter(|worker| worker.present() && !worker.writing)
-            else {
-                continue;
-            };
-            let seen = view.instances.get(instance);
-            if seen.is_some_and(|seen| seen.mine && seen.node.is_some()) {
-                continue;
-            }
-            joined |= seen.is_none() && !view.sharding.instances().contains(instance);
-            txn.guard(Guard::Attachment(id.clone(), worker.version));
-            txn.write(Write::Server { job: name.clone(), server: worker.address.clone(), enabled: None });
-            let node = Box::new(worker.node());
-            txn.write(Write::Instance { job: name.clone(), instance: instance.clone(), node });
-            if view.rules.monitor {
-                mark_runs(&mut txn, name, job, worker);
-            }
-            put.push(id.clone());
-        }
-        let mut sharding = None;
-        for instance in &job.leaving {
-            // A worker that stays without this job does not come back: nobody is to wait for that.
-            let stays = instance.worker().and_then(|id| self.workers.get(&id)).is_some_and(Worker::present);
-            let planned = stays && view.sharding.instances().contains(instance);
-            if planned {
-                sharding = Some(sharding.as_ref().unwrap_or(&view.sharding).without(instance));
-            }
-            // It may have gone with the session of the worker's last host, before that host had taken it away.
-            let stands = view.instances.contains_key(instance);
-            if stands {
-                txn.write(Write::RemoveInstance(name.clone(), instance.clone()));
-            }
-            if stands || planned {
-                removed.push(instance.clone());
-            }
-        }
-        if let Some(sharding) = sharding {
-            rewrite(&mut txn, view, &sharding);
-        }
-        if put.is_empty() && removed.is_empty() {
-            job.leaving.clear();
-            return false;
-        }
-        if joined || !removed.is_empty() {
-            txn.write(Write::RaiseNecessary(name.clone()));
-        }
-        self.submit(name, job, txn, Intent::Instances { put, removed });
-        true
     }
 
     // ---- leading
@@ -514,26 +455,6 @@ impl Node {
         }
         self.submit(name, job, txn, Intent::Servers);
         true
-    }
-}
-
-/// What shows a worker's runs goes with the session of the host that wrote it, so its next host writes it again. A
-/// report that the last host had taken may end such a run until then, and nobody would take its marks away any more:
-/// each record must still be the one that was read.
-fn mark_runs(txn: &mut Txn, name: &JobName, job: &JobState, worker: &Worker) {
-    for (_, item) in worker.runs.iter().filter(|(of, _)| of == name) {
-        let Some((version, record)) = job.records.get(item) else { continue };
-        let Some(run) = record.running().filter(|run| run.worker == worker.id) else { continue };
-        if !mutants::is_on(mutants::MARKS_IGNORE_RECORDS) {
-            // Each is a guard of its own: none is looked for among the others, which are many when many come at once.
-            txn.guards.push(Guard::Record(name.clone(), *item, *version));
-        }
-        let instance = Some(run.instance.clone());
-        if run.source == Source::Failover {
-            let instance = instance.clone();
-            txn.write(Write::Failover { job: name.clone(), item: *item, instance });
-        }
-        txn.write(Write::Running { job: name.clone(), item: *item, instance });
     }
 }
 

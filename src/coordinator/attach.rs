@@ -14,7 +14,8 @@ use rosterd_domain::txn::{Commit, Txn, Write};
 
 use super::event::{Query, StreamId};
 use super::job::Registering;
-use super::node::{Node, ReadFor, StreamPhase, Timer, TxnFor};
+use super::node::{Node, ReadFor, StreamPhase, TxnFor};
+use super::timers::Timer;
 use super::worker::{Phase, Worker};
 use crate::code::{Code, Refusal};
 use crate::registry::ReadError;
@@ -226,7 +227,9 @@ impl Node {
         worker.key = key;
         let old = self.workers.remove(&id);
         let has_runs = old.is_none() && hello.identity.is_some();
+        worker.came = has_runs;
         if let Some(old) = old {
+            worker.came = old.came;
             worker.runs = old.runs;
             worker.reserved = old.reserved;
             worker.waiting = old.waiting;
@@ -281,6 +284,7 @@ impl Node {
             return;
         }
         worker.phase = Phase::Attached;
+        worker.came = false;
         let lease = worker.lease;
         let heartbeat = self.heartbeat_for(lease);
         let Some(worker) = self.workers.get(id) else { return };

@@ -139,8 +139,11 @@ impl Node {
     /// and whoever is refused again and again waits a little longer each time.
     fn refused(&mut self, job: &mut JobState, intent: &Intent) {
         let involved: Vec<WorkerId> = match intent {
-            Intent::Host { reserved, .. } => reserved.keys().cloned().collect(),
-            Intent::Instances { put, .. } => put.clone(),
+            Intent::Host { reserved, .. } => {
+                let left = job.reports.values().filter(|report| matches!(report.ended, Reported::Left(_)));
+                reserved.keys().chain(left.map(|report| &report.worker)).cloned().collect()
+            }
+            Intent::Instances { put, marked, .. } => put.iter().chain(marked).cloned().collect(),
             Intent::Dismiss { worker, .. } => vec![worker.clone()],
             _ => Vec::new(),
         };
@@ -178,7 +181,7 @@ impl Node {
                     job.mirrors.remove(&item);
                 }
             }
-            Intent::Instances { put, removed } => {
+            Intent::Instances { put, removed, marked } => {
                 job.stale |= !self.deaf;
                 for instance in removed {
                     job.leaving.remove(&instance);
@@ -186,6 +189,7 @@ impl Node {
                 for id in put {
                     self.moved(&id, name);
                 }
+                job.unmarked.retain(|id| !marked.contains(id));
             }
             Intent::Assign { why } => {
                 job.stale = true;
@@ -345,6 +349,10 @@ impl Node {
     fn moved_in(&mut self, id: &WorkerId, name: &JobName, exists: bool) {
         let Some(worker) = self.workers.get_mut(id) else { return };
         if worker.moving.remove(name) {
+            let brings = worker.came && worker.runs.iter().any(|(of, _)| of == name);
+            if let Some(job) = self.jobs.get_mut(name).filter(|_| brings) {
+                job.unmarked.insert(id.clone());
+            }
             let hosted = self.jobs.get(name).is_some_and(|job| job.hosted.contains_key(&worker.instance));
             if hosted && exists {
                 worker.jobs.insert(name.clone());

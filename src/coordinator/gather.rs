@@ -9,7 +9,8 @@ use rosterd_domain::id::JobName;
 
 use super::event::Query;
 use super::job::JobState;
-use super::node::{Node, ReadFor, Timer};
+use super::node::{Node, ReadFor};
+use super::timers::Timer;
 
 /// How long a report waits at the most.
 const MOST: Duration = Duration::from_millis(10);

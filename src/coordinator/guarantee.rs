@@ -21,7 +21,8 @@ use super::advance::applied;
 use super::change::led;
 use super::event::StreamId;
 use super::job::{Intent, JobState};
-use super::node::{Node, Timer};
+use super::node::Node;
+use super::timers::Timer;
 use super::worker::Phase;
 use crate::session::frame::ToWorker;
 

@@ -61,8 +61,9 @@ fn is_housekeeping(intent: &Intent) -> bool {
 impl Node {
     /// Does the next of it; true when a transaction is under way.
     pub(super) fn keep_house(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
-        if self.fires_soon(job) {
-            // Its fire brings it up again.
+        job.put_off = self.fires_soon(job);
+        if job.put_off {
+            // Its fire brings it up again, or that there is none.
             return false;
         }
         if self.house.under_way >= MOST {
@@ -78,7 +79,7 @@ impl Node {
     }
 
     /// Whether the calendar is about to bring the job up.
-    fn fires_soon(&self, job: &JobState) -> bool {
+    pub(super) fn fires_soon(&self, job: &JobState) -> bool {
         let soon = self.now.wall.plus(NEAR);
         !self.stopping && job.next.is_some_and(|next| self.now.wall < next && next <= soon)
     }

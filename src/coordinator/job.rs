@@ -97,7 +97,11 @@ pub(crate) struct JobState {
     pub(crate) next: Option<Time>,
     /// The calendar has brought it up, and it had no turn yet.
     pub(crate) due: bool,
-    /// When the records are to be read again: see [`super::node::Timer::LookAgain`].
+    /// Workers that came with runs whose marks may have gone with the session of their last host.
+    pub(crate) unmarked: BTreeSet<WorkerId>,
+    /// Housekeeping waits for the fire that is near.
+    pub(crate) put_off: bool,
+    /// When the records are to be read again: see [`super::timers::Timer::LookAgain`].
     pub(crate) looks_again: Option<Mono>,
     /// The last transaction was the host's: others come first now.
     pub(crate) yield_turn: bool,
@@ -188,8 +192,8 @@ pub(crate) enum JobOperation {
 pub(crate) enum Intent {
     /// The host's plan, with the slots it takes, and the due time to come that it is for.
     Host { plan: Box<Plan>, reserved: BTreeMap<WorkerId, u32>, ahead: Option<Time> },
-    /// Instances of these workers are put or removed.
-    Instances { put: Vec<WorkerId>, removed: Vec<InstanceId> },
+    /// Instances of these workers are put or removed, and runs of these are marked.
+    Instances { put: Vec<WorkerId>, removed: Vec<InstanceId>, marked: Vec<WorkerId> },
     /// Somebody deleted the instance of a worker here: it is shut down for this job.
     Dismiss { worker: WorkerId, instance: InstanceId },
     /// The leadership is taken.

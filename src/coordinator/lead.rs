@@ -11,7 +11,8 @@ use rosterd_domain::view::Job;
 
 use super::change::guarded;
 use super::job::{Intent, JobState};
-use super::node::{Node, Timer};
+use super::node::Node;
+use super::timers::Timer;
 
 /// Nobody waits longer for those who should rather lead than so many times the patience.
 const MOST_PATIENCE: usize = 5;

@@ -124,6 +124,7 @@ impl Node {
         if worker.phase != Phase::Leaving || worker.writing || worker.reserved > 0 {
             return;
         }
+        let version = worker.version;
         let in_flight: Vec<(JobName, Item)> = worker.runs.iter().cloned().collect();
         if in_flight.is_empty() {
             return self.delete_attachment(id);
@@ -131,13 +132,18 @@ impl Node {
         for (name, item) in in_flight {
             let Some(job) = self.jobs.get_mut(&name) else { continue };
             let Some((_, record)) = job.records.get(&item) else { continue };
-            let (token, worker) = (record.token, id.clone());
-            job.reports.entry(item).or_insert(Report {
-                token,
-                worker,
-                ended: Reported::HandedBack,
+            let report = Report {
+                token: record.token,
+                worker: id.clone(),
+                ended: Reported::Left(version),
                 offset: None,
-            });
+            };
+            // What the worker itself said of the run goes before.
+            match job.reports.get_mut(&item) {
+                Some(known) if matches!(known.ended, Reported::Left(_)) => *known = report,
+                Some(_) => {}
+                None => drop(job.reports.insert(item, report)),
+            }
             self.dirty.insert(name);
         }
     }
@@ -160,7 +166,7 @@ impl Node {
         match commit {
             Commit::Committed(_) => self.gone(id, "left"),
             Commit::Unavailable(_) => {
-                self.set_timer(self.settings.store_retry, super::node::Timer::Lease(id.clone()))
+                self.set_timer(self.settings.store_retry, super::timers::Timer::Lease(id.clone()))
             }
             _ => self.read(ReadFor::Own(id.clone()), Query::Attachment(id.clone())),
         }

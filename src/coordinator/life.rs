@@ -12,8 +12,9 @@ use rosterd_domain::txn::Txn;
 use super::calendar::Jump;
 use super::event::{Effect, Query, ReadId, StreamId};
 use super::handle::Health;
-use super::node::{Node, ReadFor, Timer, TxnFor};
+use super::node::{Node, ReadFor, TxnFor};
 use super::settings::Settings;
+use super::timers::Timer;
 use crate::code::{Code, Refusal};
 use crate::registry::SessionState;
 

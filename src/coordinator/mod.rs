@@ -27,6 +27,7 @@ mod life;
 pub mod member;
 pub mod node;
 mod operate;
+mod presence;
 mod reconcile;
 mod register;
 pub mod settings;

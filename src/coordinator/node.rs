@@ -4,7 +4,7 @@
 //! domain's; here is only when to decide, and what follows a commit. It is level-triggered: an event changes
 //! what is known, marks jobs as worth a look, and [`Node::handle`] ends by looking at each of those once; [`Node::hear`] and [`Node::settle`] are its two halves.
 //! The parts are in sibling files: `life` (its own), `attach` and `leave` (a worker's coming and going), `verdict` (its death),
-//! `advance` (one job's turn), `ahead` (fires written before their time), `commit` (what follows a transaction), `dispatch` (what workers are told), `gather` (reports that share a transaction),
+//! `advance` (one job's turn), `presence` (what tools read of workers), `ahead` (fires written before their time), `commit` (what follows a transaction), `dispatch` (what workers are told), `gather` (reports that share a transaction),
 //! `operate` (people).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +28,7 @@ use super::job::Jobs;
 use super::member::Members;
 use super::operate::Pending;
 use super::settings::Settings;
+use super::timers::Timer;
 use super::worker::Worker;
 use crate::code::{Code, Refusal};
 use crate::registry::Hint;
@@ -163,29 +164,6 @@ pub(super) struct Judging {
     pub(super) under_way: bool,
 }
 
-/// Deadlines by the monotonic clock.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Timer {
-    /// A worker's lease may be over.
-    Lease(WorkerId),
-    /// An attachment elsewhere may be nobody's.
-    Elsewhere(WorkerId),
-    /// A job may be tried again.
-    Job(JobName),
-    /// The time of a callback is over.
-    Callback(JobName),
-    /// Attachments, jobs and coordinators are read again.
-    Sweep,
-    /// A worker elsewhere may have gone for good.
-    Absent(WorkerId),
-    /// This coordinator's session is to be proved by a write.
-    Proof,
-    /// The leader looks at everything of a job again.
-    Reconcile(JobName),
-    /// A run of an item of ours that is hosted elsewhere may have ended.
-    LookAgain(JobName),
-}
-
 /// Whom a read is for.
 #[derive(Debug)]
 pub(super) enum ReadFor {
@@ -285,6 +263,10 @@ impl Node {
 
     /// Takes an event in. What follows from several is decided once, by [`Node::settle`].
     pub fn hear(&mut self, now: Now, event: Event) {
+        if self.is_over() {
+            // It acknowledges nothing any more: others count from the end of its session.
+            return;
+        }
         let jump = self.calendar_watch.look(now, &self.settings);
         self.tell_time(now);
         if let Some(jump) = jump {
@@ -296,6 +278,9 @@ impl Node {
     /// Looks at no more than `most` of the jobs that are worth it, and answers with what is to be done. While
     /// [`Node::is_settled`] says no, it is to be called again.
     pub fn settle(&mut self, now: Now, most: usize) -> Vec<Effect> {
+        if self.is_over() {
+            return std::mem::take(&mut self.out);
+        }
         self.tell_time(now);
         self.run_timers();
         self.tell_due_runs(most);
@@ -374,6 +359,10 @@ impl Node {
     /// Transactions and reads under way, streams open: what a driver still has to wait for.
     pub fn is_stopped(&self) -> bool {
         self.stopped
+    }
+
+    fn is_over(&self) -> bool {
+        self.stopped && !mutants::is_on(mutants::OVER_AND_LISTENS)
     }
 
     fn take_in(&mut self, event: Event) {

@@ -7,7 +7,8 @@ use rosterd_domain::id::{Item, JobName};
 use rosterd_domain::view::Job;
 
 use super::job::JobState;
-use super::node::{Node, Timer};
+use super::node::Node;
+use super::timers::Timer;
 
 impl Node {
     /// Sets the time of the next look: after an election, and where the interval is another than before.

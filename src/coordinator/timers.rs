@@ -1,8 +1,33 @@
 //! What the two clocks have brought due: deadlines by the monotonic one, and by the calendar the jobs that want to be
 //! looked at. Called with every turn of [`Node`].
 
+use rosterd_domain::id::{JobName, WorkerId};
+
 use super::event::Query;
-use super::node::{Node, ReadFor, Timer};
+use super::node::{Node, ReadFor};
+
+/// Deadlines by the monotonic clock.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Timer {
+    /// A worker's lease may be over.
+    Lease(WorkerId),
+    /// An attachment elsewhere may be nobody's.
+    Elsewhere(WorkerId),
+    /// A job may be tried again.
+    Job(JobName),
+    /// The time of a callback is over.
+    Callback(JobName),
+    /// Attachments, jobs and coordinators are read again.
+    Sweep,
+    /// A worker elsewhere may have gone for good.
+    Absent(WorkerId),
+    /// This coordinator's session is to be proved by a write.
+    Proof,
+    /// The leader looks at everything of a job again.
+    Reconcile(JobName),
+    /// A run of an item of ours that is hosted elsewhere may have ended.
+    LookAgain(JobName),
+}
 
 impl Node {
     pub(super) fn run_timers(&mut self) {

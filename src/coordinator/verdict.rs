@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use rosterd_domain::id::{Version, WorkerId};
 use rosterd_domain::mutants;
+use rosterd_domain::plan::Reported;
 use rosterd_domain::snapshot::Attachment;
 use rosterd_domain::txn::{Commit, Txn, Write};
 use rosterd_domain::view::Job;
 
 use super::event::{Query, StreamId, VERDICT};
 use super::job::JobState;
-use super::node::{Elsewhere, Node, ReadFor, Timer, TxnFor};
+use super::node::{Elsewhere, Node, ReadFor, TxnFor};
+use super::timers::Timer;
 use super::worker::Phase;
 use crate::code::{Code, Refusal};
 use crate::registry::ReadError;
@@ -167,8 +169,12 @@ impl Node {
                 Some(Refusal::new(Code::StreamSuperseded, "the worker is attached elsewhere")),
             );
         }
-        for name in self.jobs_of(&worker) {
+        let mut jobs = self.jobs_of(&worker);
+        jobs.extend(worker.runs.iter().map(|(job, _)| job.clone()));
+        for name in jobs {
             if let Some(job) = self.jobs.get_mut(&name) {
+                job.reports
+                    .retain(|_, report| report.worker != *id || !matches!(report.ended, Reported::Left(_)));
                 job.hosted.remove(&worker.instance);
                 job.told.remove(&worker.instance);
                 self.dirty.insert(name);

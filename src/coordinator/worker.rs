@@ -71,6 +71,8 @@ pub(crate) struct Worker {
     /// Of these the ones that no record holds, since their jobs are without monitorExecution; as they were told, unless
     /// it came with them.
     pub(crate) apart: BTreeMap<RunRef, Option<Running>>,
+    /// It was another host's before, or this one's in another session.
+    pub(crate) came: bool,
     /// Runs in flight in the records.
     pub(crate) runs: BTreeSet<(JobName, Item)>,
     /// Starts in transactions under way.
@@ -115,6 +117,7 @@ impl Worker {
             over: None,
             known: hello.in_hand.iter().map(|run| (run.clone(), heard)).collect(),
             apart: BTreeMap::new(),
+            came: false,
             runs: BTreeSet::new(),
             reserved: 0,
             waiting: Waitlist::default(),

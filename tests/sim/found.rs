@@ -97,6 +97,21 @@ scripts! {
     /// The rule's mistake: a fire was asked for in the second of one that the calendar had, and its writes were counted with
     /// that one's.
     an_operator_asked_in_the_second_of_a_fire;
+    /// The last item that a leader hosted left its job 20 ms before the fire for which the leader had put its plan off: there was
+    /// no such fire any more, and the plan was never made.
+    a_plan_waited_for_a_fire_that_was_none;
+    /// A host stood still while its session ended. When it woke it heard of that first, and then acknowledged the heartbeats
+    /// that had come meanwhile.
+    who_knew_that_its_session_was_over_acknowledged;
+    /// The rule's mistake: who leads a job whose fires are announced must be a host of it, and so its leadership follows its
+    /// workers, who came and went; the rule knew of coordinators alone.
+    a_leadership_followed_the_workers_of_its_job;
+    /// A worker said goodbye to a host that could not write it, and came to another one, which gave it a run. The first read of
+    /// that run, and handed it back as what the worker had left behind, while it was in user code.
+    a_host_that_was_left_handed_back_what_another_had_given;
+    /// An instance was deleted, and its worker finished a long run for that job. Its host ended; the next one had no instance to
+    /// put, and so did not mark the run again.
+    a_run_of_a_deleted_instance_was_not_marked_by_its_next_host;
 }
 
 /// None is forgotten in the folder.

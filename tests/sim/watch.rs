@@ -55,6 +55,8 @@ pub struct JobShadow {
     pub failover: bool,
     /// A record holds its runs.
     pub monitor: bool,
+    /// One of its workers is told of each fire, by the leader: who leads must be one worker's host.
+    pub announces: bool,
     /// What waits to be run by hand.
     pub triggers: BTreeMap<Item, TriggerNode>,
     /// From when on which schedule; none: no due times.
@@ -403,16 +405,22 @@ impl Inner {
     fn follow_write(&mut self, session: &str, at: Time, txn: &Txn, write: &Write) {
         let jobs = &mut self.shadow.jobs;
         match write {
-            Write::CreateJob { job, incarnation, config, assignment, .. } => {
+            Write::CreateJob { job, incarnation, config, policy, assignment, .. } => {
                 self.shadow.records.retain(|(of, _), _| of != job);
                 let mut shadow = JobShadow { incarnation: incarnation.to_string(), ..JobShadow::default() };
                 shadow.sharding = Sharding::decode(assignment).unwrap_or_default();
                 configure(&mut shadow, config, i64::MIN);
+                shadow.announces = announces(policy);
                 jobs.insert(job.clone(), shadow);
             }
             Write::EndJob(job) => {
                 jobs.remove(job);
                 self.shadow.records.retain(|(of, _), _| of != job);
+            }
+            Write::Policy(job, policy) => {
+                if let Some(shadow) = jobs.get_mut(job) {
+                    shadow.announces = announces(policy);
+                }
             }
             Write::Config(job, config) => {
                 if let Some(shadow) = jobs.get_mut(job) {
@@ -502,6 +510,11 @@ impl Inner {
             _ => {}
         }
     }
+}
+
+fn announces(policy: &str) -> bool {
+    let policy: serde_json::Value = serde_json::from_str(policy).unwrap_or_default();
+    ["started", "completed"].iter().any(|stage| policy["guarantee"][stage] == true)
 }
 
 fn configure(shadow: &mut JobShadow, config: &str, floor: i64) {

@@ -26,7 +26,11 @@ pub(super) fn check(case: &mut Case<'_>) {
                     needed.push(Guard::NoAttachment(run.worker.clone()));
                 }
                 let report = case.report_of(*item, *token, run).map(|report| report.ended);
-                let handed_back = *outcome == Outcome::Cancelled && report == Some(Reported::HandedBack);
+                if let Some(Reported::Left(attachment)) = report {
+                    needed.push(Guard::Attachment(run.worker.clone(), attachment));
+                }
+                let handed_back = *outcome == Outcome::Cancelled
+                    && matches!(report, Some(Reported::HandedBack | Reported::Left(_)));
                 // That nobody runs it again rests on what the job says of that.
                 rests_on_rights |= !requeued && (*outcome == Outcome::Crashed || handed_back);
             }

@@ -112,7 +112,7 @@ impl Story<'_, '_> {
         let (expected, again) = match report.map(|report| report.ended) {
             Some(Reported::Done(outcome)) => (outcome, false),
             Some(Reported::Aborted | Reported::NotStarted) | None => (Outcome::Crashed, true),
-            Some(Reported::HandedBack) => (Outcome::Cancelled, true),
+            Some(Reported::HandedBack | Reported::Left(_)) => (Outcome::Cancelled, true),
             Some(Reported::Skipped) => (Outcome::Cancelled, false),
         };
         let requeue = again && self.case.fails_over(item);

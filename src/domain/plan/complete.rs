@@ -6,7 +6,7 @@ use super::{Entry, Report, Reported};
 use crate::id::Item;
 use crate::item::{Event, Outcome};
 use crate::mutants;
-use crate::txn::Write;
+use crate::txn::{Guard, Write};
 
 pub(super) fn complete(draft: &mut Draft<'_>) {
     let reports = draft.facts.reports;
@@ -36,7 +36,7 @@ fn end(draft: &mut Draft<'_>, item: Item, report: &Report) -> bool {
         Reported::Done(outcome) => (outcome, false),
         Reported::Aborted if mutants::is_on(mutants::ABORTED_IS_FAILED) => (Outcome::Failed, false),
         Reported::Aborted | Reported::NotStarted => (Outcome::Crashed, true),
-        Reported::HandedBack => (Outcome::Cancelled, true),
+        Reported::HandedBack | Reported::Left(_) => (Outcome::Cancelled, true),
         Reported::Skipped => (Outcome::Cancelled, false),
     };
     if let Ok(seat) = draft.seats.binary_search_by(|seat| seat.instance.cmp(&run.instance)) {
@@ -51,6 +51,10 @@ fn end(draft: &mut Draft<'_>, item: Item, report: &Report) -> bool {
     };
     if !draft.apply(item, event, why) {
         return true;
+    }
+    if let Reported::Left(attachment) = report.ended {
+        // It may be another host's meanwhile, and run what that one gave it.
+        draft.guard(Guard::Attachment(run.worker.clone(), attachment));
     }
     if again && !requeue {
         // The job may have been given failover meanwhile.

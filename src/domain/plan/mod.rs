@@ -97,6 +97,8 @@ pub enum Reported {
     NotStarted,
     /// The worker had to leave before the run's end.
     HandedBack,
+    /// The worker said goodbye to this host, which has it attached at this version and says so for it.
+    Left(Version),
     /// Nobody was told of the run: it was held, and its announcement was not answered in time. One that was released
     /// meanwhile goes on.
     Skipped,

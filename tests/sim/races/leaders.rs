@@ -2,6 +2,7 @@
 
 use super::races;
 use super::stage::*;
+use crate::log::JobPlan;
 
 races! {
     /// The leader dies, with the one that would have asked for a new plan.
@@ -26,6 +27,38 @@ races! {
     /// A worker that dies while the plan that gives it items is under way.
     saturn_119_a_plan_for_who_has_gone_is_made_again: taker_dies_while_planning,
         [FLAG_CLEARED_UNREAD => "one_leader_writes"];
+    /// The leader's only item leaves the job right before its fire, for which a plan was put off.
+    a_plan_waits_for_no_fire_that_is_none: count_goes_down_before_a_fire, [PUT_OFF_IS_FORGOTTEN => "one_owner"];
+}
+
+fn count_goes_down_before_a_fire() -> Faults {
+    scene(async || {
+        let [job, _] = led_by("c0", &["c0", "c1"]);
+        let plan = JobPlan { name: job, ..short(2, 100, 3) };
+        let mut world = stage(2, &[0, 1], vec![plan.clone()]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, job, 2).await;
+        world.pass(secs(20)).await;
+        want(
+            &world,
+            leader(&world, job) == Some(0) && item_of(&world, job, 0) == Some(1),
+            "c0 leads and hosts item 1",
+        );
+        // How long an operation takes is up to the store: some of these come in time.
+        for by in (2..40).step_by(2) {
+            before_due(&mut world, 3, millis(by)).await;
+            ask(&world, 1, apply(&JobPlan { items: 1, ..plan.clone() }));
+            world.pass(millis(1500)).await;
+            let planned = world.watch.lock().shadow.jobs.get(&name(job)).map(|job| job.sharding.items());
+            if planned != Some(1) {
+                // It is to be found at rest, with nothing done in between.
+                return world;
+            }
+            ask(&world, 1, apply(&plan));
+            world.pass(secs(3)).await;
+        }
+        world
+    })
 }
 
 fn leader_and_worker_die() -> Faults {

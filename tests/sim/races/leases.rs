@@ -2,6 +2,8 @@
 
 use super::races;
 use super::stage::*;
+use crate::strike::part;
+use crate::wire::Way;
 
 races! {
     /// A verdict that was decided before its worker attached elsewhere does nothing.
@@ -28,6 +30,8 @@ races! {
         [LEAVE_NOT_REPEATED => "scene"];
     /// Workers of a paused coordinator go on elsewhere; when it wakes, what it has to say counts for nothing.
     a_paused_host_wakes_and_is_not_believed: paused_host;
+    /// A host stands still while its session ends. When it wakes it hears of that first, and then of heartbeats.
+    who_knows_that_its_session_is_over_acknowledges_nothing: over_while_frozen, [OVER_AND_LISTENS => "one_lease"];
     /// A worker is paused in the middle of a run, which is failed over; when it wakes it goes on with nothing.
     ej_1549_a_paused_worker_does_not_go_on_beside_the_next: paused_mid_run, [LEASE_ENDLESS => "overlap"];
     /// A worker that was paused beyond its lease wakes and runs nothing that is another's.
@@ -105,6 +109,27 @@ fn moved_with_a_run() -> Faults {
         cut(&world, 0);
         world.pass(secs(8)).await;
         want(&world, covered(&world, "item: end succeeded (reported)") >= 2, "both end well");
+        world
+    })
+}
+
+fn over_while_frozen() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1], vec![short(2, 100, 1)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "short", 2).await;
+        world.pass(secs(5)).await;
+        let session =
+            world.seats[0].running.as_ref().map(|running| running.session.clone()).unwrap_or_default();
+        // Nobody else is there for its worker to come to.
+        part(&mut world, Some(0), 1, Way::Both, None);
+        world.freeze_coordinator(0, millis(2500));
+        world.pass(millis(500)).await;
+        world.seats[0].retired = true;
+        world.store.expire(&session);
+        world.pass(secs(8)).await;
+        want(&world, covered(&world, "recovery: verdict by another") > 0, "its worker is declared dead");
+        world.net.heal();
         world
     })
 }

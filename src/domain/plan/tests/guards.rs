@@ -1,10 +1,11 @@
 //! What a plan's transaction rests on, and what the death of a worker does not touch.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::world::{World, instance, job, noon, worker};
 use crate::id::{Generation, Item, Token, Version};
 use crate::item::{Ended, Outcome, Source};
+use crate::plan::{Entry, Report, Reported};
 use crate::time::Time;
 use crate::txn::Guard;
 
@@ -50,5 +51,20 @@ fn a_run_that_ended_is_not_run_again_when_its_worker_dies() {
             reported: true,
         });
         assert_eq!(world.plan().entries, [], "{outcome}");
+    }
+}
+
+/// A worker had said goodbye to a host and come to another one, whose run the first read of and handed back for it.
+#[test]
+fn what_is_said_for_a_worker_that_left_rests_on_its_being_attached_here() {
+    let mut world = world();
+    world.settle();
+    let record = world.records[&Item(0)].1.clone();
+    for (ended, rests) in [(Reported::Left(Version(9)), true), (Reported::HandedBack, false)] {
+        let report = Report { token: record.token, worker: worker(0), ended, offset: None };
+        world.reports = BTreeMap::from([(Item(0), report)]);
+        let plan = world.plan();
+        assert!(matches!(plan.entries[..], [Entry::Ended { outcome: Outcome::Cancelled, .. }]), "{ended:?}");
+        assert_eq!(plan.txn.guards.contains(&Guard::Attachment(worker(0), Version(9))), rests, "{ended:?}");
     }
 }

@@ -41,6 +41,7 @@ fn step() -> impl Strategy<Value = Step> {
         Reported::Done(Outcome::Failed),
         Reported::Aborted,
         Reported::HandedBack,
+        Reported::Left(Version(7)),
     ]);
     let item = || 0..5u32;
     prop_oneof![

@@ -86,6 +86,7 @@ fn slice() -> impl Strategy<Value = Slice> {
         Reported::Aborted,
         Reported::NotStarted,
         Reported::HandedBack,
+        Reported::Left(Version(7)),
         Reported::Skipped,
     ]);
     let likely = || proptest::bool::weighted(0.8);
