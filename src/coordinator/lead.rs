@@ -40,7 +40,8 @@ impl Node {
         txn.write(Write::Elect { job: name.clone(), coordinator, expect });
         txn.write(Write::RaiseNecessary(name.clone()));
         let stands_in = self.coordinators.rank(name, &self.settings.id) > 0 && self.can_lead(job, view);
-        job.stands_in = stands_in.then_some(self.coordinators.changes);
+        let forgets = mutants::is_on(mutants::STANDING_IN_IS_FORGOTTEN);
+        job.stands_in = (stands_in && !forgets).then_some(self.coordinators.changes);
         self.submit(name, job, txn, Intent::Elect);
         true
     }

@@ -58,6 +58,10 @@ impl Node {
             }
             // It may have gone with the session of the worker's last host, before that host had taken it away.
             let stands = view.instances.contains_key(instance);
+            if stands && stays && !planned {
+                // A plan under way may still give it items, and would wait for it as for one that is about to come back.
+                txn.guard(Guard::Generation(name.clone(), view.generation));
+            }
             if stands {
                 txn.write(Write::RemoveInstance(name.clone(), instance.clone()));
             }

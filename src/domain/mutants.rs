@@ -76,6 +76,7 @@ mutants! {
     STICKY_FORGETS: "sticky_forgets", "a plan does not know who owns what";
     TRANSACTIONS_ARE_LOGGED: "transactions_are_logged", "what a transaction writes stands in the log";
     PUT_OFF_IS_FORGOTTEN: "put_off_is_forgotten", "a plan that waits for a fire that is near waits on when that fire is none any more";
+    STANDING_IN_IS_FORGOTTEN: "standing_in_is_forgotten", "who was elected because another did not come gives up again at once";
     OVER_AND_LISTENS: "over_and_listens", "a coordinator that knows that its session is over still acknowledges heartbeats";
     GOODBYE_ACK_BEFORE_COMMIT: "goodbye_ack_before_commit", "a worker may go before its attachment has gone";
 }

@@ -27,8 +27,29 @@ races! {
     /// A worker that dies while the plan that gives it items is under way.
     saturn_119_a_plan_for_who_has_gone_is_made_again: taker_dies_while_planning,
         [FLAG_CLEARED_UNREAD => "one_leader_writes"];
+    /// Who should lead stands still, and is waited for no more than once.
+    curator_645_who_stands_in_for_another_goes_on: first_stands_still, [STANDING_IN_IS_FORGOTTEN => "leaders_settle"];
     /// The leader's only item leaves the job right before its fire, for which a plan was put off.
     a_plan_waits_for_no_fire_that_is_none: count_goes_down_before_a_fire, [PUT_OFF_IS_FORGOTTEN => "one_owner"];
+}
+
+fn first_stands_still() -> Faults {
+    scene(async || {
+        let [job, _] = led_by("c0", &["c0", "c1"]);
+        let mut world = stage(2, &[1, 1], vec![JobPlan { name: job, ..short(2, 100, 3) }]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, job, 2).await;
+        world.pass(secs(20)).await;
+        want(&world, leader(&world, job) == Some(0), "who should lead does");
+        world.watch.lock().calm = true;
+        // Its session stays, and so others take it for there.
+        world.freeze_coordinator(0, secs(30));
+        let deposed = world.store.foreign(&name(job), "/leader/election/instance", None, false);
+        want(&world, deposed, "a tool removes the leader");
+        world.pass(secs(25)).await;
+        want(&world, leader(&world, job) == Some(1), "the other one leads");
+        world
+    })
 }
 
 fn count_goes_down_before_a_fire() -> Faults {
