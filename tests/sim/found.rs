@@ -112,6 +112,9 @@ scripts! {
     /// An instance was deleted, and its worker finished a long run for that job. Its host ended; the next one had no instance to
     /// put, and so did not mark the run again.
     a_run_of_a_deleted_instance_was_not_marked_by_its_next_host;
+    /// A worker gave a job up that had been made again; its host took the instance away by what it had read before the first
+    /// plan, which gave it items. The leader took it for one about to come back, and nobody ran them.
+    an_instance_was_taken_away_while_a_plan_gave_it_items;
 }
 
 /// None is forgotten in the folder.
