@@ -215,6 +215,8 @@ pub enum Came {
     Written(bool),
     /// Hints and sight, for each session.
     Seen(Vec<(Vec<Hint>, String)>),
+    /// Hints, up to the end of a watch.
+    Heard(Vec<Hint>),
 }
 
 /// Lives a life alone.
@@ -262,8 +264,11 @@ async fn take(world: &mut impl World, step: &Step, must: Option<&Came>) -> Came 
             Came::Nothing
         }
         Step::Unwatch(who, job) => {
+            // What is told of changes before this may not be told any more after it.
+            let told: &[Hint] = if let Some(Came::Heard(told)) = must { told } else { &[] };
+            let heard = world.hints(*who, told).await;
             world.session(*who).unwatch(job);
-            Came::Nothing
+            Came::Heard(heard)
         }
         Step::End(who) => {
             world.end(*who).await;
@@ -493,16 +498,19 @@ pub fn same(
                         sight == seen,
                         "step {n}: session {who} sees something else, first {differs:?}"
                     );
-                    let missing: Vec<_> = must.iter().filter(|hint| !hints.contains(hint)).collect();
-                    prop_assert!(
-                        missing.is_empty(),
-                        "step {n}: session {who} was not told {missing:?}, only {hints:?}"
-                    );
+                    told(n, who, must, hints)?;
                 }
             }
+            (Step::Unwatch(who, _), Came::Heard(must), Came::Heard(hints)) => told(n, *who, must, hints)?,
             (_, expected, found) => prop_assert_eq!(expected, found, "step {}", n),
         }
     }
+    Ok(())
+}
+
+fn told(n: usize, who: usize, must: &[Hint], hints: &[Hint]) -> TestCaseResult {
+    let missing: Vec<_> = must.iter().filter(|hint| !hints.contains(hint)).collect();
+    prop_assert!(missing.is_empty(), "step {n}: session {who} was not told {missing:?}, only {hints:?}");
     Ok(())
 }
 
@@ -558,7 +566,8 @@ fn a_store_that_forgets_is_found_out() {
     let (life, whole) = lived(&[made.clone(), watch.clone(), assigned.clone(), Step::Look]);
     let against = |steps: &[Step]| same(&life, &whole, &lived(steps).1, |_, text| text.to_owned());
     assert!(against(&life.0).is_ok());
-    let unwatched = against(&[made.clone(), Step::Unwatch(0, j()), assigned.clone(), Step::Look]);
+    let another = JobName::new("another").unwrap();
+    let unwatched = against(&[made.clone(), Step::Watch(0, another), assigned.clone(), Step::Look]);
     assert!(unwatched.unwrap_err().to_string().contains("session 0 was not told [Job("));
     let nothing = Step::Commit(0, vec![txn([], [])]);
     let unassigned = against(&[made.clone(), watch.clone(), nothing, Step::Look]);
