@@ -97,6 +97,8 @@ scripts! {
     /// The rule's mistake: a fire was asked for in the second of one that the calendar had, and its writes were counted with
     /// that one's.
     an_operator_asked_in_the_second_of_a_fire;
+    /// The same, where the run that was asked for came first and the fire was run after it, as a misfire.
+    an_operator_asked_right_before_a_fire_of_that_second;
     /// The last item that a leader hosted left its job 20 ms before the fire for which the leader had put its plan off: there was
     /// no such fire any more, and the plan was never made.
     a_plan_waited_for_a_fire_that_was_none;

@@ -19,10 +19,20 @@ const MOST: u32 = 2;
 /// A run that crashed is taken over, and ends again.
 const FOR_A_CRASH: u32 = 2;
 
-/// Kept: of each item the fire of its last run, how often it began or ended, and how often it crashed or was handed back.
+/// Kept of each item.
 #[derive(Default)]
 pub struct FewWrites {
-    fires: BTreeMap<(JobName, Item), (Time, u32, u32)>,
+    fires: BTreeMap<(JobName, Item), Fire>,
+}
+
+/// The fire of an item's last run: when, whether an operator asked for it, how often the run began or ended, and how often it
+/// crashed or was handed back.
+#[derive(Default)]
+struct Fire {
+    at: Time,
+    by_hand: bool,
+    writes: u32,
+    crashes: u32,
 }
 
 impl Invariant for FewWrites {
@@ -43,16 +53,19 @@ impl Invariant for FewWrites {
                 return Err(format!("{of}: its record is written as it was"));
             }
             let Some(fire) = fire_of(change) else { continue };
-            let known = self.fires.entry((change.job.clone(), change.item)).or_insert((fire, 0, 0));
-            // An operator may ask in the second of a fire that the calendar had.
-            let asked = change.started.as_ref().is_some_and(|(run, _)| run.source == Source::Manual);
-            if known.0 != fire || asked {
-                *known = (fire, 0, 0);
+            let known = self.fires.entry((change.job.clone(), change.item)).or_default();
+            let source = change.started.as_ref().map(|(run, _)| run.source);
+            let by_hand = source == Some(Source::Manual);
+            // An operator may ask in the second of a fire that the calendar has, before that or after it.
+            let by_calendar = matches!(source, Some(Source::NormalTrigger | Source::Misfire));
+            if known.at != fire || by_hand || (known.by_hand && by_calendar) {
+                *known = Fire { at: fire, by_hand, ..Fire::default() };
             }
-            known.1 += 1;
+            known.writes += 1;
             let crashed = |outcome| matches!(outcome, Outcome::Crashed | Outcome::Cancelled);
-            known.2 += u32::from(change.ended.as_ref().is_some_and(|(_, ended)| crashed(ended.outcome)));
-            let (_, writes, crashes) = *known;
+            known.crashes +=
+                u32::from(change.ended.as_ref().is_some_and(|(_, ended)| crashed(ended.outcome)));
+            let Fire { writes, crashes, .. } = *known;
             if writes > MOST + FOR_A_CRASH * crashes {
                 return Err(format!(
                     "{of}: {writes} writes for the fire of {fire}, which crashed {crashes} times"
