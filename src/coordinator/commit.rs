@@ -140,7 +140,7 @@ impl Node {
     fn refused(&mut self, job: &mut JobState, intent: &Intent) {
         let involved: Vec<WorkerId> = match intent {
             Intent::Host { reserved, .. } => {
-                let left = job.reports.values().filter(|report| matches!(report.ended, Reported::Left(_)));
+                let left = job.reports.values().filter(|report| report.ended.is_left());
                 reserved.keys().chain(left.map(|report| &report.worker)).cloned().collect()
             }
             Intent::Instances { put, marked, .. } => put.iter().chain(marked).cloned().collect(),

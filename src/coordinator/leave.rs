@@ -139,10 +139,8 @@ impl Node {
                 offset: None,
             };
             // What the worker itself said of the run goes before.
-            match job.reports.get_mut(&item) {
-                Some(known) if matches!(known.ended, Reported::Left(_)) => *known = report,
-                Some(_) => {}
-                None => drop(job.reports.insert(item, report)),
+            if job.reports.get(&item).is_none_or(|known| known.ended.is_left()) {
+                job.reports.insert(item, report);
             }
             self.dirty.insert(name);
         }
@@ -173,10 +171,11 @@ impl Node {
     }
 
     /// The jobs that know a worker of this host: those it works for, and those that host it already though its move or its
-    /// registration has not come to an end, and so may never.
+    /// registration has not come to an end, and so may never; and those of its runs.
     pub(super) fn jobs_of(&self, worker: &Worker) -> BTreeSet<JobName> {
         let hosting = self.jobs.iter().filter(|(_, job)| job.hosted.contains_key(&worker.instance));
-        worker.jobs.iter().cloned().chain(hosting.map(|(name, _)| name.clone())).collect()
+        let running = worker.runs.iter().map(|(name, _)| name);
+        worker.jobs.iter().chain(hosting.map(|(name, _)| name)).chain(running).cloned().collect()
     }
 
     /// The worker's attachment is gone: so is everything that hangs on it.
@@ -195,9 +194,7 @@ impl Node {
             }
         }
         self.tell_worker(&worker.instance, how);
-        let mut jobs = self.jobs_of(&worker);
-        jobs.extend(worker.runs.iter().map(|(job, _)| job.clone()));
-        for name in jobs {
+        for name in self.jobs_of(&worker) {
             let Some(job) = self.jobs.get_mut(&name) else { continue };
             job.hosted.remove(&worker.instance);
             job.told.remove(&worker.instance);

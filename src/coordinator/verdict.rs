@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use rosterd_domain::id::{Version, WorkerId};
 use rosterd_domain::mutants;
-use rosterd_domain::plan::Reported;
 use rosterd_domain::snapshot::Attachment;
 use rosterd_domain::txn::{Commit, Txn, Write};
 use rosterd_domain::view::Job;
@@ -169,12 +168,9 @@ impl Node {
                 Some(Refusal::new(Code::StreamSuperseded, "the worker is attached elsewhere")),
             );
         }
-        let mut jobs = self.jobs_of(&worker);
-        jobs.extend(worker.runs.iter().map(|(job, _)| job.clone()));
-        for name in jobs {
+        for name in self.jobs_of(&worker) {
             if let Some(job) = self.jobs.get_mut(&name) {
-                job.reports
-                    .retain(|_, report| report.worker != *id || !matches!(report.ended, Reported::Left(_)));
+                job.reports.retain(|_, report| report.worker != *id || !report.ended.is_left());
                 job.hosted.remove(&worker.instance);
                 job.told.remove(&worker.instance);
                 self.dirty.insert(name);

@@ -104,6 +104,13 @@ pub enum Reported {
     Skipped,
 }
 
+impl Reported {
+    /// Whether a host says it for a worker that left, rather than the worker itself.
+    pub fn is_left(self) -> bool {
+        matches!(self, Self::Left(_))
+    }
+}
+
 /// What became of fires and runs, for the history: true once the plan's transaction is committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {

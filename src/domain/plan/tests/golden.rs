@@ -209,7 +209,6 @@ impl Stage {
             "failed" => Reported::Done(Outcome::Failed),
             "aborted" => Reported::Aborted,
             "handed_back" => Reported::HandedBack,
-            "left" => Reported::Left(Version(7)),
             "skipped" => Reported::Skipped,
             how => panic!("what is {how}?"),
         };
