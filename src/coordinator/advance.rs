@@ -16,6 +16,7 @@ use rosterd_domain::txn::{Guard, Txn, Write};
 use rosterd_domain::view::Job;
 
 use super::change::{guarded, led};
+use super::command::is_told;
 use super::event::{Effect, Query};
 use super::job::{Intent, JobState};
 use super::node::{Node, ReadFor, TxnFor};
@@ -98,6 +99,11 @@ impl Node {
             self.submit(name, job, txn, Intent::Sweep);
             return true;
         }
+        if job.damaged.is_none() {
+            // With the job its instances have gone.
+            job.leaving.clear();
+            self.answer_unregistering(name, job);
+        }
         self.refuse_or_create(name, job);
         let wanted = job.writing.is_some() || !job.idle() || job.damaged.is_some();
         if !wanted {
@@ -164,9 +170,10 @@ impl Node {
     pub(super) fn host(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
         job.due = false;
         if !job.dead.is_empty() {
-            // Whom no record names any more is forgotten.
+            // Whom no record and no command names any more is forgotten.
             let named = |id: &WorkerId| {
-                job.records.values().any(|(_, record)| record.running().is_some_and(|run| run.worker == *id))
+                let mut running = job.records.values().filter_map(|(_, record)| record.running());
+                running.any(|run| run.worker == *id) || is_told(view, id)
             };
             job.dead.retain(|id| named(id) || mutants::is_on(mutants::ENDED_ITEMS_CRASH));
         }

@@ -125,6 +125,7 @@ fn attachment() -> Attachment {
         session: "old".into(),
         stream: StreamNumber(0),
         draining: false,
+        leave_grace_ms: None,
         resume_key: key::digest(KEY),
         address: ServerAddress::new("10.0.0.1").unwrap(),
         lease_ms: 5000,

@@ -102,7 +102,7 @@ impl Node {
         let (id, resume_key) = ((self.ids)(), (self.ids)());
         let Ok(worker) = WorkerId::new(&id) else { return };
         let stored = key::digest(&resume_key);
-        self.attach(stream, hello, heard, worker, None, resume_key, stored, self.settings.lease);
+        self.attach(stream, hello, heard, worker, None, resume_key, stored, self.settings.lease, None);
     }
 
     fn attach_again(
@@ -128,7 +128,8 @@ impl Node {
         }
         let shown = hello.identity.as_ref().map(|(_, key)| key.clone()).unwrap_or_default();
         let lease = stored.lease().min(self.settings.lease);
-        self.attach(stream, hello, heard, worker, Some(version), shown, stored.resume_key, lease);
+        let asked = stored.leave_grace_ms;
+        self.attach(stream, hello, heard, worker, Some(version), shown, stored.resume_key, lease, asked);
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -142,6 +143,7 @@ impl Node {
         key: String,
         stored: String,
         lease: Duration,
+        leave_grace_ms: Option<u64>,
     ) {
         let instance = match InstanceId::from_parts(&hello.address, &worker) {
             Ok(instance) => instance,
@@ -155,6 +157,7 @@ impl Node {
             session: self.session.clone(),
             stream: hello.stream,
             draining: false,
+            leave_grace_ms,
             resume_key: stored,
             address: hello.address.clone(),
             lease_ms: u64::try_from(lease.as_millis()).unwrap_or(u64::MAX),
@@ -304,6 +307,7 @@ impl Node {
         let jobs = worker.jobs.clone();
         self.send(stream, ToWorker::Welcome(Box::new(welcome)));
         self.arrived(stream);
+        self.tell_to_leave(id);
         self.reconcile_worker(id);
         self.dirty.extend(jobs);
     }
@@ -333,14 +337,19 @@ impl Node {
             let refusal = Refusal::new(Code::TooManyJobs, format!("a worker registers at most {most} jobs"));
             return self.send(stream, ToWorker::Refused { job: name.to_string(), refusal });
         }
+        if let Some(worker) = self.workers.get_mut(id) {
+            worker.gave_up.remove(&name);
+        }
         let registering = Registering { worker: id.clone(), stream, handler_type, config, overwrite };
         self.jobs.entry(name.clone()).or_default().registering.push_back(registering);
         self.dirty.insert(name);
     }
 
+    /// It is answered once the instance has gone.
     pub(super) fn unregister(&mut self, stream: StreamId, id: &WorkerId, name: &JobName) {
         let Some(worker) = self.workers.get_mut(id) else { return };
         worker.jobs.remove(name);
+        worker.gave_up.insert(name.clone());
         let instance = worker.instance.clone();
         if let Some(job) = self.jobs.get_mut(name) {
             job.hosted.remove(&instance);
@@ -348,10 +357,12 @@ impl Node {
             job.told.remove(&instance);
             // What it asked for before this and has no answer to would bring it back.
             job.registering.retain(|registering| registering.worker != *id);
-            job.leaving.insert(instance);
+            job.leaving.insert(instance.clone());
+            job.unregistering.insert(instance, stream);
             self.dirty.insert(name.clone());
+        } else {
+            self.send(stream, ToWorker::Unregistered { job: name.clone() });
         }
-        self.send(stream, ToWorker::Unregistered { job: name.clone() });
     }
 
     /// The stream number that a worker here has, for tests and views.

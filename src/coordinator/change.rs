@@ -8,11 +8,14 @@ use rosterd_domain::item::{Missed, Source};
 use rosterd_domain::job::{self, JobConfig, JobSpec};
 use rosterd_domain::mutants;
 use rosterd_domain::sharding::{Gap, Sharding};
+use rosterd_domain::snapshot::Command;
 use rosterd_domain::snapshot::{Announced, Stage};
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Guard, Txn, Write};
 use rosterd_domain::view::Job;
 
+use super::command::named;
+use super::drain::nobody_is_asked_to_leave;
 use super::handle::Target;
 use super::job::JobState;
 use crate::code::{Code, Refusal};
@@ -39,9 +42,16 @@ pub(super) fn led(purpose: &'static str, view: &Job) -> Txn {
     txn
 }
 
-/// Adds the removal of an instance that does not come back: its items are given to others, and nobody waits for it.
+/// Adds the removal of an instance that does not come back: its items are given to others, and nobody waits for it. Its worker
+/// may be on its way to another host, which has the command to tell it.
 pub(super) fn shut_out(txn: &mut Txn, view: &Job, instance: &InstanceId) {
     txn.write(Write::RemoveInstance(view.name.clone(), instance.clone()));
+    if let Some(name) =
+        named("shutdown", instance).filter(|_| !mutants::is_on(mutants::SHUTDOWNS_ARE_ONLY_SAID))
+    {
+        let command = Command::Shutdown { instance: instance.clone() };
+        txn.write(Write::Command { job: view.name.clone(), name, command });
+    }
     rewrite(txn, view, &view.sharding.without(instance));
     txn.write(Write::RaiseNecessary(view.name.clone()));
 }
@@ -252,6 +262,7 @@ pub(super) fn remove(job: &JobState, view: &Job, cancel: bool, most: usize) -> R
         );
         return Err(Refusal::new(Code::RunInFlight, message));
     }
+    nobody_is_asked_to_leave(view)?;
     let mut txn = guarded("remove", view);
     if !cancel && job.records.len() <= most && !mutants::is_on(mutants::REMOVAL_IGNORES_RECORDS) {
         for (item, (version, _)) in &job.records {

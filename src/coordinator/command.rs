@@ -1,31 +1,24 @@
 //! Commands about workers of other coordinators. No coordinator talks to another: who cannot do something itself leaves
 //! a command with the job, and who can does it and takes the command away. What has nothing left to do is cleared by
-//! the leader.
+//! whoever finds that.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use rosterd_domain::id::{CommandName, InstanceId, Item, JobName, Token};
+use rosterd_domain::id::{CommandName, InstanceId, Item, JobName, Token, WorkerId};
 use rosterd_domain::snapshot::Command;
 use rosterd_domain::txn::{Txn, Write};
 use rosterd_domain::view::Job;
 
-use super::change::{Step, guarded};
+use super::change::guarded;
 use super::job::{Intent, JobState};
 use super::node::Node;
-use super::operate::ASKED;
 use crate::code::{Code, Refusal};
-use crate::session::frame::ToWorker;
 
 /// What this coordinator does about a command.
-enum Now {
+pub(super) enum Now {
     Stop {
         item: Item,
         token: Token,
-    },
-    Leave {
-        instance: InstanceId,
-        grace: Duration,
     },
     /// Nothing is left to do.
     Clear,
@@ -39,7 +32,7 @@ impl Node {
         let mut txn = guarded("commands", view);
         let mut waits = false;
         for (command_name, command) in &view.commands {
-            match self.now_for(job, view, command) {
+            match self.now_for(name, job, command) {
                 Now::Wait => {
                     waits = true;
                     continue;
@@ -49,12 +42,6 @@ impl Node {
                     let worker = job.records.get(&item).and_then(|(_, record)| record.running());
                     if let Some(worker) = worker.map(|run| run.worker.clone()) {
                         self.cancel_run(name, item, token, &worker);
-                    }
-                }
-                Now::Leave { instance, grace } => {
-                    let worker = self.workers.values().find(|worker| worker.instance == instance);
-                    if let Some(stream) = worker.and_then(|worker| worker.stream) {
-                        self.send(stream, ToWorker::Drain { message: ASKED.into(), grace });
                     }
                 }
             }
@@ -71,7 +58,19 @@ impl Node {
         true
     }
 
-    fn now_for(&self, job: &JobState, view: &Job, command: &Command) -> Now {
+    /// A worker that is not here: its host does what is asked, or the next one does. That it has gone for good is all that ends
+    /// this otherwise.
+    pub(super) fn now_elsewhere(&mut self, job: &JobState, worker: WorkerId) -> Now {
+        if job.dead.contains(&worker) {
+            return Now::Clear;
+        }
+        if job.leads() {
+            self.look_later(worker);
+        }
+        Now::Wait
+    }
+
+    fn now_for(&mut self, name: &JobName, job: &mut JobState, command: &Command) -> Now {
         match command {
             Command::Cancel { item, token } => {
                 let Some((_, record)) = job.records.get(item) else { return Now::Clear };
@@ -86,16 +85,8 @@ impl Node {
                     None => Now::Wait,
                 }
             }
-            Command::Drain { instance, grace_ms } => {
-                let here = self.workers.values().any(|w| w.instance == *instance && w.stream.is_some());
-                match (here, view.instances.contains_key(instance)) {
-                    (true, _) => {
-                        Now::Leave { instance: instance.clone(), grace: Duration::from_millis(*grace_ms) }
-                    }
-                    (false, true) => Now::Wait,
-                    (false, false) => Now::Clear,
-                }
-            }
+            Command::Drain { instance, grace_ms } => self.now_drain(job, instance, *grace_ms),
+            Command::Shutdown { instance } => self.now_shut_down(name, job, instance),
         }
     }
 }
@@ -107,22 +98,18 @@ pub(super) fn cancel_elsewhere(
     item: Item,
     token: Token,
 ) -> Result<(), Refusal> {
-    let name = named(format!("cancel-{item}"))?;
+    let name = CommandName::new(format!("cancel-{item}"))
+        .map_err(|error| Refusal::new(Code::NameInvalid, error.to_string()))?;
     txn.write(Write::Command { job: job.clone(), name, command: Command::Cancel { item, token } });
     Ok(())
 }
 
-/// Leaves the command to drain an instance of another host.
-pub(super) fn drain(view: &Job, instance: &InstanceId, grace: Duration) -> Result<Step, Refusal> {
-    let worker = instance.worker().map_or_else(|| "unknown".to_string(), |worker| worker.to_string());
-    let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
-    let name = named(format!("drain-{worker}"))?;
-    let mut txn = guarded("command", view);
-    let command = Command::Drain { instance: instance.clone(), grace_ms };
-    txn.write(Write::Command { job: view.name.clone(), name, command });
-    Ok(Step::Commit(txn, format!("{instance} is asked to leave")))
+/// The name of a command to a worker, the same for all such commands to it.
+pub(super) fn named(what: &str, instance: &InstanceId) -> Option<CommandName> {
+    CommandName::new(format!("{what}-{}", instance.worker()?)).ok()
 }
 
-fn named(name: String) -> Result<CommandName, Refusal> {
-    CommandName::new(name).map_err(|error| Refusal::new(Code::NameInvalid, error.to_string()))
+/// Whether a command of the job is for this worker.
+pub(super) fn is_told(view: &Job, worker: &WorkerId) -> bool {
+    view.commands.values().filter_map(Command::instance).any(|instance| instance.is_of(worker))
 }

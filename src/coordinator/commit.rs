@@ -63,6 +63,9 @@ impl Node {
                 self.attached(stream, &hello, *worker, key, commit);
             }
             TxnFor::Draining(worker) => self.drained(&worker, commit),
+            TxnFor::AskToLeave { worker, grace_ms, asker } => {
+                self.asked_to_leave(&worker, grace_ms, asker, commit);
+            }
             TxnFor::Lease(worker) => self.lease_stated(&worker, commit),
             TxnFor::Verdict(worker) => self.verdict_given(&worker, commit),
             TxnFor::Goodbye(worker) => self.said_goodbye(&worker, commit),
@@ -186,6 +189,7 @@ impl Node {
                 for instance in removed {
                     job.leaving.remove(&instance);
                 }
+                self.answer_unregistering(name, job);
                 for id in put {
                     self.moved(&id, name);
                 }

@@ -9,9 +9,11 @@ use rosterd_domain::txn::Guard;
 use rosterd_domain::view::Job;
 
 use super::change::{guarded, shut_out};
+use super::command::Now;
 use super::job::{Intent, JobState};
 use super::node::Node;
-use super::worker::Worker;
+use super::operate::ASKED;
+use super::worker::{Phase, Worker};
 use crate::session::frame::ToWorker;
 
 impl Node {
@@ -46,6 +48,20 @@ impl Node {
         true
     }
 
+    /// What this coordinator does about the command to shut an instance down for this job. Its worker was told, if it heard that;
+    /// coming to another host with the job it did not.
+    pub(super) fn now_shut_down(&mut self, name: &JobName, job: &mut JobState, instance: &InstanceId) -> Now {
+        let Some(id) = instance.worker() else { return Now::Clear };
+        let Some(worker) = self.workers.get(&id) else { return self.now_elsewhere(job, id) };
+        if worker.gave_up.contains(name) {
+            return Now::Clear;
+        }
+        if worker.phase == Phase::Attached {
+            self.dismiss(name, job, instance, ASKED);
+        }
+        Now::Wait
+    }
+
     /// The instance is gone: its worker is told, and has the job no more. Runs in flight finish.
     pub(super) fn dismiss(&mut self, name: &JobName, job: &mut JobState, instance: &InstanceId, why: &str) {
         job.stale = true;
@@ -55,6 +71,7 @@ impl Node {
             return;
         };
         worker.jobs.remove(name);
+        job.registering.retain(|registering| registering.worker != worker.id);
         if let Some(stream) = worker.stream {
             self.send(stream, ToWorker::Shutdown { job: Some(name.clone()), message: why.to_string() });
         }

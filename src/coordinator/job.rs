@@ -9,6 +9,7 @@ use std::time::Duration;
 use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress, Version, WorkerId};
 use rosterd_domain::item::Record;
 use rosterd_domain::job::JobSpec;
+use rosterd_domain::mutants;
 use rosterd_domain::plan::{Plan, Report};
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::view::Job;
@@ -57,6 +58,8 @@ pub(crate) struct JobState {
     pub(crate) dead: BTreeSet<WorkerId>,
     /// Instances that a dead or leaving worker leaves behind.
     pub(crate) leaving: BTreeSet<InstanceId>,
+    /// Workers that gave the job up and are to hear that their instance has gone, and on which stream.
+    pub(crate) unregistering: BTreeMap<InstanceId, StreamId>,
     /// Since when this host is responsible for an item.
     pub(crate) gained: BTreeMap<Item, Time>,
     /// Offsets as far as they are known.
@@ -232,10 +235,18 @@ impl JobState {
         self.view.as_ref().is_some_and(|view| matches!(view.leader, Some((_, true))))
     }
 
+    /// This host speaks for a worker no more: what was to be handed back for it is for others to end, or for its death.
+    pub(crate) fn hands_back_no_more(&mut self, worker: &WorkerId) {
+        if !mutants::is_on(mutants::HANDED_BACK_BY_THE_DEAD) {
+            self.reports.retain(|_, report| report.worker != *worker || !report.ended.is_left());
+        }
+    }
+
     /// Nobody here needs the cache.
     pub(crate) fn idle(&self) -> bool {
         self.hosted.is_empty()
             && self.registering.is_empty()
+            && self.unregistering.is_empty()
             && self.operations.is_empty()
             && self.reports.is_empty()
     }

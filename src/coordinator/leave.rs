@@ -77,6 +77,7 @@ impl Node {
         if self.workers.get(id).is_some_and(|worker| worker.drain_wanted) {
             self.drain_requested(id);
         }
+        self.tell_to_leave(id);
         self.confirm_draining(id);
         self.finish_goodbye(id);
     }
@@ -200,6 +201,7 @@ impl Node {
             job.told.remove(&worker.instance);
             job.leaving.insert(worker.instance.clone());
             job.dead.insert(id.clone());
+            job.hands_back_no_more(id);
             self.dirty.insert(name);
         }
         // Jobs that it never came to move here may name it as well.

@@ -14,6 +14,7 @@ mod command;
 mod commit;
 mod dismiss;
 mod dispatch;
+mod drain;
 pub mod driver;
 pub mod event;
 mod gather;

@@ -20,6 +20,7 @@ use super::agenda::Agenda;
 use super::ahead::Ahead;
 use super::arrivals::Arrivals;
 use super::calendar::CalendarWatch;
+use super::drain::Asker;
 use super::event::{Answer, Effect, Event, Now, Query, ReadId, RequestId, StreamId, TxnId};
 use super::gather::Whole;
 use super::handle::{Health, Peer};
@@ -195,6 +196,12 @@ pub(super) enum TxnFor {
         key: String,
     },
     Draining(WorkerId),
+    /// Somebody asked a worker here to leave.
+    AskToLeave {
+        worker: WorkerId,
+        grace_ms: u64,
+        asker: Asker,
+    },
     /// The lease that an attachment states.
     Lease(WorkerId),
     Verdict(WorkerId),

@@ -2,7 +2,6 @@
 //! answered once durable.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use rosterd_domain::id::{InstanceId, Item, JobName, Token, TriggerId};
 use rosterd_domain::job;
@@ -12,13 +11,14 @@ use rosterd_domain::txn::{Commit, Guard};
 use rosterd_domain::view::{self, Job};
 
 use super::change::{Step, apply, check_item, enable, guarded, pause, remove, shut_out};
-use super::command::{cancel_elsewhere, drain};
+use super::command::cancel_elsewhere;
+use super::drain::drain;
 use super::event::{Effect, RequestId};
 use super::handle::{Done, Happening, Operation, Target};
 use super::job::{Asked, Intent, JobOperation, JobState};
 use super::node::Node;
 use crate::code::{Code, Refusal};
-use crate::session::frame::{CancelReason, RunRef, ToWorker};
+use crate::session::frame::{CancelReason, RunRef};
 
 /// How often an operation is decided again when things change under it.
 const MOST_TRIES: u32 = 20;
@@ -93,34 +93,16 @@ impl Node {
         }
     }
 
-    /// A worker that is here is asked at once; for another, a command is left with one of its jobs.
-    fn drain_instance(
+    /// Asks one job alone.
+    pub(super) fn ask_alone(
         &mut self,
         request: RequestId,
-        instance: &InstanceId,
-        grace: Duration,
         by: Option<Arc<str>>,
+        name: JobName,
+        operation: JobOperation,
     ) {
-        let here = self.workers.values().find(|worker| worker.instance == *instance);
-        if let Some(stream) = here.and_then(|worker| worker.stream) {
-            self.send(stream, ToWorker::Drain { message: ASKED.into(), grace });
-            let what = format!("{instance} is asked to leave");
-            self.out.push(Effect::Tell(Happening::Asked { job: None, what, by }));
-            return self.out.push(Effect::Reply(request, Ok(Done::default())));
-        }
-        let named = |job: &JobState| {
-            job.view.as_ref().is_some_and(|view| view.instances.contains_key(instance)) && here.is_none()
-        };
-        let job = self.jobs.iter().find(|(_, job)| named(job)).map(|(name, _)| name.clone());
-        let Some(name) = job else {
-            let refusal = Refusal::new(
-                Code::InstanceUnknown,
-                format!("instance {instance} has no stream at any coordinator"),
-            );
-            return self.out.push(Effect::Reply(request, Err(refusal)));
-        };
         self.requests.insert(request, Pending { left: 1, ..Pending::default() });
-        self.ask(request, by, name, JobOperation::Drain { instance: instance.clone(), grace });
+        self.ask(request, by, name, operation);
     }
 
     pub(super) fn reply(

@@ -13,6 +13,7 @@ use super::change::{guarded, rewrite};
 use super::job::{Intent, JobState};
 use super::node::Node;
 use super::worker::Worker;
+use crate::session::frame::ToWorker;
 
 impl Node {
     /// Instances of workers here that are missing or not ours are put, those that left are removed, and runs that came with their
@@ -33,6 +34,9 @@ impl Node {
             else {
                 continue;
             };
+            if view.commands.values().any(|command| command.shuts_down(instance)) {
+                continue;
+            }
             let seen = view.instances.get(instance);
             if seen.is_some_and(|seen| seen.mine && seen.node.is_some()) {
                 continue;
@@ -74,6 +78,7 @@ impl Node {
         }
         if put.is_empty() && removed.is_empty() && marked.is_empty() {
             job.leaving.clear();
+            self.answer_unregistering(name, job);
             return false;
         }
         if joined || !removed.is_empty() {
@@ -81,6 +86,18 @@ impl Node {
         }
         self.submit(name, job, txn, Intent::Instances { put, removed, marked });
         true
+    }
+
+    /// Tells workers that gave the job up that they are no instance of it any more.
+    pub(super) fn answer_unregistering(&mut self, name: &JobName, job: &mut JobState) {
+        let leaving = &job.leaving;
+        job.unregistering.retain(|instance, stream| {
+            let still = leaving.contains(instance);
+            if !still {
+                self.send(*stream, ToWorker::Unregistered { job: name.clone() });
+            }
+            still
+        });
     }
 
     /// Marks the runs of workers that came from another host; whose instance is put has its runs marked with that.

@@ -142,6 +142,7 @@ impl Node {
                 job.stale_records = true;
             }
             job.leaving.remove(&instance);
+            self.answer_unregistering(name, job);
             if view.instances.get(&instance).is_some_and(|seen| seen.mine) {
                 self.registered(name, job, view, &registering);
                 registered = true;

@@ -11,6 +11,7 @@ use rosterd_domain::snapshot::Attachment;
 use rosterd_domain::txn::{Commit, Txn, Write};
 use rosterd_domain::view::Job;
 
+use super::command::is_told;
 use super::event::{Query, StreamId, VERDICT};
 use super::job::JobState;
 use super::node::{Elsewhere, Node, ReadFor, TxnFor};
@@ -93,7 +94,9 @@ impl Node {
             return;
         }
         let Some(worker) = self.workers.get(id) else { return };
-        let (leaving, version) = (worker.phase == Phase::Leaving, worker.version);
+        // It said goodbye, and nothing is left to be handed back: that it has gone is what it waits to hear.
+        let handed_back = worker.runs.is_empty() || mutants::is_on(mutants::LEASE_ENDS_GOODBYES);
+        let (leaving, version) = (worker.phase == Phase::Leaving && handed_back, worker.version);
         tracing::warn!(worker = %id, instance = %worker.instance, "a worker was not heard for its lease and is declared dead");
         if let Some(worker) = self.workers.get_mut(id) {
             if !leaving {
@@ -170,7 +173,7 @@ impl Node {
         }
         for name in self.jobs_of(&worker) {
             if let Some(job) = self.jobs.get_mut(&name) {
-                job.reports.retain(|_, report| report.worker != *id || !report.ended.is_left());
+                job.hands_back_no_more(id);
                 job.hosted.remove(&worker.instance);
                 job.told.remove(&worker.instance);
                 self.dirty.insert(name);
@@ -386,7 +389,8 @@ impl Node {
                 let planned = view.sharding.instances().iter();
                 view.instances.keys().chain(planned).find(|i| i.is_of(id)).cloned()
             });
-            if runs || instance.is_some() {
+            let told = job.view.as_ref().is_some_and(|view| is_told(view, id));
+            if runs || told || instance.is_some() {
                 job.dead.insert(id.clone());
                 job.leaving.extend(instance);
                 // Its runs were recorded by another host.

@@ -11,7 +11,7 @@ use rosterd_domain::id::{
 use rosterd_domain::item::{Record, Running, Source, State};
 use rosterd_domain::snapshot::{self, Attachment, InstanceSeen, JobNodes};
 use rosterd_domain::time::{Mono, Time};
-use rosterd_domain::txn::Commit;
+use rosterd_domain::txn::{Commit, Write};
 use rosterd_domain::view::Job;
 
 use crate::coordinator::event::{Answer, Effect, Event, Now, Query};
@@ -174,8 +174,32 @@ fn a_job_that_is_given_up_is_not_registered_by_what_was_asked_before() {
     assert_eq!(node.jobs[&job].registering.len(), 1);
     let unregister = FromWorker::Unregister { job: job.clone() };
     let (sent, _) = play(&mut node, at(1.0), Event::Frame(1, unregister));
-    assert_eq!(sent, [ToWorker::Unregistered { job: job.clone() }]);
+    assert!(sent.is_empty(), "whether it has an instance is not known: {sent:?}");
     assert!(node.jobs[&job].registering.is_empty());
+}
+
+/// Who gave a job up was told so at once, and might still be given a run by a start that was under way.
+#[test]
+fn who_gives_a_job_up_is_answered_once_its_instance_has_gone() {
+    let mut node = host();
+    let (id, instance) = node.workers.values().map(|it| (it.id.clone(), it.instance.clone())).next().unwrap();
+    let (name, view) = job_with(&instance);
+    let mut job = JobState { view: Some(view), loaded: true, ..JobState::default() };
+    job.hosted.insert(instance.clone(), id.clone());
+    node.jobs.insert(name.clone(), Box::new(job));
+    let unregister = FromWorker::Unregister { job: name.clone() };
+    let effects = node.handle(at(1.0), Event::Frame(1, unregister));
+    let removes = Write::RemoveInstance(name.clone(), instance);
+    let answered = |effects: &[Effect]| {
+        effects.iter().any(|it| matches!(it, Effect::Send(1, ToWorker::Unregistered { job }) if *job == name))
+    };
+    let removal = effects.iter().find_map(|effect| match effect {
+        Effect::Commit(id, txn) if txn.writes.contains(&removes) => Some(*id),
+        _ => None,
+    });
+    assert!(!answered(&effects));
+    let effects = node.handle(at(1.1), Event::Committed(removal.unwrap(), Commit::Committed(Revision(2))));
+    assert!(answered(&effects));
 }
 
 /// What a refused transaction had asked for arrived while the leave was being written: the worker counted as one that had
@@ -281,6 +305,7 @@ fn records_that_name_somebody_who_is_attached_nowhere_are_read_again() {
         session: "other".into(),
         stream: StreamNumber(1),
         draining: false,
+        leave_grace_ms: None,
         resume_key: String::new(),
         address,
         lease_ms: 5000,

@@ -58,6 +58,8 @@ pub(crate) struct Worker {
     pub(crate) drain_wanted: bool,
     /// Jobs it has registered.
     pub(crate) jobs: BTreeSet<JobName>,
+    /// Jobs that it has said it gave up.
+    pub(crate) gave_up: BTreeSet<JobName>,
     /// Jobs of its Hello that are not moved yet; Welcome waits for them.
     pub(crate) moving: BTreeSet<JobName>,
     /// The lease counts from here.
@@ -112,6 +114,7 @@ impl Worker {
             writing: false,
             drain_wanted: false,
             jobs: BTreeSet::new(),
+            gave_up: BTreeSet::new(),
             moving: BTreeSet::new(),
             heard,
             over: None,

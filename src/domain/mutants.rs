@@ -50,6 +50,11 @@ mutants! {
     MISFIRE_STAYS: "misfire_stays", "the misfire mark stays when its run starts";
     NEXT_FIRE_NOT_STORED: "next_fire_not_stored", "a scheduled run does not move the last fire";
     ANY_RUN_MOVES_LAST_FIRE: "any_run_moves_last_fire", "runs by hand and failovers move the last fire";
+    DRAINS_ARE_ONLY_SAID: "drains_are_only_said", "a worker that is to leave is told once, and nothing is written";
+    LEASE_ENDS_GOODBYES: "lease_ends_goodbyes", "a goodbye is acknowledged when the lease ends, whatever was not handed back";
+    HANDED_BACK_BY_THE_DEAD: "handed_back_by_the_dead", "what was to be handed back for a worker that left stays so when its attachment has gone";
+    SHUTDOWNS_ARE_ONLY_SAID: "shutdowns_are_only_said", "a worker that is to give a job up is told once, and its next host lets it go on";
+    COMMANDS_GO_WITH_INSTANCES: "commands_go_with_instances", "the command to drain an instance is cleared when its node is not there";
     MISSES_UNCOUNTED: "misses_uncounted", "missed due times are passed over without a count";
     SLOTS_UNCOUNTED: "slots_uncounted", "runs in flight take no slot";
     SPEAKS_BEFORE_COMMIT: "speaks_before_commit", "a Trigger is sent before its run is written down";

@@ -169,6 +169,23 @@ pub enum Command {
     Cancel { item: Item, token: Token },
     /// A worker is to leave, and to stop its runs after this long.
     Drain { instance: InstanceId, grace_ms: u64 },
+    /// A worker is to give the job up, and may not come back to it until it has said that it did.
+    Shutdown { instance: InstanceId },
+}
+
+impl Command {
+    /// Whether this instance is to give the job up.
+    pub fn shuts_down(&self, whom: &InstanceId) -> bool {
+        matches!(self, Self::Shutdown { instance } if instance == whom)
+    }
+
+    /// The instance that is to leave, or to give the job up.
+    pub fn instance(&self) -> Option<&InstanceId> {
+        match self {
+            Self::Drain { instance, .. } | Self::Shutdown { instance } => Some(instance),
+            Self::Cancel { .. } => None,
+        }
+    }
 }
 
 /// A worker's attachment: who speaks for it.
@@ -183,6 +200,9 @@ pub struct Attachment {
     /// Takes no new runs: it is leaving.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub draining: bool,
+    /// It was asked to leave, and to stop its runs after this long: whoever hosts it tells it so. Milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leave_grace_ms: Option<u64>,
     /// A digest of the key that the worker must show to come back.
     pub resume_key: String,
     /// The address the worker stated: with its name, its instance id.

@@ -205,6 +205,7 @@ mod tests {
             session: "s".to_owned(),
             stream: StreamNumber(2),
             draining: true,
+            leave_grace_ms: Some(30_000),
             resume_key: "k".to_owned(),
             address,
             lease_ms: 5000,

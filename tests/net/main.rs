@@ -40,6 +40,8 @@ mod handled;
 #[allow(dead_code, reason = "shared with the simulation, which uses more of it")]
 #[path = "../sim/invariants/mod.rs"]
 mod invariants;
+#[path = "../sim/lines.rs"]
+mod lines;
 #[path = "../support/many.rs"]
 mod many;
 #[allow(dead_code, reason = "shared with the simulation, which uses more of it")]

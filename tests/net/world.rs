@@ -431,6 +431,8 @@ impl World {
                 .filter_map(|machine| watch.who.get(&machine.process()).cloned())
                 .collect::<BTreeSet<WorkerId>>(),
             streams: BTreeMap::new(),
+            asked_to_leave: &watch.asked_to_leave,
+            shut_down: &watch.shut_down,
             last_begun: BTreeMap::new(),
             ample: true,
             in_user_code: self.shared.log.in_user_code(),

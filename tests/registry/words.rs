@@ -126,6 +126,7 @@ pub fn attachment(stream: u64) -> Attachment {
         session: "s".into(),
         stream: StreamNumber(stream),
         draining: false,
+        leave_grace_ms: None,
         resume_key: "k".into(),
         address: server(),
         lease_ms: 5000,

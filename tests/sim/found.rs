@@ -117,6 +117,9 @@ scripts! {
     /// A worker gave a job up that had been made again; its host took the instance away by what it had read before the first
     /// plan, which gave it items. The leader took it for one about to come back, and nobody ran them.
     an_instance_was_taken_away_while_a_plan_gave_it_items;
+    /// A worker said goodbye, and a run that was held and that it had never been told of could not be written as handed back.
+    /// When its lease ended its attachment went, and it was told that it may go: the run crashed after a clean leave.
+    a_goodbye_was_acknowledged_by_the_end_of_a_lease;
 }
 
 /// None is forgotten in the folder.

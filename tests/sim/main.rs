@@ -26,6 +26,7 @@ mod found;
 mod handled;
 mod invariants;
 mod leaders;
+mod lines;
 mod log;
 #[path = "../support/many.rs"]
 mod many;

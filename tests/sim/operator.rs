@@ -47,6 +47,11 @@ pub fn ask_of(world: &World, url: String, handle: Handle, operation: Operation) 
     let before = watch.lock().applied;
     tokio::spawn(async move {
         let effect = effect(&operation);
+        let (asked_to_leave, shut_down) = match &operation {
+            Operation::Drain { instance, .. } => (instance.worker(), None),
+            Operation::Shutdown { job, instance } => (None, Some((job.clone(), instance.clone()))),
+            _ => (None, None),
+        };
         let word = format!("{operation:?}").split([' ', '{']).next().unwrap_or_default().to_owned();
         // Who asks does not wait for ever.
         let answer = tokio::time::timeout(Duration::from_secs(15), handle.operate(operation)).await;
@@ -62,6 +67,16 @@ pub fn ask_of(world: &World, url: String, handle: Handle, operation: Operation) 
             watch.lock().broke("no_secret", format!("{asked} is answered {answered}"));
         }
         let Ok(done) = answer else { return };
+        {
+            let mut watch = watch.lock();
+            watch.asked_to_leave.extend(asked_to_leave);
+            let of = |(job, instance)| {
+                let shadow = watch.shadow.jobs.get(&job)?;
+                Some((job, shadow.incarnation.clone(), instance))
+            };
+            let shut_down = shut_down.and_then(of);
+            watch.shut_down.extend(shut_down);
+        }
         let changed =
             done.lines.iter().any(|(_, line)| !line.contains("already") && !line.starts_with("is "));
         if let (Some((job, purpose)), true) = (effect, changed) {

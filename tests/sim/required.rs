@@ -59,6 +59,7 @@ const WRITES: &[&str] = &[
     "write: abdicate",
     "write: announce",
     "write: apply",
+    "write: ask to leave",
     "write: assign",
     "write: attach",
     "write: command",

@@ -121,6 +121,8 @@ impl World {
             coordinators,
             workers: self.live_workers(&watch.who),
             streams: self.net.streams(),
+            asked_to_leave: &watch.asked_to_leave,
+            shut_down: &watch.shut_down,
             last_begun: self.last_begun(),
             ample: self.plan.slots.0 >= AMPLE,
             in_user_code: self.in_user_code(),

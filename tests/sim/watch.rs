@@ -1,14 +1,14 @@
 //! What the store's observer sees, in the words of the invariants: each applied transaction as a step, with the
 //! records before and after it. The shadow is kept from the writes alone, apart from the code under test.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rosterd::registry::View;
 use rosterd::registry::memory::{Cause, Seen};
 use rosterd::session::frame::{FromWorker, ToWorker};
-use rosterd_domain::id::{Item, JobName, Revision, Token, WorkerId};
+use rosterd_domain::id::{InstanceId, Item, JobName, Revision, Token, WorkerId};
 use rosterd_domain::item::{Ended, Record, Running, Source};
 use rosterd_domain::sharding::Sharding;
 use rosterd_domain::snapshot::{Attachment, TriggerNode};
@@ -20,6 +20,7 @@ use crate::clock::NodeClock;
 use crate::coverage::Coverage;
 use crate::due::Due;
 use crate::invariants::{self, Invariant};
+use crate::lines::{brief, describe};
 use crate::process::Hand;
 use crate::rows;
 use crate::time::Since;
@@ -155,6 +156,10 @@ pub struct Inner {
     /// A coordinator that dies right after its write number so-and-so.
     pub doomed: Option<(String, u64, Hand)>,
     pub deaths: Vec<String>,
+    /// Workers that somebody was told are asked to leave.
+    pub asked_to_leave: BTreeSet<WorkerId>,
+    /// Instances of which somebody was told that they are shut down for a job, by its incarnation.
+    pub shut_down: BTreeSet<(JobName, String, InstanceId)>,
     /// Who each process was last welcomed as.
     pub who: BTreeMap<String, WorkerId>,
     writes: BTreeMap<String, u64>,
@@ -185,6 +190,8 @@ impl Watch {
             purposes: BTreeMap::new(),
             doomed: None,
             deaths: Vec::new(),
+            asked_to_leave: BTreeSet::new(),
+            shut_down: BTreeSet::new(),
             who: BTreeMap::new(),
             writes: BTreeMap::new(),
             made: Vec::new(),
@@ -540,58 +547,9 @@ pub fn job_of(txn: &Txn) -> Option<&JobName> {
     })
 }
 
-fn describe(session: &str, txn: Option<&Txn>, changes: &[Change]) -> String {
-    let Some(txn) = txn else { return format!("{session}: its session ended") };
-    let job = job_of(txn).map(|job| format!(" {job}")).unwrap_or_default();
-    let mut line = format!("{session}: {}{job}", txn.purpose);
-    for write in &txn.writes {
-        if let Write::Attachment { worker, node, .. } = write {
-            line += &format!(" {worker}@{} stream {} draining {}", node.host, node.stream, node.draining);
-        }
-        if let Write::RemoveAttachment { worker, .. } = write {
-            line += &format!(" {worker}");
-        }
-    }
-    for change in changes {
-        line += &format!(" [{}", change.item);
-        if let Some((run, ended)) = &change.ended {
-            line += &format!(" end {} {} of {}", ended.token, ended.outcome, run.instance);
-        }
-        if let Some((run, token)) = &change.started {
-            line += &format!(" {} {token} of {} on {}", run.source, run.fire, run.instance);
-        }
-        if change.after.misfire != change.before.as_ref().and_then(|before| before.misfire) {
-            line += &format!(" misfire {:?}", change.after.misfire);
-        }
-        if change.after.crashed().is_some() {
-            line += " crashed";
-        }
-        line += &format!(" last {}]", change.after.last_fire);
-    }
-    line
-}
-
 fn made_by(txn: &Txn) -> impl Iterator<Item = &JobName> {
     txn.writes.iter().filter_map(|write| match write {
         Write::CreateJob { job, .. } => Some(job),
         _ => None,
     })
-}
-
-fn brief(frame: &ToWorker) -> String {
-    match frame {
-        ToWorker::Trigger(trigger) => {
-            format!("trigger {}[{}]#{}", trigger.run.job, trigger.run.item, trigger.run.token)
-        }
-        ToWorker::Welcome(welcome) => format!("welcome {}", welcome.instance),
-        ToWorker::ReportAck { run, refusal } => {
-            let how = refusal.as_ref().map_or("accepted", |refusal| refusal.code.as_str());
-            format!("report {}[{}]#{} {how}", run.job, run.item, run.token)
-        }
-        other => {
-            let mut text = format!("{other:?}");
-            text.truncate(160);
-            text
-        }
-    }
 }

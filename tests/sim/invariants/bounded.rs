@@ -44,13 +44,22 @@ impl Invariant for Bounded {
     }
 }
 
-/// Watches and streams that are left over.
+/// Watches, commands and streams that are left over.
 pub(super) fn at_rest(rest: &AtRest<'_>) -> Vec<String> {
     let mut found = Vec::new();
     for (session, watched) in &rest.sessions {
         for job in watched.iter().filter(|job| !rest.jobs.contains_key(*job)) {
             found.push(format!("{session} asks for hints of {job}, which is not there"));
         }
+    }
+    for (job, snapshot) in &rest.jobs {
+        found.extend(
+            snapshot
+                .nodes
+                .commands
+                .keys()
+                .map(|command| format!("{job}: {command} is carried out by nobody")),
+        );
     }
     for (process, streams) in rest.streams.iter().filter(|(_, streams)| **streams > 1) {
         found.push(format!("{process} has {streams} streams open"));

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rosterd::registry::DumpNode;
 use rosterd::session::frame::{FromWorker, ToWorker};
-use rosterd_domain::id::{JobName, WorkerId};
+use rosterd_domain::id::{InstanceId, JobName, WorkerId};
 use rosterd_domain::snapshot::{Attachment, Snapshot};
 use rosterd_domain::time::Time;
 use rosterd_domain::view::Job;
@@ -112,6 +112,10 @@ pub struct AtRest<'a> {
     pub workers: BTreeSet<WorkerId>,
     /// Open streams of each process that has any.
     pub streams: BTreeMap<String, usize>,
+    /// Workers that somebody was told are asked to leave.
+    pub asked_to_leave: &'a BTreeSet<WorkerId>,
+    /// Instances of which somebody was told that they are shut down for a job, by its incarnation.
+    pub shut_down: &'a BTreeSet<(JobName, String, InstanceId)>,
     /// When something last began of each item of jobs whose runs no record holds.
     pub last_begun: BTreeMap<(String, u32), Time>,
     /// Workers have slots for all that they may be given.
@@ -137,6 +141,7 @@ pub fn at_rest(rest: &AtRest<'_>) -> Unsettled {
     tell("no_orphans", no_orphans::of_the_world(rest));
     tell("removed_is_gone", removed_is_gone::at_rest(rest));
     tell("bounded", bounded::at_rest(rest));
+    tell("nothing_acknowledged_is_lost", nothing_acknowledged_is_lost::at_rest(rest));
     for (name, snapshot) in &rest.jobs {
         match Job::decode(name, &snapshot.nodes) {
             Ok(Some(view)) => {
@@ -156,7 +161,7 @@ pub fn at_rest(rest: &AtRest<'_>) -> Unsettled {
 
 impl Resting<'_> {
     /// Whether an instance's worker lives.
-    fn lives(&self, instance: &rosterd_domain::id::InstanceId) -> bool {
+    fn lives(&self, instance: &InstanceId) -> bool {
         instance.worker().is_some_and(|worker| self.rest.workers.contains(&worker))
     }
 

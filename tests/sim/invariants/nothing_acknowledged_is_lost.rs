@@ -1,5 +1,6 @@
 //! What is acknowledged is in the store when the acknowledgement leaves: a registration, a report, a leave.
-//! (Operations are checked by who asks for them.)
+//! (Operations are checked by who asks for them.) And whoever was asked to leave has left once faults have stopped, and who was
+//! shut down for a job is no instance of it, whatever became of their streams and hosts.
 //!
 //! Source: Elastic-Job #946. A server that had been disabled ran its items all the same, since that was written later than it
 //! was said; and PowerJob #1176, reports that were taken and changed nothing.
@@ -10,7 +11,7 @@ use rosterd::session::frame::ToWorker;
 use rosterd_domain::id::{InstanceId, Item, JobName, Token};
 use rosterd_domain::time::Time;
 
-use super::Invariant;
+use super::{AtRest, Invariant};
 use crate::watch::{Shadow, Step};
 
 /// Kept: who each process is, and the runs that ended as was reported.
@@ -18,6 +19,19 @@ use crate::watch::{Shadow, Step};
 pub struct NothingAcknowledgedIsLost {
     who: BTreeMap<String, InstanceId>,
     reported: BTreeSet<(JobName, Item, Token)>,
+}
+
+/// Who is still there though somebody was told that it is asked to leave, or shut down for a job.
+pub(super) fn at_rest(rest: &AtRest<'_>) -> Vec<String> {
+    let stay = rest.asked_to_leave.iter().filter(|worker| rest.attachments.contains_key(*worker));
+    let stay = stay.map(|worker| format!("{worker} was asked to leave and is still attached"));
+    let back = rest.shut_down.iter().filter(|(job, incarnation, instance)| {
+        let same = rest.shadows.get(job).is_some_and(|shadow| shadow.incarnation == *incarnation);
+        same && rest.jobs.get(job).is_some_and(|snapshot| snapshot.nodes.instances.contains_key(instance))
+    });
+    let back =
+        back.map(|(job, _, instance)| format!("{instance} was shut down for {job} and is its instance"));
+    stay.chain(back).collect()
 }
 
 impl Invariant for NothingAcknowledgedIsLost {

@@ -1,7 +1,10 @@
 //! Who speaks for a worker, and when it is dead.
 
+use rosterd::registry::memory::CommitFault;
+
 use super::races;
 use super::stage::*;
+use crate::log::JobPlan;
 use crate::strike::part;
 use crate::wire::Way;
 
@@ -28,6 +31,10 @@ races! {
     /// The coordinator dies while a worker takes its leave: that is still no crash.
     hole_8_who_left_while_the_host_died_is_not_failed_over: leave_while_the_host_dies,
         [LEAVE_NOT_REPEATED => "scene"];
+    /// A worker has said goodbye, is heard no more, and a run that it was never told of is still being handed back when its
+    /// lease ends: that is a death, and no leave.
+    who_has_something_left_to_be_handed_back_may_not_go: lease_ends_in_a_goodbye,
+        [LEASE_ENDS_GOODBYES => "clean_exit_no_crash", HANDED_BACK_BY_THE_DEAD => "no_orphans"];
     /// Workers of a paused coordinator go on elsewhere; when it wakes, what it has to say counts for nothing.
     a_paused_host_wakes_and_is_not_believed: paused_host;
     /// A host stands still while its session ends. When it wakes it hears of that first, and then of heartbeats.
@@ -195,6 +202,29 @@ fn slow_goodbye() -> Faults {
         world.pass(secs(6)).await;
         want(&world, covered(&world, "worker ended: left") == 1, "it has left");
         want(&world, starts(&world, "again", "FAILOVER") == 0, "nothing is failed over");
+        world
+    })
+}
+
+fn lease_ends_in_a_goodbye() -> Faults {
+    scene(async || {
+        let held = JobPlan { held: Some("run"), answer: (1, 1), ..again(2, 300, 20) };
+        let mut world = stage(2, &[0, 1], vec![held]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "again", 2).await;
+        before_due(&mut world, 20, secs(1)).await;
+        let Some(item) = item_of(&world, "again", 0) else { return world };
+        lose(&world, "announce", CommitFault::LoseBefore, 10_000);
+        until(&mut world, "it is held", |world| running(world, "again", item).is_some_and(|run| run.held))
+            .await;
+        lose(&world, "host", CommitFault::LoseBefore, 10_000);
+        world.leave(0);
+        world.pass(secs(1)).await;
+        world.freeze_worker(0, secs(9));
+        world.pass(secs(8)).await;
+        world.chaos.let_go();
+        world.pass(secs(4)).await;
+        want(&world, covered(&world, "recovery: verdict by the host") == 1, "it is declared dead");
         world
     })
 }

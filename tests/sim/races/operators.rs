@@ -1,7 +1,7 @@
 //! People change things while hosts act on what they knew before.
 
 use rosterd::coordinator::handle::{Operation, Target};
-use rosterd_domain::id::{Item, ServerAddress};
+use rosterd_domain::id::{InstanceId, Item, ServerAddress};
 use rosterd_domain::verify::What;
 
 use super::races;
@@ -40,6 +40,12 @@ races! {
     a_surplus_run_completes: count_goes_down_mid_run;
     /// A job is removed while the worker that runs it has no stream: the run is told to stop when it is heard again.
     saturn_136_a_job_is_removed_while_its_worker_is_away: removed_while_away, [FENCED_UNTOLD => "scene"];
+    /// A worker is asked to leave on a stream over which nothing arrives any more: it hears of it on its next.
+    who_is_asked_to_leave_is_told_on_its_next_stream: asked_over_a_dead_stream, [DRAINS_ARE_ONLY_SAID => "nothing_acknowledged_is_lost"];
+    /// A worker is shut down for a job while nothing arrives at it any more: it comes back with that job, and may not have it.
+    who_is_shut_down_for_a_job_does_not_come_back_with_it: shut_down_over_a_dead_stream, [SHUTDOWNS_ARE_ONLY_SAID => "nothing_acknowledged_is_lost"];
+    /// A worker of another host is asked to leave. That host dies before it has heard of it, and the worker's node goes.
+    who_is_asked_to_leave_is_told_by_its_next_host: asked_of_a_host_that_dies, [COMMANDS_GO_WITH_INSTANCES => "nothing_acknowledged_is_lost"];
     /// Items are moved while they run: nobody else starts them.
     items_that_move_while_they_run_run_once: moved_mid_run, [BUSY_IS_FREE => "one_runner"];
 }
@@ -265,6 +271,73 @@ fn triggered_beside_a_long_one() -> Faults {
         ask(&world, 1, trigger("short"));
         world.pass(secs(3)).await;
         want(&world, starts(&world, "short", "MANUAL") == 4, "every instance hears of it at once");
+        world
+    })
+}
+
+fn drain(world: &World, desk: usize) -> Operation {
+    Operation::Drain { instance: instance(world, desk), grace: secs(2) }
+}
+
+fn instance(world: &World, desk: usize) -> InstanceId {
+    let instance = {
+        let watch = world.watch.lock();
+        let process = world.desks[desk].running.as_ref().map(|running| running.process.clone());
+        let worker = process.and_then(|process| watch.who.get(&process).cloned());
+        let shadow = watch.shadow.jobs.get(&name("short"));
+        let mut all = shadow.into_iter().flat_map(|shadow| shadow.sharding.instances());
+        all.find(|instance| worker.as_ref().is_some_and(|worker| instance.is_of(worker))).cloned()
+    };
+    instance.unwrap_or_else(|| unreachable!("desk {desk} has an instance"))
+}
+
+/// The worker at desk 0 hears nothing of this on the stream that it has.
+async fn unheard_by_its_worker(of: impl Fn(&World) -> Operation, answered: &str) -> World {
+    let mut world = stage(2, &[0, 1], vec![short(2, 100, 3)]);
+    start(&mut world, 0..2).await;
+    at_work(&mut world, "short", 2).await;
+    let process = world.desks[0].running.as_ref().map(|running| running.process.clone()).unwrap_or_default();
+    world.net.silence_of(&process, crate::wire::Way::Down, true);
+    let operation = of(&world);
+    ask(&world, 0, operation);
+    world.pass(secs(1)).await;
+    want(&world, covered(&world, answered) == 1, "it is answered");
+    world.net.cut(&process);
+    world
+}
+
+fn shut_down_over_a_dead_stream() -> Faults {
+    scene(async || {
+        let of = |world: &World| Operation::Shutdown { job: name("short"), instance: instance(world, 0) };
+        let mut world = unheard_by_its_worker(of, "operation Shutdown: done").await;
+        world.pass(secs(8)).await;
+        world
+    })
+}
+
+fn asked_over_a_dead_stream() -> Faults {
+    scene(async || {
+        let of = |world: &World| drain(world, 0);
+        let mut world = unheard_by_its_worker(of, "operation Drain: done").await;
+        until(&mut world, "it leaves", |world| covered(world, "worker ended: left") == 1).await;
+        world
+    })
+}
+
+fn asked_of_a_host_that_dies() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1], vec![short(2, 100, 3)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "short", 2).await;
+        let session =
+            world.seats[0].running.as_ref().map(|running| running.session.clone()).unwrap_or_default();
+        world.chaos.deafen("c0", secs(4));
+        ask(&world, 1, drain(&world, 0));
+        until(&mut world, "it is answered", |world| covered(world, "operation Drain: done") == 1).await;
+        world.freeze_worker(0, secs(3));
+        lose_coordinator(&mut world, 0);
+        world.store.expire(&session);
+        until(&mut world, "it leaves", |world| covered(world, "worker ended: left") == 1).await;
         world
     })
 }
