@@ -434,7 +434,7 @@ impl World {
             asked_to_leave: &watch.asked_to_leave,
             shut_down: &watch.shut_down,
             last_begun: BTreeMap::new(),
-            ample: true,
+            fewest_slots: u64::MAX,
             in_user_code: self.shared.log.in_user_code(),
             jobs,
             dumps,

@@ -120,6 +120,9 @@ scripts! {
     /// A worker said goodbye, and a run that was held and that it had never been told of could not be written as handed back.
     /// When its lease ended its attachment went, and it was told that it may go: the run crashed after a clean leave.
     a_goodbye_was_acknowledged_by_the_end_of_a_lease;
+    /// The rule's mistake: a worker of four slots owned eight items, of which those of a job without misfires began nothing for
+    /// long, since misfires of others had always waited longer.
+    a_job_found_no_slot_for_long;
 }
 
 /// None is forgotten in the folder.

@@ -15,8 +15,6 @@ use crate::world::{Later, RunningCoordinator, RunningWorker, World};
 
 /// Longer than any world lasts.
 const FOR_EVER: Duration = Duration::from_secs(86_400);
-/// So many slots a worker are as many as it is given runs, but for a moment.
-const AMPLE: u64 = 4;
 
 impl World {
     /// Faults stop, and what is broken is mended.
@@ -124,7 +122,7 @@ impl World {
             asked_to_leave: &watch.asked_to_leave,
             shut_down: &watch.shut_down,
             last_begun: self.last_begun(),
-            ample: self.plan.slots.0 >= AMPLE,
+            fewest_slots: self.plan.slots.0,
             in_user_code: self.in_user_code(),
             jobs,
             dumps,

@@ -1,5 +1,5 @@
 //! What is remembered has a bound: schedules and raises of the count in an assignment, the assignment itself. At rest each
-//! coordinator asks for hints of jobs that are there alone, and no process has more than one stream open.
+//! coordinator asks for hints of jobs that are there alone, no command waits, and no process has more than one stream open.
 //!
 //! Source: Elastic-Job #40, #143 and #2116, listeners that stayed when their jobs had gone; Curator's CURATOR-240, watches on
 //! what is not there; XXL-JOB #3080, queues without a bound. The queues of the edge are tried by the suite of the edge, what

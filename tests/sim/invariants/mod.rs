@@ -118,8 +118,8 @@ pub struct AtRest<'a> {
     pub shut_down: &'a BTreeSet<(JobName, String, InstanceId)>,
     /// When something last began of each item of jobs whose runs no record holds.
     pub last_begun: BTreeMap<(String, u32), Time>,
-    /// Workers have slots for all that they may be given.
-    pub ample: bool,
+    /// Each worker has at least so many.
+    pub fewest_slots: u64,
     /// What is in user code: job, item and token.
     pub in_user_code: BTreeSet<(String, u32, u64)>,
 }

@@ -44,12 +44,20 @@ fn is_open(view: &Job, item: Item) -> bool {
 fn not_begun(of: &Resting<'_>, item: Item) -> Option<String> {
     let name = &of.view.name;
     let monitored = of.rest.shadows.get(name).is_none_or(|shadow| shadow.monitor);
-    if monitored || !of.rest.ample || !is_open(of.view, item) {
+    if monitored || !is_open(of.view, item) || !has_slots_for_all(of, item) {
         return None;
     }
     let last = of.rest.last_begun.get(&(name.to_string(), item.0)).copied();
     let long_ago = last.is_none_or(|last| of.rest.now.since(last) > BEGINS_WITHIN);
     long_ago.then(|| format!("{name}: item {item}: nothing has begun since {last:?}"))
+}
+
+/// Whether the item's owner may run all that it owns at once, of all jobs.
+fn has_slots_for_all(of: &Resting<'_>, item: Item) -> bool {
+    let Some(owner) = of.view.sharding.owner(item) else { return true };
+    let jobs = of.rest.shadows.iter().filter(|(name, _)| of.rest.jobs.contains_key(*name));
+    let items: usize = jobs.map(|(_, shadow)| shadow.sharding.items_of(owner).len()).sum();
+    items as u64 <= of.rest.fewest_slots
 }
 
 /// Due times that nobody has accounted for.
