@@ -304,7 +304,8 @@ impl Node {
             max_reports: u32::try_from(self.settings.max_reports).unwrap_or(u32::MAX),
             coordinator: self.settings.id.to_string(),
         };
-        let jobs = worker.jobs.clone();
+        let runs = worker.runs.iter().map(|(name, _)| name);
+        let jobs: BTreeSet<JobName> = worker.jobs.iter().chain(runs).cloned().collect();
         self.send(stream, ToWorker::Welcome(Box::new(welcome)));
         self.arrived(stream);
         self.tell_to_leave(id);

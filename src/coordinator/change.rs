@@ -23,8 +23,6 @@ use crate::code::{Code, Refusal};
 /// What comes of an operation.
 pub(super) enum Step {
     Commit(Txn, String),
-    /// Nothing was to be written: whom it concerns was told.
-    Told(String),
     /// Nothing was to be done.
     Said(String),
 }

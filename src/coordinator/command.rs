@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use rosterd_domain::id::{CommandName, InstanceId, Item, JobName, Token, WorkerId};
+use rosterd_domain::mutants;
 use rosterd_domain::snapshot::Command;
 use rosterd_domain::txn::{Txn, Write};
 use rosterd_domain::view::Job;
@@ -12,16 +13,16 @@ use rosterd_domain::view::Job;
 use super::change::guarded;
 use super::job::{Intent, JobState};
 use super::node::Node;
-use crate::code::{Code, Refusal};
+use super::operate::ASKED;
+use super::worker::Phase;
+use crate::session::frame::{CancelReason, RunRef, ToWorker};
 
 /// What this coordinator does about a command.
 pub(super) enum Now {
-    Stop {
-        item: Item,
-        token: Token,
-    },
     /// Nothing is left to do.
     Clear,
+    /// Whom it is for was told, and tells when it is done.
+    Told,
     /// It is somebody else's, or is not known to be over.
     Wait,
 }
@@ -31,21 +32,13 @@ impl Node {
     pub(super) fn commands(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
         let mut txn = guarded("commands", view);
         let mut waits = false;
+        job.told_to_stop.retain(|item, _| stops(view, *item).is_some());
         for (command_name, command) in &view.commands {
             match self.now_for(name, job, command) {
-                Now::Wait => {
-                    waits = true;
-                    continue;
-                }
-                Now::Clear => {}
-                Now::Stop { item, token } => {
-                    let worker = job.records.get(&item).and_then(|(_, record)| record.running());
-                    if let Some(worker) = worker.map(|run| run.worker.clone()) {
-                        self.cancel_run(name, item, token, &worker);
-                    }
-                }
+                Now::Clear => txn.write(Write::RemoveCommand(name.clone(), command_name.clone())),
+                Now::Told => {}
+                Now::Wait => waits = true,
             }
-            txn.write(Write::RemoveCommand(name.clone(), command_name.clone()));
         }
         if waits && job.leads() {
             // Run state gives no hint: whether a run elsewhere has ended is looked up.
@@ -70,38 +63,50 @@ impl Node {
         Now::Wait
     }
 
+    /// A run is stopped once its worker says so, or has gone: until then it is told on each of its streams.
+    fn now_stop(&mut self, name: &JobName, job: &mut JobState, item: Item, token: Token) -> Now {
+        let Some((_, record)) = job.records.get(&item) else { return Now::Clear };
+        let Some(run) = record.running().filter(|_| record.token == token) else {
+            return if record.token >= token { Now::Clear } else { Now::Wait };
+        };
+        let Some(worker) = self.workers.get(&run.worker) else { return Now::Wait };
+        let run = RunRef { job: name.clone(), item, token };
+        // What it does not know of yet it is told of first.
+        let knows = worker.phase != Phase::Attaching && worker.known.contains_key(&run);
+        let Some(stream) = worker.stream.filter(|_| knows) else { return Now::Told };
+        if job.told_to_stop.insert(item, (token, stream)) != Some((token, stream)) {
+            let message = ASKED.to_string();
+            self.send(stream, ToWorker::Cancel { run, reason: CancelReason::Operator, message });
+        }
+        if mutants::is_on(mutants::CANCELS_ARE_ONLY_SAID) { Now::Clear } else { Now::Told }
+    }
+
     fn now_for(&mut self, name: &JobName, job: &mut JobState, command: &Command) -> Now {
         match command {
-            Command::Cancel { item, token } => {
-                let Some((_, record)) = job.records.get(item) else { return Now::Clear };
-                match record.running().filter(|_| record.token == *token) {
-                    Some(run)
-                        if self.workers.get(&run.worker).is_some_and(|worker| worker.stream.is_some()) =>
-                    {
-                        Now::Stop { item: *item, token: *token }
-                    }
-                    Some(_) => Now::Wait,
-                    None if record.token >= *token => Now::Clear,
-                    None => Now::Wait,
-                }
-            }
+            Command::Cancel { item, token } => self.now_stop(name, job, *item, *token),
             Command::Drain { instance, grace_ms } => self.now_drain(job, instance, *grace_ms),
             Command::Shutdown { instance } => self.now_shut_down(name, job, instance),
         }
     }
 }
 
-/// Adds the command to stop a run of another host.
-pub(super) fn cancel_elsewhere(
-    txn: &mut Txn,
-    job: &JobName,
-    item: Item,
-    token: Token,
-) -> Result<(), Refusal> {
-    let name = CommandName::new(format!("cancel-{item}"))
-        .map_err(|error| Refusal::new(Code::NameInvalid, error.to_string()))?;
-    txn.write(Write::Command { job: job.clone(), name, command: Command::Cancel { item, token } });
-    Ok(())
+/// The token of the run of an item that is to be stopped.
+pub(super) fn stops(view: &Job, item: Item) -> Option<Token> {
+    match view.commands.get(&cancel_name(item)?)? {
+        Command::Cancel { token, .. } => Some(*token),
+        _ => None,
+    }
+}
+
+/// Adds the command to stop a run, wherever its worker is.
+pub(super) fn stop(txn: &mut Txn, job: &JobName, item: Item, token: Token) {
+    if let Some(name) = cancel_name(item) {
+        txn.write(Write::Command { job: job.clone(), name, command: Command::Cancel { item, token } });
+    }
+}
+
+fn cancel_name(item: Item) -> Option<CommandName> {
+    CommandName::new(format!("cancel-{item}")).ok()
 }
 
 /// The name of a command to a worker, the same for all such commands to it.

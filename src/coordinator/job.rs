@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress, Version, WorkerId};
+use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress, Token, Version, WorkerId};
 use rosterd_domain::item::Record;
 use rosterd_domain::job::JobSpec;
 use rosterd_domain::mutants;
@@ -70,6 +70,8 @@ pub(crate) struct JobState {
     pub(crate) registering: VecDeque<Registering>,
     /// The configuration that a worker offered last.
     pub(crate) offered: Option<Offered>,
+    /// Runs whose workers were told to stop them, by token and on which stream.
+    pub(crate) told_to_stop: BTreeMap<Item, (Token, StreamId)>,
     /// Operations that wait.
     pub(crate) operations: VecDeque<Asked>,
     /// Since when it has no leader, as far as this coordinator knows.

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use rosterd_domain::id::{InstanceId, Item, JobName, Token, TriggerId};
+use rosterd_domain::id::{InstanceId, Item, JobName, TriggerId};
+use rosterd_domain::item::Running;
 use rosterd_domain::job;
 use rosterd_domain::snapshot::TriggerNode;
 use rosterd_domain::txn::Write;
@@ -11,14 +12,13 @@ use rosterd_domain::txn::{Commit, Guard};
 use rosterd_domain::view::{self, Job};
 
 use super::change::{Step, apply, check_item, enable, guarded, pause, remove, shut_out};
-use super::command::cancel_elsewhere;
+use super::command::{stop, stops};
 use super::drain::drain;
 use super::event::{Effect, RequestId};
 use super::handle::{Done, Happening, Operation, Target};
 use super::job::{Asked, Intent, JobOperation, JobState};
 use super::node::Node;
 use crate::code::{Code, Refusal};
-use crate::session::frame::{CancelReason, RunRef};
 
 /// How often an operation is decided again when things change under it.
 const MOST_TRIES: u32 = 20;
@@ -141,10 +141,6 @@ impl Node {
             match self.operation(name, job, view, &asked) {
                 Err(refusal) => self.reply(asked.request, name, Err(refusal)),
                 Ok(Step::Said(said)) => self.reply(asked.request, name, Ok((said, None))),
-                Ok(Step::Told(said)) => {
-                    self.tell_asked(name, &asked, said.clone());
-                    self.reply(asked.request, name, Ok((said, None)));
-                }
                 Ok(Step::Commit(txn, said)) => {
                     self.submit(name, job, txn, Intent::Operation { asked, said });
                     return true;
@@ -167,7 +163,7 @@ impl Node {
             JobOperation::Pause(paused) => Ok(pause(view, *paused, self.now.wall)),
             JobOperation::Enable { target, enabled, .. } => enable(view, target, *enabled, self.now.wall),
             JobOperation::Remove { cancel } => remove(job, view, *cancel, self.settings.max_records_per_txn),
-            JobOperation::Cancel { item } => self.cancel_item(name, job, view, *item),
+            JobOperation::Cancel { item } => cancel_item(name, job, view, *item),
             JobOperation::CancelAll(target) => Ok(self.cancel_all(name, job, view, target)),
             JobOperation::Drain { instance, grace } => drain(view, instance, *grace),
             JobOperation::Shutdown { instance } => self.shut_down(view, instance),
@@ -218,40 +214,6 @@ impl Node {
         Ok(Step::Commit(txn, format!("triggered {} items as {id}", items.len())))
     }
 
-    fn cancel_item(
-        &mut self,
-        name: &JobName,
-        job: &JobState,
-        view: &Job,
-        item: Item,
-    ) -> Result<Step, Refusal> {
-        check_item(view, item)?;
-        let run =
-            job.records.get(&item).and_then(|(_, record)| Some((record.token, record.running()?.clone())));
-        let Some((token, run)) = run else {
-            return Err(Refusal::new(Code::RunUnknown, format!("item {item} of {name} is not running")));
-        };
-        let said = format!("item {item}: run {token} on {} is asked to stop", run.instance);
-        if !self.workers.contains_key(&run.worker) {
-            let mut txn = guarded("command", view);
-            cancel_elsewhere(&mut txn, name, item, token)?;
-            return Ok(Step::Commit(txn, said));
-        }
-        self.cancel_run(name, item, token, &run.worker);
-        Ok(Step::Told(said))
-    }
-
-    pub(super) fn cancel_run(
-        &mut self,
-        name: &JobName,
-        item: Item,
-        token: Token,
-        worker: &rosterd_domain::id::WorkerId,
-    ) {
-        let run = RunRef { job: name.clone(), item, token };
-        self.cancel(worker, run, CancelReason::Operator, ASKED);
-    }
-
     fn shut_down(&self, view: &Job, instance: &InstanceId) -> Result<Step, Refusal> {
         let name = &view.name;
         if !view.instances.contains_key(instance) {
@@ -268,6 +230,8 @@ impl Node {
         self.tell_asked(name, &asked, said.clone());
         let cancel = match &asked.operation {
             JobOperation::Enable { target, enabled: false, cancel: true } => Some(target.clone()),
+            // There may be more of them than one transaction takes.
+            JobOperation::CancelAll(target) => Some(target.clone()),
             _ => None,
         };
         if let Some(target) = cancel {
@@ -299,32 +263,25 @@ impl Node {
         }));
     }
 
-    /// Stops the runs of a target, wherever they are.
-    fn cancel_all(&mut self, name: &JobName, job: &JobState, view: &Job, target: &Target) -> Step {
-        let runs: Vec<_> = job
-            .records
-            .iter()
-            .filter_map(|(item, (_, record))| Some((*item, record.token, record.running()?.clone())))
-            .filter(|(item, _, run)| match target {
-                Target::Job => true,
-                Target::Item(wanted) => item == wanted,
-                Target::Server(server) => run.instance.address() == server.as_str(),
-                Target::Instance(instance) => run.instance == *instance,
-            })
-            .collect();
+    /// Stops the runs of a target, wherever they are: those that are not asked to, so many at a time.
+    fn cancel_all(&self, name: &JobName, job: &JobState, view: &Job, target: &Target) -> Step {
+        let is_of = |item: Item, run: &Running| match target {
+            Target::Job => true,
+            Target::Item(wanted) => item == *wanted,
+            Target::Server(server) => run.instance.address() == server.as_str(),
+            Target::Instance(instance) => run.instance == *instance,
+        };
+        let running = job.records.iter().filter(|(item, (_, record))| {
+            record.running().is_some_and(|run| is_of(**item, run))
+                && stops(view, **item) != Some(record.token)
+        });
         let mut txn = guarded("command", view);
-        for (item, token, run) in &runs {
-            if self.workers.contains_key(&run.worker) {
-                self.cancel_run(name, *item, *token, &run.worker);
-            } else if cancel_elsewhere(&mut txn, name, *item, *token).is_err() {
-                tracing::error!(job = %name, "item {item}, run {token}: no name for a command");
-            }
+        for (item, (_, record)) in running.take(self.settings.max_records_per_txn) {
+            stop(&mut txn, name, *item, record.token);
         }
-        let said = format!("{} runs are asked to stop", runs.len());
-        match (txn.writes.is_empty(), runs.is_empty()) {
-            (false, _) => Step::Commit(txn, said),
-            (true, false) => Step::Told(said),
-            (true, true) => Step::Said(said),
+        match txn.writes.len() {
+            0 => Step::Said("no run is left to be asked to stop".into()),
+            runs => Step::Commit(txn, format!("{runs} runs are asked to stop")),
         }
     }
 
@@ -374,4 +331,17 @@ impl Node {
             }
         }
     }
+}
+
+/// Asks for the run of one item to be stopped.
+fn cancel_item(name: &JobName, job: &JobState, view: &Job, item: Item) -> Result<Step, Refusal> {
+    check_item(view, item)?;
+    let run = job.records.get(&item).and_then(|(_, record)| Some((record.token, record.running()?.clone())));
+    let Some((token, run)) = run else {
+        return Err(Refusal::new(Code::RunUnknown, format!("item {item} of {name} is not running")));
+    };
+    let said = format!("item {item}: run {token} on {} is asked to stop", run.instance);
+    let mut txn = guarded("command", view);
+    stop(&mut txn, name, item, token);
+    Ok(Step::Commit(txn, said))
 }

@@ -54,6 +54,7 @@ mutants! {
     LEASE_ENDS_GOODBYES: "lease_ends_goodbyes", "a goodbye is acknowledged when the lease ends, whatever was not handed back";
     HANDED_BACK_BY_THE_DEAD: "handed_back_by_the_dead", "what was to be handed back for a worker that left stays so when its attachment has gone";
     SHUTDOWNS_ARE_ONLY_SAID: "shutdowns_are_only_said", "a worker that is to give a job up is told once, and its next host lets it go on";
+    CANCELS_ARE_ONLY_SAID: "cancels_are_only_said", "a worker that is to stop a run is told once, on the stream that it has";
     COMMANDS_GO_WITH_INSTANCES: "commands_go_with_instances", "the command to drain an instance is cleared when its node is not there";
     MISSES_UNCOUNTED: "misses_uncounted", "missed due times are passed over without a count";
     SLOTS_UNCOUNTED: "slots_uncounted", "runs in flight take no slot";

@@ -44,6 +44,8 @@ races! {
     who_is_asked_to_leave_is_told_on_its_next_stream: asked_over_a_dead_stream, [DRAINS_ARE_ONLY_SAID => "nothing_acknowledged_is_lost"];
     /// A worker is shut down for a job while nothing arrives at it any more: it comes back with that job, and may not have it.
     who_is_shut_down_for_a_job_does_not_come_back_with_it: shut_down_over_a_dead_stream, [SHUTDOWNS_ARE_ONLY_SAID => "nothing_acknowledged_is_lost"];
+    /// A run is cancelled over a stream over which nothing arrives any more: its worker hears of it on its next.
+    who_is_to_stop_a_run_is_told_on_its_next_stream: cancelled_over_a_dead_stream, [CANCELS_ARE_ONLY_SAID => "scene"];
     /// A worker of another host is asked to leave. That host dies before it has heard of it, and the worker's node goes.
     who_is_asked_to_leave_is_told_by_its_next_host: asked_of_a_host_that_dies, [COMMANDS_GO_WITH_INSTANCES => "nothing_acknowledged_is_lost"];
     /// Items are moved while they run: nobody else starts them.
@@ -304,6 +306,24 @@ async fn unheard_by_its_worker(of: impl Fn(&World) -> Operation, answered: &str)
     want(&world, covered(&world, answered) == 1, "it is answered");
     world.net.cut(&process);
     world
+}
+
+fn cancelled_over_a_dead_stream() -> Faults {
+    scene(async || {
+        let mut world = both_run(again(2, 20_000, 25)).await;
+        let process =
+            world.desks[0].running.as_ref().map(|running| running.process.clone()).unwrap_or_default();
+        let Some(item) = item_of(&world, "again", 0) else { return world };
+        world.net.silence_of(&process, crate::wire::Way::Down, true);
+        ask(&world, 1, Operation::Cancel { job: name("again"), item: Item(item) });
+        world.pass(secs(1)).await;
+        want(&world, covered(&world, "operation Cancel: done") == 1, "it is answered");
+        world.net.cut(&process);
+        world.pass(secs(5)).await;
+        let cancelled = record(&world, "again", item).is_some_and(|record| record.counters.cancelled == 1);
+        want(&world, cancelled, "the run is stopped");
+        world
+    })
 }
 
 fn shut_down_over_a_dead_stream() -> Faults {
