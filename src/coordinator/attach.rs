@@ -350,9 +350,9 @@ impl Node {
     pub(super) fn unregister(&mut self, stream: StreamId, id: &WorkerId, name: &JobName) {
         let Some(worker) = self.workers.get_mut(id) else { return };
         worker.jobs.remove(name);
-        worker.gave_up.insert(name.clone());
         let instance = worker.instance.clone();
         if let Some(job) = self.jobs.get_mut(name) {
+            worker.gave_up.insert(name.clone());
             job.hosted.remove(&instance);
             job.standing.remove(&instance);
             job.told.remove(&instance);

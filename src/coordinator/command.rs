@@ -32,9 +32,11 @@ impl Node {
     pub(super) fn commands(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
         let mut txn = guarded("commands", view);
         let mut waits = false;
-        job.told_to_stop.retain(|item, _| stops(view, *item).is_some());
+        job.told_to_stop.retain(|item, (token, _)| stops(view, *item, *token));
         for (command_name, command) in &view.commands {
             match self.now_for(name, job, command) {
+                // The others have their turn after this.
+                Now::Clear if txn.writes.len() >= self.settings.max_records_per_txn => {}
                 Now::Clear => txn.write(Write::RemoveCommand(name.clone(), command_name.clone())),
                 Now::Told => {}
                 Now::Wait => waits = true,
@@ -65,7 +67,8 @@ impl Node {
 
     /// A run is stopped once its worker says so, or has gone: until then it is told on each of its streams.
     fn now_stop(&mut self, name: &JobName, job: &mut JobState, item: Item, token: Token) -> Now {
-        let Some((_, record)) = job.records.get(&item) else { return Now::Clear };
+        // Records outlive the item count: one that is not here was not read.
+        let Some((_, record)) = job.records.get(&item) else { return Now::Wait };
         let Some(run) = record.running().filter(|_| record.token == token) else {
             return if record.token >= token { Now::Clear } else { Now::Wait };
         };
@@ -90,23 +93,22 @@ impl Node {
     }
 }
 
-/// The token of the run of an item that is to be stopped.
-pub(super) fn stops(view: &Job, item: Item) -> Option<Token> {
-    match view.commands.get(&cancel_name(item)?)? {
-        Command::Cancel { token, .. } => Some(*token),
-        _ => None,
-    }
+/// Whether a run is to be stopped.
+pub(super) fn stops(view: &Job, item: Item, token: Token) -> bool {
+    !view.commands.is_empty()
+        && cancel_name(item, token).is_some_and(|name| view.commands.contains_key(&name))
 }
 
 /// Adds the command to stop a run, wherever its worker is.
 pub(super) fn stop(txn: &mut Txn, job: &JobName, item: Item, token: Token) {
-    if let Some(name) = cancel_name(item) {
+    if let Some(name) = cancel_name(item, token) {
         txn.write(Write::Command { job: job.clone(), name, command: Command::Cancel { item, token } });
     }
 }
 
-fn cancel_name(item: Item) -> Option<CommandName> {
-    CommandName::new(format!("cancel-{item}")).ok()
+/// Another for each run, so that what takes one away takes no later one with it.
+fn cancel_name(item: Item, token: Token) -> Option<CommandName> {
+    CommandName::new(format!("cancel-{item}-{token}")).ok()
 }
 
 /// The name of a command to a worker, the same for all such commands to it.

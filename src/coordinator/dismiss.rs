@@ -56,7 +56,7 @@ impl Node {
         if worker.gave_up.contains(name) {
             return Now::Clear;
         }
-        if worker.phase == Phase::Attached {
+        if job.hosted.contains_key(instance) {
             self.dismiss(name, job, instance, ASKED);
         }
         Now::Wait
@@ -65,6 +65,11 @@ impl Node {
     /// The instance is gone: its worker is told, and has the job no more. Runs in flight finish.
     pub(super) fn dismiss(&mut self, name: &JobName, job: &mut JobState, instance: &InstanceId, why: &str) {
         job.stale = true;
+        let hosted = job.hosted.get(instance).and_then(|id| self.workers.get(id));
+        if hosted.is_some_and(|worker| worker.phase == Phase::Attaching) {
+            // It is told by the command, after its Welcome.
+            return;
+        }
         job.standing.remove(instance);
         job.told.remove(instance);
         let Some(worker) = job.hosted.remove(instance).and_then(|id| self.workers.get_mut(&id)) else {

@@ -14,6 +14,7 @@ use rosterd_domain::plan::{Report, Reported};
 use rosterd_domain::time::Time;
 use rosterd_domain::view::Job;
 
+use super::command::stops;
 use super::event::{Query, StreamId};
 use super::handle::Happening;
 use super::job::JobState;
@@ -114,6 +115,9 @@ impl Node {
         }
         self.note_lag(trigger.fire);
         self.send(stream, ToWorker::Trigger(Box::new(trigger)));
+        if stops(&view, item, token) {
+            self.dirty.insert(name.clone());
+        }
     }
 
     pub(super) fn offset_read(

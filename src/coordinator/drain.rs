@@ -13,9 +13,9 @@ use rosterd_domain::txn::{Commit, Txn, Write};
 use rosterd_domain::view::Job;
 
 use super::change::{Step, guarded, rewrite};
-use super::command::{Now, is_told, named};
+use super::command::{Now, named};
 use super::event::{Effect, Query, RequestId};
-use super::handle::{Done, Happening};
+use super::handle::{Done, Happening, Health};
 use super::job::{JobOperation, JobState};
 use super::node::{Node, ReadFor, TxnFor};
 use super::operate::ASKED;
@@ -104,10 +104,7 @@ impl Node {
         }
         worker.version = worker.version.next();
         worker.attachment.leave_grace_ms = Some(grace_ms);
-        self.dirty.extend(worker.jobs.iter().cloned());
-        // The command that told this host of it is taken away.
-        let told = |job: &JobState| job.view.as_ref().is_some_and(|view| is_told(view, id));
-        self.dirty.extend(self.jobs.iter().filter(|(_, job)| told(job)).map(|(name, _)| name.clone()));
+        self.jobs_have_their_turn(id);
         self.go_on_leaving(id);
     }
 
@@ -117,7 +114,8 @@ impl Node {
             return;
         };
         if let (Some(stream), Some(grace)) = (worker.stream, worker.attachment.leave_grace_ms) {
-            let grace = Duration::from_millis(grace);
+            // Nobody has set one: it is the worker's own.
+            let grace = if grace == u64::MAX { Duration::MAX } else { Duration::from_millis(grace) };
             self.send(stream, ToWorker::Drain { message: ASKED.into(), grace });
         }
     }
@@ -139,7 +137,10 @@ impl Node {
                 return Now::Clear;
             }
             let id = worker.id.clone();
-            self.ask_to_leave(&id, Duration::from_millis(grace_ms), None);
+            // A store that cannot write is not asked again and again; when it can, every job has its turn.
+            if self.health != Health::Suspended {
+                self.ask_to_leave(&id, Duration::from_millis(grace_ms), None);
+            }
             return Now::Wait;
         }
         let Some(worker) = instance.worker() else { return Now::Clear };

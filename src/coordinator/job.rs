@@ -181,8 +181,11 @@ pub(crate) enum JobOperation {
     Cancel {
         item: Item,
     },
-    /// Stops the runs of a target; follows an operation that was asked to.
-    CancelAll(Target),
+    /// Stops the runs of a target; follows an operation that was asked to, and is answered with what that has said.
+    CancelAll {
+        target: Target,
+        said: String,
+    },
     Drain {
         instance: InstanceId,
         grace: Duration,

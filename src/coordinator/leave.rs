@@ -9,7 +9,9 @@ use rosterd_domain::mutants;
 use rosterd_domain::plan::{Report, Reported};
 use rosterd_domain::txn::{Commit, Txn, Write};
 
+use super::command::is_told;
 use super::event::Query;
+use super::job::JobState;
 use super::node::{Node, ReadFor, TxnFor};
 use super::worker::{Phase, Worker};
 use crate::session::frame::{RunRef, ToWorker};
@@ -177,6 +179,16 @@ impl Node {
         let hosting = self.jobs.iter().filter(|(_, job)| job.hosted.contains_key(&worker.instance));
         let running = worker.runs.iter().map(|(name, _)| name);
         worker.jobs.iter().chain(hosting.map(|(name, _)| name)).chain(running).cloned().collect()
+    }
+
+    /// A write of the worker's attachment is over, for which its jobs may have waited: those above, and those with a command for
+    /// it, which may have been done with that.
+    pub(super) fn jobs_have_their_turn(&mut self, id: &WorkerId) {
+        let Some(worker) = self.workers.get(id) else { return };
+        let told = |job: &JobState| job.view.as_ref().is_some_and(|view| is_told(view, id));
+        let told = self.jobs.iter().filter(|(_, job)| told(job)).map(|(name, _)| name.clone());
+        let jobs: BTreeSet<JobName> = self.jobs_of(worker).into_iter().chain(told).collect();
+        self.dirty.extend(jobs);
     }
 
     /// The worker's attachment is gone: so is everything that hangs on it.

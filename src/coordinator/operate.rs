@@ -25,8 +25,6 @@ const MOST_TRIES: u32 = 20;
 
 /// Why a worker is told to stop something.
 pub(super) const ASKED: &str = "an operator asked for it";
-/// The request of what nobody waits for.
-const NOBODY: RequestId = 0;
 
 /// A request that waits for its parts.
 #[derive(Debug, Default)]
@@ -164,7 +162,7 @@ impl Node {
             JobOperation::Enable { target, enabled, .. } => enable(view, target, *enabled, self.now.wall),
             JobOperation::Remove { cancel } => remove(job, view, *cancel, self.settings.max_records_per_txn),
             JobOperation::Cancel { item } => cancel_item(name, job, view, *item),
-            JobOperation::CancelAll(target) => Ok(self.cancel_all(name, job, view, target)),
+            JobOperation::CancelAll { target, said } => Ok(self.cancel_all(name, job, view, target, said)),
             JobOperation::Drain { instance, grace } => drain(view, instance, *grace),
             JobOperation::Shutdown { instance } => self.shut_down(view, instance),
         }
@@ -229,16 +227,18 @@ impl Node {
         job.stale = true;
         self.tell_asked(name, &asked, said.clone());
         let cancel = match &asked.operation {
-            JobOperation::Enable { target, enabled: false, cancel: true } => Some(target.clone()),
+            JobOperation::Enable { target, enabled: false, cancel: true } => {
+                Some(JobOperation::CancelAll { target: target.clone(), said: said.clone() })
+            }
             // There may be more of them than one transaction takes.
-            JobOperation::CancelAll(target) => Some(target.clone()),
+            JobOperation::CancelAll { .. } => Some(asked.operation.clone()),
             _ => None,
         };
-        if let Some(target) = cancel {
-            // Nobody waits for the answer. It is decided from the records as they are now.
-            let operation = JobOperation::CancelAll(target);
-            let (request, by) = (NOBODY, asked.by.clone());
-            job.operations.push_back(Asked { request, by, operation, tries: 0, informed: false });
+        if let Some(operation) = cancel {
+            // Decided from the records as they are now; it is what is answered.
+            let Asked { request, by, .. } = asked;
+            job.operations.push_front(Asked { request, by, operation, tries: 0, informed: false });
+            return;
         }
         if let JobOperation::Shutdown { instance } = &asked.operation {
             self.dismiss(name, job, instance, ASKED);
@@ -255,7 +255,7 @@ impl Node {
         let (job, by) = (name.clone(), asked.by.clone());
         let of_workers = matches!(
             asked.operation,
-            JobOperation::Cancel { .. } | JobOperation::CancelAll(_) | JobOperation::Drain { .. }
+            JobOperation::Cancel { .. } | JobOperation::CancelAll { .. } | JobOperation::Drain { .. }
         );
         self.out.push(Effect::Tell(match of_workers {
             true => Happening::Asked { job: Some(job), what, by },
@@ -264,7 +264,7 @@ impl Node {
     }
 
     /// Stops the runs of a target, wherever they are: those that are not asked to, so many at a time.
-    fn cancel_all(&self, name: &JobName, job: &JobState, view: &Job, target: &Target) -> Step {
+    fn cancel_all(&self, name: &JobName, job: &JobState, view: &Job, target: &Target, said: &str) -> Step {
         let is_of = |item: Item, run: &Running| match target {
             Target::Job => true,
             Target::Item(wanted) => item == *wanted,
@@ -272,15 +272,14 @@ impl Node {
             Target::Instance(instance) => run.instance == *instance,
         };
         let running = job.records.iter().filter(|(item, (_, record))| {
-            record.running().is_some_and(|run| is_of(**item, run))
-                && stops(view, **item) != Some(record.token)
+            record.running().is_some_and(|run| is_of(**item, run)) && !stops(view, **item, record.token)
         });
         let mut txn = guarded("command", view);
         for (item, (_, record)) in running.take(self.settings.max_records_per_txn) {
             stop(&mut txn, name, *item, record.token);
         }
         match txn.writes.len() {
-            0 => Step::Said("no run is left to be asked to stop".into()),
+            0 => Step::Said(said.into()),
             runs => Step::Commit(txn, format!("{runs} runs are asked to stop")),
         }
     }
@@ -292,7 +291,7 @@ impl Node {
             JobOperation::Trigger { .. }
                 | JobOperation::Remove { .. }
                 | JobOperation::Cancel { .. }
-                | JobOperation::CancelAll(_)
+                | JobOperation::CancelAll { .. }
                 | JobOperation::Apply { .. }
         );
         about_runs && !asked.informed && self.coordinators.has_others(&self.settings.id)

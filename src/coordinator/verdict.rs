@@ -71,7 +71,7 @@ impl Node {
         match commit {
             Commit::Committed(_) => {
                 worker.version = worker.version.next();
-                self.dirty.extend(worker.jobs.iter().cloned());
+                self.jobs_have_their_turn(id);
                 self.go_on_leaving(id);
             }
             _ => self.read(ReadFor::Own(id.clone()), Query::Attachment(id.clone())),
@@ -155,8 +155,7 @@ impl Node {
                     Phase::Draining { .. } => self.leaves(id),
                     _ => self.go_on_leaving(id),
                 }
-                self.dirty
-                    .extend(self.workers.get(id).into_iter().flat_map(|worker| worker.jobs.iter().cloned()));
+                self.jobs_have_their_turn(id);
             }
             Ok(Some((version, stored))) => self.lost_to_another(id, version, stored),
         }

@@ -331,7 +331,7 @@ class Machine:
             self._note(logging.INFO, f"on duty for {registered.job}, {registered.sharding_total_count} items")
 
     def _refused(self, now: Now, refused: worker_pb2.Refused) -> None:
-        if refused.job not in self._jobs:
+        if refused.job not in self._jobs or self._jobs[refused.job] is JobState.SHUT_DOWN:
             return
         error = JobRefused(refused.code, refused.message, refused.job)
         self._jobs[refused.job] = JobState.REFUSED
