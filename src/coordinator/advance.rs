@@ -25,7 +25,7 @@ use super::worker::Phase;
 use crate::session::frame::{CancelReason, RunRef};
 
 /// `instance` mirrors and new records that one transaction writes.
-const CHUNK: usize = 200;
+pub(super) const CHUNK: usize = 200;
 /// So much longer than for what nothing tells of is waited where somebody should have told.
 const NOT_TOLD: u32 = 10;
 

@@ -230,8 +230,8 @@ impl Node {
 
     fn host_done(&mut self, name: &JobName, job: &mut JobState, mut plan: Plan) {
         let touched: Vec<Item> = plan.records.keys().copied().collect();
-        for (item, (version, record)) in std::mem::take(&mut plan.records) {
-            self.put_record(name, job, item, version, record);
+        for (item, written) in std::mem::take(&mut plan.records) {
+            self.put_written(name, job, item, written);
         }
         // The triggers that were taken are still in the cached decision state: they must not start again.
         job.stale |= plan

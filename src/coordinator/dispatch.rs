@@ -52,7 +52,33 @@ impl Node {
         if let Some(worker) = after.and_then(|after| self.workers.get_mut(&after)) {
             worker.runs.insert((name.clone(), item));
         }
+        if last_end(job, item) != record.last.as_ref().map(|last| last.token)
+            && !mutants::is_on(mutants::OFFSETS_STAY)
+        {
+            job.offsets.remove(&item);
+        }
         job.records.insert(item, (version, record));
+    }
+
+    /// The same after this coordinator's own transaction: what it wrote of the run's report needs no reading.
+    pub(super) fn put_written(
+        &mut self,
+        name: &JobName,
+        job: &mut JobState,
+        item: Item,
+        (version, record): (Version, Record),
+    ) {
+        let ended = record.last.as_ref().filter(|last| last.reported).map(|last| last.token);
+        let report = job.reports.get(&item).filter(|report| Some(report.token) == ended);
+        let left = report.and_then(|report| match &report.offset {
+            Some(left) => Some(Some(left.clone())),
+            None => job.offsets.get(&item).cloned(),
+        });
+        self.put_record(name, job, item, version, record);
+        // A long one is read again when it is wanted, rather than kept for every item.
+        if let Some(left) = left.filter(|left| left.as_ref().is_none_or(|left| left.len() <= SHORT_OFFSET)) {
+            job.offsets.insert(item, left);
+        }
     }
 
     /// The jobs whose items waited longest for slots that have become free are looked at: once for all the slots that a
@@ -100,10 +126,7 @@ impl Node {
         }
         let Some(stream) = worker.stream else { return };
         let Some(offset) = job.offsets.get(&item) else {
-            if job.reading_offsets.insert(item) {
-                self.read(ReadFor::Offset(name.clone(), item), Query::Offset(name.clone(), item));
-            }
-            return;
+            return self.ask_for_offset(name, job, item);
         };
         if let Some(at) = not_before.filter(|_| !worker.holds_triggers) {
             return self.ahead.tell_later(at, name, item, token);
@@ -120,6 +143,13 @@ impl Node {
         }
     }
 
+    fn ask_for_offset(&mut self, name: &JobName, job: &mut JobState, item: Item) {
+        if !job.reading_offsets.contains_key(&item) {
+            job.reading_offsets.insert(item, last_end(job, item));
+            self.read(ReadFor::Offset(name.clone(), item), Query::Offset(name.clone(), item));
+        }
+    }
+
     pub(super) fn offset_read(
         &mut self,
         name: &JobName,
@@ -127,10 +157,13 @@ impl Node {
         read: Result<Option<Arc<[u8]>>, ReadError>,
     ) {
         let Some(mut job) = self.jobs.remove(name) else { return };
-        job.reading_offsets.remove(&item);
+        let asked = job.reading_offsets.remove(&item).flatten();
         match read {
             Ok(offset) => {
-                job.offsets.insert(item, offset);
+                // Where a run has ended since, it is asked for again.
+                if asked == last_end(&job, item) {
+                    job.offsets.insert(item, offset);
+                }
                 self.dispatch(name, &mut job, item);
                 self.send_waiting(name, &mut job);
             }
@@ -175,9 +208,7 @@ impl Node {
                 worker.apart.insert(reference, Some(run));
             }
         } else {
-            if job.reading_offsets.insert(item) {
-                self.read(ReadFor::Offset(name.clone(), item), Query::Offset(name.clone(), item));
-            }
+            self.ask_for_offset(name, job, item);
             job.unmonitored.push((item, token, run));
         }
     }
@@ -330,16 +361,6 @@ impl Node {
         for (item, refusal) in decided {
             let Some(report) = job.reports.remove(&item) else { continue };
             let detail = job.details.remove(&item);
-            if refusal.is_none()
-                && let Some(offset) = report.offset
-            {
-                // A long one is read again when it is wanted, rather than kept for every item.
-                if offset.len() <= SHORT_OFFSET {
-                    job.offsets.insert(item, Some(offset));
-                } else {
-                    job.offsets.remove(&item);
-                }
-            }
             let run = RunRef { job: name.clone(), item, token: report.token };
             let apart = self.workers.get_mut(&report.worker).and_then(|worker| worker.apart.remove(&run));
             if let Some(told) = apart {
@@ -361,6 +382,11 @@ impl Node {
     }
 }
 
+/// The item's last run that has ended, as far as it was read.
+fn last_end(job: &JobState, item: Item) -> Option<Token> {
+    job.records.get(&item).and_then(|(_, record)| Some(record.last.as_ref()?.token))
+}
+
 /// What was to be skipped while it was held, and is held no more, is nobody's report: its worker was never told of it, or
 /// was told to run it.
 fn forget_skips(job: &mut JobState) {
@@ -378,7 +404,8 @@ fn decide(job: &JobState, item: Item, report: &Report) -> Option<Option<Refusal>
     if !job.loaded || job.stale_records || job.reading {
         return None;
     }
-    let Some(view) = &job.view else { return Some(Some(fenced())) };
+    // What it says of the run is decided once the job can be understood again.
+    let Some(view) = &job.view else { return job.damaged.is_none().then(|| Some(fenced())) };
     let Some((_, record)) = job.records.get(&item) else { return Some(Some(fenced())) };
     // Also without monitoring: the run began before that was switched off.
     let same = record.token == report.token || mutants::is_on(mutants::REPORT_TOKEN_UNCHECKED);

@@ -11,12 +11,14 @@ use std::sync::Arc;
 use rosterd_domain::id::{InstanceId, Item, JobName, Version};
 use rosterd_domain::item::{Event, Source, State};
 use rosterd_domain::job::OnTimeout;
+use rosterd_domain::mutants;
 use rosterd_domain::plan::{Report, Reported};
 use rosterd_domain::snapshot::{Announced, Stage};
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::{Txn, Write};
 use rosterd_domain::view::Job;
 
+use super::advance::CHUNK;
 use super::advance::applied;
 use super::change::led;
 use super::event::StreamId;
@@ -71,8 +73,17 @@ enum Step {
 impl Node {
     /// Announces what is to be announced and releases what was held; true when a transaction is under way.
     pub(super) fn guarantees(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
-        if !view.rules.announces() || !job.leads() || self.no_starts() {
+        if !job.leads() || self.no_starts() {
             return false;
+        }
+        if !view.rules.holds_for_started() && !mutants::is_on(mutants::HELD_STAYS_HELD) {
+            // It was switched off while they were held: nobody is asked any more.
+            let held = held(job).map(|(item, _)| item).take(CHUNK).collect::<Vec<Item>>();
+            if !held.is_empty() {
+                let txn = release(name, job, view, &held);
+                self.submit(name, job, txn, Intent::Release(held));
+                return true;
+            }
         }
         (view.rules.guarantee_completed && self.complete(name, job, view))
             || (view.rules.holds_for_started() && self.hold(name, job, view))
@@ -93,7 +104,8 @@ impl Node {
     /// they write of that is told, and looked up now and then in case it was not.
     pub(super) fn announces_with_others(&self, job: &JobState, view: &Job) -> bool {
         let held = || job.records.values().any(|(_, record)| record.running().is_some_and(|run| run.held));
-        view.rules.announces() && self.coordinators.has_others(&self.settings.id) && (job.leads() || held())
+        // Who holds some looks also where nobody is asked any more: then they are released.
+        self.coordinators.has_others(&self.settings.id) && (view.rules.announces() && job.leads() || held())
     }
 
     /// Whether this coordinator can lead the job: who announces asks a worker of its own.
@@ -124,12 +136,7 @@ impl Node {
     }
 
     fn hold(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
-        let held: Vec<(Item, Time)> = job
-            .records
-            .iter()
-            .filter(|(item, _)| !job.reports.contains_key(item))
-            .filter_map(|(item, (_, record))| Some((*item, record.running().filter(|run| run.held)?.fire)))
-            .collect();
+        let held: Vec<(Item, Time)> = held(job).collect();
         let Some(fire) = held.iter().map(|(_, fire)| *fire).min() else { return false };
         let of_fire: Vec<Item> =
             held.iter().filter(|(_, other)| *other == fire).map(|(item, _)| *item).collect();
@@ -143,6 +150,8 @@ impl Node {
             Step::Writing => true,
             Step::Waiting => false,
             Step::Answered | Step::Done => {
+                // The others follow: it is answered by then.
+                let of_fire: Vec<Item> = of_fire.into_iter().take(CHUNK).collect();
                 let txn = release(name, job, view, &of_fire);
                 if matches!(step, Step::Answered) {
                     self.write_answered(name, job, view, txn, (Stage::Started, fire), of_fire);
@@ -281,6 +290,12 @@ impl Node {
         }
         self.dirty.insert(name.clone());
     }
+}
+
+/// Items whose runs are held, and of which fire.
+fn held(job: &JobState) -> impl Iterator<Item = (Item, Time)> {
+    let unreported = job.records.iter().filter(|(item, _)| !job.reports.contains_key(item));
+    unreported.filter_map(|(item, (_, record))| Some((*item, record.running().filter(|run| run.held)?.fire)))
 }
 
 /// The latest fire that all items have completed: each has ended a run of it, or of a later one, and none of it

@@ -64,8 +64,8 @@ pub(crate) struct JobState {
     pub(crate) gained: BTreeMap<Item, Time>,
     /// Offsets as far as they are known.
     pub(crate) offsets: BTreeMap<Item, Option<Arc<[u8]>>>,
-    /// Offsets being read.
-    pub(crate) reading_offsets: BTreeSet<Item>,
+    /// Offsets being read, and the item's last run that had ended when they were asked for.
+    pub(crate) reading_offsets: BTreeMap<Item, Option<Token>>,
     /// Registrations that wait.
     pub(crate) registering: VecDeque<Registering>,
     /// The configuration that a worker offered last.
@@ -156,6 +156,25 @@ pub(crate) struct Asked {
     pub(crate) tries: u32,
     /// The records were read for it.
     pub(crate) informed: bool,
+}
+
+impl Asked {
+    /// It is the second half of another, which stops runs.
+    pub(crate) fn cancels(&self) -> bool {
+        matches!(self.operation, JobOperation::CancelAll { .. })
+    }
+
+    /// What is to be done after it before it is answered with `said`. There may be more runs to be stopped than one
+    /// transaction takes.
+    pub(crate) fn then_cancel(&self, said: &str) -> Option<JobOperation> {
+        match &self.operation {
+            JobOperation::Enable { target, enabled: false, cancel: true } => {
+                Some(JobOperation::CancelAll { target: target.clone(), said: said.to_owned() })
+            }
+            JobOperation::CancelAll { .. } => Some(self.operation.clone()),
+            _ => None,
+        }
+    }
 }
 
 /// What may be asked of one job.

@@ -138,7 +138,11 @@ impl Node {
             }
             match self.operation(name, job, view, &asked) {
                 Err(refusal) => self.reply(asked.request, name, Err(refusal)),
-                Ok(Step::Said(said)) => self.reply(asked.request, name, Ok((said, None))),
+                // It is so already; runs of it may be in flight all the same.
+                Ok(Step::Said(said)) => match asked.then_cancel(&said).filter(|_| !asked.cancels()) {
+                    Some(operation) => job.operations.push_front(Asked { operation, ..asked }),
+                    None => self.reply(asked.request, name, Ok((said, None))),
+                },
                 Ok(Step::Commit(txn, said)) => {
                     self.submit(name, job, txn, Intent::Operation { asked, said });
                     return true;
@@ -226,18 +230,9 @@ impl Node {
     pub(super) fn operation_done(&mut self, name: &JobName, job: &mut JobState, asked: Asked, said: String) {
         job.stale = true;
         self.tell_asked(name, &asked, said.clone());
-        let cancel = match &asked.operation {
-            JobOperation::Enable { target, enabled: false, cancel: true } => {
-                Some(JobOperation::CancelAll { target: target.clone(), said: said.clone() })
-            }
-            // There may be more of them than one transaction takes.
-            JobOperation::CancelAll { .. } => Some(asked.operation.clone()),
-            _ => None,
-        };
-        if let Some(operation) = cancel {
+        if let Some(operation) = asked.then_cancel(&said) {
             // Decided from the records as they are now; it is what is answered.
-            let Asked { request, by, .. } = asked;
-            job.operations.push_front(Asked { request, by, operation, tries: 0, informed: false });
+            job.operations.push_front(Asked { operation, tries: 0, informed: false, ..asked });
             return;
         }
         if let JobOperation::Shutdown { instance } = &asked.operation {

@@ -9,6 +9,7 @@ use rosterd_domain::mutants;
 use rosterd_domain::txn::{Guard, Txn, Write};
 use rosterd_domain::view::Job;
 
+use super::advance::CHUNK;
 use super::change::{guarded, rewrite};
 use super::job::{Intent, JobState};
 use super::node::Node;
@@ -50,6 +51,10 @@ impl Node {
                 mark_runs(&mut txn, name, job, worker);
             }
             put.push(id.clone());
+            if put.len() >= CHUNK {
+                // The others have their turn after this.
+                break;
+            }
         }
         let marked = self.mark_what_came(&mut txn, name, job, view, &put);
         let mut sharding = None;

@@ -79,7 +79,7 @@ impl Settings {
             max_inbox_frames: 16_384,
             max_outbox_frames: 16_384,
             ahead: (Duration::from_millis(30), Duration::from_millis(500)),
-            max_records_per_txn: 1000,
+            max_records_per_txn: 500,
             store_retry: Duration::from_secs(1),
             election_patience: Duration::from_secs(1),
             max_clock_difference: Duration::from_secs(2),

@@ -5,6 +5,7 @@ use super::Case;
 use crate::id::Item;
 use crate::item::{Outcome, Running, Source};
 use crate::plan::{Entry, Hosted, Reported};
+use crate::snapshot::Stage;
 use crate::txn::Guard;
 
 pub(super) fn check(case: &mut Case<'_>) {
@@ -92,6 +93,17 @@ fn started(case: &mut Case<'_>, item: Item, run: &Running) {
     };
     case.expect(right, item, || format!("there is no right to run {} of {}", run.source, run.fire));
     case.expect(run.trigger.is_none() || run.source == Source::Manual, item, || "a trigger is named".into());
-    let held = job.rules.guarantee_started && job.rules.monitor && run.source == Source::NormalTrigger;
+    // Of which run a taker carries on: one that this plan ends, or the last.
+    let before = case.before.get(&item).map(|(_, record)| record);
+    let ended = before.and_then(|record| {
+        record.running().map(|run| run.source).or(record.last.as_ref().map(|last| last.source))
+    });
+    let unheard_of = match job.announced(Stage::Started) {
+        Some(known) if known.fire > run.fire => false,
+        Some(known) if known.fire == run.fire => !known.answered,
+        _ => ended == Some(Source::NormalTrigger),
+    };
+    let first = run.source == Source::NormalTrigger || (run.source == Source::Failover && unheard_of);
+    let held = job.rules.guarantee_started && job.rules.monitor && first;
     case.expect(run.held == held, item, || format!("held is {}", run.held));
 }

@@ -29,7 +29,8 @@ fn end(draft: &mut Draft<'_>, item: Item, report: &Report) -> bool {
     if report.ended == Reported::Skipped && !run.held {
         return true;
     }
-    if draft.full(item) {
+    let left = report.offset.as_ref().map_or(0, |left| left.len());
+    if draft.full(item) || !draft.has_room_for(left) {
         return false;
     }
     let (outcome, again) = match report.ended {

@@ -11,6 +11,9 @@ use crate::time::Time;
 use crate::txn::{Guard, Write};
 use crate::view::{Job, Timeline};
 
+/// So many bytes of what runs have left go into one transaction, or one run's.
+const MOST_LEFT: usize = 128 * 1024;
+
 pub(super) struct Draft<'a> {
     pub(super) job: &'a Job,
     pub(super) facts: &'a Facts<'a>,
@@ -24,6 +27,8 @@ pub(super) struct Draft<'a> {
     /// Items of which the calendar is asked about once all is decided.
     pub(super) looked_at: Vec<Item>,
     generation_guarded: bool,
+    /// What runs that end with this plan have left, in bytes.
+    bytes: usize,
     pub(super) plan: Plan,
 }
 
@@ -61,6 +66,7 @@ impl<'a> Draft<'a> {
             timeline: Timeline::new(job),
             changed: BTreeMap::new(),
             looked_at: Vec::new(),
+            bytes: 0,
             generation_guarded: false,
             job,
             facts,
@@ -99,6 +105,14 @@ impl<'a> Draft<'a> {
         let full = self.changed.len() >= self.facts.most_writes.max(1) && !self.changed.contains_key(&item);
         self.plan.more |= full;
         full
+    }
+
+    /// Whether it has room for so many bytes that a run has left; one alone always has.
+    pub(super) fn has_room_for(&mut self, bytes: usize) -> bool {
+        let room = self.bytes == 0 || self.bytes + bytes <= MOST_LEFT;
+        self.plan.more |= !room;
+        self.bytes += if room { bytes } else { 0 };
+        room
     }
 
     /// Applies one row of the item's table; one that does not fit is a defect of the planner, and is dropped.

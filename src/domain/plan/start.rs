@@ -7,6 +7,7 @@ use super::{Entry, due};
 use crate::id::{Item, JobName, Token, TriggerId};
 use crate::item::{Event, Record, Running, Source, State};
 use crate::mutants;
+use crate::snapshot::Stage;
 use crate::time::Time;
 use crate::txn::Write;
 
@@ -152,7 +153,7 @@ pub(super) fn begin(draft: &mut Draft<'_>, seat: usize, waiting: &Waiting, kind:
         worker: worker.clone(),
         since: facts.now,
         trigger,
-        held: job.rules.holds_for_started() && source == Source::NormalTrigger,
+        held: job.rules.holds_for_started() && is_to_be_announced(draft, item, source, waiting.fire),
     };
     let event =
         if source == Source::Failover { Event::Claim(run.clone()) } else { Event::Start(run.clone()) };
@@ -172,6 +173,22 @@ pub(super) fn begin(draft: &mut Draft<'_>, seat: usize, waiting: &Waiting, kind:
         due::settle(draft, item, !job.rules.monitor);
     }
     true
+}
+
+/// Whether nobody was told yet that this fire begins. A run of it may have crashed while it was held.
+fn is_to_be_announced(draft: &Draft<'_>, item: Item, source: Source, fire: Time) -> bool {
+    match source {
+        Source::NormalTrigger => true,
+        Source::Failover if !mutants::is_on(mutants::CLAIMS_ARE_NOT_HELD) => {
+            let known = draft.job.announced(Stage::Started).filter(|known| known.fire >= fire);
+            let scheduled = || {
+                let last = draft.record(item).and_then(|record| record.last.as_ref());
+                last.is_some_and(|last| last.source == Source::NormalTrigger)
+            };
+            known.map_or_else(scheduled, |known| known.fire == fire && !known.answered)
+        }
+        _ => false,
+    }
 }
 
 fn mirror(draft: &mut Draft<'_>, item: Item, run: &Running) {

@@ -31,6 +31,7 @@ mod no_overlap;
 mod no_secret;
 pub mod nobody_spins;
 mod nothing_acknowledged_is_lost;
+mod offsets_go_on;
 mod once_per_fire;
 mod one_leader_writes;
 mod one_lease;
@@ -95,6 +96,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<slots::Slots>::default(),
         Box::<leaders_settle::LeadersSettle>::default(),
         Box::<never_early::NeverEarly>::default(),
+        Box::<offsets_go_on::OffsetsGoOn>::default(),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! Runs crash and are run again, once.
 
 use rosterd::coordinator::handle::Target;
+use rosterd::registry::memory::CommitFault;
 use rosterd_domain::id::Item;
 
 use super::races;
@@ -9,6 +10,12 @@ use crate::log::JobPlan;
 use crate::world::{Plan, World};
 
 races! {
+    /// A worker goes to another host and comes back: the first had kept what its own last run had left.
+    who_comes_back_goes_on_from_what_was_left_elsewhere: away_and_back, [OFFSETS_STAY => "offsets_go_on"];
+    /// The guarantee is switched off while runs are held: they begin.
+    held_runs_begin_when_nobody_is_asked_any_more: guarantee_switched_off, [HELD_STAYS_HELD => "no_orphans"];
+    /// A run crashes while it is held: whoever takes it over waits for the answer as well.
+    a_held_run_that_crashed_waits_for_the_answer: held_run_crashes, [CLAIMS_ARE_NOT_HELD => "scene"];
     /// Two hosts have room for the same crashed run.
     two_hosts_claim_one_crashed_run: two_takers, [START_IGNORES_RECORD => "one_runner"];
     /// A victim's items are failed over while their next due times come.
@@ -387,6 +394,73 @@ fn one_address() -> Faults {
         world.pass(secs(10)).await;
         let owners: std::collections::BTreeSet<_> = (0..4).map(|item| owner(&world, "short", item)).collect();
         want(&world, owners == [Some(0), Some(1)].into(), "each has its share");
+        world
+    })
+}
+
+fn away_and_back() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1], vec![short(2, 100, 2)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "short", 2).await;
+        world.pass(secs(5)).await;
+        for host in ["c1", "c0"] {
+            until(&mut world, "it is hosted there", |world| {
+                if self::host(world, 0).as_deref() != Some(host) {
+                    cut(world, 0);
+                }
+                self::host(world, 0).as_deref() == Some(host)
+            })
+            .await;
+            world.pass(secs(5)).await;
+        }
+        world
+    })
+}
+
+fn held(period: u64) -> JobPlan {
+    JobPlan { held: Some("run"), answer: (1, 1), ..again(2, 300, period) }
+}
+
+/// Both items of a job are held, each at a host of its own, and nobody can be asked.
+async fn both_held() -> World {
+    let mut world = stage(2, &[0, 1], vec![held(20)]);
+    start(&mut world, 0..2).await;
+    at_work(&mut world, "again", 2).await;
+    before_due(&mut world, 20, secs(1)).await;
+    lose(&world, "announce", CommitFault::LoseBefore, 10_000);
+    let is_held = |world: &World, item| running(world, "again", item).is_some_and(|run| run.held);
+    until(&mut world, "both are held", |world| (0..2).all(|item| is_held(world, item))).await;
+    world
+}
+
+fn guarantee_switched_off() -> Faults {
+    scene(async || {
+        let mut world = both_held().await;
+        let before = starts(&world, "again", "NORMAL_TRIGGER");
+        ask(&world, 1, apply(&JobPlan { held: None, ..held(20) }));
+        world.pass(secs(4)).await;
+        want(&world, starts(&world, "again", "NORMAL_TRIGGER") == before + 2, "both begin");
+        world
+    })
+}
+
+fn held_run_crashes() -> Faults {
+    scene(async || {
+        let held = JobPlan { items: 4, ..held(20) };
+        let mut world = stage(2, &[0, 0, 1, 1], vec![held]);
+        start(&mut world, 0..4).await;
+        at_work(&mut world, "again", 4).await;
+        before_due(&mut world, 20, secs(1)).await;
+        // Who leads is about to ask, and for long.
+        slow(&world, "", "announce", secs(8), 1);
+        let is_held = |world: &World, item| running(world, "again", item).is_some_and(|run| run.held);
+        until(&mut world, "all are held", |world| (0..4).all(|item| is_held(world, item))).await;
+        let crashed = if leader(&world, "again") == Some(0) { 2 } else { 0 };
+        lose_worker(&mut world, crashed);
+        world.pass(secs(5)).await;
+        want(&world, starts(&world, "again", "FAILOVER") == 0, "nobody was asked, and nothing begins");
+        until(&mut world, "it begins", |world| starts(world, "again", "FAILOVER") == 1).await;
         world
     })
 }
