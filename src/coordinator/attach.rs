@@ -201,7 +201,7 @@ impl Node {
         }
         if !matches!(commit, Commit::Committed(_)) {
             let refusal = match commit {
-                Commit::Unavailable(why) => Refusal::new(Code::StoreUnavailable, why),
+                Commit::Unavailable(why) | Commit::TooLarge(why) => Refusal::new(Code::StoreUnavailable, why),
                 Commit::Unknown => Refusal::new(
                     Code::OutcomeUnknown,
                     "the attachment may have been written: connect again with a higher stream_number",
@@ -253,6 +253,7 @@ impl Node {
         }
         self.set_lease_timer(&worker);
         self.tell_worker(&instance, "attached");
+        let nobodys = worker.fresh && !still_here;
         self.workers.insert(id.clone(), worker);
         for name in jobs {
             let job = self.jobs.entry(name.clone()).or_default();
@@ -262,7 +263,7 @@ impl Node {
         for name in moving {
             self.moves(name, id.clone());
         }
-        if still_here || hello.identity.is_some() {
+        if !nobodys {
             return self.arrivals.attached(id, has_runs);
         }
         // It was new and gave up before its Welcome: nobody has this identity, or ever will.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use rosterd_domain::id::{InstanceId, Item};
+use rosterd_domain::id::{InstanceId, Item, JobName};
 use rosterd_domain::item::{Missed, Source};
 use rosterd_domain::job::{self, JobConfig, JobSpec};
 use rosterd_domain::mutants;
@@ -17,7 +17,7 @@ use rosterd_domain::view::Job;
 use super::command::named;
 use super::drain::nobody_is_asked_to_leave;
 use super::handle::Target;
-use super::job::JobState;
+use super::job::{JobState, Torn};
 use crate::code::{Code, Refusal};
 
 /// What comes of an operation.
@@ -270,4 +270,29 @@ pub(super) fn remove(job: &JobState, view: &Job, cancel: bool, most: usize) -> R
     rewrite(&mut txn, view, &view.sharding.withdrawn());
     txn.write(Write::EndJob(view.name.clone()));
     Ok(Step::Commit(txn, "removed".into()))
+}
+
+/// Removes a job that cannot be understood, whatever runs.
+pub(super) fn remove_torn(name: &JobName, torn: &Torn) -> Step {
+    let mut txn = Txn::new("remove");
+    txn.guard(Guard::Incarnation(name.clone(), torn.incarnation.clone()));
+    txn.write(Write::EndJob(name.clone()));
+    Step::Commit(txn, "removed (it could not be understood)".into())
+}
+
+/// Makes a job that cannot be understood as `spec` says. What was due until now is counted, and not run.
+pub(super) fn mend(name: &JobName, torn: &Torn, spec: &JobSpec, now: Time) -> Step {
+    let known = Sharding::decode(&torn.assignment);
+    let mut sharding = known.map_or_else(|_| Sharding::made_at(now), |known| known.withdrawn());
+    sharding.gap = Some(Gap { until: now, reason: Missed::Disabled });
+    let mut txn = Txn::new("apply");
+    txn.guard(Guard::Incarnation(name.clone(), torn.incarnation.clone()));
+    txn.guard(Guard::Config(name.clone(), torn.config_version));
+    txn.write(Write::Config(name.clone(), spec.config().to_json().into()));
+    txn.write(Write::Policy(name.clone(), spec.policy().to_json().into()));
+    txn.write(Write::HandlerType(name.clone(), spec.handler().into()));
+    let data = sharding.encode().into();
+    txn.write(Write::Assignment { job: name.clone(), expect: torn.generation, data });
+    txn.write(Write::RaiseNecessary(name.clone()));
+    Step::Commit(txn, "changed what could not be understood".into())
 }

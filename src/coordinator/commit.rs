@@ -16,7 +16,7 @@ use rosterd_domain::view::Job;
 use super::event::{Effect, Query, TxnId};
 use super::handle::{Happening, Health};
 use super::house::House;
-use super::job::{Intent, JobState, Told};
+use super::job::{Damaged, Intent, JobState, Told, Torn};
 use super::node::{Node, ReadFor, TxnFor};
 use crate::registry::ReadError;
 use crate::session::frame::{Completed, RunRef, ToWorker};
@@ -39,6 +39,9 @@ impl Node {
             // The session is over, and every right with it.
             tracing::error!("the registry session is over: this coordinator gives up everything");
             return self.hint_gone();
+        }
+        if let Commit::TooLarge(why) = &commit {
+            tracing::error!("{why}");
         }
         if let Commit::Unavailable(why) = &commit {
             tracing::error!("the registry cannot write: {why}");
@@ -125,7 +128,7 @@ impl Node {
     }
 
     fn not_done(&mut self, name: &JobName, job: &mut JobState, intent: Intent, commit: &Commit) {
-        if let Commit::Unavailable(_) = commit {
+        if let Commit::Unavailable(_) | Commit::TooLarge(_) = commit {
             job.retry_at = Some(self.now.mono.plus(self.settings.store_retry));
             return self.operation_not_done(name, job, intent, commit);
         }
@@ -369,10 +372,10 @@ impl Node {
         job.stale = true;
         job.stale_records = true;
         if let ReadError::Damaged { .. } = error {
-            tracing::error!(job = %name, "{error}: the job is left alone until it is applied again or removed");
+            tracing::error!(job = %name, "{error}: the job is left alone until that node is mended or deleted");
             job.loaded = true;
             job.view = None;
-            job.damaged = Some(error.to_string());
+            job.damaged = Some(Damaged { why: format!("{error}: mend that node, or delete it"), torn: None });
             job.stale = false;
             job.stale_records = false;
             return;
@@ -399,6 +402,7 @@ impl Node {
             return self.job_has_gone(name, job, before.is_some() || was_ending);
         };
         let configured = nodes.config.is_some();
+        let torn = torn(&nodes);
         match Job::decode_after(name, nodes, before.as_deref()) {
             Ok(Some(view)) => {
                 let other = before.as_ref().is_some_and(|before| before.incarnation != view.incarnation);
@@ -417,7 +421,7 @@ impl Node {
             found => {
                 let why = found.err().unwrap_or_else(|| UNFINISHED.to_owned());
                 tracing::error!(job = %name, "the job cannot be understood and is left alone: {why}");
-                job.damaged = Some(why);
+                job.damaged = Some(Damaged { why, torn });
             }
         }
         if first && job.view.is_some() {
@@ -537,6 +541,15 @@ impl Node {
     pub(super) fn tell_worker(&mut self, instance: &InstanceId, what: &'static str) {
         self.out.push(Effect::Tell(Happening::Worker { instance: instance.clone(), what }));
     }
+}
+
+fn torn(nodes: &JobNodes) -> Option<Torn> {
+    Some(Torn {
+        incarnation: nodes.incarnation.clone()?,
+        config_version: nodes.config.as_ref()?.version,
+        generation: nodes.generation,
+        assignment: nodes.assignment.clone(),
+    })
 }
 
 /// Whether items are left over from a larger count. They have no owner who would read their records when they are moved:

@@ -86,7 +86,9 @@ impl Node {
     pub(super) fn asked_to_leave(&mut self, id: &WorkerId, grace_ms: u64, asker: Asker, commit: Commit) {
         let answer = match &commit {
             Commit::Committed(_) => Ok(()),
-            Commit::Unavailable(why) => Err(Refusal::new(Code::StoreUnavailable, why.clone())),
+            Commit::Unavailable(why) | Commit::TooLarge(why) => {
+                Err(Refusal::new(Code::StoreUnavailable, why.clone()))
+            }
             Commit::Unknown => Err(Refusal::new(
                 Code::OutcomeUnknown,
                 format!("worker {id} may have been asked to leave: ask again"),

@@ -28,6 +28,9 @@ use super::timers::Timer;
 use super::worker::Phase;
 use crate::session::frame::ToWorker;
 
+/// `completed` mirrors that one transaction takes back.
+const CLEARED: u32 = 1000;
+
 /// The callbacks of one job that are under way.
 #[derive(Debug, Default)]
 pub(crate) struct Guarantee {
@@ -42,6 +45,8 @@ struct Calling {
     stream: Option<StreamId>,
     until: Mono,
     answered: bool,
+    /// The mirrors of so many items were taken back since.
+    cleared: u32,
 }
 
 impl Guarantee {
@@ -125,11 +130,20 @@ impl Node {
             Step::Writing => true,
             Step::Waiting | Step::Done => false,
             Step::Answered => {
+                // In parts. One that should fail is not repeated: an item's next run takes its mirror back as well.
+                let calling = job.guarantee.completed.as_mut();
+                let from = calling.as_ref().map_or(0, |calling| calling.cleared);
+                let upto = view.rules.items.min(from.saturating_add(CLEARED));
                 let mut txn = led("announced", view);
-                for item in (0..view.rules.items).map(Item) {
+                for item in (from..upto).map(Item) {
                     txn.write(Write::Completed { job: name.clone(), item, present: false });
                 }
-                self.write_answered(name, job, view, txn, (Stage::Completed, fire), Vec::new());
+                if let Some(calling) = calling.filter(|_| upto < view.rules.items) {
+                    calling.cleared = upto;
+                    self.submit(name, job, txn, Intent::Announce);
+                } else {
+                    self.write_answered(name, job, view, txn, (Stage::Completed, fire), Vec::new());
+                }
                 true
             }
         }
@@ -221,7 +235,8 @@ impl Node {
     ) {
         let timeout = view.spec.policy().guarantee.timeout;
         let until = until.unwrap_or_else(|| self.now.mono.plus(timeout));
-        *job.guarantee.of(stage) = Some(Calling { id: id.clone(), stream, until, answered: false });
+        *job.guarantee.of(stage) =
+            Some(Calling { id: id.clone(), stream, until, answered: false, cleared: 0 });
         self.timers.insert((until, Timer::Callback(name.clone())));
         let completed = stage == Stage::Completed;
         if let Some(stream) = stream {

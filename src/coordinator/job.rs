@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress, Token, Version, WorkerId};
+use rosterd_domain::id::{Generation, InstanceId, Item, JobName, ServerAddress, Token, Version, WorkerId};
 use rosterd_domain::item::Record;
 use rosterd_domain::job::JobSpec;
 use rosterd_domain::mutants;
@@ -19,6 +19,23 @@ use super::handle::Target;
 use crate::code::Refusal;
 use crate::session::frame::{Completed, Props};
 
+/// Why a job cannot be understood.
+#[derive(Debug, Clone)]
+pub(crate) struct Damaged {
+    pub(crate) why: String,
+    /// What guards whoever mends or removes it; none where not even that could be read.
+    pub(crate) torn: Option<Torn>,
+}
+
+/// The nodes of a job whose configuration, policy or assignment is none.
+#[derive(Debug, Clone)]
+pub(crate) struct Torn {
+    pub(crate) incarnation: Arc<str>,
+    pub(crate) config_version: Version,
+    pub(crate) generation: Generation,
+    pub(crate) assignment: Arc<[u8]>,
+}
+
 /// A job as this coordinator knows it.
 #[derive(Debug, Default)]
 pub(crate) struct JobState {
@@ -27,7 +44,7 @@ pub(crate) struct JobState {
     /// It was read at least once.
     pub(crate) loaded: bool,
     /// It is there, but cannot be understood.
-    pub(crate) damaged: Option<String>,
+    pub(crate) damaged: Option<Damaged>,
     /// It is there without an incarnation: being removed.
     pub(crate) ending: bool,
     /// The records of all its items; own writes keep those of hosted items true.

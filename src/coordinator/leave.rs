@@ -166,7 +166,7 @@ impl Node {
         }
         match commit {
             Commit::Committed(_) => self.gone(id, "left"),
-            Commit::Unavailable(_) => {
+            Commit::Unavailable(_) | Commit::TooLarge(_) => {
                 self.set_timer(self.settings.store_retry, super::timers::Timer::Lease(id.clone()))
             }
             _ => self.read(ReadFor::Own(id.clone()), Query::Attachment(id.clone())),

@@ -313,6 +313,9 @@ impl Node {
                 );
                 self.reply(asked.request, name, Err(refusal));
             }
+            Commit::TooLarge(why) => {
+                self.reply(asked.request, name, Err(Refusal::new(Code::MessageTooLarge, why.clone())));
+            }
             Commit::Unavailable(why) => {
                 self.reply(asked.request, name, Err(Refusal::new(Code::StoreUnavailable, why.clone())));
             }

@@ -9,9 +9,9 @@ use rosterd_domain::sharding::Sharding;
 use rosterd_domain::txn::{Guard, Txn, Write};
 use rosterd_domain::view::{self, Job};
 
-use super::change::change;
+use super::change::{self, Step, change};
 use super::dispatch;
-use super::job::{Intent, JobOperation, JobState, Offered, Registering};
+use super::job::{Damaged, Intent, JobOperation, JobState, Offered, Registering};
 use super::node::Node;
 use crate::code::{Code, Refusal};
 use crate::session::frame::ToWorker;
@@ -22,8 +22,8 @@ const LONGEST_REMEMBERED: usize = 16 << 10;
 impl Node {
     /// The job does not exist or cannot be understood: it is made, or who asks is refused.
     pub(super) fn refuse_or_create(&mut self, name: &JobName, job: &mut JobState) {
-        if let Some(why) = job.damaged.clone() {
-            return self.refuse_all(name, job, &Refusal::new(Code::ConfigDamaged, why));
+        if let Some(damaged) = job.damaged.clone() {
+            return self.mend_or_refuse(name, job, &damaged);
         }
         while let Some(asked) = job.operations.pop_front() {
             match &asked.operation {
@@ -60,18 +60,40 @@ impl Node {
         }
     }
 
-    fn refuse_all(&mut self, name: &JobName, job: &mut JobState, refusal: &Refusal) {
+    /// The job cannot be understood: it is applied again, or removed with its runs; all else is refused.
+    fn mend_or_refuse(&mut self, name: &JobName, job: &mut JobState, damaged: &Damaged) {
+        let refusal = |also: &str| {
+            Refusal::new(
+                Code::ConfigDamaged,
+                format!("job {name} cannot be understood: {}{also}", damaged.why),
+            )
+        };
         for registering in std::mem::take(&mut job.registering) {
-            self.refuse(name, &registering, refusal.clone());
+            self.refuse(name, &registering, refusal(""));
         }
-        for asked in std::mem::take(&mut job.operations) {
-            if let JobOperation::Remove { .. } = asked.operation {
-                let mut txn = Txn::new("remove");
-                txn.write(Write::EndJob(name.clone()));
-                let said = "removed (it could not be understood)".to_string();
-                return self.submit(name, job, txn, Intent::Operation { asked, said });
+        while let Some(asked) = job.operations.pop_front() {
+            let step = match (&asked.operation, &damaged.torn) {
+                (JobOperation::Remove { cancel: false }, _) => Err(refusal(
+                    ": remove it with --cancel, whether runs of it are in flight is not looked at",
+                )),
+                (JobOperation::Remove { cancel: true }, Some(torn)) => Ok(change::remove_torn(name, torn)),
+                (JobOperation::Apply { spec, dry_run }, Some(torn)) => {
+                    let step = change::mend(name, torn, spec, self.now.wall);
+                    Ok(if *dry_run {
+                        Step::Said("would change what cannot be understood".into())
+                    } else {
+                        step
+                    })
+                }
+                _ => Err(refusal("")),
+            };
+            match step {
+                Ok(Step::Commit(txn, said)) => {
+                    return self.submit(name, job, txn, Intent::Operation { asked, said });
+                }
+                Ok(Step::Said(said)) => self.reply(asked.request, name, Ok((said, None))),
+                Err(refusal) => self.reply(asked.request, name, Err(refusal)),
             }
-            self.reply(asked.request, name, Err(refusal.clone()));
         }
     }
 

@@ -127,7 +127,9 @@ impl Node {
         }
         match commit {
             Commit::Committed(_) => self.gone(id, "dead"),
-            Commit::Unavailable(_) => self.set_timer(self.settings.store_retry, Timer::Lease(id.clone())),
+            Commit::Unavailable(_) | Commit::TooLarge(_) => {
+                self.set_timer(self.settings.store_retry, Timer::Lease(id.clone()))
+            }
             _ => self.read(ReadFor::Own(id.clone()), Query::Attachment(id.clone())),
         }
     }

@@ -172,6 +172,8 @@ pub enum Commit {
     /// Surely not applied, and trying again at once will not help: the store cannot write (full, damaged,
     /// failed). The text says what to do.
     Unavailable(String),
+    /// Surely not applied, and never will be: it is larger than the store takes at once. All else goes on.
+    TooLarge(String),
     /// It may have been applied: read to find out, never repeat blindly.
     Unknown,
 }

@@ -44,6 +44,9 @@ scripts! {
     a_session_was_over_right_after_it_was_heard;
     /// A job was removed with its runs and made again, while their host was cut off from the store.
     runs_of_a_removed_job_met_those_of_the_next;
+    /// The same the other way round, the rule's mistake: a run of the removed job was told of after the next job's had begun, by
+    /// a host whose store had answered late.
+    a_run_of_a_removed_job_began_after_one_of_the_next;
     /// A run was written ahead of its time, its job removed, and made again before that time.
     a_job_that_was_made_again_fired_in_the_same_second;
     /// Who had led the job let the time of a callback pass, after another leader had released the fire.

@@ -353,13 +353,16 @@ impl Inner {
 
     /// Whether a fault is about a run of a job that was removed with its runs, and one of a later job of that name. Who
     /// removes a job so does not wait until each of its runs has heard of it, which takes a lease where its host is cut
-    /// off; its token is lower than those of the later job.
+    /// off; one that was given out right before may even begin after one of the later job. Its token is lower than those of
+    /// the later job, and by that it is told from them.
     pub fn is_of_two_jobs(&self, fault: &Fault) -> bool {
-        let [earlier, later] = fault.runs.as_slice() else { return false };
+        let [one, other] = fault.runs.as_slice() else { return false };
+        let (earlier, later) = (one.token.min(other.token), one.token.max(other.token));
         let between = |(job, made): &(JobName, Revision)| {
-            job.as_str() == earlier.job && earlier.token <= made.0 && made.0 < later.token
+            job.as_str() == one.job && earlier <= made.0 && made.0 < later
         };
-        matches!(fault.rule, "overlap" | "lease" | "once_per_fire") && self.made.iter().any(between)
+        matches!(fault.rule, "overlap" | "lease" | "once_per_fire" | "tokens")
+            && self.made.iter().any(between)
     }
 
     /// A frame of a worker arrives at a coordinator.

@@ -154,7 +154,7 @@ impl Writer {
             }
             let Some(pending) = self.queue.remove(at) else { break };
             if more_bytes > MAX_PACKET {
-                self.answer(*pending, Commit::Unavailable(too_large(more_bytes)));
+                self.answer(*pending, Commit::TooLarge(too_large(more_bytes)));
                 continue;
             }
             self.in_use.take(&pending.touched);

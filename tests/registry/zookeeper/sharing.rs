@@ -108,7 +108,7 @@ async fn what_is_larger_than_a_packet_is_refused_in_words() {
         |item, bytes: usize| Write::Offset { job: j(), item: Item(item), data: vec![7; bytes].into() };
     let all: Vec<_> = (0..10).map(|item| offset(item, 60_000)).collect();
     let commit = registry.commit(txn([], all.clone())).await;
-    let Commit::Unavailable(text) = commit else { panic!("{commit:?}") };
+    let Commit::TooLarge(text) = commit else { panic!("{commit:?}") };
     assert!(text.contains("a packet for ZooKeeper may have 524288") && text.contains("smaller"), "{text}");
     // Each alone is well, and so are many that wait together: they are spread over packets.
     let each: Vec<_> = all.into_iter().map(|write| txn([], [write])).collect();

@@ -48,6 +48,8 @@ races! {
     who_is_to_stop_a_run_is_told_on_its_next_stream: cancelled_over_a_dead_stream, [CANCELS_ARE_ONLY_SAID => "scene"];
     /// A worker of another host is asked to leave. That host dies before it has heard of it, and the worker's node goes.
     who_is_asked_to_leave_is_told_by_its_next_host: asked_of_a_host_that_dies, [COMMANDS_GO_WITH_INSTANCES => "nothing_acknowledged_is_lost"];
+    /// A foreign tool writes a configuration that is none: whoever applies the job again mends it, and it can be removed.
+    a_job_that_cannot_be_understood_is_applied_again_or_removed: spoilt;
     /// Items are moved while they run: nobody else starts them.
     items_that_move_while_they_run_run_once: moved_mid_run, [BUSY_IS_FREE => "one_runner"];
 }
@@ -358,6 +360,33 @@ fn asked_of_a_host_that_dies() -> Faults {
         lose_coordinator(&mut world, 0);
         world.store.expire(&session);
         until(&mut world, "it leaves", |world| covered(world, "worker ended: left") == 1).await;
+        world
+    })
+}
+
+fn spoilt() -> Faults {
+    scene(async || {
+        let plan = short(2, 100, 3);
+        let mut world = stage(2, &[0, 1], vec![plan.clone()]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "short", 2).await;
+        let spoil = |world: &World| world.store.foreign(&name("short"), "/config", Some(b"{"), false);
+        let answers = |world: &World, what| covered(world, what);
+        want(&world, spoil(&world), "it is spoilt");
+        world.pass(secs(4)).await;
+        let before = starts(&world, "short", "NORMAL_TRIGGER");
+        ask(&world, 0, trigger("short"));
+        ask(&world, 0, Operation::Remove { job: name("short"), cancel: false });
+        world.pass(secs(4)).await;
+        want(&world, starts(&world, "short", "NORMAL_TRIGGER") == before, "nothing begins");
+        want(&world, answers(&world, "operation Remove: CONFIG_DAMAGED") == 1, "what runs is not removed");
+        ask(&world, 1, apply(&plan));
+        until(&mut world, "it goes on", |world| starts(world, "short", "NORMAL_TRIGGER") > before + 1).await;
+        want(&world, spoil(&world), "it is spoilt again");
+        world.pass(secs(4)).await;
+        ask(&world, 0, Operation::Remove { job: name("short"), cancel: true });
+        until(&mut world, "it is removed", |world| covered(world, "operation Remove: done") == 1).await;
+        ask(&world, 1, apply(&plan));
         world
     })
 }
