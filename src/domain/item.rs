@@ -481,6 +481,15 @@ mod tests {
     }
 
     #[test]
+    fn what_has_ended_ends_no_more_and_who_tries_is_told_so() {
+        let [_, running, ..] = states();
+        let ended = running.apply(&end(false)).unwrap();
+        assert!(ended.apply(&end(true)).is_err());
+        let refused = ended.apply(&end(false)).unwrap_err().to_string();
+        assert!(refused.contains("end") && refused.contains("idle"), "{refused}");
+    }
+
+    #[test]
     fn a_due_time_is_accounted_for_once() {
         for record in states() {
             let latest = record.last_fire;

@@ -11,7 +11,7 @@ pub fn rank<'a>(
     others: impl IntoIterator<Item = &'a CoordinatorId>,
 ) -> usize {
     let mine = (weight(job, me), me);
-    others.into_iter().filter(|other| *other != me && (weight(job, other), *other) > mine).count()
+    others.into_iter().filter(|other| (weight(job, other), *other) > mine).count()
 }
 
 /// The same on every build: FNV-1a, its bits mixed once more, since names differ in few places.
@@ -66,6 +66,13 @@ mod tests {
             [0xec0e_6b10_43bd_04f2, 0x4186_0d1b_5c72_0464],
         ];
         assert_eq!(weights, expected);
+        let all =
+            ["10.0.0.1@-@a", "10.0.0.2@-@b", "10.0.0.3@-@c"].map(|name| CoordinatorId::new(name).unwrap());
+        let ranks = |job: &str| {
+            let job = JobName::new(job).unwrap();
+            all.each_ref().map(|me| rank(&job, me, &all))
+        };
+        assert_eq!((ranks("orders"), ranks("nightly")), ([1, 2, 0], [0, 1, 2]), "the largest leads");
     }
 
     #[test]

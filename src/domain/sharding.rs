@@ -129,10 +129,10 @@ impl Sharding {
     pub fn with_assignment(&self, assignment: &Assignment, items: u32) -> Self {
         let instances: Vec<InstanceId> = assignment.iter().map(|(instance, _)| instance.clone()).collect();
         let mut owners = vec![-1; items as usize];
-        for (place, (_, owned)) in assignment.iter().enumerate() {
+        for (place, (_, owned)) in (0_i32..).zip(assignment.iter()) {
             for item in owned {
                 if let Some(owner) = owners.get_mut(item.0 as usize) {
-                    *owner = i32::try_from(place).unwrap_or(-1);
+                    *owner = place;
                 }
             }
         }
@@ -302,6 +302,27 @@ mod tests {
         assert_eq!(fewer.withdrawals, all.withdrawals + 1);
         let stranger = InstanceId::new("d@-@w").unwrap();
         assert_eq!(all.without(&stranger), all.withdrawn());
+    }
+
+    #[test]
+    fn items_that_are_added_again_are_so_since_then_and_none_before_those_below() {
+        let until = |sharding: &Sharding, item| sharding.surplus_until(Item(item)).map(|until| until.0);
+        let once = Sharding::default().raised(Item(5), Time(10));
+        assert_eq!([4, 5, 9].map(|item| until(&once, item)), [None, Some(10), Some(10)]);
+        // By a calendar that was ahead, and is no more.
+        assert_eq!(until(&once.raised(Item(5), Time(3)), 5), Some(3));
+        let twice = once.raised(Item(7), Time(3));
+        assert_eq!([5, 7].map(|item| until(&twice, item)), [Some(10), Some(10)]);
+    }
+
+    #[test]
+    fn a_schedule_that_began_when_all_was_accounted_for_is_the_first_that_counts() {
+        let before = |cron: &str| Some((cron.to_owned(), String::new()));
+        let two = |settled| {
+            let one = Sharding::default().with_floor(Time(10), before("a"), Time(0));
+            one.with_floor(Time(20), before("b"), Time(settled)).floors().count()
+        };
+        assert_eq!([9, 10, 11].map(two), [2, 1, 1]);
     }
 
     #[test]

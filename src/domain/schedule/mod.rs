@@ -34,9 +34,10 @@ use crate::time::Time;
 /// Longest accepted expression, in bytes.
 pub const MAX_EXPRESSION: usize = 256;
 
-/// The span in which fires are looked for, in seconds since the epoch: the years 1970 to 2099 in every zone.
-const BEGIN: i64 = -2 * 86_400;
-const END: i64 = 4_102_444_800 + 2 * 86_400;
+/// The span in which fires are looked for, in seconds since the epoch: the years 1970 to 2099 in every zone, with two days
+/// before them and after.
+const BEGIN: i64 = -172_800;
+const END: i64 = 4_102_617_600;
 
 /// What becomes of fires whose time of day the clock skips.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -11,3 +11,13 @@ mod properties;
 mod speed;
 mod spoilt;
 mod world;
+
+#[test]
+fn a_host_says_of_those_who_left_what_they_do_not() {
+    use super::Reported;
+    use crate::id::Version;
+    use crate::item::Outcome;
+
+    assert!(Reported::Left(Version(3)).is_left());
+    assert!(!Reported::HandedBack.is_left() && !Reported::Done(Outcome::Succeeded).is_left());
+}

@@ -79,6 +79,8 @@ fn a_zone_may_be_a_fixed_distance_as_java_writes_it() {
     for zone in ["GMT+8", "GMT+8:00", "GMT+08:00", "GMT+0800"] {
         assert_eq!(noon(zone), ("GMT+08:00".to_owned(), 4 * 3600), "{zone}");
     }
+    assert_eq!(noon("GMT+10"), ("GMT+10:00".to_owned(), 2 * 3600));
+    assert_eq!(noon("GMT+800"), ("GMT+08:00".to_owned(), 4 * 3600));
     assert_eq!(noon("GMT-3:30"), ("GMT-03:30".to_owned(), 15 * 3600 + 1800));
     assert_eq!(noon("GMT").1, 12 * 3600);
     for zone in
@@ -86,6 +88,29 @@ fn a_zone_may_be_a_fixed_distance_as_java_writes_it() {
     {
         assert!(Schedule::parse("0 0 12 * * ?", zone).is_err(), "{zone}");
     }
+}
+
+/// At the last reading that the clock skips: it is neither that instant nor the one before the gap's end.
+#[test]
+fn a_skipped_reading_at_the_end_of_a_gap_comes_the_next_day() {
+    let last = schedule("59 59 2 * * ?", "America/New_York").with_gap(GapPolicy::Skip);
+    assert_eq!(last.gap(), GapPolicy::Skip);
+    assert_eq!(schedule("59 59 2 * * ?", "UTC").gap(), GapPolicy::FireAtEnd);
+    assert_eq!(last.next(at("2026-03-08T05:00:00Z")), Some(at("2026-03-09T06:59:59Z")));
+}
+
+#[test]
+fn an_expression_of_256_bytes_is_read_and_a_longer_one_is_not() {
+    let padded = |length: usize| format!("{:<length$}", "0 0 12 * * ?");
+    assert!(Schedule::parse(&padded(256), "UTC").is_ok());
+    let refused = Schedule::parse(&padded(257), "UTC").unwrap_err();
+    assert_eq!(refused, ScheduleError::TooLong { length: 257, max: 256 });
+}
+
+#[test]
+fn a_schedule_shows_what_it_is() {
+    let shown = format!("{:?}", schedule("0 0 12 * * ?", "Asia/Tokyo"));
+    assert_eq!(shown, "Schedule(\"0 0 12 * * ?\" in Asia/Tokyo, gaps: FireAtEnd)");
 }
 
 #[test]
