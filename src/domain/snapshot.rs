@@ -217,3 +217,39 @@ impl Attachment {
         Duration::from_millis(self.lease_ms)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_about_one_instance_or_about_a_run() {
+        let [one, other] = ["a@-@1", "a@-@2"].map(|id| InstanceId::new(id).unwrap());
+        let shutdown = Command::Shutdown { instance: one.clone() };
+        let drain = Command::Drain { instance: one.clone(), grace_ms: 5 };
+        let cancel = Command::Cancel { item: Item(1), token: Token(7) };
+        assert!(shutdown.shuts_down(&one) && !shutdown.shuts_down(&other) && !drain.shuts_down(&one));
+        assert_eq!([&shutdown, &drain, &cancel].map(Command::instance), [Some(&one), Some(&one), None]);
+    }
+
+    #[test]
+    fn what_was_added_to_the_last_transaction_is_the_highest_token() {
+        let at = |offset| Numbering { offset, version: None, revision: Revision(7) }.ceiling();
+        assert_eq!([at(0), at(3), at(u64::MAX)], [Token(7), Token(10), Token(u64::MAX)]);
+    }
+
+    #[test]
+    fn a_lease_is_stated_in_milliseconds() {
+        let attachment = Attachment {
+            host: CoordinatorId::new("c").unwrap(),
+            session: String::new(),
+            stream: StreamNumber(1),
+            draining: false,
+            leave_grace_ms: None,
+            resume_key: String::new(),
+            address: ServerAddress::new("a").unwrap(),
+            lease_ms: 1500,
+        };
+        assert_eq!(attachment.lease(), Duration::from_millis(1500));
+    }
+}
