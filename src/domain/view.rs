@@ -373,6 +373,23 @@ mod tests {
         }
     }
 
+    /// Only runs that records hold can be held.
+    #[test]
+    fn a_guarantee_of_starts_needs_records_of_runs() {
+        let rules = |monitored: bool, policy: &str| {
+            let config =
+                format!(r#"{{"jobName":"j","shardingTotalCount":2,"monitorExecution":{monitored}}}"#);
+            let name = JobName::new("j").unwrap();
+            let nodes = nodes(&config, Some(policy), &Sharding::made_at(Time(5)));
+            let job = Job::decode(&name, &nodes).unwrap().unwrap();
+            assert_eq!(format!("{:?}", job.source), "Source { .. }");
+            (job.rules.holds_for_started(), job.rules.announces())
+        };
+        assert_eq!(rules(true, "{}"), (false, false));
+        assert_eq!(rules(true, r#"{"guarantee":{"started":true}}"#), (true, true));
+        assert_eq!(rules(false, r#"{"guarantee":{"completed":true}}"#), (false, true));
+    }
+
     /// Whatever was decoded before, a job is what its nodes say now.
     #[test]
     fn what_is_kept_is_what_would_be_decoded() {

@@ -9,10 +9,10 @@ use proptest::sample::select;
 
 use super::world::{World, instance, job, noon, worker};
 use crate::id::{Item, JobName, Token, TriggerId, Version};
-use crate::item::{Counters, Crashed, Missed, Outcome, Record, Running, Source, State};
+use crate::item::{Counters, Crashed, Ended, Missed, Outcome, Record, Running, Source, State};
 use crate::plan::{Class, Entry, Report, Reported, Waiting, ahead};
 use crate::sharding::{Floor, Gap};
-use crate::snapshot::TriggerNode;
+use crate::snapshot::{Announced, Stage, TriggerNode};
 use crate::time::Time;
 
 const CRONS: [Option<&str>; 6] = [
@@ -69,6 +69,8 @@ struct Slice {
     since: i64,
     runner: usize,
     source: Source,
+    held: bool,
+    ended: Option<Source>,
     mark: Option<i64>,
     report: Option<(bool, bool, Reported, bool)>,
     trigger: Option<i64>,
@@ -91,12 +93,13 @@ fn slice() -> impl Strategy<Value = Slice> {
     ]);
     let likely = || proptest::bool::weighted(0.8);
     let last = prop_oneof![9 => ago(), 1 => Just(-86_400_000)];
-    let run = (0..4u8, ago(), 0..5usize, sources);
+    let run = (0..4u8, ago(), 0..5usize, sources.clone(), proptest::bool::weighted(0.2), option::of(sources));
     let report = option::weighted(0.4, (likely(), likely(), reported, any::<bool>()));
     let asked = (option::weighted(0.2, ago()), option::weighted(0.2, ago()), option::weighted(0.1, ago()));
     let flags = (proptest::bool::weighted(0.1), proptest::bool::weighted(0.2));
     (0..4usize, last, run, option::weighted(0.3, ago()), report, asked, flags).prop_map(
-        |(owner, last, (state, since, runner, source), mark, report, asked, (disabled, in_user_code))| {
+        |(owner, last, run, mark, report, asked, (disabled, in_user_code))| {
+            let (state, since, runner, source, held, ended) = run;
             Slice {
                 owner,
                 last,
@@ -104,6 +107,8 @@ fn slice() -> impl Strategy<Value = Slice> {
                 since,
                 runner,
                 source,
+                held,
+                ended,
                 mark,
                 report,
                 trigger: asked.0,
@@ -140,7 +145,7 @@ fn seat() -> impl Strategy<Value = Seat> {
         })
 }
 
-type Moments = (i64, i64, Option<i64>, Option<i64>, Option<i64>);
+type Moments = (i64, i64, Option<i64>, Option<i64>, Option<i64>, Option<(i64, bool)>);
 
 pub(super) fn world() -> impl Strategy<Value = World> {
     let moments = (
@@ -149,6 +154,7 @@ pub(super) fn world() -> impl Strategy<Value = World> {
         option::weighted(0.2, ago()),
         option::weighted(0.2, ago()),
         option::weighted(0.2, ago()),
+        option::weighted(0.5, (ago(), any::<bool>())),
     );
     let shape = (select(CRONS.to_vec()), flags(), moments, 0..7u32, 1..8usize);
     (shape, vec(slice(), 1..7), vec(seat(), 4)).prop_map(
@@ -166,7 +172,7 @@ fn build(
     slices: &[Slice],
     seats: &[Seat],
 ) -> World {
-    let (at, up, gap, floor, surplus) = moments;
+    let (at, up, gap, floor, surplus, announced) = moments;
     let now = Time(noon().0 + at);
     let before = |ago: i64| Time(now.0 - ago);
     let items = u32::try_from(slices.len()).unwrap();
@@ -192,6 +198,11 @@ fn build(
     if let Some(surplus) = surplus {
         world.job.sharding = world.job.sharding.raised(Item(1), before(surplus));
     }
+    world.job.announced.extend(announced.map(|(ago, answered)| {
+        // Of a run's fire, now and then.
+        let fire = before(slices.first().filter(|_| ago % 2 == 0).map_or(ago, |slice| slice.last));
+        (Stage::Started, Announced { fire, answered, ..Announced::default() })
+    }));
     place(&mut world, seats, &before);
     for (item, slice) in (0..).map(Item).zip(slices) {
         fill(&mut world, item, slice, &before);
@@ -243,7 +254,7 @@ fn fill(world: &mut World, item: Item, slice: &Slice, before: &dyn Fn(i64) -> Ti
             worker: worker.clone(),
             since,
             trigger,
-            held: false,
+            held: slice.held && matches!(slice.source, Source::NormalTrigger | Source::Failover),
         }),
         3 if monitored => State::Crashed(Crashed { fire, instance, since }),
         _ => State::Idle,
@@ -254,7 +265,7 @@ fn fill(world: &mut World, item: Item, slice: &Slice, before: &dyn Fn(i64) -> Ti
         last_fire,
         state,
         misfire: slice.mark.map(|ago| Time(before(ago).0.min(last_fire.0))),
-        last: None,
+        last: slice.ended.map(|source| ended(source, fire, since)),
         counters: Counters { fired: 6 + in_flight, succeeded: 6, ..Counters::default() },
     };
     if let Some((right_token, right_worker, ended, offset)) = &slice.report {
@@ -277,6 +288,19 @@ fn fill(world: &mut World, item: Item, slice: &Slice, before: &dyn Fn(i64) -> Ti
     }
     if slice.in_user_code {
         world.in_user_code.extend((!world.job.rules.monitor).then_some(item));
+    }
+}
+
+/// The last run, of which a crashed one would be carried on.
+fn ended(source: Source, fire: Time, at: Time) -> Ended {
+    Ended {
+        token: Token(106),
+        fire,
+        source,
+        instance: instance(0),
+        at,
+        outcome: Outcome::Crashed,
+        reported: false,
     }
 }
 
