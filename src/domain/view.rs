@@ -373,17 +373,35 @@ mod tests {
         }
     }
 
+    fn rules(monitored: bool, more: &str, policy: &str) -> Rules {
+        let config =
+            format!(r#"{{"jobName":"j","shardingTotalCount":2,"monitorExecution":{monitored}{more}}}"#);
+        let nodes = nodes(&config, Some(policy), &Sharding::made_at(Time(5)));
+        let job = Job::decode(&JobName::new("j").unwrap(), &nodes).unwrap().unwrap();
+        assert_eq!(format!("{:?}", job.source), "Source { .. }");
+        job.rules
+    }
+
+    /// Without records of runs none can be carried on, or done later.
+    #[test]
+    fn failover_misfires_and_late_runs_need_records_of_runs() {
+        let on = |monitored, more: &str, policy: &str| {
+            let rules = rules(monitored, more, policy);
+            [rules.failover, rules.misfire, rules.run_late]
+        };
+        let both = r#","failover":true,"misfire":true"#;
+        assert_eq!(on(true, both, "{}"), [true, true, true]);
+        assert_eq!(on(true, r#","failover":false,"misfire":false"#, "{}"), [false, false, false]);
+        assert_eq!(on(false, both, "{}"), [false, false, false]);
+        assert_eq!(on(true, both, r#"{"too_late":"missed"}"#), [true, true, false]);
+    }
+
     /// Only runs that records hold can be held.
     #[test]
     fn a_guarantee_of_starts_needs_records_of_runs() {
-        let rules = |monitored: bool, policy: &str| {
-            let config =
-                format!(r#"{{"jobName":"j","shardingTotalCount":2,"monitorExecution":{monitored}}}"#);
-            let name = JobName::new("j").unwrap();
-            let nodes = nodes(&config, Some(policy), &Sharding::made_at(Time(5)));
-            let job = Job::decode(&name, &nodes).unwrap().unwrap();
-            assert_eq!(format!("{:?}", job.source), "Source { .. }");
-            (job.rules.holds_for_started(), job.rules.announces())
+        let rules = |monitored, policy: &str| {
+            let rules = rules(monitored, "", policy);
+            (rules.holds_for_started(), rules.announces())
         };
         assert_eq!(rules(true, "{}"), (false, false));
         assert_eq!(rules(true, r#"{"guarantee":{"started":true}}"#), (true, true));
