@@ -189,3 +189,36 @@ fn that_nobody_runs_a_crashed_run_again_rests_on_the_rights() {
     world.dead.insert(worker(0));
     assert_eq!(ends_guarded(&world), (true, true));
 }
+
+/// Nobody has a slot for it: when it is too old to be run late, that is to be written down, long before the next due time.
+#[test]
+fn a_plan_that_looks_again_after_what_waits_is_too_old_is_found() {
+    let mut world = World::new(job(Some("0 0 * * * ?"), 1), &[0], Time(noon().0 - 1));
+    world.now = Time(noon().0 + 5000);
+    world.hosted.values_mut().for_each(|hosted| hosted.free = 0);
+    let facts = world.facts();
+    let mut plan = host(&world.job, &world.records, &facts);
+    let wrong = |plan: &Plan| {
+        let wrong = check(&world.job, &world.records, &facts, plan);
+        wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    };
+    assert_eq!((plan.next, wrong(&plan)), (Some(Time(noon().0 + 10_001)), String::new()));
+    plan.next = Some(Time(noon().0 + 10_002));
+    assert!(wrong(&plan).contains("the calendar looks again at"), "{}", wrong(&plan));
+}
+
+/// A run of it is in user code and in no record: what comes due meanwhile is accounted for at once.
+#[test]
+fn a_plan_that_leaves_a_due_time_beside_a_run_without_a_record_is_found() {
+    let mut world = World::new(job(Some("0 0 * * * ?"), 1), &[0], Time(noon().0 - 1));
+    world.job.rules.monitor = false;
+    world.in_user_code.insert(Item(0));
+    world.now = Time(noon().0 + 5000);
+    let facts = world.facts();
+    let plan = host(&world.job, &world.records, &facts);
+    assert!(check(&world.job, &world.records, &facts, &plan).is_empty());
+    let idle = Plan { next: Some(noon()), ..Plan::default() };
+    let wrong: Vec<String> =
+        check(&world.job, &world.records, &facts, &idle).iter().map(ToString::to_string).collect();
+    assert!(wrong.iter().any(|wrong| wrong.contains("is not settled")), "{wrong:?}");
+}

@@ -40,6 +40,7 @@ struct Flags {
     monitor: bool,
     run_late: bool,
     guarantee: bool,
+    completed: bool,
     disabled: bool,
     paused: bool,
     no_starts: bool,
@@ -47,13 +48,14 @@ struct Flags {
 
 fn flags() -> impl Strategy<Value = Flags> {
     let rare = || proptest::bool::weighted(0.1);
-    (any::<[bool; 4]>(), proptest::bool::weighted(0.8), rare(), rare(), rare()).prop_map(
-        |([misfire, failover, run_late, guarantee], monitor, disabled, paused, no_starts)| Flags {
+    (any::<[bool; 5]>(), proptest::bool::weighted(0.8), rare(), rare(), rare()).prop_map(
+        |([misfire, failover, run_late, guarantee, completed], monitor, disabled, paused, no_starts)| Flags {
             misfire: misfire && monitor,
             failover: failover && monitor,
             monitor,
             run_late: run_late && monitor,
             guarantee,
+            completed,
             disabled,
             paused,
             no_starts,
@@ -184,6 +186,7 @@ fn build(
         (flags.run_late, flags.guarantee, flags.disabled);
     // Now and then a count that the assignment does not cover yet, or not any more.
     rules.items = if sizes.0 == 0 { items.saturating_sub(1).max(1) } else { items };
+    rules.guarantee_completed = flags.completed;
     world.job.paused = flags.paused;
     world.no_starts = flags.no_starts;
     world.up_since = before(up);

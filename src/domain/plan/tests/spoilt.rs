@@ -97,6 +97,8 @@ fn is_overwritten(writes: &[Write], n: usize) -> bool {
         Write::Running { item, .. } => Some((1, *item)),
         Write::Failover { item, .. } => Some((2, *item)),
         Write::FailoverItem { item, .. } => Some((3, *item)),
+        Write::Started { item, .. } => Some((4, *item)),
+        Write::Completed { item, .. } => Some((5, *item)),
         _ => None,
     };
     said(&writes[n]).is_some_and(|what| writes[n + 1..].iter().any(|later| said(later) == Some(what)))
