@@ -255,8 +255,13 @@ fn a_fault_names_the_lines_that_prove_it() {
         line(6, "a", What::End, 1),
         line(7, "c", What::Killed, 0),
         line(8, "b", What::Frozen, 0),
+        line(4, "a", What::Tick, 1),
+        with_lease(line(5, "a", What::Tick, 1), 12),
+        Line { item: 1, ..line(2, "b", What::Start, 2) },
     ];
     let faults = judge(&lines, u64::MAX).faults;
+    let overlap = faults.iter().find(|fault| fault.rule == "overlap").unwrap();
+    assert_eq!(overlap.to_string(), format!("overlap: {}", overlap.text));
     let proof = |rule| faults.iter().find(|fault| fault.rule == rule).unwrap().proof(&lines);
     assert_eq!(proof("overlap"), [1, 0, 5, 7]);
     assert_eq!(proof("lease"), [1, 3, 0, 5, 7], "and the lease that was good");
