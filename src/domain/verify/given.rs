@@ -214,12 +214,22 @@ mod tests {
             "generation 7: w has come; now a@-@1",
             "generation 7: w has come; now a@-@1 2-1",
             "generation 7: w has come; now a@-@1 0-4000000000",
+            "generation 7: w has come; now a@-@1 0-100000",
             "generation 7: w has come; now a@-@1 0,,1",
             "generation x: ; now a@-@1 0",
             "items; now a@-@1 0",
         ] {
             assert_eq!(Given::read(Time(5), "j", text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_list_of_8_kib_and_the_last_item_of_the_largest_job_are_told() {
+        let name = |length: usize| "a".repeat(length);
+        let fits = given(5, &[(&name(8_184), &[0])]);
+        assert!(fits.whole && fits.owners.len() == 1);
+        assert!(spelled(&[(&name(8_185), &[0])]).ends_with(MORE));
+        assert_eq!(given(5, &[("a", &[99_998, 99_999])]).owners[0].1, [(99_998, 99_999)]);
     }
 
     #[test]
