@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use rosterd::proto::v1;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use zookeeper_client::{Acls, Client, CreateMode};
@@ -387,4 +388,38 @@ async fn a_foreign_tree_in_the_served_namespace_is_left_alone() {
     assert!(said.contains("two is left out: it is a job of Elastic-Job's own"), "{said}");
     assert_eq!(jobs_of(&file).as_array().unwrap().len(), 1);
     assert_eq!(look(&client, &format!("{root}/two")).await, foreign);
+}
+
+/// Another tool has written what is no configuration: nothing of the job is done until whoever applies it again, or removes it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_another_tool_has_spoilt_is_applied_again_or_removed() {
+    let zk = shared().list();
+    let mut fleet = Fleet::start(1, &zk, QUICK).await;
+    fleet.apply(count(1)).await;
+    fleet.worker_at(0, "a", vec![runs_for("count", 1)]);
+    fleet.assigned("count", 1).await;
+    let client = Client::connect(&zk).await.unwrap();
+    let config = format!("/{}/count/config", fleet.namespace);
+    let spoil = async || {
+        client.set_data(&config, b"{", None).await.unwrap();
+        wait("it is told of", || async {
+            let refusal =
+                fleet.admin().get_job(v1::GetJobRequest { job: "count".into(), upcoming: 1 }).await.err()?;
+            (code(&refusal) == "CONFIG_DAMAGED").then_some(())
+        })
+        .await;
+    };
+    let remove = async |cancel| {
+        fleet.admin().remove_job(v1::RemoveJobRequest { job: "count".into(), cancel }).await.map(drop)
+    };
+    spoil().await;
+    let refusal = remove(false).await.unwrap_err();
+    assert!(code(&refusal) == "CONFIG_DAMAGED" && refusal.message().contains("--cancel"), "{refusal}");
+    fleet.apply(count(1)).await;
+    fleet.assigned("count", 1).await;
+    fleet.trigger("count").await;
+    fleet.verdict_when("it runs", |verdict| verdict.of("count").any(|run| run.ended())).await;
+    spoil().await;
+    remove(true).await.unwrap();
+    wait("it has gone", || async { client.check_stat(&config).await.unwrap().is_none().then_some(()) }).await;
 }
