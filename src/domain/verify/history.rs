@@ -273,6 +273,67 @@ mod tests {
         assert_eq!(broken(both, 0, true), NONE);
     }
 
+    /// Every word of a row is in its lines.
+    #[test]
+    fn a_run_is_told_as_it_was_kept() {
+        let run = Kept {
+            job: "other".into(),
+            item: 3,
+            fire: Time(900),
+            source: "MISFIRE".into(),
+            attempt: 2,
+            ..kept(7, 1000, Some(1300))
+        };
+        let mut teller = Teller::default();
+        teller.run(run);
+        teller.run(kept(1, 1000, None));
+        assert_eq!(teller.runs(), 2);
+        let line = |what, at: i64, detail: &str| Line {
+            at: at as u64 * 1_000_000,
+            wall: at,
+            worker: "h@-@7".into(),
+            what,
+            job: "other".into(),
+            item: 3,
+            token: 7,
+            fire: 900,
+            source: "MISFIRE".into(),
+            attempt: 2,
+            instance: "h@-@7".into(),
+            lease: None,
+            detail: detail.into(),
+        };
+        let how = "succeeded";
+        let told = [line(What::Start, 1000, ""), line(What::End, 1300, how), line(What::Settled, 1300, how)];
+        assert_eq!(teller.tell(Duration::ZERO, true).lines[1..], told);
+    }
+
+    /// Several coordinators saw it come into force, each by its own clock: the first counts.
+    #[test]
+    fn assignments_are_told_in_order_with_when_they_were_first_seen() {
+        let mut teller = Teller::default();
+        for (at, text) in [(30, "generation 2: ; now b@-@2 0"), (20, "generation 1: ; now a@-@1 0")] {
+            teller.assigned(Time(at), "j", text);
+            teller.assigned(Time(at - 5), "j", text);
+            teller.assigned(Time(at + 5), "j", text);
+        }
+        teller.assigned(Time(15), "j", "generation 3: nobody is there");
+        teller.unmonitored("j");
+        let story = teller.tell(Duration::ZERO, true);
+        assert_eq!(story.unmonitored, ["j".to_owned()].into());
+        let given: Vec<_> = story.given.iter().map(|given| (given.at.0, given.generation)).collect();
+        assert_eq!(given, [(15, 1), (25, 2)]);
+    }
+
+    #[test]
+    fn ends_that_others_may_know_are_counted() {
+        let mut teller = Teller::default();
+        [kept(1, 1000, None), kept(2, 1400, None), kept(3, 1500, None), kept(4, 1600, None)]
+            .into_iter()
+            .for_each(|run| teller.run(run));
+        assert_eq!(teller.tell(Duration::ZERO, false).elsewhere, 3, "the last is in flight");
+    }
+
     #[test]
     fn each_line_has_the_place_of_the_row_that_is_believed() {
         let mut teller = Teller::default();
@@ -305,7 +366,7 @@ mod tests {
             let became =
                 [Became::Unknown, Became::Known("run"), Became::Unknown, Became::Known("missed (down)")];
             for (n, became) in became.into_iter().chain([Became::Pending]).enumerate() {
-                teller.due("j", 0, Time(1000 * n as i64), became);
+                teller.due("j", 4, Time(1000 * n as i64), became);
             }
             teller.tell(Duration::ZERO, whole)
         };
@@ -313,7 +374,7 @@ mod tests {
         let counts: Vec<_> = story.became.iter().map(|(what, n)| (what.as_str(), *n)).collect();
         assert_eq!(counts, [("missed (down)", 1), ("pending", 1), ("run", 1), ("unknown", 1)]);
         assert_eq!(story.before, 1);
-        assert_eq!(judge(&story.lines, 0).faults[0].due, Some(("j".into(), 0, 2000)));
+        assert_eq!(judge(&story.lines, 0).faults[0].due, Some(("j".into(), 4, 2000)));
         assert_eq!(tell(false).lines, []);
     }
 }

@@ -2,9 +2,9 @@
 
 use super::world::{World, instance, job, noon, worker};
 use crate::check::check;
-use crate::id::{Item, Token, Version};
+use crate::id::{Item, JobName, Token, Version};
 use crate::item::{Missed, Outcome, Record, Running, Source, State};
-use crate::plan::{Became, Entry, Plan, Report, Reported, host};
+use crate::plan::{Became, Class, Entry, Plan, Report, Reported, Waiting, host};
 use crate::time::Time;
 use crate::txn::{Guard, Write};
 
@@ -221,4 +221,61 @@ fn a_plan_that_leaves_a_due_time_beside_a_run_without_a_record_is_found() {
     let wrong: Vec<String> =
         check(&world.job, &world.records, &facts, &idle).iter().map(ToString::to_string).collect();
     assert!(wrong.iter().any(|wrong| wrong.contains("is not settled")), "{wrong:?}");
+}
+
+/// What is wrong with two runs of a host, of which only so many have a slot.
+fn in_turn(free: u32, waits_elsewhere: Option<Class>, started: &[u32], waiting: &[u32]) -> String {
+    let mut world = World::new(job(Some("0 0 * * * ?"), 2), &[0, 0], Time(noon().0 - 1));
+    world.now = noon();
+    let line = |class, item, job: &str| Waiting {
+        class,
+        fire: noon(),
+        job: JobName::new(job).unwrap(),
+        item: Item(item),
+    };
+    for hosted in world.hosted.values_mut() {
+        hosted.free = free;
+        hosted.others = waits_elsewhere.map(|class| line(class, 0, "zebra")).into_iter().collect();
+    }
+    // All that it may begin, and some of it taken out again.
+    let mut plan = {
+        let mut room = world.clone();
+        room.hosted.values_mut().for_each(|hosted| (hosted.free, hosted.others) = (2, Vec::new()));
+        host(&room.job, &room.records, &room.facts())
+    };
+    let begins = |item: Item| started.contains(&item.0);
+    plan.entries.retain(|entry| matches!(entry, Entry::Started { item, .. } if begins(*item)));
+    plan.records.retain(|item, _| begins(*item));
+    plan.txn.writes.retain(|write| match write {
+        Write::Record { item, .. } | Write::Running { item, .. } => begins(*item),
+        _ => true,
+    });
+    let queue: Vec<Waiting> = waiting.iter().map(|item| line(Class::Fire, *item, "count")).collect();
+    plan.waiting = [(instance(0), queue)].into();
+    let facts = world.facts();
+    let wrong = check(&world.job, &world.records, &facts, &plan);
+    wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+#[test]
+fn slots_are_given_in_turn() {
+    let right = |free, elsewhere, started: &[u32], waiting: &[u32]| {
+        let wrong = in_turn(free, elsewhere, started, waiting);
+        assert!(!wrong.contains("slot") && !wrong.contains("goes before"), "{wrong}");
+    };
+    right(2, None, &[0, 1], &[]);
+    right(1, None, &[0], &[1]);
+    // Of another job, and later in the order of names.
+    right(2, Some(Class::Fire), &[0, 1], &[]);
+    right(2, Some(Class::Misfire), &[0], &[1]);
+    let wrong = |free, elsewhere, started: &[u32], waiting: &[u32], how: &str| {
+        let wrong = in_turn(free, elsewhere, started, waiting);
+        assert!(wrong.contains(how), "{how:?} is not in: {wrong}");
+    };
+    wrong(1, None, &[0, 1], &[], "2 runs start on the 1 slots");
+    wrong(1, None, &[1], &[0], "it goes before");
+    wrong(2, Some(Class::Misfire), &[0, 1], &[], "it takes a slot on 10.0.0.0@-@a out of turn");
+    wrong(1, Some(Class::Misfire), &[0], &[1], "it takes a slot on 10.0.0.0@-@a out of turn");
+    wrong(2, None, &[0], &[1], "it waits while 10.0.0.0@-@a has a free slot");
+    wrong(2, Some(Class::Fire), &[0], &[1], "it waits while 10.0.0.0@-@a has a free slot");
 }
