@@ -308,6 +308,22 @@ mod tests {
         assert_eq!(teller.tell(Duration::ZERO, true).lines[1..], told);
     }
 
+    #[test]
+    fn how_a_run_ended_is_told_as_what_its_worker_did() {
+        for (outcome, what) in [
+            ("succeeded", What::End),
+            ("failed", What::End),
+            ("cancelled", What::Cancel),
+            ("crashed", What::Drop),
+        ] {
+            let mut teller = Teller::default();
+            teller.run(Kept { outcome: Some(outcome.into()), ..kept(1, 1000, Some(1300)) });
+            let told: Vec<What> =
+                teller.tell(Duration::ZERO, true).lines.iter().map(|line| line.what).collect();
+            assert_eq!(told, [What::Start, what, What::Settled], "{outcome}");
+        }
+    }
+
     /// Several coordinators saw it come into force, each by its own clock: the first counts.
     #[test]
     fn assignments_are_told_in_order_with_when_they_were_first_seen() {

@@ -3,7 +3,7 @@
 use super::world::{World, instance, job, noon, worker};
 use crate::check::check;
 use crate::id::{Item, JobName, Token, Version};
-use crate::item::{Missed, Outcome, Record, Running, Source, State};
+use crate::item::{Crashed, Missed, Outcome, Record, Running, Source, State};
 use crate::plan::{Became, Class, Entry, Plan, Report, Reported, Waiting, host};
 use crate::time::Time;
 use crate::txn::{Guard, Write};
@@ -278,4 +278,50 @@ fn slots_are_given_in_turn() {
     wrong(1, Some(Class::Misfire), &[0], &[1], "it takes a slot on 10.0.0.0@-@a out of turn");
     wrong(2, None, &[0], &[1], "it waits while 10.0.0.0@-@a has a free slot");
     wrong(2, Some(Class::Fire), &[0], &[1], "it waits while 10.0.0.0@-@a has a free slot");
+}
+
+/// What is wrong where item 0 has crashed, with so many free slots, what waits here and what waits elsewhere.
+fn crashed(free: u32, waiting: &[(Class, u32)], elsewhere: Option<Class>) -> String {
+    let mut world = World::new(job(None, 2), &[0, 0], noon());
+    world.job.rules.failover = true;
+    let crashed = Crashed { fire: noon(), instance: instance(1), since: noon() };
+    let record = Record { state: State::Crashed(crashed), ..Record::new(Token(107), noon()) };
+    world.records.insert(Item(0), (Version(9), record));
+    // What else has crashed has done so before.
+    let line = |class, item, job: &str| Waiting {
+        class,
+        fire: if (class, item, job) == (Class::Failover, 0, "count") { noon() } else { Time(noon().0 - 1) },
+        job: JobName::new(job).unwrap(),
+        item: Item(item),
+    };
+    for hosted in world.hosted.values_mut() {
+        hosted.free = free;
+        hosted.others = elsewhere.map(|class| line(class, 0, "zebra")).into_iter().collect();
+    }
+    let queue = waiting.iter().map(|(class, item)| line(*class, *item, "count")).collect();
+    let plan = Plan { waiting: [(instance(0), queue)].into(), ..Plan::default() };
+    let wrong = check(&world.job, &world.records, &world.facts(), &plan);
+    wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+#[test]
+fn what_has_crashed_waits_in_its_turn_and_for_nothing_else() {
+    let own = (Class::Failover, 0);
+    let right = |free, waiting: &[(Class, u32)], elsewhere| {
+        let wrong = crashed(free, waiting, elsewhere);
+        assert!(!wrong.contains("its crashed run"), "{wrong}");
+    };
+    right(0, &[own], None);
+    right(1, &[own], Some(Class::Failover));
+    right(1, &[(Class::Failover, 1), own], None);
+    let wrong = |free, waiting: &[(Class, u32)], elsewhere, how: &str| {
+        let wrong = crashed(free, waiting, elsewhere);
+        assert!(wrong.contains(how), "{how:?} is not in: {wrong}");
+    };
+    wrong(0, &[], None, "its crashed run waits for nobody");
+    wrong(0, &[(Class::Fire, 0)], None, "its crashed run waits for nobody");
+    wrong(0, &[(Class::Failover, 1)], None, "its crashed run waits for nobody");
+    wrong(1, &[own], None, "has a slot for its crashed run");
+    wrong(1, &[own, (Class::Fire, 1)], None, "has a slot for its crashed run");
+    wrong(1, &[own], Some(Class::Misfire), "has a slot for its crashed run");
 }
