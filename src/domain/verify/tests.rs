@@ -268,6 +268,28 @@ fn a_fault_names_the_lines_that_prove_it() {
 }
 
 #[test]
+fn who_began_a_run_first_is_told_beside_who_began_it_again() {
+    let twice = [line(1, "a", What::Start, 1), line(2, "a", What::End, 1), line(3, "b", What::Start, 1)];
+    let faults = judge(&twice, u64::MAX).faults;
+    let fault = faults.iter().find(|fault| fault.rule == "started_twice").unwrap();
+    assert_eq!(fault.runs.iter().map(|run| run.worker.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+}
+
+#[test]
+fn who_is_let_go_stands_still_no_more() {
+    let at = |begins| {
+        broken(&[
+            line(1, "a", What::Start, 1),
+            line(2, "a", What::Frozen, 0),
+            line(4, "a", What::Thawed, 0),
+            line(begins, "b", What::Start, 2),
+            line(6, "a", What::Cancel, 1),
+        ])
+    };
+    assert_eq!((at(3), at(4)), (NONE.to_vec(), vec!["overlap"]));
+}
+
+#[test]
 fn owners_are_those_who_ran_an_item_in_a_row() {
     let lines = [
         line(1, "a", What::Start, 1),

@@ -5,6 +5,7 @@ use crate::check::check;
 use crate::id::{Item, JobName, Token, Version};
 use crate::item::{Crashed, Missed, Outcome, Record, Running, Source, State};
 use crate::plan::{Became, Class, Entry, Plan, Report, Reported, Waiting, host};
+use crate::sharding::Gap;
 use crate::time::Time;
 use crate::txn::{Guard, Write};
 
@@ -324,4 +325,88 @@ fn what_has_crashed_waits_in_its_turn_and_for_nothing_else() {
     wrong(1, &[own], None, "has a slot for its crashed run");
     wrong(1, &[own, (Class::Fire, 1)], None, "has a slot for its crashed run");
     wrong(1, &[own], Some(Class::Misfire), "has a slot for its crashed run");
+}
+
+/// What becomes of due times in one world, and what the checker says of it in another.
+fn elsewhere(of: &World, other: &World) -> (Vec<Became>, String) {
+    let plan = host(&of.job, &of.records, &of.facts());
+    assert!(check(&of.job, &of.records, &of.facts(), &plan).is_empty());
+    let became = plan.entries.iter().filter_map(|entry| match entry {
+        Entry::Unrun { became, .. } => Some(*became),
+        _ => None,
+    });
+    let wrong = check(&other.job, &other.records, &other.facts(), &plan);
+    (became.collect(), wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+}
+
+/// Each becomes of a due time in one state alone.
+#[test]
+fn what_becomes_of_a_due_time_is_right_in_its_own_state_alone() {
+    let minutes = |n: i64| Time(noon().0 + n * 60_000);
+    let idle = || {
+        let mut world = World::new(job(Some("0 * * * * ?"), 1), &[0], Time(noon().0 - 1));
+        world.now = Time(minutes(1).0 + 1000);
+        world
+    };
+    let with = |change: &dyn Fn(&mut World)| {
+        let mut world = idle();
+        change(&mut world);
+        world
+    };
+    let busy = |world: &mut World| {
+        let run = Running {
+            fire: Time(noon().0 - 60_000),
+            source: Source::NormalTrigger,
+            instance: instance(0),
+            worker: worker(0),
+            since: Time(noon().0 - 60_000),
+            trigger: None,
+            held: false,
+        };
+        let (_, record) = &world.records[&Item(0)];
+        let record = Record { state: State::Running(run), ..record.clone() };
+        world.records.insert(Item(0), (Version(9), record));
+    };
+    let misfires = |world: &mut World| world.job.rules.misfire = true;
+    let full = |world: &mut World| world.hosted.values_mut().for_each(|hosted| hosted.free = 0);
+    let patient = |world: &mut World| world.job.rules.catch_up = std::time::Duration::from_secs(3600);
+    let gap =
+        |reason| move |world: &mut World| world.job.sharding.gap = Some(Gap { until: minutes(2), reason });
+    let missed = |reason| Became::Missed(reason);
+    let wrong = |of: World, became: Became, other: World| {
+        let (found, wrong) = elsewhere(&of, &other);
+        assert!(found.contains(&became), "{became} is not in {found:?}");
+        assert!(wrong.contains(&format!("is {became}")), "{became}: {wrong}");
+    };
+    let both = |one: &dyn Fn(&mut World), other: &dyn Fn(&mut World)| {
+        with(&|world| {
+            one(world);
+            other(world);
+        })
+    };
+    wrong(with(&busy), Became::Skipped, both(&busy, &misfires));
+    wrong(both(&busy, &misfires), Became::Misfired, with(&busy));
+    wrong(with(&gap(Missed::Paused)), missed(Missed::Paused), with(&gap(Missed::Disabled)));
+    wrong(with(&gap(Missed::Paused)), missed(Missed::Paused), idle());
+    // What waits for a slot until the next is due. The other has a slot, or gets one with this plan.
+    wrong(both(&full, &patient), missed(Missed::NoSlot), with(&patient));
+    let late = |world: &mut World| {
+        misfires(world);
+        full(world);
+    };
+    wrong(both(&late, &patient), Became::Misfired, both(&misfires, &patient));
+    wrong(both(&late, &patient), Became::Misfired, both(&full, &patient));
+    let unready = |world: &mut World| {
+        full(world);
+        world.hosted.values_mut().for_each(|hosted| hosted.ready = false);
+    };
+    wrong(both(&full, &patient), missed(Missed::NoSlot), both(&unready, &patient));
+    // Too old, for a reason.
+    let down = |world: &mut World| world.up_since = world.now;
+    wrong(with(&down), missed(Missed::Down), idle());
+    wrong(with(&down), missed(Missed::Down), both(&down, &patient));
+    let gained = |world: &mut World| world.gained.extend([(Item(0), world.now)]);
+    wrong(with(&gained), missed(Missed::NoWorker), idle());
+    wrong(with(&gained), missed(Missed::NoWorker), both(&gained, &patient));
+    wrong(idle(), missed(Missed::TooLate), with(&patient));
 }
