@@ -289,6 +289,36 @@ fn who_is_let_go_stands_still_no_more() {
     assert_eq!((at(3), at(4)), (NONE.to_vec(), vec!["overlap"]));
 }
 
+/// What a run did not meet with the next one it may meet with the one after that.
+#[test]
+fn a_run_is_held_against_all_that_begin_before_it_has_stopped_and_is_believed_no_more() {
+    let stands = [
+        line(1, "a", What::Start, 1),
+        line(2, "a", What::Frozen, 0),
+        line(3, "b", What::Start, 2),
+        line(4, "b", What::End, 2),
+        line(5, "a", What::Thawed, 0),
+        line(6, "c", What::Start, 3),
+        line(8, "a", What::Cancel, 1),
+    ];
+    let runs = |lines: &[Line], rule: &str| {
+        let faults = judge(lines, u64::MAX).faults;
+        let of = faults.iter().filter(|fault| fault.rule == rule);
+        of.map(|fault| [fault.runs[0].token, fault.runs[1].token]).collect::<Vec<_>>()
+    };
+    assert_eq!(runs(&stands, "overlap"), [[1, 3]]);
+    let killed = [
+        with_lease(line(1, "a", What::Start, 1), 9),
+        line(2, "a", What::Killed, 0),
+        line(3, "b", What::Start, 2),
+        line(4, "b", What::End, 2),
+        line(5, "c", What::Start, 3),
+        line(6, "c", What::End, 3),
+        line(12, "d", What::Start, 4),
+    ];
+    assert_eq!(runs(&killed, "lease"), [[1, 2], [1, 3]]);
+}
+
 #[test]
 fn owners_are_those_who_ran_an_item_in_a_row() {
     let lines = [
