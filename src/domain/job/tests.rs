@@ -141,6 +141,15 @@ fn limits_hold_at_the_limit_and_not_beyond() {
     }
     let large = JobConfig::new(ConfigFields::new(JobName::new("a").unwrap(), MAX_ITEMS + 1)).unwrap_err();
     assert!(large.to_string().contains("only 1 to 100000"), "{large}");
+    let number = |value: u32| {
+        let mut fields = ConfigFields::new(JobName::new("a").unwrap(), 1);
+        (fields.max_time_diff_seconds, fields.reconcile_interval_minutes) = (Some(value), Some(value));
+        JobConfig::new(fields).map_err(|defects| defects.iter().map(|d| d.field.clone()).collect::<Vec<_>>())
+    };
+    assert!(number(1).is_ok() && number(2_147_483_647).is_ok());
+    for none in [0, 2_147_483_648] {
+        assert_eq!(number(none).unwrap_err(), ["maxTimeDiffSeconds", "reconcileIntervalMinutes"]);
+    }
 }
 
 #[test]
@@ -444,6 +453,22 @@ fn like_a_file() -> impl Strategy<Value = String> {
     let line = (prop::sample::select(vec!["", "  ", "- ", "---\n"]), prop::sample::select(names), value);
     prop::collection::vec(line.prop_map(|(start, name, value)| format!("{start}{name}: {value}")), 0..12)
         .prop_map(|lines| lines.join("\n"))
+}
+
+/// What people write into jobs may be secret: a log that shows a job shows none of it.
+#[test]
+fn a_job_is_shown_without_what_may_be_secret() {
+    let spec = one(
+        "jobName: a\nshardingTotalCount: 2\njobParameter: canary\nshardingItemParameters: \"0=canary\"\n\
+                    props:\n  key: canary\n",
+    );
+    let shown = format!("{:?} {:?}", spec.config(), **spec.config());
+    assert_eq!(shown.matches("job_name: a").count(), 2, "{shown}");
+    assert!(!shown.contains("canary"), "{shown}");
+    assert_eq!(format!("{:?}", spec.config().sharding_item_parameters), "ItemParameters(1 items)");
+    let changes = format!("{:?}", diff(&spec, &one("jobName: a\nshardingTotalCount: 2\n")));
+    assert!(changes.contains("jobParameter: (hidden, 8 bytes) -> "), "{changes}");
+    assert!(!changes.contains("canary"), "{changes}");
 }
 
 proptest! {

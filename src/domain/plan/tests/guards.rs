@@ -27,6 +27,29 @@ fn what_several_runs_rest_on_is_checked_once() {
     assert_eq!(plan.txn.guards, job_is.into_iter().chain([attached(0), attached(1)]).collect::<Vec<_>>());
 }
 
+/// A store takes only so much at once.
+#[test]
+fn runs_that_leave_much_end_with_several_plans() {
+    let mut world = world();
+    world.commit(&world.plan());
+    world.now = Time(world.now.0 + 1000);
+    let mut leaves = |item: u32, bytes: usize| {
+        let (_, record) = &world.records[&Item(item)];
+        let worker = record.running().unwrap().worker.clone();
+        let ended = Reported::Done(Outcome::Succeeded);
+        let report = Report { token: record.token, worker, ended, offset: Some(vec![7; bytes].into()) };
+        world.reports.insert(Item(item), report);
+    };
+    leaves(0, 64 * 1024);
+    leaves(1, 64 * 1024);
+    leaves(2, 1);
+    let first = world.plan();
+    assert_eq!((first.entries.len(), first.more), (2, true));
+    world.commit(&first);
+    let second = world.plan();
+    assert_eq!((second.entries.len(), second.more), (1, false));
+}
+
 #[test]
 fn a_plan_that_changes_nothing_rests_on_nothing() {
     let mut world = world();
