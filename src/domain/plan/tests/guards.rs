@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::world::{World, instance, job, noon, worker};
 use crate::id::{Generation, Item, Token, Version};
-use crate::item::{Ended, Outcome, Source};
+use crate::item::{Ended, Outcome, Record, Source};
 use crate::plan::{Entry, Report, Reported};
 use crate::time::Time;
 use crate::txn::Guard;
@@ -48,6 +48,19 @@ fn runs_that_leave_much_end_with_several_plans() {
     world.commit(&first);
     let second = world.plan();
     assert_eq!((second.entries.len(), second.more), (1, false));
+}
+
+/// Two seconds ahead is what a clock may be; a millisecond more is nobody's.
+#[test]
+fn a_last_fire_in_the_future_is_set_back_where_no_clock_can_be_right() {
+    let set_back = |ahead: i64| {
+        let mut world = world();
+        let last = Time(world.now.0 + ahead);
+        world.records.insert(Item(0), (Version(3), Record::new(Token(100), last)));
+        let plan = world.plan();
+        plan.records.get(&Item(0)).map(|(_, record)| record.last_fire == world.now)
+    };
+    assert_eq!([2000, 2001].map(set_back), [None, Some(true)]);
 }
 
 #[test]
