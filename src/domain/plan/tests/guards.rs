@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::world::{World, instance, job, noon, worker};
 use crate::id::{Generation, Item, Token, Version};
-use crate::item::{Ended, Outcome, Record, Source};
+use crate::item::{Crashed, Ended, Outcome, Record, Source, State};
 use crate::plan::{Entry, Report, Reported};
 use crate::time::Time;
 use crate::txn::Guard;
@@ -103,4 +103,35 @@ fn what_is_said_for_a_worker_that_left_rests_on_its_being_attached_here() {
         assert!(matches!(plan.entries[..], [Entry::Ended { outcome: Outcome::Cancelled, .. }]), "{ended:?}");
         assert_eq!(plan.txn.guards.contains(&Guard::Attachment(worker(0), Version(9))), rests, "{ended:?}");
     }
+}
+
+/// Of those that have a slot: the one with the most beside its own misfires; of equals the first.
+#[test]
+fn a_crashed_run_goes_where_most_room_is() {
+    let taker = |free: [u32; 2], marked: bool| {
+        let mut world = World::new(job(None, 3), &[0, 1, 2], noon());
+        (world.job.rules.failover, world.job.rules.misfire) = (true, true);
+        world.hosted.remove(&instance(2));
+        for (n, free) in free.into_iter().enumerate() {
+            world.hosted.get_mut(&instance(n)).unwrap().free = free;
+        }
+        let crashed = Crashed { fire: noon(), instance: instance(2), since: noon() };
+        let record = Record { state: State::Crashed(crashed), ..Record::new(Token(107), noon()) };
+        world.records.insert(Item(2), (Version(9), record));
+        let record = Record { misfire: marked.then(noon), ..Record::new(Token(107), noon()) };
+        world.records.insert(Item(0), (Version(9), record));
+        let plan = world.plan();
+        let took = plan.entries.iter().find_map(|entry| match entry {
+            Entry::Started { item: Item(2), run, .. } => Some(run.instance.clone()),
+            _ => None,
+        });
+        [0, 1].into_iter().find(|n| took == Some(instance(*n)))
+    };
+    assert_eq!(taker([1, 2], false), Some(1));
+    assert_eq!(taker([2, 2], false), Some(0));
+    assert_eq!(taker([2, 2], true), Some(1));
+    assert_eq!(taker([3, 1], true), Some(0));
+    assert_eq!(taker([2, 1], true), Some(0), "as much room, and the first");
+    assert_eq!(taker([1, 0], true), Some(0), "a slot all the same");
+    assert_eq!(taker([0, 0], false), None);
 }
