@@ -177,6 +177,7 @@ impl Node {
             };
             job.dead.retain(|id| named(id) || mutants::is_on(mutants::ENDED_ITEMS_CRASH));
         }
+        self.hand_back_held(name, job);
         let (hosted, in_user_code) = (self.hosted(name, job, view), self.in_user_code(name, job));
         let facts = Facts {
             now: self.now.wall,

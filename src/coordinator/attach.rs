@@ -341,6 +341,7 @@ impl Node {
         }
         if let Some(worker) = self.workers.get_mut(id) {
             worker.gave_up.remove(&name);
+            worker.asks_for.remove(&name);
         }
         let registering = Registering { worker: id.clone(), stream, handler_type, config, overwrite };
         self.jobs.entry(name.clone()).or_default().registering.push_back(registering);
@@ -351,6 +352,7 @@ impl Node {
     pub(super) fn unregister(&mut self, stream: StreamId, id: &WorkerId, name: &JobName) {
         let Some(worker) = self.workers.get_mut(id) else { return };
         worker.jobs.remove(name);
+        worker.asks_for.remove(name);
         let instance = worker.instance.clone();
         if let Some(job) = self.jobs.get_mut(name) {
             worker.gave_up.insert(name.clone());

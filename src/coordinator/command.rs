@@ -11,6 +11,7 @@ use rosterd_domain::txn::{Txn, Write};
 use rosterd_domain::view::Job;
 
 use super::change::guarded;
+use super::guarantee::skipped;
 use super::job::{Intent, JobState};
 use super::node::Node;
 use super::operate::ASKED;
@@ -73,6 +74,13 @@ impl Node {
             return if record.token >= token { Now::Clear } else { Now::Wait };
         };
         let Some(worker) = self.workers.get(&run.worker) else { return Now::Wait };
+        if run.held && !mutants::is_on(mutants::HELD_IS_NOT_CANCELLED) {
+            // Its worker was never told of it.
+            let report = skipped(run, token);
+            job.reports.entry(item).or_insert(report);
+            self.dirty.insert(name.clone());
+            return Now::Wait;
+        }
         let run = RunRef { job: name.clone(), item, token };
         // What it does not know of yet it is told of first.
         let knows = worker.phase != Phase::Attaching && worker.known.contains_key(&run);

@@ -76,6 +76,7 @@ impl Node {
             return;
         };
         worker.jobs.remove(name);
+        self.dirty.insert(name.clone());
         job.registering.retain(|registering| registering.worker != worker.id);
         if let Some(stream) = worker.stream {
             self.send(stream, ToWorker::Shutdown { job: Some(name.clone()), message: why.to_string() });

@@ -334,7 +334,7 @@ impl Node {
                 return self.acknowledge(id, completed.run, Some(strange.unwrap_or_else(fenced)));
             }
         }
-        let replaced = job.reports.insert(item, report);
+        let replaced = job.reports.insert(item, report).filter(|replaced| replaced.ended.is_of_worker());
         if replaced.is_none()
             && let Some(worker) = self.workers.get_mut(id)
         {
@@ -360,6 +360,9 @@ impl Node {
             .collect();
         for (item, refusal) in decided {
             let Some(report) = job.reports.remove(&item) else { continue };
+            if !report.ended.is_of_worker() {
+                continue;
+            }
             let detail = job.details.remove(&item);
             let run = RunRef { job: name.clone(), item, token: report.token };
             let apart = self.workers.get_mut(&report.worker).and_then(|worker| worker.apart.remove(&run));

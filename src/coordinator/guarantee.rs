@@ -8,8 +8,8 @@
 
 use std::sync::Arc;
 
-use rosterd_domain::id::{InstanceId, Item, JobName, Version};
-use rosterd_domain::item::{Event, Source, State};
+use rosterd_domain::id::{InstanceId, Item, JobName, Token, Version};
+use rosterd_domain::item::{Event, Running, Source, State};
 use rosterd_domain::job::OnTimeout;
 use rosterd_domain::mutants;
 use rosterd_domain::plan::{Report, Reported};
@@ -36,6 +36,8 @@ const CLEARED: u32 = 1000;
 pub(crate) struct Guarantee {
     started: Option<Calling>,
     completed: Option<Calling>,
+    /// Until when items of a fire that have not started are waited for.
+    waits: Option<(Time, Mono)>,
 }
 
 #[derive(Debug)]
@@ -115,7 +117,11 @@ impl Node {
 
     /// Whether this coordinator can lead the job: who announces asks a worker of its own.
     pub(super) fn can_lead(&self, job: &JobState, view: &Job) -> bool {
-        !view.rules.announces() || view.instances.is_empty() || !job.hosted.is_empty()
+        let drains = mutants::is_on(mutants::DRAINED_ARE_ASKED);
+        let mut workers = job.hosted.values().filter_map(|id| self.workers.get(id));
+        !view.rules.announces()
+            || view.instances.is_empty()
+            || workers.any(|worker| worker.present() || drains)
     }
 
     fn complete(&mut self, name: &JobName, job: &mut JobState, view: &Job) -> bool {
@@ -156,7 +162,9 @@ impl Node {
             held.iter().filter(|(_, other)| *other == fire).map(|(item, _)| *item).collect();
         let before = view.announced(Stage::Started);
         let late = before.is_some_and(|before| before.fire > fire);
-        if before.is_none_or(|before| before.fire < fire) && waits_for_more(job, view, fire, &of_fire) {
+        if before.is_none_or(|before| before.fire < fire)
+            && self.waits_for_more(name, job, view, fire, &of_fire)
+        {
             return false;
         }
         let step = if late { Step::Done } else { self.announce(name, job, view, Stage::Started, fire) };
@@ -175,6 +183,50 @@ impl Node {
                 true
             }
         }
+    }
+
+    /// Whether an item will take part in this fire that has not started, and is waited for. Those that are busy with an
+    /// earlier run, disabled, without an owner or without a slot do not; nor does anybody who takes longer than the answer may.
+    fn waits_for_more(
+        &mut self,
+        name: &JobName,
+        job: &mut JobState,
+        view: &Job,
+        fire: Time,
+        started: &[Item],
+    ) -> bool {
+        if view.paused || view.rules.disabled {
+            return false;
+        }
+        let takes_part =
+            |item: &Item| !started.contains(item) && !view.sharding.disabled_items.contains(item);
+        let missing = (0..view.rules.items).map(Item).filter(takes_part);
+        let mut expected = missing.filter(|item| {
+            job.records.get(item).is_some_and(|(_, r)| r.state.is_idle() && r.last_fire < fire)
+        });
+        let can_start =
+            |owner| self.has_a_slot(job, view, owner) || mutants::is_on(mutants::HELD_WAITS_FOR_SLOTS);
+        if !expected.any(|item| view.sharding.owner(item).is_some_and(can_start)) {
+            return false;
+        }
+        let known = job.guarantee.waits.filter(|(of, _)| *of == fire);
+        let (_, until) = *job.guarantee.waits.insert(known.unwrap_or_else(|| {
+            let until = self.now.mono.plus(view.spec.policy().guarantee.timeout);
+            self.timers.insert((until, Timer::Callback(name.clone())));
+            (fire, until)
+        }));
+        self.now.mono < until || mutants::is_on(mutants::HELD_WAITS_FOR_EVER)
+    }
+
+    /// Whether one more run of the job has room at an instance. Of one elsewhere its runs of other jobs are not known here.
+    fn has_a_slot(&self, job: &JobState, view: &Job, instance: &InstanceId) -> bool {
+        if let Some(worker) = job.hosted.get(instance).and_then(|id| self.workers.get(id)) {
+            return worker.free() > 0;
+        }
+        let slots =
+            view.instances.get(instance).and_then(|seen| seen.node.as_ref()).map_or(0, |node| node.slots);
+        let runs = job.records.values().filter_map(|(_, record)| record.running());
+        runs.filter(|run| run.instance == *instance).count() < slots as usize
     }
 
     /// The next step of an announcement: writes down who is asked, asks, asks again whoever is there again.
@@ -298,9 +350,11 @@ impl Node {
             }
             tracing::warn!(job = %name, callback = calling.id, "a callback was not answered in time");
             calling.answered = true;
-            let policy = job.view.as_ref().map(|view| view.spec.policy().guarantee.on_timeout);
-            if stage == Stage::Started && policy == Some(OnTimeout::Skip) {
-                skip_held(job);
+            let Some(view) = job.view.clone().filter(|_| stage == Stage::Started) else { continue };
+            let asked =
+                view.announced(stage).filter(|_| view.spec.policy().guarantee.on_timeout == OnTimeout::Skip);
+            if let Some(asked) = asked {
+                skip_held(job, asked.fire);
             }
         }
         self.dirty.insert(name.clone());
@@ -333,19 +387,6 @@ fn completed(job: &JobState, view: &Job) -> Option<Time> {
     through.filter(|fire| open.is_none_or(|open| open > *fire))
 }
 
-/// Whether an item will take part in this fire that has not started. Those that are busy with an earlier run,
-/// disabled or without an owner do not.
-fn waits_for_more(job: &JobState, view: &Job, fire: Time, started: &[Item]) -> bool {
-    if view.paused || view.rules.disabled {
-        return false;
-    }
-    let takes_part = |item: &Item| !started.contains(item) && !view.sharding.disabled_items.contains(item);
-    let missing = (0..view.rules.items).map(Item).filter(takes_part);
-    let mut expected = missing
-        .filter(|item| job.records.get(item).is_some_and(|(_, r)| r.state.is_idle() && r.last_fire < fire));
-    expected.any(|item| view.sharding.owner(item).is_some())
-}
-
 fn release(name: &JobName, job: &JobState, view: &Job, items: &[Item]) -> Txn {
     let mut txn = led("release", view);
     for item in items {
@@ -358,12 +399,16 @@ fn release(name: &JobName, job: &JobState, view: &Job, items: &[Item]) -> Txn {
     txn
 }
 
-/// Runs that were held and will not be sent end as cancelled.
-fn skip_held(job: &mut JobState) {
+/// Runs of a fire that are held and will not be sent end as cancelled.
+fn skip_held(job: &mut JobState, fire: Time) {
     for (item, (_, record)) in &job.records {
-        if let Some(run) = record.running().filter(|run| run.held) {
-            let (token, worker) = (record.token, run.worker.clone());
-            job.reports.insert(*item, Report { token, worker, ended: Reported::Skipped, offset: None });
+        if let Some(run) = record.running().filter(|run| run.held && run.fire == fire) {
+            job.reports.insert(*item, skipped(run, record.token));
         }
     }
+}
+
+/// What ends a run that is held, as cancelled, unless it is released first.
+pub(super) fn skipped(run: &Running, token: Token) -> Report {
+    Report { token, worker: run.worker.clone(), ended: Reported::Skipped, offset: None }
 }

@@ -53,11 +53,11 @@ impl Node {
             return !self.is_proving();
         }
         // Who cannot lead is better replaced by anybody who can; where not everybody can, the first need not be one.
-        let can_lead = self.can_lead(job, view);
+        let is_for_others = self.is_for_others(job, view);
         let better =
-            !can_lead || (!view.rules.announces() && self.coordinators.rank(name, &self.settings.id) > 0);
+            is_for_others || (!view.rules.announces() && self.coordinators.rank(name, &self.settings.id) > 0);
         // Standing in is no reason to keep what one cannot do any more.
-        let stands_in = can_lead && job.stands_in == Some(self.coordinators.changes);
+        let stands_in = !is_for_others && job.stands_in == Some(self.coordinators.changes);
         if !better || stands_in || !job.operations.is_empty() {
             return false;
         }
@@ -69,10 +69,19 @@ impl Node {
         true
     }
 
+    /// Whether another coordinator can lead the job, and this one cannot.
+    fn is_for_others(&self, job: &JobState, view: &Job) -> bool {
+        let mut hosts = view.instances.values().filter_map(|seen| Some(&seen.node.as_ref()?.host));
+        !self.can_lead(job, view)
+            && hosts.any(|host| *host != self.settings.id && self.coordinators.is_candidate(host))
+    }
+
     /// Whether others, who should rather lead, have some time left to be elected.
     fn waits_for_another(&mut self, name: &JobName, job: &mut JobState, view: &Job) -> bool {
         let rank = self.coordinators.rank(name, &self.settings.id).min(MOST_PATIENCE);
         let before = if self.can_lead(job, view) { rank } else { MOST_PATIENCE + 1 };
+        // Whom somebody who can lead is to replace at once need not begin.
+        let is_for_others = self.is_for_others(job, view) && !mutants::is_on(mutants::ELECTED_FOR_NOTHING);
         if before == 0 {
             return false;
         }
@@ -82,7 +91,10 @@ impl Node {
             self.read_members();
         }
         let patience = self.settings.election_patience * u32::try_from(before).unwrap_or(u32::MAX);
-        let until = job.leaderless.map_or(self.now.mono, |since| since.plus(patience));
+        let mut until = job.leaderless.map_or(self.now.mono, |since| since.plus(patience));
+        if is_for_others && until <= self.now.mono {
+            until = self.now.mono.plus(patience);
+        }
         if until > self.now.mono {
             self.timers.insert((until, Timer::Job(name.clone())));
         }

@@ -149,6 +149,30 @@ impl Node {
         }
     }
 
+    /// A run that waits for an announcement, on an instance that has left the job: it will not be told there, so it is handed
+    /// back. As things are now: what was to be handed back before may have been released meanwhile, and its worker may have
+    /// another attachment.
+    pub(super) fn hand_back_held(&self, name: &JobName, job: &mut JobState) {
+        let stays = mutants::is_on(mutants::HANDED_BACK_BY_THE_DEAD);
+        let is_leaving =
+            |id: &WorkerId| self.workers.get(id).is_none_or(|worker| worker.phase == Phase::Leaving || stays);
+        job.reports.retain(|_, report| !report.ended.is_left() || is_leaving(&report.worker));
+        if mutants::is_on(mutants::HELD_OUTLIVES_INSTANCE) {
+            return;
+        }
+        for (item, (_, record)) in &job.records {
+            let Some(run) = record.running().filter(|run| run.held) else { continue };
+            let Some(worker) = self.workers.get(&run.worker) else { continue };
+            let registers = || job.registering.iter().any(|registering| registering.worker == run.worker);
+            let has_it =
+                job.hosted.contains_key(&run.instance) || worker.asks_for.contains(name) || registers();
+            if worker.phase == Phase::Attached && !has_it && !job.reports.contains_key(item) {
+                let (token, ended) = (record.token, Reported::Left(worker.version));
+                job.reports.insert(*item, Report { token, worker: run.worker.clone(), ended, offset: None });
+            }
+        }
+    }
+
     fn delete_attachment(&mut self, id: &WorkerId) {
         let Some(worker) = self.workers.get_mut(id) else { return };
         worker.writing = true;

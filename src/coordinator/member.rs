@@ -73,6 +73,11 @@ impl Members {
         self.all.iter().filter(|(_, member)| !member.draining).map(|(id, _)| id)
     }
 
+    /// Whether it is there, and is not about to leave.
+    pub(crate) fn is_candidate(&self, id: &CoordinatorId) -> bool {
+        self.all.get(id).is_some_and(|member| !member.draining)
+    }
+
     /// Where else a worker may go.
     pub(crate) fn others(&self, me: &CoordinatorId) -> Vec<String> {
         let others = self.all.iter().filter(|(id, member)| *id != me && !member.draining);

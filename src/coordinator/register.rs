@@ -98,6 +98,7 @@ impl Node {
     }
 
     fn refuse(&mut self, name: &JobName, registering: &Registering, refusal: Refusal) {
+        self.dirty.insert(name.clone());
         self.send(registering.stream, ToWorker::Refused { job: name.to_string(), refusal });
     }
 

@@ -58,6 +58,8 @@ pub(crate) struct Worker {
     pub(crate) drain_wanted: bool,
     /// Jobs it has registered.
     pub(crate) jobs: BTreeSet<JobName>,
+    /// Jobs of its Hello that it registers, or gives up, once it is welcomed.
+    pub(crate) asks_for: BTreeSet<JobName>,
     /// Jobs that it has said it gave up.
     pub(crate) gave_up: BTreeSet<JobName>,
     /// Jobs of its Hello that are not moved yet; Welcome waits for them.
@@ -114,6 +116,7 @@ impl Worker {
             writing: false,
             drain_wanted: false,
             jobs: BTreeSet::new(),
+            asks_for: hello.asked.iter().cloned().collect(),
             gave_up: BTreeSet::new(),
             moving: BTreeSet::new(),
             heard,

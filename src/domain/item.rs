@@ -194,6 +194,9 @@ pub struct Crashed {
     pub instance: InstanceId,
     /// When it was found crashed.
     pub since: Time,
+    /// Whether it was held: nobody was told that its fire begins.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
 }
 
 /// How a run ended, and who said so.
@@ -325,6 +328,7 @@ impl Record {
                         fire: run.fire,
                         instance: run.instance.clone(),
                         since: *at,
+                        held: run.held,
                     });
                 }
             }
@@ -333,7 +337,7 @@ impl Record {
             {
                 let Some(last) = &self.last else { return Err(self.illegal(event)) };
                 let (fire, instance) = (last.fire, last.instance.clone());
-                next.state = State::Crashed(Crashed { fire, instance, since: *at });
+                next.state = State::Crashed(Crashed { fire, instance, since: *at, held: false });
             }
             (State::Crashed(_), Event::GiveUp { .. }) => next.state = State::Idle,
             (_, Event::Misfire { latest, count }) if *latest > self.last_fire => {

@@ -58,6 +58,12 @@ mutants! {
     OFFSETS_STAY: "offsets_stay", "what an item's last run left is not read again although another host has had the item since";
     HELD_STAYS_HELD: "held_stays_held", "runs that are held when the guarantee is switched off are released by nobody";
     CLAIMS_ARE_NOT_HELD: "claims_are_not_held", "a held run that crashed begins elsewhere before its fire was announced";
+    HELD_OUTLIVES_INSTANCE: "held_outlives_instance", "a run that waits for an announcement on an instance that leaves the job is left to nobody";
+    HELD_WAITS_FOR_SLOTS: "held_waits_for_slots", "runs that are held wait for one that has no slot as long as they hold theirs";
+    HELD_WAITS_FOR_EVER: "held_waits_for_ever", "runs that are held wait for an item of their fire however long its start takes";
+    DRAINED_ARE_ASKED: "drained_are_asked", "who leads a job whose fires are announced has only workers that leave, and asks nobody";
+    HELD_IS_NOT_CANCELLED: "held_is_not_cancelled", "a held run that is cancelled waits until its fire is announced";
+    ELECTED_FOR_NOTHING: "elected_for_nothing", "who cannot lead a job is elected for it again and again, and gives it up at once";
     COMMANDS_GO_WITH_INSTANCES: "commands_go_with_instances", "the command to drain an instance is cleared when its node is not there";
     MISSES_UNCOUNTED: "misses_uncounted", "missed due times are passed over without a count";
     SLOTS_UNCOUNTED: "slots_uncounted", "runs in flight take no slot";

@@ -185,7 +185,7 @@ mod tests {
             trigger: Some(id.clone()),
             held: true,
         };
-        let crashed = Crashed { fire: at, instance: instance.clone(), since: at };
+        let crashed = Crashed { fire: at, instance: instance.clone(), since: at, held: false };
         for state in [State::Idle, State::Running(running), State::Crashed(crashed)] {
             is_read(&record(state));
         }

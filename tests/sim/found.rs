@@ -126,6 +126,12 @@ scripts! {
     /// The rule's mistake: a worker of four slots owned eight items, of which those of a job without misfires began nothing for
     /// long, since misfires of others had always waited longer.
     a_job_found_no_slot_for_long;
+    /// Runs were held on an instance that was deleted, the last of its job. Nobody was left to ask, and its worker, which had
+    /// left the job and had never been told of them, kept their slots.
+    a_held_run_stayed_with_an_instance_that_was_deleted;
+    /// Who hosted the workers of a job whose fires are announced could not write. Another coordinator, which could not lead
+    /// without a worker of the job, was elected for it and gave it up, again and again.
+    who_cannot_lead_was_elected_again_and_again;
 }
 
 /// None is forgotten in the folder.

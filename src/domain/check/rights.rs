@@ -3,7 +3,7 @@
 
 use super::Case;
 use crate::id::Item;
-use crate::item::{Outcome, Running, Source};
+use crate::item::{Outcome, Running, Source, State};
 use crate::plan::{Entry, Hosted, Reported};
 use crate::snapshot::Stage;
 use crate::txn::Guard;
@@ -95,15 +95,17 @@ fn started(case: &mut Case<'_>, item: Item, run: &Running) {
     case.expect(run.trigger.is_none() || run.source == Source::Manual, item, || "a trigger is named".into());
     // Of which run a taker carries on: one that this plan ends, or the last.
     let before = case.before.get(&item).map(|(_, record)| record);
-    let ended = before.and_then(|record| {
-        record.running().map(|run| run.source).or(record.last.as_ref().map(|last| last.source))
+    let was_held = before.is_some_and(|record| match &record.state {
+        State::Idle => false,
+        State::Running(run) => run.held,
+        State::Crashed(crashed) => crashed.held,
     });
     let unheard_of = match job.announced(Stage::Started) {
-        Some(known) if known.fire > run.fire => false,
-        Some(known) if known.fire == run.fire => !known.answered,
-        _ => ended == Some(Source::NormalTrigger),
+        Some(known) if known.fire >= run.fire => known.fire == run.fire && !known.answered,
+        _ => true,
     };
-    let first = run.source == Source::NormalTrigger || (run.source == Source::Failover && unheard_of);
+    let first =
+        run.source == Source::NormalTrigger || (run.source == Source::Failover && was_held && unheard_of);
     let held = job.rules.guarantee_started && job.rules.monitor && first;
     case.expect(run.held == held, item, || format!("held is {}", run.held));
 }

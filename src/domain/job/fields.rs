@@ -189,7 +189,7 @@ pub const POLICY_FIELDS: &[PolicyField] = &[
     policy("retries.backoff_max_ms", "0 to 86400000", "60000", "no pause is longer"),
     policy("guarantee.started", "true, false", "false", "hold each fire until one worker has been told that all items start"),
     policy("guarantee.completed", "true, false", "false", "tell one worker when all items of a fire have completed"),
-    policy("guarantee.timeout_ms", "1 to 86400000", "60000", "how long to wait for the answer"),
+    policy("guarantee.timeout_ms", "1 to 86400000", "60000", "how long is waited for all items to start, and then for the answer"),
     policy("guarantee.on_timeout", "run, skip", "run", "what becomes of a held fire without answer: runs, or is skipped"),
     policy("elastic_job", "mapping, at most 64 KiB", "none", "fields of Elastic-Job 1.x and 2.x that 3.x has not, kept"),
 ];

@@ -47,7 +47,7 @@ fn end(draft: &mut Draft<'_>, item: Item, report: &Report) -> bool {
     let at = draft.facts.now;
     let event = Event::End { outcome, at, reported: true, requeue };
     let why = || match report.ended {
-        Reported::Skipped => format!("{} of {} is skipped: nobody answered in time", run.source, run.fire),
+        Reported::Skipped => format!("{} of {} is skipped: it was held", run.source, run.fire),
         _ => format!("{} of {} {outcome}, {} reports", run.source, run.fire, run.instance),
     };
     if !draft.apply(item, event, why) {

@@ -99,12 +99,17 @@ pub enum Reported {
     HandedBack,
     /// The worker said goodbye to this host, which has it attached at this version and says so for it.
     Left(Version),
-    /// Nobody was told of the run: it was held, and its announcement was not answered in time. One that was released
-    /// meanwhile goes on.
+    /// Nobody was told of the run: it was held, and its announcement was not answered in time, or it was cancelled. One that
+    /// was released meanwhile goes on.
     Skipped,
 }
 
 impl Reported {
+    /// Its worker said so itself, and waits to hear that it was taken.
+    pub fn is_of_worker(self) -> bool {
+        !matches!(self, Self::Left(_) | Self::Skipped)
+    }
+
     /// Whether a host says it for a worker that left, rather than the worker itself.
     pub fn is_left(self) -> bool {
         matches!(self, Self::Left(_))

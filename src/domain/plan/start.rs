@@ -180,12 +180,9 @@ fn is_to_be_announced(draft: &Draft<'_>, item: Item, source: Source, fire: Time)
     match source {
         Source::NormalTrigger => true,
         Source::Failover if !mutants::is_on(mutants::CLAIMS_ARE_NOT_HELD) => {
-            let known = draft.job.announced(Stage::Started).filter(|known| known.fire >= fire);
-            let scheduled = || {
-                let last = draft.record(item).and_then(|record| record.last.as_ref());
-                last.is_some_and(|last| last.source == Source::NormalTrigger)
-            };
-            known.map_or_else(scheduled, |known| known.fire == fire && !known.answered)
+            let known = draft.job.announced(Stage::Started);
+            draft.record(item).and_then(Record::crashed).is_some_and(|crashed| crashed.held)
+                && known.is_none_or(|known| known.fire < fire || known.fire == fire && !known.answered)
         }
         _ => false,
     }

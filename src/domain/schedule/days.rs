@@ -99,7 +99,8 @@ impl DayRule {
                 let moved = bits(targets).fold(0, |moved, day| moved | 1 << shape.nearest_weekday(day));
                 (days | shape.mirror(from_end) | moved) & shape.all()
             }
-            Self::OfWeek(week) => bits(week).fold(0, |days, weekday| days | shape.every(weekday)),
+            // No two weekdays have a day in common.
+            Self::OfWeek(week) => bits(week).map(|weekday| shape.every(weekday)).sum(),
             Self::LastOfWeek(weekday) => 1 << shape.every(weekday).ilog2(),
             Self::NthOfWeek(weekday, nth) => {
                 let first = shape.every(weekday).trailing_zeros();

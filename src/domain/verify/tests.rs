@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::time::Time;
 
 fn line(at: u64, worker: &str, what: What, token: u64) -> Line {
     Line {
@@ -354,4 +355,40 @@ fn many_runs_of_one_item_are_judged_in_no_time() {
         .collect();
     let verdict = judge(&lines, 0);
     assert_eq!((verdict.runs.len(), verdict.faults.len()), (30_000, 0));
+}
+
+#[test]
+fn a_word_of_a_line_is_the_one_that_is_shown() {
+    for what in
+        ["start", "tick", "told", "end", "cancel", "drop", "killed", "frozen", "thawed", "hook", "exit"]
+    {
+        let text = format!(r#"{{"at": 1, "worker": "a", "what": "{what}"}}"#);
+        let line: Line = serde_json::from_str(&text).unwrap();
+        assert_eq!(line.what.as_str(), what);
+    }
+}
+
+#[test]
+fn a_verdict_tells_of_its_runs() {
+    let ms = |n: u64| n * 1_000_000;
+    let lines = [
+        line(ms(5), "a", What::Start, 1),
+        line(ms(7), "a", What::Cancel, 1),
+        Line { item: 3, ..line(ms(8), "a", What::Start, 2) },
+        Line { item: 3, ..line(ms(9), "a", What::End, 2) },
+        Line { item: 4, ..line(ms(10), "b", What::Start, 2) },
+        Line { item: 4, ..line(ms(11), "b", What::Drop, 2) },
+        Line { item: 5, ..line(ms(12), "b", What::Start, 2) },
+    ];
+    let verdict = judge(&lines, u64::MAX);
+    let stopped: Vec<u32> =
+        verdict.runs.iter().filter(|run| run.stopped_by_order()).map(|run| run.item).collect();
+    assert_eq!(stopped, [0, 4]);
+    assert_eq!(verdict.done("j", "FAILOVER"), [3].into());
+    let table = verdict.table();
+    assert!(table.contains("j/3 token 2 fire 1000 FAILOVER on a: 3 to 4 ms Some(End)"), "{table}");
+    assert!(table.contains("on b: 7 to never ms None"), "{table}");
+    let owners = verdict.owners_by(&[], Time::default());
+    assert_eq!(owners, verdict.owners());
+    assert_eq!(owners.len(), 4);
 }

@@ -29,6 +29,8 @@ races! {
         [FLAG_CLEARED_UNREAD => "one_leader_writes"];
     /// Who should lead stands still, and is waited for no more than once.
     curator_645_who_stands_in_for_another_goes_on: first_stands_still, [STANDING_IN_IS_FORGOTTEN => "leaders_settle"];
+    /// Who alone can lead a job, as the host of its workers, stands still with them: nobody else is elected, to give it up.
+    nobody_is_elected_for_what_it_cannot_lead: only_host_stands_still, [ELECTED_FOR_NOTHING => "scene"];
     /// The leader's only item leaves the job right before its fire, for which a plan was put off.
     a_plan_waits_for_no_fire_that_is_none: count_goes_down_before_a_fire, [PUT_OFF_IS_FORGOTTEN => "one_owner"];
 }
@@ -48,6 +50,26 @@ fn first_stands_still() -> Faults {
         want(&world, deposed, "a tool removes the leader");
         world.pass(secs(25)).await;
         want(&world, leader(&world, job) == Some(1), "the other one leads");
+        world
+    })
+}
+
+fn only_host_stands_still() -> Faults {
+    scene(async || {
+        let plan = JobPlan { held: Some("run"), answer: (1, 1), ..again(2, 300, 5) };
+        let mut world = stage(2, &[0], vec![plan]);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "again", 1).await;
+        want(&world, leader(&world, "again") == Some(0), "its host leads");
+        world.watch.lock().calm = true;
+        world.freeze_coordinator(0, secs(30));
+        world.freeze_worker(0, secs(30));
+        let deposed = world.store.foreign(&name("again"), "/leader/election/instance", None, false);
+        want(&world, deposed, "a tool removes the leader");
+        // Its session lasts longer than patience.
+        world.pass(secs(9)).await;
+        want(&world, covered(&world, "write: elect") == 1, "nobody is elected meanwhile");
+        world.pass(secs(20)).await;
         world
     })
 }

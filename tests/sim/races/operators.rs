@@ -1,7 +1,7 @@
 //! People change things while hosts act on what they knew before.
 
 use rosterd::coordinator::handle::{Operation, Target};
-use rosterd_domain::id::{InstanceId, Item, ServerAddress};
+use rosterd_domain::id::{Item, ServerAddress};
 use rosterd_domain::verify::What;
 
 use super::races;
@@ -280,19 +280,7 @@ fn triggered_beside_a_long_one() -> Faults {
 }
 
 fn drain(world: &World, desk: usize) -> Operation {
-    Operation::Drain { instance: instance(world, desk), grace: secs(2) }
-}
-
-fn instance(world: &World, desk: usize) -> InstanceId {
-    let instance = {
-        let watch = world.watch.lock();
-        let process = world.desks[desk].running.as_ref().map(|running| running.process.clone());
-        let worker = process.and_then(|process| watch.who.get(&process).cloned());
-        let shadow = watch.shadow.jobs.get(&name("short"));
-        let mut all = shadow.into_iter().flat_map(|shadow| shadow.sharding.instances());
-        all.find(|instance| worker.as_ref().is_some_and(|worker| instance.is_of(worker))).cloned()
-    };
-    instance.unwrap_or_else(|| unreachable!("desk {desk} has an instance"))
+    Operation::Drain { instance: instance(world, "short", desk), grace: secs(2) }
 }
 
 /// The worker at desk 0 hears nothing of this on the stream that it has.
@@ -330,7 +318,8 @@ fn cancelled_over_a_dead_stream() -> Faults {
 
 fn shut_down_over_a_dead_stream() -> Faults {
     scene(async || {
-        let of = |world: &World| Operation::Shutdown { job: name("short"), instance: instance(world, 0) };
+        let of =
+            |world: &World| Operation::Shutdown { job: name("short"), instance: instance(world, "short", 0) };
         let mut world = unheard_by_its_worker(of, "operation Shutdown: done").await;
         world.pass(secs(8)).await;
         world

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rosterd::coordinator::handle::{Operation, Target};
 use rosterd::registry::memory::CommitFault;
-use rosterd_domain::id::{CoordinatorId, Item, JobName, WorkerId};
+use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName, WorkerId};
 use rosterd_domain::item::{Record, Running, Source};
 use rosterd_domain::rank::rank;
 
@@ -116,6 +116,19 @@ pub fn running(world: &World, job: &str, item: u32) -> Option<Running> {
 /// Whether items of a job run at all.
 pub fn runs(world: &World, job: &str) -> bool {
     (0..8).any(|item| running(world, job, item).is_some())
+}
+
+/// The instance of a worker, as a plan of the job knows it.
+pub fn instance(world: &World, job: &str, desk: usize) -> InstanceId {
+    let instance = {
+        let watch = world.watch.lock();
+        let process = world.desks[desk].running.as_ref().map(|running| running.process.clone());
+        let worker = process.and_then(|process| watch.who.get(&process).cloned());
+        let shadow = watch.shadow.jobs.get(&name(job));
+        let mut all = shadow.into_iter().flat_map(|shadow| shadow.sharding.instances());
+        all.find(|instance| worker.as_ref().is_some_and(|worker| instance.is_of(worker))).cloned()
+    };
+    instance.unwrap_or_else(|| unreachable!("desk {desk} has an instance"))
 }
 
 /// The desk whose worker this is.

@@ -285,7 +285,7 @@ fn slots_are_given_in_turn() {
 fn crashed(free: u32, waiting: &[(Class, u32)], elsewhere: Option<Class>) -> String {
     let mut world = World::new(job(None, 2), &[0, 0], noon());
     world.job.rules.failover = true;
-    let crashed = Crashed { fire: noon(), instance: instance(1), since: noon() };
+    let crashed = Crashed { fire: noon(), instance: instance(1), since: noon(), held: false };
     let record = Record { state: State::Crashed(crashed), ..Record::new(Token(107), noon()) };
     world.records.insert(Item(0), (Version(9), record));
     // What else has crashed has done so before.

@@ -190,7 +190,8 @@ impl Stage {
                 }
                 ["crashed", at, rest @ ..] => {
                     let instance = instance(25);
-                    record.state = State::Crashed(Crashed { fire: time(at), instance, since: time(at) });
+                    record.state =
+                        State::Crashed(Crashed { fire: time(at), instance, since: time(at), held: false });
                     rest
                 }
                 words => panic!("what is {words:?}?"),

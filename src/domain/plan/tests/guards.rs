@@ -6,6 +6,7 @@ use super::world::{World, instance, job, noon, worker};
 use crate::id::{Generation, Item, Token, Version};
 use crate::item::{Crashed, Ended, Outcome, Record, Source, State};
 use crate::plan::{Entry, Report, Reported};
+use crate::snapshot::{Announced, Stage};
 use crate::time::Time;
 use crate::txn::Guard;
 
@@ -115,7 +116,7 @@ fn a_crashed_run_goes_where_most_room_is() {
         for (n, free) in free.into_iter().enumerate() {
             world.hosted.get_mut(&instance(n)).unwrap().free = free;
         }
-        let crashed = Crashed { fire: noon(), instance: instance(2), since: noon() };
+        let crashed = Crashed { fire: noon(), instance: instance(2), since: noon(), held: false };
         let record = Record { state: State::Crashed(crashed), ..Record::new(Token(107), noon()) };
         world.records.insert(Item(2), (Version(9), record));
         let record = Record { misfire: marked.then(noon), ..Record::new(Token(107), noon()) };
@@ -134,4 +135,29 @@ fn a_crashed_run_goes_where_most_room_is() {
     assert_eq!(taker([2, 1], true), Some(0), "as much room, and the first");
     assert_eq!(taker([1, 0], true), Some(0), "a slot all the same");
     assert_eq!(taker([0, 0], false), None);
+}
+
+/// It crashed before its fire was announced, or after.
+#[test]
+fn a_crashed_run_is_held_again_until_its_fire_is_answered() {
+    let held = |before: bool, announced: Option<(i64, bool)>| {
+        let mut world = World::new(job(None, 1), &[0], noon());
+        (world.job.rules.failover, world.job.rules.guarantee_started) = (true, true);
+        let crashed = Crashed { fire: noon(), instance: instance(1), since: noon(), held: before };
+        let record = Record::new(Token(106), noon());
+        world.records.insert(Item(0), (Version(9), Record { state: State::Crashed(crashed), ..record }));
+        world.job.announced.extend(announced.map(|(later, answered)| {
+            (Stage::Started, Announced { fire: Time(noon().0 + later), answered, ..Announced::default() })
+        }));
+        let plan = world.plan();
+        let [Entry::Started { run, .. }] = &plan.entries[..] else { unreachable!("{:?}", plan.entries) };
+        run.held
+    };
+    assert!(held(true, None) && held(true, Some((0, false))) && held(true, Some((-1, true))));
+    assert!(!held(true, Some((0, true))), "the others of that fire have begun");
+    assert!(!held(true, Some((1, false))), "nobody is asked of an earlier fire");
+    assert!(
+        !held(false, None) && !held(false, Some((-1, true))),
+        "it had begun, or its fire is not announced"
+    );
 }

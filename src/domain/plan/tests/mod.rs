@@ -19,5 +19,7 @@ fn a_host_says_of_those_who_left_what_they_do_not() {
     use crate::item::Outcome;
 
     assert!(Reported::Left(Version(3)).is_left());
+    assert!(!Reported::Left(Version(3)).is_of_worker() && !Reported::Skipped.is_of_worker());
+    assert!(Reported::Aborted.is_of_worker() && Reported::HandedBack.is_of_worker());
     assert!(!Reported::HandedBack.is_left() && !Reported::Done(Outcome::Succeeded).is_left());
 }

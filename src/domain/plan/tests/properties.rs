@@ -259,7 +259,7 @@ fn fill(world: &mut World, item: Item, slice: &Slice, before: &dyn Fn(i64) -> Ti
             trigger,
             held: slice.held && matches!(slice.source, Source::NormalTrigger | Source::Failover),
         }),
-        3 if monitored => State::Crashed(Crashed { fire, instance, since }),
+        3 if monitored => State::Crashed(Crashed { fire, instance, since, held: slice.held }),
         _ => State::Idle,
     };
     let in_flight = u64::from(matches!(state, State::Running(_)));

@@ -171,3 +171,22 @@ fn a_day_that_moved_to_a_weekday_keeps_all_its_times() {
         ["2026-03-16T08:00:00Z", "2026-03-16T12:00:00Z", "2027-03-15T08:00:00Z"]
     );
 }
+
+/// Days that are named twice, each in its own way, fire as if once.
+#[test]
+fn a_day_that_is_named_twice_is_one_day() {
+    // January 2026 ends on a Saturday, August 2026 begins with one.
+    for (days, next) in [
+        ("31,L", "2026-01-31"),
+        ("29,L-2", "2026-01-29"),
+        ("30,LW", "2026-01-30"),
+        ("30,31W", "2026-01-30"),
+        ("31W,LW", "2026-01-30"),
+    ] {
+        let schedule = schedule(&format!("0 0 12 {days} * ?"), "UTC");
+        let fires = schedule.next(at("2026-01-12T00:00:00Z"));
+        assert_eq!(fires, Some(at(&format!("{next}T12:00:00Z"))), "{days}");
+    }
+    let august = schedule("0 0 12 1W,3,2W * ?", "UTC").next(at("2026-08-01T00:00:00Z"));
+    assert_eq!(august, Some(at("2026-08-03T12:00:00Z")));
+}
