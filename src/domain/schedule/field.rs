@@ -23,11 +23,7 @@ pub(super) struct Field {
     wraps: bool,
 }
 
-pub(super) const SECONDS: Field = Field {
-    name: "seconds",
-    allowed: "0-59, *, lists 0,30, ranges 10-20 or 50-10, steps 0/5 up to 59",
-    ..MINUTES
-};
+pub(super) const SECONDS: Field = Field { name: "seconds", ..MINUTES };
 pub(super) const MINUTES: Field = Field {
     name: "minutes",
     allowed: "0-59, *, lists 0,30, ranges 10-20 or 50-10, steps 0/5 up to 59",

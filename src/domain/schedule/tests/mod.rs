@@ -38,6 +38,9 @@ fn an_error_says_what_to_write_instead() {
         "day-of-month \"*\" and day-of-week \"*\": \
          exactly one of the two must be ?, the other says the days (* for every day)"
     );
+    assert!(
+        refusal("0 0 0 ? * ?", "UTC").starts_with("day-of-month \"?\" and day-of-week \"?\": exactly one")
+    );
     assert_eq!(
         refusal("* * * * *", "UTC"),
         "the cron expression has 5 fields: write 6 or 7, \
@@ -189,4 +192,19 @@ fn a_day_that_is_named_twice_is_one_day() {
     }
     let august = schedule("0 0 12 1W,3,2W * ?", "UTC").next(at("2026-08-01T00:00:00Z"));
     assert_eq!(august, Some(at("2026-08-03T12:00:00Z")));
+}
+
+#[test]
+fn a_step_is_as_long_as_its_field_at_most() {
+    for (largest, larger) in [
+        ("0/59 0 0 * * ?", "0/60 0 0 * * ?"),
+        ("0 0/59 0 * * ?", "0 0/60 0 * * ?"),
+        ("0 0 0/23 * * ?", "0 0 0/24 * * ?"),
+        ("0 0 0 1/31 * ?", "0 0 0 1/32 * ?"),
+        ("0 0 0 1 1/12 ?", "0 0 0 1 1/13 ?"),
+        ("0 0 0 ? * 1/7", "0 0 0 ? * 1/8"),
+    ] {
+        assert!(Schedule::parse(largest, "UTC").is_ok(), "{largest}");
+        assert!(matches!(Schedule::parse(larger, "UTC"), Err(ScheduleError::Field { .. })), "{larger}");
+    }
 }
