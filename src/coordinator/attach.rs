@@ -334,14 +334,14 @@ impl Node {
         overwrite: bool,
     ) {
         let most = self.settings.max_jobs_per_worker;
-        let Some(worker) = self.workers.get(id) else { return };
+        let Some(worker) = self.workers.get_mut(id) else { return };
+        worker.asks_for.remove(&name);
         if worker.jobs.len() >= most && !worker.jobs.contains(&name) {
             let refusal = Refusal::new(Code::TooManyJobs, format!("a worker registers at most {most} jobs"));
             return self.send(stream, ToWorker::Refused { job: name.to_string(), refusal });
         }
         if let Some(worker) = self.workers.get_mut(id) {
             worker.gave_up.remove(&name);
-            worker.asks_for.remove(&name);
         }
         let registering = Registering { worker: id.clone(), stream, handler_type, config, overwrite };
         self.jobs.entry(name.clone()).or_default().registering.push_back(registering);

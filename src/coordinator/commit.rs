@@ -206,6 +206,8 @@ impl Node {
             }
             Intent::Elect => {
                 job.stale = true;
+                // What others hold was nothing to this one before.
+                job.stale_records |= job.view.as_ref().is_some_and(|view| view.rules.announces());
                 self.reconcile_later(name, job);
             }
             Intent::Dismiss { instance, .. } => {

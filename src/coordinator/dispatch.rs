@@ -335,10 +335,14 @@ impl Node {
             }
         }
         let replaced = job.reports.insert(item, report).filter(|replaced| replaced.ended.is_of_worker());
-        if replaced.is_none()
-            && let Some(worker) = self.workers.get_mut(id)
-        {
-            worker.unacknowledged += 1;
+        if replaced.as_ref().is_none_or(|replaced| replaced.worker != *id) {
+            let before = replaced.as_ref().and_then(|replaced| self.workers.get_mut(&replaced.worker));
+            if let Some(worker) = before {
+                worker.unacknowledged = worker.unacknowledged.saturating_sub(1);
+            }
+            if let Some(worker) = self.workers.get_mut(id) {
+                worker.unacknowledged += 1;
+            }
         }
         if let Some(older) = replaced.filter(|older| older.token < completed.run.token) {
             let run = RunRef { token: older.token, ..completed.run.clone() };

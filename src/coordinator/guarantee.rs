@@ -47,11 +47,25 @@ struct Calling {
     stream: Option<StreamId>,
     until: Mono,
     answered: bool,
+    /// Nobody answered: its time was over.
+    timed_out: bool,
     /// The mirrors of so many items were taken back since.
     cleared: u32,
 }
 
 impl Guarantee {
+    /// Whether the fire that is being announced is skipped, since nobody answered.
+    fn skips(&self, view: &Job) -> bool {
+        let timed_out = self.started.as_ref().is_some_and(|calling| calling.timed_out);
+        timed_out && view.spec.policy().guarantee.on_timeout == OnTimeout::Skip
+    }
+
+    /// Whether somebody here is being asked: who answers, answers this coordinator.
+    pub(super) fn is_asking(&self) -> bool {
+        let all = [&self.started, &self.completed];
+        all.into_iter().flatten().any(|calling| calling.stream.is_some() && !calling.answered)
+    }
+
     fn of(&mut self, stage: Stage) -> &mut Option<Calling> {
         match stage {
             Stage::Started => &mut self.started,
@@ -171,6 +185,11 @@ impl Node {
         match step {
             Step::Writing => true,
             Step::Waiting => false,
+            Step::Answered if job.guarantee.skips(view) => {
+                // Also what begins to be held afterwards.
+                skip_held(job, fire);
+                false
+            }
             Step::Answered | Step::Done => {
                 // The others follow: it is answered by then.
                 let of_fire: Vec<Item> = of_fire.into_iter().take(CHUNK).collect();
@@ -288,7 +307,7 @@ impl Node {
         let timeout = view.spec.policy().guarantee.timeout;
         let until = until.unwrap_or_else(|| self.now.mono.plus(timeout));
         *job.guarantee.of(stage) =
-            Some(Calling { id: id.clone(), stream, until, answered: false, cleared: 0 });
+            Some(Calling { id: id.clone(), stream, until, answered: false, timed_out: false, cleared: 0 });
         self.timers.insert((until, Timer::Callback(name.clone())));
         let completed = stage == Stage::Completed;
         if let Some(stream) = stream {
@@ -349,13 +368,7 @@ impl Node {
                 continue;
             }
             tracing::warn!(job = %name, callback = calling.id, "a callback was not answered in time");
-            calling.answered = true;
-            let Some(view) = job.view.clone().filter(|_| stage == Stage::Started) else { continue };
-            let asked =
-                view.announced(stage).filter(|_| view.spec.policy().guarantee.on_timeout == OnTimeout::Skip);
-            if let Some(asked) = asked {
-                skip_held(job, asked.fire);
-            }
+            (calling.answered, calling.timed_out) = (true, true);
         }
         self.dirty.insert(name.clone());
     }
@@ -403,7 +416,7 @@ fn release(name: &JobName, job: &JobState, view: &Job, items: &[Item]) -> Txn {
 fn skip_held(job: &mut JobState, fire: Time) {
     for (item, (_, record)) in &job.records {
         if let Some(run) = record.running().filter(|run| run.held && run.fire == fire) {
-            job.reports.insert(*item, skipped(run, record.token));
+            job.reports.entry(*item).or_insert_with(|| skipped(run, record.token));
         }
     }
 }

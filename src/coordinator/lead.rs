@@ -52,6 +52,9 @@ impl Node {
         if self.stopping {
             return !self.is_proving();
         }
+        if job.guarantee.is_asking() && !mutants::is_on(mutants::ASKS_AND_LEAVES) {
+            return false;
+        }
         // Who cannot lead is better replaced by anybody who can; where not everybody can, the first need not be one.
         let is_for_others = self.is_for_others(job, view);
         let better =
@@ -91,9 +94,12 @@ impl Node {
             self.read_members();
         }
         let patience = self.settings.election_patience * u32::try_from(before).unwrap_or(u32::MAX);
-        let mut until = job.leaderless.map_or(self.now.mono, |since| since.plus(patience));
+        let since = job.leaderless.unwrap_or(self.now.mono);
+        let mut until = since.plus(patience);
         if is_for_others && until <= self.now.mono {
-            until = self.now.mono.plus(patience);
+            // In rounds: one timer, however often the job has its turn.
+            let rounds = self.now.mono.since(since).as_millis() / patience.as_millis().max(1) + 1;
+            until = since.plus(patience * u32::try_from(rounds).unwrap_or(u32::MAX));
         }
         if until > self.now.mono {
             self.timers.insert((until, Timer::Job(name.clone())));

@@ -166,7 +166,8 @@ impl Node {
             let registers = || job.registering.iter().any(|registering| registering.worker == run.worker);
             let has_it =
                 job.hosted.contains_key(&run.instance) || worker.asks_for.contains(name) || registers();
-            if worker.phase == Phase::Attached && !has_it && !job.reports.contains_key(item) {
+            let here = matches!(worker.phase, Phase::Attached | Phase::Draining { .. });
+            if here && !has_it && !job.reports.contains_key(item) {
                 let (token, ended) = (record.token, Reported::Left(worker.version));
                 job.reports.insert(*item, Report { token, worker: run.worker.clone(), ended, offset: None });
             }

@@ -64,6 +64,7 @@ mutants! {
     DRAINED_ARE_ASKED: "drained_are_asked", "who leads a job whose fires are announced has only workers that leave, and asks nobody";
     HELD_IS_NOT_CANCELLED: "held_is_not_cancelled", "a held run that is cancelled waits until its fire is announced";
     ELECTED_FOR_NOTHING: "elected_for_nothing", "who cannot lead a job is elected for it again and again, and gives it up at once";
+    ASKS_AND_LEAVES: "asks_and_leaves", "who leads gives that up while a worker of its own is being asked, and another is asked again";
     COMMANDS_GO_WITH_INSTANCES: "commands_go_with_instances", "the command to drain an instance is cleared when its node is not there";
     MISSES_UNCOUNTED: "misses_uncounted", "missed due times are passed over without a count";
     SLOTS_UNCOUNTED: "slots_uncounted", "runs in flight take no slot";

@@ -106,7 +106,7 @@ fn days_of_week(text: &str) -> Result<DayRule, ScheduleError> {
 
 /// One bit per value; all fields that go through here end at 31 or below.
 fn mask(values: &BTreeSet<u16>) -> u32 {
-    values.iter().fold(0, |mask, value| mask | 1 << (value & 31))
+    values.iter().map(|value| 1 << (value & 31)).sum()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! be looked at.
 
 mod fires;
+mod held;
 mod holes;
 mod leaders;
 mod leases;

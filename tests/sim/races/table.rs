@@ -6,7 +6,7 @@ use std::fmt::Display;
 use rosterd_domain::verify::Fault;
 
 use super::bugs;
-use super::{Race, fires, found, holes, leaders, leases, operators, runs, store, thrift};
+use super::{Race, fires, found, held, holes, leaders, leases, operators, runs, store, thrift};
 use crate::many::{self, env};
 use crate::play::play;
 use crate::script::Script;
@@ -16,6 +16,7 @@ fn scenes() -> Vec<&'static Race> {
         store::RACES,
         leases::RACES,
         runs::RACES,
+        held::RACES,
         fires::RACES,
         leaders::RACES,
         operators::RACES,

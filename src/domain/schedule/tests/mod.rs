@@ -38,6 +38,10 @@ fn an_error_says_what_to_write_instead() {
         "day-of-month \"*\" and day-of-week \"*\": \
          exactly one of the two must be ?, the other says the days (* for every day)"
     );
+    for list in ["6L,2", "6#3,2"] {
+        let told = refusal(&format!("0 0 0 ? * {list}"), "UTC");
+        assert!(told.contains("L and # cannot be part of a list"), "{told}");
+    }
     assert!(
         refusal("0 0 0 ? * ?", "UTC").starts_with("day-of-month \"?\" and day-of-week \"?\": exactly one")
     );
