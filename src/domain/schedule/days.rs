@@ -159,9 +159,7 @@ impl Shape {
 
     /// Days counted back from the last one, as days of the month; what would lie before the 1st is dropped.
     fn mirror(self, from_end: u32) -> u32 {
-        bits(from_end)
-            .filter(|back| *back < self.length)
-            .fold(0, |days, back| days | 1 << (self.length - back))
+        bits(from_end).filter(|back| *back < self.length).map(|back| 1 << (self.length - back)).sum()
     }
 
     /// Quartz's `W`: a Saturday moves to Friday and a Sunday to Monday, but never out of the month.

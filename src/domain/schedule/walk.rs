@@ -12,7 +12,7 @@ use super::wall::Wall;
 use crate::time::Time;
 
 /// No change of a clock takes it further than this (a whole day, at the date line).
-const LARGEST_CHANGE: i64 = 2 * 86_400;
+const LARGEST_CHANGE: i64 = 172_800;
 
 /// How readings are counted where the clock changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -212,3 +212,14 @@ fn a_step_is_as_long_as_its_field_at_most() {
         assert!(matches!(Schedule::parse(larger, "UTC"), Err(ScheduleError::Field { .. })), "{larger}");
     }
 }
+
+/// Asked at the very second at which the clock is set back: what it shows again has fired.
+#[test]
+fn what_a_clock_shows_again_has_fired() {
+    let schedule = schedule("0 30 2 * * ?", "Europe/Berlin");
+    for asked in
+        ["2026-10-25T00:30:00Z", "2026-10-25T00:59:59Z", "2026-10-25T01:00:00Z", "2026-10-25T01:00:01Z"]
+    {
+        assert_eq!(schedule.next(at(asked)), Some(at("2026-10-26T01:30:00Z")), "{asked}");
+    }
+}
