@@ -433,6 +433,7 @@ impl World {
             streams: BTreeMap::new(),
             asked_to_leave: &watch.asked_to_leave,
             shut_down: &watch.shut_down,
+            unmarked: &watch.unmarked,
             last_begun: BTreeMap::new(),
             fewest_slots: u64::MAX,
             in_user_code: self.shared.log.in_user_code(),

@@ -132,6 +132,9 @@ scripts! {
     /// Who hosted the workers of a job whose fires are announced could not write. Another coordinator, which could not lead
     /// without a worker of the job, was elected for it and gave it up, again and again.
     who_cannot_lead_was_elected_again_and_again;
+    /// The rule's mistake: a foreign tool removed the mirror of a run whose handler was so slow that it outlasted the world. It
+    /// comes back with the next run.
+    a_mirror_was_removed_while_its_run_went_on_for_long;
 }
 
 /// None is forgotten in the folder.

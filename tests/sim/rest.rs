@@ -121,6 +121,7 @@ impl World {
             streams: self.net.streams(),
             asked_to_leave: &watch.asked_to_leave,
             shut_down: &watch.shut_down,
+            unmarked: &watch.unmarked,
             last_begun: self.last_begun(),
             fewest_slots: self.plan.slots.0,
             in_user_code: self.in_user_code(),

@@ -175,6 +175,11 @@ fn foreign(world: &World, job: usize, what: Foreign) -> bool {
     let removed = world.store.foreign(&name, &path, None, false);
     if removed {
         world.note(|| format!("a foreign tool removes {path} of {name}"));
+        let mut watch = world.watch.lock();
+        let record = watch.shadow.records.get(&(name.clone(), Item(0)));
+        if let Some(token) = record.map(|record| record.token).filter(|_| matches!(what, Foreign::Running)) {
+            watch.unmarked.insert((name, Item(0), token));
+        }
     }
     removed
 }

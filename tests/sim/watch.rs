@@ -160,6 +160,8 @@ pub struct Inner {
     pub asked_to_leave: BTreeSet<WorkerId>,
     /// Instances of which somebody was told that they are shut down for a job, by its incarnation.
     pub shut_down: BTreeSet<(JobName, String, InstanceId)>,
+    /// Runs whose mirror a foreign tool removed: there is one again with the item's next run.
+    pub unmarked: BTreeSet<(JobName, Item, Token)>,
     /// Who each process was last welcomed as.
     pub who: BTreeMap<String, WorkerId>,
     writes: BTreeMap<String, u64>,
@@ -192,6 +194,7 @@ impl Watch {
             deaths: Vec::new(),
             asked_to_leave: BTreeSet::new(),
             shut_down: BTreeSet::new(),
+            unmarked: BTreeSet::new(),
             who: BTreeMap::new(),
             writes: BTreeMap::new(),
             made: Vec::new(),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rosterd::registry::DumpNode;
 use rosterd::session::frame::{FromWorker, ToWorker};
-use rosterd_domain::id::{InstanceId, JobName, WorkerId};
+use rosterd_domain::id::{InstanceId, Item, JobName, Token, WorkerId};
 use rosterd_domain::snapshot::{Attachment, Snapshot};
 use rosterd_domain::time::Time;
 use rosterd_domain::view::Job;
@@ -118,6 +118,8 @@ pub struct AtRest<'a> {
     pub asked_to_leave: &'a BTreeSet<WorkerId>,
     /// Instances of which somebody was told that they are shut down for a job, by its incarnation.
     pub shut_down: &'a BTreeSet<(JobName, String, InstanceId)>,
+    /// Runs whose mirror a foreign tool removed.
+    pub unmarked: &'a BTreeSet<(JobName, Item, Token)>,
     /// When something last began of each item of jobs whose runs no record holds.
     pub last_begun: BTreeMap<(String, u32), Time>,
     /// Each worker has at least so many.
