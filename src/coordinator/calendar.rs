@@ -7,6 +7,7 @@ use rosterd_domain::mutants;
 use rosterd_domain::time::{Mono, Time};
 
 use super::event::Now;
+use super::node::Node;
 use super::settings::Settings;
 
 /// Below this a difference is drift, and is followed.
@@ -79,6 +80,15 @@ impl CalendarWatch {
         self.off = None;
         self.by = Duration::ZERO;
         std::mem::take(&mut self.alarmed).then_some(Jump::Settled)
+    }
+}
+
+impl Node {
+    /// From here on, before anything is heard or done: a jump on the way to the first event is one as well.
+    pub(super) fn watch_calendar(&mut self, now: Now) {
+        if !mutants::is_on(mutants::CALENDAR_SEEN_LATE) {
+            self.calendar_watch.look(now, &self.settings);
+        }
     }
 }
 

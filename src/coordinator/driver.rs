@@ -147,8 +147,10 @@ pub fn coordinator(
         last_stream: AtomicU64::new(0),
         asked: Arc::new(AtomicUsize::new(0)),
     };
+    let mut node = Node::new(settings, registry.session(), ids);
+    node.watch_calendar(Now { wall: clock.wall(), mono: clock.mono() });
     let driver = Driver {
-        node: Node::new(settings, registry.session(), ids),
+        node,
         hints: registry.hints(),
         registry,
         clock,

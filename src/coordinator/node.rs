@@ -435,7 +435,9 @@ impl Node {
             FromWorker::RunStarted { .. } => {}
             FromWorker::RunProgress { run, percent, message } => self.progress(id, &run, percent, message),
             FromWorker::RunCompleted(completed) => self.run_completed(stream, id, *completed),
-            FromWorker::CallbackDone { callback, error } => self.callback_done(&callback, &error),
+            FromWorker::CallbackDone { callback, error, timed_out } => {
+                self.callback_done(&callback, &error, timed_out);
+            }
             FromWorker::DrainRequest => self.drain_requested(id),
             FromWorker::Goodbye => self.goodbye(id),
         }

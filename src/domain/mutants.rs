@@ -17,6 +17,7 @@ mutants! {
     FIRES_WAIT_FOR_PLANS: "fires_wait_for_plans", "nothing starts while the reshard flag is up";
     REFUSED_IS_DROPPED: "refused_is_dropped", "what was refused together is not decided again at once";
     CALENDAR_BELIEVED: "calendar_believed", "a calendar that jumps is believed at once";
+    CALENDAR_SEEN_LATE: "calendar_seen_late", "a calendar is watched from the first event on, not from the start";
     OUTCOMES_UNCOUNTED: "outcomes_uncounted", "a run's end is not counted in its record";
     START_IGNORES_RECORD: "start_ignores_record", "a start writes its record whatever its version";
     START_IGNORES_ATTACHMENT: "start_ignores_attachment", "a start does not check who speaks for the worker";
@@ -64,6 +65,7 @@ mutants! {
     DRAINED_ARE_ASKED: "drained_are_asked", "who leads a job whose fires are announced has only workers that leave, and asks nobody";
     HELD_IS_NOT_CANCELLED: "held_is_not_cancelled", "a held run that is cancelled waits until its fire is announced";
     ELECTED_FOR_NOTHING: "elected_for_nothing", "who cannot lead a job is elected for it again and again, and gives it up at once";
+    GIVEN_UP_IS_ANSWERED: "given_up_is_answered", "a worker that gives an answer up in time has answered: a fire that is to be skipped runs";
     ASKS_AND_LEAVES: "asks_and_leaves", "who leads gives that up while a worker of its own is being asked, and another is asked again";
     COMMANDS_GO_WITH_INSTANCES: "commands_go_with_instances", "the command to drain an instance is cleared when its node is not there";
     MISSES_UNCOUNTED: "misses_uncounted", "missed due times are passed over without a count";

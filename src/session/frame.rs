@@ -48,7 +48,7 @@ pub enum FromWorker {
     /// A run's end.
     RunCompleted(Box<Completed>),
     /// A callback was answered.
-    CallbackDone { callback: String, error: String },
+    CallbackDone { callback: String, error: String, timed_out: bool },
     /// Wants to leave.
     DrainRequest,
     /// Leaves.

@@ -191,6 +191,7 @@ fn said(side: &mut Side, choices: &mut Choices<'_>) -> Frame {
         9 => Frame::CallbackDone(v1::CallbackDone {
             callback_id: side.callbacks.pop().unwrap_or_else(|| "none".into()),
             error: if choices.below(2) == 0 { "it failed".into() } else { String::new() },
+            timed_out: choices.below(4) == 0,
         }),
         10 => Frame::DrainRequest(v1::DrainRequest {}),
         _ => Frame::Goodbye(v1::Goodbye {}),

@@ -43,7 +43,7 @@ impl World {
             worker = worker.add(job.offer(&process, &hand, &self.log, slowness, &mut self.rng));
         }
         let connector = SimConnector { net: self.net.clone(), worker: process.clone() };
-        let drift = self.some_drift();
+        let drift = self.desks[desk].fast.unwrap_or_else(|| self.some_drift());
         let clock = NodeClock::new(self.now(), drift);
         let result = Arc::new(Mutex::new(None));
         let (held, end) = (hand.hold(worker.drive(connector, clock.clone())), result.clone());

@@ -135,6 +135,9 @@ scripts! {
     /// The rule's mistake: a foreign tool removed the mirror of a run whose handler was so slow that it outlasted the world. It
     /// comes back with the next run.
     a_mirror_was_removed_while_its_run_went_on_for_long;
+    /// A calendar jumped by a day in the moment between the start of its coordinator and the first event that it heard, from
+    /// which on it was watched.
+    a_calendar_jumped_before_its_coordinator_heard_anything;
 }
 
 /// None is forgotten in the folder.

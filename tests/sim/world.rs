@@ -133,6 +133,8 @@ pub struct Desk {
     pub retired: bool,
     /// The coordinator that its workers try first; none: any.
     pub first: Option<usize>,
+    /// By how much the clocks of its workers run fast, in parts of a million; none: as the world has it.
+    pub fast: Option<i64>,
     /// What its workers state as their address; none: one of their own.
     pub address: Option<String>,
     /// How many times as long its handlers take.
@@ -200,6 +202,7 @@ impl World {
                 running: None,
                 retired: false,
                 first: None,
+                fast: None,
                 address: None,
                 slowness: Arc::new(AtomicU64::new(1)),
                 starts: 0,

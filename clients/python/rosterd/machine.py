@@ -114,7 +114,7 @@ class Machine:
         self._out: list[Effect] = []
         self._hand = Hand(options.slots, self._emit)
         self._callbacks: dict[str, float | None] = {}
-        self._callbacks_done: OrderedDict[str, str] = OrderedDict()
+        self._callbacks_done: OrderedDict[str, tuple[str, bool]] = OrderedDict()
 
         self._link = Link.DOWN
         self._stream = 0
@@ -379,29 +379,29 @@ class Machine:
         if name in self._callbacks:
             return
         if name in self._callbacks_done:
-            self._send_done(name, self._callbacks_done[name])
+            self._send_done(name, *self._callbacks_done[name])
         elif len(self._callbacks) >= self._options.slots:
-            self._send_done(name, "too many callbacks at a time")
+            self._send_done(name, "too many callbacks at a time", False)
         else:
             timeout = seconds(callback.timeout)
             self._callbacks[name] = now.boot + timeout if timeout > 0 else None
             self._emit(StartCallback(callback))
 
-    def _callback_ended(self, name: str, error: str) -> None:
+    def _callback_ended(self, name: str, error: str, *, timed_out: bool = False) -> None:
         if name not in self._callbacks:
             return
         del self._callbacks[name]
-        self._callbacks_done[name] = error
+        self._callbacks_done[name] = (error, timed_out)
         if len(self._callbacks_done) > MAX_CALLBACKS_REMEMBERED:
             self._callbacks_done.popitem(last=False)
         if error:
             self._note(logging.ERROR, f"callback {name} failed: {error}")
         if self._link is Link.LIVE:
             # Lost with the stream it is asked for again, and then answered from memory.
-            self._send_done(name, error)
+            self._send_done(name, error, timed_out)
 
-    def _send_done(self, name: str, error: str) -> None:
-        done = worker_pb2.CallbackDone(callback_id=name, error=shorten(error, 8 * 1024))
+    def _send_done(self, name: str, error: str, timed_out: bool) -> None:
+        done = worker_pb2.CallbackDone(callback_id=name, error=shorten(error, 8 * 1024), timed_out=timed_out)
         self._send(worker_pb2.SessionRequest(callback_done=done))
 
     # ---- leaving
@@ -467,7 +467,7 @@ class Machine:
             self._hand.stop_all(now, StopReason.LEASE)
         self._hand.expire(now, lambda: self._lease.valid(now.boot))
         for name in [name for name, by in self._callbacks.items() if by is not None and now.boot >= by]:
-            self._callback_ended(name, "timed out")
+            self._callback_ended(name, "timed out", timed_out=True)
         if self._exit is not None:
             self._expire_exit(now, self._exit)
         if self._link is Link.DOWN and now.boot >= self._link_by:

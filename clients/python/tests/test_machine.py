@@ -880,7 +880,10 @@ def test_a_callback_that_takes_too_long_has_failed() -> None:
     script.recv(f.callback("c1", "ALL_STARTED", timeout=2))
     script.wait(2.1, answer=True)
     script.feed(CallbackEnded("c1", ""))
-    assert [done.error for done in script.sent("callback_done")] == ["timed out"]
+    assert [(done.error, done.timed_out) for done in script.sent("callback_done")] == [("timed out", True)]
+    # Asked again, it says the same.
+    script.recv(f.callback("c1", "ALL_STARTED", timeout=2))
+    assert [done.timed_out for done in script.sent("callback_done")] == [True, True]
 
 
 # ---- any order

@@ -82,6 +82,7 @@ pub fn from_worker(frame: v1::SessionRequest) -> Result<Option<FromWorker>, Defe
         In::CallbackDone(done) => FromWorker::CallbackDone {
             callback: short("callback_done.callback_id", done.callback_id)?,
             error: cut(&done.error, MAX_ERROR).to_owned(),
+            timed_out: done.timed_out,
         },
         In::DrainRequest(_) => FromWorker::DrainRequest,
         In::Goodbye(_) => FromWorker::Goodbye,

@@ -25,6 +25,8 @@ races! {
     who_is_being_asked_may_leave: asked_worker_leaves, [ASKS_AND_LEAVES => "scene"];
     /// Of a fire that is skipped nothing begins, nor what finds a slot when the others have ended.
     of_a_skipped_fire_nothing_begins: skipped_with_few_slots;
+    /// A worker gives an answer up by its own clock, a moment before its time is over for who asked: the fire is skipped.
+    a_fire_whose_answer_was_given_up_is_skipped: given_up_early, [GIVEN_UP_IS_ANSWERED => "scene"];
     /// A held run is cancelled: its worker is never told of it.
     a_held_run_that_is_cancelled_never_begins: held_run_is_cancelled, [HELD_IS_NOT_CANCELLED => "scene"];
     /// A run crashes while it is held: whoever takes it over waits for the answer as well.
@@ -149,10 +151,18 @@ fn asked_worker_leaves() -> Faults {
 }
 
 fn skipped_with_few_slots() -> Faults {
+    skipped(|world| world.plan.slots = (2, 2))
+}
+
+fn given_up_early() -> Faults {
+    skipped(|world| world.desks[0].fast = Some(100_000))
+}
+
+fn skipped(with: impl FnOnce(&mut World)) -> Faults {
     scene(async || {
         let plan = JobPlan { items: 3, held: Some("skip"), answer: (30_000, 30_000), ..held(20) };
         let mut world = stage(1, &[0], vec![plan]);
-        world.plan.slots = (2, 2);
+        with(&mut world);
         start(&mut world, 0..1).await;
         at_work(&mut world, "again", 1).await;
         before_due(&mut world, 20, secs(1)).await;

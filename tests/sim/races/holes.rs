@@ -29,6 +29,8 @@ races! {
     hole_24_one_that_moved_delays_no_other: shared_start, [REFUSED_IS_DROPPED => "scene"];
     /// A calendar is set a day ahead.
     hole_25_a_calendar_a_day_ahead_fires_nothing: a_day_ahead, [CALENDAR_BELIEVED => "no_fire_vanishes"];
+    /// It is so while the coordinator starts, and has heard nothing yet.
+    hole_25_a_calendar_is_watched_from_the_start_on: a_day_ahead_at_once, [CALENDAR_SEEN_LATE => "no_fire_vanishes"];
     /// What is acknowledged is counted where the next run does not overwrite it.
     hole_26_an_acknowledged_report_is_counted: runs_one_by_one, [OUTCOMES_UNCOUNTED => "sums"];
     /// The store is away for longer than sessions and leases: nobody runs on for ever.
@@ -141,20 +143,40 @@ fn shared_start() -> Faults {
     })
 }
 
+const DAY: i64 = 86_400_000;
+
+fn jump(world: &World, by: i64) {
+    world.seats[0].running.iter().for_each(|running| running.clock.jump(by));
+}
+
 fn a_day_ahead() -> Faults {
     scene(async || {
         let mut world = stage(1, &[0], vec![short(2, 100, 2)]);
         start(&mut world, 0..1).await;
         at_work(&mut world, "short", 1).await;
         world.pass(secs(5)).await;
-        let clock = world.seats[0].running.as_ref().map(|running| running.clock.clone());
-        let day = 86_400_000;
-        clock.iter().for_each(|clock| clock.jump(day));
+        jump(&world, DAY);
         world.pass(secs(10)).await;
-        clock.iter().for_each(|clock| clock.jump(-day));
+        jump(&world, -DAY);
         let before = starts(&world, "short", "NORMAL_TRIGGER");
         world.pass(secs(10)).await;
         want(&world, starts(&world, "short", "NORMAL_TRIGGER") >= before + 8, "it fires again");
+        world
+    })
+}
+
+fn a_day_ahead_at_once() -> Faults {
+    scene(async || {
+        let mut world = stage(1, &[0], vec![short(2, 100, 2)]);
+        world.start_coordinator(0);
+        jump(&world, DAY);
+        world.pass(millis(100)).await;
+        world.start_worker(0);
+        world.pass(secs(10)).await;
+        jump(&world, -DAY);
+        at_work(&mut world, "short", 1).await;
+        world.pass(secs(10)).await;
+        want(&world, starts(&world, "short", "NORMAL_TRIGGER") >= 8, "it fires");
         world
     })
 }

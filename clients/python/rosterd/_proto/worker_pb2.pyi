@@ -365,12 +365,14 @@ class Callback(_message.Message):
     def __init__(self, callback_id: _Optional[str] = ..., job: _Optional[str] = ..., fire_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., kind: _Optional[_Union[CallbackKind, str]] = ..., timeout: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class CallbackDone(_message.Message):
-    __slots__ = ("callback_id", "error")
+    __slots__ = ("callback_id", "error", "timed_out")
     CALLBACK_ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    TIMED_OUT_FIELD_NUMBER: _ClassVar[int]
     callback_id: str
     error: str
-    def __init__(self, callback_id: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
+    timed_out: bool
+    def __init__(self, callback_id: _Optional[str] = ..., error: _Optional[str] = ..., timed_out: bool = ...) -> None: ...
 
 class Drain(_message.Message):
     __slots__ = ("message", "grace")

@@ -278,10 +278,14 @@ impl Machine {
     }
 
     pub(super) fn on_callback_ended(&mut self, callback_id: String, error: String) {
-        if self.callbacks.remove(&callback_id).is_none() {
+        self.answer(CallbackDone { callback_id, error, timed_out: false });
+    }
+
+    fn answer(&mut self, mut done: CallbackDone) {
+        if self.callbacks.remove(&done.callback_id).is_none() {
             return;
         }
-        let done = CallbackDone { callback_id, error: limits::cut(error, limits::ERROR_BYTES) };
+        done.error = limits::cut(done.error, limits::ERROR_BYTES);
         self.answered.push_back(done.clone());
         if self.answered.len() > limits::CALLBACKS_REMEMBERED {
             self.answered.pop_front();
@@ -297,7 +301,7 @@ impl Machine {
         let over = self.callbacks.iter().filter(|(_, until)| until.is_some_and(|until| now.mono >= until));
         let over: Vec<String> = over.map(|(id, _)| id.clone()).collect();
         for callback_id in over {
-            self.stop_callback(callback_id, "the callback took longer than its timeout");
+            self.stop_callback(callback_id, "the callback took longer than its timeout", true);
         }
     }
 
@@ -305,13 +309,13 @@ impl Machine {
     pub(super) fn stop_callbacks(&mut self) {
         let all: Vec<String> = self.callbacks.keys().cloned().collect();
         for callback_id in all {
-            self.stop_callback(callback_id, "the worker left before the callback had ended");
+            self.stop_callback(callback_id, "the worker left before the callback had ended", false);
         }
     }
 
-    fn stop_callback(&mut self, callback_id: String, why: &str) {
+    fn stop_callback(&mut self, callback_id: String, why: &str, timed_out: bool) {
         self.effects.push(Effect::StopCallback { callback_id: callback_id.clone() });
-        self.on_callback_ended(callback_id, why.into());
+        self.answer(CallbackDone { callback_id, error: why.into(), timed_out });
     }
 }
 
