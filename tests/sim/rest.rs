@@ -122,7 +122,7 @@ impl World {
             asked_to_leave: &watch.asked_to_leave,
             shut_down: &watch.shut_down,
             unmarked: &watch.unmarked,
-            last_begun: self.last_begun(),
+            last_begun: self.last_begun(&watch.shadow.unmonitored),
             fewest_slots: self.plan.slots.0,
             in_user_code: self.in_user_code(),
             jobs,
@@ -159,21 +159,13 @@ impl World {
         }
     }
 
-    /// Whether it is about two runs of an item whose job has no record of runs: nobody knows of those that are under way
-    /// elsewhere, so they may meet, and begin in any order. (Each due time is run once all the same.)
-    fn is_not_promised(&self, fault: &Fault) -> bool {
-        let mut jobs = self.plan.jobs.iter().filter(|job| !job.monitor);
-        fault.needs_a_record() && jobs.any(|job| fault.runs[0].job == job.name)
-    }
-
-    /// When something last began of each item of jobs whose runs no record holds.
-    fn last_begun(&self) -> BTreeMap<(String, u32), Time> {
-        let bare: Vec<&str> = self.plan.jobs.iter().filter(|job| !job.monitor).map(|job| job.name).collect();
-        if bare.is_empty() {
+    /// When something last began of each item of jobs that were ever without a record of runs.
+    fn last_begun(&self, unmonitored: &BTreeSet<JobName>) -> BTreeMap<(String, u32), Time> {
+        if unmonitored.is_empty() {
             return BTreeMap::new();
         }
         let starts = self.log.lines().into_iter().filter(|line| line.what == What::Start);
-        let of_them = starts.filter(|line| bare.contains(&line.job.as_str()));
+        let of_them = starts.filter(|line| unmonitored.iter().any(|job| job.as_str() == line.job));
         of_them.map(|line| ((line.job, line.item), Time(line.wall))).collect()
     }
 
@@ -183,9 +175,16 @@ impl World {
         self.judge_starts();
         let mut watch = self.watch.lock();
         for fault in judge(&self.log.lines(), 0).faults {
-            if !watch.is_of_two_jobs(&fault) && !self.is_not_promised(&fault) {
+            let unmonitored = |job: &str| watch.shadow.unmonitored.iter().any(|name| name.as_str() == job);
+            if !watch.is_of_two_jobs(&fault) && !is_not_promised(&fault, unmonitored) {
                 watch.broke(fault.rule, fault.text);
             }
         }
     }
+}
+
+/// Whether it is about two runs of an item of a job that was ever without a record of runs: nobody knows of those that began
+/// then and are under way elsewhere, so they may meet, and begin in any order. (Each due time is run once all the same.)
+fn is_not_promised(fault: &Fault, unmonitored: impl Fn(&str) -> bool) -> bool {
+    fault.needs_a_record() && unmonitored(&fault.runs[0].job)
 }

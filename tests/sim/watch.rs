@@ -94,12 +94,14 @@ pub struct Shadow {
     pub attachments: BTreeMap<WorkerId, Attachment>,
     /// Attachments that are gone: how, and when.
     pub departed: BTreeMap<WorkerId, (&'static str, Time)>,
+    /// Jobs that were ever without monitorExecution: of what began then nobody knows, now or later.
+    pub unmonitored: BTreeSet<JobName>,
 }
 
 impl Shadow {
-    /// Whether there is such a job, and a record holds its runs.
+    /// Whether there is such a job, and a record holds all its runs.
     pub fn monitors(&self, job: &JobName) -> bool {
-        self.jobs.get(job).is_some_and(|job| job.monitor)
+        self.jobs.contains_key(job) && !self.unmonitored.contains(job)
     }
 
     /// The run that a record says has begun though it does not hold it, of a job without monitorExecution: its owner's, for the
@@ -424,6 +426,9 @@ impl Inner {
                 shadow.sharding = Sharding::decode(assignment).unwrap_or_default();
                 configure(&mut shadow, config, i64::MIN);
                 shadow.announces = announces(policy);
+                if !shadow.monitor {
+                    self.shadow.unmonitored.insert(job.clone());
+                }
                 jobs.insert(job.clone(), shadow);
             }
             Write::EndJob(job) => {
@@ -444,6 +449,9 @@ impl Inner {
                     let floor =
                         assignment.and_then(|sharding| sharding.floor).map_or(at.0, |floor| floor.at.0);
                     configure(shadow, config, floor);
+                    if !shadow.monitor {
+                        self.shadow.unmonitored.insert(job.clone());
+                    }
                 }
             }
             Write::Paused(job, paused) => {

@@ -67,6 +67,7 @@ pub enum Wants {
     },
     FailoverTurned,
     MisfireTurned,
+    MonitorTurned,
 }
 
 /// Strategies that are played.
@@ -92,6 +93,7 @@ kinds! { Wants:
     Wants::Strategy { .. } => "operator: another strategy",
     Wants::FailoverTurned => "operator: failover on or off",
     Wants::MisfireTurned => "operator: misfire on or off",
+    Wants::MonitorTurned => "operator: monitorExecution on or off",
 }
 
 /// One at random.
@@ -116,8 +118,7 @@ pub fn any(rng: &mut Rng, plan: &Plan) -> Wish {
         16 => Wants::Period { seconds: [1, 2, 3, 5][rng.index(4)] },
         17 => Wants::Zone { zone: rng.index(ZONES.len()) },
         18 => Wants::Strategy { strategy: rng.index(STRATEGIES.len()) },
-        _ if rng.permille(500) => Wants::FailoverTurned,
-        _ => Wants::MisfireTurned,
+        _ => [Wants::FailoverTurned, Wants::MisfireTurned, Wants::MonitorTurned][rng.index(3)].clone(),
     };
     Wish { job, wants, back: crate::trouble::millis(rng.millis(1000, 12_000)) }
 }
@@ -174,6 +175,7 @@ fn operation(world: &World, plan: &JobPlan, job: &JobName, wants: &Wants) -> Opt
         }
         Wants::FailoverTurned => apply(&JobPlan { failover: !plan.failover, ..plan.clone() }),
         Wants::MisfireTurned => apply(&JobPlan { misfire: !plan.misfire, ..plan.clone() }),
+        Wants::MonitorTurned => apply(&JobPlan { monitor: !plan.monitor, ..plan.clone() }),
     })
 }
 

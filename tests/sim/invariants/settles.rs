@@ -43,12 +43,15 @@ fn is_open(view: &Job, item: Item) -> bool {
 /// slots are few each may wait for one until the next comes, for as long as there is always a misfire of others to go first.
 fn not_begun(of: &Resting<'_>, item: Item) -> Option<String> {
     let name = &of.view.name;
-    let monitored = of.rest.shadows.get(name).is_none_or(|shadow| shadow.monitor);
-    if monitored || !is_open(of.view, item) || !has_slots_for_all(of, item) {
+    let shadow = of.rest.shadows.get(name).filter(|shadow| !shadow.monitor)?;
+    let since = of.rest.now.minus(BEGINS_WITHIN);
+    // Long enough ago that one of them would have begun.
+    let was_due = shadow.due(since, since.plus(BEGINS_WITHIN / 4)) > 0;
+    if !was_due || !is_open(of.view, item) || !has_slots_for_all(of, item) {
         return None;
     }
     let last = of.rest.last_begun.get(&(name.to_string(), item.0)).copied();
-    let long_ago = last.is_none_or(|last| of.rest.now.since(last) > BEGINS_WITHIN);
+    let long_ago = last.is_none_or(|last| last < since);
     long_ago.then(|| format!("{name}: item {item}: nothing has begun since {last:?}"))
 }
 
