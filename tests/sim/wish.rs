@@ -175,7 +175,11 @@ fn operation(world: &World, plan: &JobPlan, job: &JobName, wants: &Wants) -> Opt
         }
         Wants::FailoverTurned => apply(&JobPlan { failover: !plan.failover, ..plan.clone() }),
         Wants::MisfireTurned => apply(&JobPlan { misfire: !plan.misfire, ..plan.clone() }),
-        Wants::MonitorTurned => apply(&JobPlan { monitor: !plan.monitor, ..plan.clone() }),
+        // Neither failover nor misfire goes without it.
+        Wants::MonitorTurned => {
+            let (failover, misfire) = (plan.failover && !plan.monitor, plan.misfire && !plan.monitor);
+            apply(&JobPlan { monitor: !plan.monitor, failover, misfire, ..plan.clone() })
+        }
     })
 }
 
