@@ -63,7 +63,7 @@ impl JobSpec {
         let mut values: Map<String, Value> =
             children.iter().map(|(name, data)| (name.clone(), data.as_str().into())).collect();
         values.insert("jobName".to_owned(), name.as_str().into());
-        job(Entry { values, name: Some(name.to_string()), ..Entry::default() }, Source::Node)
+        job(Entry { values, ..Entry::default() }, Source::Node)
     }
 
     /// A job of Elastic-Job 2.x or 3.x to be taken over: `root` is the data of its own node, `config` that of
@@ -78,7 +78,7 @@ impl JobSpec {
         };
         // The node's place says which job it is, whatever stands in it.
         values.insert("jobName".to_owned(), name.as_str().into());
-        let spec = job(Entry { values, name: Some(name.to_string()), ..Entry::default() }, Source::Node)?;
+        let spec = job(Entry { values, ..Entry::default() }, Source::Node)?;
         // 3.x keeps the class, or the name of the type, in the job's own node.
         if root.is_empty() || root.contains(char::is_whitespace) {
             return Ok(spec);

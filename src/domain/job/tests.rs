@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::id::{Item, JobName};
@@ -139,6 +139,12 @@ fn limits_hold_at_the_limit_and_not_beyond() {
             count
         );
     }
+    let props = |value: usize| {
+        let file = json!({"jobName": "a", "shardingTotalCount": 1, "props": {"b": "x".repeat(value)}});
+        parse_file(file.to_string().as_bytes())
+    };
+    assert!(props(MAX_PROPS - 1).is_ok());
+    assert_eq!(props(MAX_PROPS).unwrap_err().iter().next().unwrap().field, "props");
     let large = JobConfig::new(ConfigFields::new(JobName::new("a").unwrap(), MAX_ITEMS + 1)).unwrap_err();
     assert!(large.to_string().contains("only 1 to 100000"), "{large}");
     let number = |value: u32| {
@@ -343,6 +349,13 @@ fn texts_that_yaml_cannot_carry_are_refused() {
     for bad in ["\u{0}", "\u{1b}[31m", "\u{85}", "\u{2028}", "\u{feff}"] {
         let file = json!({"jobName": "a", "shardingTotalCount": 1, "jobParameter": format!("x{bad}")});
         assert!(refused(&file.to_string()).contains("character 2 is U+"), "{bad:?}");
+    }
+    let own =
+        |own: Value| refused(&json!({"jobName": "a", "shardingTotalCount": 1, "rosterd": own}).to_string());
+    for (what, value) in [("strategy", json!("\u{1b}")), ("elastic_job", json!({"b": "x".repeat(MAX_PROPS)}))]
+    {
+        let said = own(json!({what: value}));
+        assert!(said.contains(&format!("rosterd.{what}: ")), "{said}");
     }
     let node = json!({"jobName": "a", "shardingTotalCount": 1, "jobListenerTypes": ["\u{85}\u{2028}"]});
     let written = JobConfig::from_node(node.to_string().as_bytes()).unwrap().to_json();

@@ -152,7 +152,7 @@ impl<'b> Tree<'b> {
         if self.depth == MAX_DEPTH {
             return Err(E::custom(format_args!("it nests deeper than {MAX_DEPTH} levels")));
         }
-        Ok(Self { depth: self.depth + 1, text: self.texts_below, ..*self })
+        Ok(Self { depth: self.depth + 1, ..*self })
     }
 
     fn field<E: Error>(&self, key: &str) -> Result<Self, E> {

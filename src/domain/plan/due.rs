@@ -24,7 +24,8 @@ pub(super) fn account(draft: &mut Draft<'_>) -> bool {
     let (job, facts, before) = (draft.job, draft.facts, draft.before);
     for (item, (_, record)) in before.range(..Item(job.rules.items)) {
         let Some(seat) = draft.seat(*item) else { continue };
-        if !draft.changed.contains_key(item) && nothing_to_do(&draft.timeline, job, facts, *item, record) {
+        let record = draft.changed.get(item).unwrap_or(record);
+        if nothing_to_do(&draft.timeline, job, facts, *item, record) {
             look_for(draft, *item);
             continue;
         }
