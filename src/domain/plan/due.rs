@@ -189,7 +189,7 @@ impl Settling<'_, '_> {
     fn cap(&mut self) {
         let (now, furthest) = (self.now(), self.draft.facts.furthest_last_fire);
         let last = self.last_fire();
-        if last > furthest && last > now {
+        if last > furthest {
             let why = || format!("ALARM: its last fire {last} lies in the future and is set back to {now}");
             if self.draft.apply(self.item, Event::Cap { last_fire: now }, why) {
                 self.draft.guard_generation();

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::world::{World, instance, job, noon, worker};
-use crate::id::{Generation, Item, Token, Version};
+use crate::id::{Generation, Item, Token, TriggerId, Version};
 use crate::item::{Crashed, Ended, Outcome, Record, Source, State};
 use crate::plan::{Entry, Report, Reported};
-use crate::snapshot::{Announced, Stage};
+use crate::snapshot::{Announced, Stage, TriggerNode};
 use crate::time::Time;
 use crate::txn::Guard;
 
@@ -54,14 +54,19 @@ fn runs_that_leave_much_end_with_several_plans() {
 /// Two seconds ahead is what a clock may be; a millisecond more is nobody's.
 #[test]
 fn a_last_fire_in_the_future_is_set_back_where_no_clock_can_be_right() {
-    let set_back = |ahead: i64| {
+    let set_back = |ahead: i64, asked_for: bool| {
         let mut world = world();
+        if asked_for {
+            let trigger = TriggerNode { id: TriggerId::new("t").unwrap(), at: world.now };
+            world.job.triggers.insert(Item(0), trigger);
+        }
         let last = Time(world.now.0 + ahead);
         world.records.insert(Item(0), (Version(3), Record::new(Token(100), last)));
         let plan = world.plan();
         plan.records.get(&Item(0)).map(|(_, record)| record.last_fire == world.now)
     };
-    assert_eq!([2000, 2001].map(set_back), [None, Some(true)]);
+    assert_eq!([2000, 2001].map(|ahead| set_back(ahead, false)), [None, Some(true)]);
+    assert_eq!([2000, 2001].map(|ahead| set_back(ahead, true)), [Some(false), Some(true)]);
 }
 
 #[test]

@@ -309,12 +309,13 @@ fn grounds(world: &World, plan: &Plan) -> Vec<Changed<World>> {
                     put("no failover".into(), &|w| w.job.rules.failover = false);
                 }
             }
-            Entry::Unrun { item, .. } => {
+            Entry::Unrun { item, latest, became, .. } => {
                 put(format!("{item} is another host's"), &|w| {
                     let owner = w.job.sharding.owner(*item).cloned().unwrap();
                     w.hosted.remove(&owner);
                 });
                 put("nothing may be accounted for".into(), &|w| w.no_starts = true);
+                of_one_passed_over(world, *item, *latest, *became, &mut put);
             }
         }
     }
@@ -330,6 +331,30 @@ fn grounds(world: &World, plan: &Plan) -> Vec<Changed<World>> {
         }
     }
     all
+}
+
+fn of_one_passed_over(
+    world: &World,
+    item: Item,
+    latest: Time,
+    became: Became,
+    put: &mut impl FnMut(String, &dyn Fn(&mut World)),
+) {
+    // What lies in a gap, and a mark that is dropped, is passed over whatever else holds.
+    let dropped = world.records.get(&item).is_some_and(|(_, record)| record.misfire == Some(latest));
+    if dropped || world.job.sharding.gap_of(item, latest).is_some() {
+        return;
+    }
+    let mut put = |what: &str, change: &dyn Fn(&mut World)| put(format!("{item}, {became}: {what}"), change);
+    put("the job is paused", &|w| w.job.paused = true);
+    put("the item is disabled", &|w| w.job.sharding.disabled_items.extend([item]));
+    match became {
+        Became::Skipped => put("it keeps misfires", &|w| w.job.rules.misfire = true),
+        Became::Misfired if !world.job.rules.run_late => {
+            put("it keeps no misfires", &|w| w.job.rules.misfire = false);
+        }
+        _ => {}
+    }
 }
 
 fn of_a_start(plan: &Plan, item: Item, run: &Running, put: &mut impl FnMut(String, &dyn Fn(&mut World))) {

@@ -28,6 +28,13 @@ fn an_error_says_what_to_write_instead() {
         "hours \"24\": it is out of range; \
          allowed: 0-23, *, lists 8,20, ranges 9-17 or 22-2, steps 0/2 up to 23"
     );
+    let fields = ["seconds", "minutes", "hours", "day-of-month", "month", "day-of-week", "year"];
+    for (n, name) in fields.iter().enumerate() {
+        let mut expr = ["0", "0", "0", if n == 5 { "?" } else { "1" }, "1", "?", "2030"];
+        expr[n] = "+";
+        let told = refusal(&expr.join(" "), "UTC");
+        assert!(told.starts_with(&format!("{name} \"+\": ")), "{told}");
+    }
     assert_eq!(
         refusal("0 0 0 30 2 ?", "UTC"),
         "the cron expression \"0 0 0 30 2 ?\" never fires: \
@@ -189,13 +196,16 @@ fn a_day_that_is_named_twice_is_one_day() {
         ("30,LW", "2026-01-30"),
         ("30,31W", "2026-01-30"),
         ("31W,LW", "2026-01-30"),
+        ("L-1,31W", "2026-01-30"),
     ] {
         let schedule = schedule(&format!("0 0 12 {days} * ?"), "UTC");
         let fires = schedule.next(at("2026-01-12T00:00:00Z"));
         assert_eq!(fires, Some(at(&format!("{next}T12:00:00Z"))), "{days}");
     }
-    let august = schedule("0 0 12 1W,3,2W * ?", "UTC").next(at("2026-08-01T00:00:00Z"));
-    assert_eq!(august, Some(at("2026-08-03T12:00:00Z")));
+    for days in ["1W,2W", "1W,3,2W"] {
+        let august = schedule(&format!("0 0 12 {days} * ?"), "UTC").next(at("2026-08-01T00:00:00Z"));
+        assert_eq!(august, Some(at("2026-08-03T12:00:00Z")), "{days}");
+    }
 }
 
 #[test]
