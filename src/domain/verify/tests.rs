@@ -247,7 +247,7 @@ fn what_needs_a_record_of_runs_is_left_out_of_jobs_without_one() {
 
 #[test]
 fn a_fault_names_the_lines_that_prove_it() {
-    let lines = [
+    let mut lines = [
         line(4, "b", What::Start, 2),
         with_lease(line(1, "a", What::Start, 1), 5),
         with_lease(line(2, "a", What::Tick, 1), 7),
@@ -266,6 +266,10 @@ fn a_fault_names_the_lines_that_prove_it() {
     let proof = |rule| faults.iter().find(|fault| fault.rule == rule).unwrap().proof(&lines);
     assert_eq!(proof("overlap"), [1, 0, 5, 7]);
     assert_eq!(proof("lease"), [1, 3, 0, 5, 7], "and the lease that was good");
+    lines.swap(0, 1);
+    let faults = judge(&lines, u64::MAX).faults;
+    let lease = faults.iter().find(|fault| fault.rule == "lease").unwrap();
+    assert_eq!(lease.proof(&lines), [0, 3, 1, 5, 7]);
 }
 
 #[test]

@@ -224,10 +224,25 @@ fn a_plan_that_leaves_a_due_time_beside_a_run_without_a_record_is_found() {
     assert!(wrong.iter().any(|wrong| wrong.contains("is not settled")), "{wrong:?}");
 }
 
-/// What is wrong with two runs of a host, of which only so many have a slot.
-fn in_turn(free: u32, waits_elsewhere: Option<Class>, started: &[u32], waiting: &[u32]) -> String {
+/// Two items that are due.
+fn two_due() -> World {
     let mut world = World::new(job(Some("0 0 * * * ?"), 2), &[0, 0], Time(noon().0 - 1));
     world.now = noon();
+    world
+}
+
+/// What is wrong with two runs of a host, of which only so many have a slot.
+fn in_turn(free: u32, waits_elsewhere: Option<Class>, started: &[u32], waiting: &[u32]) -> String {
+    in_turn_of(two_due(), free, waits_elsewhere, started, waiting)
+}
+
+fn in_turn_of(
+    mut world: World,
+    free: u32,
+    waits_elsewhere: Option<Class>,
+    started: &[u32],
+    waiting: &[u32],
+) -> String {
     let line = |class, item, job: &str| Waiting {
         class,
         fire: noon(),
@@ -277,6 +292,11 @@ fn slots_are_given_in_turn() {
     wrong(1, None, &[1], &[0], "it goes before");
     wrong(2, Some(Class::Misfire), &[0, 1], &[], "it takes a slot on 10.0.0.0@-@a out of turn");
     wrong(1, Some(Class::Misfire), &[0], &[1], "it takes a slot on 10.0.0.0@-@a out of turn");
+    // Between the two: after the misfire of one, before the due time of the other.
+    let mut marked = two_due();
+    marked.records.get_mut(&Item(0)).unwrap().1.misfire = Some(Time(noon().0 - 3_600_000));
+    let between = in_turn_of(marked, 2, Some(Class::Misfire), &[0, 1], &[]);
+    assert!(between.contains("item 1: it takes a slot on 10.0.0.0@-@a out of turn"), "{between}");
     wrong(2, None, &[0], &[1], "it waits while 10.0.0.0@-@a has a free slot");
     wrong(2, Some(Class::Fire), &[0], &[1], "it waits while 10.0.0.0@-@a has a free slot");
 }
@@ -409,4 +429,49 @@ fn what_becomes_of_a_due_time_is_right_in_its_own_state_alone() {
     wrong(with(&gained), missed(Missed::NoWorker), idle());
     wrong(with(&gained), missed(Missed::NoWorker), both(&gained, &patient));
     wrong(idle(), missed(Missed::TooLate), with(&patient));
+    // To the millisecond.
+    let just_patient = |world: &mut World| world.job.rules.catch_up = world.now.since(noon());
+    wrong(idle(), missed(Missed::TooLate), with(&just_patient));
+    wrong(with(&down), missed(Missed::Down), with(&|world| world.up_since = noon()));
+    wrong(with(&gained), missed(Missed::NoWorker), with(&|world| world.gained.extend([(Item(0), noon())])));
+    // As something is run that came too late, and nothing else.
+    let once = |world: &mut World| world.job.rules.run_late = true;
+    wrong(with(&once), Became::Misfired, both(&once, &just_patient));
+    wrong(with(&once), Became::Misfired, idle());
+}
+
+/// A run that begins at a due time is what keeps the item busy then, and what it waits for a millisecond before.
+#[test]
+fn a_due_time_that_a_run_begins_with_found_it_busy() {
+    let due = Time(noon().0 + 60_000);
+    let begun = |since: Time| {
+        let mut world = World::new(job(Some("0 * * * * ?"), 1), &[0], noon());
+        (world.now, world.job.rules.catch_up) = (Time(due.0 + 1000), std::time::Duration::from_secs(3600));
+        let run = Running {
+            fire: noon(),
+            source: Source::Manual,
+            instance: instance(0),
+            worker: worker(0),
+            since,
+            trigger: None,
+            held: false,
+        };
+        world.records.get_mut(&Item(0)).unwrap().1.state = State::Running(run);
+        world
+    };
+    let (became, wrong) = elsewhere(&begun(due), &begun(Time(due.0 + 1)));
+    assert_eq!(became, [Became::Skipped]);
+    assert!(wrong.contains("may still wait behind the run"), "{wrong}");
+}
+
+/// What one clock finds too far ahead is not for another, which allows it a millisecond more.
+#[test]
+fn a_last_fire_that_is_not_too_far_ahead_stays() {
+    let mut world = World::new(job(Some("0 * * * * ?"), 1), &[0], Time(noon().0 + 2001));
+    world.now = noon();
+    let plan = host(&world.job, &world.records, &world.facts());
+    let mut facts = world.facts();
+    assert!(check(&world.job, &world.records, &facts, &plan).is_empty());
+    facts.furthest_last_fire.0 += 1;
+    assert!(!check(&world.job, &world.records, &facts, &plan).is_empty());
 }

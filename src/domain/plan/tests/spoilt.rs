@@ -350,9 +350,9 @@ fn of_one_passed_over(
     put("the item is disabled", &|w| w.job.sharding.disabled_items.extend([item]));
     match became {
         Became::Skipped => put("it keeps misfires", &|w| w.job.rules.misfire = true),
-        Became::Misfired if !world.job.rules.run_late => {
-            put("it keeps no misfires", &|w| w.job.rules.misfire = false);
-        }
+        Became::Misfired => put("it keeps no misfires", &|w| {
+            (w.job.rules.misfire, w.job.rules.run_late) = (false, false);
+        }),
         _ => {}
     }
 }
