@@ -78,7 +78,7 @@ impl Defect {
     /// The same with the offending text.
     #[must_use]
     pub fn with_text(self, value: &str) -> Self {
-        self.with_value(&Value::String(value.chars().take(SHOWN + 1).collect()))
+        self.with_value(&value.into())
     }
 
     /// The same with its field below `parent`.

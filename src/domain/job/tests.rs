@@ -352,9 +352,12 @@ fn texts_that_yaml_cannot_carry_are_refused() {
     }
     let own =
         |own: Value| refused(&json!({"jobName": "a", "shardingTotalCount": 1, "rosterd": own}).to_string());
-    for (what, value) in [("strategy", json!("\u{1b}")), ("elastic_job", json!({"b": "x".repeat(MAX_PROPS)}))]
-    {
-        let said = own(json!({what: value}));
+    // Its name and its value in quotes.
+    let kept = |most: usize| json!({"elastic_job": {"b": "x".repeat(most - 3)}});
+    let most = json!({"jobName": "a", "shardingTotalCount": 1, "rosterd": kept(MAX_PROPS)});
+    assert!(parse_file(most.to_string().as_bytes()).is_ok());
+    for (what, value) in [("strategy", json!({"strategy": "\u{1b}"})), ("elastic_job", kept(MAX_PROPS + 1))] {
+        let said = own(value);
         assert!(said.contains(&format!("rosterd.{what}: ")), "{said}");
     }
     let node = json!({"jobName": "a", "shardingTotalCount": 1, "jobListenerTypes": ["\u{85}\u{2028}"]});
