@@ -230,6 +230,13 @@ mod tests {
         assert_eq!(nearest("corn", known), Some("cron"));
         assert_eq!(nearest("retries", known), None);
         assert_eq!(nearest("x", known), None);
+        // As many mistakes as a fifth of its letters, but in some letter it must be right.
+        assert_eq!(nearest("sh_rd_ngT_tal_Count__", ["shardingTotalCountXX"]), None);
+        assert_eq!(nearest("shirdongTutalCeuntXX", ["shardingTotalCountXX"]), Some("shardingTotalCountXX"));
+        assert_eq!(nearest("ab", ["cd"]), None);
+        let (known, long) = ("x".repeat(64), "x".repeat(65));
+        assert_eq!(nearest(&known, [known.as_str()]), Some(known.as_str()));
+        assert_eq!(nearest(&long, [known.as_str()]), None);
     }
 
     #[test]
