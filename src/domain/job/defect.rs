@@ -234,6 +234,7 @@ mod tests {
         assert_eq!(nearest("sh_rd_ngT_tal_Count__", ["shardingTotalCountXX"]), None);
         assert_eq!(nearest("shirdongTutalCeuntXX", ["shardingTotalCountXX"]), Some("shardingTotalCountXX"));
         assert_eq!(nearest("ab", ["cd"]), None);
+        assert_eq!(["xycron", "xyzcron"].map(|name| nearest(name, known)), [Some("cron"), None]);
         let (known, long) = ("x".repeat(64), "x".repeat(65));
         assert_eq!(nearest(&known, [known.as_str()]), Some(known.as_str()));
         assert_eq!(nearest(&long, [known.as_str()]), None);

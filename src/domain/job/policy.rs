@@ -380,6 +380,7 @@ mod tests {
             kind: Kind::Dataflow { streaming: true },
             too_late: Some(TooLate::Missed),
             gap: Gap::Skip,
+            retries: Retries { max_attempts: 3, ..Retries::default() },
             run_timeout: Some(Duration::from_millis(1500)),
             disconnect_grace: Some(Duration::from_millis(500)),
             strategy: Some("STICKY".to_owned()),
@@ -394,6 +395,23 @@ mod tests {
         for policy in [policy, Policy::default()] {
             assert_eq!(Policy::from_node(policy.to_json().as_bytes()).unwrap(), policy);
             assert_eq!(policy.check(), []);
+            let replaced = Policy { gap: Gap::Skip, ..Policy::default() }.replacing(&policy);
+            assert_eq!(replaced, Policy { gap: Gap::Skip, later: policy.later, ..Policy::default() });
+        }
+    }
+
+    #[test]
+    fn a_policy_keeps_to_its_limits_however_it_was_made() {
+        let year = Duration::from_secs(365 * 86_400);
+        let wrong = |run_timeout| {
+            let policy = Policy { run_timeout: Some(run_timeout), ..Policy::default() };
+            policy.check().into_iter().map(|defect| defect.field).collect::<Vec<_>>()
+        };
+        for right in [Duration::from_millis(100), year] {
+            assert!(wrong(right).is_empty());
+        }
+        for limit in [Duration::from_millis(99), year + Duration::from_millis(1)] {
+            assert_eq!(wrong(limit), ["run_timeout_ms"]);
         }
     }
 
