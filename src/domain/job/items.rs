@@ -100,7 +100,9 @@ mod tests {
         let read = ItemParameters::parse(" 0 = Beijing ,1=Shanghai,").unwrap();
         assert_eq!(read.as_str(), " 0 = Beijing ,1=Shanghai,");
         assert_eq!((read.get(Item(0)), read.get(Item(1))), (Some("Beijing"), Some("Shanghai")));
-        assert_eq!(ItemParameters::parse("").unwrap().map().len(), 0);
+        for none in ["", " ", ",,"] {
+            assert_eq!(ItemParameters::parse(none).unwrap().map().len(), 0);
+        }
         assert_eq!(ItemParameters::parse("0=a,0=b").unwrap().get(Item(0)), Some("b"));
         assert_eq!(ItemParameters::parse_strict("0=a,0=b"), Err(ItemParametersError::Twice(Item(0))));
     }

@@ -263,6 +263,13 @@ fn a_node_of_2x_stays_readable_for_2x() {
         "com.dangdang.ddframe.job.lite.api.strategy.impl.RotateServerByNameJobShardingStrategy"
     );
     assert!(node.get("jobShardingStrategyType").is_none());
+    assert_eq!(node["streamingProcess"], json!(true));
+    let stopped = stored.edit(|fields| {
+        fields.props.insert("streaming.process".into(), "false".into());
+        fields.props.insert("script.command.line".into(), "true".into());
+    });
+    let node: Value = serde_json::from_str(&stopped.unwrap().to_json()).unwrap();
+    assert_eq!((&node["streamingProcess"], &node["scriptCommandLine"]), (&json!(false), &json!("true")));
     let job = JobSpec::stored("com.example.WordCountJob", stored, None).unwrap();
     assert_eq!(job.policy().kind, Kind::Dataflow { streaming: true });
 }
@@ -284,12 +291,45 @@ fn a_tree_of_1x_becomes_a_job() {
         ("description", ""),
         ("monitorPort", "-1"),
         ("scriptCommandLine", "echo hello"),
+        // Of no version, and of one whose files are refused with it.
+        ("somethingElse", "1"),
+        ("distributedListener", "x"),
     ];
     let children = children.map(|(name, data)| (name.to_owned(), data.to_owned())).into();
     let job = JobSpec::from_v1_nodes(&JobName::new("old").unwrap(), &children).unwrap();
     assert_eq!((job.policy().kind, job.command_line()), (Kind::Command, Some("echo hello")));
     assert_eq!(job.config().sharding_item_parameters.get(Item(1)), Some("b"));
-    assert_eq!(job.policy().elastic_job["monitorPort"], json!("-1"));
+    let kept = ["monitorPort", "somethingElse", "distributedListener"];
+    assert_eq!(kept.map(|name| &job.policy().elastic_job[name]), [&json!("-1"), &json!("1"), &json!("x")]);
+    let notes = job.notes();
+    let note = |name: &str| notes.iter().find(|note| note.starts_with(&format!("`{name}`"))).unwrap();
+    assert_eq!(note("somethingElse"), "`somethingElse` is kept and has no effect");
+    assert!(note("monitorPort").starts_with("`monitorPort` is kept and has no effect: "));
+    assert_eq!(note("distributedListener"), "`distributedListener` is kept and has no effect");
+}
+
+#[test]
+fn who_names_a_kind_and_who_names_streaming_says_what_a_job_is() {
+    let kind = |more: &str| one(&format!("jobName: a\nshardingTotalCount: 1\n{more}")).policy().kind;
+    assert_eq!(kind("rosterd: {streaming: true}"), Kind::Dataflow { streaming: true });
+    assert_eq!(kind("rosterd: {streaming: false}"), Kind::Simple);
+    assert_eq!(kind("rosterd: {kind: dataflow}"), Kind::Dataflow { streaming: false });
+    let streams = "jobType: DATAFLOW\nstreamingProcess: true\nrosterd: {kind: dataflow";
+    assert_eq!(kind(&format!("{streams}}}")), Kind::Dataflow { streaming: true });
+    let both = refused(&format!("jobName: a\nshardingTotalCount: 1\n{streams}, streaming: false}}"));
+    assert!(both.contains("the property streaming.process says true"), "{both}");
+}
+
+/// In JSON there is no asking how a number was written.
+#[test]
+fn a_number_is_a_text_where_its_spelling_is_kept() {
+    let named = parse_file(br#"{"jobName": 5, "shardingTotalCount": 1, "label": 7}"#).unwrap();
+    assert_eq!((named[0].config().job_name.as_str(), named[0].config().label.as_deref()), ("5", Some("7")));
+    let said = refused(r#"{"jobName": 5, "shardingTotalCount": 1, "label": 1.50}"#);
+    assert!(said.starts_with("job \"5\": label = 1.5: it must be a text, and a number's spelling"), "{said}");
+    // The key says the name, and the job may say it too.
+    let spring = "elasticjob: {jobs: {a: {jobName: a, shardingTotalCount: 1}}}";
+    assert_eq!(one(spring).config().job_name.as_str(), "a");
 }
 
 /// What is taken over has 3.x's fields, and keeps the rest of older ones without effect.
