@@ -47,8 +47,8 @@ fn spans(lines: &[Line]) -> Vec<Span> {
     spans
 }
 
-/// Each run of the process that was given away meanwhile wrote nothing from the new run's start until it was let go,
-/// and after that no more than what lies between waking and the order to stop.
+/// Each run of the process that was given away meanwhile, or just when it woke, wrote nothing from the new run's start until it
+/// was let go, and after that no more than what lies between waking and the order to stop.
 fn woken(lines: &[Line], span: &Span, verdict: &Verdict) -> Vec<Fault> {
     let mut faults = Vec::new();
     let in_flight = |run: &&Run| {
@@ -59,7 +59,7 @@ fn woken(lines: &[Line], span: &Span, verdict: &Verdict) -> Vec<Fault> {
     for old in verdict.runs.iter().filter(in_flight) {
         let given_away = |new: &&Run| {
             (&new.job, new.item) == (&old.job, old.item)
-                && (span.frozen..span.thawed).contains(&new.start)
+                && (span.frozen..span.thawed.max(old.stop.unwrap_or(u64::MAX))).contains(&new.start)
                 && new.token > old.token
         };
         let Some(new) = verdict.runs.iter().find(given_away) else { continue };
@@ -131,6 +131,23 @@ mod tests {
         let none: [&str; 0] = [];
         assert_eq!(found(&[(15, What::Tick), (61, What::Cancel)]), none);
         assert_eq!(found(&[(15, What::Tick), (61, What::Tick), (62, What::Drop)]), none);
+    }
+
+    #[test]
+    fn who_woke_just_before_its_run_was_given_away_must_stop_too() {
+        let found = |old: &[(u64, What)]| {
+            let mut lines = vec![
+                Line { lease: Some(20), ..line(10, "a", What::Start, 1) },
+                line(20, "a", What::Frozen, 0),
+                line(60, "a", What::Thawed, 0),
+                line(62, "b", What::Start, 2),
+            ];
+            lines.extend(old.iter().map(|(at, what)| line(*at, "a", *what, 1)));
+            judge(&lines).faults.iter().map(|fault| fault.rule).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&[(61, What::Tick), (63, What::Cancel)]), Vec::<&str>::new());
+        assert_eq!(found(&[(61, What::Tick), (63, What::Tick), (64, What::Cancel)]), ["waking"]);
+        assert_eq!(found(&[(63, What::End)]), ["overlap"]);
     }
 
     #[test]

@@ -168,10 +168,17 @@ impl Log {
     }
 }
 
-/// The time until which a worker stands still, if it does at `at`.
-fn still_until(still: &Still, worker: &str, at: u64) -> Option<u64> {
-    let spans = still.get(worker)?;
-    spans.iter().find(|(from, until)| *from <= at && at < *until).map(|(_, until)| *until)
+/// The time until which a run's process stands still, if it does at `at`. Who woke a moment before, and stood still when the
+/// run's lease ended, may not have noticed that yet.
+fn still_until(still: &Still, run: &Run, at: u64, waking: u64) -> Option<u64> {
+    let believed = run.believed(at);
+    let unnoticed = |from: u64, until: u64| {
+        believed.is_some_and(|end| (from..until).contains(&end)) && at < until.saturating_add(waking)
+    };
+    let mut spans = still.get(&run.worker)?.iter();
+    spans
+        .find(|(from, until)| *from <= at && (at < *until || unnoticed(*from, *until)))
+        .map(|(_, until)| *until)
 }
 
 /// A later run of an item may begin only when the earlier one has stopped, or cannot work since its process stands
@@ -211,7 +218,7 @@ fn overlap(earlier: &Run, later: &Run, still: &Still, waking: u64) -> Vec<(&'sta
     if earlier.until() <= later.start {
         return found;
     }
-    match still_until(still, &earlier.worker, later.start) {
+    match still_until(still, earlier, later.start, waking) {
         None => found.push(("overlap", "was still in user code")),
         Some(_) if earlier.ended() && earlier.told.is_none() => {
             found.push(("overlap", "stood still, and that one then ended as if nothing had been"));

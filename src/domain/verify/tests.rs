@@ -93,6 +93,19 @@ fn a_run_that_stands_still_may_be_replaced_if_it_stops_when_it_wakes() {
         line(5, "a", What::Cancel, 1),
     ];
     assert_eq!(broken(&awake), ["overlap"]);
+    // A moment before, having stood still when its lease ended, which it notices as fast as it can.
+    let woke = |lease: u64, stops: u64, waking: u64| {
+        let mut lines = awake.clone();
+        lines[0].lease = Some(lease);
+        (lines[1].at, lines[2].at, lines[3].at, lines[4].at) = (10, 30, 33, stops);
+        judge(&lines, waking).faults.iter().map(|fault| fault.rule).collect::<Vec<_>>()
+    };
+    assert_eq!(woke(9, 35, 5), NONE, "its lease ends at the instant of 10");
+    assert_eq!(woke(28, 35, 5), NONE);
+    assert_eq!(woke(28, 36, 5), ["overlap"], "it takes longer than that");
+    assert_eq!(woke(28, 35, 3), ["overlap"], "it should have noticed before the other began");
+    assert_eq!(woke(8, 35, 5), ["overlap"], "its lease had ended before it stood still");
+    assert_eq!(woke(29, 35, 5), ["overlap"], "it was awake when its lease ended");
 }
 
 #[test]
