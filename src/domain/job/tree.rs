@@ -35,15 +35,15 @@ pub(super) fn documents(bytes: &[u8], max_bytes: usize) -> Result<Vec<Value>, De
     }
     let text = std::str::from_utf8(bytes).map_err(|e| unreadable(format!("it is not UTF-8 text ({e})")))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let budget = BUDGET * max_bytes;
     if text.trim_start().starts_with(['{', '['])
-        && let Ok(value) = json(text, BUDGET * max_bytes)
+        && let Ok(value) = json(text, budget)
     {
         return Ok(vec![value]);
     }
     if nests_too_deep(text) {
         return Err(unreadable(format!("its brackets nest too deep: at most {MAX_DEPTH} levels are read")));
     }
-    let budget = BUDGET * max_bytes;
     let text = &text.replace(CLASS_TAG, LOCAL_TAG);
     let documents = yaml(text, budget, true).or_else(|_| yaml(text, budget, false)).map_err(unreadable)?;
     Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
@@ -285,6 +285,22 @@ mod tests {
         }
         let nested = format!("{}1{}", "[".repeat(40), "]".repeat(40));
         assert!(problem(&nested).contains("deeper than 32"), "{}", problem(&nested));
+        let quoted = |brackets: &str| documents(format!("a: '{brackets}'").as_bytes(), MAX);
+        assert!(quoted(&"[]".repeat(600)).is_ok() && quoted(&"[".repeat(1000)).is_ok());
+        assert!(quoted(&"[".repeat(1001)).is_err());
+        for indicators in [65, 70] {
+            assert!(problem(&"- ".repeat(indicators)).contains("brackets nest too deep"));
+        }
+    }
+
+    #[test]
+    fn a_text_is_limited_and_what_it_costs_as_well() {
+        let long = |bytes: usize| documents(format!("{:1$}", "a: 1", bytes).as_bytes(), 40);
+        assert!(long(40).is_ok());
+        assert!(long(41).unwrap_err().to_string().contains("41 bytes are too many: at most 40"));
+        let dear = |text: &[u8]| documents(text, 40).map(|documents| documents.len()).ok();
+        assert_eq!(dear(b"a: [1, 2, 3, 4]"), Some(1), "in more than eight bytes beyond its length");
+        assert_eq!(dear(b"a: [1,2,3,4,5,6,7,8,9,0]"), None);
     }
 
     #[test]
