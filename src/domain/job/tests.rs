@@ -314,6 +314,8 @@ fn who_names_a_kind_and_who_names_streaming_says_what_a_job_is() {
     assert_eq!(kind("rosterd: {streaming: true}"), Kind::Dataflow { streaming: true });
     assert_eq!(kind("rosterd: {streaming: false}"), Kind::Simple);
     assert_eq!(kind("rosterd: {kind: dataflow}"), Kind::Dataflow { streaming: false });
+    assert_eq!(kind("props: {script.command.line: echo}"), Kind::Command);
+    assert_eq!(kind("props: {streaming.process: 'true'}"), Kind::Dataflow { streaming: true });
     let streams = "jobType: DATAFLOW\nstreamingProcess: true\nrosterd: {kind: dataflow";
     assert_eq!(kind(&format!("{streams}}}")), Kind::Dataflow { streaming: true });
     let both = refused(&format!("jobName: a\nshardingTotalCount: 1\n{streams}, streaming: false}}"));
