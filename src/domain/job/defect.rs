@@ -3,6 +3,7 @@
 //! Never holds the text of a job parameter, an item parameter or a property: those may be secrets, and
 //! defects end in logs. Made by every parser of this module, shown by the command line, the API and the log.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde_json::Value;
@@ -127,12 +128,14 @@ impl Defects {
         Self(defects)
     }
 
-    /// Both together.
+    /// Both together; what both find of a field is told once.
     pub(super) fn join<T>(mut defects: Vec<Defect>, result: Result<T, Self>) -> Result<T, Self> {
         match result {
             Ok(value) => Self::none_or(defects, value),
             Err(Self(more)) => {
-                defects.extend(more);
+                let known = |one: &Defect| (one.field.clone(), one.problem.clone());
+                let told: BTreeSet<_> = defects.iter().map(known).collect();
+                defects.extend(more.into_iter().filter(|one| !told.contains(&known(one))));
                 Err(Self(defects))
             }
         }

@@ -400,7 +400,10 @@ fn texts_that_yaml_cannot_carry_are_refused() {
     assert!(parse_file(most.to_string().as_bytes()).is_ok());
     for (what, value) in [("strategy", json!({"strategy": "\u{1b}"})), ("elastic_job", kept(MAX_PROPS + 1))] {
         let said = own(value);
-        assert!(said.contains(&format!("rosterd.{what}: ")), "{said}");
+        assert!(
+            said.starts_with(&format!("job \"a\": rosterd.{what}: ")) && said.lines().count() == 1,
+            "{said}"
+        );
     }
     let node = json!({"jobName": "a", "shardingTotalCount": 1, "jobListenerTypes": ["\u{85}\u{2028}"]});
     let written = JobConfig::from_node(node.to_string().as_bytes()).unwrap().to_json();
