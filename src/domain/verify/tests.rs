@@ -93,6 +93,9 @@ fn a_run_that_stands_still_may_be_replaced_if_it_stops_when_it_wakes() {
         line(5, "a", What::Cancel, 1),
     ];
     assert_eq!(broken(&awake), ["overlap"]);
+    let mut at_once = awake.clone();
+    at_once[3].at = 3;
+    assert_eq!(broken(&at_once), ["overlap"]);
     // A moment before, having stood still when its lease ended, which it notices as fast as it can.
     let woke = |lease: u64, stops: u64, waking: u64| {
         let mut lines = awake.clone();
