@@ -346,10 +346,10 @@ impl Node {
     /// Its worker gives an answer up when its time is over, which may be a moment before that is noticed here.
     pub(super) fn callback_done(&mut self, id: &str, error: &str, timed_out: bool) {
         let now = self.now.mono;
-        let late = |calling: &Calling| timed_out || calling.until <= now;
         let found = self.jobs.iter_mut().find_map(|(name, job)| {
             let (_, calling) = job.guarantee.any(|calling| calling.id == id && !calling.answered)?;
-            calling.timed_out = late(calling) && !mutants::is_on(mutants::GIVEN_UP_IS_ANSWERED);
+            let late = timed_out || calling.until <= now;
+            calling.timed_out = late && !mutants::is_on(mutants::GIVEN_UP_IS_ANSWERED);
             calling.answered = true;
             Some(name.clone())
         });

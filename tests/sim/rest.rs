@@ -165,7 +165,7 @@ impl World {
             return BTreeMap::new();
         }
         let starts = self.log.lines().into_iter().filter(|line| line.what == What::Start);
-        let of_them = starts.filter(|line| unmonitored.iter().any(|job| job.as_str() == line.job));
+        let of_them = starts.filter(|line| unmonitored.contains(line.job.as_str()));
         of_them.map(|line| ((line.job, line.item), Time(line.wall))).collect()
     }
 
@@ -175,8 +175,7 @@ impl World {
         self.judge_starts();
         let mut watch = self.watch.lock();
         for fault in judge(&self.log.lines(), 0).faults {
-            let unmonitored = |job: &str| watch.shadow.unmonitored.iter().any(|name| name.as_str() == job);
-            if !watch.is_of_two_jobs(&fault) && !is_not_promised(&fault, unmonitored) {
+            if !watch.is_of_two_jobs(&fault) && !is_not_promised(&fault, &watch.shadow.unmonitored) {
                 watch.broke(fault.rule, fault.text);
             }
         }
@@ -185,6 +184,6 @@ impl World {
 
 /// Whether it is about two runs of an item of a job that was ever without a record of runs: nobody knows of those that began
 /// then and are under way elsewhere, so they may meet, and begin in any order. (Each due time is run once all the same.)
-fn is_not_promised(fault: &Fault, unmonitored: impl Fn(&str) -> bool) -> bool {
-    fault.needs_a_record() && unmonitored(&fault.runs[0].job)
+fn is_not_promised(fault: &Fault, unmonitored: &BTreeSet<JobName>) -> bool {
+    fault.needs_a_record() && unmonitored.contains(fault.runs[0].job.as_str())
 }

@@ -426,9 +426,7 @@ impl Inner {
                 shadow.sharding = Sharding::decode(assignment).unwrap_or_default();
                 configure(&mut shadow, config, i64::MIN);
                 shadow.announces = announces(policy);
-                if !shadow.monitor {
-                    self.shadow.unmonitored.insert(job.clone());
-                }
+                self.shadow.unmonitored.extend((!shadow.monitor).then(|| job.clone()));
                 jobs.insert(job.clone(), shadow);
             }
             Write::EndJob(job) => {
@@ -449,9 +447,7 @@ impl Inner {
                     let floor =
                         assignment.and_then(|sharding| sharding.floor).map_or(at.0, |floor| floor.at.0);
                     configure(shadow, config, floor);
-                    if !shadow.monitor {
-                        self.shadow.unmonitored.insert(job.clone());
-                    }
+                    self.shadow.unmonitored.extend((!shadow.monitor).then(|| job.clone()));
                 }
             }
             Write::Paused(job, paused) => {
