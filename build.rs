@@ -1,4 +1,5 @@
 //! Compiles proto/ in pure Rust (no protoc needed) and emits the descriptor set that reflection serves.
+//! Run for src/wire, which holds what comes of it; its manifest names this file.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -6,14 +7,18 @@ use std::{env, fs};
 
 use prost::Message as _;
 
-const FILES: [&str; 3] =
-    ["proto/rosterd/v1/types.proto", "proto/rosterd/v1/worker.proto", "proto/rosterd/v1/admin.proto"];
+const FILES: [&str; 3] = ["rosterd/v1/types.proto", "rosterd/v1/worker.proto", "rosterd/v1/admin.proto"];
 
-#[allow(clippy::disallowed_methods, reason = "cargo tells a build script where to write by a variable")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "cargo tells a build script where it is and where to write by a variable"
+)]
 fn main() -> Result<(), Box<dyn Error>> {
-    println!("cargo:rerun-if-changed=proto");
-    println!("cargo:rerun-if-changed=build.rs");
-    let descriptors = protox::compile(FILES, ["proto"])?;
+    let top = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../..");
+    let proto = top.join("proto");
+    println!("cargo:rerun-if-changed={}", proto.display());
+    println!("cargo:rerun-if-changed={}", top.join("build.rs").display());
+    let descriptors = protox::compile(FILES, [proto])?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("rosterd.v1.bin"), descriptors.encode_to_vec())?;
     tonic_prost_build::configure().bytes(".").compile_fds(descriptors)?;

@@ -10,7 +10,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("code", &[]),
     ("proto", &[]),
     ("runtime", &[]),
-    ("config", &[]),
+    ("config", &["runtime"]),
     ("registry", &["runtime", "code"]),
     ("session", &["runtime", "code"]),
     // It moves jobs from store to store, and knows of stores no more than the port.

@@ -10,13 +10,13 @@ use rosterd_domain::id::{CoordinatorId, JobName, Namespace};
 use rosterd_domain::time::Time;
 use tokio::sync::{broadcast, mpsc, watch};
 
-use crate::code::Refusal;
-use crate::coordinator::handle::{
+use rosterd_coordinator::handle::{
     Done, DumpNode, Handle, Happening, Health, Inbox, InstanceRow, ItemRow, JobDetail, JobRow, MemberRow,
     Operation, Peer, ServerRow,
 };
+use rosterd_session::code::Refusal;
 
-use crate::session::frame::{FromWorker, ToWorker};
+use rosterd_session::frame::{FromWorker, ToWorker};
 
 /// An answer under way.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, Refusal>>;

@@ -19,7 +19,7 @@ use tonic::transport::server::Connected;
 
 use super::access::subject::PeerNames;
 use super::link::{Link, Socket};
-use crate::runtime::telemetry::Metrics;
+use rosterd_runtime::telemetry::Metrics;
 
 /// Who is on the other end, in the extensions of each of its requests.
 #[derive(Debug, Clone)]

@@ -8,6 +8,7 @@ use axum::extract::Request;
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use http::StatusCode;
+use rosterd_wire::status;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::service::Routes;
@@ -16,8 +17,8 @@ use tonic_health::pb::health_server::HealthServer;
 use super::access::Credentials;
 use super::backend::Backend;
 use super::grpc::admin::{Admin, Info};
+use super::grpc::health;
 use super::grpc::worker::{SessionLimits, Workers};
-use super::grpc::{health, status};
 use super::history::History;
 use super::http::{Site, routes as http_routes};
 use super::layers::auth::Auth;
@@ -28,12 +29,12 @@ use super::layers::observe::Observer;
 use super::layers::{auth, deadlines, is_grpc, limits, observe};
 use super::listen::{Incoming, ListenLimits, serve};
 use super::tls::ServerTls;
-use crate::proto::v1::DESCRIPTOR;
-use crate::proto::v1::admin_service_server::AdminServiceServer;
-use crate::proto::v1::worker_service_server::WorkerServiceServer;
-use crate::runtime::clock::SharedClock;
-use crate::runtime::tasks::{Phase, Tasks};
-use crate::runtime::telemetry::Metrics;
+use rosterd_runtime::clock::SharedClock;
+use rosterd_runtime::tasks::{Phase, Tasks};
+use rosterd_runtime::telemetry::Metrics;
+use rosterd_wire::proto::v1::DESCRIPTOR;
+use rosterd_wire::proto::v1::admin_service_server::AdminServiceServer;
+use rosterd_wire::proto::v1::worker_service_server::WorkerServiceServer;
 
 /// A service with its limits of size.
 macro_rules! limited {

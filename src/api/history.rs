@@ -6,8 +6,8 @@ use rosterd_domain::id::{Item, JobName};
 use rosterd_domain::time::Time;
 
 use super::backend::Answer;
-use crate::code::{Code, Refusal};
-use crate::history::{EventFilter, EventRow, FireRow, HistoryError, Page, Reader, RunFilter, RunRow};
+use rosterd_history::{EventFilter, EventRow, FireRow, HistoryError, Page, Reader, RunFilter, RunRow};
+use rosterd_session::code::{Code, Refusal};
 
 /// Reads the history.
 pub trait History: Send + Sync + 'static {

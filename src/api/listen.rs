@@ -17,8 +17,8 @@ use tonic::transport::Server;
 use super::connection::{Caps, Connection, Places, Remote};
 use super::link::{Link, Socket};
 use super::tls::ServerTls;
-use crate::runtime::mutants;
-use crate::runtime::telemetry::Metrics;
+use rosterd_runtime::mutants;
+use rosterd_runtime::telemetry::Metrics;
 
 /// Where connections come from: a listening TCP socket, or its likeness in a simulated network.
 pub trait Incoming: Send + Sync + 'static {

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::runtime::telemetry::{LogFilter, TelemetryError};
+
 use super::reader::Reader;
 use super::value::show;
 use super::{Config, History, Limits, Log, Registry, Timing, Tls, zookeeper};
@@ -235,9 +237,10 @@ fn history(reader: &mut Reader) -> History {
 }
 
 fn log(reader: &mut Reader) -> Log {
-    let filter = |text: &str| {
-        let parsed = tracing_subscriber::EnvFilter::try_new(text);
-        parsed.map(|_| text.to_owned()).map_err(|error| error.to_string())
+    let filter = |text: &str| match LogFilter::parse(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(TelemetryError::Filter { reason, .. }) => Err(reason),
+        Err(error) => Err(error.to_string()),
     };
     let json = |text: &str| match text {
         "json" => Ok(true),

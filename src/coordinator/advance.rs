@@ -22,7 +22,7 @@ use super::job::{Intent, JobState};
 use super::node::{Node, ReadFor, TxnFor};
 use super::timers::Timer;
 use super::worker::Phase;
-use crate::session::frame::{CancelReason, RunRef};
+use rosterd_session::frame::{CancelReason, RunRef};
 
 /// `instance` mirrors and new records that one transaction writes.
 pub(super) const CHUNK: usize = 200;

@@ -11,8 +11,8 @@ use rosterd_domain::time::Mono;
 
 use super::event::StreamId;
 use super::node::{Node, StreamPhase};
-use crate::code::{Code, Refusal};
-use crate::session::frame::Hello;
+use rosterd_session::code::{Code, Refusal};
+use rosterd_session::frame::Hello;
 
 /// Hellos that are worked on at a time, up to their Welcome. Many, since those of one job share the reading of its
 /// records, and transactions share packets; few enough to be through with them before their clients give up.

@@ -9,13 +9,13 @@ use rosterd_domain::time::Time;
 use rosterd_domain::txn::Commit;
 
 use super::*;
-use crate::coordinator::event::{Answer, Effect, Event, Now, Query, ReadId, TxnId};
-use crate::coordinator::handle::Peer;
-use crate::coordinator::settings::Settings;
-use crate::coordinator::worker::Phase;
-use crate::registry::ReadError;
-use crate::session::frame::{FromWorker, ToWorker};
-use crate::session::key;
+use crate::event::{Answer, Effect, Event, Now, Query, ReadId, TxnId};
+use crate::handle::Peer;
+use crate::settings::Settings;
+use crate::worker::Phase;
+use rosterd_registry::ReadError;
+use rosterd_session::frame::{FromWorker, ToWorker};
+use rosterd_session::key;
 
 const KEY: &str = "the key";
 

@@ -17,10 +17,10 @@ use super::job::Registering;
 use super::node::{Node, ReadFor, StreamPhase, TxnFor};
 use super::timers::Timer;
 use super::worker::{Phase, Worker};
-use crate::code::{Code, Refusal};
-use crate::registry::ReadError;
-use crate::session::frame::{Hello, ToWorker, Welcome};
-use crate::session::key;
+use rosterd_registry::ReadError;
+use rosterd_session::code::{Code, Refusal};
+use rosterd_session::frame::{Hello, ToWorker, Welcome};
+use rosterd_session::key;
 
 impl Node {
     /// The turn of a Hello that was read at `heard`.

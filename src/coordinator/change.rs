@@ -18,7 +18,7 @@ use super::command::named;
 use super::drain::nobody_is_asked_to_leave;
 use super::handle::Target;
 use super::job::{JobState, Torn};
-use crate::code::{Code, Refusal};
+use rosterd_session::code::{Code, Refusal};
 
 /// What comes of an operation.
 pub(super) enum Step {

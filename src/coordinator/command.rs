@@ -16,7 +16,7 @@ use super::job::{Intent, JobState};
 use super::node::Node;
 use super::operate::ASKED;
 use super::worker::Phase;
-use crate::session::frame::{CancelReason, RunRef, ToWorker};
+use rosterd_session::frame::{CancelReason, RunRef, ToWorker};
 
 /// What this coordinator does about a command.
 pub(super) enum Now {

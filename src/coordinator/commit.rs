@@ -18,8 +18,8 @@ use super::handle::{Happening, Health};
 use super::house::House;
 use super::job::{Damaged, Intent, JobState, Told, Torn};
 use super::node::{Node, ReadFor, TxnFor};
-use crate::registry::ReadError;
-use crate::session::frame::{Completed, RunRef, ToWorker};
+use rosterd_registry::ReadError;
+use rosterd_session::frame::{Completed, RunRef, ToWorker};
 
 /// Transactions of a job that may be refused one after the other before the next one waits, and how long it then
 /// waits at first.

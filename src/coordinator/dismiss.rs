@@ -14,7 +14,7 @@ use super::job::{Intent, JobState};
 use super::node::Node;
 use super::operate::ASKED;
 use super::worker::{Phase, Worker};
-use crate::session::frame::ToWorker;
+use rosterd_session::frame::ToWorker;
 
 impl Node {
     /// A node of ours that stood in this session and is gone was deleted by somebody: that is a command. One that went

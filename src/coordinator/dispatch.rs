@@ -20,9 +20,9 @@ use super::handle::Happening;
 use super::job::JobState;
 use super::node::{Node, ReadFor};
 use super::worker::Phase;
-use crate::code::{Code, Refusal};
-use crate::registry::ReadError;
-use crate::session::frame::{CancelReason, Completed, Kind, RunRef, ToWorker, Trigger};
+use rosterd_registry::ReadError;
+use rosterd_session::code::{Code, Refusal};
+use rosterd_session::frame::{CancelReason, Completed, Kind, RunRef, ToWorker, Trigger};
 
 /// Offsets up to this many bytes are kept in memory between runs.
 const SHORT_OFFSET: usize = 1024;

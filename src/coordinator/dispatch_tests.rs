@@ -4,11 +4,11 @@ use rosterd_domain::id::{Item, JobName, Token, Version, WorkerId};
 use rosterd_domain::item::{Outcome, Record, Running, Source, State};
 use rosterd_domain::plan::Reported;
 
-use crate::coordinator::event::Effect;
-use crate::coordinator::job::JobState;
-use crate::coordinator::node::Node;
-use crate::coordinator::verdict::tests::{at, host, job_with};
-use crate::session::frame::{Completed, RunRef, ToWorker};
+use crate::event::Effect;
+use crate::job::JobState;
+use crate::node::Node;
+use crate::verdict::tests::{at, host, job_with};
+use rosterd_session::frame::{Completed, RunRef, ToWorker};
 
 const STREAM: u64 = 1;
 

@@ -20,8 +20,8 @@ use super::job::{JobOperation, JobState};
 use super::node::{Node, ReadFor, TxnFor};
 use super::operate::ASKED;
 use super::worker::{Phase, Worker};
-use crate::code::{Code, Refusal};
-use crate::session::frame::ToWorker;
+use rosterd_session::code::{Code, Refusal};
+use rosterd_session::frame::ToWorker;
 
 /// Who is told that it was asked: the request, and by whom. Nobody, where a command is carried out.
 pub(super) type Asker = Option<(RequestId, Option<Arc<str>>)>;

@@ -23,11 +23,11 @@ use super::event::{Answer, Effect, Event, Now, Query, RequestId, StreamId, TxnId
 use super::handle::{Done, Handle, Happening, Health, Inner, Operation, Peer};
 use super::node::{Frames, Node};
 use super::settings::Settings;
-use crate::code::{Code, Refusal};
-use crate::registry::Registry;
-use crate::runtime::clock::SharedClock;
-use crate::runtime::mutants;
-use crate::session::frame::{Completed, FromWorker, ToWorker};
+use rosterd_registry::Registry;
+use rosterd_runtime::clock::SharedClock;
+use rosterd_runtime::mutants;
+use rosterd_session::code::{Code, Refusal};
+use rosterd_session::frame::{Completed, FromWorker, ToWorker};
 
 /// Operations that may wait.
 pub const REQUESTS: usize = 1024;
@@ -97,7 +97,7 @@ pub struct Driver {
     inbox: mpsc::UnboundedReceiver<FromEdge>,
     /// How much was taken out of it.
     taken: u64,
-    hints: crate::registry::Hints,
+    hints: rosterd_registry::Hints,
     outboxes: BTreeMap<StreamId, mpsc::Sender<ToWorker>>,
     replies: BTreeMap<RequestId, oneshot::Sender<Result<Done, Refusal>>>,
     last_request: RequestId,
@@ -431,8 +431,8 @@ mod tests {
     use rosterd_domain::id::{CoordinatorId, Namespace};
 
     use super::*;
-    use crate::registry::memory::{MemoryStore, SessionOptions};
-    use crate::runtime::clock::System;
+    use rosterd_registry::memory::{MemoryStore, SessionOptions};
+    use rosterd_runtime::clock::System;
 
     /// A worker of many jobs whose runs all end at once keeps to what it was told. It is not cut off.
     #[test]

@@ -11,9 +11,9 @@ use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::{Commit, Txn};
 
 use super::handle::{Done, Happening, Health, Operation, Peer};
-use crate::code::Refusal;
-use crate::registry::{Hint, ReadError};
-use crate::session::frame::{Completed, FromWorker, ToWorker};
+use rosterd_registry::{Hint, ReadError};
+use rosterd_session::code::Refusal;
+use rosterd_session::frame::{Completed, FromWorker, ToWorker};
 
 /// The purpose of transactions that declare a worker dead.
 pub const VERDICT: &str = "verdict";

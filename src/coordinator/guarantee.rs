@@ -26,7 +26,7 @@ use super::job::{Intent, JobState};
 use super::node::Node;
 use super::timers::Timer;
 use super::worker::Phase;
-use crate::session::frame::ToWorker;
+use rosterd_session::frame::ToWorker;
 
 /// `completed` mirrors that one transaction takes back.
 const CLEARED: u32 = 1000;

@@ -14,11 +14,11 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use super::driver::{FromEdge, REQUESTS};
 use super::member::Member;
-use crate::code::{Code, Refusal};
-pub use crate::registry::DumpNode;
-use crate::registry::Registry;
-use crate::runtime::clock::SharedClock;
-use crate::session::frame::{Completed, FromWorker, ToWorker};
+pub use rosterd_registry::DumpNode;
+use rosterd_registry::Registry;
+use rosterd_runtime::clock::SharedClock;
+use rosterd_session::code::{Code, Refusal};
+use rosterd_session::frame::{Completed, FromWorker, ToWorker};
 
 /// Who is on the other end of a stream, as the edge established it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

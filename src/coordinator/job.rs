@@ -16,8 +16,8 @@ use rosterd_domain::view::Job;
 
 use super::event::{RequestId, StreamId};
 use super::handle::Target;
-use crate::code::Refusal;
-use crate::session::frame::{Completed, Props};
+use rosterd_session::code::Refusal;
+use rosterd_session::frame::{Completed, Props};
 
 /// Why a job cannot be understood.
 #[derive(Debug, Clone)]

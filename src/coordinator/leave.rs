@@ -14,7 +14,7 @@ use super::event::Query;
 use super::job::JobState;
 use super::node::{Node, ReadFor, TxnFor};
 use super::worker::{Phase, Worker};
-use crate::session::frame::{RunRef, ToWorker};
+use rosterd_session::frame::{RunRef, ToWorker};
 
 impl Node {
     pub(super) fn drain_requested(&mut self, id: &WorkerId) {
@@ -224,8 +224,8 @@ impl Node {
                 self.send(stream, ToWorker::GoodbyeAck);
                 self.close(stream, None);
             } else {
-                let refusal = crate::code::Refusal::new(
-                    crate::code::Code::StreamSuperseded,
+                let refusal = rosterd_session::code::Refusal::new(
+                    rosterd_session::code::Code::StreamSuperseded,
                     "the worker was not heard for its lease and is declared dead: connect again, under a new identity",
                 );
                 self.close(stream, Some(refusal));

@@ -15,8 +15,8 @@ use super::handle::Health;
 use super::node::{Node, ReadFor, TxnFor};
 use super::settings::Settings;
 use super::timers::Timer;
-use crate::code::{Code, Refusal};
-use crate::registry::SessionState;
+use rosterd_registry::SessionState;
+use rosterd_session::code::{Code, Refusal};
 
 /// How often a coordinator writes what others and people may know of it, at least.
 const TELLS_EVERY: Duration = Duration::from_secs(10);
@@ -193,8 +193,8 @@ mod tests {
     use rosterd_domain::txn::Commit;
 
     use super::*;
-    use crate::coordinator::event::{Answer, Event, Now};
-    use crate::coordinator::job::JobState;
+    use crate::event::{Answer, Event, Now};
+    use crate::job::JobState;
 
     fn at(seconds: u64) -> Now {
         let since = Duration::from_secs(seconds);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::event::ReadId;
 use super::node::Node;
-use crate::runtime::version::version;
+use rosterd_runtime::version::version;
 
 /// A coordinator as its own node tells.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

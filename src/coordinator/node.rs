@@ -31,9 +31,9 @@ use super::operate::Pending;
 use super::settings::Settings;
 use super::timers::Timer;
 use super::worker::Worker;
-use crate::code::{Code, Refusal};
-use crate::registry::Hint;
-use crate::session::frame::{FromWorker, Hello, ToWorker};
+use rosterd_registry::Hint;
+use rosterd_session::code::{Code, Refusal};
+use rosterd_session::frame::{FromWorker, Hello, ToWorker};
 
 /// The machine.
 pub struct Node {

@@ -18,7 +18,7 @@ use super::event::{Effect, RequestId};
 use super::handle::{Done, Happening, Operation, Target};
 use super::job::{Asked, Intent, JobOperation, JobState};
 use super::node::Node;
-use crate::code::{Code, Refusal};
+use rosterd_session::code::{Code, Refusal};
 
 /// How often an operation is decided again when things change under it.
 const MOST_TRIES: u32 = 20;

@@ -14,7 +14,7 @@ use super::change::{guarded, rewrite};
 use super::job::{Intent, JobState};
 use super::node::Node;
 use super::worker::Worker;
-use crate::session::frame::ToWorker;
+use rosterd_session::frame::ToWorker;
 
 impl Node {
     /// Instances of workers here that are missing or not ours are put, those that left are removed, and runs that came with their

@@ -13,8 +13,8 @@ use super::change::{self, Step, change};
 use super::dispatch;
 use super::job::{Damaged, Intent, JobOperation, JobState, Offered, Registering};
 use super::node::Node;
-use crate::code::{Code, Refusal};
-use crate::session::frame::ToWorker;
+use rosterd_session::code::{Code, Refusal};
+use rosterd_session::frame::ToWorker;
 
 /// Longer configurations are read each time that one is offered, in bytes.
 const LONGEST_REMEMBERED: usize = 16 << 10;

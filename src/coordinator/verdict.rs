@@ -17,9 +17,9 @@ use super::job::JobState;
 use super::node::{Elsewhere, Node, ReadFor, TxnFor};
 use super::timers::Timer;
 use super::worker::Phase;
-use crate::code::{Code, Refusal};
-use crate::registry::ReadError;
-use crate::session::frame::{RunRef, ToWorker};
+use rosterd_registry::ReadError;
+use rosterd_session::code::{Code, Refusal};
+use rosterd_session::frame::{RunRef, ToWorker};
 
 impl Node {
     pub(super) fn heartbeat(

@@ -14,15 +14,15 @@ use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::{Commit, Write};
 use rosterd_domain::view::Job;
 
-use crate::coordinator::event::{Answer, Effect, Event, Now, Query};
-use crate::coordinator::handle::Peer;
-use crate::coordinator::job::JobState;
-use crate::coordinator::node::{Frames, Node};
-use crate::coordinator::settings::Settings;
-use crate::coordinator::worker::Phase;
-use crate::session::frame::{FromWorker, Hello, ToWorker};
+use crate::event::{Answer, Effect, Event, Now, Query};
+use crate::handle::Peer;
+use crate::job::JobState;
+use crate::node::{Frames, Node};
+use crate::settings::Settings;
+use crate::worker::Phase;
+use rosterd_session::frame::{FromWorker, Hello, ToWorker};
 
-pub(in crate::coordinator) fn at(seconds: f64) -> Now {
+pub(crate) fn at(seconds: f64) -> Now {
     let since = Duration::from_secs_f64(seconds);
     Now { wall: Time::from_seconds(1000).plus(since), mono: Mono(since) }
 }
@@ -70,7 +70,7 @@ fn hello() -> Hello {
 }
 
 /// A host whose one worker was last heard at second 0, with a lease of 5 s.
-pub(in crate::coordinator) fn host() -> Node {
+pub(crate) fn host() -> Node {
     let id = CoordinatorId::new("c").unwrap();
     let mut ids = 0;
     let ids = move || {
@@ -223,7 +223,7 @@ fn what_was_read_before_a_leave_does_not_take_it_back() {
 }
 
 /// A job with nothing but the instance of this worker, of which this session is the owner.
-pub(in crate::coordinator) fn job_with(instance: &InstanceId) -> (JobName, Arc<Job>) {
+pub(crate) fn job_with(instance: &InstanceId) -> (JobName, Arc<Job>) {
     let config = br#"{"jobName":"j","cron":"0/2 * * * * ?","shardingTotalCount":1}"#;
     let nodes = JobNodes {
         revision: Revision(1),

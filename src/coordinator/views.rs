@@ -12,8 +12,8 @@ use rosterd_domain::view::{Job, Timeline};
 
 use super::handle::{Handle, InstanceRow, ItemRow, JobDetail, JobRow, MemberRow, ServerRow};
 use super::member::Member;
-use crate::code::{Code, Refusal};
-use crate::registry::{DumpNode, ReadError};
+use rosterd_registry::{DumpNode, ReadError};
+use rosterd_session::code::{Code, Refusal};
 
 impl Handle {
     /// All jobs, by name.

@@ -13,7 +13,7 @@ use rosterd_domain::time::Mono;
 
 use super::event::StreamId;
 use super::waitlist::Waitlist;
-use crate::session::frame::{Hello, RunRef};
+use rosterd_session::frame::{Hello, RunRef};
 
 /// Where a worker is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,8 +19,8 @@ use super::queue::{Queue, Row, What};
 use super::rows::{Detail, EventKind, UnrunRow};
 use super::sql::{self, AGING, Batch, OpenError, Store};
 use super::{Clock, Options};
-use crate::runtime::mutants;
-use crate::runtime::tasks::panic_text;
+use rosterd_runtime::mutants;
+use rosterd_runtime::tasks::panic_text;
 
 /// How long the writer sleeps when nothing comes, and how often it looks for old rows.
 const REST: Duration = Duration::from_secs(60);

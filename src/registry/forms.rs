@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 #[cfg(feature = "mutants")]
-use crate::runtime::mutants;
+use rosterd_runtime::mutants;
 
 /// Data of `servers/{address}`: anything else, and the empty text of its version 2, means enabled.
 pub(crate) const DISABLED: &str = "DISABLED";

@@ -13,7 +13,11 @@ use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
-use tracing_subscriber::EnvFilter;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{Layer as _, fmt};
 
 /// How lines are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,7 +33,7 @@ pub enum LogFormat {
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
     /// The filter cannot be read.
-    #[error("log filter {value:?} is not one: {reason}; write for example info or warn,rosterd=debug")]
+    #[error("invalid log filter {value:?}: {reason}; write a level, for example info or warn,rosterd=debug")]
     Filter {
         /// The refused filter.
         value: String,
@@ -41,21 +45,57 @@ pub enum TelemetryError {
     Twice,
 }
 
-/// Sends the process's log to stderr: lines of `format`, those that `filter` lets through.
-pub fn init(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
-    let parsed = EnvFilter::builder().parse(filter).map_err(|error| TelemetryError::Filter {
-        value: filter.chars().take(200).collect(),
-        reason: error.to_string(),
-    })?;
-    let builder = tracing_subscriber::fmt().with_env_filter(parsed).with_writer(std::io::stderr);
-    let done = match format {
-        LogFormat::Text => builder
-            .with_ansi(std::io::stderr().is_terminal())
-            .with_writer(|| OneLine(std::io::stderr()))
-            .try_init(),
-        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+/// Which log lines are written: a level for all, and levels for targets that begin with a name.
+#[derive(Debug, Clone)]
+pub struct LogFilter(Targets);
+
+impl LogFilter {
+    /// Reads `info`, `warn,rosterd=debug` and the like; a later level for the same target overrides an earlier one.
+    pub fn parse(text: &str) -> Result<Self, TelemetryError> {
+        let wrong =
+            |reason: String| TelemetryError::Filter { value: text.chars().take(200).collect(), reason };
+        let mut targets = Targets::new();
+        for directive in text.split(',').map(str::trim).filter(|directive| !directive.is_empty()) {
+            let (target, level) = match directive.split_once('=') {
+                Some((target, level)) => (Some(target.trim()), level.trim()),
+                None => (None, directive),
+            };
+            let Some(level) = level_of(level) else {
+                return Err(wrong(format!(
+                    "{level:?} is not a level (off, error, warn, info, debug or trace)"
+                )));
+            };
+            targets = match target {
+                None => targets.with_default(level),
+                Some(target) if is_target(target) => targets.with_target(target, level),
+                Some(target) => return Err(wrong(format!("{target:?} is not the name of a target"))),
+            };
+        }
+        Ok(Self(targets))
+    }
+}
+
+fn level_of(word: &str) -> Option<LevelFilter> {
+    // `tracing` reads numbers as levels, too: nobody writes those.
+    if word.is_empty() || word.starts_with(|c: char| c.is_ascii_digit()) { None } else { word.parse().ok() }
+}
+
+fn is_target(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_:-.".contains(c))
+}
+
+/// Sends the process's log to stderr: lines of `format`, those that `filter` lets through. Once per process.
+pub fn init(format: LogFormat, filter: LogFilter) -> Result<(), TelemetryError> {
+    let lines = match format {
+        LogFormat::Text => fmt::layer()
+            .with_ansi(io::stderr().is_terminal())
+            .with_target(false)
+            .with_writer(|| OneLine(io::stderr()))
+            .boxed(),
+        LogFormat::Json => fmt::layer().json().flatten_event(true).with_writer(io::stderr).boxed(),
     };
-    done.map_err(|_| TelemetryError::Twice)
+    let log = tracing_subscriber::registry().with(lines.with_filter(filter.0));
+    log.try_init().map_err(|_| TelemetryError::Twice)
 }
 
 /// From now on a panic of any thread or task is a line of the log, with the place where it happened, and counted.
@@ -216,8 +256,33 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_that_is_none_is_refused_with_its_text() {
-        let error = init(LogFormat::Json, "rosterd=loud=very").unwrap_err().to_string();
-        assert!(error.contains("rosterd=loud=very"), "{error}");
+    fn an_invalid_filter_is_refused_with_its_text() {
+        for (filter, wrong) in [
+            ("loud", "\"loud\""),
+            ("info,rosterd=loud", "\"loud\""),
+            ("rosterd=loud=very", "\"loud=very\""),
+            ("info,a b=debug", "\"a b\""),
+            ("=debug", "\"\""),
+            ("3", "\"3\""),
+        ] {
+            let error = LogFilter::parse(filter).unwrap_err().to_string();
+            assert!(error.contains(filter) && error.contains(wrong), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_filter_lets_through_what_it_says() {
+        use tracing::Level;
+
+        let passes = |filter: &str, target: &str, level: Level| {
+            LogFilter::parse(filter).unwrap().0.would_enable(target, &level)
+        };
+        assert!(passes("info", "h2", Level::INFO) && !passes("info", "h2", Level::DEBUG));
+        let both = "WARN, rosterd=debug";
+        assert!(
+            passes(both, "rosterd_coordinator::driver", Level::DEBUG) && !passes(both, "h2", Level::INFO)
+        );
+        assert!(passes("info,h2=off", "rosterd", Level::INFO) && !passes("info,h2=off", "h2", Level::ERROR));
+        assert!(!passes("", "rosterd", Level::ERROR));
     }
 }

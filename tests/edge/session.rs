@@ -38,7 +38,7 @@ async fn an_orderly_close_ends_the_stream_well_after_its_last_frame() {
 
 #[tokio::test]
 async fn every_refusal_is_the_status_of_its_class() {
-    use rosterd::api::grpc::status::grpc;
+    use rosterd_wire::status::grpc;
     let mut served = serve(config()).await;
     let channel = served.channel().await;
     for &code in Code::ALL {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prost::Message as _;
-use rosterd::api::grpc::{convert, status};
 use rosterd::coordinator::driver::{NoHistory, coordinator};
 use rosterd::coordinator::handle::{Handle, Operation, Peer, WorkerStream};
 use rosterd::coordinator::settings::Settings;
@@ -15,6 +14,7 @@ use rosterd::runtime::clock::Simulated;
 use rosterd::session::frame::{RunRef, ToWorker};
 use rosterd_domain::id::{CoordinatorId, JobName, Namespace};
 use rosterd_domain::time::Time;
+use rosterd_wire::{convert, status};
 
 pub fn frames(input: &[u8]) -> String {
     let frame = match v1::SessionRequest::decode(input) {

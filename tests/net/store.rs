@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rosterd::registry::memory::{CommitFault, Faults, Step};
 use rosterd_domain::txn::Txn;
+use rosterd_registry::memory::{CommitFault, Faults, Step};
 
 use crate::coverage::Coverage;
 use crate::rng::Rng;

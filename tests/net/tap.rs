@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rosterd::api::backend::{Answer, Backend, Conversation, Frames};
 use rosterd::app::lives::Lives;
-use rosterd::code::Refusal;
-use rosterd::coordinator::handle::{
+use rosterd_coordinator::handle::{
     Done, DumpNode, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MemberRow, Operation, Peer,
     ServerRow,
 };
-use rosterd::session::frame::{FromWorker, ToWorker};
 use rosterd_domain::id::{CoordinatorId, JobName, Namespace};
 use rosterd_domain::time::Time;
+use rosterd_session::code::Refusal;
+use rosterd_session::frame::{FromWorker, ToWorker};
 use tokio::sync::{broadcast, mpsc, watch};
 
 use crate::watch::Watch;

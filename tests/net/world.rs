@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use rosterd::registry::memory::MemoryStore;
 use rosterd_domain::id::{JobName, Namespace, WorkerId};
 use rosterd_domain::time::Time;
 use rosterd_domain::verify::{What, judge};
+use rosterd_registry::memory::MemoryStore;
 use turmoil::Sim;
 
 use crate::coverage::Coverage;

@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rosterd::runtime::clock;
 use rosterd_domain::time::{Mono, Time};
+use rosterd_runtime::clock;
 use tokio::time::Instant;
 
 const MILLION: i128 = 1_000_000;
@@ -176,7 +176,7 @@ impl rosterd_client::Clock for NodeClock {
 
 #[tokio::test(start_paused = true)]
 async fn a_fast_clock_is_ahead_and_its_sleeper_wakes_early_enough_and_not_too_soon() {
-    use rosterd::runtime::clock::Clock as _;
+    use rosterd_runtime::clock::Clock as _;
     for fast in [-4500, 0, 4500] {
         let (clock, from) = (NodeClock::new(Time::from_seconds(100), fast), Instant::now());
         clock.sleep_until(Mono(Duration::from_secs(1000))).await;
@@ -190,7 +190,7 @@ async fn a_fast_clock_is_ahead_and_its_sleeper_wakes_early_enough_and_not_too_so
 
 #[tokio::test(start_paused = true)]
 async fn a_calendar_that_slews_leaves_the_other_clock_alone_and_is_set_right() {
-    use rosterd::runtime::clock::Clock as _;
+    use rosterd_runtime::clock::Clock as _;
     let clock = NodeClock::new(Time::from_seconds(100), 0);
     assert!(clock.slew(50_000) && !clock.slew(-50_000));
     tokio::time::advance(Duration::from_secs(10)).await;
@@ -216,7 +216,7 @@ async fn who_does_not_believe_that_a_calendar_was_set_back_tells_of_what_is_due_
 
 #[tokio::test(start_paused = true)]
 async fn who_followed_a_fast_calendar_and_does_not_believe_a_jump_goes_on_from_there() {
-    use rosterd::runtime::clock::Clock as _;
+    use rosterd_runtime::clock::Clock as _;
     let clock = NodeClock::new(Time::from_seconds(100), 0);
     clock.slew(50_000);
     tokio::time::advance(Duration::from_secs(10)).await;

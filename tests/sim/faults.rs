@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rosterd::registry::Hint;
-use rosterd::registry::memory::{CommitFault, Faults, HintFault, Step};
 use rosterd_domain::txn::Txn;
+use rosterd_registry::Hint;
+use rosterd_registry::memory::{CommitFault, Faults, HintFault, Step};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 

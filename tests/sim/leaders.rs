@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rosterd::coordinator::handle::Operation;
+use rosterd_coordinator::handle::Operation;
 use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName};
 use rosterd_domain::rank::rank;
 use rosterd_domain::verify::What;

@@ -1,7 +1,7 @@
 //! Lines of a world's trace: what a transaction changed, and what a frame says.
 
-use rosterd::session::frame::ToWorker;
 use rosterd_domain::txn::{Txn, Write};
+use rosterd_session::frame::ToWorker;
 
 use crate::watch::{Change, job_of};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rosterd::coordinator::handle::{Handle, Operation};
+use rosterd_coordinator::handle::{Handle, Operation};
 use rosterd_domain::id::JobName;
 
 use crate::canary;

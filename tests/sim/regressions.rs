@@ -3,10 +3,10 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use rosterd::coordinator::handle::{Operation, Target};
-use rosterd::registry::memory::CommitFault;
+use rosterd_coordinator::handle::{Operation, Target};
 use rosterd_domain::id::{Item, JobName};
 use rosterd_domain::verify::{Line, What};
+use rosterd_registry::memory::CommitFault;
 
 use crate::faults::{Forced, Hold, Rates};
 use crate::log::JobPlan;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use rosterd::coordinator::driver::{Gauge, NoHistory, coordinator};
-use rosterd::coordinator::settings::Settings;
-use rosterd::registry::Registry as _;
-use rosterd::registry::memory::SessionOptions;
+use rosterd_coordinator::driver::{Gauge, NoHistory, coordinator};
+use rosterd_coordinator::settings::Settings;
 use rosterd_domain::id::CoordinatorId;
+use rosterd_registry::Registry as _;
+use rosterd_registry::memory::SessionOptions;
 use tokio::time::Instant;
 
 use crate::clock::NodeClock;

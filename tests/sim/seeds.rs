@@ -5,6 +5,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
 use crate::coverage::Counts;
 use crate::many::{self, env};
 use crate::play::{Outcome, play};
@@ -125,7 +130,9 @@ fn replay() {
         fs::write(&file, script.text()).unwrap_or_else(|error| panic!("KEEP={file}: {error}"));
     }
     if let Ok(filter) = std::env::var("RUST_LOG") {
-        let _set = tracing_subscriber::fmt().without_time().with_env_filter(filter).try_init();
+        let filter: Targets = filter.parse().unwrap_or_else(|error| panic!("RUST_LOG={filter}: {error}"));
+        let lines = tracing_subscriber::fmt::layer().without_time().with_filter(filter);
+        let _set = tracing_subscriber::registry().with(lines).try_init();
     }
     let outcome = play(&script, true);
     let tail = outcome.trace.len().saturating_sub(60);

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rosterd::registry::memory::CommitFault;
 use rosterd_domain::verify::{Line, What};
+use rosterd_registry::memory::CommitFault;
 
 use crate::faults::Hold;
 use crate::log::JobPlan;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use rosterd::coordinator::handle::{Operation, Target};
+use rosterd_coordinator::handle::{Operation, Target};
 use rosterd_domain::id::{Item, JobName};
 
 use crate::faults::Forced;

@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rosterd::registry::View;
-use rosterd::registry::memory::{Cause, Seen};
-use rosterd::session::frame::{FromWorker, ToWorker};
 use rosterd_domain::id::{InstanceId, Item, JobName, Revision, Token, WorkerId};
 use rosterd_domain::item::{Ended, Record, Running, Source};
 use rosterd_domain::sharding::Sharding;
 use rosterd_domain::snapshot::{Attachment, TriggerNode};
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Guard, Txn, Write};
+use rosterd_registry::View;
+use rosterd_registry::memory::{Cause, Seen};
+use rosterd_session::frame::{FromWorker, ToWorker};
 use tokio::time::Instant;
 
 use crate::clock::NodeClock;

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use prost::Message as _;
-use rosterd::api::grpc::{convert, status};
-use rosterd::coordinator::handle::{Handle, Inbox, Peer};
-use rosterd::session::frame::{FromWorker, ToWorker};
 use rosterd_client::proto::{SessionRequest, SessionResponse};
 use rosterd_client::{Connector, LinkError, Wire};
+use rosterd_coordinator::handle::{Handle, Inbox, Peer};
+use rosterd_session::frame::{FromWorker, ToWorker};
+use rosterd_wire::{convert, status};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -460,7 +460,7 @@ impl Up {
     }
 
     fn deliver(&self, bytes: &[u8]) -> bool {
-        let Ok(frame) = rosterd::proto::v1::SessionRequest::decode(bytes) else { return false };
+        let Ok(frame) = rosterd_wire::proto::v1::SessionRequest::decode(bytes) else { return false };
         self.net.arrived(&self.worker, self.id);
         match convert::from_worker(frame) {
             Ok(None) => true,
@@ -558,6 +558,6 @@ impl Down {
     }
 }
 
-fn client_frame(frame: &rosterd::proto::v1::SessionResponse) -> SessionResponse {
+fn client_frame(frame: &rosterd_wire::proto::v1::SessionResponse) -> SessionResponse {
     SessionResponse::decode(frame.encode_to_vec().as_slice()).unwrap_or_default()
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rosterd::coordinator::handle::{Operation, Target};
+use rosterd_coordinator::handle::{Operation, Target};
 use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress};
 use serde::{Deserialize, Serialize};
 

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rosterd::coordinator::handle::{Handle, Operation};
-use rosterd::registry::memory::MemoryStore;
+use rosterd_coordinator::handle::{Handle, Operation};
 use rosterd_domain::id::{CoordinatorId, Namespace};
 use rosterd_domain::time::Time;
 use rosterd_domain::verify::What;
+use rosterd_registry::memory::MemoryStore;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

@@ -10,7 +10,7 @@ use http_body::{Frame, SizeHint};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::revoked;
-use crate::api::grpc::status;
+use rosterd_wire::status;
 
 /// A body that ends early once its token is cancelled.
 pub struct Guarded {

@@ -22,7 +22,7 @@ use self::jobs::Jobs;
 use self::secret::{Digest, Secret};
 use self::subject::{PeerNames, Subject};
 use super::layers::methods::Role;
-use crate::code::{Code, Refusal};
+use rosterd_session::code::{Code, Refusal};
 
 /// Who asks, in the extensions of a request.
 #[derive(Debug, Clone)]

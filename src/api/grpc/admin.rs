@@ -13,20 +13,21 @@ use tonic::{Request, Response, Status};
 
 use super::paging::{PART, page};
 use super::rows;
-use super::scalar::{self, timestamp};
-use super::status::{Malformed, malformed, status};
-use super::{convert, fires, rights, watching};
-use crate::api::access::Principal;
-use crate::api::backend::Backend;
-use crate::api::history::History;
-use crate::code::{Code, Refusal};
-use crate::coordinator::handle::{Done, Health, InstanceRow, Operation, ServerRow, Target};
-use crate::history::{EventFilter, Page, RunFilter, RunState};
-use crate::proto::v1;
-use crate::proto::v1::admin_service_server::AdminService;
-use crate::runtime::clock::SharedClock;
-use crate::runtime::mutants;
-use crate::runtime::version::version;
+use super::{fires, rights, watching};
+use crate::access::Principal;
+use crate::backend::Backend;
+use crate::history::History;
+use rosterd_coordinator::handle::{Done, Health, InstanceRow, Operation, ServerRow, Target};
+use rosterd_history::{EventFilter, Page, RunFilter, RunState};
+use rosterd_runtime::clock::SharedClock;
+use rosterd_runtime::mutants;
+use rosterd_runtime::version::version;
+use rosterd_session::code::{Code, Refusal};
+use rosterd_wire::convert;
+use rosterd_wire::proto::v1;
+use rosterd_wire::proto::v1::admin_service_server::AdminService;
+use rosterd_wire::scalar::{self, timestamp};
+use rosterd_wire::status::{Malformed, malformed, status};
 
 /// Who answers.
 #[derive(Debug, Clone)]

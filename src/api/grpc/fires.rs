@@ -7,9 +7,9 @@ use std::time::Duration;
 use rosterd_domain::id::Item;
 use rosterd_domain::time::Time;
 
-use super::status::Malformed;
-use crate::code::Code;
-use crate::history::FireRow;
+use rosterd_history::FireRow;
+use rosterd_session::code::Code;
+use rosterd_wire::status::Malformed;
 
 /// What is asked for.
 pub(super) struct Span {
@@ -92,8 +92,8 @@ fn token(text: &str) -> Result<Option<(Time, u32)>, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::Fate;
     use rosterd_domain::schedule::Schedule;
+    use rosterd_history::Fate;
 
     #[test]
     fn pages_show_every_pair_once_and_in_order() {

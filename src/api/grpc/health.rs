@@ -5,10 +5,10 @@ use std::sync::Arc;
 use tonic_health::ServingStatus;
 use tonic_health::server::{HealthReporter, HealthService};
 
-use crate::api::backend::Backend;
-use crate::coordinator::handle::Health;
-use crate::runtime::mutants;
-use crate::runtime::tasks::{Phase, Tasks};
+use crate::backend::Backend;
+use rosterd_coordinator::handle::Health;
+use rosterd_runtime::mutants;
+use rosterd_runtime::tasks::{Phase, Tasks};
 
 const SERVICES: [&str; 3] = ["", "rosterd.v1.WorkerService", "rosterd.v1.AdminService"];
 

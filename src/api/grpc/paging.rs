@@ -32,7 +32,7 @@ pub(super) fn page<T: Message>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::v1::RunRef;
+    use rosterd_wire::proto::v1::RunRef;
 
     #[test]
     fn pages_hold_every_row_once_whatever_their_size() {

@@ -4,10 +4,10 @@
 use rosterd_domain::id::{InstanceId, JobName};
 use rosterd_domain::job::parse_file;
 
-use crate::api::access::Principal;
-use crate::api::backend::Backend;
-use crate::code::{Code, Refusal};
-use crate::coordinator::handle::Operation;
+use crate::access::Principal;
+use crate::backend::Backend;
+use rosterd_coordinator::handle::Operation;
+use rosterd_session::code::{Code, Refusal};
 
 /// Refuses a change of a job that is not the asker's.
 pub(super) async fn check(

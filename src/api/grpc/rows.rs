@@ -6,13 +6,13 @@ use rosterd_domain::id::{Item, JobName, Token};
 use rosterd_domain::item::{Counters, Ended, Outcome, Running, State};
 use rosterd_domain::time::Time;
 
-use super::convert::to_source;
-use super::scalar::{duration, timestamp};
-use crate::coordinator::handle::{
+use rosterd_coordinator::handle::{
     Done, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MemberRow, ServerRow,
 };
-use crate::history::{EventKind, EventRow, Fate, FireRow, RunRow};
-use crate::proto::v1;
+use rosterd_history::{EventKind, EventRow, Fate, FireRow, RunRow};
+use rosterd_wire::convert::to_source;
+use rosterd_wire::proto::v1;
+use rosterd_wire::scalar::{duration, timestamp};
 
 pub(super) fn counters(counters: Counters) -> v1::Counters {
     v1::Counters {

@@ -10,10 +10,10 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::rows;
-use super::scalar::timestamp;
-use crate::coordinator::handle::Happening;
-use crate::proto::v1;
-use crate::runtime::clock::SharedClock;
+use rosterd_coordinator::handle::Happening;
+use rosterd_runtime::clock::SharedClock;
+use rosterd_wire::proto::v1;
+use rosterd_wire::scalar::timestamp;
 
 /// What happens to `job`, or at all, until `stop`.
 pub(super) fn watch(

@@ -27,21 +27,21 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::{Request, Response, Status, Streaming};
 
-use super::convert;
-use super::status;
-use crate::api::access::jobs::Jobs;
-use crate::api::access::{Principal, revoked};
-use crate::api::backend::{Backend, Conversation};
-use crate::api::connection::Remote;
-use crate::code::{Code, Refusal};
-use crate::coordinator::handle::Peer;
-use crate::proto::v1::worker_service_server::WorkerService;
-use crate::proto::v1::{SessionRequest, SessionResponse};
-use crate::runtime::clock::{Clock, SharedClock};
-use crate::runtime::mutants;
-use crate::runtime::tasks::{Phase, Tasks};
-use crate::runtime::telemetry::Metrics;
-use crate::session::frame::{FromWorker, ToWorker};
+use crate::access::jobs::Jobs;
+use crate::access::{Principal, revoked};
+use crate::backend::{Backend, Conversation};
+use crate::connection::Remote;
+use rosterd_coordinator::handle::Peer;
+use rosterd_runtime::clock::{Clock, SharedClock};
+use rosterd_runtime::mutants;
+use rosterd_runtime::tasks::{Phase, Tasks};
+use rosterd_runtime::telemetry::Metrics;
+use rosterd_session::code::{Code, Refusal};
+use rosterd_session::frame::{FromWorker, ToWorker};
+use rosterd_wire::convert;
+use rosterd_wire::proto::v1::worker_service_server::WorkerService;
+use rosterd_wire::proto::v1::{SessionRequest, SessionResponse};
+use rosterd_wire::status;
 
 /// Bounds of one stream.
 #[derive(Debug, Clone, Copy)]

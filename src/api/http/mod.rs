@@ -12,10 +12,10 @@ use axum::routing::get;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 
 use super::backend::Backend;
-use super::grpc::status;
-use crate::code::Refusal;
-use crate::coordinator::handle::Health;
-use crate::runtime::telemetry::Metrics;
+use rosterd_coordinator::handle::Health;
+use rosterd_runtime::telemetry::Metrics;
+use rosterd_session::code::Refusal;
+use rosterd_wire::status;
 
 /// What is shown.
 pub struct Site {

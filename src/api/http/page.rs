@@ -8,7 +8,7 @@ use rosterd_domain::id::Namespace;
 use rosterd_domain::item::Counters;
 use sha2::{Digest as _, Sha256};
 
-use crate::coordinator::handle::{Health, InstanceRow, JobRow};
+use rosterd_coordinator::handle::{Health, InstanceRow, JobRow};
 
 const STYLE: &str = "\
 :root{color-scheme:light dark}body{font:14px/1.5 system-ui,sans-serif;margin:2rem;max-width:90rem}\

@@ -13,13 +13,13 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use super::methods::{Access, Methods, access};
 use super::{is_grpc, refused};
-use crate::api::access::guarded::Guarded;
-use crate::api::access::subject::PeerNames;
-use crate::api::access::{Credentials, Principal};
-use crate::api::connection::Remote;
-use crate::code::{Code, Refusal};
-use crate::runtime::clock::SharedClock;
-use crate::runtime::telemetry::Metrics;
+use crate::access::guarded::Guarded;
+use crate::access::subject::PeerNames;
+use crate::access::{Credentials, Principal};
+use crate::connection::Remote;
+use rosterd_runtime::clock::SharedClock;
+use rosterd_runtime::telemetry::Metrics;
+use rosterd_session::code::{Code, Refusal};
 
 /// What decides.
 pub struct Auth {
@@ -139,9 +139,9 @@ impl Auth {
 mod tests {
     use super::super::methods::Role;
     use super::*;
-    use crate::api::access::secret::{ID_BYTES, SECRET_BYTES, Secret};
-    use crate::api::access::{Grant, Proof};
-    use crate::runtime::clock::System;
+    use crate::access::secret::{ID_BYTES, SECRET_BYTES, Secret};
+    use crate::access::{Grant, Proof};
+    use rosterd_runtime::clock::System;
 
     fn secret(number: u8) -> Secret {
         Secret::from_bytes([number; ID_BYTES], [number; SECRET_BYTES])

@@ -11,7 +11,7 @@ use http::HeaderMap;
 
 use super::methods::Methods;
 use super::{is_grpc, refused};
-use crate::code::{Code, Refusal};
+use rosterd_session::code::{Code, Refusal};
 
 /// How long calls may take.
 pub struct Deadlines {

@@ -15,8 +15,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::methods::Methods;
 use super::{is_grpc, refused};
-use crate::code::{Code, Refusal};
-use crate::runtime::telemetry::Metrics;
+use rosterd_runtime::telemetry::Metrics;
+use rosterd_session::code::{Code, Refusal};
 
 /// Places for requests.
 pub struct Limits {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use prost::Message as _;
 
-use crate::proto::v1::DESCRIPTOR;
+use rosterd_wire::proto::v1::DESCRIPTOR;
 
 /// What a credential may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

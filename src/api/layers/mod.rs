@@ -11,8 +11,8 @@ use axum::body::Body;
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, header};
 
-use crate::api::grpc::status;
-use crate::code::Refusal;
+use rosterd_session::code::Refusal;
+use rosterd_wire::status;
 
 /// Whether a request is gRPC, and wants its answers so.
 pub(super) fn is_grpc(headers: &HeaderMap) -> bool {

@@ -11,9 +11,9 @@ use http::StatusCode;
 
 use super::is_grpc;
 use super::methods::Methods;
-use crate::runtime::clock::SharedClock;
-use crate::runtime::tasks::panic_text;
-use crate::runtime::telemetry::Metrics;
+use rosterd_runtime::clock::SharedClock;
+use rosterd_runtime::tasks::panic_text;
+use rosterd_runtime::telemetry::Metrics;
 
 /// What counts.
 pub struct Observer {

@@ -9,7 +9,7 @@ use rusqlite::types::{Type, Value};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 
 use super::{DAY, signed, unsigned};
-use crate::history::rows::{
+use crate::rows::{
     EventFilter, EventKind, EventRow, RunFilter, RunRow, RunState, UnrunRow, became_named, source_named,
 };
 
@@ -17,16 +17,16 @@ const RUN: &str = "job, item, token, fire, source, instance, worker, trigger_id,
                    ended, error, output, processed, failed, attempt";
 
 /// What counts of one day are called, the day's beginning, and how many.
-pub(in crate::history) type Tally = (Time, String, u64);
+pub(crate) type Tally = (Time, String, u64);
 
 /// The history, for one who reads it.
 #[derive(Debug)]
-pub(in crate::history) struct Shelf {
+pub(crate) struct Shelf {
     db: Connection,
 }
 
 impl Shelf {
-    pub(in crate::history) fn open(path: &Path) -> rusqlite::Result<Self> {
+    pub(crate) fn open(path: &Path) -> rusqlite::Result<Self> {
         let db = Connection::open_with_flags(
             path,
             OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
@@ -36,7 +36,7 @@ impl Shelf {
     }
 
     /// All that is read in `reads` is of one moment.
-    pub(in crate::history) fn at_once<T, E: From<rusqlite::Error>>(
+    pub(crate) fn at_once<T, E: From<rusqlite::Error>>(
         &self,
         reads: impl FnOnce(&Self) -> Result<T, E>,
     ) -> Result<T, E> {
@@ -45,7 +45,7 @@ impl Shelf {
     }
 
     /// Runs, the newest first, after `after` (since and number); `take` says false when it has enough.
-    pub(in crate::history) fn runs(
+    pub(crate) fn runs(
         &self,
         filter: &RunFilter,
         after: Option<(i64, i64)>,
@@ -64,7 +64,7 @@ impl Shelf {
     }
 
     /// Events, in the same way.
-    pub(in crate::history) fn events(
+    pub(crate) fn events(
         &self,
         filter: &EventFilter,
         after: Option<(i64, i64)>,
@@ -89,7 +89,7 @@ impl Shelf {
     }
 
     /// Gaps that reach into `[from, to)`, of all items or of one, the oldest first.
-    pub(in crate::history) fn unrun(
+    pub(crate) fn unrun(
         &self,
         job: &JobName,
         from: Time,
@@ -117,7 +117,7 @@ impl Shelf {
 
     /// An item's runs of due times in `[from, to)`, and of the first due time from `to` on that was run as a
     /// misfire; runs of one due time in the order of their tokens. The texts are left out.
-    pub(in crate::history) fn runs_of_fires(
+    pub(crate) fn runs_of_fires(
         &self,
         job: &JobName,
         item: Item,
@@ -151,11 +151,7 @@ impl Shelf {
     }
 
     /// The latest due time of the item that anything is known of.
-    pub(in crate::history) fn latest_known(
-        &self,
-        job: &JobName,
-        item: Item,
-    ) -> rusqlite::Result<Option<Time>> {
+    pub(crate) fn latest_known(&self, job: &JobName, item: Item) -> rusqlite::Result<Option<Time>> {
         let mut statement = self.db.prepare_cached(
             "SELECT max(coalesce((SELECT fire FROM runs WHERE job = ?1 AND item = ?2 AND source = 'NORMAL_TRIGGER' \
              ORDER BY fire DESC LIMIT 1), -1), \
@@ -166,7 +162,7 @@ impl Shelf {
     }
 
     /// Counts by day of all jobs or of one, for the days that reach into `[from, to)`.
-    pub(in crate::history) fn tallies(
+    pub(crate) fn tallies(
         &self,
         job: Option<&JobName>,
         from: Time,
@@ -224,7 +220,7 @@ struct Span {
 }
 
 /// The listing of runs. It names its index: a plan that sorts would read all rows for the first page.
-pub(in crate::history) fn runs_sql(filter: &RunFilter, after: Option<(i64, i64)>) -> (String, Vec<Value>) {
+pub(crate) fn runs_sql(filter: &RunFilter, after: Option<(i64, i64)>) -> (String, Vec<Value>) {
     let odd = filter.state.filter(|state| *state != RunState::Finished);
     let index = match (&filter.job, &filter.instance, odd) {
         (Some(_), _, Some(_)) => "runs_job_odd",
@@ -248,10 +244,7 @@ pub(in crate::history) fn runs_sql(filter: &RunFilter, after: Option<(i64, i64)>
 }
 
 /// The listing of events, in the same way.
-pub(in crate::history) fn events_sql(
-    filter: &EventFilter,
-    after: Option<(i64, i64)>,
-) -> (String, Vec<Value>) {
+pub(crate) fn events_sql(filter: &EventFilter, after: Option<(i64, i64)>) -> (String, Vec<Value>) {
     let index = if filter.job.is_some() { "events_job" } else { "events_at" };
     let mut wanted = Wanted::default();
     wanted.is("job = ?", filter.job.as_ref().map(|job| job.as_str().to_owned()));

@@ -8,11 +8,11 @@ use rosterd_domain::time::Time;
 use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::{DAY, signed};
-use crate::history::queue::Of;
-use crate::history::rows::{Detail, EventKind, RunState, UnrunRow, became_names};
+use crate::queue::Of;
+use crate::rows::{Detail, EventKind, RunState, UnrunRow, became_names};
 
 /// One transaction of the writer.
-pub(in crate::history) struct Batch<'a> {
+pub(crate) struct Batch<'a> {
     tx: Transaction<'a>,
     /// By job, day and what was counted.
     tallies: BTreeMap<(JobName, i64, &'static str), u64>,
@@ -78,18 +78,13 @@ impl<'a> Batch<'a> {
     }
 
     /// A run began. Changes nothing where the run is known.
-    pub(in crate::history) fn start(
-        &mut self,
-        of: &Of,
-        run: &Running,
-        detail: &Detail,
-    ) -> rusqlite::Result<bool> {
+    pub(crate) fn start(&mut self, of: &Of, run: &Running, detail: &Detail) -> rusqlite::Result<bool> {
         self.insert_run(of, run, None, detail)
     }
 
     /// A run ended, whether or not its beginning was seen. The first end stands; a later telling of the same end
     /// fills in what the first did not tell.
-    pub(in crate::history) fn end(
+    pub(crate) fn end(
         &mut self,
         of: &Of,
         run: &Running,
@@ -152,7 +147,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Whether a row says of all these due times what `gap` says.
-    pub(in crate::history) fn covers(&self, gap: &UnrunRow) -> rusqlite::Result<bool> {
+    pub(crate) fn covers(&self, gap: &UnrunRow) -> rusqlite::Result<bool> {
         let (became, reason) = became_names(gap.became);
         let latest: Option<i64> = self
             .tx
@@ -166,7 +161,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Due times were not run on their own; the row's number.
-    pub(in crate::history) fn insert_gap(&mut self, gap: &UnrunRow) -> rusqlite::Result<i64> {
+    pub(crate) fn insert_gap(&mut self, gap: &UnrunRow) -> rusqlite::Result<i64> {
         let (became, reason) = became_names(gap.became);
         let id = self
             .tx
@@ -193,7 +188,7 @@ impl<'a> Batch<'a> {
     }
 
     /// The gap of this number goes on; false when it has been pruned.
-    pub(in crate::history) fn extend_gap(&mut self, id: i64, by: &UnrunRow) -> rusqlite::Result<bool> {
+    pub(crate) fn extend_gap(&mut self, id: i64, by: &UnrunRow) -> rusqlite::Result<bool> {
         let extended = self.execute(
             "UPDATE unrun SET latest = ?, count = count + ?, recorded = ? WHERE id = ?",
             params![by.latest.0, signed(by.count), by.recorded.0, id],
@@ -212,7 +207,7 @@ impl<'a> Batch<'a> {
         self.tally(&gap.job, gap.latest, what, gap.count);
     }
 
-    pub(in crate::history) fn event(
+    pub(crate) fn event(
         &self,
         at: Time,
         job: Option<&JobName>,
@@ -227,7 +222,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    pub(in crate::history) fn commit(mut self) -> rusqlite::Result<()> {
+    pub(crate) fn commit(mut self) -> rusqlite::Result<()> {
         for ((job, day, what), n) in std::mem::take(&mut self.tallies) {
             self.execute(
                 "INSERT INTO daily (job, day, what, n) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n",

@@ -1,7 +1,7 @@
 use rosterd_domain::item::Missed;
 
 use super::*;
-use crate::history::EventKind;
+use crate::EventKind;
 
 const NO_WORKER: Became = Became::Missed(Missed::NoWorker);
 

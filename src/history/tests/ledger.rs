@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use rosterd_domain::item::Missed;
 
 use super::*;
-use crate::history::{Fate, FireRow};
+use crate::{Fate, FireRow};
 
 impl Desk {
     async fn fires(&self, expected: &[i64], items: u32, from: i64, to: i64) -> Vec<FireRow> {

@@ -1,6 +1,6 @@
 use super::*;
-use crate::history::sql::{events_sql, runs_sql};
-use crate::history::{EventFilter, EventKind, HistoryError, RunState};
+use crate::sql::{events_sql, runs_sql};
+use crate::{EventFilter, EventKind, HistoryError, RunState};
 
 fn page(size: usize, token: Option<String>) -> Page {
     Page { size, token }

@@ -1,7 +1,7 @@
 use rosterd_domain::id::TriggerId;
 
 use super::*;
-use crate::history::RunState;
+use crate::RunState;
 
 const NORMAL: Source = Source::NormalTrigger;
 
@@ -77,7 +77,7 @@ async fn long_texts_are_cut_between_characters() {
     let detail = Detail { error: "é".repeat(9_000), output: "ü".repeat(70_000), ..Detail::default() };
     desk.record(&ended(0, 8, run(NORMAL, 100), Outcome::Failed), Some(detail));
     let row = &desk.all().await[0];
-    for (text, max) in [(&row.error, crate::history::MAX_ERROR), (&row.output, crate::history::MAX_OUTPUT)] {
+    for (text, max) in [(&row.error, crate::MAX_ERROR), (&row.output, crate::MAX_OUTPUT)] {
         assert!(text.len() <= max && text.len() > max - 16, "{}", text.len());
         assert!(text.ends_with("(cut)"));
     }

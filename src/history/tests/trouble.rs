@@ -2,9 +2,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::*;
-use crate::history::HistoryError;
-use crate::history::rows::RunState;
-use crate::history::sql::STEPS;
+use crate::HistoryError;
+use crate::rows::RunState;
+use crate::sql::STEPS;
 
 fn one(n: u32) -> Entry {
     ended(n, 1, run(Source::NormalTrigger, i64::from(n)), Outcome::Succeeded)

@@ -1,5 +1,5 @@
 use super::*;
-use crate::history::{EventFilter, EventKind, History};
+use crate::{EventFilter, EventKind, History};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -125,7 +125,7 @@ async fn a_thread_writes_what_many_record_and_ends_when_told() {
     assert_eq!(recorder.dropped(), 1);
     // What was recorded before the end is there after it.
     let (_recorder, reader) = History::open(&path, Options::default(), clock).unwrap();
-    let filter = RunFilter { state: Some(crate::history::RunState::Running), ..RunFilter::default() };
+    let filter = RunFilter { state: Some(crate::RunState::Running), ..RunFilter::default() };
     let rows = reader.runs(filter, Page { size: 9, token: None }).await.unwrap().0;
     assert_eq!(rows.iter().map(|row| row.token).collect::<Vec<_>>(), [Token(2)]);
 }

@@ -4,7 +4,7 @@
 //! were wrong. Each row has a hash and the digest is the sum of them, so a batch changes it by the rows it
 //! touches, whatever their order. It guards against bad disks, not against malice.
 
-use crate::registry::tree::Stat;
+use crate::tree::Stat;
 
 /// The number of rows and the sum of their hashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

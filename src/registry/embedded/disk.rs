@@ -10,8 +10,8 @@ use rusqlite::{Connection, ErrorCode, params};
 
 use super::note::Note;
 use super::open::{Ledger, Lock, Opened};
-use crate::registry::paths::Path as NodePath;
-use crate::registry::tree::{Stat, Tree};
+use crate::paths::Path as NodePath;
+use crate::tree::{Stat, Tree};
 
 /// How many revisions are reserved at once. Transactions on ephemeral nodes alone raise the revision without
 /// writing; after a restart the count goes on behind everything that may have been used.

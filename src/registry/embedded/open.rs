@@ -14,9 +14,9 @@ use rusqlite::{Connection, OpenFlags};
 use super::digest::Digest;
 use super::error::OpenError;
 use super::note::{Note, sync_dir};
-use crate::registry::forms;
-use crate::registry::paths::{Path as NodePath, Paths};
-use crate::registry::tree::{Stat, Tree};
+use crate::forms;
+use crate::paths::{Path as NodePath, Paths};
+use crate::tree::{Stat, Tree};
 
 const DATABASE: &str = "registry.db";
 const LOCK: &str = "registry.lock";

@@ -15,12 +15,12 @@ use tokio::sync::oneshot;
 
 use super::Watched;
 use super::disk::{Disk, Row, WriteError};
-use crate::registry::hints::{HintQueue, told};
-use crate::registry::lower::Lowered;
-use crate::registry::paths::{Path, Paths};
-use crate::registry::tree::{Change, SessionId, Stat, Tree};
-use crate::registry::{Hint, ReadError, SessionState, View, conflict};
-use crate::runtime::mutants;
+use crate::hints::{HintQueue, told};
+use crate::lower::Lowered;
+use crate::paths::{Path, Paths};
+use crate::tree::{Change, SessionId, Stat, Tree};
+use crate::{Hint, ReadError, SessionState, View, conflict};
+use rosterd_runtime::mutants;
 
 /// The process is the session.
 const SESSION: SessionId = SessionId(1);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rosterd_domain::id::Revision;
 use rosterd_domain::txn::Txn;
 
-use crate::registry::{Hint, View};
+use crate::{Hint, View};
 
 /// What is to happen to one commit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

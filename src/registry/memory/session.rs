@@ -10,8 +10,8 @@ use rosterd_domain::snapshot::{Attachment, JobNodes, Numbering, Snapshot, Whole}
 use rosterd_domain::txn::{Commit, Txn};
 
 use super::{MemoryStore, SessionOptions, Step};
-use crate::registry::tree::SessionId;
-use crate::registry::{DumpNode, Hints, Read, ReadError, Registry, View};
+use crate::tree::SessionId;
+use crate::{DumpNode, Hints, Read, ReadError, Registry, View};
 
 /// One session with a [`MemoryStore`].
 pub struct MemoryRegistry {

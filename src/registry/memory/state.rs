@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::registry::SessionState;
+use crate::SessionState;
 
 #[derive(Clone)]
 pub(super) struct State(Arc<(Mutex<SessionState>, Notify)>);

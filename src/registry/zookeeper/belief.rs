@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use crate::registry::paths::Path;
+use crate::paths::Path;
 
 /// How many nodes are remembered; then it begins anew.
 const CAPACITY: usize = 200_000;

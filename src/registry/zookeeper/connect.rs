@@ -9,7 +9,7 @@ use zookeeper_client::{Acls, AddWatchMode, Client, Connector, Error, SaslOptions
 use super::error::ConnectError;
 use super::options::{Credentials, Servers, ZooKeeperOptions};
 use super::{fetch, ground, identity, multi, probe};
-use crate::registry::paths::Paths;
+use crate::paths::Paths;
 
 /// Opens sessions as the options say; cheap to clone.
 #[derive(Clone)]

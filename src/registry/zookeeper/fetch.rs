@@ -18,8 +18,8 @@ use zookeeper_client::{Client, Error, MultiReadResult, Stat as NodeStat};
 
 use super::belief::Kind;
 use super::parts::{Ask, Sizes};
-use crate::registry::paths::Path;
-use crate::registry::tree::{SessionId, Stat, Tree};
+use crate::paths::Path;
+use crate::tree::{SessionId, Stat, Tree};
 
 /// How often all is asked for until it is given up: folders are not nested deeper than this, and no reading is tried as
 /// often.

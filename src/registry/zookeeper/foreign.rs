@@ -15,9 +15,9 @@ use super::error::ConnectError;
 use super::options::ZooKeeperOptions;
 use super::parts::Sizes;
 use super::{fetch, wants};
-use crate::registry::forms;
-use crate::registry::paths::{Path, Paths};
-use crate::registry::tree::{Node, Tree};
+use crate::forms;
+use crate::paths::{Path, Paths};
+use crate::tree::{Node, Tree};
 
 /// 1.x: a server's node that is there while its process lives.
 const STATUS: &str = "status";

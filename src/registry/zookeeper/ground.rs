@@ -5,7 +5,7 @@
 use zookeeper_client::{Acls, Client, CreateOptions, Error};
 
 use super::multi::options;
-use crate::registry::paths::{Path, Paths};
+use crate::paths::{Path, Paths};
 
 /// Makes what is missing; `Err`: at which path, and why.
 pub(super) async fn lay(client: &Client, paths: &Paths, acls: Acls<'static>) -> Result<(), (Path, Error)> {

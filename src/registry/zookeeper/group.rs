@@ -9,8 +9,8 @@ use std::collections::HashMap;
 
 use rosterd_domain::mutants;
 
-use crate::registry::paths::Path;
-use crate::registry::tree::Op;
+use crate::paths::Path;
+use crate::tree::Op;
 
 use super::spell::subject;
 

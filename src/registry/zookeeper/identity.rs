@@ -13,8 +13,8 @@ use zookeeper_client::{Acls, Client, Error, MultiWriteError, MultiWriteResult, S
 
 use super::fetch::session;
 use super::{Core, ground, multi};
-use crate::registry::paths::Paths;
-use crate::registry::tree::SessionId;
+use crate::paths::Paths;
+use crate::tree::SessionId;
 
 /// To whom the servers gave a node just now, and in which transaction.
 pub(super) async fn owner(

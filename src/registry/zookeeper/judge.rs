@@ -10,8 +10,8 @@ use super::fetch;
 use super::spell::{Sweeping, rests_on_belief, subject};
 use super::wants;
 use super::writer::Pending;
-use crate::registry::paths::{Path, Paths};
-use crate::registry::tree::{Op, Reason, Refusal, SessionId};
+use crate::paths::{Path, Paths};
+use crate::tree::{Op, Reason, Refusal, SessionId};
 use rosterd_domain::id::Revision;
 
 /// What is to be done.

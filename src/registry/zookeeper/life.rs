@@ -11,9 +11,9 @@ use std::time::Duration;
 use rosterd_domain::time::Mono;
 use tokio::sync::watch;
 
-use crate::registry::hints::HintQueue;
-use crate::registry::{Hint, SessionState};
-use crate::runtime::clock::SharedClock;
+use crate::hints::HintQueue;
+use crate::{Hint, SessionState};
+use rosterd_runtime::clock::SharedClock;
 
 /// A session's state and its proofs.
 pub(super) struct Life {
@@ -82,7 +82,7 @@ impl Life {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::clock::System;
+    use rosterd_runtime::clock::System;
 
     #[test]
     fn nothing_follows_the_end_and_old_proofs_count_for_nothing() {

@@ -59,8 +59,8 @@ use super::paths::Paths;
 use super::read::{RawSnapshot, RawWhole};
 use super::tree::SessionId;
 use super::{DumpNode, Hint, Hints, Read, Registry, SessionState};
-use crate::runtime::mutants;
-use crate::runtime::tasks::panic_text;
+use rosterd_runtime::mutants;
+use rosterd_runtime::tasks::panic_text;
 
 /// What the parts of a session share.
 struct Core {

@@ -10,7 +10,7 @@ use zookeeper_client::{
 };
 
 use super::spell::Step;
-use crate::registry::paths::Path;
+use crate::paths::Path;
 
 /// What became of it.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rosterd_domain::id::Namespace;
 
 use super::error::ConnectError;
-use crate::runtime::clock::{SharedClock, System};
+use rosterd_runtime::clock::{SharedClock, System};
 
 /// How often, and how far apart, something is tried again: the pause doubles from `base` up to `max`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

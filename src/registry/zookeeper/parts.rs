@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use super::fetch::{Found, Want, Wants};
-use crate::registry::paths::Path;
+use crate::paths::Path;
 
 /// Bytes of a request, and of an answer as far as it can be told beforehand.
 const MAX_BYTES: usize = 240 << 10;

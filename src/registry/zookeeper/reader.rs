@@ -15,8 +15,8 @@ use zookeeper_client::{Client, Error};
 
 use super::Core;
 use super::fetch::{self, Found, Wants};
-use crate::registry::paths::{Paths, Place};
-use crate::registry::{Read, ReadError, SessionState, View};
+use crate::paths::{Paths, Place};
+use crate::{Read, ReadError, SessionState, View};
 
 impl Core {
     /// Reads what `wants` asks for, and looks at it.

@@ -17,8 +17,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::belief::{Beliefs, Fresh, Kind};
-use crate::registry::paths::Path;
-use crate::registry::tree::Op;
+use crate::paths::Path;
+use crate::tree::Op;
 
 /// An operation of a `multi`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use rosterd_domain::id::{InstanceId, Item, JobName, WorkerId};
 use rosterd_domain::snapshot::Stage;
 
 use super::fetch::{Found, Want, Wants};
-use crate::registry::paths::{Path, Paths};
+use crate::paths::{Path, Paths};
 
 const DATA: Want = Want { data: true, children: false };
 const CHILDREN: Want = Want { data: false, children: true };

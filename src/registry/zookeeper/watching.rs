@@ -21,9 +21,9 @@ use zookeeper_client::{
 
 use super::Core;
 use super::connect::Opener;
-use crate::registry::paths::{Path, Place};
-use crate::registry::{Hint, SessionState};
-use crate::runtime::mutants;
+use crate::paths::{Path, Place};
+use crate::{Hint, SessionState};
+use rosterd_runtime::mutants;
 
 /// Bytes of watched paths on one connection.
 const LANE_BYTES: usize = 48 << 10;

@@ -23,9 +23,9 @@ use super::judge::{Verdict, judge};
 use super::multi::{self, Answer, MAX_PACKET};
 use super::spell::{Spelled, Step, Sweeping, spell};
 use super::{Core, ground, judge};
-use crate::registry::lower::Lowered;
-use crate::registry::{SessionState, conflict};
-use crate::runtime::mutants;
+use crate::lower::Lowered;
+use crate::{SessionState, conflict};
+use rosterd_runtime::mutants;
 
 /// How many `multi` are under way at once.
 const FLIGHTS: usize = 4;

@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rosterd::session::frame::ToWorker;
 use rosterd_domain::id::WorkerId;
 use rosterd_domain::time::Time;
+use rosterd_session::frame::ToWorker;
 
 use super::Invariant;
 use crate::watch::{Shadow, Step};

@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use rosterd::session::frame::{FromWorker, ToWorker};
 use rosterd_domain::id::{Item, JobName, Token, WorkerId};
 use rosterd_domain::item::Outcome;
 use rosterd_domain::plan::Reported;
 use rosterd_domain::time::Time;
+use rosterd_session::frame::{FromWorker, ToWorker};
 
 use super::Invariant;
 use crate::watch::{Shadow, Step};

@@ -7,9 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use rosterd::session::frame::{CancelReason, RunRef, ToWorker};
 use rosterd_domain::id::WorkerId;
 use rosterd_domain::time::Time;
+use rosterd_session::frame::{CancelReason, RunRef, ToWorker};
 
 use super::Invariant;
 use crate::watch::{Shadow, Step};

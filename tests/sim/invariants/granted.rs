@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rosterd::session::frame::{FromWorker, RunRef, ToWorker};
 use rosterd_domain::id::{Item, JobName, Token, WorkerId};
 use rosterd_domain::time::Time;
+use rosterd_session::frame::{FromWorker, RunRef, ToWorker};
 
 use super::Invariant;
 use crate::watch::{Shadow, Step};

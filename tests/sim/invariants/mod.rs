@@ -4,12 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rosterd::registry::DumpNode;
-use rosterd::session::frame::{FromWorker, ToWorker};
 use rosterd_domain::id::{InstanceId, Item, JobName, Token, WorkerId};
 use rosterd_domain::snapshot::{Attachment, Snapshot};
 use rosterd_domain::time::Time;
 use rosterd_domain::view::Job;
+use rosterd_registry::DumpNode;
+use rosterd_session::frame::{FromWorker, ToWorker};
 
 use crate::watch::{JobShadow, Shadow, Step};
 

@@ -3,9 +3,9 @@
 //!
 //! Source: Dkron #541, whole crontabs that ran twice at midnight; XXL-JOB #3948, next fires that are read ahead of time.
 
-use rosterd::session::frame::ToWorker;
 use rosterd_domain::item::Source;
 use rosterd_domain::time::Time;
+use rosterd_session::frame::ToWorker;
 
 use super::Invariant;
 use crate::watch::Shadow;

@@ -5,8 +5,8 @@
 //! Source: CVE-2022-22733, ElasticJob-UI's token that held the administrator's password; XXL-JOB #3375, a shared token that was
 //! told to whoever asked.
 
-use rosterd::session::frame::{FromWorker, ToWorker};
 use rosterd_domain::time::Time;
+use rosterd_session::frame::{FromWorker, ToWorker};
 
 use super::Invariant;
 use crate::canary;

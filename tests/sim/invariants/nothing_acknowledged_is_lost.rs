@@ -7,9 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rosterd::session::frame::ToWorker;
 use rosterd_domain::id::{InstanceId, Item, JobName, Token};
 use rosterd_domain::time::Time;
+use rosterd_session::frame::ToWorker;
 
 use super::{AtRest, Invariant};
 use crate::watch::{Shadow, Step};

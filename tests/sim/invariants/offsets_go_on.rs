@@ -8,10 +8,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rosterd::session::frame::ToWorker;
 use rosterd_domain::id::{Item, JobName};
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::Write;
+use rosterd_session::frame::ToWorker;
 
 use super::Invariant;
 use crate::watch::{Shadow, Step};

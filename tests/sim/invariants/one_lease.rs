@@ -8,10 +8,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rosterd::session::frame::{FromWorker, ToWorker};
 use rosterd_domain::id::WorkerId;
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::Write;
+use rosterd_session::frame::{FromWorker, ToWorker};
 
 use super::Invariant;
 use crate::time::Since;

@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use rosterd::session::frame::ToWorker;
 use rosterd_domain::id::WorkerId;
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::Write;
+use rosterd_session::frame::ToWorker;
 
 use super::Invariant;
 use crate::watch::{Shadow, Step};

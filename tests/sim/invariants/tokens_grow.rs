@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rosterd::session::frame::ToWorker;
 use rosterd_domain::id::{Item, JobName, Token};
 use rosterd_domain::time::Time;
+use rosterd_session::frame::ToWorker;
 
 use super::Invariant;
 use crate::watch::{Shadow, Step};

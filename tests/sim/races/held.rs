@@ -1,8 +1,8 @@
 //! Runs that are held until a worker was told that their fire begins.
 
-use rosterd::coordinator::handle::Operation;
-use rosterd::registry::memory::CommitFault;
+use rosterd_coordinator::handle::Operation;
 use rosterd_domain::id::Item;
+use rosterd_registry::memory::CommitFault;
 
 use super::races;
 use super::stage::*;

@@ -1,6 +1,6 @@
 //! Counter-examples of the model that no other file tells.
 
-use rosterd::coordinator::handle::Target;
+use rosterd_coordinator::handle::Target;
 use rosterd_domain::id::ServerAddress;
 use rosterd_domain::verify::{Line, What};
 

@@ -150,7 +150,7 @@ fn disabled_while_planning() -> Faults {
         ask(
             &world,
             other,
-            disable("short", rosterd::coordinator::handle::Target::Item(rosterd_domain::id::Item(1))),
+            disable("short", rosterd_coordinator::handle::Target::Item(rosterd_domain::id::Item(1))),
         );
         world.pass(secs(6)).await;
         let is = world
@@ -250,7 +250,7 @@ fn all_die() -> Faults {
 
 fn all_disabled() -> Faults {
     scene(async || {
-        use rosterd::coordinator::handle::Target;
+        use rosterd_coordinator::handle::Target;
         use rosterd_domain::id::ServerAddress;
         let mut world = stage(2, &[0, 1], vec![again(2, 500, 2)]);
         start(&mut world, 0..2).await;

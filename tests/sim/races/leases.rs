@@ -1,6 +1,6 @@
 //! Who speaks for a worker, and when it is dead.
 
-use rosterd::registry::memory::CommitFault;
+use rosterd_registry::memory::CommitFault;
 
 use super::races;
 use super::stage::*;

@@ -1,6 +1,6 @@
 //! People change things while hosts act on what they knew before.
 
-use rosterd::coordinator::handle::{Operation, Target};
+use rosterd_coordinator::handle::{Operation, Target};
 use rosterd_domain::id::{Item, ServerAddress};
 use rosterd_domain::verify::What;
 

@@ -1,6 +1,6 @@
 //! Runs crash and are run again, once.
 
-use rosterd::coordinator::handle::Target;
+use rosterd_coordinator::handle::Target;
 use rosterd_domain::id::Item;
 
 use super::races;

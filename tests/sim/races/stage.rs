@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use rosterd::coordinator::handle::{Operation, Target};
-use rosterd::registry::memory::CommitFault;
+use rosterd_coordinator::handle::{Operation, Target};
 use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName, WorkerId};
 use rosterd_domain::item::{Record, Running, Source};
 use rosterd_domain::rank::rank;
+use rosterd_registry::memory::CommitFault;
 
 use crate::faults::Hold;
 use crate::log::JobPlan;

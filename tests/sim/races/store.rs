@@ -1,6 +1,6 @@
 //! The store is lost, slow, or answers nothing.
 
-use rosterd::registry::memory::CommitFault;
+use rosterd_registry::memory::CommitFault;
 
 use super::races;
 use super::stage::*;

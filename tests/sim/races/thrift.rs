@@ -1,6 +1,6 @@
 //! What is asked, written, moved, kept and told beyond need.
 
-use rosterd::coordinator::handle::Operation;
+use rosterd_coordinator::handle::Operation;
 use rosterd_domain::id::Item;
 
 use super::races;

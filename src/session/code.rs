@@ -165,12 +165,12 @@ mod tests {
 
     use super::*;
 
-    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/guide/src/errors.md");
+    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/src/errors.md");
 
     const HEAD: &str = "\
 # Errors
 
-<!-- Generated from the enum in src/code.rs: cargo xtask docs -->
+<!-- Generated from the enum in src/session/code.rs: cargo xtask docs -->
 
 Whatever refuses says a *code*, for programs, and a message, for people: the field, the value, what to do. A refusal
 has changed nothing, `OUTCOME_UNKNOWN` apart. On the command line it is the line `rosterd: CODE: message`; over gRPC the status of the table, with

@@ -5,7 +5,7 @@ use http::StatusCode;
 use tonic::{Code as Grpc, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-use crate::code::{Class, Code, Refusal};
+use rosterd_session::code::{Class, Code, Refusal};
 
 /// The domain of the codes.
 pub const DOMAIN: &str = "rosterd";

@@ -1,4 +1,5 @@
 //! One worker's conversation with its host.
 
+pub mod code;
 pub mod frame;
-pub(crate) mod key;
+pub mod key;

@@ -10,11 +10,11 @@ use rosterd_domain::id::{Item, JobName, NameError, Namespace, ServerAddress, Str
 use rosterd_domain::item::{Outcome, Source};
 use rosterd_domain::plan::Reported;
 
-use super::scalar::{self, duration, timestamp};
-use super::status::{Malformed, cut};
-use crate::code::{Code, Refusal};
 use crate::proto::v1;
-use crate::session::frame::{CancelReason, Completed, FromWorker, Hello, Kind, RunRef, ToWorker};
+use crate::scalar::{self, duration, timestamp};
+use crate::status::{Malformed, cut};
+use rosterd_session::code::{Code, Refusal};
+use rosterd_session::frame::{CancelReason, Completed, FromWorker, Hello, Kind, RunRef, ToWorker};
 use v1::session_request::Frame as In;
 use v1::session_response::Frame as Out;
 
@@ -313,7 +313,7 @@ pub fn to_worker(to: ToWorker) -> Result<v1::SessionResponse, Option<Refusal>> {
     }))
 }
 
-fn to_trigger(trigger: crate::session::frame::Trigger) -> v1::Trigger {
+fn to_trigger(trigger: rosterd_session::frame::Trigger) -> v1::Trigger {
     let retries = trigger.retries;
     v1::Trigger {
         run: Some(to_run(trigger.run)),
@@ -351,7 +351,7 @@ fn to_run(run: RunRef) -> v1::RunRef {
     v1::RunRef { job: run.job.into(), item: run.item.0, token: run.token.0 }
 }
 
-pub(super) fn to_source(source: Source) -> v1::RunSource {
+pub fn to_source(source: Source) -> v1::RunSource {
     match source {
         Source::NormalTrigger => v1::RunSource::NormalTrigger,
         Source::Misfire => v1::RunSource::Misfire,

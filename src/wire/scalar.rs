@@ -9,14 +9,14 @@ const SECONDS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799
 const MAX_DURATION: i64 = 315_576_000_000;
 
 /// A time for the wire.
-pub(super) fn timestamp(time: Time) -> prost_types::Timestamp {
+pub fn timestamp(time: Time) -> prost_types::Timestamp {
     let (seconds, millis) = (time.0.div_euclid(1000), time.0.rem_euclid(1000));
     let seconds = seconds.clamp(*SECONDS.start(), *SECONDS.end());
     prost_types::Timestamp { seconds, nanos: i32::try_from(millis * 1_000_000).unwrap_or(0) }
 }
 
 /// A time from the wire; one that is none, or out of range, is as if it had not been set.
-pub(super) fn to_time(stamp: prost_types::Timestamp) -> Option<Time> {
+pub fn to_time(stamp: prost_types::Timestamp) -> Option<Time> {
     if !SECONDS.contains(&stamp.seconds) {
         return None;
     }
@@ -25,7 +25,7 @@ pub(super) fn to_time(stamp: prost_types::Timestamp) -> Option<Time> {
 }
 
 /// A duration for the wire.
-pub(super) fn duration(duration: Duration) -> prost_types::Duration {
+pub fn duration(duration: Duration) -> prost_types::Duration {
     prost_types::Duration {
         seconds: i64::try_from(duration.as_secs()).unwrap_or(MAX_DURATION).min(MAX_DURATION),
         nanos: i32::try_from(duration.subsec_nanos()).unwrap_or(0),
@@ -33,14 +33,14 @@ pub(super) fn duration(duration: Duration) -> prost_types::Duration {
 }
 
 /// A duration from the wire; one that is negative or out of range is as if it had not been set.
-pub(super) fn to_duration(duration: prost_types::Duration) -> Option<Duration> {
+pub fn to_duration(duration: prost_types::Duration) -> Option<Duration> {
     let nanos = u32::try_from(duration.nanos).ok().filter(|nanos| *nanos < 1_000_000_000)?;
     let seconds = Some(duration.seconds).filter(|seconds| *seconds <= MAX_DURATION)?;
     Some(Duration::new(u64::try_from(seconds).ok()?, nanos))
 }
 
 /// The longest end of `text` that has at most `max` bytes and begins between two characters.
-pub(super) fn tail(text: &str, max: usize) -> &str {
+pub fn tail(text: &str, max: usize) -> &str {
     let mut start = text.len().saturating_sub(max);
     while !text.is_char_boundary(start) {
         start += 1;
