@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::api::access::Credentials;
-use crate::api::tls::{Clients, Material, ServerTls, TlsError};
 use crate::config::{Config, Tls};
-use crate::runtime::clock::SharedClock;
-use crate::runtime::mutants;
-use crate::runtime::tasks::{Phase, Tasks};
+use rosterd_api::access::Credentials;
+use rosterd_api::tls::{Clients, Material, ServerTls, TlsError};
+use rosterd_runtime::clock::SharedClock;
+use rosterd_runtime::mutants;
+use rosterd_runtime::tasks::{Phase, Tasks};
 
 use super::credentials;
 

@@ -8,8 +8,8 @@ use rosterd_client::{Job, Options, Run, Worker};
 use tokio::sync::broadcast;
 
 use super::AppError;
-use crate::coordinator::handle::{Handle, Happening, Operation};
-use crate::runtime::tasks::{Phase, Tasks};
+use rosterd_coordinator::handle::{Handle, Happening, Operation};
+use rosterd_runtime::tasks::{Phase, Tasks};
 
 const JOB: &str = "demo";
 const FILE: &str = "\

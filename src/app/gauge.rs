@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use rosterd_domain::plan::{Became, Entry};
 
-use crate::coordinator::driver::Gauge;
-use crate::coordinator::event::VERDICT;
-use crate::runtime::telemetry::Metrics;
+use rosterd_coordinator::driver::Gauge;
+use rosterd_coordinator::event::VERDICT;
+use rosterd_runtime::telemetry::Metrics;
 
 pub(super) struct ToMetrics(pub(super) Arc<Metrics>);
 

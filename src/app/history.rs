@@ -10,13 +10,13 @@ use rosterd_domain::time::Time;
 use rosterd_domain::verify::given;
 
 use crate::config::Config;
-use crate::coordinator::driver::Sink;
-use crate::coordinator::handle::Happening;
-use crate::history::{Detail, EventKind, History, HistoryError, Options, Reader, Recorder};
-use crate::runtime::clock::{Clock as _, System};
-use crate::runtime::tasks::{Phase, Tasks};
-use crate::runtime::telemetry::Metrics;
-use crate::session::frame::Completed;
+use rosterd_coordinator::driver::Sink;
+use rosterd_coordinator::handle::Happening;
+use rosterd_history::{Detail, EventKind, History, HistoryError, Options, Reader, Recorder};
+use rosterd_runtime::clock::{Clock as _, System};
+use rosterd_runtime::tasks::{Phase, Tasks};
+use rosterd_runtime::telemetry::Metrics;
+use rosterd_session::frame::Completed;
 
 /// The coordinator's entries into the history.
 pub(super) struct ToHistory(pub(super) Recorder);

@@ -16,16 +16,16 @@ use rosterd_domain::time::Time;
 use tokio::sync::{broadcast, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::api::backend::{Answer, Backend, Conversation};
-use crate::code::Refusal;
-use crate::coordinator::driver::{Driver, Gauge, HAPPENINGS, Sink, coordinator};
-use crate::coordinator::handle::{
+use rosterd_api::backend::{Answer, Backend, Conversation};
+use rosterd_coordinator::driver::{Driver, Gauge, HAPPENINGS, Sink, coordinator};
+use rosterd_coordinator::handle::{
     Done, DumpNode, Handle, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MemberRow, Operation,
     Peer, ServerRow,
 };
-use crate::coordinator::settings::Settings;
-use crate::registry::Registry;
-use crate::runtime::clock::SharedClock;
+use rosterd_coordinator::settings::Settings;
+use rosterd_registry::Registry;
+use rosterd_runtime::clock::SharedClock;
+use rosterd_session::code::Refusal;
 
 /// How long to wait before a new session is tried for again: at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);

@@ -9,10 +9,10 @@ use futures_util::FutureExt as _;
 use super::AppError;
 use super::lives::Open;
 use crate::config::{Config, Registry as RegistryConfig, ZooKeeper};
-use crate::registry::Registry;
-use crate::registry::embedded::{EmbeddedOptions, EmbeddedRegistry};
-use crate::registry::zookeeper::{Backoff, Credentials, Tls, ZooKeeperOptions, ZooKeeperRegistry};
-use crate::runtime::tasks::{Phase, Tasks};
+use rosterd_registry::Registry;
+use rosterd_registry::embedded::{EmbeddedOptions, EmbeddedRegistry};
+use rosterd_registry::zookeeper::{Backoff, Credentials, Tls, ZooKeeperOptions, ZooKeeperRegistry};
+use rosterd_runtime::tasks::{Phase, Tasks};
 
 /// An opened store.
 pub(super) struct Store {

@@ -11,12 +11,12 @@ use rosterd_domain::time::Time;
 use rosterd_domain::verify::history::{Became, Kept, Story, Teller};
 use rosterd_domain::view::{Job, Timeline};
 
-use crate::history::{
+use rosterd_history::{
     EventFilter, EventKind, Fate, FireRow, History, HistoryError, Page, Reader, RunFilter, RunRow,
 };
-use crate::registry::embedded::{EmbeddedOptions, EmbeddedRegistry, OpenError};
-use crate::registry::{ReadError, Registry};
-use crate::runtime::clock::{Clock as _, System};
+use rosterd_registry::embedded::{EmbeddedOptions, EmbeddedRegistry, OpenError};
+use rosterd_registry::{ReadError, Registry};
+use rosterd_runtime::clock::{Clock as _, System};
 
 /// Most runs that are judged at once.
 pub const MOST_RUNS: usize = 250_000;
@@ -293,7 +293,7 @@ mod tests {
     use rosterd_domain::verify::{given, judge};
 
     use super::*;
-    use crate::history::{Options, Recorder};
+    use rosterd_history::{Options, Recorder};
 
     const NOON: i64 = 1_800_000_000;
 
@@ -328,7 +328,7 @@ mod tests {
         let dirs = ["one", "two"].map(|name| dir.join(name));
         for (n, dir) in dirs.iter().enumerate() {
             std::fs::create_dir_all(dir).unwrap();
-            let clock: crate::history::Clock = Arc::new(|| due(10));
+            let clock: rosterd_history::Clock = Arc::new(|| due(10));
             let (recorder, _) = History::open(dir.join(HISTORY), Options::default(), clock).unwrap();
             match n {
                 0 => [0, 1, 4].iter().for_each(|n| run(*n, &recorder)),

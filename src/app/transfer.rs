@@ -7,15 +7,15 @@ use rosterd_domain::id::JobName;
 
 use super::{AppError, store};
 use crate::config::{Config, Registry as RegistryConfig};
-use crate::history::EventKind;
-use crate::registry::Registry;
-use crate::registry::embedded::{EmbeddedOptions, EmbeddedRegistry};
-use crate::registry::memory::{MemoryRegistry, MemoryStore, SessionOptions};
-use crate::registry::zookeeper::ZooKeeperRegistry;
-use crate::registry::zookeeper::foreign::{self, ForeignError, ForeignJob};
-use crate::runtime::clock::{Clock as _, System};
 use crate::transfer::elastic_job;
 pub use crate::transfer::{Existing, Export, Job, PutError, Report, TakeError, Taken};
+use rosterd_history::EventKind;
+use rosterd_registry::Registry;
+use rosterd_registry::embedded::{EmbeddedOptions, EmbeddedRegistry};
+use rosterd_registry::memory::{MemoryRegistry, MemoryStore, SessionOptions};
+use rosterd_registry::zookeeper::ZooKeeperRegistry;
+use rosterd_registry::zookeeper::foreign::{self, ForeignError, ForeignJob};
+use rosterd_runtime::clock::{Clock as _, System};
 
 /// Why nothing was moved.
 #[derive(Debug, thiserror::Error)]

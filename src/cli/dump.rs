@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::failure::Result;
 use super::server::{ALL, Client, Server};
 use super::show::Form;
-use crate::proto::v1;
+use rosterd_wire::proto::v1;
 
 #[derive(Debug, Args)]
 pub(crate) struct Dump {

@@ -9,7 +9,7 @@ use super::json;
 use super::options::moment;
 use super::server::{Client, Server};
 use super::show::{Form, short_time, table, timestamp};
-use crate::proto::v1;
+use rosterd_wire::proto::v1;
 
 #[derive(Debug, Args)]
 pub(crate) struct Fires {

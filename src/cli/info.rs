@@ -6,7 +6,7 @@ use serde_json::json;
 use super::failure::Result;
 use super::server::Server;
 use super::show::{Form, facts, json_time, short_time, word};
-use crate::proto::v1;
+use rosterd_wire::proto::v1;
 
 #[derive(Debug, Args)]
 pub(crate) struct Info {

@@ -10,7 +10,7 @@ use super::json;
 use super::server::{ALL, Client, Server};
 use super::show::{Form, table};
 use crate::config::value;
-use crate::proto::v1;
+use rosterd_wire::proto::v1;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]

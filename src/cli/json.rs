@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::show::{json_time, word};
-use crate::proto::v1;
+use rosterd_wire::proto::v1;
 
 pub(crate) fn job(job: &v1::JobSummary) -> Value {
     json!({

@@ -1,7 +1,7 @@
 //! Where a process that stays says what it does: stderr.
 
 use super::failure::{Failure, Result};
-use crate::runtime::telemetry::{LogFilter, LogFormat, init};
+use rosterd_runtime::telemetry::{LogFilter, LogFormat, init};
 
 /// Starts logging; once per process.
 pub(crate) fn start(filter: &str, json: bool) -> Result {

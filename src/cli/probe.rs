@@ -11,8 +11,8 @@ use tonic_health::pb::health_client::HealthClient;
 use super::failure::{Failure, Result};
 use super::server::{Server, refused};
 use super::show::word;
-use crate::proto::v1::GetServerInfoRequest;
-use crate::proto::v1::admin_service_client::AdminServiceClient;
+use rosterd_wire::proto::v1::GetServerInfoRequest;
+use rosterd_wire::proto::v1::admin_service_client::AdminServiceClient;
 
 /// How long may be asked why it does not serve; the answer of the probe is known by then.
 const WHY: Duration = Duration::from_secs(2);

@@ -10,7 +10,7 @@ use super::options::moment;
 use super::server::{Client, Server};
 use super::show::{Form, brief, short_time, table, time, timestamp};
 use crate::config::value;
-use crate::proto::v1;
+use rosterd_wire::proto::v1;
 
 #[derive(Debug, Args)]
 pub(crate) struct Runs {

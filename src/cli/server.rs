@@ -14,7 +14,7 @@ use tonic::{Request, Response, Status};
 use super::failure::{Exit, Failure, Result};
 use super::identity::Identity;
 use crate::config::value;
-use crate::proto::v1::admin_service_client::AdminServiceClient;
+use rosterd_wire::proto::v1::admin_service_client::AdminServiceClient;
 
 /// How long one address may take to accept.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);

@@ -6,7 +6,7 @@ use super::failure::Result;
 use super::json;
 use super::server::{ALL, Client, Server};
 use super::show::{Form, table};
-use crate::proto::v1;
+use rosterd_wire::proto::v1;
 
 #[derive(Debug, Args)]
 pub(crate) struct Servers {

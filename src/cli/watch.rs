@@ -7,8 +7,8 @@ use super::failure::{Failure, Result};
 use super::json;
 use super::server::Server;
 use super::show::{Form, brief, json_time, ranges, say, short_time};
-use crate::proto::v1;
-use crate::proto::v1::watch_response::Event;
+use rosterd_wire::proto::v1;
+use rosterd_wire::proto::v1::watch_response::Event;
 
 #[derive(Debug, Args)]
 pub(crate) struct Watch {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::runtime::telemetry::{LogFilter, TelemetryError};
+use rosterd_runtime::telemetry::{LogFilter, TelemetryError};
 
 use super::reader::Reader;
 use super::value::show;

@@ -10,7 +10,7 @@ use rosterd_domain::time::Time;
 use rosterd_domain::view;
 
 use super::Job;
-use crate::registry::zookeeper::foreign::ForeignJob;
+use rosterd_registry::zookeeper::foreign::ForeignJob;
 
 /// A job that can be taken over.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use rosterd_domain::txn::{Commit, Guard, Txn, Write};
 
 use super::take::why_none;
 use super::{Export, Job};
-use crate::registry::{ReadError, Registry};
+use rosterd_registry::{ReadError, Registry};
 
 /// Most writes of one transaction, and most bytes of offsets in it: far below what a packet of ZooKeeper may hold.
 const CHUNK: usize = 200;

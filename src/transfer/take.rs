@@ -7,7 +7,7 @@ use rosterd_domain::strategy::Assignment;
 use rosterd_domain::time::Time;
 
 use super::{Export, Job};
-use crate::registry::{ReadError, Registry};
+use rosterd_registry::{ReadError, Registry};
 
 /// What was taken.
 #[derive(Debug)]

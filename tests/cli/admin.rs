@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::Stream;
 use prost_types::Timestamp;
-use rosterd::proto::v1;
-use rosterd::proto::v1::admin_service_server::{AdminService, AdminServiceServer};
-use rosterd::proto::v1::watch_response::Event;
+use rosterd_wire::proto::v1;
+use rosterd_wire::proto::v1::admin_service_server::{AdminService, AdminServiceServer};
+use rosterd_wire::proto::v1::watch_response::Event;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Request, Response, Status};

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::Stream;
-use rosterd::proto::v1;
-use rosterd::proto::v1::session_request::Frame as From;
-use rosterd::proto::v1::session_response::Frame as To;
-use rosterd::proto::v1::worker_service_server::{WorkerService, WorkerServiceServer};
+use rosterd_wire::proto::v1;
+use rosterd_wire::proto::v1::session_request::Frame as From;
+use rosterd_wire::proto::v1::session_response::Frame as To;
+use rosterd_wire::proto::v1::worker_service_server::{WorkerService, WorkerServiceServer};
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::{TcpListenerStream, UnboundedReceiverStream};

@@ -3,8 +3,8 @@
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use rosterd::proto::v1;
-use rosterd::proto::v1::session_response::Frame as To;
+use rosterd_wire::proto::v1;
+use rosterd_wire::proto::v1::session_response::Frame as To;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::binary::{Ran, command};

@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rosterd::history::{EventFilter, EventKind, History, Options, Page};
-use rosterd::registry::Registry;
-use rosterd::registry::embedded::{EmbeddedOptions, EmbeddedRegistry};
 use rosterd_domain::id::{InstanceId, Item, JobName, Namespace, ServerAddress, Token, TriggerId, WorkerId};
 use rosterd_domain::item::{Event, Missed, Record, Running, Source};
 use rosterd_domain::sharding::Sharding;
 use rosterd_domain::snapshot::{Announced, Stage, TriggerNode};
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Commit, Txn, Write};
+use rosterd_history::{EventFilter, EventKind, History, Options, Page};
+use rosterd_registry::Registry;
+use rosterd_registry::embedded::{EmbeddedOptions, EmbeddedRegistry};
 use serde_json::{Value, json};
 
 use crate::binary::{Ran, rosterd};

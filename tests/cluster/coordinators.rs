@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use rosterd::proto::v1;
+use rosterd_wire::proto::v1;
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -286,7 +286,7 @@ async fn a_rolling_restart_loses_and_repeats_nothing() {
 /// Whichever coordinator is asked: a run at another is stopped, a worker at another asked to leave.
 #[tokio::test]
 async fn any_coordinator_can_be_asked() {
-    use rosterd::proto::v1;
+    use rosterd_wire::proto::v1;
     let mut fleet = Fleet::start(2, &shared().list(), PATIENT).await;
     fleet.apply(job("nine", 2, json!({ "failover": true }))).await;
     let does = vec![runs_until("nine", fleet.home.path("gate"))];

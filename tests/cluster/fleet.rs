@@ -5,8 +5,8 @@ use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use rosterd::proto::v1;
-use rosterd::proto::v1::admin_service_client::AdminServiceClient;
+use rosterd_wire::proto::v1;
+use rosterd_wire::proto::v1::admin_service_client::AdminServiceClient;
 use rustix::process::Signal;
 use serde_json::json;
 use tonic::transport::{Channel, Endpoint};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rosterd::proto::v1;
+use rosterd_wire::proto::v1;
 use serde_json::json;
 
 use crate::fleet::{Fleet, PATIENT, shared};

@@ -1,9 +1,9 @@
 //! Reports that come too late: the worker was given up, and its item runs elsewhere. No client library would insist as
 //! these workers do, which are spoken by hand.
 
-use rosterd::proto::v1;
-use rosterd::proto::v1::session_request::Frame;
-use rosterd::proto::v1::session_response::Frame as Said;
+use rosterd_wire::proto::v1;
+use rosterd_wire::proto::v1::session_request::Frame;
+use rosterd_wire::proto::v1::session_response::Frame as Said;
 use serde_json::json;
 
 use crate::fleet::{Fleet, PATIENT, shared};

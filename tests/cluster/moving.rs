@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use rosterd::proto::v1;
+use rosterd_wire::proto::v1;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use zookeeper_client::{Acls, Client, CreateMode};
@@ -353,7 +353,7 @@ async fn jobs_of_elastic_job_are_taken_over_and_fire() {
     }
     let dump = fleet.dump("one").await;
     assert_eq!(dump["/offset/0"].data.to_vec(), b"line 17");
-    let servers = |dump: &BTreeMap<String, rosterd::proto::v1::DumpNode>| {
+    let servers = |dump: &BTreeMap<String, rosterd_wire::proto::v1::DumpNode>| {
         ["10.0.0.8", "10.0.0.9"].map(|server| dump[&format!("/servers/{server}")].data.to_vec())
     };
     for name in ["one", "two"] {

@@ -121,7 +121,7 @@ async fn ej_1807_jobs_live_on_after_a_flapping_link() {
     }
     fleet.assigned("tick", 2).await;
     wait("the nine to be triggered", || async {
-        let request = rosterd::proto::v1::TriggerJobRequest { job: "nine".into(), ..Default::default() };
+        let request = rosterd_wire::proto::v1::TriggerJobRequest { job: "nine".into(), ..Default::default() };
         fleet.admin().trigger_job(request).await.ok()
     })
     .await;

@@ -1,9 +1,9 @@
 //! How large what goes between coordinators and servers becomes. A server refuses a request above 1 MiB
 //! (`jute.maxbuffer`): we keep well below, also in what we ask to be answered, whatever there is much of.
 
-use rosterd::proto::v1;
-use rosterd::proto::v1::session_request::Frame;
-use rosterd::proto::v1::session_response::Frame as Said;
+use rosterd_wire::proto::v1;
+use rosterd_wire::proto::v1::session_request::Frame;
+use rosterd_wire::proto::v1::session_response::Frame as Said;
 use serde_json::json;
 use tokio::sync::watch;
 

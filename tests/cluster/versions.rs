@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use rosterd::proto::v1;
+use rosterd_wire::proto::v1;
 use rustix::process::Signal;
 use serde_json::json;
 

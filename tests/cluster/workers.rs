@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use rosterd::proto::v1;
-use rosterd::proto::v1::session_request::Frame;
+use rosterd_wire::proto::v1;
+use rosterd_wire::proto::v1::session_request::Frame;
 use rustix::process::Signal;
 use serde_json::json;
 use tonic::transport::Endpoint;
@@ -67,7 +67,7 @@ async fn without_failover_a_killed_workers_runs_are_crashed_and_the_next_fire_ru
     nine_of(&mut fleet, false, &[]).await;
     let lost = of_victim(&fleet.verdict());
     fleet.kill("a");
-    let crashed = |item: &rosterd::proto::v1::ItemSummary| item.counters.as_ref().unwrap().crashed;
+    let crashed = |item: &rosterd_wire::proto::v1::ItemSummary| item.counters.as_ref().unwrap().crashed;
     let items =
         fleet.items_when("nine", "three crashes", |items| items.iter().map(crashed).sum::<u64>() >= 3).await;
     let marked = items.iter().filter(|item| crashed(item) == 1).map(|item| item.item);

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use rosterd::api::edge::EdgeConfig;
-use rosterd::coordinator::handle::{Happening, Health, Operation, Target};
-use rosterd::proto::v1;
-use rosterd::proto::v1::admin_service_client::AdminServiceClient;
-use rosterd::proto::v1::watch_response::Event;
+use rosterd_api::edge::EdgeConfig;
+use rosterd_coordinator::handle::{Happening, Health, Operation, Target};
 use rosterd_domain::id::{Item, JobName};
+use rosterd_wire::proto::v1;
+use rosterd_wire::proto::v1::admin_service_client::AdminServiceClient;
+use rosterd_wire::proto::v1::watch_response::Event;
 use tonic::Code;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;

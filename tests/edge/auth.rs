@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use prost::Message as _;
-use rosterd::api::access::secret::{ID_BYTES, SECRET_BYTES, Secret};
-use rosterd::api::access::{Credentials, Grant};
-use rosterd::api::layers::methods::Role;
-use rosterd::proto::v1::DESCRIPTOR;
-use rosterd::proto::v1::session_request::Frame;
+use rosterd_api::access::secret::{ID_BYTES, SECRET_BYTES, Secret};
+use rosterd_api::access::{Credentials, Grant};
+use rosterd_api::layers::methods::Role;
+use rosterd_wire::proto::v1::DESCRIPTOR;
+use rosterd_wire::proto::v1::session_request::Frame;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
@@ -194,7 +194,7 @@ async fn a_worker_is_known_by_its_credential() {
     let (sender, queue) = tokio::sync::mpsc::channel(4);
     let mut request = tonic::Request::new(tokio_stream::wrappers::ReceiverStream::new(queue));
     request.metadata_mut().insert("authorization", format!("Bearer {}", secret(1).text()).parse().unwrap());
-    let mut client = rosterd::proto::v1::worker_service_client::WorkerServiceClient::new(channel);
+    let mut client = rosterd_wire::proto::v1::worker_service_client::WorkerServiceClient::new(channel);
     let frames = client.session(request).await.unwrap().into_inner();
     let worker = Worker { sender, frames };
     worker.send(Frame::Hello(hello())).await;

@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use prost::Message as _;
-use rosterd::proto::v1;
-use rosterd::proto::v1::admin_service_client::AdminServiceClient;
-use rosterd::proto::v1::session_request::Frame;
-use rosterd::session::frame::{FromWorker, ToWorker};
+use rosterd_session::frame::{FromWorker, ToWorker};
+use rosterd_wire::proto::v1;
+use rosterd_wire::proto::v1::admin_service_client::AdminServiceClient;
+use rosterd_wire::proto::v1::session_request::Frame;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use rosterd::code::Code;
-use rosterd::proto::v1;
-use rosterd::proto::v1::session_request::Frame;
-use rosterd::session::frame::FromWorker;
+use rosterd_session::code::Code;
+use rosterd_session::frame::FromWorker;
+use rosterd_wire::proto::v1;
+use rosterd_wire::proto::v1::session_request::Frame;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_stream::StreamExt as _;

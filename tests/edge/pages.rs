@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use rosterd::coordinator::handle::Health;
+use rosterd_coordinator::handle::Health;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use rosterd::api::access::jobs::Jobs;
-use rosterd::api::access::{Credentials, Grant};
-use rosterd::api::layers::methods::Role;
-use rosterd::coordinator::handle::Operation;
-use rosterd::proto::v1;
-use rosterd::proto::v1::admin_service_client::AdminServiceClient;
-use rosterd::proto::v1::session_request::Frame;
-use rosterd::proto::v1::session_response::Frame as Out;
-use rosterd::proto::v1::worker_service_client::WorkerServiceClient;
-use rosterd::session::frame::{FromWorker, ToWorker};
+use rosterd_api::access::jobs::Jobs;
+use rosterd_api::access::{Credentials, Grant};
+use rosterd_api::layers::methods::Role;
+use rosterd_coordinator::handle::Operation;
+use rosterd_session::frame::{FromWorker, ToWorker};
+use rosterd_wire::proto::v1;
+use rosterd_wire::proto::v1::admin_service_client::AdminServiceClient;
+use rosterd_wire::proto::v1::session_request::Frame;
+use rosterd_wire::proto::v1::session_response::Frame as Out;
+use rosterd_wire::proto::v1::worker_service_client::WorkerServiceClient;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Request;
@@ -72,7 +72,7 @@ async fn an_open_stream_ends_when_its_credential_is_revoked() {
     served
         .fake
         .happenings
-        .send(Arc::new(rosterd::coordinator::handle::Happening::Job {
+        .send(Arc::new(rosterd_coordinator::handle::Happening::Job {
             job: "j".parse().unwrap(),
             what: "paused".into(),
             by: None,

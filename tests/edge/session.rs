@@ -1,10 +1,10 @@
 //! A worker's stream after its Hello.
 
-use rosterd::code::{Code, Refusal};
-use rosterd::proto::v1;
-use rosterd::proto::v1::session_request::Frame;
-use rosterd::proto::v1::session_response::Frame as Out;
-use rosterd::session::frame::{FromWorker, ToWorker};
+use rosterd_session::code::{Code, Refusal};
+use rosterd_session::frame::{FromWorker, ToWorker};
+use rosterd_wire::proto::v1;
+use rosterd_wire::proto::v1::session_request::Frame;
+use rosterd_wire::proto::v1::session_response::Frame as Out;
 
 use crate::support::{Worker, config, heartbeat, hello, reason, serve, until};
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use rosterd::proto::v1;
-use rosterd::proto::v1::admin_service_client::AdminServiceClient;
-use rosterd::runtime::tasks::Phase;
-use rosterd::session::frame::ToWorker;
+use rosterd_runtime::tasks::Phase;
+use rosterd_session::frame::ToWorker;
+use rosterd_wire::proto::v1;
+use rosterd_wire::proto::v1::admin_service_client::AdminServiceClient;
 use tokio::net::TcpStream;
 
 use crate::support::{PATIENCE, config, reason, serve, soon};

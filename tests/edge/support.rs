@@ -8,29 +8,29 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use rosterd::api::backend::{Answer, Backend, Conversation, Frames};
-use rosterd::api::connection::Caps;
-use rosterd::api::edge::{Edge, EdgeConfig};
-use rosterd::api::grpc::admin::Info;
-use rosterd::api::history::History;
-use rosterd::code::{Code, Refusal};
-use rosterd::coordinator::handle::{
+use rosterd_api::backend::{Answer, Backend, Conversation, Frames};
+use rosterd_api::connection::Caps;
+use rosterd_api::edge::{Edge, EdgeConfig};
+use rosterd_api::grpc::admin::Info;
+use rosterd_api::history::History;
+use rosterd_coordinator::handle::{
     Done, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MemberRow, Operation, Peer, ServerRow,
 };
-use rosterd::coordinator::member::Member;
-use rosterd::history::{EventFilter, EventKind, EventRow, Fate, FireRow, Page, RunFilter, RunRow};
-use rosterd::proto::v1;
-use rosterd::proto::v1::session_request::Frame;
-use rosterd::proto::v1::worker_service_client::WorkerServiceClient;
-use rosterd::registry::DumpNode;
-use rosterd::runtime::clock::System;
-use rosterd::runtime::tasks::{Phase, Tasks};
-use rosterd::runtime::telemetry::Metrics;
-use rosterd::session::frame::{FromWorker, ToWorker};
+use rosterd_coordinator::member::Member;
 use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName, Namespace};
 use rosterd_domain::item::Counters;
 use rosterd_domain::schedule::Schedule;
 use rosterd_domain::time::Time;
+use rosterd_history::{EventFilter, EventKind, EventRow, Fate, FireRow, Page, RunFilter, RunRow};
+use rosterd_registry::DumpNode;
+use rosterd_runtime::clock::System;
+use rosterd_runtime::tasks::{Phase, Tasks};
+use rosterd_runtime::telemetry::Metrics;
+use rosterd_session::code::{Code, Refusal};
+use rosterd_session::frame::{FromWorker, ToWorker};
+use rosterd_wire::proto::v1;
+use rosterd_wire::proto::v1::session_request::Frame;
+use rosterd_wire::proto::v1::worker_service_client::WorkerServiceClient;
 use tokio::net::TcpListener;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;

@@ -6,20 +6,20 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use prost::Message;
-use rosterd::api::access::subject::PeerNames;
-use rosterd::api::grpc::admin::{Admin, Info};
-use rosterd::api::tls::{Clients, Material, ServerTls};
-use rosterd::history::{Clock, EventKind, History, Options, Reader};
-use rosterd::proto::v1;
-use rosterd::proto::v1::admin_service_server::AdminService;
-use rosterd::registry::Registry;
-use rosterd::registry::memory::{MemoryStore, SessionOptions};
-use rosterd::runtime::clock::Simulated;
+use rosterd_api::access::subject::PeerNames;
+use rosterd_api::grpc::admin::{Admin, Info};
+use rosterd_api::tls::{Clients, Material, ServerTls};
 use rosterd_domain::id::*;
 use rosterd_domain::item::{Missed, Outcome, Running, Source};
 use rosterd_domain::plan::{Became, Entry};
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Commit, Txn, Write};
+use rosterd_history::{Clock, EventKind, History, Options, Reader};
+use rosterd_registry::Registry;
+use rosterd_registry::memory::{MemoryStore, SessionOptions};
+use rosterd_runtime::clock::Simulated;
+use rosterd_wire::proto::v1;
+use rosterd_wire::proto::v1::admin_service_server::AdminService;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tonic::{Code, Request, Status};
@@ -252,7 +252,7 @@ pub fn certificates(input: &[u8]) -> String {
         for subject in names.subjects() {
             // What a grant may be for can be written in one, but for what no name is.
             let text = subject.to_string();
-            if let Ok(again) = text.parse::<rosterd::api::access::subject::Subject>() {
+            if let Ok(again) = text.parse::<rosterd_api::access::subject::Subject>() {
                 assert_eq!(again, subject);
             }
         }

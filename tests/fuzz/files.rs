@@ -6,14 +6,14 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rosterd::api::access::secret::Secret;
 use rosterd::app::credentials;
 use rosterd::config::{Loaded, Sources};
-use rosterd::registry::memory::{MemoryStore, SessionOptions};
 use rosterd::transfer::{Existing, Export, Options, put, take};
+use rosterd_api::access::secret::Secret;
 use rosterd_domain::time::Time;
 use rosterd_domain::verify::history::{Became, Kept, Teller};
 use rosterd_domain::verify::{judge, read, read_all};
+use rosterd_registry::memory::{MemoryStore, SessionOptions};
 
 use crate::texts::told;
 

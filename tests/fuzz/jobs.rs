@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::from_utf8;
 
-use rosterd::registry::zookeeper::foreign::ForeignJob;
 use rosterd::transfer::elastic_job::job as take_over;
 use rosterd_domain::id::JobName;
 use rosterd_domain::job::{Defects, JobConfig, JobSpec, Policy, diff, parse_file};
 use rosterd_domain::time::Time;
 use rosterd_domain::view;
+use rosterd_registry::zookeeper::foreign::ForeignJob;
 
 pub const WORDS: &[&str] = &[
     "jobName: ",

@@ -2,9 +2,7 @@
 
 use std::str::from_utf8;
 
-use rosterd::coordinator::member::Member;
-use rosterd::registry::memory::{MemoryStore, SessionOptions};
-use rosterd::registry::{ReadError, Registry};
+use rosterd_coordinator::member::Member;
 use rosterd_domain::id::*;
 use rosterd_domain::item::{Event, Missed, Outcome, Record, Running, Source};
 use rosterd_domain::sharding::Sharding;
@@ -12,6 +10,8 @@ use rosterd_domain::snapshot::{Announced, Attachment, Command, InstanceNode, Tri
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Commit, Txn, Write};
 use rosterd_domain::view::{Job, Timeline};
+use rosterd_registry::memory::{MemoryStore, SessionOptions};
+use rosterd_registry::{ReadError, Registry};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -1,6 +1,6 @@
 //! What was found by fuzzing and mended, each under a name that tells it. Their inputs are in the corpus as well.
 
-use rosterd::api::access::jobs::Jobs;
+use rosterd_api::access::jobs::Jobs;
 use rosterd_domain::item::{Event, Missed, Record};
 use rosterd_domain::time::Time;
 

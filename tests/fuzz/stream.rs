@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prost::Message as _;
-use rosterd::coordinator::driver::{NoHistory, coordinator};
-use rosterd::coordinator::handle::{Handle, Operation, Peer, WorkerStream};
-use rosterd::coordinator::settings::Settings;
-use rosterd::proto::v1;
-use rosterd::proto::v1::session_request::Frame;
-use rosterd::registry::memory::{MemoryStore, SessionOptions};
-use rosterd::runtime::clock::Simulated;
-use rosterd::session::frame::{RunRef, ToWorker};
+use rosterd_coordinator::driver::{NoHistory, coordinator};
+use rosterd_coordinator::handle::{Handle, Operation, Peer, WorkerStream};
+use rosterd_coordinator::settings::Settings;
 use rosterd_domain::id::{CoordinatorId, JobName, Namespace};
 use rosterd_domain::time::Time;
+use rosterd_registry::memory::{MemoryStore, SessionOptions};
+use rosterd_runtime::clock::Simulated;
+use rosterd_session::frame::{RunRef, ToWorker};
+use rosterd_wire::proto::v1;
+use rosterd_wire::proto::v1::session_request::Frame;
 use rosterd_wire::{convert, status};
 
 pub fn frames(input: &[u8]) -> String {
@@ -109,7 +109,7 @@ pub async fn apply(handle: &Handle) {
 }
 
 /// A coordinator on a store.
-pub fn start(store: &MemoryStore) -> (Handle, rosterd::coordinator::driver::Driver) {
+pub fn start(store: &MemoryStore) -> (Handle, rosterd_coordinator::driver::Driver) {
     let namespace = Namespace::new("default").unwrap();
     let registry = Arc::new(store.open("fuzz", SessionOptions::default()));
     let mut settings = Settings::new(namespace, CoordinatorId::new("10.0.0.1@-@c").unwrap());

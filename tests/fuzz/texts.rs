@@ -3,10 +3,10 @@
 use std::fmt::Display;
 use std::str::{FromStr, from_utf8};
 
-use rosterd::api::access::jobs::Jobs;
-use rosterd::api::access::secret::{Digest, Secret};
-use rosterd::api::access::subject::{PeerNames, Subject};
 use rosterd::config::value;
+use rosterd_api::access::jobs::Jobs;
+use rosterd_api::access::secret::{Digest, Secret};
+use rosterd_api::access::subject::{PeerNames, Subject};
 use rosterd_domain::id::*;
 use rosterd_domain::job::ItemParameters;
 use rosterd_domain::schedule::{GapPolicy, Schedule};

@@ -1,7 +1,7 @@
 //! Whether each due time has become something: what the counters of a job that fires each second say, against what the
 //! workers wrote of their runs.
 
-use rosterd::proto::v1;
+use rosterd_wire::proto::v1;
 
 use crate::harness::*;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rosterd::proto::v1;
+use rosterd_wire::proto::v1;
 use serde_json::json;
 
 use crate::harness::*;

@@ -193,7 +193,7 @@ async fn without_failover(form: Form) {
     let lost = runs_of(&verdict, "once", "a");
     assert_eq!(lost.len(), 1, "\n{}", verdict.table());
     loss.strike(&mut cluster, "a");
-    let crashed = |items: &[rosterd::proto::v1::ItemSummary]| {
+    let crashed = |items: &[rosterd_wire::proto::v1::ItemSummary]| {
         items.iter().map(|item| item.counters.as_ref().unwrap().crashed).sum::<u64>()
     };
     cluster.items_when("once", "one crash", |items| crashed(items) == 1).await;

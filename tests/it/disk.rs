@@ -66,7 +66,7 @@ async fn a_full_disk_loses_no_acknowledged_word_and_says_what_to_do() {
     // What was stored is served, what was refused is not there.
     let jobs = cluster
         .admin()
-        .list_jobs(rosterd::proto::v1::ListJobsRequest::default())
+        .list_jobs(rosterd_wire::proto::v1::ListJobsRequest::default())
         .await
         .unwrap()
         .into_inner()
@@ -85,7 +85,7 @@ async fn a_full_disk_loses_no_acknowledged_word_and_says_what_to_do() {
     cluster.serve().await;
     let jobs = cluster
         .admin()
-        .list_jobs(rosterd::proto::v1::ListJobsRequest::default())
+        .list_jobs(rosterd_wire::proto::v1::ListJobsRequest::default())
         .await
         .unwrap()
         .into_inner()
@@ -113,7 +113,7 @@ async fn killed_at_any_moment_it_has_what_it_acknowledged() {
             let mut last = acknowledged;
             loop {
                 let text = job("moving", 1, json!({ "jobParameter": (last + 1).to_string() }));
-                let request = rosterd::proto::v1::ApplyJobsRequest { text, dry_run: false };
+                let request = rosterd_wire::proto::v1::ApplyJobsRequest { text, dry_run: false };
                 match admin.clone().apply_jobs(request).await {
                     Ok(_) => last += 1,
                     Err(_) => return last,

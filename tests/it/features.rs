@@ -1,7 +1,7 @@
 //! What a job may ask of its runs: misfire, slots, retries, timeout, offsets, hooks, dataflow, guarantee, programs.
 
-use rosterd::proto::v1;
-use rosterd::proto::v1::watch_response::Event;
+use rosterd_wire::proto::v1;
+use rosterd_wire::proto::v1::watch_response::Event;
 use serde_json::{Value, json};
 
 use crate::harness::*;

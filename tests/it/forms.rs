@@ -3,7 +3,7 @@
 //!
 //! Some cases have fewer: who leaves in order is there until it has left, and a coordinator that dies is none of this.
 
-use rosterd::proto::v1;
+use rosterd_wire::proto::v1;
 
 use crate::harness::*;
 use crate::judge::{Run, Verdict};

@@ -217,7 +217,7 @@ async fn a_callback_that_is_not_answered_in_time_holds_its_fire_no_longer() {
     }
     cluster.verdict_when("the run that waits no longer", |verdict| verdict.of("runs").count() == 1).await;
     let skipped =
-        |items: &[rosterd::proto::v1::ItemSummary]| items[0].counters.as_ref().unwrap().cancelled == 1;
+        |items: &[rosterd_wire::proto::v1::ItemSummary]| items[0].counters.as_ref().unwrap().cancelled == 1;
     cluster.items_when("skips", "it is given up", skipped).await;
     told(&cluster, "all_started", 3).await;
     let verdict = cluster.verdict();

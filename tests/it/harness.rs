@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rosterd::proto::v1;
-use rosterd::proto::v1::admin_service_client::AdminServiceClient;
+use rosterd_wire::proto::v1;
+use rosterd_wire::proto::v1::admin_service_client::AdminServiceClient;
 use rustix::process::Signal;
 use serde_json::Value;
 use tonic::transport::{Channel, Endpoint};

@@ -1,9 +1,9 @@
 //! What cannot be right is refused: the right status, a code for programs, a message that says what to do; and
 //! nothing has changed.
 
-use rosterd::proto::v1;
-use rosterd::proto::v1::session_request::Frame;
-use rosterd::proto::v1::session_response::Frame as Said;
+use rosterd_wire::proto::v1;
+use rosterd_wire::proto::v1::session_request::Frame;
+use rosterd_wire::proto::v1::session_response::Frame as Said;
 use serde_json::json;
 use tonic::{Code, Status};
 

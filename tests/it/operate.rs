@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rosterd::proto::v1;
-use rosterd::proto::v1::set_enabled_request::Target;
+use rosterd_wire::proto::v1;
+use rosterd_wire::proto::v1::set_enabled_request::Target;
 use serde_json::{Value, json};
 
 use crate::harness::*;

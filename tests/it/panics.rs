@@ -1,7 +1,7 @@
 //! A defect in any part: the process ends and says so, or only what was served by that part does, and the log and
 //! the metrics tell of it. Nothing dies silently, and no run is lost or doubled.
 
-use rosterd::proto::v1;
+use rosterd_wire::proto::v1;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -36,7 +36,7 @@ async fn ends_and_comes_back(place: &str, task: &str, says: &[&str]) {
     let mut cluster = working().await;
     cluster.mutant(place, "");
     // Every part has something to do when somebody asks.
-    let _gone = cluster.admin().list_jobs(rosterd::proto::v1::ListJobsRequest::default()).await;
+    let _gone = cluster.admin().list_jobs(rosterd_wire::proto::v1::ListJobsRequest::default()).await;
     let status = cluster.coordinator.as_mut().unwrap().end().await;
     assert_eq!(status.code(), Some(1), "{status}");
     let log = cluster.logged();
@@ -168,7 +168,7 @@ async fn a_panic_of_a_stream_ends_that_stream_alone() {
     let log = cluster.logged();
     assert!(log.contains("worker stream") && log.contains("told to panic: panic-stream"), "{log}");
     runs_again(&cluster, 2).await;
-    let owners = |items: &[rosterd::proto::v1::ItemSummary]| -> Vec<_> {
+    let owners = |items: &[rosterd_wire::proto::v1::ItemSummary]| -> Vec<_> {
         items.iter().map(|item| item.owner.clone()).collect()
     };
     assert_eq!(owners(&before), owners(&cluster.items("steady").await), "nobody was called dead");
@@ -179,7 +179,7 @@ async fn a_panic_of_a_stream_ends_that_stream_alone() {
 async fn a_panic_of_a_request_is_answered_as_one() {
     let cluster = working().await;
     cluster.mutant("panic-request", "");
-    let request = rosterd::proto::v1::ListJobsRequest::default();
+    let request = rosterd_wire::proto::v1::ListJobsRequest::default();
     let status = cluster.admin().list_jobs(request.clone()).await.unwrap_err();
     assert_eq!(status.code(), tonic::Code::Internal);
     assert!(status.message().contains("a defect"), "{status}");

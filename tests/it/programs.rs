@@ -48,7 +48,7 @@ async fn lost(form: Form) {
     until("two failovers", || failovers().len() == 2).await;
     cluster.home.open("gate");
     let succeeded = |times: u64| {
-        move |items: &[rosterd::proto::v1::ItemSummary]| {
+        move |items: &[rosterd_wire::proto::v1::ItemSummary]| {
             items.iter().all(|item| item.counters.as_ref().unwrap().succeeded == times)
         }
     };
@@ -61,7 +61,7 @@ async fn lost(form: Form) {
             (last - began) / 1_000_000
         );
     }
-    let crashed = |items: &[rosterd::proto::v1::ItemSummary]| {
+    let crashed = |items: &[rosterd_wire::proto::v1::ItemSummary]| {
         items.iter().map(|item| item.counters.as_ref().unwrap().crashed).sum::<u64>()
     };
     assert_eq!(crashed(&cluster.quiet("prog").await), 2);
@@ -75,7 +75,7 @@ async fn lost(form: Form) {
         runs.set(runs.get() + 1);
         cluster.trigger("prog").await;
         let items = cluster.items_when("prog", "all have succeeded again", succeeded(runs.get())).await;
-        let by_e = |item: &rosterd::proto::v1::ItemSummary| {
+        let by_e = |item: &rosterd_wire::proto::v1::ItemSummary| {
             item.last.as_ref().is_some_and(|last| last.instance.starts_with("host-e@"))
         };
         items.iter().any(by_e).then_some(())

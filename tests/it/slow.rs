@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rosterd::proto::v1;
-use rosterd::proto::v1::session_response::Frame as Said;
+use rosterd_wire::proto::v1;
+use rosterd_wire::proto::v1::session_response::Frame as Said;
 use serde_json::json;
 use tonic::transport::{Channel, Endpoint};
 

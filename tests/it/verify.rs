@@ -58,7 +58,7 @@ async fn worked() -> Cluster {
     // In the middle of a run: what it leaves is to be taken over.
     cluster
         .items_when("beat", "the second runs", |items| {
-            let runs = |item: &rosterd::proto::v1::ItemSummary| {
+            let runs = |item: &rosterd_wire::proto::v1::ItemSummary| {
                 item.running.as_ref().is_some_and(|run| run.instance.starts_with("host-two"))
             };
             items.iter().any(runs)
@@ -68,7 +68,7 @@ async fn worked() -> Cluster {
     cluster
         .items_when("beat", "a crashed run was taken over, and all go on", |items| {
             let crashed: u64 = items.iter().map(|item| item.counters.as_ref().unwrap().crashed).sum();
-            let after = |item: &rosterd::proto::v1::ItemSummary| {
+            let after = |item: &rosterd_wire::proto::v1::ItemSummary| {
                 item.last.as_ref().is_some_and(|last| last.instance.starts_with("host-one"))
             };
             crashed > 0 && items.iter().all(after)

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
 use futures_util::FutureExt as _;
-use rosterd::api::backend::Answer;
-use rosterd::api::edge::{Edge, EdgeConfig};
-use rosterd::api::grpc::admin::Info;
-use rosterd::api::history::History;
 use rosterd::app;
 use rosterd::app::lives::{Lives, Open, Parts, Place};
+use rosterd_api::backend::Answer;
+use rosterd_api::edge::{Edge, EdgeConfig};
+use rosterd_api::grpc::admin::Info;
+use rosterd_api::history::History;
 use rosterd_client::{CancellationToken, OnRefused, Options, TokioClock, TonicConnector, Worker};
 use rosterd_coordinator::driver::NoHistory;
 use rosterd_coordinator::settings::Settings;

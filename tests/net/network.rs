@@ -4,7 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use hyper_util::rt::TokioIo;
-use rosterd::api::listen::Incoming;
+use rosterd_api::listen::Incoming;
 use tonic::transport::{Channel, Endpoint, Error};
 use tower::service_fn;
 use turmoil::net::{TcpListener, TcpStream};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rosterd::api::backend::{Answer, Backend, Conversation, Frames};
 use rosterd::app::lives::Lives;
+use rosterd_api::backend::{Answer, Backend, Conversation, Frames};
 use rosterd_coordinator::handle::{
     Done, DumpNode, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MemberRow, Operation, Peer,
     ServerRow,

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use rosterd::registry::Registry;
-use rosterd::registry::embedded::{EmbeddedOptions, EmbeddedRegistry};
-use rosterd::registry::memory::{MemoryRegistry, MemoryStore, SessionOptions};
-use rosterd::registry::zookeeper::{ZooKeeperOptions, ZooKeeperRegistry};
+use rosterd_registry::Registry;
+use rosterd_registry::embedded::{EmbeddedOptions, EmbeddedRegistry};
+use rosterd_registry::memory::{MemoryRegistry, MemoryStore, SessionOptions};
+use rosterd_registry::zookeeper::{ZooKeeperOptions, ZooKeeperRegistry};
 use tempfile::TempDir;
 
 use crate::words::namespace;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use rosterd::registry::embedded::{EmbeddedOptions, EmbeddedRegistry, OpenError};
 use rosterd_domain::id::{Item, Namespace};
 use rosterd_domain::txn::Write;
+use rosterd_registry::embedded::{EmbeddedOptions, EmbeddedRegistry, OpenError};
 use tempfile::TempDir;
 
 use crate::backend::open;

@@ -7,9 +7,9 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use rosterd::registry::Registry;
 use rosterd_domain::id::Item;
 use rosterd_domain::txn::{Commit, Write};
+use rosterd_registry::Registry;
 
 use crate::backend::open;
 use crate::process::{child, directory, is_installed, run};

@@ -10,11 +10,11 @@ use std::fmt;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseResult, TestError, TestRng, TestRunner};
-use rosterd::registry::embedded::EmbeddedRegistry;
-use rosterd::registry::memory::{MemoryRegistry, MemoryStore, SessionOptions};
-use rosterd::registry::{Hint, Hints, ReadError, Registry};
 use rosterd_domain::id::JobName;
 use rosterd_domain::txn::{Commit, Txn, Write};
+use rosterd_registry::embedded::EmbeddedRegistry;
+use rosterd_registry::memory::{MemoryRegistry, MemoryStore, SessionOptions};
+use rosterd_registry::{Hint, Hints, ReadError, Registry};
 use tempfile::TempDir;
 
 use crate::backend::open;

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use rosterd::registry::Registry;
-use rosterd::registry::embedded::EmbeddedRegistry;
 use rosterd_domain::id::{Item, JobName, Token};
 use rosterd_domain::txn::{Guard, Txn, Write};
+use rosterd_registry::Registry;
+use rosterd_registry::embedded::EmbeddedRegistry;
 
 use crate::backend::open;
 use crate::process::{child, directory};

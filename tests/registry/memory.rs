@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rosterd::registry::memory::*;
-use rosterd::registry::{Hint, ReadError, Registry, SessionState};
 use rosterd_domain::txn::{Commit, Txn, Write};
+use rosterd_registry::memory::*;
+use rosterd_registry::{Hint, ReadError, Registry, SessionState};
 use tokio::time::Instant;
 
 use crate::words::*;

@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use rosterd::registry::embedded::EmbeddedRegistry;
-use rosterd::registry::memory::{MemoryStore, SessionOptions};
-use rosterd::registry::{DumpNode, Registry};
 use rosterd_domain::id::*;
 use rosterd_domain::snapshot::{JobNodes, Stage};
 use rosterd_domain::txn::{Commit, Guard, Txn, Write};
+use rosterd_registry::embedded::EmbeddedRegistry;
+use rosterd_registry::memory::{MemoryStore, SessionOptions};
+use rosterd_registry::{DumpNode, Registry};
 
 use crate::backend::open;
 use crate::words::*;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use rosterd::registry::{Hint, ReadError, Registry, SessionState};
 use rosterd_domain::id::Item;
 use rosterd_domain::txn::{Commit, Write};
+use rosterd_registry::{Hint, ReadError, Registry, SessionState};
 
 use crate::backend::open;
 use crate::process::{child, directory, is_installed, run};

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use rosterd::registry::Registry;
-use rosterd::registry::embedded::{EmbeddedOptions, EmbeddedRegistry};
 use rosterd_domain::txn::{Commit, Guard};
+use rosterd_registry::Registry;
+use rosterd_registry::embedded::{EmbeddedOptions, EmbeddedRegistry};
 
 use crate::backend::open;
 use crate::words::*;

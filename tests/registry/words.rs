@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use rosterd::registry::Registry;
 use rosterd_domain::id::*;
 use rosterd_domain::item::Record;
 use rosterd_domain::snapshot::{Announced, Attachment, Command, InstanceNode, Snapshot, TriggerNode};
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Commit, Guard, Txn, Write};
+use rosterd_registry::Registry;
 
 pub fn namespace() -> Namespace {
     Namespace::new("ns").unwrap()
@@ -181,7 +181,7 @@ pub async fn snapshot(registry: &dyn Registry) -> Snapshot {
 /// A job's nodes as lines `path = data`, ephemeral ones marked.
 pub async fn dump(registry: &dyn Registry, name: &JobName) -> Vec<String> {
     let nodes = registry.dump(name).await.unwrap().unwrap_or_default();
-    let line = |(path, node): (String, rosterd::registry::DumpNode)| {
+    let line = |(path, node): (String, rosterd_registry::DumpNode)| {
         let mark = if node.ephemeral { " (ephemeral)" } else { "" };
         format!("{path} = {}{mark}", String::from_utf8_lossy(&node.data).escape_debug())
     };

@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::command::{cargo, must, output, root, succeeds, target};
+use crate::metadata::BUILD;
 use crate::{python, tools};
 
 /// Runs all checks; how many failed.
@@ -13,16 +14,9 @@ pub(crate) fn run() -> Result<u64> {
     let mut failed = 0;
     let mut check = |good: bool| failed += u64::from(!good);
     check(succeeds(cargo().args(["fmt", "--all", "--check"]))?);
-    check(succeeds(cargo().args([
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--features",
-        "rosterd/mutants",
-        "--",
-        "-D",
-        "warnings",
-    ]))?);
+    let mut clippy = cargo();
+    clippy.args(["clippy", "--workspace", "--all-targets"]).args(BUILD).args(["--", "-D", "warnings"]);
+    check(succeeds(&mut clippy)?);
     tools::setup()?;
     check(succeeds(tools::command("cargo-deny").args(["check", "licenses", "bans", "sources"]))?);
     check(succeeds(tools::command("buf").arg("lint"))?);

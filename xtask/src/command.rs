@@ -81,8 +81,8 @@ enum Line {
     Err(String),
 }
 
-/// Runs a command, passes its lines on and shows each line of its stdout to `look`.
-pub(crate) fn watched(command: &mut Command, look: &mut dyn FnMut(&str)) -> Result<ExitStatus> {
+/// Runs a command, passes its lines on, each after `mark`, and shows each line of its stdout to `look`.
+pub(crate) fn watched(command: &mut Command, mark: &str, look: &mut dyn FnMut(&str)) -> Result<ExitStatus> {
     let name = shown(command);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("{name} cannot be run"))?;
@@ -99,19 +99,22 @@ pub(crate) fn watched(command: &mut Command, look: &mut dyn FnMut(&str)) -> Resu
             Ok(Line::Out(line)) => {
                 heard = Instant::now();
                 look(&line);
-                let _ = std::io::stdout().write_all(line.as_bytes());
+                // One write a line: two suites may write side by side.
+                let _ = std::io::stdout().write_all(format!("{mark}{line}").as_bytes());
             }
             Ok(Line::Err(line)) => {
                 heard = Instant::now();
-                let _ = std::io::stderr().write_all(line.as_bytes());
+                let _ = std::io::stderr().write_all(format!("{mark}{line}").as_bytes());
             }
             Err(RecvTimeoutError::Timeout) if heard.elapsed() > HANGS => {
                 child.kill()?;
-                println!("    silent for {} s: killed: {name}", HANGS.as_secs());
+                println!("{mark}    silent for {} s: killed: {name}", HANGS.as_secs());
                 // Not joined: what it started may hold the pipes open.
                 return Ok(child.wait()?);
             }
-            Err(RecvTimeoutError::Timeout) => println!("    still running, {} s", begin.elapsed().as_secs()),
+            Err(RecvTimeoutError::Timeout) => {
+                println!("{mark}    still running, {} s", begin.elapsed().as_secs())
+            }
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
@@ -124,7 +127,7 @@ pub(crate) fn watched(command: &mut Command, look: &mut dyn FnMut(&str)) -> Resu
 /// Runs a command whose result is a line that begins so, and says it once more at the end; whether all went well.
 pub(crate) fn told(command: &mut Command, beginning: &str) -> Result<bool> {
     let mut result = None;
-    let done = watched(command, &mut |line| {
+    let done = watched(command, "", &mut |line| {
         if line.starts_with(beginning) {
             result = Some(line.trim_end().to_owned());
         }
@@ -144,4 +147,15 @@ fn reader(pipe: impl Read + Send + 'static, lines: Sender<Line>, kind: fn(String
             line.clear();
         }
     })
+}
+
+/// What this thread starts from now on runs only where nothing else wants a core (Linux; elsewhere nothing changes).
+pub(crate) fn yield_to_all() {
+    let Ok(thread) = std::fs::read_link("/proc/thread-self") else { return };
+    let Some(id) = thread.file_name() else { return };
+    let mut chrt = Command::new("chrt");
+    chrt.args(["--idle", "--pid", "0"]).arg(id).stdout(Stdio::null()).stderr(Stdio::null());
+    if !chrt.status().is_ok_and(|status| status.success()) {
+        println!("    chrt (util-linux) cannot be run: the suites beside each other share the cores evenly");
+    }
 }

@@ -7,19 +7,18 @@ use anyhow::{Context as _, Result, bail};
 use crate::command::told;
 use crate::metadata::build;
 
-const WRITE: &str = "write `fuzz --seconds N [--target TARGET] [--release]`";
+const WRITE: &str = "write `fuzz --seconds N [--target TARGET]`";
 
 /// What was asked.
 #[derive(Debug, PartialEq, Eq)]
 struct Request {
     seconds: u64,
     target: Option<String>,
-    release: bool,
 }
 
 impl Request {
     fn read(arguments: &[String]) -> Result<Self> {
-        let (mut seconds, mut target, mut release) = (None, None, false);
+        let (mut seconds, mut target) = (None, None);
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().with_context(|| format!("{argument} needs a value: {WRITE}"));
@@ -30,19 +29,17 @@ impl Request {
                     seconds = Some(number);
                 }
                 "--target" => target = Some(value()?.clone()),
-                "--release" => release = true,
                 _ => bail!("{argument:?} is not known: {WRITE}"),
             }
         }
-        Ok(Self { seconds: seconds.context(WRITE)?, target, release })
+        Ok(Self { seconds: seconds.context(WRITE)?, target })
     }
 }
 
 /// Plays; whether all of it went well.
 pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     let request = Request::read(arguments)?;
-    let mut wanted = vec!["--test".to_owned(), "fuzz".into()];
-    wanted.extend(request.release.then(|| "--release".to_owned()));
+    let wanted = ["--test".to_owned(), "fuzz".into()];
     let Some(programs) = build(&wanted)? else { return Ok(false) };
     let program =
         programs.iter().find(|program| program.target.name == "fuzz").context("no program fuzz was built")?;
@@ -65,8 +62,8 @@ mod tests {
 
     #[test]
     fn what_is_played_is_what_was_asked() {
-        let request = read("--seconds 60 --target frames --release").unwrap();
-        assert_eq!(request, Request { seconds: 60, target: Some("frames".into()), release: true });
+        let request = read("--seconds 60 --target frames").unwrap();
+        assert_eq!(request, Request { seconds: 60, target: Some("frames".into()) });
         for wrong in ["", "--seconds", "--seconds x", "--target frames", "--all"] {
             assert!(read(wrong).is_err(), "{wrong:?}");
         }

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "a tool measures time and is told things by cargo")]
 
 mod bench;
+mod changed;
 mod check;
 mod command;
 mod docs;
@@ -11,6 +12,7 @@ mod fuzz;
 mod metadata;
 mod mutants;
 mod python;
+mod quick;
 mod setup;
 mod sim;
 mod suites;
@@ -24,17 +26,21 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo xtask COMMAND
 
-  test [--only SUITE[,SUITE]] [--release] [-- ARGUMENTS]
-                       everything that must pass: setup, checks, all suites; ARGUMENTS go to each test program.
+  test [--only SUITE[,SUITE]] [--changed[=REVISION]] [--seeds N] [--release] [-- ARGUMENTS]
+                       everything that must pass: setup, builds, checks, all suites; ARGUMENTS go to each test program.
+                       --changed: only the suites that a change can reach, uncommitted or since REVISION (without one:
+                       since origin/main, where there is such a branch); --seeds: how many the simulation plays;
                        cluster tries the program that is shipped, but where a test puts faults into it; --release: it too
+  quick [--seeds N]    after an edit, within a minute: the unit tests of the crates with uncommitted changes, and
+                       200 seeds of the simulation if one of them is part of it
   check                formatting, lints, dependencies, the clients' own linters
   setup                what the tests need on this machine: Debian packages (as root), Python environment,
                        the ZooKeeper server
-  sim --seeds N        N seeds of the simulation, with progress; --from SEED, --debug. SEED=N cargo xtask sim, or
+  sim --seeds N        N seeds of the simulation, with progress; --from SEED. SEED=N cargo xtask sim, or
                        SCRIPT=FILE cargo xtask sim: one again
   sim --network …      the same with the real network stack, in a simulated network
   sim --mutants        each guard switched off, and what finds it
-  fuzz --seconds N     fuzzing with ever new inputs; --target TARGET, --release
+  fuzz --seconds N     fuzzing with ever new inputs; --target TARGET
   mutants [--shard K/N] [--file GLOB]
                        changes the domain in one place after the other: does a test notice? All of it takes hours
   bench [ARGUMENTS]    the benchmarks, in release
@@ -57,6 +63,7 @@ fn main() -> ExitCode {
         }
         ("mutants", rest) => mutants::main(rest),
         ("test", rest) => test::main(rest),
+        ("quick", rest) => quick::main(rest),
         ("check", []) => check::run().map(|failed| failed == 0),
         ("setup", []) => setup::everything().map(|()| true),
         ("sim", rest) => sim::main(rest),

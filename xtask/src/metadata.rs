@@ -1,7 +1,7 @@
 //! The targets of the workspace, as cargo knows them, and the test programs that it built.
 
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
@@ -28,8 +28,10 @@ impl Target {
     }
 }
 
-/// What the tests need besides: the bugs that the simulation switches on by name, off unless it does.
-pub(crate) const FEATURES: [&str; 2] = ["--features", "rosterd/mutants"];
+/// How everything that is tried is built, so that it is built once: the profile of the program that is shipped, with our own
+/// crates as `.cargo/tests.toml` says, and the bugs that the simulation switches on by name, off unless it does.
+pub(crate) const BUILD: [&str; 5] =
+    ["--release", "--config", ".cargo/tests.toml", "--features", "rosterd/mutants,rosterd-sim/mutants"];
 
 /// All targets that hold tests.
 pub(crate) fn targets() -> Result<Vec<Target>> {
@@ -54,12 +56,33 @@ pub(crate) struct Program {
     pub(crate) folder: PathBuf,
 }
 
-/// Builds test programs; `None` when that failed (the compiler has said why).
+/// Builds test programs of the workspace; `None` when that failed (the compiler has said why).
 pub(crate) fn build(arguments: &[String]) -> Result<Option<Vec<Program>>> {
     let mut command = cargo();
-    command.args(["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"]);
-    command.args(FEATURES);
-    command.args(arguments);
+    command.args(["test", "--workspace", "--exclude", "rosterd-bench"]).args(BUILD).args(arguments);
+    built(command)
+}
+
+/// Builds the tests of some crates: those beside their code, and with `simulation` that one.
+pub(crate) fn build_packages(
+    names: &[&str],
+    features: &[String],
+    simulation: bool,
+) -> Result<Option<Vec<Program>>> {
+    let mut command = cargo();
+    command.args(["test", "--release", "--config", ".cargo/tests.toml", "--lib", "--bins"]);
+    command.args(names.iter().flat_map(|name| ["--package", name]));
+    if simulation {
+        command.args(["--test", "sim"]);
+    }
+    if !features.is_empty() {
+        command.args(["--features", &features.join(",")]);
+    }
+    built(command)
+}
+
+fn built(mut command: Command) -> Result<Option<Vec<Program>>> {
+    command.args(["--no-run", "--message-format", "json-render-diagnostics"]);
     println!("    $ {}", shown(&command));
     let done = command.stderr(Stdio::inherit()).output().context("cargo cannot be run")?;
     if !done.status.success() {

@@ -78,14 +78,14 @@ fn interpreter() -> Result<&'static str> {
 }
 
 /// Runs the client's tests; `None` where there is no client yet.
-pub(crate) fn test(rest: &[String]) -> Result<Option<Tally>> {
+pub(crate) fn test(mark: &str, rest: &[String]) -> Result<Option<Tally>> {
     if !is_there() {
         return Ok(None);
     }
     let mut command = program("python");
-    command.args(["-m", "pytest", "-p", "no:cacheprovider"]).args(rest);
+    command.args(["-m", "pytest", "-p", "no:cacheprovider", "--durations=10"]).args(rest);
     let mut tally = None;
-    let status = watched(&mut command, &mut |line| tally = pytest(line).or(tally))?;
+    let status = watched(&mut command, mark, &mut |line| tally = pytest(line).or(tally))?;
     let Some(mut tally) = tally else { bail!("{status}, without a summary: {}", shown(&command)) };
     if !status.success() && tally.failed == 0 {
         println!("    {status}: {}", shown(&command));

@@ -19,13 +19,12 @@ struct Request {
     result: &'static str,
     seeds: Option<u64>,
     first: Option<u64>,
-    debug: bool,
 }
 
 /// With each bug so many seeds are played, until one finds it.
 const MUTANT_SEEDS: u64 = 60;
 
-const WRITE: &str = "write `sim [--network] --seeds N [--from SEED] [--debug]`, `sim --mutants`, \
+const WRITE: &str = "write `sim [--network] --seeds N [--from SEED]`, `sim --mutants`, \
                      `SEED=N … sim [--network]` or `SCRIPT=FILE … sim`";
 
 const USAGE: &str = "\
@@ -34,7 +33,6 @@ cargo xtask sim …
   --seeds N            N seeds, with progress; from seed 1 on, or --from SEED
   --mutants            each guard switched off in turn, and what finds it
   --network …          the same with the real network stack, in a simulated network; not with --mutants
-  --debug              without optimization, for a debugger
 
 Without these it plays one again and tells what happens in it:
 
@@ -48,8 +46,7 @@ played again there.
 
 impl Request {
     fn read(arguments: &[String], seed: Option<&str>, script: bool) -> Result<Self> {
-        let mut request =
-            Self { program: "sim", test: "", result: "", seeds: None, first: None, debug: false };
+        let mut request = Self { program: "sim", test: "", result: "", seeds: None, first: None };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
@@ -63,7 +60,6 @@ impl Request {
                 }
                 "--network" => request.program = "net",
                 "--from" => request.first = Some(number(argument, arguments.next())?),
-                "--debug" => request.debug = true,
                 _ => bail!("{argument:?} is not known: {WRITE}"),
             }
         }
@@ -99,10 +95,7 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     }
     let (seed, script) = (std::env::var("SEED").ok(), std::env::var_os("SCRIPT"));
     let request = Request::read(arguments, seed.as_deref(), script.is_some())?;
-    let mut wanted = vec!["--test".to_owned(), request.program.into()];
-    if !request.debug {
-        wanted.extend(["--profile".to_owned(), "sim".into()]);
-    }
+    let wanted = ["--test".to_owned(), request.program.into()];
     let Some(programs) = build(&wanted)? else { return Ok(false) };
     let program = programs
         .iter()

@@ -14,10 +14,20 @@ pub(crate) struct Suite {
     pub(crate) kind: Kind,
     /// Debian packages that it needs.
     pub(crate) packages: &'static [&'static str],
-    /// It is built with a profile of its own.
-    pub(crate) profile: Option<&'static str>,
+    pub(crate) lane: Lane,
+    /// So many tests at a time, where that differs from the number of cores.
+    pub(crate) threads: Option<&'static str>,
     /// It tries the program that is shipped, but where a test puts faults into it.
     pub(crate) shipped: bool,
+}
+
+/// What a suite spends its time with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// It computes: it runs beside the others, where they leave a core.
+    Computes,
+    /// It waits for real processes, disks and clocks: nothing may take a core from it.
+    Waits,
 }
 
 /// What a suite consists of.
@@ -54,11 +64,19 @@ impl Pick {
 }
 
 const fn programs(name: &'static str, what: &'static str, picks: &'static [Pick]) -> Suite {
-    Suite { name, what, kind: Kind::Programs(picks), packages: &[], profile: None, shipped: false }
+    Suite {
+        name,
+        what,
+        kind: Kind::Programs(picks),
+        packages: &[],
+        lane: Lane::Computes,
+        threads: None,
+        shipped: false,
+    }
 }
 
 /// How many seeds of the simulation a build plays, unless the environment says otherwise.
-pub(crate) const SEEDS: (&str, &str) = ("ROSTERD_SIM_SEEDS", "5000");
+pub(crate) const SEEDS: (&str, &str) = ("ROSTERD_SIM_SEEDS", "2000");
 
 /// The table. A suite whose test program cargo does not know is passed over and named.
 pub(crate) const SUITES: &[Suite] = &[
@@ -67,7 +85,8 @@ pub(crate) const SUITES: &[Suite] = &[
         what: "formatting, lints, dependencies",
         kind: Kind::Check,
         packages: &[],
-        profile: None,
+        lane: Lane::Computes,
+        threads: None,
         shipped: false,
     },
     programs(
@@ -79,6 +98,13 @@ pub(crate) const SUITES: &[Suite] = &[
         "unit",
         "tests beside the code, the Rust client's own, arrows between folders",
         &[
+            Pick::Units("rosterd-runtime"),
+            Pick::Units("rosterd-session"),
+            Pick::Units("rosterd-wire"),
+            Pick::Units("rosterd-registry"),
+            Pick::Units("rosterd-history"),
+            Pick::Units("rosterd-coordinator"),
+            Pick::Units("rosterd-api"),
             Pick::Units("rosterd"),
             Pick::Test("rosterd", "architecture"),
             Pick::Units("rosterd-client"),
@@ -91,47 +117,51 @@ pub(crate) const SUITES: &[Suite] = &[
         what: "examples in the documentation",
         kind: Kind::Doctests,
         packages: &[],
-        profile: None,
+        lane: Lane::Computes,
+        threads: None,
         shipped: false,
     },
     Suite {
         packages: &["strace", "util-linux", "mount", "default-jre-headless", zookeeper::MAVEN],
+        lane: Lane::Waits,
         ..programs(
             "registry",
             "the contract on every store; disks, real ZooKeeper servers",
             &[Pick::Test("rosterd", "registry")],
         )
     },
-    Suite {
-        profile: Some("sim"),
-        ..programs(
-            "sim",
-            "whole clusters under a simulated clock, seeded faults",
-            &[Pick::Test("rosterd", "sim")],
-        )
-    },
+    programs(
+        "sim",
+        "whole clusters under a simulated clock, seeded faults",
+        &[Pick::Test("rosterd-sim", "sim")],
+    ),
     programs(
         "net",
         "the real network stack and client on hosts of a simulated network",
         &[Pick::Test("rosterd", "net")],
     ),
-    programs(
-        "edge",
-        "the gRPC and HTTP edge before a scripted coordinator",
-        &[Pick::Test("rosterd", "edge")],
-    ),
+    Suite {
+        lane: Lane::Waits,
+        ..programs(
+            "edge",
+            "the gRPC and HTTP edge before a scripted coordinator",
+            &[Pick::Test("rosterd", "edge")],
+        )
+    },
     programs(
         "fuzz",
         "everything that reads what others wrote, on mutated inputs",
         &[Pick::Test("rosterd", "fuzz")],
     ),
-    programs("cli", "the command line", &[Pick::Test("rosterd", "cli")]),
+    Suite { lane: Lane::Waits, ..programs("cli", "the command line", &[Pick::Test("rosterd", "cli")]) },
     Suite {
         packages: &["iproute2", "mount", "nftables", "util-linux"],
+        lane: Lane::Waits,
         ..programs("it", "real processes: coordinators, workers, kills", &[Pick::Test("rosterd", "it")])
     },
     Suite {
         packages: &["iproute2", "mount", "nftables", "util-linux", "default-jre-headless", zookeeper::MAVEN],
+        lane: Lane::Waits,
         shipped: true,
         ..programs(
             "cluster",
@@ -144,7 +174,8 @@ pub(crate) const SUITES: &[Suite] = &[
         what: "the Python client",
         kind: Kind::Python,
         packages: &[],
-        profile: None,
+        lane: Lane::Waits,
+        threads: None,
         shipped: false,
     },
 ];
@@ -163,7 +194,7 @@ pub(crate) fn list() -> String {
     SUITES.iter().map(|suite| format!("  {:<9} {}\n", suite.name, suite.what)).collect()
 }
 
-/// What cargo must build for these suites. Always the whole workspace's features, so that nothing is built twice.
+/// What cargo must build for these suites. Always with the whole workspace's features, so that nothing is built twice.
 pub(crate) fn build_arguments(suites: &[Suite]) -> Vec<String> {
     let mut arguments: Vec<String> = Vec::new();
     let mut add = |words: &[&str]| {
@@ -214,6 +245,5 @@ mod tests {
     fn one_suite_builds_no_more_than_it_needs() {
         let sim = chosen(&["sim".into(), "edge".into()]).unwrap();
         assert_eq!(build_arguments(&sim), ["--test", "sim", "--test", "edge"]);
-        assert_eq!((sim[0].profile, sim[1].profile), (Some("sim"), None));
     }
 }

@@ -43,6 +43,14 @@ pub(crate) fn rust(line: &str) -> Option<Tally> {
     Some(Tally { passed: sum(&counts, &["passed"]), failed: sum(&counts, &["failed"]), not_run: 0 })
 }
 
+/// How long a test took, in seconds: `test a::b ... ok <1.234s>`.
+pub(crate) fn timed(line: &str) -> Option<(String, f64)> {
+    let line = plain(line);
+    let (test, time) = line.trim().strip_prefix("test ")?.rsplit_once(" <")?;
+    let (name, _) = test.split_once(" ... ")?;
+    Some((name.to_owned(), time.strip_suffix("s>")?.parse().ok()?))
+}
+
 /// A test that cannot run here says so in a line of its own, and is counted as passed all the same: which, and why.
 pub(crate) fn not_run(line: &str) -> Option<&str> {
     line.trim().strip_prefix("NOT RUN: ")
@@ -105,6 +113,13 @@ mod tests {
         let red = "test result: \u{1b}[31mFAILED\u{1b}(B\u{1b}[m. 3 passed; 2 failed; 0 ignored";
         assert_eq!(rust(red), tally(3, 2));
         assert_eq!(rust("test a ... ok"), None);
+    }
+
+    #[test]
+    fn the_time_of_a_test_is_read() {
+        let line = "test a::b - should panic ... \u{1b}[32mok\u{1b}[0m <1.234s>\n";
+        assert_eq!(timed(line), Some(("a::b - should panic".to_owned(), 1.234)));
+        assert_eq!(timed("test a::b ... ok"), None);
     }
 
     #[test]

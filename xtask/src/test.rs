@@ -1,50 +1,73 @@
-//! `cargo xtask test`: setup, one build, then the suites in order. Its last line says how many tests passed.
+//! `cargo xtask test`: setup and builds, then the suites: those that compute beside those that wait. Its last line says how
+//! many tests passed.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use crate::command::{cargo, must, shown, target, watched};
-use crate::metadata::{Program, build, targets};
-use crate::suites::{Kind, Pick, SEEDS, Suite, build_arguments, chosen};
-use crate::summary::{Tally, not_run, rust};
-use crate::{check, python, setup};
+use crate::command::{cargo, must, shown, target, watched, yield_to_all};
+use crate::metadata::{BUILD, Program, Target, build, targets};
+use crate::suites::{Kind, Lane, Pick, SEEDS, Suite, build_arguments, chosen};
+use crate::summary::{Tally, not_run, rust, timed};
+use crate::{changed, check, python, setup};
 
 /// What was asked.
+#[derive(Default)]
 struct Request {
     only: Vec<String>,
+    /// Only what a change since this revision can reach.
+    changed: Option<String>,
     /// The program that is tried is the one that is shipped, wherever a test needs none of its own.
     release: bool,
+    /// How many seeds the simulation plays.
+    seeds: Option<String>,
     /// Passed on to each test program.
     rest: Vec<String>,
 }
 
+const WRITE: &str =
+    "write `test [--only SUITE[,SUITE]] [--changed[=REVISION]] [--seeds N] [--release] [-- ARGUMENTS]`";
+
 impl Request {
     fn read(arguments: &[String]) -> Result<Self> {
-        let mut request = Self { only: Vec::new(), release: false, rest: Vec::new() };
+        let mut request = Self::default();
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
-            let names = match (argument.as_str(), argument.strip_prefix("--only=")) {
-                ("--", _) => {
+            let (name, value) = match argument.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None => (argument.as_str(), None),
+            };
+            match name {
+                "--" => {
                     request.rest = arguments.cloned().collect();
                     break;
                 }
-                ("--release", _) => {
-                    request.release = true;
-                    continue;
+                "--release" => request.release = true,
+                "--changed" => request.changed = Some(value.unwrap_or_default()),
+                "--only" | "--seeds" => {
+                    let Some(value) = value.or_else(|| arguments.next().cloned()) else {
+                        bail!("{argument} needs a value: {WRITE}")
+                    };
+                    match name {
+                        "--only" => request.only.extend(value.split(',').map(ToOwned::to_owned)),
+                        _ if value.parse::<u64>().is_ok() => request.seeds = Some(value),
+                        _ => bail!("--seeds is {value:?}, which is not a number: {WRITE}"),
+                    }
                 }
-                ("--only", _) => arguments.next().map(String::as_str),
-                (_, names) => names,
-            };
-            let Some(names) = names else {
-                bail!("{argument:?}: write `test [--only SUITE[,SUITE]] [--release] [-- ARGUMENTS]`")
-            };
-            request.only.extend(names.split(',').map(ToOwned::to_owned));
+                _ => bail!("{argument:?} is not known: {WRITE}"),
+            }
         }
         Ok(request)
+    }
+
+    fn suites(&self) -> Result<Vec<Suite>> {
+        let suites = chosen(&self.only)?;
+        let Some(since) = &self.changed else { return Ok(suites) };
+        let reached = changed::suites(since)?;
+        Ok(suites.into_iter().filter(|suite| reached.contains(suite.name)).collect())
     }
 }
 
@@ -60,110 +83,186 @@ struct Done {
 /// Runs what was asked; whether all of it went well.
 pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     let request = Request::read(arguments)?;
-    let suites = chosen(&request.only)?;
-    let begin = Instant::now();
-    heading("setup");
-    let mut all: Vec<Done> = Vec::new();
-    let ships = |suite: &Suite| request.release || suite.shipped;
-    let shipped = if suites.iter().any(ships) { Some(shipped()?) } else { None };
-    let ready = setup::for_suites(&suites).and_then(|()| programs(&suites));
-    match ready {
-        Err(error) => all.push(broken("setup", begin.elapsed(), format!("{error:#}"))),
-        Ok(None) => all.push(broken("build", begin.elapsed(), "the tests cannot be built".into())),
-        Ok(Some(programs)) => {
-            for (number, suite) in suites.iter().enumerate() {
-                heading(&format!("{} ({} of {}): {}", suite.name, number + 1, suites.len(), suite.what));
-                let shipped = shipped.as_deref().filter(|_| ships(suite));
-                let done = run(suite, &programs, shipped, &request.rest);
-                println!("    {}: {} in {}", done.name, done.tally, seconds(done.took));
-                all.push(done);
-            }
-        }
+    let suites = request.suites()?;
+    if suites.is_empty() {
+        println!("no suite can be reached by what has changed\n\n{}", Tally::default());
+        return Ok(true);
     }
-    Ok(close(&all, begin.elapsed()))
+    let mut split = Split::new();
+    let ships = |suite: &Suite| request.release || suite.shipped;
+    // What is fetched comes while the compiler runs.
+    let (ready, built) = std::thread::scope(|scope| {
+        let setup = scope.spawn(|| setup::for_suites(&suites));
+        let shipped = suites.iter().any(ships).then(shipped).transpose();
+        split.ended("build of the program that is shipped");
+        let programs = shipped.and_then(|shipped| Ok((shipped, programs(&suites)?)));
+        split.ended("build of the tests");
+        let setup = setup.join().unwrap_or_else(|_| bail!("setup panicked"));
+        split.ended("setup, beyond the builds");
+        (setup, programs)
+    });
+    let all = match ready.and(built) {
+        Err(error) => vec![broken("build", split.begin.elapsed(), format!("{error:#}"))],
+        Ok((_, None)) => vec![broken("build", split.begin.elapsed(), "the tests cannot be built".into())],
+        Ok((shipped, Some(programs))) => {
+            let run = Run { programs, shipped, request: &request };
+            lanes(&suites, |suite, mark| run.suite(suite, mark, run.request.release || suite.shipped))
+        }
+    };
+    split.ended("suites");
+    Ok(close(&all, &split))
 }
 
-/// Builds what the suites run, all at once but for those with profiles of their own.
+/// Where the time went.
+struct Split {
+    begin: Instant,
+    last: Instant,
+    parts: Vec<(&'static str, Duration)>,
+}
+
+impl Split {
+    fn new() -> Self {
+        Self { begin: Instant::now(), last: Instant::now(), parts: Vec::new() }
+    }
+
+    fn ended(&mut self, part: &'static str) {
+        self.parts.push((part, self.last.elapsed()));
+        self.last = Instant::now();
+    }
+}
+
+/// Runs suites that compute beside those that wait; in the order in which they ended. With one kind alone, as they stand.
+fn lanes(suites: &[Suite], run: impl Fn(&Suite, &str) -> Done + Sync) -> Vec<Done> {
+    let of = |lane: Lane| suites.iter().filter(move |suite| suite.lane == lane).collect::<Vec<_>>();
+    let (waiting, computing) = (of(Lane::Waits), of(Lane::Computes));
+    let beside = !waiting.is_empty() && !computing.is_empty();
+    let all = Mutex::new(Vec::new());
+    let play = |lane: Vec<&Suite>| {
+        for suite in lane {
+            let mark = if beside { format!("{:<9}| ", suite.name) } else { String::new() };
+            heading(&format!("{}: {}", suite.name, suite.what));
+            let done = run(suite, &mark);
+            println!("{mark}    {}: {} in {}", done.name, done.tally, seconds(done.took));
+            all.lock().unwrap_or_else(PoisonError::into_inner).push(done);
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            if beside {
+                yield_to_all();
+            }
+            play(computing);
+        });
+        play(waiting);
+    });
+    all.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Builds what the suites run, all at once.
 fn programs(suites: &[Suite]) -> Result<Option<Vec<Program>>> {
     let known = targets()?;
     let built = |suite: &&Suite| match suite.kind {
         Kind::Programs(picks) => picks.iter().any(|pick| known.iter().any(|target| pick.takes(target))),
         Kind::Check | Kind::Doctests | Kind::Python => false,
     };
-    let suites = suites.iter().filter(built).copied();
-    let suites: Vec<Suite> = suites.collect();
-    let profiles: BTreeSet<Option<&str>> = suites.iter().map(|suite| suite.profile).collect();
-    let mut programs = Vec::new();
-    for profile in profiles {
-        let of: Vec<Suite> = suites.iter().filter(|suite| suite.profile == profile).copied().collect();
-        heading(&format!("build{}", profile.map(|name| format!(", profile {name}")).unwrap_or_default()));
-        let mut arguments = build_arguments(&of);
-        arguments.extend(profile.into_iter().flat_map(|name| ["--profile".to_owned(), name.to_owned()]));
-        match build(&arguments)? {
-            Some(built) => programs.extend(built),
-            None => return Ok(None),
-        }
+    let suites: Vec<Suite> = suites.iter().filter(built).copied().collect();
+    if suites.is_empty() {
+        return Ok(Some(Vec::new()));
     }
-    Ok(Some(programs))
+    heading("build of the tests");
+    build(&build_arguments(&suites))
 }
 
-/// The program as it is shipped, built now.
+/// The program as it is shipped, built now; at a place of its own, since the tests' is built to where cargo puts it.
 fn shipped() -> Result<PathBuf> {
     heading("build of the program that is shipped");
     must(cargo().args(["build", "--release", "--package", "rosterd", "--bin", "rosterd"]))?;
-    Ok(target().join("release/rosterd"))
+    let folder = target().join("shipped");
+    std::fs::create_dir_all(&folder)?;
+    let place = folder.join("rosterd");
+    // Never written over: one that runs may be the last one.
+    let aside = folder.join("rosterd.new");
+    std::fs::copy(target().join("release/rosterd"), &aside)?;
+    std::fs::rename(&aside, &place)?;
+    Ok(place)
 }
 
-fn run(suite: &Suite, programs: &[Program], shipped: Option<&Path>, rest: &[String]) -> Done {
-    let begin = Instant::now();
-    let result = match suite.kind {
-        Kind::Check => check::run().map(|failed| (Tally { failed, ..Tally::default() }, None)),
-        Kind::Programs(picks) => run_programs(picks, programs, shipped, rest),
-        Kind::Doctests => {
-            let mut command = cargo();
-            command.args(["test", "--workspace", "--doc", "--no-fail-fast", "--"]).args(rest);
-            counted(&mut command, Summaries::All).map(|tally| (tally, None))
+/// What the suites of one call share.
+struct Run<'a> {
+    programs: Vec<Program>,
+    shipped: Option<PathBuf>,
+    request: &'a Request,
+}
+
+impl Run<'_> {
+    fn suite(&self, suite: &Suite, mark: &str, ships: bool) -> Done {
+        let begin = Instant::now();
+        let rest = &self.request.rest;
+        let result = match suite.kind {
+            Kind::Check => check::run().map(|failed| (Tally { failed, ..Tally::default() }, None)),
+            Kind::Programs(picks) => {
+                let shipped = self.shipped.as_deref().filter(|_| ships);
+                self.run_programs(suite, picks, shipped, mark)
+            }
+            Kind::Doctests => doctests(rest, mark).map(|tally| (tally, None)),
+            Kind::Python => python::test(mark, rest).map(|tally| match tally {
+                Some(tally) => (tally, None),
+                None => (Tally::default(), Some("not there yet: clients/python".to_owned())),
+            }),
+        };
+        match result {
+            Ok((tally, note)) => Done { name: suite.name, tally, took: begin.elapsed(), note },
+            Err(error) => broken(suite.name, begin.elapsed(), format!("{error:#}")),
         }
-        Kind::Python => python::test(rest).map(|tally| match tally {
-            Some(tally) => (tally, None),
-            None => (Tally::default(), Some("not there yet: clients/python".to_owned())),
-        }),
-    };
-    match result {
-        Ok((tally, note)) => Done { name: suite.name, tally, took: begin.elapsed(), note },
-        Err(error) => broken(suite.name, begin.elapsed(), format!("{error:#}")),
+    }
+
+    fn run_programs(
+        &self,
+        suite: &Suite,
+        picks: &[Pick],
+        shipped: Option<&Path>,
+        mark: &str,
+    ) -> Result<(Tally, Option<String>)> {
+        let mut tally = Tally::default();
+        let mut ran = false;
+        let picked = |program: &&Program| picks.iter().any(|pick| pick.takes(&program.target));
+        for program in self.programs.iter().filter(picked) {
+            ran = true;
+            let mut command = Command::new(&program.path);
+            command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
+            command.args(&self.request.rest).args(TIMED.1).env(TIMED.0, "1").env("RUST_BACKTRACE", "1");
+            if let Some(threads) = suite.threads {
+                command.env("RUST_TEST_THREADS", threads);
+            }
+            match &self.request.seeds {
+                Some(seeds) => drop(command.env(SEEDS.0, seeds)),
+                None if std::env::var_os(SEEDS.0).is_none() => drop(command.env(SEEDS.0, SEEDS.1)),
+                None => {}
+            }
+            if let Some(shipped) = shipped {
+                command.env("ROSTERD_BINARY", shipped);
+            }
+            let Target { package, kind, name } = &program.target;
+            println!("{mark}    {package} {kind} {name}");
+            tally += counted(&mut command, Summaries::Last, mark)?;
+        }
+        if !ran {
+            return Ok((tally, Some("not there yet: cargo knows no such test target".to_owned())));
+        }
+        if tally == Tally::default() && self.request.rest.is_empty() {
+            bail!("no test ran: the programs hold none");
+        }
+        Ok((tally, None))
     }
 }
 
-fn run_programs(
-    picks: &[Pick],
-    programs: &[Program],
-    shipped: Option<&Path>,
-    rest: &[String],
-) -> Result<(Tally, Option<String>)> {
-    let mut tally = Tally::default();
-    let mut ran = false;
-    for program in programs.iter().filter(|program| picks.iter().any(|pick| pick.takes(&program.target))) {
-        ran = true;
-        let mut command = Command::new(&program.path);
-        command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder).args(rest);
-        command.env("RUST_BACKTRACE", "1");
-        if std::env::var_os(SEEDS.0).is_none() {
-            command.env(SEEDS.0, SEEDS.1);
-        }
-        if let Some(shipped) = shipped {
-            command.env("ROSTERD_BINARY", shipped);
-        }
-        println!("    {} {} {}", program.target.package, program.target.kind, program.target.name);
-        tally += counted(&mut command, Summaries::Last)?;
-    }
-    if !ran {
-        return Ok((tally, Some("not there yet: cargo knows no such test target".to_owned())));
-    }
-    if tally == Tally::default() && rest.is_empty() {
-        bail!("no test ran: the programs hold none");
-    }
-    Ok((tally, None))
+/// The test harness tells how long each test took only to who asks for what is not stable; it is only shown.
+const TIMED: (&str, [&str; 3]) = ("RUSTC_BOOTSTRAP", ["-Z", "unstable-options", "--report-time"]);
+
+fn doctests(rest: &[String], mark: &str) -> Result<Tally> {
+    let mut command = cargo();
+    command.args(["test", "--workspace", "--doc", "--no-fail-fast"]).args(BUILD).arg("--").args(rest);
+    counted(&mut command, Summaries::All, mark)
 }
 
 /// Which summaries of a program count.
@@ -176,17 +275,36 @@ enum Summaries {
 }
 
 /// Runs a test program. One that ends badly without saying that a test failed counts as one failed.
-fn counted(command: &mut Command, which: Summaries) -> Result<Tally> {
+fn counted(command: &mut Command, which: Summaries, mark: &str) -> Result<Tally> {
     let mut counts = Counts::default();
-    let status = watched(command, &mut |line| counts.take(line, which))?;
+    let begin = Instant::now();
+    let status = watched(command, mark, &mut |line| counts.take(line, which))?;
     if !status.success() && counts.tally.failed == 0 {
-        println!("    {status}: {}", shown(command));
+        println!("{mark}    {status}: {}", shown(command));
         counts.tally.failed = 1;
     }
     for test in &counts.not_run {
-        println!("    not run: {test}");
+        println!("{mark}    not run: {test}");
+    }
+    for line in slowest(&mut counts.times, begin.elapsed()) {
+        println!("{mark}    {line}");
     }
     Ok(counts.tally.without(counts.not_run.len() as u64))
+}
+
+/// So many of a program's tests are shown with their times.
+const SLOWEST: usize = 10;
+/// What takes less is not worth a line.
+const SHORT: f64 = 1.0;
+
+fn slowest(times: &mut [(String, f64)], took: Duration) -> Vec<String> {
+    times.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    let long = times.iter().filter(|(_, time)| *time >= SHORT).take(SLOWEST);
+    let mut lines: Vec<_> = long.map(|(name, time)| format!("{time:>7.1} s  {name}")).collect();
+    if !lines.is_empty() {
+        lines.insert(0, format!("{:>7.1} s  for all {}; the slowest:", took.as_secs_f64(), times.len()));
+    }
+    lines
 }
 
 /// What a test program has said so far.
@@ -194,11 +312,13 @@ fn counted(command: &mut Command, which: Summaries) -> Result<Tally> {
 struct Counts {
     tally: Tally,
     not_run: Vec<String>,
+    times: Vec<(String, f64)>,
 }
 
 impl Counts {
     fn take(&mut self, line: &str, which: Summaries) {
         self.not_run.extend(not_run(line).map(ToOwned::to_owned));
+        self.times.extend(timed(line));
         match (rust(line), which) {
             (Some(said), Summaries::Last) => self.tally = said,
             (Some(said), Summaries::All) => self.tally += said,
@@ -211,9 +331,9 @@ fn broken(name: &'static str, took: Duration, note: String) -> Done {
     Done { name, tally: Tally { failed: 1, ..Tally::default() }, took, note: Some(note) }
 }
 
-/// The table of suites, and the line that programs read.
-fn close(all: &[Done], took: Duration) -> bool {
-    heading(&format!("all suites, {}", seconds(took)));
+/// The table of suites, where the time went, and the line that programs read.
+fn close(all: &[Done], split: &Split) -> bool {
+    heading(&format!("all suites, {}", seconds(split.begin.elapsed())));
     let mut sum = Tally::default();
     for Done { name, tally, took, note } in all {
         let mark = if tally.failed > 0 { "FAILED" } else { "ok" };
@@ -226,6 +346,10 @@ fn close(all: &[Done], took: Duration) -> bool {
             seconds(*took)
         );
         sum += *tally;
+    }
+    println!();
+    for (part, took) in &split.parts {
+        println!("    {:>9}  {part}", seconds(*took));
     }
     // `--only check` holds no tests; everything else must.
     let only_checks = all.iter().all(|done| done.name == "check");
@@ -257,8 +381,12 @@ mod tests {
         assert!(!request.release);
         let request = Request::read(&words("--release --only cluster -- kill")).unwrap();
         assert!(request.release && request.only == ["cluster"] && request.rest == ["kill"]);
-        assert!(Request::read(&words("sim")).is_err());
-        assert!(Request::read(&words("--only")).is_err());
+        assert_eq!(Request::read(&words("--changed")).unwrap().changed.as_deref(), Some(""));
+        assert_eq!(Request::read(&words("--changed=HEAD~3")).unwrap().changed.as_deref(), Some("HEAD~3"));
+        assert_eq!(Request::read(&words("--seeds 200")).unwrap().seeds.as_deref(), Some("200"));
+        for wrong in ["sim", "--only", "--seeds", "--seeds x", "--all"] {
+            assert!(Request::read(&words(wrong)).is_err(), "{wrong}");
+        }
     }
 
     #[test]
@@ -269,15 +397,17 @@ mod tests {
             took: Duration::ZERO,
             note: None,
         };
-        assert!(close(&[done("unit", 3, 0), done("it", 0, 0)], Duration::ZERO));
-        assert!(!close(&[done("unit", 3, 1)], Duration::ZERO));
-        assert!(!close(&[done("it", 0, 0)], Duration::ZERO));
-        assert!(close(&[done("check", 0, 0)], Duration::ZERO));
+        let close = |all: &[Done]| close(all, &Split::new());
+        assert!(close(&[done("unit", 3, 0), done("it", 0, 0)]));
+        assert!(!close(&[done("unit", 3, 1)]));
+        assert!(!close(&[done("it", 0, 0)]));
+        assert!(close(&[done("check", 0, 0)]));
     }
 
     #[test]
     fn a_program_that_dies_without_a_summary_has_failed() {
-        let dies = |script: &str| counted(Command::new("sh").args(["-c", script]), Summaries::Last).unwrap();
+        let dies =
+            |script: &str| counted(Command::new("sh").args(["-c", script]), Summaries::Last, "").unwrap();
         assert_eq!(dies("kill -9 $$"), Tally { passed: 0, failed: 1, not_run: 0 });
         let summary = "echo 'test result: FAILED. 2 passed; 3 failed; 0 ignored'; exit 101";
         assert_eq!(dies(summary), Tally { passed: 2, failed: 3, not_run: 0 });
@@ -295,5 +425,29 @@ mod tests {
         }
         assert_eq!(counts.not_run, ["a: needs root"]);
         assert_eq!(counts.tally.without(1), Tally { passed: 1, failed: 0, not_run: 1 });
+    }
+
+    #[test]
+    fn the_slowest_tests_are_shown_and_the_short_ones_are_not() {
+        let mut times: Vec<_> = (0..20).map(|n| (format!("t{n}"), f64::from(n) / 5.0)).collect();
+        let lines = slowest(&mut times, Duration::from_secs(9));
+        assert_eq!((lines.len(), lines[0].trim()), (11, "9.0 s  for all 20; the slowest:"));
+        assert!(lines[1].ends_with("3.8 s  t19"), "{}", lines[1]);
+        assert!(slowest(&mut [("a".into(), 0.5)], Duration::from_secs(9)).is_empty());
+    }
+
+    #[test]
+    fn every_suite_of_both_lanes_is_run_once() {
+        let suites = chosen(&[]).unwrap();
+        let ran = lanes(&suites, |suite, _| Done {
+            name: suite.name,
+            tally: Tally::default(),
+            took: Duration::ZERO,
+            note: None,
+        });
+        let mut names: Vec<_> = ran.iter().map(|done| done.name).collect();
+        let mut all: Vec<_> = suites.iter().map(|suite| suite.name).collect();
+        (names.sort_unstable(), all.sort_unstable());
+        assert_eq!(names, all);
     }
 }

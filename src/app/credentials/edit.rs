@@ -13,9 +13,9 @@ use rustix::fs::{FlockOperation, flock};
 use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
 
 use super::{check_jobs, check_name, parse, read};
-use crate::api::access::jobs::Jobs;
-use crate::api::access::secret::{ID_BYTES, SECRET_BYTES, Secret};
-use crate::api::access::{Grant, Proof};
+use rosterd_api::access::jobs::Jobs;
+use rosterd_api::access::secret::{ID_BYTES, SECRET_BYTES, Secret};
+use rosterd_api::access::{Grant, Proof};
 
 const HEAD: &str =
     "# Who may do what: see the guide's page on access. Changed by `rosterd credentials`, or by hand.\n";
@@ -214,7 +214,7 @@ fn write(new: &Path, text: &str, old: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::layers::methods::Role;
+    use rosterd_api::layers::methods::Role;
 
     fn wanted(name: &str, role: Role) -> Wanted {
         let (name, role) = (name.to_owned(), role.as_str().to_owned());

@@ -25,10 +25,10 @@ use std::path::Path;
 use rosterd_domain::time::Time;
 use serde::Deserialize;
 
-use crate::api::access::jobs::Jobs;
-use crate::api::access::secret::{self, Digest};
-use crate::api::access::{Grant, Proof};
-use crate::api::layers::methods::Role;
+use rosterd_api::access::jobs::Jobs;
+use rosterd_api::access::secret::{self, Digest};
+use rosterd_api::access::{Grant, Proof};
+use rosterd_api::layers::methods::Role;
 
 /// Larger files are something else.
 const LARGEST: u64 = 4 << 20;

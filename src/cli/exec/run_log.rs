@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rosterd_client::Run;
 use rosterd_domain::verify::{Line, What};
 
-use crate::runtime::clock::{Clock as _, System};
+use rosterd_runtime::clock::{Clock as _, System};
 
 /// Where lines go.
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use crate::cli::failure::{Failure, Result};
 use crate::cli::options::read_text;
 use crate::cli::server::Server;
 use crate::cli::show::Form;
-use crate::proto::v1;
+use rosterd_wire::proto::v1;
 
 #[derive(Debug, Args)]
 pub(crate) struct Apply {

@@ -8,8 +8,8 @@ use crate::cli::failure::Result;
 use crate::cli::json;
 use crate::cli::server::Server;
 use crate::cli::show::Form;
-use crate::proto::v1;
-use crate::proto::v1::set_enabled_request::Target as ProtoTarget;
+use rosterd_wire::proto::v1;
+use rosterd_wire::proto::v1::set_enabled_request::Target as ProtoTarget;
 
 #[derive(Debug, Args)]
 pub(crate) struct Named {

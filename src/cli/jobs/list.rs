@@ -7,7 +7,7 @@ use crate::cli::failure::Result;
 use crate::cli::json;
 use crate::cli::server::{ALL, Client, Server};
 use crate::cli::show::{Form, facts, json_time, or_dash, short_time, table};
-use crate::proto::v1;
+use rosterd_wire::proto::v1;
 
 #[derive(Debug, Args)]
 pub(crate) struct List {

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::failure::Result;
 use super::json;
 use super::show::Form;
-use crate::proto::v1;
+use rosterd_wire::proto::v1;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Jobs {

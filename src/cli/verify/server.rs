@@ -12,7 +12,7 @@ use crate::cli::failure::{Failure, Result};
 use crate::cli::json;
 use crate::cli::server::{ALL, Admin, Client, Server};
 use crate::cli::show::{time, timestamp};
-use crate::proto::v1;
+use rosterd_wire::proto::v1;
 
 /// Asks for the runs, and for what became of the due times.
 pub(super) async fn ask(

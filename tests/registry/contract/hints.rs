@@ -1,9 +1,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use rosterd::registry::{Hint, Hints, Registry};
 use rosterd_domain::id::{Epoch, Item, Token, Version};
 use rosterd_domain::txn::{Guard, Write};
+use rosterd_registry::{Hint, Hints, Registry};
 
 use crate::backend::Backend;
 use crate::words::*;

@@ -100,7 +100,7 @@ pub async fn each_write_has_its_form(backend: &mut impl Backend) {
     each_write_is_taken_back(registry).await;
 }
 
-async fn each_write_is_taken_back(registry: &dyn rosterd::registry::Registry) {
+async fn each_write_is_taken_back(registry: &dyn rosterd_registry::Registry) {
     let (job, item) = (j(), Item(0));
     let table: Vec<(Write, &[&str])> = vec![
         (Write::Paused(j(), false), &["/rosterd/paused"]),

@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Instant;
 
-use rosterd::registry::Registry;
 use rosterd_domain::id::Revision;
 use rosterd_domain::txn::{Commit, Txn};
+use rosterd_registry::Registry;
 use tempfile::TempDir;
 
 use self::disk::{Disk, Image, Survives, put};

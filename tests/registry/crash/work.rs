@@ -1,11 +1,11 @@
 //! What the recorded process does: transactions of several writes each, always the same ones, so that after a crash
 //! there must be exactly the state after some number of them, and not before the last acknowledged one.
 
-use rosterd::registry::Registry;
-use rosterd::registry::embedded::{EmbeddedOptions, EmbeddedRegistry};
-use rosterd::registry::memory::{MemoryStore, SessionOptions};
 use rosterd_domain::id::{Item, JobName, Version};
 use rosterd_domain::txn::{Commit, Guard, Txn, Write};
+use rosterd_registry::Registry;
+use rosterd_registry::embedded::{EmbeddedOptions, EmbeddedRegistry};
+use rosterd_registry::memory::{MemoryStore, SessionOptions};
 
 use super::rng::Rng;
 use crate::process::directory;

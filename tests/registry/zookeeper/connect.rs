@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use rosterd::registry::Registry;
-use rosterd::registry::zookeeper::{Backoff, ConnectError, Credentials, ZooKeeperOptions, ZooKeeperRegistry};
 use rosterd_domain::txn::Commit;
+use rosterd_registry::Registry;
+use rosterd_registry::zookeeper::{Backoff, ConnectError, Credentials, ZooKeeperOptions, ZooKeeperRegistry};
 use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 
 use super::old::Old;
@@ -141,7 +141,7 @@ async fn everything_is_below_the_chroot_which_is_made() {
     assert_eq!(client.list_children(&format!("{root}/ns")).await.unwrap(), ["job"]);
     let mut hints = registry.hints();
     put(&registry, [create(&job("b"), "i1")]).await;
-    super::until(&mut hints, &rosterd::registry::Hint::Jobs).await;
+    super::until(&mut hints, &rosterd_registry::Hint::Jobs).await;
 }
 
 #[tokio::test]

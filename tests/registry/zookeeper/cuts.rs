@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use rosterd::registry::zookeeper::ZooKeeperOptions;
-use rosterd::registry::{Hint, ReadError, Registry, SessionState};
 use rosterd_domain::id::{Epoch, Item, Version};
 use rosterd_domain::txn::{Commit, Write};
+use rosterd_registry::zookeeper::ZooKeeperOptions;
+use rosterd_registry::{Hint, ReadError, Registry, SessionState};
 
 use super::proxy::{Proxy, Way};
 use super::{PATIENCE, connect, eventually, on_single, until, until_state};

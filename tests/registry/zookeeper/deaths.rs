@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rosterd::registry::zookeeper::{ZooKeeperOptions, ZooKeeperRegistry};
-use rosterd::registry::{Hint, Registry, SessionState};
 use rosterd_domain::id::{Item, Token, Version};
 use rosterd_domain::txn::Commit;
+use rosterd_registry::zookeeper::{ZooKeeperOptions, ZooKeeperRegistry};
+use rosterd_registry::{Hint, Registry, SessionState};
 
 use super::{PATIENCE, connect, eventually, until};
 use crate::words::*;

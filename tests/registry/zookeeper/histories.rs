@@ -8,10 +8,10 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use proptest::test_runner::TestCaseResult;
-use rosterd::registry::zookeeper::{ZooKeeperOptions, ZooKeeperRegistry};
-use rosterd::registry::{Hint, Hints, Registry, SessionState};
 use rosterd_domain::id::JobName;
 use rosterd_domain::txn::{Commit, Guard, Txn};
+use rosterd_registry::zookeeper::{ZooKeeperOptions, ZooKeeperRegistry};
+use rosterd_registry::{Hint, Hints, Registry, SessionState};
 use zookeeper_client::{Acls, Client, CreateMode, Error};
 
 use super::proxy::{Proxy, Way};

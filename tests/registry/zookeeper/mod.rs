@@ -16,8 +16,8 @@ mod tls;
 
 use std::time::{Duration, Instant};
 
-use rosterd::registry::zookeeper::{ZooKeeperOptions, ZooKeeperRegistry};
-use rosterd::registry::{Hint, Hints, SessionState};
+use rosterd_registry::zookeeper::{ZooKeeperOptions, ZooKeeperRegistry};
+use rosterd_registry::{Hint, Hints, SessionState};
 use zookeeper_client::Client;
 
 use crate::backend::{options, single};

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rosterd::registry::Registry;
-use rosterd::registry::zookeeper::ZooKeeperOptions;
 use rosterd_domain::id::Item;
 use rosterd_domain::txn::Write;
+use rosterd_registry::Registry;
+use rosterd_registry::zookeeper::ZooKeeperOptions;
 use tokio::task::JoinHandle;
 
 use super::{connect, on_single};

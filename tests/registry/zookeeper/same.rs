@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use rosterd::registry::memory::{MemoryStore, SessionOptions};
+use rosterd_registry::memory::{MemoryStore, SessionOptions};
 
 use super::histories::blame;
 use super::{connect, on_single};

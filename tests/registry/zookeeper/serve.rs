@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use rosterd::registry::Registry;
+use rosterd_registry::Registry;
 
 use super::{connect, eventually, on_single};
 use crate::words::*;

@@ -1,9 +1,9 @@
 //! Transactions that share a packet: a neighbour's refusal drops nothing, and the order of calls holds.
 
-use rosterd::registry::Registry;
-use rosterd::registry::zookeeper::ZooKeeperOptions;
 use rosterd_domain::id::{Item, Version};
 use rosterd_domain::txn::{Commit, Guard, Write};
+use rosterd_registry::Registry;
+use rosterd_registry::zookeeper::ZooKeeperOptions;
 
 use super::{connect, on_single};
 use crate::words::*;

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use rosterd::registry::Registry;
 use rosterd_domain::txn::Guard;
+use rosterd_registry::Registry;
 
 use super::{connect, on_single, raw};
 use crate::words::*;

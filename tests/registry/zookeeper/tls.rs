@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rosterd::registry::Registry;
-use rosterd::registry::zookeeper::{Backoff, ConnectError, Tls, ZooKeeperOptions, ZooKeeperRegistry};
+use rosterd_registry::Registry;
+use rosterd_registry::zookeeper::{Backoff, ConnectError, Tls, ZooKeeperOptions, ZooKeeperRegistry};
 
 use super::connect;
 use crate::words::*;

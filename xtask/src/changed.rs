@@ -1,0 +1,203 @@
+//! What a change can reach: which files it touches, which crates those belong to, who depends on them, and which suites try
+//! any of that. Where a file's place says nothing, everything is reached.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+
+use crate::command::{cargo, output, root};
+use crate::suites::{Kind, Pick, SUITES, Suite};
+
+/// A crate of the workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    /// Below the top of the repository, without a slash at its end; empty for the top.
+    pub(crate) folder: String,
+    /// Crates of the workspace that it names, for its tests too.
+    pub(crate) needs: BTreeSet<String>,
+    /// It has bugs on purpose.
+    pub(crate) mutants: bool,
+}
+
+/// The suites that a change since `since` can reach; without a revision: since `origin/main` where it is known, else what
+/// is not committed.
+pub(crate) fn suites(since: &str) -> Result<BTreeSet<&'static str>> {
+    let files = files(since)?;
+    println!("    {} files have changed", files.len());
+    let packages = packages()?;
+    let shared = |suite: &str| std::fs::read_to_string(root().join("tests").join(suite).join("main.rs"));
+    let shares =
+        |suite: &str, folder: &str| shared(suite).is_ok_and(|text| text.contains(&format!("\"../{folder}/")));
+    Ok(reached(&files, &packages, &shares))
+}
+
+/// The files that differ from `since`, and those that git does not know yet.
+pub(crate) fn files(since: &str) -> Result<Vec<String>> {
+    let git = |words: &[&str]| output(Command::new("git").current_dir(root()).args(words));
+    let upstream = || {
+        let found = git(&["for-each-ref", "--format=%(refname)", "refs/remotes/origin/main"]);
+        found.is_ok_and(|text| !text.trim().is_empty())
+    };
+    let base = match since {
+        "" if upstream() => git(&["merge-base", "origin/main", "HEAD"])?.trim().to_owned(),
+        "" => "HEAD".to_owned(),
+        revision => revision.to_owned(),
+    };
+    let changed =
+        git(&["diff", "--name-only", &base, "--"]).with_context(|| format!("no revision {base:?}"))?;
+    let new = git(&["ls-files", "--others", "--exclude-standard"])?;
+    Ok(changed.lines().chain(new.lines()).map(ToOwned::to_owned).collect())
+}
+
+/// The crates of the workspace, and who needs whom.
+pub(crate) fn packages() -> Result<Vec<Package>> {
+    let text = output(cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;
+    let value: Value = serde_json::from_str(&text).context("cargo metadata")?;
+    let listed = value["packages"].as_array().context("cargo metadata names no packages")?;
+    let top = root();
+    let of = |package: &Value| -> Option<Package> {
+        let manifest = std::path::Path::new(package["manifest_path"].as_str()?);
+        let folder = manifest.parent()?.strip_prefix(&top).ok()?.to_str()?.to_owned();
+        let needs = package["dependencies"].as_array()?.iter().filter(|needed| needed["path"].is_string());
+        let needs = needs.filter_map(|needed| Some(needed["name"].as_str()?.to_owned())).collect();
+        let mutants = package["features"]["mutants"].is_array();
+        Some(Package { name: package["name"].as_str()?.to_owned(), folder, needs, mutants })
+    };
+    Ok(listed.iter().filter_map(of).collect())
+}
+
+/// The crate whose sources a file is one of.
+pub(crate) fn owner<'a>(file: &str, packages: &'a [Package]) -> Option<&'a Package> {
+    let below = |package: &&Package| {
+        !package.folder.is_empty()
+            && file.strip_prefix(&package.folder).is_some_and(|rest| rest.starts_with('/'))
+    };
+    let inner = packages.iter().filter(below).max_by_key(|package| package.folder.len());
+    inner.or_else(|| packages.iter().find(|package| package.folder.is_empty() && file.starts_with("src/")))
+}
+
+/// These crates and all that need them.
+fn dependents<'a>(changed: BTreeSet<&'a str>, packages: &'a [Package]) -> BTreeSet<&'a str> {
+    let mut reached = changed;
+    loop {
+        let next =
+            packages.iter().filter(|package| package.needs.iter().any(|name| reached.contains(&**name)));
+        let next: Vec<_> =
+            next.map(|package| &*package.name).filter(|name| !reached.contains(name)).collect();
+        if next.is_empty() {
+            return reached;
+        }
+        reached.extend(next);
+    }
+}
+
+/// What one file reaches besides the crate that it belongs to.
+enum Reach<'a> {
+    All,
+    Suites(Vec<&'static str>),
+    Crates(Vec<&'a str>),
+}
+
+fn reach<'a>(file: &str, packages: &'a [Package], shares: &impl Fn(&str, &str) -> bool) -> Reach<'a> {
+    let mut parts = file.split('/');
+    let named = |names: &[&'static str]| Reach::Suites(names.to_vec());
+    match (parts.next().unwrap_or_default(), parts.next().unwrap_or_default()) {
+        // Figures are nobody's test.
+        ("tests", "bench") | ("deploy" | ".ci" | ".github", _) => named(&[]),
+        ("tests", "data") => Reach::Crates(vec!["rosterd-domain"]),
+        ("tests", folder) if SUITES.iter().any(|suite| suite.name == folder) => {
+            let tries = |suite: &&Suite| suite.name == folder || shares(suite.name, folder);
+            Reach::Suites(SUITES.iter().filter(tries).map(|suite| suite.name).collect())
+        }
+        ("tests", "architecture.rs") | ("docs", _) => named(&["domain", "unit"]),
+        // Tests of coordinators run its worker.
+        ("clients", "python") => named(&["python", "it"]),
+        ("examples", _) => named(&["it", "unit"]),
+        ("proto", _) | ("build.rs", _) => {
+            let generated = ["rosterd-wire", "rosterd-client"];
+            let known = packages.iter().map(|package| &*package.name);
+            Reach::Crates(known.filter(|name| generated.contains(name)).collect())
+        }
+        (name, "") if name.ends_with(".md") => named(&["unit"]),
+        _ => match owner(file, packages) {
+            Some(package) => Reach::Crates(vec![&package.name]),
+            None => Reach::All,
+        },
+    }
+}
+
+fn reached(
+    files: &[String],
+    packages: &[Package],
+    shares: &impl Fn(&str, &str) -> bool,
+) -> BTreeSet<&'static str> {
+    let mut suites = BTreeSet::new();
+    let mut crates = BTreeSet::new();
+    for file in files {
+        match reach(file, packages, shares) {
+            Reach::All => return SUITES.iter().map(|suite| suite.name).collect(),
+            Reach::Suites(names) => suites.extend(names),
+            Reach::Crates(names) => crates.extend(names),
+        }
+        if file.starts_with("proto/") {
+            suites.insert("python");
+        }
+    }
+    let crates = dependents(crates, packages);
+    let tries = |suite: &&Suite| match suite.kind {
+        Kind::Programs(picks) => picks.iter().any(|pick| match pick {
+            Pick::Units(name) | Pick::Test(name, _) => crates.contains(name),
+        }),
+        Kind::Doctests => !crates.is_empty(),
+        Kind::Check => !files.is_empty(),
+        Kind::Python => false,
+    };
+    suites.extend(SUITES.iter().filter(tries).map(|suite| suite.name));
+    suites
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(files: &[&str]) -> Vec<&'static str> {
+        let files: Vec<_> = files.iter().map(ToString::to_string).collect();
+        let shares = |suite: &str, folder: &str| (suite, folder) == ("cluster", "it") || folder == "support";
+        reached(&files, &packages().unwrap(), &shares).into_iter().collect()
+    }
+
+    #[test]
+    fn a_change_reaches_what_depends_on_it_and_nothing_else() {
+        assert_eq!(of(&[]), Vec::<&str>::new());
+        assert_eq!(of(&["tests/it/storm.rs"]), ["check", "cluster", "it"]);
+        assert_eq!(of(&["clients/python/rosterd/hand.py"]), ["check", "it", "python"]);
+        assert_eq!(of(&["tests/bench/src/main.rs", "README.md"]), ["check", "unit"]);
+        let coordinator = of(&["src/coordinator/node.rs"]);
+        assert!(coordinator.contains(&"sim") && coordinator.contains(&"it"), "{coordinator:?}");
+        assert!(!coordinator.contains(&"domain") && !coordinator.contains(&"python"), "{coordinator:?}");
+        let edge = of(&["src/api/edge.rs"]);
+        assert!(edge.contains(&"edge") && !edge.contains(&"sim"), "{edge:?}");
+        assert!(of(&["src/domain/item.rs"]).contains(&"domain"));
+        assert!(of(&["proto/rosterd/v1/worker.proto"]).contains(&"python"));
+    }
+
+    #[test]
+    fn what_has_no_place_reaches_everything() {
+        for file in ["Cargo.lock", ".cargo/config.toml", "rustfmt.toml", "new/thing.txt"] {
+            assert_eq!(of(&[file]).len(), SUITES.len(), "{file}");
+        }
+    }
+
+    #[test]
+    fn a_file_belongs_to_the_innermost_crate() {
+        let packages = packages().unwrap();
+        let owner = |file| owner(file, &packages).map(|package| package.name.clone());
+        assert_eq!(owner("src/registry/zookeeper/mod.rs").as_deref(), Some("rosterd-registry"));
+        assert_eq!(owner("src/cli/mod.rs").as_deref(), Some("rosterd"));
+        assert_eq!(owner("tests/sim/play.rs").as_deref(), Some("rosterd-sim"));
+        assert_eq!(owner("Cargo.toml"), None);
+    }
+}
