@@ -143,7 +143,7 @@ scripts! {
 /// None is forgotten in the folder.
 #[test]
 fn every_script_that_is_kept_is_played() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sim/found");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("found");
     let files = std::fs::read_dir(folder).unwrap();
     let kept: BTreeSet<String> = files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
     assert_eq!(kept, ALL.iter().map(|name| format!("{name}.script")).collect());

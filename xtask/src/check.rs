@@ -18,7 +18,13 @@ pub(crate) fn run() -> Result<u64> {
     clippy.args(["clippy", "--workspace", "--all-targets"]).args(BUILD).args(["--", "-D", "warnings"]);
     check(succeeds(&mut clippy)?);
     tools::setup()?;
-    check(succeeds(tools::command("cargo-deny").args(["check", "licenses", "bans", "sources"]))?);
+    check(succeeds(tools::command("cargo-deny").args([
+        "check",
+        "--hide-inclusion-graph",
+        "licenses",
+        "bans",
+        "sources",
+    ]))?);
     check(succeeds(tools::command("buf").arg("lint"))?);
     match released(&root(), &target().join("proto-of-the-last-release"))? {
         Some(before) => check(succeeds(tools::command("buf").arg("breaking").arg("--against").arg(before))?),

@@ -15,7 +15,7 @@ pub(crate) struct Suite {
     /// Debian packages that it needs.
     pub(crate) packages: &'static [&'static str],
     pub(crate) lane: Lane,
-    /// So many tests at a time, where that differs from the number of cores.
+    /// So many tests at a time: more than there are cores where most of them wait.
     pub(crate) threads: Option<&'static str>,
     /// It tries the program that is shipped, but where a test puts faults into it.
     pub(crate) shipped: bool,
@@ -76,7 +76,7 @@ const fn programs(name: &'static str, what: &'static str, picks: &'static [Pick]
 }
 
 /// How many seeds of the simulation a build plays, unless the environment says otherwise.
-pub(crate) const SEEDS: (&str, &str) = ("ROSTERD_SIM_SEEDS", "2000");
+pub(crate) const SEEDS: (&str, &str) = ("ROSTERD_SIM_SEEDS", "5000");
 
 /// The table. A suite whose test program cargo does not know is passed over and named.
 pub(crate) const SUITES: &[Suite] = &[
@@ -124,6 +124,7 @@ pub(crate) const SUITES: &[Suite] = &[
     Suite {
         packages: &["strace", "util-linux", "mount", "default-jre-headless", zookeeper::MAVEN],
         lane: Lane::Waits,
+        threads: Some("4"),
         ..programs(
             "registry",
             "the contract on every store; disks, real ZooKeeper servers",
@@ -157,11 +158,13 @@ pub(crate) const SUITES: &[Suite] = &[
     Suite {
         packages: &["iproute2", "mount", "nftables", "util-linux"],
         lane: Lane::Waits,
+        threads: Some("6"),
         ..programs("it", "real processes: coordinators, workers, kills", &[Pick::Test("rosterd", "it")])
     },
     Suite {
         packages: &["iproute2", "mount", "nftables", "util-linux", "default-jre-headless", zookeeper::MAVEN],
         lane: Lane::Waits,
+        threads: Some("4"),
         shipped: true,
         ..programs(
             "cluster",

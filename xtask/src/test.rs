@@ -447,7 +447,8 @@ mod tests {
         });
         let mut names: Vec<_> = ran.iter().map(|done| done.name).collect();
         let mut all: Vec<_> = suites.iter().map(|suite| suite.name).collect();
-        (names.sort_unstable(), all.sort_unstable());
+        names.sort_unstable();
+        all.sort_unstable();
         assert_eq!(names, all);
     }
 }
