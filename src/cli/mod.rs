@@ -35,6 +35,7 @@ mod watch;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use futures_util::future::LocalBoxFuture;
 
 use failure::Result;
 
@@ -111,7 +112,9 @@ pub fn main() -> ExitCode {
         command => tokio::runtime::Runtime::new()
             .map_err(|error| failure::Failure::failed("RUNTIME", error))
             .and_then(|runtime| {
-                let done = runtime.block_on(command.run());
+                // Boxed: else all commands are compiled once for each way in which a runtime may poll them.
+                let command: LocalBoxFuture<'_, Result> = Box::pin(command.run());
+                let done = runtime.block_on(command);
                 runtime.shutdown_background();
                 done
             }),
