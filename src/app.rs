@@ -132,7 +132,7 @@ pub async fn dev(config: Config) -> Result<(), AppError> {
         return Err(AppError::Demo(what.to_owned()));
     }
     let running = start(config).await?;
-    let demo = demo::start(&running.lives.handle(), running.address).await?;
+    let demo = demo::start(&running.lives, running.address).await?;
     let stopped = running.until_asked().await;
     demo.end(Phase::Edge, Duration::from_secs(5)).await;
     running.stop(stopped).await

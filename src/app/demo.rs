@@ -8,7 +8,9 @@ use rosterd_client::{Job, Options, Run, Worker};
 use tokio::sync::broadcast;
 
 use super::AppError;
-use rosterd_coordinator::handle::{Handle, Happening, Operation};
+use super::lives::Lives;
+use rosterd_api::backend::Backend as _;
+use rosterd_coordinator::handle::{Happening, Operation};
 use rosterd_runtime::tasks::{Phase, Tasks};
 
 const JOB: &str = "demo";
@@ -22,9 +24,9 @@ description: the demonstration of rosterd dev
 ";
 
 /// Makes the job, starts the workers and tells what happens; who has the tasks ends them before the coordinator.
-pub(super) async fn start(handle: &Handle, address: SocketAddr) -> Result<Tasks, AppError> {
+pub(super) async fn start(lives: &Lives, address: SocketAddr) -> Result<Tasks, AppError> {
     let tasks = Tasks::default();
-    let happenings = handle.watch();
+    let (handle, happenings) = (lives.handle(), lives.watch());
     let applied = handle.operate(Operation::Apply { text: FILE.into(), dry_run: false }).await;
     applied.map_err(|refusal| AppError::Demo(refusal.to_string()))?;
     println!("{}", banner(address));

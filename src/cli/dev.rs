@@ -19,6 +19,8 @@ impl Dev {
         let embedded = ("registry".to_owned(), "embedded".to_owned());
         let mut sources = self.settings.sources(&[]);
         sources.defaults.push(("data_dir", DATA_DIR.into()));
+        // What happens is told in lines of its own.
+        sources.defaults.push(("log", "warn".into()));
         sources.flags.push(embedded);
         start(read(&sources)?.config, crate::app::dev).await
     }

@@ -8,6 +8,7 @@ mod binary;
 mod config;
 mod coordinator;
 mod credentials;
+mod dev;
 mod exec;
 mod guard;
 mod moving;

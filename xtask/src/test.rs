@@ -294,17 +294,14 @@ fn counted(command: &mut Command, which: Summaries, mark: &str) -> Result<Tally>
 
 /// So many of a program's tests are shown with their times.
 const SLOWEST: usize = 10;
-/// What takes less is not worth a line.
-const SHORT: f64 = 1.0;
+/// A test that takes less, in seconds, is not worth a line.
+const SHORT: f64 = 0.1;
 
 fn slowest(times: &mut [(String, f64)], took: Duration) -> Vec<String> {
     times.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     let long = times.iter().filter(|(_, time)| *time >= SHORT).take(SLOWEST);
-    let mut lines: Vec<_> = long.map(|(name, time)| format!("{time:>7.1} s  {name}")).collect();
-    if !lines.is_empty() {
-        lines.insert(0, format!("{:>7.1} s  for all {}; the slowest:", took.as_secs_f64(), times.len()));
-    }
-    lines
+    let all = format!("{:>7.1} s  for all {}; the slowest:", took.as_secs_f64(), times.len());
+    std::iter::once(all).chain(long.map(|(name, time)| format!("{time:>7.1} s  {name}"))).collect()
 }
 
 /// What a test program has said so far.
@@ -433,7 +430,7 @@ mod tests {
         let lines = slowest(&mut times, Duration::from_secs(9));
         assert_eq!((lines.len(), lines[0].trim()), (11, "9.0 s  for all 20; the slowest:"));
         assert!(lines[1].ends_with("3.8 s  t19"), "{}", lines[1]);
-        assert!(slowest(&mut [("a".into(), 0.5)], Duration::from_secs(9)).is_empty());
+        assert_eq!(slowest(&mut [("a".into(), 0.05)], Duration::from_secs(9)).len(), 1);
     }
 
     #[test]

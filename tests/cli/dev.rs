@@ -1,0 +1,55 @@
+//! `rosterd dev`, as a newcomer starts it.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use crate::binary::command;
+
+/// How long a line may take. The demonstration fires every five seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _gone = self.0.kill();
+        let _status = self.0.wait();
+    }
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "what is tried here is real time")]
+fn the_demonstration_tells_what_happens_and_logs_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut dev = command();
+    dev.args(["dev", "--listen", "127.0.0.1:0"]).current_dir(dir.path());
+    let mut dev = Ended(dev.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let out = BufReader::new(dev.0.stdout.take().unwrap());
+    let (lines, told) = mpsc::channel();
+    std::thread::spawn(move || out.lines().map_while(Result::ok).all(|line| lines.send(line).is_ok()));
+    let deadline = Instant::now() + PATIENCE;
+    let mut seen = Vec::new();
+    let in_order = [
+        "rosterd is up on http://127.0.0.1:",
+        "assignment  demo: ",
+        "  start     demo/",
+        "  succeeded demo/",
+    ];
+    for beginning in in_order {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let line = told.recv_timeout(left).unwrap_or_else(|_| panic!("no {beginning:?} after {seen:#?}"));
+            let found = line.starts_with(beginning);
+            seen.push(line);
+            if found {
+                break;
+            }
+        }
+    }
+    dev.0.kill().unwrap();
+    let mut log = String::new();
+    dev.0.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+    assert!(!log.contains(" INFO "), "{log}");
+}
