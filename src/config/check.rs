@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rosterd_runtime::telemetry::{LogFilter, TelemetryError};
+use rosterd_runtime::telemetry::LogFilter;
 
 use super::reader::Reader;
 use super::value::show;
@@ -239,8 +239,7 @@ fn history(reader: &mut Reader) -> History {
 fn log(reader: &mut Reader) -> Log {
     let filter = |text: &str| match LogFilter::parse(text) {
         Ok(_) => Ok(text.to_owned()),
-        Err(TelemetryError::Filter { reason, .. }) => Err(reason),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(error.reason),
     };
     let json = |text: &str| match text {
         "json" => Ok(true),

@@ -29,33 +29,36 @@ pub enum LogFormat {
     Json,
 }
 
-/// Why logging could not be set up.
-#[derive(Debug, thiserror::Error)]
-pub enum TelemetryError {
-    /// The filter cannot be read.
-    #[error("invalid log filter {value:?}: {reason}; write a level, for example info or warn,rosterd=debug")]
-    Filter {
-        /// The refused filter.
-        value: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// There is a subscriber already.
-    #[error("logging was set up before")]
-    Twice,
+/// A log filter that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invalid log filter {value:?}: {reason}; write a level, for example info or warn,rosterd=debug")]
+pub struct FilterError {
+    /// The refused filter.
+    pub value: String,
+    /// What is wrong with it.
+    pub reason: String,
 }
+
+/// Logging was set up before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("logging was set up before")]
+pub struct LoggingTwice;
 
 /// Which log lines are written: a level for all, and levels for targets that begin with a name.
 #[derive(Debug, Clone)]
 pub struct LogFilter(Targets);
 
 impl LogFilter {
-    /// Reads `info`, `warn,rosterd=debug` and the like; a later level for the same target overrides an earlier one.
-    pub fn parse(text: &str) -> Result<Self, TelemetryError> {
-        let wrong =
-            |reason: String| TelemetryError::Filter { value: text.chars().take(200).collect(), reason };
+    /// Reads `info`, `warn,rosterd=debug` and the like; a later level for the same target overrides an earlier one. An empty
+    /// one lets errors through.
+    pub fn parse(text: &str) -> Result<Self, FilterError> {
+        let wrong = |reason: String| FilterError { value: text.chars().take(200).collect(), reason };
+        let directives = || text.split(',').map(str::trim).filter(|directive| !directive.is_empty());
         let mut targets = Targets::new();
-        for directive in text.split(',').map(str::trim).filter(|directive| !directive.is_empty()) {
+        if directives().next().is_none() {
+            targets = targets.with_default(LevelFilter::ERROR);
+        }
+        for directive in directives() {
             let (target, level) = match directive.split_once('=') {
                 Some((target, level)) => (Some(target.trim()), level.trim()),
                 None => (None, directive),
@@ -85,7 +88,7 @@ fn is_target(name: &str) -> bool {
 }
 
 /// Sends the process's log to stderr: lines of `format`, those that `filter` lets through. Once per process.
-pub fn init(format: LogFormat, filter: LogFilter) -> Result<(), TelemetryError> {
+pub fn init(format: LogFormat, filter: LogFilter) -> Result<(), LoggingTwice> {
     let lines = match format {
         LogFormat::Text => fmt::layer()
             .with_ansi(io::stderr().is_terminal())
@@ -95,7 +98,7 @@ pub fn init(format: LogFormat, filter: LogFilter) -> Result<(), TelemetryError> 
         LogFormat::Json => fmt::layer().json().flatten_event(true).with_writer(io::stderr).boxed(),
     };
     let log = tracing_subscriber::registry().with(lines.with_filter(filter.0));
-    log.try_init().map_err(|_| TelemetryError::Twice)
+    log.try_init().map_err(|_| LoggingTwice)
 }
 
 /// From now on a panic of any thread or task is a line of the log, with the place where it happened, and counted.
@@ -283,6 +286,6 @@ mod tests {
             passes(both, "rosterd_coordinator::driver", Level::DEBUG) && !passes(both, "h2", Level::INFO)
         );
         assert!(passes("info,h2=off", "rosterd", Level::INFO) && !passes("info,h2=off", "h2", Level::ERROR));
-        assert!(!passes("", "rosterd", Level::ERROR));
+        assert!(passes("", "rosterd", Level::ERROR) && !passes("", "rosterd", Level::WARN));
     }
 }

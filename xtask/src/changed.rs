@@ -7,7 +7,8 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use crate::command::{cargo, output, root};
+use crate::command::{output, root};
+use crate::metadata::described;
 use crate::suites::{Kind, Pick, SUITES, Suite};
 
 /// A crate of the workspace.
@@ -54,9 +55,6 @@ pub(crate) fn files(since: &str) -> Result<Vec<String>> {
 
 /// The crates of the workspace, and who needs whom.
 pub(crate) fn packages() -> Result<Vec<Package>> {
-    let text = output(cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;
-    let value: Value = serde_json::from_str(&text).context("cargo metadata")?;
-    let listed = value["packages"].as_array().context("cargo metadata names no packages")?;
     let top = root();
     let of = |package: &Value| -> Option<Package> {
         let manifest = std::path::Path::new(package["manifest_path"].as_str()?);
@@ -66,7 +64,7 @@ pub(crate) fn packages() -> Result<Vec<Package>> {
         let mutants = package["features"]["mutants"].is_array();
         Some(Package { name: package["name"].as_str()?.to_owned(), folder, needs, mutants })
     };
-    Ok(listed.iter().filter_map(of).collect())
+    Ok(described()?.iter().filter_map(of).collect())
 }
 
 /// The crate whose sources a file is one of.
@@ -94,39 +92,32 @@ fn dependents<'a>(changed: BTreeSet<&'a str>, packages: &'a [Package]) -> BTreeS
     }
 }
 
-/// What one file reaches besides the crate that it belongs to.
-enum Reach<'a> {
-    All,
-    Suites(Vec<&'static str>),
-    Crates(Vec<&'a str>),
-}
+/// What one file reaches by itself: suites, and crates.
+type Reach<'a> = (Vec<&'static str>, Vec<&'a str>);
 
-fn reach<'a>(file: &str, packages: &'a [Package], shares: &impl Fn(&str, &str) -> bool) -> Reach<'a> {
+/// What a file reaches; `None`: everything.
+fn reach<'a>(file: &str, packages: &'a [Package], shares: &impl Fn(&str, &str) -> bool) -> Option<Reach<'a>> {
     let mut parts = file.split('/');
-    let named = |names: &[&'static str]| Reach::Suites(names.to_vec());
-    match (parts.next().unwrap_or_default(), parts.next().unwrap_or_default()) {
+    let named = |names: &[&'static str]| (names.to_vec(), Vec::new());
+    Some(match (parts.next().unwrap_or_default(), parts.next().unwrap_or_default()) {
         // Figures are nobody's test.
         ("tests", "bench") | ("deploy" | ".ci" | ".github", _) => named(&[]),
-        ("tests", "data") => Reach::Crates(vec!["rosterd-domain"]),
+        ("tests", "data") => (Vec::new(), vec!["rosterd-domain"]),
         ("tests", folder) if SUITES.iter().any(|suite| suite.name == folder) => {
             let tries = |suite: &&Suite| suite.name == folder || shares(suite.name, folder);
-            Reach::Suites(SUITES.iter().filter(tries).map(|suite| suite.name).collect())
+            (SUITES.iter().filter(tries).map(|suite| suite.name).collect(), Vec::new())
         }
         ("tests", "architecture.rs") | ("docs", _) => named(&["domain", "unit"]),
         // Tests of coordinators run its worker.
         ("clients", "python") => named(&["python", "it"]),
         ("examples", _) => named(&["it", "unit"]),
         ("proto", _) | ("build.rs", _) => {
-            let generated = ["rosterd-wire", "rosterd-client"];
-            let known = packages.iter().map(|package| &*package.name);
-            Reach::Crates(known.filter(|name| generated.contains(name)).collect())
+            // The Python client has its generated code committed.
+            (vec!["python"], vec!["rosterd-wire", "rosterd-client"])
         }
         (name, "") if name.ends_with(".md") => named(&["unit"]),
-        _ => match owner(file, packages) {
-            Some(package) => Reach::Crates(vec![&package.name]),
-            None => Reach::All,
-        },
-    }
+        _ => (Vec::new(), vec![&owner(file, packages)?.name]),
+    })
 }
 
 fn reached(
@@ -137,14 +128,11 @@ fn reached(
     let mut suites = BTreeSet::new();
     let mut crates = BTreeSet::new();
     for file in files {
-        match reach(file, packages, shares) {
-            Reach::All => return SUITES.iter().map(|suite| suite.name).collect(),
-            Reach::Suites(names) => suites.extend(names),
-            Reach::Crates(names) => crates.extend(names),
-        }
-        if file.starts_with("proto/") {
-            suites.insert("python");
-        }
+        let Some((named, owned)) = reach(file, packages, shares) else {
+            return SUITES.iter().map(|suite| suite.name).collect();
+        };
+        suites.extend(named);
+        crates.extend(owned);
     }
     let crates = dependents(crates, packages);
     let tries = |suite: &&Suite| match suite.kind {

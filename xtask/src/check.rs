@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::command::{cargo, must, output, root, succeeds, target};
-use crate::metadata::BUILD;
+use crate::metadata::{FEATURES, PROFILE};
 use crate::{python, tools};
 
 /// Runs all checks; how many failed.
@@ -15,7 +15,11 @@ pub(crate) fn run() -> Result<u64> {
     let mut check = |good: bool| failed += u64::from(!good);
     check(succeeds(cargo().args(["fmt", "--all", "--check"]))?);
     let mut clippy = cargo();
-    clippy.args(["clippy", "--workspace", "--all-targets"]).args(BUILD).args(["--", "-D", "warnings"]);
+    clippy
+        .args(["clippy", "--workspace", "--all-targets"])
+        .args(PROFILE)
+        .args(FEATURES)
+        .args(["--", "-D", "warnings"]);
     check(succeeds(&mut clippy)?);
     tools::setup()?;
     check(succeeds(tools::command("cargo-deny").args([

@@ -29,22 +29,27 @@ impl Target {
 }
 
 /// How everything that is tried is built, so that it is built once: the profile of the program that is shipped, with our own
-/// crates as `.cargo/tests.toml` says, and the bugs that the simulation switches on by name, off unless it does.
-pub(crate) const BUILD: [&str; 5] =
-    ["--release", "--config", ".cargo/tests.toml", "--features", "rosterd/mutants,rosterd-sim/mutants"];
+/// crates as `.cargo/tests.toml` says.
+pub(crate) const PROFILE: [&str; 3] = ["--release", "--config", ".cargo/tests.toml"];
+/// The bugs that the simulation switches on by name, off unless it does.
+pub(crate) const FEATURES: [&str; 2] = ["--features", "rosterd/mutants,rosterd-sim/mutants"];
+
+/// The crates of the workspace, as cargo describes them.
+pub(crate) fn described() -> Result<Vec<Value>> {
+    let text = output(cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;
+    let value: Value = serde_json::from_str(&text).context("cargo metadata")?;
+    value["packages"].as_array().cloned().context("cargo metadata names no packages")
+}
 
 /// All targets that hold tests.
 pub(crate) fn targets() -> Result<Vec<Target>> {
-    let text = output(cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;
-    let value: Value = serde_json::from_str(&text).context("cargo metadata")?;
-    let packages = value["packages"].as_array().context("cargo metadata names no packages")?;
     let of = |package: &Value| -> Vec<Target> {
         let name = package["name"].as_str().unwrap_or_default();
         let targets = package["targets"].as_array().cloned().unwrap_or_default();
         let tested = targets.iter().filter(|target| target["test"] == true);
         tested.filter_map(|target| Target::read(name, target)).collect()
     };
-    Ok(packages.iter().flat_map(of).collect())
+    Ok(described()?.iter().flat_map(of).collect())
 }
 
 /// A test program, built.
@@ -59,7 +64,8 @@ pub(crate) struct Program {
 /// Builds test programs of the workspace; `None` when that failed (the compiler has said why).
 pub(crate) fn build(arguments: &[String]) -> Result<Option<Vec<Program>>> {
     let mut command = cargo();
-    command.args(["test", "--workspace", "--exclude", "rosterd-bench"]).args(BUILD).args(arguments);
+    command.args(["test", "--workspace", "--exclude", "rosterd-bench"]).args(PROFILE).args(FEATURES);
+    command.args(arguments);
     built(command)
 }
 
@@ -70,7 +76,7 @@ pub(crate) fn build_packages(
     simulation: bool,
 ) -> Result<Option<Vec<Program>>> {
     let mut command = cargo();
-    command.args(["test", "--release", "--config", ".cargo/tests.toml", "--lib", "--bins"]);
+    command.arg("test").args(PROFILE).args(["--lib", "--bins"]);
     command.args(names.iter().flat_map(|name| ["--package", name]));
     if simulation {
         command.args(["--test", "sim"]);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::command::{cargo, must, shown, target, watched, yield_to_all};
-use crate::metadata::{BUILD, Program, Target, build, targets};
+use crate::metadata::{FEATURES, PROFILE, Program, Target, build, targets};
 use crate::suites::{Kind, Lane, Pick, SEEDS, Suite, build_arguments, chosen};
 use crate::summary::{Tally, not_run, rust, timed};
 use crate::{changed, check, python, setup};
@@ -261,7 +261,12 @@ const TIMED: (&str, [&str; 3]) = ("RUSTC_BOOTSTRAP", ["-Z", "unstable-options", 
 
 fn doctests(rest: &[String], mark: &str) -> Result<Tally> {
     let mut command = cargo();
-    command.args(["test", "--workspace", "--doc", "--no-fail-fast"]).args(BUILD).arg("--").args(rest);
+    command
+        .args(["test", "--workspace", "--doc", "--no-fail-fast"])
+        .args(PROFILE)
+        .args(FEATURES)
+        .arg("--")
+        .args(rest);
     counted(&mut command, Summaries::All, mark)
 }
 
