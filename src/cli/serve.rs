@@ -60,7 +60,7 @@ pub(crate) struct Settings {
     /// Allow an address that is not loopback without credentials or without TLS
     #[arg(long)]
     insecure_listen: bool,
-    /// What is logged: a level, also by module [default: info]
+    /// What is logged: a level, also by module [default: info; dev: warn]
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
     /// text or json [default: text]
