@@ -53,6 +53,12 @@ fn secure(authority: &Authority, dir: &Path) -> (Ensemble, u16) {
             "ssl.hostnameVerification=false".into(),
         ],
     );
+    // The plain port is open before this one is.
+    let deadline = std::time::Instant::now() + super::PATIENCE;
+    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(std::time::Instant::now() < deadline, "the server does not open its secure port");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
     (ensemble, port)
 }
 
