@@ -291,7 +291,6 @@ fn settings(config: &Config, address: SocketAddr) -> Settings {
         drift_permille: timing.clock_drift_ppm.div_ceil(1000),
         max_reports: config.limits.max_unacknowledged_reports as usize,
         max_jobs_per_worker: config.limits.max_jobs_per_worker,
-        max_inbox_frames: config.limits.max_inbox_frames,
         max_outbox_frames: config.limits.max_outbox_frames,
         max_clock_difference: timing.max_clock_difference,
         server_retention: timing.server_retention,

@@ -12,7 +12,7 @@ use tokio::sync::{broadcast, mpsc, watch};
 
 use rosterd_coordinator::handle::{
     Done, DumpNode, Handle, Happening, Health, Inbox, InstanceRow, ItemRow, JobDetail, JobRow, MemberRow,
-    Operation, Peer, ServerRow,
+    Operation, Peer, Room, ServerRow,
 };
 use rosterd_session::code::Refusal;
 
@@ -21,10 +21,14 @@ use rosterd_session::frame::{FromWorker, ToWorker};
 /// An answer under way.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, Refusal>>;
 
-/// Takes a worker's frames and never waits: a frame too many is refused.
+/// Takes a worker's frames, each once there is room for it.
 pub trait Frames: Send + Sync {
+    /// Room for a frame of so many bytes, if there is some now.
+    fn try_room(&self, bytes: usize) -> Option<Room>;
+    /// Waits for it.
+    fn room(&self, bytes: usize) -> BoxFuture<'static, Room>;
     /// Hands a frame over.
-    fn put(&self, frame: FromWorker) -> Result<(), Refusal>;
+    fn put(&self, frame: FromWorker, room: Room) -> Result<(), Refusal>;
 }
 
 /// A worker's stream as the edge holds it. Dropping it ends the conversation.
@@ -57,8 +61,16 @@ pub trait Backend: Send + Sync + 'static {
 }
 
 impl Frames for Inbox {
-    fn put(&self, frame: FromWorker) -> Result<(), Refusal> {
-        Inbox::put(self, frame)
+    fn try_room(&self, bytes: usize) -> Option<Room> {
+        Inbox::try_room(self, bytes)
+    }
+
+    fn room(&self, bytes: usize) -> BoxFuture<'static, Room> {
+        Inbox::room(self, bytes).boxed()
+    }
+
+    fn put(&self, frame: FromWorker, room: Room) -> Result<(), Refusal> {
+        Inbox::put(self, frame, room)
     }
 }
 

@@ -9,6 +9,7 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use http::StatusCode;
 use rosterd_wire::status;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::service::Routes;
@@ -30,6 +31,7 @@ use super::layers::{auth, deadlines, is_grpc, limits, observe};
 use super::listen::{Incoming, ListenLimits, serve};
 use super::tls::ServerTls;
 use rosterd_runtime::clock::SharedClock;
+use rosterd_runtime::shares::Shares;
 use rosterd_runtime::tasks::{Phase, Tasks};
 use rosterd_runtime::telemetry::Metrics;
 use rosterd_wire::proto::v1::DESCRIPTOR;
@@ -126,6 +128,7 @@ impl Edge {
             metrics: metrics.clone(),
             clock: clock.clone(),
             late,
+            turns: Shares::new(|| Semaphore::new(1)),
         };
         let stop = tasks.stop(Phase::Edge);
         let admin = Admin {

@@ -209,7 +209,6 @@ fn limits(reader: &mut Reader) -> Limits {
         max_requests: reader.count("max_requests", 1, 100_000),
         max_jobs_per_worker: reader.count("max_jobs_per_worker", 1, 100_000),
         max_unacknowledged_reports: reader.count("max_unacknowledged_reports", 1, 65_536),
-        max_inbox_frames: reader.count("max_inbox_frames", 16, 1_000_000),
         max_outbox_frames: reader.count("max_outbox_frames", 16, 1_000_000),
         preface_timeout: reader.duration("preface_timeout", "100ms", "5m"),
         hello_timeout: reader.duration("hello_timeout", "100ms", "5m"),

@@ -72,7 +72,6 @@ pub const FIELDS: &[Field] = &[
     row("max_requests", "1024", "requests of people being carried out"),
     row("max_jobs_per_worker", "1000", "jobs that one worker may register"),
     row("max_unacknowledged_reports", "1024", "reports that one worker may have unacknowledged"),
-    row("max_inbox_frames", "1024", "frames of one worker that wait to be handled, its jobs and reports apart; one more ends its stream"),
     row("max_outbox_frames", "16384", "frames that wait for one worker; one more ends its stream"),
     row("preface_timeout", "5s", "how long a connection may take until it speaks HTTP, a TLS handshake included"),
     row("hello_timeout", "5s", "how long a worker stream may take until its Hello"),

@@ -125,8 +125,6 @@ pub struct Limits {
     pub max_jobs_per_worker: usize,
     /// Unacknowledged reports of one worker.
     pub max_unacknowledged_reports: u32,
-    /// Frames of one worker that wait to be handled.
-    pub max_inbox_frames: usize,
     /// Frames that wait for one worker.
     pub max_outbox_frames: usize,
     /// How long a connection may take until it speaks HTTP.

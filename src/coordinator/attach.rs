@@ -19,7 +19,7 @@ use super::timers::Timer;
 use super::worker::{Phase, Worker};
 use rosterd_registry::ReadError;
 use rosterd_session::code::{Code, Refusal};
-use rosterd_session::frame::{Hello, ToWorker, Welcome};
+use rosterd_session::frame::{Hello, Offer, ToWorker, Welcome};
 use rosterd_session::key;
 
 impl Node {
@@ -235,12 +235,14 @@ impl Node {
             worker.came = old.came;
             worker.runs = old.runs;
             worker.reserved = old.reserved;
+            worker.unheeded = old.unheeded;
             worker.waiting = old.waiting;
             worker.jobs = old.jobs;
             worker.unacknowledged = old.unacknowledged;
         }
         let (jobs, instance) = (hello.jobs.clone(), worker.instance.clone());
         let in_hand = hello.in_hand.iter().map(|run| run.job.clone());
+        let in_hand = in_hand.collect::<BTreeSet<_>>().into_iter().take(self.settings.max_jobs_per_worker);
         // What its last host wrote of these may not have been told yet.
         let read =
             if mutants::is_on(mutants::ASKED_JOBS_UNREAD) { 0 } else { self.settings.max_jobs_per_worker };
@@ -330,22 +332,29 @@ impl Node {
         id: &WorkerId,
         name: JobName,
         handler_type: String,
-        config: Option<String>,
+        config: Option<Offer>,
         overwrite: bool,
     ) {
         let most = self.settings.max_jobs_per_worker;
         let Some(worker) = self.workers.get_mut(id) else { return };
         worker.asks_for.remove(&name);
-        if worker.jobs.len() >= most && !worker.jobs.contains(&name) {
+        let new = !worker.jobs.contains(&name) && !worker.registering.contains(&name);
+        if new && worker.jobs.len() + worker.registering.len() >= most {
             let refusal = Refusal::new(Code::TooManyJobs, format!("a worker registers at most {most} jobs"));
             return self.send(stream, ToWorker::Refused { job: name.to_string(), refusal });
         }
-        if let Some(worker) = self.workers.get_mut(id) {
-            worker.gave_up.remove(&name);
-        }
+        worker.gave_up.remove(&name);
+        worker.registering.insert(name.clone());
         let registering = Registering { worker: id.clone(), stream, handler_type, config, overwrite };
-        self.jobs.entry(name.clone()).or_default().registering.push_back(registering);
-        self.dirty.insert(name);
+        let job = self.jobs.entry(name.clone()).or_default();
+        // What it asked for last counts.
+        job.registering.retain(|before| before.worker != *id);
+        job.registering.push_back(registering);
+        if job.view.is_some() {
+            self.dirty.insert(name);
+        } else {
+            self.dirty.insert_last(name);
+        }
     }
 
     /// It is answered once the instance has gone.

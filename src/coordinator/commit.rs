@@ -146,7 +146,7 @@ impl Node {
     fn refused(&mut self, job: &mut JobState, intent: &Intent) {
         let involved: Vec<WorkerId> = match intent {
             Intent::Host { reserved, .. } => {
-                let left = job.reports.values().filter(|report| report.ended.is_left());
+                let left = job.reports.values().filter(|report| report.ended.spoken_for().is_some());
                 reserved.keys().chain(left.map(|report| &report.worker)).cloned().collect()
             }
             Intent::Instances { put, marked, .. } => put.iter().chain(marked).cloned().collect(),
@@ -258,8 +258,10 @@ impl Node {
     /// An entry goes to the history and to who watches.
     fn tell_entry(&mut self, name: &JobName, job: &JobState, entry: Entry) {
         let detail = match &entry {
-            Entry::Ended { item, token, .. } => {
-                job.details.get(item).filter(|detail| detail.run.token == *token).cloned()
+            Entry::Ended { item, token, run, .. } => {
+                let detail = job.details.get(item);
+                let detail = detail.filter(|(of, detail)| *of == run.worker && detail.run.token == *token);
+                detail.map(|(_, detail)| detail.clone())
             }
             Entry::Started { .. } | Entry::Unrun { .. } => None,
         };

@@ -24,6 +24,8 @@ use rosterd_registry::ReadError;
 use rosterd_session::code::{Code, Refusal};
 use rosterd_session::frame::{CancelReason, Completed, Kind, RunRef, ToWorker, Trigger};
 
+/// How often a worker is told of a run before it is ended: each time for three heartbeats, all of which do not name it.
+const MOST_TOLD: u32 = 5;
 /// Offsets up to this many bytes are kept in memory between runs.
 const SHORT_OFFSET: usize = 1024;
 
@@ -44,6 +46,7 @@ impl Node {
             && let Some(worker) = before.and_then(|before| self.workers.get_mut(&before))
         {
             worker.runs.remove(&(name.clone(), item));
+            worker.unheeded.retain(|run, _| (&run.job, run.item) != (name, item));
             if !worker.waiting.is_empty() {
                 self.freed.insert(worker.id.clone());
             }
@@ -68,8 +71,11 @@ impl Node {
         item: Item,
         (version, record): (Version, Record),
     ) {
-        let ended = record.last.as_ref().filter(|last| last.reported).map(|last| last.token);
-        let report = job.reports.get(&item).filter(|report| Some(report.token) == ended);
+        let ended = record.last.as_ref().filter(|last| last.reported);
+        // Only that of the run's own worker says what it left.
+        let report = job.reports.get(&item).filter(|report| {
+            ended.is_some_and(|last| last.token == report.token && last.instance.is_of(&report.worker))
+        });
         let left = report.and_then(|report| match &report.offset {
             Some(left) => Some(Some(left.clone())),
             None => job.offsets.get(&item).cloned(),
@@ -232,7 +238,15 @@ impl Node {
         let (now, patience) = (self.now.mono, self.settings.heartbeat * 3);
         // What was sent a while ago and is not in hand did not arrive.
         let held: BTreeSet<&RunRef> = in_hand.iter().collect();
-        worker.known.retain(|run, since| now.since(*since) < patience || held.contains(run));
+        worker.unheeded.retain(|run, _| !held.contains(run));
+        let (unheeded, runs) = (&mut worker.unheeded, &worker.runs);
+        worker.known.retain(|run, since| {
+            let stays = now.since(*since) < patience || held.contains(run);
+            if !stays && runs.contains(&(run.job.clone(), run.item)) {
+                *unheeded.entry(run.clone()).or_default() += 1;
+            }
+            stays
+        });
         worker.apart.retain(|run, _| worker.known.contains_key(run));
         let (jobs, known) = (&self.jobs, &worker.known);
         let told = |(name, item): &&(JobName, Item)| {
@@ -246,6 +260,10 @@ impl Node {
         let mut last = None;
         for (name, item) in untold {
             if let Some(mut job) = self.jobs.remove(&name) {
+                if self.is_forgotten(id, &name, &mut job, item) {
+                    self.jobs.insert(name, job);
+                    continue;
+                }
                 // The properties of a run come with the Assignment, which is not to come after it.
                 if let Some(view) = job.view.clone().filter(|_| last.as_ref() != Some(&name)) {
                     self.tell_assignments(&name, &mut job, &view, None);
@@ -258,12 +276,9 @@ impl Node {
     }
 
     fn check_in_hand(&mut self, id: &WorkerId, reference: &RunRef) {
-        let Some(job) = self.jobs.get(&reference.job) else {
-            // A job that was never here: read it, the next heartbeat knows more.
-            self.jobs.insert(reference.job.clone(), Box::default());
-            self.dirty.insert(reference.job.clone());
-            return;
-        };
+        // Of a job with which it has nothing to do it may say what it likes: what a Hello named was read for it.
+        let concerns = self.workers.get(id).is_some_and(|worker| worker.concerns(&reference.job));
+        let Some(job) = self.jobs.get(&reference.job).filter(|_| concerns) else { return };
         if !job.loaded || job.stale_records || job.reading {
             return;
         }
@@ -303,8 +318,36 @@ impl Node {
         }
     }
 
-    pub(super) fn progress(&mut self, _id: &WorkerId, run: &RunRef, percent: u32, message: String) {
-        let (job, item, token) = (run.job.clone(), run.item, run.token);
+    /// A run of which its worker was told again and again, and that it never named: it does not know of the run, whatever it
+    /// says. True: the run is ended for it, as crashed.
+    fn is_forgotten(&mut self, id: &WorkerId, name: &JobName, job: &mut JobState, item: Item) -> bool {
+        let Some((_, record)) = job.records.get(&item) else { return false };
+        let (token, run) = (record.token, RunRef { job: name.clone(), item, token: record.token });
+        let Some(worker) = self.workers.get_mut(id) else { return false };
+        let told = worker.unheeded.get(&run).copied().unwrap_or_default();
+        let theirs = record.running().is_some_and(|running| running.worker == *id);
+        if told < MOST_TOLD || !theirs || mutants::is_on(mutants::FORGOTTEN_RUNS_STAY) {
+            return false;
+        }
+        let ended = Reported::Forgotten(worker.version);
+        job.reports.entry(item).or_insert_with(|| {
+            tracing::warn!(job = %name, item = item.0, %token, worker = %id, "a worker was told of a run {told} times and never named it: the run is ended as crashed");
+            Report { token, worker: id.clone(), ended, offset: None }
+        });
+        self.dirty.insert(name.clone());
+        true
+    }
+
+    /// Only of a run that is the worker's.
+    pub(super) fn progress(&mut self, id: &WorkerId, run: RunRef, percent: u32, message: String) {
+        let record = self.jobs.get(&run.job).and_then(|job| job.records.get(&run.item));
+        let running = record.filter(|(_, record)| record.token == run.token);
+        let running = running.and_then(|(_, record)| record.running()).is_some_and(|run| run.worker == *id);
+        let apart = || self.workers.get(id).is_some_and(|worker| worker.apart.contains_key(&run));
+        if !running && !apart() {
+            return;
+        }
+        let RunRef { job, item, token } = run;
         self.out.push(super::event::Effect::Tell(Happening::Progress { job, item, token, percent, message }));
     }
 
@@ -320,38 +363,85 @@ impl Node {
             return self.close(stream, Some(refusal));
         }
         let (name, item) = (completed.run.job.clone(), completed.run.item);
-        let job = self.jobs.entry(name.clone()).or_default();
+        let anybodys = mutants::is_on(mutants::ANY_REPORT_COUNTS);
+        let theirs = worker.concerns(&name) || anybodys;
+        // No state is made for a name that somebody said.
+        let Some(job) = self.jobs.get_mut(&name).filter(|_| theirs) else {
+            return self.acknowledge(id, completed.run, Some(fenced()));
+        };
         let report = Report {
             token: completed.run.token,
             worker: id.clone(),
             ended: completed.ended,
             offset: completed.offset.clone(),
         };
-        if let Some(waiting) = job.reports.get(&item) {
-            // Nor does one of a run that is not the item's take the place of the one that is.
-            let strange = decide(job, item, &report).flatten();
-            if waiting.token > report.token || strange.is_some() {
-                return self.acknowledge(id, completed.run, Some(strange.unwrap_or_else(fenced)));
-            }
+        if let Some(Some(strange)) = decide(job, item, &report).filter(|_| !anybodys) {
+            return self.answer_report(id, completed.run, Some(strange));
         }
-        let replaced = job.reports.insert(item, report).filter(|replaced| replaced.ended.is_of_worker());
-        if replaced.as_ref().is_none_or(|replaced| replaced.worker != *id) {
-            let before = replaced.as_ref().and_then(|replaced| self.workers.get_mut(&replaced.worker));
-            if let Some(worker) = before {
-                worker.unacknowledged = worker.unacknowledged.saturating_sub(1);
-            }
+        let known = job.reports.get(&item);
+        let same = known.is_some_and(|known| (known.token, &known.worker) == (report.token, id));
+        if same && known.is_some_and(|known| known.ended.is_of_worker()) {
+            // It is said again, and counted already.
+        } else if known.is_none_or(|known| !known.ended.is_of_worker()) {
             if let Some(worker) = self.workers.get_mut(id) {
                 worker.unacknowledged += 1;
             }
+        } else {
+            if anybodys && known.is_some_and(|known| known.token > report.token) {
+                return self.acknowledge(id, completed.run, Some(fenced()));
+            }
+            // Which of the two is the item's run the records say, once they are read.
+            if let Some(worker) = self.workers.get_mut(id) {
+                worker.unacknowledged += 1;
+            }
+            job.disputed.push_back((id.clone(), completed));
+            return self.dirty.insert(name);
         }
-        if let Some(older) = replaced.filter(|older| older.token < completed.run.token) {
-            let run = RunRef { token: older.token, ..completed.run.clone() };
-            self.acknowledge(&older.worker, run, Some(fenced()));
-        }
-        if let Some(job) = self.jobs.get_mut(&name) {
-            job.details.insert(item, Arc::new(completed));
-        }
+        job.reports.insert(item, report);
+        job.details.insert(item, (id.clone(), Arc::new(completed)));
         self.dirty.insert(name);
+    }
+
+    /// Reports that were in dispute, now that it can be said which is of the item's run.
+    fn settle_disputes(&mut self, job: &mut JobState) {
+        if !can_decide(job) {
+            return;
+        }
+        for (id, completed) in std::mem::take(&mut job.disputed) {
+            let item = completed.run.item;
+            let report = Report {
+                token: completed.run.token,
+                worker: id.clone(),
+                ended: completed.ended,
+                offset: completed.offset.clone(),
+            };
+            let free = job.reports.get(&item).is_none_or(|known| !known.ended.is_of_worker());
+            match decide(job, item, &report) {
+                Some(refusal) => {
+                    self.one_report_less(&id);
+                    self.answer_report(&id, completed.run, refusal);
+                }
+                None if free => {
+                    job.reports.insert(item, report);
+                    job.details.insert(item, (id, Arc::new(completed)));
+                }
+                None => job.disputed.push_back((id, completed)),
+            }
+        }
+    }
+
+    fn one_report_less(&mut self, id: &WorkerId) {
+        if let Some(worker) = self.workers.get_mut(id) {
+            worker.unacknowledged = worker.unacknowledged.saturating_sub(1);
+        }
+    }
+
+    /// What is answered its worker has no more in hand.
+    fn answer_report(&mut self, id: &WorkerId, run: RunRef, refusal: Option<Refusal>) {
+        if let Some(worker) = self.workers.get_mut(id) {
+            worker.known.remove(&run);
+        }
+        self.acknowledge(id, run, refusal);
     }
 
     /// Answers every report that the records have decided: what is left is to be committed.
@@ -367,19 +457,17 @@ impl Node {
             if !report.ended.is_of_worker() {
                 continue;
             }
-            let detail = job.details.remove(&item);
+            let detail = job.details.remove(&item).map(|(_, detail)| detail);
             let run = RunRef { job: name.clone(), item, token: report.token };
             let apart = self.workers.get_mut(&report.worker).and_then(|worker| worker.apart.remove(&run));
             if let Some(told) = apart {
                 self.record_unmonitored(name, &run, told, detail);
                 self.dirty.insert(name.clone());
             }
-            if let Some(worker) = self.workers.get_mut(&report.worker) {
-                worker.known.remove(&run);
-                worker.unacknowledged = worker.unacknowledged.saturating_sub(1);
-            }
-            self.acknowledge(&report.worker, run, refusal);
+            self.one_report_less(&report.worker);
+            self.answer_report(&report.worker, run, refusal);
         }
+        self.settle_disputes(job);
     }
 
     fn acknowledge(&mut self, id: &WorkerId, run: RunRef, refusal: Option<Refusal>) {
@@ -406,9 +494,14 @@ fn forget_skips(job: &mut JobState) {
     job.reports.retain(|item, report| report.ended != Reported::Skipped || held(item, report.token));
 }
 
+/// Whether the records known here say whose run an item's is.
+fn can_decide(job: &JobState) -> bool {
+    job.loaded && !job.stale_records && !job.reading
+}
+
 /// What a report is answered: `None`, not decided yet; `Some(None)`, accepted.
 fn decide(job: &JobState, item: Item, report: &Report) -> Option<Option<Refusal>> {
-    if !job.loaded || job.stale_records || job.reading {
+    if !can_decide(job) {
         return None;
     }
     // What it says of the run is decided once the job can be understood again.

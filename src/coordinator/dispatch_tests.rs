@@ -32,6 +32,7 @@ fn at_work() -> (Node, WorkerId, JobName) {
     let mut job = JobState { view: Some(view), loaded: true, ..JobState::default() };
     job.records.insert(Item(0), (Version(1), record));
     node.jobs.insert(name.clone(), Box::new(job));
+    node.workers.get_mut(&id).unwrap().runs.insert((name.clone(), Item(0)));
     (node, id, name)
 }
 
@@ -49,23 +50,85 @@ fn report(name: &JobName, token: u64) -> Completed {
     }
 }
 
+/// The tokens of reports that were answered, and whether they were accepted.
+fn answered(node: &mut Node) -> Vec<(u64, bool)> {
+    let out = std::mem::take(&mut node.out);
+    out.into_iter()
+        .filter_map(|effect| match effect {
+            Effect::Send(_, ToWorker::ReportAck { run, refusal }) => Some((run.token.0, refusal.is_none())),
+            _ => None,
+        })
+        .collect()
+}
+
 /// Whoever named a token that is not the item's had the report of the run that is answered as fenced, and its own kept.
 #[test]
 fn a_report_of_another_run_takes_no_place() {
-    for strange in [4, 6] {
+    for strange in [4, 6, i64::MAX.unsigned_abs()] {
         let (mut node, id, name) = at_work();
         node.out.clear();
         node.run_completed(STREAM, &id, report(&name, 5));
         node.run_completed(STREAM, &id, report(&name, strange));
         assert_eq!(node.jobs[&name].reports[&Item(0)].token, Token(5));
-        let refused: Vec<Token> = node
-            .out
-            .iter()
-            .filter_map(|effect| match effect {
-                Effect::Send(_, ToWorker::ReportAck { run, refusal: Some(_) }) => Some(run.token),
-                _ => None,
-            })
-            .collect();
-        assert_eq!(refused, [Token(strange)]);
+        assert_eq!(answered(&mut node), [(strange, false)]);
     }
+}
+
+/// Nor while the records are read, when none can be told from another yet: each waits, and has its answer.
+#[test]
+fn reports_that_contradict_each_other_wait_for_the_records() {
+    for strange in [4, i64::MAX.unsigned_abs()] {
+        let (mut node, id, name) = at_work();
+        node.out.clear();
+        node.jobs.get_mut(&name).unwrap().reading = true;
+        node.run_completed(STREAM, &id, report(&name, strange));
+        node.run_completed(STREAM, &id, report(&name, 5));
+        assert_eq!(answered(&mut node), []);
+        assert_eq!(node.workers[&id].unacknowledged, 2);
+        let mut job = node.jobs.remove(&name).unwrap();
+        job.reading = false;
+        node.answer_reports(&name, &mut job);
+        assert_eq!(answered(&mut node), [(strange, false)]);
+        assert_eq!((job.reports[&Item(0)].token, job.disputed.len()), (Token(5), 0));
+        assert_eq!(node.workers[&id].unacknowledged, 1);
+    }
+}
+
+/// A report, or a run in hand, of a job with which its worker has nothing to do is nothing: no state is made for it.
+#[test]
+fn nothing_comes_of_what_a_worker_says_of_jobs_that_are_not_its() {
+    let (mut node, id, name) = at_work();
+    node.out.clear();
+    let other = JobName::new("other").unwrap();
+    node.run_completed(STREAM, &id, report(&other, 7));
+    assert_eq!(answered(&mut node), [(7, false)]);
+    let run = RunRef { job: other.clone(), item: Item(0), token: Token(7) };
+    node.compare_runs(&id, std::slice::from_ref(&run));
+    node.progress(&id, run, 50, "half".into());
+    assert_eq!(node.jobs.keys().collect::<Vec<_>>(), [&name]);
+    assert!(!node.out.iter().any(|effect| matches!(effect, Effect::Tell(_))), "{:?}", node.out);
+    // Of a job that it works for, the run of another is not its own to speak of either.
+    node.progress(&id, RunRef { job: name.clone(), item: Item(0), token: Token(4) }, 50, "half".into());
+    assert!(!node.out.iter().any(|effect| matches!(effect, Effect::Tell(_))), "{:?}", node.out);
+    node.progress(&id, RunRef { job: name, item: Item(0), token: Token(5) }, 50, "half".into());
+    assert!(node.out.iter().any(|effect| matches!(effect, Effect::Tell(_))), "its own is told");
+}
+
+/// Five times it was told of a run, each time for three heartbeats, and never named it.
+#[test]
+fn a_run_that_its_worker_never_names_is_ended_for_it() {
+    let (mut node, id, name) = at_work();
+    let run = RunRef { job: name.clone(), item: Item(0), token: Token(5) };
+    let tell = |node: &mut Node, told: u32| {
+        let worker = node.workers.get_mut(&id).unwrap();
+        worker.known.remove(&run);
+        worker.unheeded.insert(run.clone(), told);
+        node.compare_runs(&id, &[]);
+        node.jobs[&name].reports.get(&Item(0)).map(|report| report.ended)
+    };
+    assert_eq!(tell(&mut node, 4), None);
+    node.compare_runs(&id, std::slice::from_ref(&run));
+    assert!(node.workers[&id].unheeded.is_empty(), "it names it now");
+    let version = node.workers[&id].version;
+    assert_eq!(tell(&mut node, 5), Some(Reported::Forgotten(version)));
 }

@@ -1,7 +1,7 @@
 //! The async half: puts all event sources in one order, hands each to the machine, and carries its effects
 //! out. It decides nothing.
 //!
-//! Queues: the inbox is bounded per stream (`max_inbox_frames`; one more ends the stream with TOO_MANY_FRAMES),
+//! Queues: the inbox is bounded in bytes, by stream and by credential (see `inbox`; what finds no room waits at the edge),
 //! the outbox per stream (`max_outbox_frames`; full ends it with TOO_SLOW), operations by
 //! [`REQUESTS`] (full: OVERLOADED), happenings by [`HAPPENINGS`] (the slowest watcher loses the oldest).
 
@@ -17,15 +17,17 @@ use rosterd_domain::id::JobName;
 use rosterd_domain::plan::Entry;
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::Txn;
-use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
 
 use super::event::{Answer, Effect, Event, Now, Query, RequestId, StreamId, TxnId};
 use super::handle::{Done, Handle, Happening, Health, Inner, Operation, Peer};
+use super::inbox::{CREDENTIAL_BYTES, Room, Waiting};
 use super::node::{Frames, Node};
 use super::settings::Settings;
 use rosterd_registry::Registry;
 use rosterd_runtime::clock::SharedClock;
 use rosterd_runtime::mutants;
+use rosterd_runtime::shares::Shares;
 use rosterd_session::code::{Code, Refusal};
 use rosterd_session::frame::{Completed, FromWorker, ToWorker};
 
@@ -78,7 +80,7 @@ impl Gauge for NoHistory {}
 #[derive(Debug)]
 pub(crate) enum FromEdge {
     Opened(StreamId, Peer, mpsc::Sender<ToWorker>),
-    Frame(StreamId, FromWorker, Arc<AtomicUsize>),
+    Frame(StreamId, FromWorker, Room),
     Closed(StreamId),
     Operate(Operation, Option<Arc<str>>, oneshot::Sender<Result<Done, Refusal>>),
     Stop,
@@ -97,6 +99,8 @@ pub struct Driver {
     inbox: mpsc::UnboundedReceiver<FromEdge>,
     /// How much was taken out of it.
     taken: u64,
+    /// Streams that have more to say than there is room for.
+    waiting: Waiting,
     hints: rosterd_registry::Hints,
     outboxes: BTreeMap<StreamId, mpsc::Sender<ToWorker>>,
     replies: BTreeMap<RequestId, oneshot::Sender<Result<Done, Refusal>>>,
@@ -132,10 +136,9 @@ pub fn coordinator(
     let (queue, inbox) = mpsc::unbounded_channel();
     let (health, health_seen) = watch::channel(Health::Starting);
     let (happenings, _) = broadcast::channel(HAPPENINGS);
-    let proved = Arc::new(AtomicU64::new(0));
+    let (proved, waiting) = (Arc::new(AtomicU64::new(0)), Waiting::default());
     let inner = Inner {
         namespace: settings.namespace.clone(),
-        max_inbox: settings.max_inbox_frames + settings.max_jobs_per_worker + settings.max_reports,
         max_outbox: settings.max_outbox_frames.max(2),
         id: settings.id.clone(),
         health: health_seen,
@@ -145,6 +148,8 @@ pub fn coordinator(
         clock: clock.clone(),
         proved: proved.clone(),
         last_stream: AtomicU64::new(0),
+        shares: Shares::new(|| Semaphore::new(CREDENTIAL_BYTES)),
+        waiting: waiting.clone(),
         asked: Arc::new(AtomicUsize::new(0)),
     };
     let mut node = Node::new(settings, registry.session(), ids);
@@ -156,6 +161,7 @@ pub fn coordinator(
         clock,
         inbox,
         taken: 0,
+        waiting,
         outboxes: BTreeMap::new(),
         replies: BTreeMap::new(),
         last_request: 0,
@@ -283,10 +289,8 @@ impl Driver {
                 self.outboxes.insert(stream, outbox);
                 Event::Opened(stream, peer)
             }
-            FromEdge::Frame(stream, frame, pending) => {
-                pending.fetch_sub(1, Ordering::Relaxed);
-                Event::Frame(stream, frame)
-            }
+            // Its room is given back here: it is handled at once.
+            FromEdge::Frame(stream, frame, _room) => Event::Frame(stream, frame),
             FromEdge::Closed(stream) => {
                 self.outboxes.remove(&stream);
                 Event::Closed(stream)
@@ -320,6 +324,7 @@ impl Driver {
             self.node.hear(now, event);
         }
         self.node.set_frames(Frames { came: self.taken + self.inbox.len() as u64, taken: self.taken });
+        self.node.set_waiting(self.waiting.streams());
         for effect in self.node.settle(now, MOST_JOBS) {
             self.carry_out(effect, now);
         }
@@ -424,31 +429,4 @@ fn map<T: 'static>(
     into: impl FnOnce(T) -> Answer + Send + 'static,
 ) -> BoxFuture<'static, Answer> {
     Box::pin(async move { into(read.await) })
-}
-
-#[cfg(test)]
-mod tests {
-    use rosterd_domain::id::{CoordinatorId, Namespace};
-
-    use super::*;
-    use rosterd_registry::memory::{MemoryStore, SessionOptions};
-    use rosterd_runtime::clock::System;
-
-    /// A worker of many jobs whose runs all end at once keeps to what it was told. It is not cut off.
-    #[test]
-    fn what_a_worker_may_send_at_once_finds_room() {
-        let mut settings = Settings::new(Namespace::new("n").unwrap(), CoordinatorId::new("c").unwrap());
-        (settings.max_inbox_frames, settings.max_jobs_per_worker, settings.max_reports) = (2, 30, 500);
-        let store = MemoryStore::new(&settings.namespace);
-        let registry: Arc<dyn Registry> = Arc::new(store.open("c", SessionOptions::default()));
-        let ids = Box::new(|| "id".to_owned());
-        let (handle, _idle) =
-            coordinator(settings, registry, System::shared(), ids, Box::new(NoHistory), Box::new(NoHistory));
-        let stream = handle.open(Peer { address: "w".into(), principal: None }).unwrap();
-        for _ in 0..532 {
-            stream.inbox.put(FromWorker::DrainRequest).unwrap();
-        }
-        let refusal = stream.inbox.put(FromWorker::DrainRequest).unwrap_err();
-        assert_eq!(refusal.code, Code::TooManyFrames);
-    }
 }

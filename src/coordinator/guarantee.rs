@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use rosterd_domain::id::{InstanceId, Item, JobName, Token, Version};
+use rosterd_domain::id::{InstanceId, Item, JobName, Token, Version, WorkerId};
 use rosterd_domain::item::{Event, Running, Source, State};
 use rosterd_domain::job::OnTimeout;
 use rosterd_domain::mutants;
@@ -26,7 +26,7 @@ use super::job::{Intent, JobState};
 use super::node::Node;
 use super::timers::Timer;
 use super::worker::Phase;
-use rosterd_session::frame::ToWorker;
+use rosterd_session::frame::{CallbackDone, ToWorker};
 
 /// `completed` mirrors that one transaction takes back.
 const CLEARED: u32 = 1000;
@@ -344,10 +344,15 @@ impl Node {
     }
 
     /// Its worker gives an answer up when its time is over, which may be a moment before that is noticed here.
-    pub(super) fn callback_done(&mut self, id: &str, error: &str, timed_out: bool) {
-        let now = self.now.mono;
-        let found = self.jobs.iter_mut().find_map(|(name, job)| {
-            let (_, calling) = job.guarantee.any(|calling| calling.id == id && !calling.answered)?;
+    /// Who was asked has answered. What anybody else says of it is nothing to the job.
+    pub(super) fn callback_done(&mut self, stream: StreamId, worker: &WorkerId, done: &CallbackDone) {
+        let (now, id, error, timed_out) = (self.now.mono, &done.callback, &done.error, done.timed_out);
+        let Some(worker) = self.workers.get(worker) else { return };
+        let found = worker.jobs.iter().find_map(|name| {
+            let asked = |calling: &Calling| calling.stream == Some(stream);
+            let job = self.jobs.get_mut(name)?;
+            let (_, calling) =
+                job.guarantee.any(|calling| calling.id == *id && !calling.answered && asked(calling))?;
             let late = timed_out || calling.until <= now;
             calling.timed_out = late && !mutants::is_on(mutants::GIVEN_UP_IS_ANSWERED);
             calling.answered = true;
@@ -428,4 +433,36 @@ fn skip_held(job: &mut JobState, fire: Time) {
 /// What ends a run that is held, as cancelled, unless it is released first.
 pub(super) fn skipped(run: &Running, token: Token) -> Report {
     Report { token, worker: run.worker.clone(), ended: Reported::Skipped, offset: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::tests::{at, host};
+
+    #[test]
+    fn a_callback_is_answered_by_whom_it_was_asked_of_and_nobody_else() {
+        let mut node = host();
+        let (asked, name) = (node.workers.keys().next().unwrap().clone(), JobName::new("report").unwrap());
+        let mut job = JobState::default();
+        *job.guarantee.of(Stage::Started) = Some(Calling {
+            id: "c-1".into(),
+            stream: Some(1),
+            until: at(60.0).mono,
+            answered: false,
+            timed_out: false,
+            cleared: 0,
+        });
+        node.jobs.insert(name.clone(), Box::new(job));
+        let done = CallbackDone { callback: "c-1".into(), error: String::new(), timed_out: false };
+        let is_answered = |node: &mut Node, stream, worker: &WorkerId| {
+            node.callback_done(stream, worker, &done);
+            node.jobs[&name].guarantee.started.as_ref().unwrap().answered
+        };
+        assert!(!is_answered(&mut node, 1, &asked), "it does not work for the job");
+        node.workers.get_mut(&asked).unwrap().jobs.insert(name.clone());
+        assert!(!is_answered(&mut node, 2, &asked), "on another stream");
+        assert!(!is_answered(&mut node, 1, &WorkerId::new("stranger").unwrap()));
+        assert!(is_answered(&mut node, 1, &asked));
+    }
 }

@@ -10,15 +10,18 @@ use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName, Namespace, Se
 use rosterd_domain::item::{Counters, Ended, Missed, Running, State};
 use rosterd_domain::plan::{Became, Entry};
 use rosterd_domain::time::Time;
-use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
 
 use super::driver::{FromEdge, REQUESTS};
+use super::inbox::Waiting;
+pub use super::inbox::{Inbox, Room};
 use super::member::Member;
 pub use rosterd_registry::DumpNode;
 use rosterd_registry::Registry;
 use rosterd_runtime::clock::SharedClock;
+use rosterd_runtime::shares::Shares;
 use rosterd_session::code::{Code, Refusal};
-use rosterd_session::frame::{Completed, FromWorker, ToWorker};
+use rosterd_session::frame::{Completed, ToWorker};
 
 /// Who is on the other end of a stream, as the edge established it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -36,15 +39,6 @@ pub struct WorkerStream {
     pub outbox: mpsc::Receiver<ToWorker>,
     /// Takes the worker's frames.
     pub inbox: Inbox,
-}
-
-/// Takes a worker's frames; bounded: a frame too many is an answer, not a wait.
-#[derive(Debug)]
-pub struct Inbox {
-    pub(crate) stream: u64,
-    pub(crate) queue: mpsc::UnboundedSender<FromEdge>,
-    pub(crate) pending: Arc<AtomicUsize>,
-    pub(crate) most: usize,
 }
 
 /// What people may do. Each is answered once its effect is durable.
@@ -288,7 +282,6 @@ pub struct Handle {
 
 pub(crate) struct Inner {
     pub(crate) namespace: Namespace,
-    pub(crate) max_inbox: usize,
     pub(crate) max_outbox: usize,
     pub(crate) id: CoordinatorId,
     pub(crate) health: watch::Receiver<Health>,
@@ -299,6 +292,9 @@ pub(crate) struct Inner {
     /// When a committed write last proved the session, in milliseconds of the monotonic clock.
     pub(crate) proved: Arc<AtomicU64>,
     pub(crate) last_stream: AtomicU64,
+    /// What the streams of each credential may have waiting here.
+    pub(crate) shares: Shares<Semaphore>,
+    pub(crate) waiting: Waiting,
     pub(crate) asked: Arc<AtomicUsize>,
 }
 
@@ -317,10 +313,11 @@ impl Handle {
     pub fn open(&self, peer: Peer) -> Result<WorkerStream, Refusal> {
         let stream = self.inner.last_stream.fetch_add(1, Ordering::Relaxed) + 1;
         let (sender, outbox) = mpsc::channel(self.inner.max_outbox);
+        let shared = self.inner.shares.of(peer.principal.as_deref());
         let opened = self.inner.queue.send(FromEdge::Opened(stream, peer, sender));
         opened.map_err(|_| stopped())?;
-        let (queue, pending) = (self.inner.queue.clone(), Arc::new(AtomicUsize::new(0)));
-        Ok(WorkerStream { outbox, inbox: Inbox { stream, queue, pending, most: self.inner.max_inbox } })
+        let inbox = Inbox::new(stream, self.inner.queue.clone(), shared, self.inner.waiting.clone());
+        Ok(WorkerStream { outbox, inbox })
     }
 
     /// Carries out an operation of nobody in particular; answered once its effect is durable.
@@ -363,26 +360,6 @@ impl Handle {
     }
 }
 
-fn stopped() -> Refusal {
+pub(crate) fn stopped() -> Refusal {
     Refusal::new(Code::Draining, "this coordinator has stopped: connect to another one")
-}
-
-impl Inbox {
-    /// Hands a frame over.
-    pub fn put(&self, frame: FromWorker) -> Result<(), Refusal> {
-        if self.pending.fetch_add(1, Ordering::Relaxed) >= self.most {
-            let message =
-                format!("more than {} frames wait to be taken in: wait for acknowledgements", self.most);
-            return Err(Refusal::new(Code::TooManyFrames, message));
-        }
-        let sent = self.queue.send(FromEdge::Frame(self.stream, frame, self.pending.clone()));
-        sent.map_err(|_| stopped())
-    }
-}
-
-impl Drop for Inbox {
-    fn drop(&mut self) {
-        // A coordinator that has stopped need not know.
-        let _stopped = self.queue.send(FromEdge::Closed(self.stream));
-    }
 }

@@ -16,8 +16,7 @@ use rosterd_domain::view::Job;
 
 use super::event::{RequestId, StreamId};
 use super::handle::Target;
-use rosterd_session::code::Refusal;
-use rosterd_session::frame::{Completed, Props};
+use rosterd_session::frame::{Completed, Offer, Props};
 
 /// Why a job cannot be understood.
 #[derive(Debug, Clone)]
@@ -68,7 +67,9 @@ pub(crate) struct JobState {
     /// Until when they wait for more of them.
     pub(crate) gathers_until: Option<Mono>,
     /// The same reports in full, for the history and the answer.
-    pub(crate) details: BTreeMap<Item, Arc<Completed>>,
+    pub(crate) details: BTreeMap<Item, (WorkerId, Arc<Completed>)>,
+    /// Reports of other runs of the same items: which is the item's is decided once the records were read.
+    pub(crate) disputed: VecDeque<(WorkerId, Completed)>,
     /// Workers here that have registered the job.
     pub(crate) hosted: BTreeMap<InstanceId, WorkerId>,
     /// Workers whose attachment is gone.
@@ -85,8 +86,6 @@ pub(crate) struct JobState {
     pub(crate) reading_offsets: BTreeMap<Item, Option<Token>>,
     /// Registrations that wait.
     pub(crate) registering: VecDeque<Registering>,
-    /// The configuration that a worker offered last.
-    pub(crate) offered: Option<Offered>,
     /// Runs whose workers were told to stop them, by token and on which stream.
     pub(crate) told_to_stop: BTreeMap<Item, (Token, StreamId)>,
     /// Operations that wait.
@@ -151,16 +150,8 @@ pub(crate) struct Registering {
     pub(crate) worker: WorkerId,
     pub(crate) stream: StreamId,
     pub(crate) handler_type: String,
-    pub(crate) config: Option<String>,
+    pub(crate) config: Option<Offer>,
     pub(crate) overwrite: bool,
-}
-
-/// A configuration that came with a registration, and what it says.
-#[derive(Debug)]
-pub(crate) struct Offered {
-    pub(crate) text: String,
-    pub(crate) handler_type: String,
-    pub(crate) spec: Result<Arc<JobSpec>, Refusal>,
 }
 
 /// An operation on this job that somebody asked for.
@@ -279,7 +270,7 @@ impl JobState {
     /// This host speaks for a worker no more: what was to be handed back for it is for others to end, or for its death.
     pub(crate) fn hands_back_no_more(&mut self, worker: &WorkerId) {
         if !mutants::is_on(mutants::HANDED_BACK_BY_THE_DEAD) {
-            self.reports.retain(|_, report| report.worker != *worker || !report.ended.is_left());
+            self.reports.retain(|_, report| report.worker != *worker || report.ended.spoken_for().is_none());
         }
     }
 
@@ -290,6 +281,7 @@ impl JobState {
             && self.unregistering.is_empty()
             && self.operations.is_empty()
             && self.reports.is_empty()
+            && self.disputed.is_empty()
     }
 }
 

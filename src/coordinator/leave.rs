@@ -156,7 +156,13 @@ impl Node {
         let stays = mutants::is_on(mutants::HANDED_BACK_BY_THE_DEAD);
         let is_leaving =
             |id: &WorkerId| self.workers.get(id).is_none_or(|worker| worker.phase == Phase::Leaving || stays);
-        job.reports.retain(|_, report| !report.ended.is_left() || is_leaving(&report.worker));
+        let is_at =
+            |id: &WorkerId, version| self.workers.get(id).is_some_and(|worker| worker.version == version);
+        job.reports.retain(|_, report| match report.ended {
+            Reported::Left(_) => is_leaving(&report.worker),
+            Reported::Forgotten(version) => is_at(&report.worker, version),
+            _ => true,
+        });
         if mutants::is_on(mutants::HELD_OUTLIVES_INSTANCE) {
             return;
         }

@@ -21,6 +21,7 @@ mod gather;
 mod guarantee;
 pub mod handle;
 mod house;
+mod inbox;
 mod job;
 mod lead;
 mod leave;

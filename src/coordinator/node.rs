@@ -83,6 +83,8 @@ pub struct Node {
     pub(super) ahead: Ahead,
     /// How many frames have come from workers, and how many of them were taken in.
     pub(super) frames: Frames,
+    /// Streams whose next frame waits for room to be taken in.
+    pub(super) waiting: BTreeSet<StreamId>,
     /// Nothing tells of a job's changes, its own included: a fault of tests.
     pub(super) deaf: bool,
     pub(super) timers: BTreeSet<(Mono, Timer)>,
@@ -218,6 +220,7 @@ impl Node {
         Self {
             ahead: Ahead::new(settings.ahead),
             frames: Frames::default(),
+            waiting: BTreeSet::new(),
             deaf: false,
             settings,
             session,
@@ -346,6 +349,11 @@ impl Node {
         self.frames = frames;
     }
 
+    /// Streams that have more to say than there was room for.
+    pub fn set_waiting(&mut self, waiting: BTreeSet<StreamId>) {
+        self.waiting = waiting;
+    }
+
     /// Whether nothing tells of a job's changes: a fault that tests put in.
     pub fn set_deaf(&mut self, deaf: bool) {
         self.deaf = deaf;
@@ -433,11 +441,9 @@ impl Node {
                 self.heartbeat(stream, id, sequence, &in_hand, lease);
             }
             FromWorker::RunStarted { .. } => {}
-            FromWorker::RunProgress { run, percent, message } => self.progress(id, &run, percent, message),
+            FromWorker::RunProgress { run, percent, message } => self.progress(id, run, percent, message),
             FromWorker::RunCompleted(completed) => self.run_completed(stream, id, *completed),
-            FromWorker::CallbackDone { callback, error, timed_out } => {
-                self.callback_done(&callback, &error, timed_out);
-            }
+            FromWorker::CallbackDone(done) => self.callback_done(stream, id, &done),
             FromWorker::DrainRequest => self.drain_requested(id),
             FromWorker::Goodbye => self.goodbye(id),
         }

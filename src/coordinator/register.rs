@@ -4,20 +4,17 @@
 use std::sync::Arc;
 
 use rosterd_domain::id::JobName;
-use rosterd_domain::job::{self, JobSpec};
+use rosterd_domain::job::JobSpec;
 use rosterd_domain::sharding::Sharding;
 use rosterd_domain::txn::{Guard, Txn, Write};
-use rosterd_domain::view::{self, Job};
+use rosterd_domain::view::Job;
 
 use super::change::{self, Step, change};
 use super::dispatch;
-use super::job::{Damaged, Intent, JobOperation, JobState, Offered, Registering};
+use super::job::{Damaged, Intent, JobOperation, JobState, Registering};
 use super::node::Node;
 use rosterd_session::code::{Code, Refusal};
-use rosterd_session::frame::ToWorker;
-
-/// Longer configurations are read each time that one is offered, in bytes.
-const LONGEST_REMEMBERED: usize = 16 << 10;
+use rosterd_session::frame::{Offer, ToWorker};
 
 impl Node {
     /// The job does not exist or cannot be understood: it is made, or who asks is refused.
@@ -43,13 +40,13 @@ impl Node {
             }
         }
         while let Some(registering) = job.registering.pop_front() {
-            let Some(text) = registering.config.clone() else {
+            let Some(offer) = registering.config.clone() else {
                 let message =
                     format!("job {name} does not exist: register it with a config, or apply it first");
                 self.refuse(name, &registering, Refusal::new(Code::JobUnknown, message));
                 continue;
             };
-            match offered(name, job, &text, &registering.handler_type) {
+            match offer {
                 Ok(spec) => {
                     let by = self.behind(&registering);
                     job.registering.push_front(registering);
@@ -98,6 +95,7 @@ impl Node {
     }
 
     fn refuse(&mut self, name: &JobName, registering: &Registering, refusal: Refusal) {
+        self.answered_one(name, registering);
         self.dirty.insert(name.clone());
         self.send(registering.stream, ToWorker::Refused { job: name.to_string(), refusal });
     }
@@ -128,6 +126,7 @@ impl Node {
         while let Some(registering) = job.registering.pop_front() {
             let Some(worker) = self.workers.get(&registering.worker) else { continue };
             if worker.stream != Some(registering.stream) || !worker.present() {
+                self.answered_one(name, &registering);
                 continue;
             }
             let wanted = &registering.handler_type;
@@ -139,7 +138,7 @@ impl Node {
                 self.refuse(name, &registering, Refusal::new(Code::HandlerConflict, message));
                 continue;
             }
-            if let Some(spec) = overwriting(name, job, &registering) {
+            if let Some(spec) = overwriting(&registering) {
                 match spec.and_then(|spec| change(job, view, &spec, self.now.wall)) {
                     Err(refusal) => {
                         self.refuse(name, &registering, refusal);
@@ -180,7 +179,15 @@ impl Node {
         }
     }
 
+    /// A registration has its answer, or needs none.
+    fn answered_one(&mut self, name: &JobName, registering: &Registering) {
+        if let Some(worker) = self.workers.get_mut(&registering.worker) {
+            worker.registering.remove(name);
+        }
+    }
+
     fn registered(&mut self, name: &JobName, job: &mut JobState, view: &Job, registering: &Registering) {
+        self.answered_one(name, registering);
         let Some(worker) = self.workers.get_mut(&registering.worker) else { return };
         worker.jobs.insert(name.clone());
         let grace = view.spec.policy().disconnect_grace.unwrap_or(worker.lease);
@@ -197,43 +204,8 @@ impl Node {
 }
 
 /// What a registration puts in place of the stored configuration: where the worker says so, or its job file does.
-fn overwriting(
-    name: &JobName,
-    job: &mut JobState,
-    registering: &Registering,
-) -> Option<Result<Arc<JobSpec>, Refusal>> {
-    let spec = offered(name, job, registering.config.as_deref()?, &registering.handler_type);
-    let asked = registering.overwrite || spec.as_ref().is_ok_and(|spec| spec.config().overwrite);
-    asked.then_some(spec)
-}
-
-/// What a registration's config says. The workers of a job mostly offer the same, and come back all at once when their
-/// host has gone: the last one is remembered.
-fn offered(name: &JobName, job: &mut JobState, text: &str, handler: &str) -> Result<Arc<JobSpec>, Refusal> {
-    let same = |known: &&Offered| known.text == text && known.handler_type == handler;
-    if let Some(known) = job.offered.as_ref().filter(same) {
-        return known.spec.clone();
-    }
-    let spec = parse_one(name, text, handler).map(Arc::new);
-    let known = Offered { text: text.to_owned(), handler_type: handler.to_owned(), spec: spec.clone() };
-    job.offered = Some(known).filter(|_| text.len() <= LONGEST_REMEMBERED);
-    spec
-}
-
-/// The one job of a registration's config.
-fn parse_one(name: &JobName, text: &str, handler: &str) -> Result<JobSpec, Refusal> {
-    let invalid = |why: String| Refusal::new(Code::ConfigInvalid, why);
-    let specs = job::parse_file(text.as_bytes()).map_err(|e| invalid(e.to_string()))?;
-    let [spec] = &specs[..] else {
-        return Err(invalid(format!("config holds {} jobs: it must hold one, {name}", specs.len())));
-    };
-    if spec.config().job_name != *name {
-        return Err(invalid(format!(
-            "jobName is {}: it must be the registered job, {name}",
-            spec.config().job_name
-        )));
-    }
-    view::validate(spec).map_err(|e| invalid(e.to_string()))?;
-    let named = if handler.is_empty() { spec.handler() } else { handler };
-    JobSpec::new(spec.config().clone(), spec.policy().clone(), named).map_err(|e| invalid(e.to_string()))
+fn overwriting(registering: &Registering) -> Option<Offer> {
+    let offer = registering.config.clone()?;
+    let asked = registering.overwrite || offer.as_ref().is_ok_and(|spec| spec.config().overwrite);
+    asked.then_some(offer)
 }

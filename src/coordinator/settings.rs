@@ -33,9 +33,6 @@ pub struct Settings {
     pub max_jobs_per_worker: usize,
     /// Runs that one worker may have in hand.
     pub max_slots: u32,
-    /// Frames of one stream that may wait to be taken in, but for what the worker may send at once in any case: a
-    /// registration per job, a report per credit. One more ends the stream.
-    pub max_inbox_frames: usize,
     /// Frames that may wait to be sent on one stream; one more ends it.
     pub max_outbox_frames: usize,
     /// How long before a due time its runs are decided and written, at the least and at the most: longer where
@@ -76,7 +73,6 @@ impl Settings {
             max_reports: 8192,
             max_jobs_per_worker: 10_000,
             max_slots: 4096,
-            max_inbox_frames: 16_384,
             max_outbox_frames: 16_384,
             ahead: (Duration::from_millis(30), Duration::from_millis(500)),
             max_records_per_txn: 500,

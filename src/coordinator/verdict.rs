@@ -109,8 +109,9 @@ impl Node {
         self.commit(if leaving { TxnFor::Goodbye(id.clone()) } else { TxnFor::Verdict(id.clone()) }, txn);
     }
 
-    /// Whether its heartbeats may be among the frames that waited to be taken in when its lease was over. They wait in
-    /// the order in which they came: once all of those are taken in, however long that lasts, silence is silence.
+    /// Whether its heartbeats may be among the frames that waited to be taken in when its lease was over, or behind one for
+    /// which there is no room yet. They wait in the order in which they came: once all of those are taken in, however long
+    /// that lasts, silence is silence.
     fn may_be_heard(&mut self, id: &WorkerId) -> bool {
         let Some(worker) = self.workers.get_mut(id) else { return false };
         let came = match worker.over {
@@ -118,7 +119,8 @@ impl Node {
             _ => self.frames.came,
         };
         worker.over = Some((worker.heard, came));
-        self.frames.taken < came
+        let held_back = worker.stream.is_some_and(|stream| self.waiting.contains(&stream));
+        self.frames.taken < came || held_back
     }
 
     pub(super) fn verdict_given(&mut self, id: &WorkerId, commit: Commit) {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress, StreamNumber, Version, WorkerId};
+use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress, StreamNumber, Token, Version, WorkerId};
 use rosterd_domain::item::Running;
 use rosterd_domain::mutants;
 use rosterd_domain::plan::Waiting;
@@ -60,6 +60,8 @@ pub(crate) struct Worker {
     pub(crate) jobs: BTreeSet<JobName>,
     /// Jobs of its Hello that it registers, or gives up, once it is welcomed.
     pub(crate) asks_for: BTreeSet<JobName>,
+    /// Jobs whose registration is not answered.
+    pub(crate) registering: BTreeSet<JobName>,
     /// Jobs that it has said it gave up.
     pub(crate) gave_up: BTreeSet<JobName>,
     /// Jobs of its Hello that are not moved yet; Welcome waits for them.
@@ -77,6 +79,8 @@ pub(crate) struct Worker {
     pub(crate) apart: BTreeMap<RunRef, Option<Running>>,
     /// It was another host's before, or this one's in another session.
     pub(crate) came: bool,
+    /// How often it was told of runs that it then did not name, heartbeat after heartbeat.
+    pub(crate) unheeded: BTreeMap<RunRef, u32>,
     /// Runs in flight in the records.
     pub(crate) runs: BTreeSet<(JobName, Item)>,
     /// Starts in transactions under way.
@@ -117,6 +121,7 @@ impl Worker {
             drain_wanted: false,
             jobs: BTreeSet::new(),
             asks_for: hello.asked.iter().cloned().collect(),
+            registering: BTreeSet::new(),
             gave_up: BTreeSet::new(),
             moving: BTreeSet::new(),
             heard,
@@ -124,6 +129,7 @@ impl Worker {
             known: hello.in_hand.iter().map(|run| (run.clone(), heard)).collect(),
             apart: BTreeMap::new(),
             came: false,
+            unheeded: BTreeMap::new(),
             runs: BTreeSet::new(),
             reserved: 0,
             waiting: Waitlist::default(),
@@ -149,6 +155,17 @@ impl Worker {
     /// Whether it should be among the instances of its jobs.
     pub(crate) fn present(&self) -> bool {
         matches!(self.phase, Phase::Attaching | Phase::Attached)
+    }
+
+    /// Whether it has to do with a job: works for it, asks to, was told of runs of it, or is named by its records.
+    pub(crate) fn concerns(&self, job: &JobName) -> bool {
+        let first = RunRef { job: job.clone(), item: Item(0), token: Token(0) };
+        let told = self.known.range(first..).next().is_some_and(|(run, _)| run.job == *job);
+        let runs = self.runs.range((job.clone(), Item(0))..).next().is_some_and(|(name, _)| name == job);
+        told || runs
+            || [&self.jobs, &self.asks_for, &self.registering, &self.moving]
+                .into_iter()
+                .any(|jobs| jobs.contains(job))
     }
 
     /// What other jobs' items have waited for, in their order, as far as it matters.

@@ -56,6 +56,8 @@ mutants! {
     HANDED_BACK_BY_THE_DEAD: "handed_back_by_the_dead", "what was to be handed back for a worker that left stays so when its attachment has gone";
     SHUTDOWNS_ARE_ONLY_SAID: "shutdowns_are_only_said", "a worker that is to give a job up is told once, and its next host lets it go on";
     CANCELS_ARE_ONLY_SAID: "cancels_are_only_said", "a worker that is to stop a run is told once, on the stream that it has";
+    ANY_REPORT_COUNTS: "any_report_counts", "a report of whoever says it takes the place of an older one";
+    FORGOTTEN_RUNS_STAY: "forgotten_runs_stay", "a run that its worker never names is sent to it for ever";
     OFFSETS_STAY: "offsets_stay", "what an item's last run left is not read again although another host has had the item since";
     HELD_STAYS_HELD: "held_stays_held", "runs that are held when the guarantee is switched off are released by nobody";
     CLAIMS_ARE_NOT_HELD: "claims_are_not_held", "a held run that crashed begins elsewhere before its fire was announced";

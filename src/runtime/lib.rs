@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod mutants;
+pub mod shares;
 pub mod tasks;
 pub mod telemetry;
 pub mod version;

@@ -71,7 +71,7 @@ codes! {
     StreamSuperseded = "STREAM_SUPERSEDED", Superseded;
     /// The resume key is not the one given to this worker: start without worker_id to get an identity of its own.
     ResumeRefused = "RESUME_REFUSED", Denied;
-    /// More frames than the coordinator has taken in: wait for acknowledgements, send fewer heartbeats.
+    /// Frames are refused faster than their answers are read: read the stream at all times, and mend what is refused.
     TooManyFrames = "TOO_MANY_FRAMES", Exhausted;
     /// The worker does not read what it is sent.
     TooSlow = "TOO_SLOW", Exhausted;

@@ -10,7 +10,7 @@ use rosterd_domain::id::{
     InstanceId, Item, JobName, Namespace, ServerAddress, StreamNumber, Token, WorkerId,
 };
 use rosterd_domain::item::Source;
-use rosterd_domain::job::Retries;
+use rosterd_domain::job::{JobSpec, Retries};
 use rosterd_domain::plan::Reported;
 use rosterd_domain::time::Time;
 
@@ -30,13 +30,17 @@ pub struct RunRef {
     pub token: Token,
 }
 
+/// A configuration that a worker offers with its registration, parsed where the frame came in; or what is wrong
+/// with it, which matters only if the configuration is used.
+pub type Offer = Result<Arc<JobSpec>, Refusal>;
+
 /// From a worker.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FromWorker {
     /// Opens the stream.
     Hello(Box<Hello>),
     /// Asks to work for a job.
-    Register { job: JobName, handler_type: String, config: Option<String>, overwrite: bool },
+    Register { job: JobName, handler_type: String, config: Option<Offer>, overwrite: bool },
     /// No more of this job.
     Unregister { job: JobName },
     /// Alive; `lease` is what the worker counts with, where it says so.
@@ -48,7 +52,7 @@ pub enum FromWorker {
     /// A run's end.
     RunCompleted(Box<Completed>),
     /// A callback was answered.
-    CallbackDone { callback: String, error: String, timed_out: bool },
+    CallbackDone(CallbackDone),
     /// Wants to leave.
     DrainRequest,
     /// Leaves.
@@ -105,6 +109,17 @@ pub struct Completed {
     pub output: String,
     /// Attempts it took.
     pub attempt: u32,
+}
+
+/// How a callback ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallbackDone {
+    /// Which.
+    pub callback: String,
+    /// What went wrong; empty: nothing.
+    pub error: String,
+    /// It took longer than it may.
+    pub timed_out: bool,
 }
 
 /// To a worker.

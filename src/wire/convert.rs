@@ -10,11 +10,14 @@ use rosterd_domain::id::{Item, JobName, NameError, Namespace, ServerAddress, Str
 use rosterd_domain::item::{Outcome, Source};
 use rosterd_domain::plan::Reported;
 
+use crate::offer::{self, MAX_OFFER};
 use crate::proto::v1;
 use crate::scalar::{self, duration, timestamp};
 use crate::status::{Malformed, cut};
 use rosterd_session::code::{Code, Refusal};
-use rosterd_session::frame::{CancelReason, Completed, FromWorker, Hello, Kind, RunRef, ToWorker};
+use rosterd_session::frame::{
+    CallbackDone, CancelReason, Completed, FromWorker, Hello, Kind, RunRef, ToWorker,
+};
 use v1::session_request::Frame as In;
 use v1::session_response::Frame as Out;
 
@@ -28,7 +31,7 @@ pub const MAX_OUTPUT: usize = 64 << 10;
 pub const MAX_OFFSET: usize = 64 << 10;
 /// Longest progress message, in bytes; more is cut.
 pub const MAX_PROGRESS: usize = 1 << 10;
-/// Longest job file in a Register, in bytes.
+/// Longest job file that is applied at once, in bytes.
 pub const MAX_CONFIG: usize = 512 << 10;
 /// Longest short text (client, handler type, callback id), in bytes.
 pub const MAX_TEXT: usize = 512;
@@ -79,11 +82,11 @@ pub fn from_worker(frame: v1::SessionRequest) -> Result<Option<FromWorker>, Defe
             message: cut(&progress.message, MAX_PROGRESS).to_owned(),
         },
         In::RunCompleted(completed) => return from_completed(completed).map(Some),
-        In::CallbackDone(done) => FromWorker::CallbackDone {
+        In::CallbackDone(done) => FromWorker::CallbackDone(CallbackDone {
             callback: short("callback_done.callback_id", done.callback_id)?,
             error: cut(&done.error, MAX_ERROR).to_owned(),
             timed_out: done.timed_out,
-        },
+        }),
         In::DrainRequest(_) => FromWorker::DrainRequest,
         In::Goodbye(_) => FromWorker::Goodbye,
     }))
@@ -160,13 +163,15 @@ fn from_register(register: v1::Register) -> Result<FromWorker, Defect> {
     if register.handler_type.len() > MAX_TEXT {
         return Err(too_long("register.handler_type", MAX_TEXT, Code::RequestInvalid));
     }
-    if register.config.len() > MAX_CONFIG {
-        return Err(too_long("register.config", MAX_CONFIG, Code::ConfigInvalid));
+    if register.config.len() > MAX_OFFER {
+        return Err(too_long("register.config", MAX_OFFER, Code::ConfigInvalid));
     }
+    let offered =
+        (!register.config.is_empty()).then(|| offer::parse(&job, &register.config, &register.handler_type));
     Ok(FromWorker::Register {
         job,
         handler_type: register.handler_type,
-        config: (!register.config.is_empty()).then_some(register.config),
+        config: offered,
         overwrite: register.overwrite,
     })
 }

@@ -2,6 +2,7 @@
 //! session's words and refusals into statuses. What comes in is hostile until it has passed here.
 
 pub mod convert;
+mod offer;
 pub mod proto;
 pub mod scalar;
 pub mod status;

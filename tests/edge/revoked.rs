@@ -130,6 +130,50 @@ async fn a_worker_registers_the_jobs_of_its_credential_and_no_others() {
     assert_eq!(reason(&resuming.end().await.unwrap()), "PERMISSION_DENIED");
 }
 
+/// Whatever a frame is, what it says of jobs that are not the credential's ends at the edge, with an answer where it has one.
+#[tokio::test]
+async fn a_frame_says_nothing_of_jobs_that_are_not_its_credentials() {
+    let jobs = Jobs::parse(["a-*"]).unwrap();
+    let (mut served, _credentials) =
+        guarded(vec![Grant { jobs, ..Grant::by_secret("w", Role::Worker, &secret(1)) }]).await;
+    let run = |job: &str| v1::RunRef { job: job.into(), item: 0, token: 7 };
+    let mut attached = worker(served.channel().await, 1).await;
+    let in_hand = vec![run("a-1"), run("b-1")];
+    attached.send(Frame::Hello(v1::Hello { runs_in_hand: in_hand.clone(), ..hello() })).await;
+    let mut seen = served.seen().await;
+    let Some(FromWorker::Hello(said)) = seen.frame().await else { panic!("a Hello") };
+    assert_eq!(said.in_hand.iter().map(|run| run.job.as_str()).collect::<Vec<_>>(), ["a-1"]);
+
+    attached.send(Frame::Unregister(v1::Unregister { job: "b-1".into() })).await;
+    let Some(Out::Refused(refused)) = attached.next().await.unwrap().unwrap().frame else {
+        panic!("refused")
+    };
+    assert_eq!((refused.job.as_str(), refused.code.as_str()), ("b-1", "PERMISSION_DENIED"));
+    let report = |job: &str| v1::RunCompleted {
+        run: Some(run(job)),
+        outcome: v1::RunOutcome::Succeeded.into(),
+        ..v1::RunCompleted::default()
+    };
+    attached.send(Frame::RunCompleted(report("b-1"))).await;
+    let Some(Out::ReportAck(ack)) = attached.next().await.unwrap().unwrap().frame else {
+        panic!("an answer")
+    };
+    assert_eq!((ack.result(), ack.code.as_str()), (v1::ReportResult::Invalid, "PERMISSION_DENIED"));
+    let progress = |job: &str| v1::RunProgress { run: Some(run(job)), percent: 1, message: "m".into() };
+    attached.send(Frame::RunProgress(progress("b-1"))).await;
+    let beat = v1::Heartbeat { sequence: 1, runs_in_hand: in_hand, lease: None };
+    attached.send(Frame::Heartbeat(beat)).await;
+    let Some(FromWorker::Heartbeat { in_hand, .. }) = seen.frame().await else {
+        panic!("nothing of b-1 before it")
+    };
+    assert_eq!(in_hand.iter().map(|run| run.job.as_str()).collect::<Vec<_>>(), ["a-1"]);
+
+    attached.send(Frame::RunCompleted(report("a-1"))).await;
+    assert!(matches!(seen.frame().await, Some(FromWorker::RunCompleted(_))));
+    attached.send(Frame::RunProgress(progress("a-1"))).await;
+    assert!(matches!(seen.frame().await, Some(FromWorker::RunProgress { .. })));
+}
+
 #[tokio::test]
 async fn people_change_the_jobs_of_their_credential_and_no_others() {
     let jobs = Jobs::parse(["j*"]).unwrap();

@@ -8,13 +8,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use rosterd_api::backend::{Answer, Backend, Conversation, Frames};
 use rosterd_api::connection::Caps;
 use rosterd_api::edge::{Edge, EdgeConfig};
 use rosterd_api::grpc::admin::Info;
 use rosterd_api::history::History;
 use rosterd_coordinator::handle::{
-    Done, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MemberRow, Operation, Peer, ServerRow,
+    Done, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MemberRow, Operation, Peer, Room,
+    ServerRow,
 };
 use rosterd_coordinator::member::Member;
 use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName, Namespace};
@@ -32,7 +34,7 @@ use rosterd_wire::proto::v1;
 use rosterd_wire::proto::v1::session_request::Frame;
 use rosterd_wire::proto::v1::worker_service_client::WorkerServiceClient;
 use tokio::net::TcpListener;
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{Semaphore, broadcast, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Status, Streaming};
@@ -62,6 +64,8 @@ pub(crate) struct Seen {
     pub(crate) peer: Peer,
     pub(crate) to_worker: mpsc::Sender<ToWorker>,
     pub(crate) frames: mpsc::UnboundedReceiver<FromWorker>,
+    /// How many frames more are taken.
+    pub(crate) room: Arc<Semaphore>,
 }
 
 impl Seen {
@@ -96,13 +100,25 @@ pub(crate) struct Fake {
 
 struct FakeInbox {
     frames: mpsc::UnboundedSender<FromWorker>,
-    left: AtomicUsize,
+    left: Arc<Semaphore>,
 }
 
 impl Frames for FakeInbox {
-    fn put(&self, frame: FromWorker) -> Result<(), Refusal> {
-        let taken = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-        taken.map_err(|_| Refusal::new(Code::TooManyFrames, "wait for acknowledgements"))?;
+    fn try_room(&self, _bytes: usize) -> Option<Room> {
+        self.left.try_acquire().ok()?.forget();
+        Some(Room::uncounted())
+    }
+
+    fn room(&self, _bytes: usize) -> BoxFuture<'static, Room> {
+        let left = self.left.clone();
+        let room = async move {
+            left.acquire_owned().await.unwrap().forget();
+            Room::uncounted()
+        };
+        room.boxed()
+    }
+
+    fn put(&self, frame: FromWorker, _room: Room) -> Result<(), Refusal> {
         let _ = self.frames.send(frame);
         Ok(())
     }
@@ -123,8 +139,8 @@ impl Backend for Fake {
         }
         let (to_worker, outbox) = mpsc::channel(16);
         let (sender, frames) = mpsc::unbounded_channel();
-        let _ = self.opened.send(Seen { peer, to_worker, frames });
-        let left = AtomicUsize::new(self.inbox.load(Ordering::SeqCst));
+        let left = Arc::new(Semaphore::new(self.inbox.load(Ordering::SeqCst)));
+        let _ = self.opened.send(Seen { peer, to_worker, frames, room: left.clone() });
         Ok(Conversation { outbox, inbox: Box::new(FakeInbox { frames: sender, left }) })
     }
 

@@ -159,7 +159,9 @@ fn say(side: &Side, frame: Frame, choices: &mut Choices<'_>) {
     }
     let Ok(frame) = v1::SessionRequest::decode(&bytes[..]) else { return };
     if let (Ok(Some(frame)), Some(stream)) = (convert::from_worker(frame), &side.stream) {
-        let _ = stream.inbox.put(frame);
+        if let Some(room) = stream.inbox.try_room(bytes.len()) {
+            let _ = stream.inbox.put(frame, room);
+        }
     }
 }
 
@@ -268,7 +270,8 @@ pub async fn serves(handle: &Handle) -> String {
     let mut stream = handle.open(Peer::default()).unwrap();
     let tell = |stream: &WorkerStream, frame: Frame| {
         let frame = convert::from_worker(v1::SessionRequest { frame: Some(frame) });
-        stream.inbox.put(frame.unwrap().unwrap()).unwrap();
+        let room = stream.inbox.try_room(1).unwrap();
+        stream.inbox.put(frame.unwrap().unwrap(), room).unwrap();
     };
     let hello = v1::Hello { stream_number: 1, address: "10.0.0.9".into(), slots: 64, ..v1::Hello::default() };
     tell(&stream, Frame::Hello(hello));

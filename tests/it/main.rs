@@ -19,6 +19,7 @@ mod fields;
 mod forms;
 mod guarantee;
 mod harness;
+mod hostile;
 mod input;
 mod judge;
 mod kinds;

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::future::BoxFuture;
 use rosterd::app::lives::Lives;
 use rosterd_api::backend::{Answer, Backend, Conversation, Frames};
 use rosterd_coordinator::handle::{
     Done, DumpNode, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MemberRow, Operation, Peer,
-    ServerRow,
+    Room, ServerRow,
 };
 use rosterd_domain::id::{CoordinatorId, JobName, Namespace};
 use rosterd_domain::time::Time;
@@ -65,9 +66,17 @@ struct Heard {
 }
 
 impl Frames for Heard {
-    fn put(&self, frame: FromWorker) -> Result<(), Refusal> {
+    fn try_room(&self, bytes: usize) -> Option<Room> {
+        self.inner.try_room(bytes)
+    }
+
+    fn room(&self, bytes: usize) -> BoxFuture<'static, Room> {
+        self.inner.room(bytes)
+    }
+
+    fn put(&self, frame: FromWorker, room: Room) -> Result<(), Refusal> {
         self.watch.lock().said(&self.process, &frame);
-        self.inner.put(frame)
+        self.inner.put(frame, room)
     }
 }
 

@@ -24,6 +24,7 @@ mod faults;
 mod found;
 #[path = "../support/handled.rs"]
 mod handled;
+mod hostile;
 mod invariants;
 mod leaders;
 mod lines;

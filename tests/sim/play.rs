@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::coverage::Counts;
 use crate::due::Due;
+use crate::hostile;
 use crate::invariants::nobody_spins;
 use crate::log::JobPlan;
 use crate::panics;
@@ -125,6 +126,9 @@ pub fn play(script: &Script, told: bool) -> Outcome {
         world.chaos.set(script.rates);
         world.net.linger(script.lingers);
         world.start_all();
+        if script.hostile > 0 {
+            world.hostile = Some(hostile::enter(&world, script.hostile));
+        }
         for event in &script.events {
             if event.at >= script.until && world.faults >= script.least {
                 break;

@@ -4,6 +4,7 @@
 //! here: a row, a write or a way of recovery that nobody has thought of is told as well.
 
 use crate::coverage::Counts;
+use crate::hostile::SAID;
 use crate::play::TOO_FEW;
 use crate::script::Dead;
 use crate::trouble::Trouble;
@@ -151,7 +152,7 @@ const NOT_ASKED_FOR: &[(&str, &str)] = &[
 ];
 
 fn required() -> impl Iterator<Item = &'static str> {
-    let tables = [Trouble::KINDS, Wants::KINDS, Dead::KINDS, ITEM, WRITES, TAKEN];
+    let tables = [Trouble::KINDS, Wants::KINDS, Dead::KINDS, SAID, ITEM, WRITES, TAKEN];
     tables.into_iter().flatten().copied().filter(|what| !NOT_ASKED_FOR.iter().any(|(name, _)| name == what))
 }
 
@@ -169,7 +170,8 @@ pub fn missing(counts: &Counts, seeds: u64) -> Vec<String> {
 /// What was taken and stands nowhere, and worlds in which too little went wrong.
 pub fn unheard_of(counts: &Counts) -> Vec<String> {
     let is_of = |what: &str, prefix: &str| what.starts_with(prefix);
-    let counted = ["fault: ", "item: ", "write: ", "recovery: ", "left behind: ", "operator: ", "world: "];
+    let counted =
+        ["fault: ", "hostile: ", "item: ", "write: ", "recovery: ", "left behind: ", "operator: ", "world: "];
     let listed = |what: &str| {
         required().any(|name| name == what) || NOT_ASKED_FOR.iter().any(|(name, _)| is_of(what, name))
     };

@@ -21,6 +21,9 @@ impl World {
     pub fn heal(&mut self) {
         self.note(|| "faults stop".into());
         self.calm = true;
+        if let Some(hostile) = self.hostile.take() {
+            hostile.abort();
+        }
         self.chaos.set(crate::faults::Rates::default());
         self.chaos.recover();
         {

@@ -27,6 +27,9 @@ const LEAST_FAULTS: usize = 20;
 /// So many are at hand beyond the time of trouble, for a world in which too few have had any.
 const SPARE: usize = 30;
 
+/// What a worker that says anything says a second, in worlds of a kind each.
+const HOSTILE: [u64; 4] = [0, 0, 3, 40];
+
 /// What is played.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Script {
@@ -48,6 +51,9 @@ pub struct Script {
     /// What is under way on a stream that its worker has left arrives all the same.
     #[serde(default)]
     pub lingers: bool,
+    /// So many frames a second a worker says that says whatever can be said; none: there is none.
+    #[serde(default)]
+    pub hostile: u64,
     /// Who is dead from then on: the others are to settle without them.
     pub dead: Vec<Dead>,
     #[serde(skip)]
@@ -150,6 +156,7 @@ impl Script {
             until,
             least,
             lingers: true,
+            hostile: HOSTILE[Rng::new(seed ^ 0x0e_71_11).index(HOSTILE.len())],
             dead,
             events,
         }

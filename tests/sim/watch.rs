@@ -372,8 +372,16 @@ impl Inner {
 
     /// A frame of a worker arrives at a coordinator.
     pub fn said(&mut self, process: &str, frame: &FromWorker) {
+        let (at, shadow) = (self.now(), &self.shadow);
         let said = |invariant: &mut Box<dyn Invariant>| {
-            Some((invariant.name(), invariant.said(process, frame).err()?))
+            let said = invariant.said(process, frame);
+            let said = match frame {
+                FromWorker::Heartbeat { in_hand, .. } => {
+                    said.and(invariant.beat(process, in_hand, shadow, at))
+                }
+                _ => said,
+            };
+            Some((invariant.name(), said.err()?))
         };
         let found: Vec<_> = self.invariants.iter_mut().filter_map(said).collect();
         for (rule, text) in found {

@@ -424,7 +424,7 @@ impl Up {
                 changed = state.changed() => if changed.is_err() { return },
                 frame = from.recv(), if open => open = self.take(frame, &mut flight, &mut last),
                 frame = flight.next(now.silent_up) => match frame {
-                    Some(bytes) => if !self.deliver(&bytes) { return },
+                    Some(bytes) => if !self.deliver(&bytes).await { return },
                     None => return,
                 },
             }
@@ -459,14 +459,15 @@ impl Up {
         !dies
     }
 
-    fn deliver(&self, bytes: &[u8]) -> bool {
+    async fn deliver(&self, bytes: &[u8]) -> bool {
         let Ok(frame) = rosterd_wire::proto::v1::SessionRequest::decode(bytes) else { return false };
         self.net.arrived(&self.worker, self.id);
         match convert::from_worker(frame) {
             Ok(None) => true,
             Ok(Some(frame)) => {
                 self.net.said(&self.worker, &frame);
-                match self.inbox.put(frame) {
+                let room = self.inbox.room(bytes.len()).await;
+                match self.inbox.put(frame, room) {
                     Ok(()) => true,
                     Err(refusal) => {
                         let _gone = self.answers.send(Err(status::status(&refusal).into()));

@@ -12,6 +12,7 @@ use rosterd_domain::time::Time;
 use rosterd_domain::verify::What;
 use rosterd_registry::memory::MemoryStore;
 use serde::{Deserialize, Serialize};
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Level;
@@ -170,6 +171,8 @@ pub struct World {
     pub(crate) queue: BTreeMap<(Instant, u64), Later>,
     last: u64,
     pub(crate) start: Instant,
+    /// Who says whatever can be said, while faults go on.
+    pub hostile: Option<AbortHandle>,
     _listens: Option<DefaultGuard>,
 }
 
@@ -229,6 +232,7 @@ impl World {
             queue,
             last,
             start,
+            hostile: None,
             _listens: listens,
         }
     }

@@ -104,7 +104,13 @@ fn reach<'a>(file: &str, packages: &'a [Package], shares: &impl Fn(&str, &str) -
         ("tests", "bench") | ("deploy" | ".ci" | ".github", _) => named(&[]),
         ("tests", "data") => (Vec::new(), vec!["rosterd-domain"]),
         ("tests", folder) if SUITES.iter().any(|suite| suite.name == folder) => {
-            let tries = |suite: &&Suite| suite.name == folder || shares(suite.name, folder);
+            let of_folder =
+                |pick: &Pick| matches!(pick, Pick::Test("rosterd" | "rosterd-sim", name) if *name == folder);
+            let runs = |suite: &Suite| match suite.kind {
+                Kind::Programs(picks) => picks.iter().any(of_folder),
+                Kind::Check | Kind::Doctests | Kind::Python => false,
+            };
+            let tries = |suite: &&Suite| runs(suite) || shares(suite.name, folder);
             (SUITES.iter().filter(tries).map(|suite| suite.name).collect(), Vec::new())
         }
         ("tests", "architecture.rs") | ("docs", _) => named(&["domain", "unit"]),
@@ -160,7 +166,7 @@ mod tests {
     #[test]
     fn a_change_reaches_what_depends_on_it_and_nothing_else() {
         assert_eq!(of(&[]), Vec::<&str>::new());
-        assert_eq!(of(&["tests/it/storm.rs"]), ["check", "cluster", "it"]);
+        assert_eq!(of(&["tests/it/storm.rs"]), ["check", "cluster", "hostile", "it"]);
         assert_eq!(of(&["clients/python/rosterd/hand.py"]), ["check", "it", "python"]);
         assert_eq!(of(&["tests/bench/src/main.rs", "README.md"]), ["check", "unit"]);
         let coordinator = of(&["src/coordinator/node.rs"]);

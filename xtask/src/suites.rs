@@ -19,6 +19,8 @@ pub(crate) struct Suite {
     pub(crate) threads: Option<&'static str>,
     /// It tries the program that is shipped, but where a test puts faults into it.
     pub(crate) shipped: bool,
+    /// Which of a program's tests these are; none: all that are not kept apart.
+    pub(crate) arguments: &'static [&'static str],
 }
 
 /// What a suite spends its time with.
@@ -72,6 +74,7 @@ const fn programs(name: &'static str, what: &'static str, picks: &'static [Pick]
         lane: Lane::Computes,
         threads: None,
         shipped: false,
+        arguments: &[],
     }
 }
 
@@ -88,6 +91,7 @@ pub(crate) const SUITES: &[Suite] = &[
         lane: Lane::Computes,
         threads: None,
         shipped: false,
+        arguments: &[],
     },
     programs(
         "domain",
@@ -120,6 +124,7 @@ pub(crate) const SUITES: &[Suite] = &[
         lane: Lane::Computes,
         threads: None,
         shipped: false,
+        arguments: &[],
     },
     Suite {
         packages: &["strace", "util-linux", "mount", "default-jre-headless", zookeeper::MAVEN],
@@ -173,6 +178,16 @@ pub(crate) const SUITES: &[Suite] = &[
         )
     },
     Suite {
+        lane: Lane::Waits,
+        shipped: true,
+        arguments: &["hostile::", "--ignored"],
+        ..programs(
+            "hostile",
+            "a worker that sends whatever it can, for a minute, beside honest ones",
+            &[Pick::Test("rosterd", "it")],
+        )
+    },
+    Suite {
         name: "python",
         what: "the Python client",
         kind: Kind::Python,
@@ -180,6 +195,7 @@ pub(crate) const SUITES: &[Suite] = &[
         lane: Lane::Waits,
         threads: None,
         shipped: false,
+        arguments: &[],
     },
 ];
 
@@ -229,7 +245,9 @@ mod tests {
                 Kind::Programs(picks) => picks.iter().any(|pick| pick.takes(target)),
                 _ => false,
             };
-            let names: Vec<_> = SUITES.iter().filter(takes).map(|suite| suite.name).collect();
+            // One that has some tests of a program apart is beside the one that has the others.
+            let whole = SUITES.iter().filter(|suite| suite.arguments.is_empty());
+            let names: Vec<_> = whole.filter(takes).map(|suite| suite.name).collect();
             assert_eq!(
                 names.len(),
                 1,

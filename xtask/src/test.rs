@@ -230,7 +230,12 @@ impl Run<'_> {
             ran = true;
             let mut command = Command::new(&program.path);
             command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
-            command.args(&self.request.rest).args(TIMED.1).env(TIMED.0, "1").env("RUST_BACKTRACE", "1");
+            command
+                .args(suite.arguments)
+                .args(&self.request.rest)
+                .args(TIMED.1)
+                .env(TIMED.0, "1")
+                .env("RUST_BACKTRACE", "1");
             if let Some(threads) = suite.threads {
                 command.env("RUST_TEST_THREADS", threads);
             }

@@ -108,13 +108,15 @@ class Hand:
         key = Key.of(trigger.run)
         if key in self._held:
             return
-        if key.token <= self._highest.get(key[:2], -1):
-            self._emit(Note(logging.WARNING, f"dropped a stale trigger: {key}"))
-            return
-        self._highest[key[:2]] = key.token
-        self._supersede(now, key)
         run = Held(key, trigger, instance_id, max(1, trigger.attempt), trigger.offset, props)
-        objection = objection or self._objection(now, key, trigger)
+        seen = self._highest.get(key[:2], -1)
+        if key.token <= seen:
+            # It is over here, or older than what the item has seen. Who asks has to know.
+            objection = f"a run {seen} of the item was seen already"
+        else:
+            self._highest[key[:2]] = key.token
+            self._supersede(now, key)
+            objection = objection or self._objection(now, key, trigger)
         self._held[key] = run
         if objection:
             self._emit(Note(logging.WARNING, f"did not start {key}: {objection}"))

@@ -412,14 +412,14 @@ def test_what_may_not_start_is_reported_not_started(
 
 
 @pytest.mark.parametrize("token", [4, 5], ids=["lower", "the same again"])
-def test_a_stale_trigger_is_dropped(token: int) -> None:
+def test_a_trigger_that_is_not_new_is_answered_and_not_started(token: int) -> None:
     script = running(5)
     script.end(5)
     script.recv(f.report_ack(5))
     script.clear()
     script.recv(f.trigger(token))
     assert script.started() == []
-    assert script.reports() == []
+    assert script.reports() == [(token, "NOT_STARTED")]
 
 
 def test_a_trigger_of_a_run_in_hand_is_ignored() -> None:

@@ -1,17 +1,19 @@
 //! `WorkerService`: carries frames between a worker's stream and its conversation in the coordinator.
 //!
-//! One task per stream. It always reads: an HTTP/2 connection with many small frames unread is closed by the
+//! One task per stream. It reads whatever the worker leaves unread: an HTTP/2 connection with many small frames unread is closed by the
 //! stack below, and a worker that does not read must not keep its own reports from being read. So of every
 //! queue here the bound and the answer are known:
 //!
 //! | queue | bound | when it is full |
 //! | --- | --- | --- |
-//! | frames for the coordinator | its inbox | the stream ends: TOO_MANY_FRAMES |
+//! | frames for the coordinator | its inbox | no more is read of the stream until there is room |
+//! | registrations to be parsed | one at a time of each credential | the stream waits for its turn |
 //! | frames for the worker | [`SessionLimits::outgoing`], for [`SessionLimits::stall`] | the stream ends: TOO_SLOW |
 //! | answers of the edge itself | [`SessionLimits::outgoing`] | the stream ends: TOO_MANY_FRAMES |
 //!
-//! A worker that does not even take the end of its stream loses its connection. Nothing here knows what a
-//! frame means; the first must be a Hello, within [`SessionLimits::hello`].
+//! A worker that does not even take the end of its stream loses its connection. The first frame must be a Hello, within
+//! [`SessionLimits::hello`]. Of the others nothing is known here but which jobs they name: what is not of the credential's
+//! jobs ends here.
 
 use std::collections::VecDeque;
 use std::future::Future as _;
@@ -21,9 +23,11 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_util::Stream;
+use futures_util::future::BoxFuture;
+use prost::Message as _;
 use rosterd_domain::id::JobName;
 use rosterd_domain::time::Mono;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -31,14 +35,16 @@ use crate::access::jobs::Jobs;
 use crate::access::{Principal, revoked};
 use crate::backend::{Backend, Conversation};
 use crate::connection::Remote;
-use rosterd_coordinator::handle::Peer;
+use rosterd_coordinator::handle::{Peer, Room};
 use rosterd_runtime::clock::{Clock, SharedClock};
 use rosterd_runtime::mutants;
+use rosterd_runtime::shares::Shares;
 use rosterd_runtime::tasks::{Phase, Tasks};
 use rosterd_runtime::telemetry::Metrics;
 use rosterd_session::code::{Code, Refusal};
-use rosterd_session::frame::{FromWorker, ToWorker};
-use rosterd_wire::convert;
+use rosterd_session::frame::{FromWorker, RunRef, ToWorker};
+use rosterd_wire::convert::{self, Defect};
+use rosterd_wire::proto::v1::session_request::Frame;
 use rosterd_wire::proto::v1::worker_service_server::WorkerService;
 use rosterd_wire::proto::v1::{SessionRequest, SessionResponse};
 use rosterd_wire::status;
@@ -77,6 +83,8 @@ pub struct Workers {
     pub clock: SharedClock,
     /// Cancelled when streams that are still open at shutdown have had their time.
     pub late: CancellationToken,
+    /// Turns to parse what is registered, by credential.
+    pub turns: Shares<Semaphore>,
 }
 
 #[tonic::async_trait]
@@ -90,6 +98,7 @@ impl WorkerService for Workers {
             address: remote.as_ref().map(|remote| remote.address.to_string()).unwrap_or_default(),
             principal: principal.as_ref().map(|principal| principal.name.to_string()),
         };
+        let turns = self.turns.of(peer.principal.as_deref());
         let rights = principal.map(|principal| (principal.jobs, principal.revoked)).unwrap_or_default();
         let (out, queue) = mpsc::channel(self.limits.outgoing);
         let (end, ended) = oneshot::channel();
@@ -97,6 +106,7 @@ impl WorkerService for Workers {
         let session = Session {
             out,
             rights,
+            turns,
             waiting: VecDeque::new(),
             stalled: None,
             limits: self.limits,
@@ -139,11 +149,29 @@ impl Drop for Open {
 /// How a stream ended; `Ok`: orderly, or there is nobody to tell.
 type End = Result<(), Status>;
 
+/// What is being done for a worker's frame.
+type Next = BoxFuture<'static, Step>;
+
+/// It was done.
+enum Step {
+    Parsed(Result<Option<FromWorker>, Defect>, usize),
+    Room(FromWorker, Room),
+}
+
+async fn step(next: &mut Option<Next>) -> Step {
+    match next {
+        Some(next) => next.await,
+        None => std::future::pending().await,
+    }
+}
+
 struct Session {
     out: mpsc::Sender<SessionResponse>,
     /// For which jobs the worker may work, and when no more. The answer's body ends then as well, but only where
     /// it is read.
     rights: (Jobs, CancellationToken),
+    /// One registration of a credential is parsed at a time, and others have their turn between two.
+    turns: Arc<Semaphore>,
     /// Frames that found the queue full.
     waiting: VecDeque<SessionResponse>,
     /// Until when the worker must have taken the first of them.
@@ -173,31 +201,42 @@ impl Session {
                 )),
             },
         };
-        let Some(mut hello) = hello else { return Ok(()) };
+        let Some((mut hello, bytes)) = hello else { return Ok(()) };
         if let FromWorker::Hello(hello) = &mut hello {
             if let Some(job) = hello.jobs.iter().find(|job| !self.rights.0.have(job)) {
                 return self.refuse(&self.not_for(job));
             }
             // It asks for nothing with these: one that it was refused is passed over.
             hello.asked.retain(|job| self.rights.0.have(job));
+            hello.in_hand.retain(|run| self.rights.0.have(&run.job));
         }
         let mut conversation = match backend.open(peer) {
             Ok(conversation) => conversation,
             Err(refusal) => return self.refuse(&refusal),
         };
-        if let Err(refusal) = conversation.inbox.put(hello) {
+        let room = tokio::select! {
+            biased;
+            () = late.cancelled() => return self.refuse(&draining()),
+            () = self.out.closed() => return Ok(()),
+            room = conversation.inbox.room(bytes) => room,
+        };
+        if let Err(refusal) = conversation.inbox.put(hello, room) {
             return self.refuse(&refusal);
         }
         self.talk(&mut frames, &mut conversation, late).await
     }
 
-    /// The first frame that this version knows; `None`: the worker left.
-    async fn hello(&self, frames: &mut Streaming<SessionRequest>) -> Result<Option<FromWorker>, Status> {
+    /// The first frame that this version knows, and its size; `None`: the worker left.
+    async fn hello(
+        &self,
+        frames: &mut Streaming<SessionRequest>,
+    ) -> Result<Option<(FromWorker, usize)>, Status> {
         loop {
             let Some(frame) = self.arrived(frames.message().await)? else { return Ok(None) };
+            let bytes = frame.encoded_len();
             match convert::from_worker(frame) {
                 Ok(None) => {}
-                Ok(Some(hello @ FromWorker::Hello(_))) => return Ok(Some(hello)),
+                Ok(Some(hello @ FromWorker::Hello(_))) => return Ok(Some((hello, bytes))),
                 Ok(Some(_)) => {
                     let what = "the first frame of a stream must be a Hello";
                     return Err(self.refuse(&Refusal::new(Code::HelloExpected, what)).unwrap_err());
@@ -217,6 +256,8 @@ impl Session {
         let mut last_word: Option<Mono> = None;
         // How many frames ago the outbox was full: while those are sent, its end means that it ran over.
         let mut since_full = usize::MAX;
+        // The worker's frame that is being parsed, or waits for room: the next one is read after it.
+        let mut next: Option<Next> = None;
         let (out, clock, over) = (self.out.clone(), self.clock.clone(), self.rights.1.clone());
         loop {
             // Yield now and then, whatever the worker sends.
@@ -240,8 +281,14 @@ impl Session {
                     permit.send(frame);
                     self.stalled = (!self.waiting.is_empty()).then(|| self.patience());
                 },
-                frame = frames.message(), if last_word.is_none() => match self.arrived(frame)? {
-                    Some(frame) => self.take(frame, conversation)?,
+                step = step(&mut next), if next.is_some() => {
+                    next = match step {
+                        Step::Parsed(parsed, bytes) => self.parsed(parsed, bytes, conversation)?,
+                        Step::Room(frame, room) => self.put(frame, room, conversation)?,
+                    };
+                },
+                frame = frames.message(), if next.is_none() && last_word.is_none() => match self.arrived(frame)? {
+                    Some(frame) => next = self.take(frame, conversation)?,
                     None => last_word = Some(self.patience()),
                 },
             }
@@ -293,30 +340,103 @@ impl Session {
         })
     }
 
-    fn take(&mut self, frame: SessionRequest, conversation: &Conversation) -> Result<(), Status> {
+    /// Takes a frame; what is left to be done for it before the next one.
+    fn take(&mut self, frame: SessionRequest, conversation: &Conversation) -> Result<Option<Next>, Status> {
         mutants::panic_if_told("panic-stream");
-        match convert::from_worker(frame) {
-            Ok(None) => Ok(()),
+        let bytes = frame.encoded_len();
+        if matches!(&frame.frame, Some(Frame::Register(register)) if !register.config.is_empty()) {
+            let turns = self.turns.clone();
+            return Ok(Some(Box::pin(async move {
+                // Never closed. Who waits for a turn lets all others have theirs.
+                let _turn = turns.acquire_owned().await;
+                Step::Parsed(convert::from_worker(frame), bytes)
+            })));
+        }
+        self.parsed(convert::from_worker(frame), bytes, conversation)
+    }
+
+    fn parsed(
+        &mut self,
+        parsed: Result<Option<FromWorker>, Defect>,
+        bytes: usize,
+        conversation: &Conversation,
+    ) -> Result<Option<Next>, Status> {
+        let frame = match parsed {
             Ok(Some(FromWorker::Hello(_))) => {
-                self.refuse(&Refusal::new(Code::HelloExpected, "only the first frame of a stream is a Hello"))
-            }
-            Ok(Some(FromWorker::Register { job, .. })) if !self.rights.0.have(&job) => {
-                let refusal = self.not_for(&job);
-                self.metrics.refused.get_or_create(&[("code", refusal.code.as_str())]).inc();
-                convert::to_worker(ToWorker::Refused { job: job.to_string(), refusal })
-                    .map_or(Ok(()), |answer| self.send(answer))
+                return self.refuse_stream("only the first frame of a stream is a Hello");
             }
             // Nothing follows from it, and it comes with every run: it is not to wait where reports and heartbeats do.
-            Ok(Some(FromWorker::RunStarted { .. })) => Ok(()),
-            Ok(Some(frame)) => conversation.inbox.put(frame).or_else(|refusal| self.refuse(&refusal)),
+            Ok(None | Some(FromWorker::RunStarted { .. })) => return Ok(None),
+            Ok(Some(frame)) => frame,
             Err(defect) => {
                 let status = self.malformed(&defect.malformed);
-                match defect.answer {
-                    Some(answer) => self.send(*answer),
-                    None => Err(status),
-                }
+                let answer = defect.answer.ok_or(status)?;
+                return self.send(*answer).map(|()| None);
+            }
+        };
+        let Some(frame) = self.within_rights(frame)? else { return Ok(None) };
+        match conversation.inbox.try_room(bytes) {
+            Some(room) => self.put(frame, room, conversation),
+            None => {
+                let room = conversation.inbox.room(bytes);
+                Ok(Some(Box::pin(async move { Step::Room(frame, room.await) })))
             }
         }
+    }
+
+    fn put(
+        &self,
+        frame: FromWorker,
+        room: Room,
+        conversation: &Conversation,
+    ) -> Result<Option<Next>, Status> {
+        conversation
+            .inbox
+            .put(frame, room)
+            .map(|()| None)
+            .or_else(|refusal| self.refuse(&refusal).map(|()| None))
+    }
+
+    fn refuse_stream(&self, what: &str) -> Result<Option<Next>, Status> {
+        self.refuse(&Refusal::new(Code::HelloExpected, what)).map(|()| None)
+    }
+
+    /// What of a frame is of the credential's jobs. The rest is refused, where it has an answer, and forgotten.
+    fn within_rights(&mut self, frame: FromWorker) -> Result<Option<FromWorker>, Status> {
+        let jobs = self.rights.0.clone();
+        if jobs.are_all() {
+            return Ok(Some(frame));
+        }
+        Ok(match frame {
+            FromWorker::Heartbeat { sequence, mut in_hand, lease } => {
+                in_hand.retain(|run| jobs.have(&run.job));
+                Some(FromWorker::Heartbeat { sequence, in_hand, lease })
+            }
+            FromWorker::Register { job, .. } | FromWorker::Unregister { job } if !jobs.have(&job) => {
+                let refusal = self.counted(self.not_for(&job));
+                self.answer(ToWorker::Refused { job: job.to_string(), refusal })?;
+                None
+            }
+            FromWorker::RunCompleted(report) if !jobs.have(&report.run.job) => {
+                let refusal = self.counted(self.not_for(&report.run.job));
+                self.answer(ToWorker::ReportAck { run: report.run, refusal: Some(refusal) })?;
+                None
+            }
+            FromWorker::RunProgress { run: RunRef { job, .. }, .. } if !jobs.have(&job) => {
+                self.counted(self.not_for(&job));
+                None
+            }
+            frame => Some(frame),
+        })
+    }
+
+    fn answer(&mut self, answer: ToWorker) -> Result<(), Status> {
+        convert::to_worker(answer).map_or(Ok(()), |answer| self.send(answer))
+    }
+
+    fn counted(&self, refusal: Refusal) -> Refusal {
+        self.metrics.refused.get_or_create(&[("code", refusal.code.as_str())]).inc();
+        refusal
     }
 
     fn not_for(&self, job: &JobName) -> Refusal {

@@ -27,7 +27,7 @@ pub(super) fn check(case: &mut Case<'_>) {
                     needed.push(Guard::NoAttachment(run.worker.clone()));
                 }
                 let report = case.report_of(*item, *token, run).map(|report| report.ended);
-                if let Some(Reported::Left(attachment)) = report {
+                if let Some(attachment) = report.and_then(Reported::spoken_for) {
                     needed.push(Guard::Attachment(run.worker.clone(), attachment));
                 }
                 let handed_back = *outcome == Outcome::Cancelled

@@ -111,7 +111,9 @@ impl Story<'_, '_> {
         let report = self.case.report_of(item, token, run);
         let (expected, again) = match report.map(|report| report.ended) {
             Some(Reported::Done(outcome)) => (outcome, false),
-            Some(Reported::Aborted | Reported::NotStarted) | None => (Outcome::Crashed, true),
+            Some(Reported::Aborted | Reported::NotStarted | Reported::Forgotten(_)) | None => {
+                (Outcome::Crashed, true)
+            }
             Some(Reported::HandedBack | Reported::Left(_)) => (Outcome::Cancelled, true),
             Some(Reported::Skipped) => (Outcome::Cancelled, false),
         };
@@ -125,7 +127,8 @@ impl Story<'_, '_> {
             let guarded = self.case.has(&Guard::NoAttachment(run.worker.clone()));
             self.case.expect(guarded, item, || "a death is not guarded".into());
         }
-        let (at, reported) = (facts.now, report.is_some());
+        let forgotten = report.is_some_and(|report| matches!(report.ended, Reported::Forgotten(_)));
+        let (at, reported) = (facts.now, report.is_some() && !forgotten);
         self.apply(&Event::End { outcome, at, reported, requeue: requeued });
     }
 

@@ -36,7 +36,7 @@ fn end(draft: &mut Draft<'_>, item: Item, report: &Report) -> bool {
     let (outcome, again) = match report.ended {
         Reported::Done(outcome) => (outcome, false),
         Reported::Aborted if mutants::is_on(mutants::ABORTED_IS_FAILED) => (Outcome::Failed, false),
-        Reported::Aborted | Reported::NotStarted => (Outcome::Crashed, true),
+        Reported::Aborted | Reported::NotStarted | Reported::Forgotten(_) => (Outcome::Crashed, true),
         Reported::HandedBack | Reported::Left(_) => (Outcome::Cancelled, true),
         Reported::Skipped => (Outcome::Cancelled, false),
     };
@@ -45,15 +45,19 @@ fn end(draft: &mut Draft<'_>, item: Item, report: &Report) -> bool {
     }
     let requeue = again && draft.requeues(item);
     let at = draft.facts.now;
-    let event = Event::End { outcome, at, reported: true, requeue };
+    let reported = !matches!(report.ended, Reported::Forgotten(_));
+    let event = Event::End { outcome, at, reported, requeue };
     let why = || match report.ended {
         Reported::Skipped => format!("{} of {} is skipped: it was held", run.source, run.fire),
+        Reported::Forgotten(_) => {
+            format!("{} of {} crashed: {} never named it", run.source, run.fire, run.instance)
+        }
         _ => format!("{} of {} {outcome}, {} reports", run.source, run.fire, run.instance),
     };
     if !draft.apply(item, event, why) {
         return true;
     }
-    if let Reported::Left(attachment) = report.ended {
+    if let Some(attachment) = report.ended.spoken_for() {
         // It may be another host's meanwhile, and run what that one gave it.
         draft.guard(Guard::Attachment(run.worker.clone(), attachment));
     }

@@ -99,6 +99,8 @@ pub enum Reported {
     HandedBack,
     /// The worker said goodbye to this host, which has it attached at this version and says so for it.
     Left(Version),
+    /// The worker, whom this host has attached at this version, was told of the run again and again and never named it.
+    Forgotten(Version),
     /// Nobody was told of the run: it was held, and its announcement was not answered in time, or it was cancelled. One that
     /// was released meanwhile goes on.
     Skipped,
@@ -107,12 +109,20 @@ pub enum Reported {
 impl Reported {
     /// Its worker said so itself, and waits to hear that it was taken.
     pub fn is_of_worker(self) -> bool {
-        !matches!(self, Self::Left(_) | Self::Skipped)
+        !matches!(self, Self::Left(_) | Self::Forgotten(_) | Self::Skipped)
     }
 
     /// Whether a host says it for a worker that left, rather than the worker itself.
     pub fn is_left(self) -> bool {
         matches!(self, Self::Left(_))
+    }
+
+    /// The version of the worker's attachment by which its host speaks for it.
+    pub fn spoken_for(self) -> Option<Version> {
+        match self {
+            Self::Left(version) | Self::Forgotten(version) => Some(version),
+            _ => None,
+        }
     }
 }
 

@@ -71,7 +71,7 @@ impl Invariant for EndsAsReported {
 fn means(said: Reported) -> Outcome {
     match said {
         Reported::Done(outcome) => outcome,
-        Reported::Aborted | Reported::NotStarted => Outcome::Crashed,
+        Reported::Aborted | Reported::NotStarted | Reported::Forgotten(_) => Outcome::Crashed,
         Reported::HandedBack | Reported::Left(_) | Reported::Skipped => Outcome::Cancelled,
     }
 }

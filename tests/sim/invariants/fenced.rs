@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use rosterd_domain::id::WorkerId;
 use rosterd_domain::time::Time;
+use rosterd_domain::txn::Guard;
 use rosterd_session::frame::{CancelReason, RunRef, ToWorker};
 
 use super::Invariant;
@@ -27,8 +28,14 @@ impl Invariant for Fenced {
 
     fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
         for change in step.changes {
+            // A host may say for a worker of its own that it does not know of a run: see `known_runs`.
+            let spoken_for = |worker: &WorkerId| {
+                let guards = step.txn.map(|txn| &txn.guards[..]).unwrap_or_default();
+                guards.iter().any(|guard| matches!(guard, Guard::Attachment(of, _) if of == worker))
+            };
             if let Some((run, ended)) = change.ended.as_ref().filter(|(_, ended)| !ended.reported)
                 && step.before.attachments.contains_key(&run.worker)
+                && !spoken_for(&run.worker)
             {
                 return Err(format!(
                     "item {} of {}: run {} crashed while {} is attached",

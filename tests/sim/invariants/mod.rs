@@ -9,7 +9,7 @@ use rosterd_domain::snapshot::{Attachment, Snapshot};
 use rosterd_domain::time::Time;
 use rosterd_domain::view::Job;
 use rosterd_registry::DumpNode;
-use rosterd_session::frame::{FromWorker, ToWorker};
+use rosterd_session::frame::{FromWorker, RunRef, ToWorker};
 
 use crate::watch::{JobShadow, Shadow, Step};
 
@@ -22,6 +22,7 @@ mod fenced;
 mod few_moves;
 pub mod few_writes;
 mod granted;
+mod known_runs;
 mod leaders_settle;
 mod mirrors;
 mod never_early;
@@ -57,6 +58,11 @@ pub trait Invariant: Send {
 
     /// A frame of a worker process arrives at a coordinator.
     fn said(&mut self, _process: &str, _frame: &FromWorker) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// A heartbeat of a worker process arrives.
+    fn beat(&mut self, _process: &str, _in_hand: &[RunRef], _now: &Shadow, _at: Time) -> Result<(), String> {
         Ok(())
     }
 
@@ -97,6 +103,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<leaders_settle::LeadersSettle>::default(),
         Box::<never_early::NeverEarly>::default(),
         Box::<offsets_go_on::OffsetsGoOn>::default(),
+        Box::<known_runs::KnownRuns>::default(),
     ]
 }
 

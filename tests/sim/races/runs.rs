@@ -55,8 +55,49 @@ races! {
     ej_2113_a_full_worker_is_given_nothing: one_slot, [SLOTS_UNCOUNTED => "slots"];
     /// A run was given to a worker that had not heard of its registration, and has moved since.
     a_host_that_hears_late_gives_no_more_runs_than_slots: moves_while_it_registers, [ASKED_JOBS_UNREAD => "slots"];
+    /// A client drops a Trigger and says nothing: its item is free again once it was told five times.
+    a_client_that_forgets_a_run_does_not_keep_its_item: forgets, [FORGOTTEN_RUNS_STAY => "scene"];
+    /// Somebody who has no run reports those of others, with tokens of any size: theirs end as their own workers say.
+    a_stranger_ends_no_run_and_keeps_none_from_ending: strangers_report, [ANY_REPORT_COUNTS => "scene"];
     /// A run that takes five periods delays no item beside it.
     ej_2113_a_long_item_delays_no_sibling: one_long_item, [WORKERS_JOIN_BATCHES => "scene"];
+}
+
+fn forgets() -> Faults {
+    scene(async || {
+        let mut world = stage(1, &[0], vec![short(1, 100, 120)]);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "short", 1).await;
+        rosterd_client::mutants::switch(Some(rosterd_client::mutants::TRIGGERS_DROPPED));
+        ask(&world, 0, trigger("short"));
+        until(&mut world, "it is given", |world| running(world, "short", 0).is_some()).await;
+        world.pass(secs(25)).await;
+        want(&world, running(&world, "short", 0).is_none(), "the run is ended for its worker");
+        rosterd_client::mutants::switch(None);
+        ask(&world, 0, trigger("short"));
+        until(&mut world, "the next one runs", |world| starts(world, "short", "MANUAL") == 1).await;
+        world
+    })
+}
+
+fn strangers_report() -> Faults {
+    scene(async || {
+        let mut world = stage(1, &[0, 0], vec![short(4, 300, 1)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "short", 2).await;
+        world.hostile = Some(crate::hostile::enter(&world, 400));
+        for _ in 0..20 {
+            // The records are read again and again.
+            ask(&world, 0, trigger("short"));
+            world.pass(secs(1)).await;
+        }
+        let crashed = |item| record(&world, "short", item).map_or(0, |record| record.counters.crashed);
+        want(&world, (0..4).map(crashed).sum::<u64>() == 0, "no run crashes");
+        let late = (0..4).filter_map(|item| running(&world, "short", item));
+        let old = late.filter(|run| world.now().since(run.since) > secs(3)).count();
+        want(&world, old == 0, "no run stays longer than its worker runs it");
+        world
+    })
 }
 
 fn two_takers() -> Faults {

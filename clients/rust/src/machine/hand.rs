@@ -130,6 +130,12 @@ impl Hand {
         self.runs.is_empty() && self.reports.is_empty()
     }
 
+    /// Whether a run is in user code or its outcome is not acknowledged.
+    pub(crate) fn has(&self, run: &RunId) -> bool {
+        let reported = (run.clone(), 0)..=(run.clone(), u64::MAX);
+        self.runs.contains_key(run) || self.reported.range(reported).next().is_some()
+    }
+
     pub(crate) fn highest(&self, run: &RunId) -> Option<u64> {
         self.seen.get(&(run.job.clone(), run.item)).copied()
     }

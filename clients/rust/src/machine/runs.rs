@@ -18,7 +18,7 @@ const BEGIN_AT_ONCE: usize = 32;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Check {
     Start,
-    /// Sent before, or older than what the item has seen: nothing to answer.
+    /// It is in hand already, which every heartbeat says.
     Drop,
     NotStarted(String),
 }
@@ -26,10 +26,13 @@ pub(super) enum Check {
 impl Machine {
     pub(super) fn on_trigger(&mut self, now: Now, trigger: Trigger) {
         let Some(id) = trigger.run.clone().map(RunId::from) else { return };
+        if mutants::is_on(mutants::TRIGGERS_DROPPED) {
+            return;
+        }
         let check = self.check(now, &id, &trigger);
         self.hand.see(&id);
         match check {
-            Check::Drop => tracing::debug!(%id, "trigger dropped: its token is not new"),
+            Check::Drop => tracing::debug!(%id, "trigger dropped: the run is in hand"),
             Check::NotStarted(why) => {
                 tracing::warn!(job = id.job, item = id.item, token = id.token, "not started: {why}");
                 self.hand.report(RunCompleted {
@@ -49,8 +52,12 @@ impl Machine {
     pub(super) fn check(&self, now: Now, id: &RunId, trigger: &Trigger) -> Check {
         let no = |why: &str| Check::NotStarted(why.to_owned());
         let seen = self.hand.highest(id).filter(|_| !mutants::is_on(mutants::TOKENS_UNCHECKED));
-        if seen.is_some_and(|seen| id.token <= seen) {
+        if self.hand.has(id) && !mutants::is_on(mutants::TOKENS_UNCHECKED) {
             return Check::Drop;
+        }
+        if let Some(seen) = seen.filter(|seen| id.token <= *seen) {
+            // It is over here, or older than what the item has seen. Who asks has to know.
+            return Check::NotStarted(format!("a run {seen} of the item was seen already"));
         }
         if !self.lease.valid(now.mono) && !mutants::is_on(mutants::START_WITHOUT_LEASE) {
             return no("the worker's lease is over");

@@ -180,6 +180,7 @@ fn that_nobody_runs_a_crashed_run_again_rests_on_the_rights() {
         (Reported::NotStarted, true),
         (Reported::HandedBack, true),
         (Reported::Left(Version(7)), true),
+        (Reported::Forgotten(Version(7)), true),
         (Reported::Done(Outcome::Succeeded), false),
     ] {
         let report = Report { token: Token(101), worker: worker(0), ended, offset: None };

@@ -42,6 +42,7 @@ fn step() -> impl Strategy<Value = Step> {
         Reported::Aborted,
         Reported::HandedBack,
         Reported::Left(Version(7)),
+        Reported::Forgotten(Version(7)),
     ]);
     let item = || 0..5u32;
     prop_oneof![

@@ -91,6 +91,7 @@ fn slice() -> impl Strategy<Value = Slice> {
         Reported::NotStarted,
         Reported::HandedBack,
         Reported::Left(Version(7)),
+        Reported::Forgotten(Version(7)),
         Reported::Skipped,
     ]);
     let likely = || proptest::bool::weighted(0.8);

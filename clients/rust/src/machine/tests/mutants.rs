@@ -12,6 +12,7 @@ const CAUGHT: &[(&str, fn())] = &[
     (mutants::LEASE_ENDLESS, stream::a_stream_that_talks_but_does_not_renew_is_left_at_the_lease_end),
     (mutants::START_WITHOUT_LEASE, start::no_start_before_a_late_welcome_is_renewed),
     (mutants::TOKENS_UNCHECKED, start::every_branch_of_the_check),
+    (mutants::TRIGGERS_DROPPED, start::every_branch_of_the_check),
     (
         mutants::LEFT_STREAMS_HEARD,
         stream::the_old_stream_is_closed_before_the_new_one_and_its_frames_are_ignored,

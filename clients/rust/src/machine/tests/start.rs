@@ -71,7 +71,7 @@ pub(super) fn every_branch_of_the_check() {
             bench.acknowledge(0, 4, proto::ReportResult::Accepted);
             trigger(0, 4)
         },
-        &Then::Dropped,
+        &Then::NotStarted("a run 4 of the item was seen already"),
     );
     case(
         "a lower token",
@@ -80,7 +80,7 @@ pub(super) fn every_branch_of_the_check() {
             bench.done(0, 4);
             trigger(0, 3)
         },
-        &Then::Dropped,
+        &Then::NotStarted("a run 4 of the item was seen already"),
     );
     case(
         "a lower token of another item",

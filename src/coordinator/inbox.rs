@@ -1,0 +1,170 @@
+//! The way of workers' frames into the coordinator: only so many bytes of one stream, and of all streams of one
+//! credential, wait to be handled. What finds no room waits at the edge, which reads no more of that stream until there
+//! is some. So a worker that sends more than its share slows itself down and nobody else.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+use super::driver::FromEdge;
+use super::event::StreamId;
+use super::handle::stopped;
+use rosterd_session::code::Refusal;
+use rosterd_session::frame::FromWorker;
+
+/// Bytes of one stream that wait to be handled. Enough for as many small frames as a worker has runs to report.
+pub(crate) const STREAM_BYTES: usize = 4 << 20;
+/// Bytes of all streams of one credential that wait to be handled.
+pub(crate) const CREDENTIAL_BYTES: usize = 16 << 20;
+/// What a frame counts at the least: handling one costs more than its bytes.
+const LEAST: usize = 256;
+
+/// Room for one frame, given back when the frame is handled.
+#[derive(Debug)]
+pub struct Room {
+    _held: Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
+}
+
+impl Room {
+    /// Room that nobody counts, for tests.
+    pub fn uncounted() -> Self {
+        Self { _held: None }
+    }
+}
+
+/// Streams whose next frame waits for room: what they say is on its way.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Waiting(Arc<Mutex<BTreeSet<StreamId>>>);
+
+impl Waiting {
+    /// The streams as they are now.
+    pub(crate) fn streams(&self) -> BTreeSet<StreamId> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn enter(&self, stream: StreamId) -> Entered {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(stream);
+        Entered(self.clone(), stream)
+    }
+}
+
+/// A stream among those that wait.
+struct Entered(Waiting, StreamId);
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.1);
+    }
+}
+
+/// Takes a worker's frames.
+#[derive(Debug)]
+pub struct Inbox {
+    stream: StreamId,
+    queue: mpsc::UnboundedSender<FromEdge>,
+    own: Arc<Semaphore>,
+    shared: Arc<Semaphore>,
+    waiting: Waiting,
+}
+
+impl Inbox {
+    pub(crate) fn new(
+        stream: StreamId,
+        queue: mpsc::UnboundedSender<FromEdge>,
+        shared: Arc<Semaphore>,
+        waiting: Waiting,
+    ) -> Self {
+        Self { stream, queue, own: Arc::new(Semaphore::new(STREAM_BYTES)), shared, waiting }
+    }
+
+    /// Room for a frame of so many bytes, if there is some now.
+    pub fn try_room(&self, bytes: usize) -> Option<Room> {
+        let bytes = counted(bytes);
+        let own = self.own.clone().try_acquire_many_owned(bytes).ok()?;
+        let shared = self.shared.clone().try_acquire_many_owned(bytes).ok()?;
+        Some(Room { _held: Some((own, shared)) })
+    }
+
+    /// Waits for room: first for that of the stream itself, then in line with the others of its credential.
+    pub fn room(&self, bytes: usize) -> impl Future<Output = Room> + Send + 'static {
+        let (own, shared, bytes) = (self.own.clone(), self.shared.clone(), counted(bytes));
+        let entered = self.waiting.enter(self.stream);
+        async move {
+            let _entered = entered;
+            // Neither is ever closed.
+            let own = own.acquire_many_owned(bytes).await.ok();
+            let shared = shared.acquire_many_owned(bytes).await.ok();
+            Room { _held: own.zip(shared) }
+        }
+    }
+
+    /// Hands a frame over.
+    pub fn put(&self, frame: FromWorker, room: Room) -> Result<(), Refusal> {
+        self.queue.send(FromEdge::Frame(self.stream, frame, room)).map_err(|_| stopped())
+    }
+}
+
+/// What a frame of so many bytes takes; one that is larger than all the room there is takes all of it.
+fn counted(bytes: usize) -> u32 {
+    u32::try_from(bytes.clamp(LEAST, STREAM_BYTES)).unwrap_or(u32::MAX)
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        // A coordinator that has stopped need not know.
+        let _stopped = self.queue.send(FromEdge::Closed(self.stream));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Poll;
+
+    use futures_util::poll;
+
+    use super::*;
+
+    fn inbox(shared: &Arc<Semaphore>, waiting: &Waiting) -> (Inbox, mpsc::UnboundedReceiver<FromEdge>) {
+        let (queue, taken) = mpsc::unbounded_channel();
+        (Inbox::new(1, queue, shared.clone(), waiting.clone()), taken)
+    }
+
+    /// A worker of many jobs whose runs all end at once finds room for its reports.
+    #[test]
+    fn as_many_small_frames_wait_as_a_worker_has_credits() {
+        let shared = Arc::new(Semaphore::new(CREDENTIAL_BYTES));
+        let (inbox, _taken) = inbox(&shared, &Waiting::default());
+        for _ in 0..8192 {
+            let room = inbox.try_room(100).unwrap();
+            inbox.put(FromWorker::DrainRequest, room).unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn what_finds_no_room_waits_until_a_frame_was_handled() {
+        let (shared, waiting) = (Arc::new(Semaphore::new(CREDENTIAL_BYTES)), Waiting::default());
+        let (inbox, mut taken) = inbox(&shared, &waiting);
+        let large = inbox.try_room(STREAM_BYTES * 2).unwrap();
+        inbox.put(FromWorker::DrainRequest, large).unwrap();
+        assert!(inbox.try_room(1).is_none() && waiting.streams().is_empty());
+        let mut room = Box::pin(inbox.room(1));
+        assert!(poll!(&mut room).is_pending());
+        assert!(waiting.streams().contains(&1), "its next frame is on its way");
+        drop(taken.recv().await);
+        let Poll::Ready(room) = poll!(&mut room) else { panic!("the frame was handled") };
+        drop((room, waiting.streams().is_empty().then_some(()).unwrap()));
+    }
+
+    #[tokio::test]
+    async fn streams_of_one_credential_share_and_those_of_another_do_not_wait_for_them() {
+        let shares = rosterd_runtime::shares::Shares::new(|| Semaphore::new(CREDENTIAL_BYTES));
+        let waiting = Waiting::default();
+        let hostile: Vec<_> = (0..8).map(|_| inbox(&shares.of(Some("hostile")), &waiting)).collect();
+        let rooms: Vec<Room> = hostile.iter().filter_map(|(inbox, _)| inbox.try_room(STREAM_BYTES)).collect();
+        assert_eq!(rooms.len(), CREDENTIAL_BYTES / STREAM_BYTES);
+        let (honest, _taken) = inbox(&shares.of(Some("honest")), &waiting);
+        assert!(honest.try_room(STREAM_BYTES).is_some());
+    }
+}

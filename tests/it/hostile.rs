@@ -1,0 +1,297 @@
+//! A worker with the least credential that sends whatever can be sent, as fast as it can, for a minute: the workers of
+//! others notice nothing but their share of the machine.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rosterd_wire::proto::v1;
+use rosterd_wire::proto::v1::admin_service_client::AdminServiceClient;
+use rosterd_wire::proto::v1::session_request::Frame;
+use rosterd_wire::proto::v1::session_response::Frame as Said;
+use rosterd_wire::proto::v1::worker_service_client::WorkerServiceClient;
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+use tonic::{Request, Streaming};
+
+use crate::harness::*;
+
+const MINUTE: Duration = Duration::from_secs(60);
+/// Streams that it has open, on as many connections.
+const STREAMS: usize = 12;
+/// Items of the honest job.
+const ITEMS: u32 = 3;
+
+/// Under which name it comes.
+fn shown<T>(message: T, secret: &str) -> Request<T> {
+    let mut request = Request::new(message);
+    request.metadata_mut().insert("authorization", format!("Bearer {secret}").parse().unwrap());
+    request
+}
+
+/// A stream, whose first frame is a Hello.
+async fn open(
+    channel: Channel,
+    secret: &str,
+    hello: v1::Hello,
+) -> Result<(mpsc::Sender<v1::SessionRequest>, Streaming<v1::SessionResponse>), tonic::Status> {
+    let (sender, queue) = mpsc::channel(16);
+    let _gone = sender.send(v1::SessionRequest { frame: Some(Frame::Hello(hello)) }).await;
+    let mut client = WorkerServiceClient::new(channel);
+    let frames = client.session(shown(ReceiverStream::new(queue), secret)).await?.into_inner();
+    Ok((sender, frames))
+}
+
+fn hello(name: &str) -> v1::Hello {
+    v1::Hello { stream_number: 1, slots: 64, address: name.into(), client: name.into(), ..Default::default() }
+}
+
+// ---- the hostile one
+
+/// What it sends, one after the other: all of it parses, and none of it is its to say.
+fn frames(turn: u64) -> Frame {
+    let run = |job: String, item: u64, token: u64| v1::RunRef {
+        job,
+        item: u32::try_from(item % 1000).unwrap_or(0),
+        token,
+    };
+    let long = |n: u64| format!("{}{n}", "x".repeat(100));
+    match turn % 9 {
+        // Jobs that there are not, by the thousands; and those that others have.
+        0 => Frame::Heartbeat(v1::Heartbeat {
+            sequence: turn,
+            runs_in_hand: (0..8000).map(|n| run(long(turn * 8000 + n), n, 1)).collect(),
+            lease: None,
+        }),
+        1 => Frame::Heartbeat(v1::Heartbeat {
+            sequence: turn,
+            runs_in_hand: (0..8000).map(|n| run("report".into(), n % 4, n)).collect(),
+            lease: None,
+        }),
+        // The longest that is taken, and it nests.
+        2 => Frame::Register(v1::Register {
+            job: format!("alpha-{turn}"),
+            handler_type: "h".into(),
+            config: format!("jobName: alpha-{turn}\nprops: {}", "[{a: ".repeat(30) + &"[1],".repeat(15_000)),
+            overwrite: true,
+        }),
+        3 => Frame::Register(v1::Register {
+            job: format!("alpha-{turn}"),
+            handler_type: "h".into(),
+            config: String::new(),
+            overwrite: false,
+        }),
+        4 => Frame::Register(v1::Register { job: "report".into(), ..Default::default() }),
+        5 => Frame::RunCompleted(v1::RunCompleted {
+            run: Some(run(
+                ["report", "alpha-0"][usize::from(turn.is_multiple_of(2))].into(),
+                turn % 4,
+                i64::MAX as u64,
+            )),
+            outcome: v1::RunOutcome::Succeeded.into(),
+            output: "x".repeat(64 << 10),
+            ..Default::default()
+        }),
+        6 => Frame::RunProgress(v1::RunProgress {
+            run: Some(run("report".into(), turn % 4, turn)),
+            percent: 7,
+            message: "\u{1b}]0;forged\u{7}\nforged".repeat(40),
+        }),
+        7 => Frame::Unregister(v1::Unregister { job: "report".into() }),
+        _ => Frame::CallbackDone(v1::CallbackDone {
+            callback_id: long(turn),
+            error: "x".repeat(8 << 10),
+            timed_out: true,
+        }),
+    }
+}
+
+/// As fast as it can; when a stream is ended it comes again.
+async fn flood(url: String, secret: String, on: Arc<AtomicBool>, sent: Arc<AtomicU64>) {
+    let mut turn = 0;
+    while on.load(Ordering::Relaxed) {
+        let channel = tonic::transport::Endpoint::from_shared(url.clone()).unwrap().connect_lazy();
+        let Ok((sender, mut said)) = open(channel, &secret, hello("hostile")).await else {
+            tokio::task::yield_now().await;
+            continue;
+        };
+        let reads = tokio::spawn(async move { while let Ok(Some(_)) = said.message().await {} });
+        while on.load(Ordering::Relaxed) {
+            turn += 1;
+            let frame = v1::SessionRequest { frame: Some(frames(turn)) };
+            let Ok(Ok(())) = tokio::time::timeout(Duration::from_secs(1), sender.send(frame)).await else {
+                break;
+            };
+            sent.fetch_add(1, Ordering::Relaxed);
+        }
+        reads.abort();
+    }
+}
+
+// ---- the honest one
+
+/// What an honest worker saw.
+#[derive(Debug, Default)]
+struct Served {
+    /// The longest time from a heartbeat to its acknowledgement, beyond what this process itself was late.
+    slowest: Duration,
+    acknowledged: u32,
+    ran: u64,
+}
+
+/// A worker that does as it should, until it is told to end: each run ends at once.
+async fn honest(url: String, secret: String, name: &str, until: Arc<AtomicBool>) -> Served {
+    let channel = tonic::transport::Endpoint::from_shared(url).unwrap().connect_lazy();
+    let (sender, mut said) = open(channel, &secret, hello(name)).await.unwrap();
+    let send = |frame| sender.send(v1::SessionRequest { frame: Some(frame) });
+    let (mut served, mut sequence, mut sent_at) = (Served::default(), 0, None);
+    let mut beat = tokio::time::interval(Duration::from_millis(500));
+    while !until.load(Ordering::Relaxed) {
+        tokio::select! {
+            at = beat.tick() => {
+                let late = at.elapsed();
+                if let Some((since, _)) = sent_at {
+                    let since: Instant = since;
+                    served.slowest = served.slowest.max(since.elapsed().saturating_sub(late));
+                } else {
+                    sequence += 1;
+                    sent_at = Some((Instant::now(), late));
+                    send(Frame::Heartbeat(v1::Heartbeat { sequence, ..Default::default() })).await.unwrap();
+                }
+            }
+            frame = said.message() => match frame.unwrap().expect("the stream goes on").frame.unwrap() {
+                Said::Welcome(_) => {
+                    let register = v1::Register { job: "report".into(), ..Default::default() };
+                    send(Frame::Register(register)).await.unwrap();
+                }
+                Said::HeartbeatAck(ack) if ack.sequence == sequence => {
+                    let (since, late) = sent_at.take().expect("it was sent");
+                    served.slowest = served.slowest.max(since.elapsed().saturating_sub(late));
+                    served.acknowledged += 1;
+                }
+                Said::Trigger(trigger) => {
+                    served.ran += 1;
+                    let outcome = v1::RunOutcome::Succeeded.into();
+                    let report = v1::RunCompleted { run: trigger.run, outcome, attempt: 1, ..Default::default() };
+                    send(Frame::RunCompleted(report)).await.unwrap();
+                }
+                Said::ReportAck(ack) => assert_eq!(ack.result(), v1::ReportResult::Accepted, "{ack:?}"),
+                Said::Cancel(cancel) => panic!("nobody may stop its runs: {cancel:?}"),
+                Said::Shutdown(shutdown) => panic!("nobody may shut it down: {shutdown:?}"),
+                _ => {}
+            },
+        }
+    }
+    served
+}
+
+/// What a process has in memory, in bytes.
+fn resident(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
+}
+
+/// A credential in the file, and its secret.
+fn credential(file: &Path, name: &str, more: &[&str]) -> String {
+    let mut command = std::process::Command::new(binary(false));
+    clean(&mut command);
+    command.args(["credentials", "add", name, "--file"]).arg(file).args(more);
+    let done = command.output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).unwrap().trim().to_owned()
+}
+
+/// Its suite is one of its own: for a minute the machine has nothing left for other tests.
+#[test]
+#[ignore = "takes a minute and the whole machine: cargo xtask test --only hostile"]
+#[allow(clippy::print_stdout, reason = "the figures are of interest")]
+fn for_a_minute_a_hostile_worker_keeps_no_other_from_its_work() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (mut cluster, secrets) = runtime.block_on(async {
+        let mut cluster = Cluster::prepare(LONG, &[]);
+        let file = cluster.home.path("credentials.toml");
+        let worker = |name: &str, jobs: &str| credential(&file, name, &["--role", "worker", "--jobs", jobs]);
+        let secrets = [
+            credential(&file, "boss", &["--role", "admin"]),
+            worker("hostile", "alpha-*"),
+            worker("honest", "report"),
+        ];
+        cluster.settings.push(format!("credentials={}", file.display()));
+        cluster.launch();
+        cluster.listening().await;
+        (cluster, secrets)
+    });
+    let [boss, hostile, honest_secret] = secrets;
+    let mut admin = {
+        let _on = runtime.enter();
+        cluster.admin()
+    };
+    let text = job("report", ITEMS, json!({"cron": EVERY_SECOND, "misfire": true}));
+    let applied = v1::ApplyJobsRequest { text, dry_run: false };
+    runtime.block_on(admin.apply_jobs(shown(applied, &boss))).unwrap();
+
+    // Threads of their own: what the flood takes of this process is not what is measured.
+    let over = Arc::new(AtomicBool::new(false));
+    let workers: Vec<_> = ["honest-1", "honest-2"]
+        .into_iter()
+        .map(|name| {
+            let (url, secret, over) = (cluster.url(), honest_secret.clone(), over.clone());
+            std::thread::spawn(move || {
+                let own = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                own.block_on(honest(url, secret, name, over))
+            })
+        })
+        .collect();
+    let counters = |admin: &mut AdminServiceClient<Channel>| {
+        let asked = shown(v1::GetJobRequest { job: "report".into(), ..Default::default() }, &boss);
+        let answer = runtime.block_on(admin.get_job(asked)).unwrap().into_inner();
+        answer.summary.unwrap().counters.unwrap()
+    };
+    let deadline = Instant::now() + PATIENCE;
+    while counters(&mut admin).fired < u64::from(ITEMS) * 3 {
+        assert!(Instant::now() < deadline, "the job does not fire");
+        std::thread::sleep(LOOK);
+    }
+
+    let before = (counters(&mut admin), resident(cluster.coordinator.as_ref().unwrap().id()));
+    let (on, sent) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicU64::new(0)));
+    let floods: Vec<_> = (0..STREAMS)
+        .map(|_| runtime.spawn(flood(cluster.url(), hostile.clone(), on.clone(), sent.clone())))
+        .collect();
+    let (ends, mut most) = (Instant::now() + MINUTE, 0);
+    while Instant::now() < ends {
+        most = most.max(resident(cluster.coordinator.as_ref().unwrap().id()));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let during = counters(&mut admin);
+    on.store(false, Ordering::Relaxed);
+    for flood in floods {
+        runtime.block_on(flood).unwrap();
+    }
+    over.store(true, Ordering::Relaxed);
+    let served: Vec<Served> = workers.into_iter().map(|worker| worker.join().unwrap()).collect();
+    let sent = sent.load(Ordering::Relaxed);
+    println!("{sent} frames sent; {served:?}; {} KiB before, {} KiB at most", before.1 >> 10, most >> 10);
+
+    // A fire a second, give or take the one that is under way at either end.
+    let fired = during.fired - before.0.fired;
+    assert!(fired >= (MINUTE.as_secs() - 2) * u64::from(ITEMS), "fired {fired}: {during:?}");
+    assert_eq!(during.missed, before.0.missed, "no fire is missed");
+    assert_eq!((during.misfired, during.crashed, during.failed), (0, 0, 0), "{during:?}");
+    assert!(sent > 1000, "it sends at full rate: {sent}");
+    for served in &served {
+        assert!(served.acknowledged >= 50, "{served:?}");
+        assert!(
+            served.slowest < Duration::from_secs(1),
+            "each heartbeat is acknowledged in time: {served:?}"
+        );
+    }
+    assert!(most < 300 << 20, "{most} bytes of memory");
+    let back = || resident(cluster.coordinator.as_ref().unwrap().id()) < before.1 + (64 << 20);
+    runtime.block_on(until("its memory to be back to what it was", back));
+    cluster.kill_coordinator();
+}
