@@ -158,10 +158,10 @@ fn say(side: &Side, frame: Frame, choices: &mut Choices<'_>) {
         bytes[at] ^= choices.byte();
     }
     let Ok(frame) = v1::SessionRequest::decode(&bytes[..]) else { return };
-    if let (Ok(Some(frame)), Some(stream)) = (convert::from_worker(frame), &side.stream) {
-        if let Some(room) = stream.inbox.try_room(bytes.len()) {
-            let _ = stream.inbox.put(frame, room);
-        }
+    if let (Ok(Some(frame)), Some(stream)) = (convert::from_worker(frame), &side.stream)
+        && let Some(room) = stream.inbox.try_room(bytes.len())
+    {
+        let _ = stream.inbox.put(frame, room);
     }
 }
 
