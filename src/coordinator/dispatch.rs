@@ -37,8 +37,12 @@ impl Node {
         job: &mut JobState,
         item: Item,
         version: Version,
-        record: Record,
+        mut record: Record,
     ) {
+        if record.running().is_none() {
+            // The store may be older than what it gave: the next run goes on above all that.
+            record.token = record.token.max(self.numbering.given);
+        }
         let before =
             job.records.get(&item).and_then(|(_, before)| before.running()).map(|run| run.worker.clone());
         let after = record.running().map(|run| run.worker.clone());
@@ -284,7 +288,7 @@ impl Node {
         }
         // What is older than the job is of the one before.
         let unmonitored =
-            job.view.as_ref().is_some_and(|view| !view.rules.monitor && reference.token.0 > view.base.0);
+            job.view.as_ref().is_some_and(|view| !view.rules.monitor && reference.token.0 > view.first.0);
         let mut apart = false;
         let named = job.records.get(&reference.item).is_some_and(|(_, record)| {
             let runs =

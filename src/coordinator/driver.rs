@@ -13,18 +13,18 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
-use rosterd_domain::id::JobName;
+use rosterd_domain::id::{JobName, Token};
 use rosterd_domain::plan::Entry;
 use rosterd_domain::time::{Mono, Time};
-use rosterd_domain::txn::Txn;
+use rosterd_domain::txn::{Commit, Txn, Write};
 use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
 
 use super::event::{Answer, Effect, Event, Now, Query, RequestId, StreamId, TxnId};
 use super::handle::{Done, Handle, Happening, Health, Inner, Operation, Peer};
 use super::inbox::{CREDENTIAL_BYTES, Room, Waiting};
-use super::node::{Frames, Node};
+use super::node::{Frames, Node, Numbered};
 use super::settings::Settings;
-use rosterd_registry::Registry;
+use rosterd_registry::{Hint, Registry, SessionState};
 use rosterd_runtime::clock::SharedClock;
 use rosterd_runtime::mutants;
 use rosterd_runtime::shares::Shares;
@@ -87,7 +87,7 @@ pub(crate) enum FromEdge {
 }
 
 enum Ended {
-    Commit(u64, &'static str, Mono, rosterd_domain::txn::Commit),
+    Commit(u64, &'static str, Mono, Commit),
     Read(u64, Answer),
 }
 
@@ -185,6 +185,9 @@ impl Driver {
     /// Runs until the machine has stopped: on request with everything handed over (true), or because its session
     /// is over (false).
     pub async fn run(mut self) -> bool {
+        if !self.number().await {
+            return self.asked_to_stop;
+        }
         self.take(Some(Event::Start));
         while !self.stopped {
             let idle = self.node.is_settled() && self.broken.is_empty();
@@ -196,6 +199,40 @@ impl Driver {
         // Over without being asked to: another session may follow.
         self.health.send_replace(if self.asked_to_stop { Health::Draining } else { Health::Suspended });
         self.asked_to_stop
+    }
+
+    /// Before it gives any token a coordinator makes sure that it is above all that the store has ever given, whatever the
+    /// store remembers: it may have been put back from a copy, or be a new one in the place of one that was lost. Tokens
+    /// rise by one with a transaction at the most, and there are fewer of these than microseconds, so that the time is
+    /// above them. False: the session is over, or nobody waits for an answer any more.
+    async fn number(&mut self) -> bool {
+        let retry = self.node.store_retry();
+        let now = Token(u64::try_from(self.clock.wall().0).unwrap_or(0).saturating_mul(1000));
+        loop {
+            if let Ok(numbering) = self.registry.numbering().await {
+                let Some(offset) = numbering.raised_above(now) else {
+                    let (offset, given) = (numbering.offset, numbering.ceiling());
+                    self.node.set_numbering(Numbered { offset, given });
+                    return true;
+                };
+                let mut txn = Txn::new("number");
+                txn.write(Write::Numbering { offset, expect: numbering.version });
+                // Whatever became of it is read.
+                if matches!(self.registry.commit(txn).await, Commit::Fenced) {
+                    return false;
+                }
+            } else {
+                self.clock.sleep_until(self.clock.mono().plus(retry)).await;
+            }
+            while let Some(hint) = self.hints.try_recv() {
+                if matches!(hint, Hint::Session(SessionState::Gone)) {
+                    return false;
+                }
+            }
+            if self.inbox.is_closed() {
+                return false;
+            }
+        }
     }
 
     /// Tells its health and what happens to those who know these channels already.
@@ -271,11 +308,7 @@ impl Driver {
         match ended {
             Ended::Commit(id, purpose, since, commit) => {
                 let took = self.clock.mono().since(since);
-                self.gauge.committed(
-                    purpose,
-                    took,
-                    matches!(commit, rosterd_domain::txn::Commit::Committed(_)),
-                );
+                self.gauge.committed(purpose, took, matches!(commit, Commit::Committed(_)));
                 Event::Committed(id, commit)
             }
             Ended::Read(id, answer) => Event::Read(id, answer),

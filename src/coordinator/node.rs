@@ -10,9 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rosterd_domain::id::{Item, JobName, StreamNumber, Version, WorkerId};
+use rosterd_domain::id::{Item, JobName, StreamNumber, Token, WorkerId};
 use rosterd_domain::mutants;
-use rosterd_domain::snapshot::Attachment;
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::Txn;
 
@@ -30,6 +29,7 @@ use super::member::Members;
 use super::operate::Pending;
 use super::settings::Settings;
 use super::timers::Timer;
+use super::verdict::{Elsewhere, Judging};
 use super::worker::Worker;
 use rosterd_registry::Hint;
 use rosterd_session::code::{Code, Refusal};
@@ -68,6 +68,7 @@ pub struct Node {
     pub(super) coordinators: Members,
     /// Since when they are these.
     pub(super) members_since: Mono,
+    pub(super) numbering: Numbered,
     /// From a due time to its Trigger, the longest since this coordinator's own node was written.
     pub(super) longest_lag: Duration,
     pub(super) reads: BTreeMap<ReadId, ReadFor>,
@@ -109,6 +110,15 @@ pub struct Node {
     pub(super) early: Vec<(StreamId, Box<Hello>)>,
 }
 
+/// How tokens are numbered, as it was when this coordinator began.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Numbered {
+    /// What is added to the number of a transaction to make it a token.
+    pub offset: u64,
+    /// All that was ever given is below this.
+    pub given: Token,
+}
+
 /// What has come from workers, in the order in which it is taken in.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Frames {
@@ -135,36 +145,6 @@ pub(super) enum StreamPhase {
     Bound(WorkerId),
     /// It was told to end.
     Closing,
-}
-
-/// An attachment that is not this coordinator's.
-#[derive(Debug)]
-pub(super) struct Elsewhere {
-    pub(super) version: Version,
-    pub(super) attachment: Attachment,
-    /// The last number that was given away before this was known: what was asked for since has a higher one.
-    pub(super) seen: ReadId,
-    /// Since when this coordinator knows that its host has gone, and sees it at this version; none: the host lives.
-    pub(super) gone_since: Option<Mono>,
-    /// It is being deleted.
-    pub(super) condemned: bool,
-}
-
-impl Elsewhere {
-    /// When its host has been gone for a lease; none: it is not known to have gone.
-    pub(super) fn forsaken_at(&self, settings: &Settings) -> Option<Mono> {
-        let lease = self.attachment.lease().max(settings.lease);
-        self.gone_since.map(|since| since.plus(settings.verdict_after(lease)))
-    }
-}
-
-/// Verdicts on workers of hosts that have gone. All who were hosted there come due together, and one reading of the living
-/// coordinators is enough for them.
-#[derive(Debug, Default)]
-pub(super) struct Judging {
-    /// Their turn comes when the reading under way has ended.
-    pub(super) waiting: BTreeSet<WorkerId>,
-    pub(super) under_way: bool,
 }
 
 /// Whom a read is for.
@@ -241,6 +221,7 @@ impl Node {
             elsewhere: BTreeMap::new(),
             coordinators: Members::default(),
             members_since: Mono::default(),
+            numbering: Numbered::default(),
             longest_lag: Duration::ZERO,
             reads: BTreeMap::new(),
             txns: BTreeMap::new(),
@@ -263,6 +244,11 @@ impl Node {
             listed: false,
             early: Vec::new(),
         }
+    }
+
+    /// How tokens are numbered; told before anything is read.
+    pub fn set_numbering(&mut self, numbering: Numbered) {
+        self.numbering = numbering;
     }
 
     /// Takes an event in and answers with all that is to be done.
@@ -352,6 +338,11 @@ impl Node {
     /// Streams that have more to say than there was room for.
     pub fn set_waiting(&mut self, waiting: BTreeSet<StreamId>) {
         self.waiting = waiting;
+    }
+
+    /// How long to wait before trying again what the store could not do.
+    pub fn store_retry(&self) -> Duration {
+        self.settings.store_retry
     }
 
     /// Whether nothing tells of a job's changes: a fault that tests put in.

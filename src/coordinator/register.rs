@@ -114,7 +114,7 @@ impl Node {
             handler_type: spec.handler().into(),
             config: spec.config().to_json().into(),
             policy: spec.policy().to_json().into(),
-            assignment: Sharding::made_at(self.now.wall).encode().into(),
+            assignment: Sharding::made_at(self.now.wall).numbered_by(self.numbering.offset).encode().into(),
         });
         txn.write(Write::RaiseNecessary(name.clone()));
         self.submit(name, job, txn, intent);

@@ -8,18 +8,50 @@ use std::time::Duration;
 use rosterd_domain::id::{Version, WorkerId};
 use rosterd_domain::mutants;
 use rosterd_domain::snapshot::Attachment;
+use rosterd_domain::time::Mono;
 use rosterd_domain::txn::{Commit, Txn, Write};
 use rosterd_domain::view::Job;
 
 use super::command::is_told;
-use super::event::{Query, StreamId, VERDICT};
+use super::event::{Query, ReadId, StreamId, VERDICT};
 use super::job::JobState;
-use super::node::{Elsewhere, Node, ReadFor, TxnFor};
+use super::node::{Node, ReadFor, TxnFor};
+use super::settings::Settings;
 use super::timers::Timer;
 use super::worker::Phase;
 use rosterd_registry::ReadError;
 use rosterd_session::code::{Code, Refusal};
 use rosterd_session::frame::{RunRef, ToWorker};
+
+/// An attachment that is not this coordinator's.
+#[derive(Debug)]
+pub(super) struct Elsewhere {
+    pub(super) version: Version,
+    pub(super) attachment: Attachment,
+    /// The last number that was given away before this was known: what was asked for since has a higher one.
+    pub(super) seen: ReadId,
+    /// Since when this coordinator knows that its host has gone, and sees it at this version; none: the host lives.
+    pub(super) gone_since: Option<Mono>,
+    /// It is being deleted.
+    pub(super) condemned: bool,
+}
+
+impl Elsewhere {
+    /// When its host has been gone for a lease; none: it is not known to have gone.
+    pub(super) fn forsaken_at(&self, settings: &Settings) -> Option<Mono> {
+        let lease = self.attachment.lease().max(settings.lease);
+        self.gone_since.map(|since| since.plus(settings.verdict_after(lease)))
+    }
+}
+
+/// Verdicts on workers of hosts that have gone. All who were hosted there come due together, and one reading of the living
+/// coordinators is enough for them.
+#[derive(Debug, Default)]
+pub(super) struct Judging {
+    /// Their turn comes when the reading under way has ended.
+    pub(super) waiting: BTreeSet<WorkerId>,
+    pub(super) under_way: bool,
+}
 
 impl Node {
     pub(super) fn heartbeat(

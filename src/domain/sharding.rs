@@ -41,6 +41,9 @@ pub struct Sharding {
     /// When the job was made: it has no due times before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub made: Option<Time>,
+    /// What was added then to the number of a transaction to make it a token.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub numbered: u64,
     /// Counts withdrawals that change nothing else here (pause, disabled job or server, new config).
     pub withdrawals: u64,
     /// Due times of the job up to here were not to be run: it was paused or disabled.
@@ -82,6 +85,11 @@ pub struct Floor {
     pub before: Option<(String, String)>,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// Data of `sharding` that we did not write.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the assignment cannot be read: {0}")]
@@ -91,6 +99,12 @@ impl Sharding {
     /// That of a job that is made now: nobody owns anything.
     pub fn made_at(now: Time) -> Self {
         Self { made: Some(now), ..Self::default() }
+    }
+
+    /// The same where so much is added to the number of a transaction to make it a token.
+    #[must_use]
+    pub fn numbered_by(self, numbered: u64) -> Self {
+        Self { numbered, ..self }
     }
 
     /// Reads the data of `sharding`; empty data (as Elastic-Job leaves it) is nobody's everything.

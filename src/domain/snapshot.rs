@@ -115,6 +115,12 @@ impl Numbering {
     pub fn ceiling(&self) -> Token {
         Token(self.offset.saturating_add(self.revision.0))
     }
+
+    /// What is to be added so that no token up to `tokens` is given again; `None`: that is so already. A token never rises by
+    /// more than one in a transaction, so what is given later stays below what is numbered later.
+    pub fn raised_above(&self, tokens: Token) -> Option<u64> {
+        (self.ceiling() < tokens).then(|| tokens.0.saturating_sub(self.revision.0))
+    }
 }
 
 /// All that is kept of a job, at one revision.

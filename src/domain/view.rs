@@ -26,6 +26,8 @@ pub struct Job {
     pub incarnation: Arc<str>,
     /// The token that a new record starts at.
     pub base: Token,
+    /// No token of this job is below: those of a job of this name before it are.
+    pub first: Token,
     /// What runs it.
     pub handler_type: Arc<str>,
     /// Its configuration, as it would be applied again.
@@ -205,6 +207,7 @@ impl Job {
             name: name.clone(),
             incarnation,
             base: nodes.base,
+            first: Token(sharding.numbered.saturating_add(nodes.created.0)),
             handler_type: nodes.handler_type,
             rules,
             spec,

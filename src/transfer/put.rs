@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rosterd_domain::id::{Item, JobName, Token};
 use rosterd_domain::item::{Event, Outcome, Record};
-use rosterd_domain::snapshot::{JobNodes, Numbering};
+use rosterd_domain::snapshot::JobNodes;
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Commit, Guard, Txn, Write};
 
@@ -104,9 +104,14 @@ pub async fn put(registry: &dyn Registry, export: Export, mut options: Options) 
     if options.dry_run {
         return Ok(report);
     }
-    raise(registry, export.tokens).await?;
+    // Also above those of jobs that are removed here, and of others that were before: this import may stop halfway, and
+    // what is imported in their place must not go on below.
+    let given = raise(registry, export.tokens).await?;
     let mut done = Vec::new();
-    for plan in plans {
+    for mut plan in plans {
+        for record in plan.job.records.values_mut() {
+            record.token = record.token.max(given);
+        }
         let job = plan.job.name.clone();
         if let Err(why) = one(registry, plan, &mut options.ids).await {
             return Err(PutError::Stopped { job, why, done });
@@ -222,23 +227,18 @@ fn crash(job: &mut Job, now: Time) -> Vec<String> {
     lines
 }
 
-/// Tokens of this store are from now on above all that were given in the other.
-async fn raise(registry: &dyn Registry, tokens: Token) -> Result<(), PutError> {
+/// Tokens of this store are from now on above all that were given in the other. The answer: up to which it has given its own.
+async fn raise(registry: &dyn Registry, tokens: Token) -> Result<Token, PutError> {
     let now = registry.numbering().await?;
-    let Some(offset) = raised(now, tokens) else { return Ok(()) };
+    let (given, Some(offset)) = (now.ceiling(), now.raised_above(tokens)) else { return Ok(now.ceiling()) };
     let mut txn = Txn::new("number");
     txn.write(Write::Numbering { offset, expect: now.version });
     match registry.commit(txn).await {
-        Commit::Committed(_) => Ok(()),
+        Commit::Committed(_) => Ok(given),
         // What is read then is what holds.
-        Commit::Unknown if raised(registry.numbering().await?, tokens).is_none() => Ok(()),
+        Commit::Unknown if registry.numbering().await?.raised_above(tokens).is_none() => Ok(given),
         other => Err(PutError::Numbering(words(other))),
     }
-}
-
-/// A token never rises by more than one in a transaction: what is given later stays below what is numbered later.
-fn raised(now: Numbering, tokens: Token) -> Option<u64> {
-    (now.ceiling() < tokens).then(|| tokens.0.saturating_sub(now.revision.0))
 }
 
 async fn one(

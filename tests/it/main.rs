@@ -33,6 +33,7 @@ mod programs;
 mod pulse;
 mod python;
 mod raw;
+mod restored;
 mod seen;
 mod slow;
 mod storm;

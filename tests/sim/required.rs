@@ -77,6 +77,7 @@ const WRITES: &[&str] = &[
     "write: instances",
     "write: lease",
     "write: mirrors",
+    "write: number",
     "write: pause",
     "write: records",
     "write: release",

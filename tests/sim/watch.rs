@@ -131,6 +131,8 @@ impl Shadow {
 pub struct Step<'a> {
     pub at: Time,
     pub revision: Revision,
+    /// The token that this transaction stands for.
+    pub token: Token,
     pub session: &'a str,
     pub txn: Option<&'a Txn>,
     pub changes: &'a [Change],
@@ -168,7 +170,9 @@ pub struct Inner {
     pub who: BTreeMap<String, WorkerId>,
     writes: BTreeMap<String, u64>,
     /// When jobs were made: by which transaction, which no token of the job is below.
-    made: Vec<(JobName, Revision)>,
+    made: Vec<(JobName, u64)>,
+    /// What is added to the number of a transaction to make it a token.
+    numbered: u64,
     /// The clocks of every coordinator that ever was.
     pub clocks: Vec<NodeClock>,
     /// Faults have stopped.
@@ -200,6 +204,7 @@ impl Watch {
             who: BTreeMap::new(),
             writes: BTreeMap::new(),
             made: Vec::new(),
+            numbered: 0,
             clocks: Vec::new(),
             calm: false,
             broke_at: None,
@@ -257,13 +262,15 @@ impl Inner {
             self.coverage.count(format!("write: {}", txn.purpose));
             self.last_commit.insert(seen.session.to_owned(), Instant::now());
             self.applied += 1;
-            self.made.extend(made_by(txn).map(|job| (job.clone(), seen.revision)));
+            let first = self.numbered + seen.revision.0;
+            self.made.extend(made_by(txn).map(|job| (job.clone(), first)));
         }
         changes.iter().for_each(|change| rows::cover(&self.coverage, change));
         let shadow = std::mem::take(&mut self.shadow);
         let step = Step {
             at: self.now(),
             revision: seen.revision,
+            token: Token(self.numbered + seen.revision.0),
             session: seen.session,
             txn,
             changes: &changes,
@@ -271,6 +278,11 @@ impl Inner {
             view: &seen.view,
             calm: self.calm,
         };
+        for write in txn.into_iter().flat_map(|txn| &txn.writes) {
+            if let Write::Numbering { offset, .. } = write {
+                self.numbered = *offset;
+            }
+        }
         let mut found = Vec::new();
         for invariant in &mut self.invariants {
             if let Err(text) = invariant.applied(&step) {
@@ -363,9 +375,8 @@ impl Inner {
     pub fn is_of_two_jobs(&self, fault: &Fault) -> bool {
         let [one, other] = fault.runs.as_slice() else { return false };
         let (earlier, later) = (one.token.min(other.token), one.token.max(other.token));
-        let between = |(job, made): &(JobName, Revision)| {
-            job.as_str() == one.job && earlier <= made.0 && made.0 < later
-        };
+        let between =
+            |(job, made): &(JobName, u64)| job.as_str() == one.job && earlier <= *made && *made < later;
         matches!(fault.rule, "overlap" | "lease" | "once_per_fire" | "tokens")
             && self.made.iter().any(between)
     }
@@ -404,7 +415,8 @@ impl Inner {
                     Some((run.clone(), last))
                 });
                 let was_free = |before: &Record| before.running().is_none() || after.token > before.token;
-                let grown = before.as_ref().is_some_and(|before| before.token < after.token);
+                let grown =
+                    before.as_ref().is_some_and(|before| before.counters.fired < after.counters.fired);
                 let started = after
                     .running()
                     .filter(|_| before.as_ref().is_some_and(was_free))

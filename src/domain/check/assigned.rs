@@ -66,7 +66,8 @@ fn same_rights(before: &Sharding, after: &Sharding) -> bool {
         && before.disabled_instances == after.disabled_instances
         && before.withdrawals == after.withdrawals
         && (before.gap, &before.gaps) == (after.gap, &after.gaps)
-        && (before.made, &before.floor, &before.floors) == (after.made, &after.floor, &after.floors)
+        && (before.made, before.numbered, &before.floor, &before.floors)
+            == (after.made, after.numbered, &after.floor, &after.floors)
         && (before.surplus == after.surplus || (1..after.items()).contains(&before.items()))
 }
 

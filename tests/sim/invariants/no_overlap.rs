@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rosterd_domain::id::{Item, JobName, Revision, Token};
+use rosterd_domain::id::{Item, JobName, Token};
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::Write;
 use rosterd_session::frame::ToWorker;
@@ -14,13 +14,13 @@ use rosterd_session::frame::ToWorker;
 use super::Invariant;
 use crate::watch::{Shadow, Step};
 
-/// Kept: of each item the runs that were told and have not ended, and the latest that has; and by which transaction each job
+/// Kept: of each item the runs that were told and have not ended, and the latest that has; and at which token each job
 /// was made.
 #[derive(Default)]
 pub struct NoOverlap {
     told: BTreeMap<(JobName, Item), BTreeSet<Token>>,
     ended: BTreeMap<(JobName, Item), Token>,
-    made: BTreeMap<JobName, Revision>,
+    made: BTreeMap<JobName, Token>,
 }
 
 impl Invariant for NoOverlap {
@@ -32,7 +32,7 @@ impl Invariant for NoOverlap {
         for write in step.txn.into_iter().flat_map(|txn| &txn.writes) {
             if let Write::CreateJob { job, .. } = write {
                 self.told.retain(|(of, _), _| of != job);
-                self.made.insert(job.clone(), step.revision);
+                self.made.insert(job.clone(), step.token);
             }
         }
         for change in step.changes {
@@ -52,7 +52,7 @@ impl Invariant for NoOverlap {
         let key = (run.job.clone(), run.item);
         // A host that has not heard of an end tells of a run that is over, or of a job that is gone.
         let over = self.ended.get(&key).is_some_and(|ended| run.token <= *ended)
-            || self.made.get(&run.job).is_none_or(|made| run.token.0 < made.0);
+            || self.made.get(&run.job).is_none_or(|made| run.token < *made);
         if over || !now.monitors(&run.job) {
             return Ok(());
         }

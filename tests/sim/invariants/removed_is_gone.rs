@@ -6,17 +6,17 @@
 
 use std::collections::BTreeMap;
 
-use rosterd_domain::id::{JobName, Revision};
+use rosterd_domain::id::{JobName, Token};
 use rosterd_domain::txn::Write;
 use rosterd_domain::view::Job;
 
 use super::{AtRest, Invariant};
 use crate::watch::Step;
 
-/// Kept: by which transaction each job was made that is there; no token of it is below that.
+/// Kept: which token the transaction stands for by which each job was made that is there: none of it is below that.
 #[derive(Default)]
 pub struct RemovedIsGone {
-    made: BTreeMap<JobName, Revision>,
+    made: BTreeMap<JobName, Token>,
 }
 
 impl Invariant for RemovedIsGone {
@@ -27,7 +27,7 @@ impl Invariant for RemovedIsGone {
     fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
         for write in step.txn.into_iter().flat_map(|txn| &txn.writes) {
             match write {
-                Write::CreateJob { job, .. } => drop(self.made.insert(job.clone(), step.revision)),
+                Write::CreateJob { job, .. } => drop(self.made.insert(job.clone(), step.token)),
                 Write::EndJob(job) => drop(self.made.remove(job)),
                 _ => {
                     if let Some(job) = is_of(write).filter(|job| !self.made.contains_key(*job)) {
@@ -37,9 +37,9 @@ impl Invariant for RemovedIsGone {
             }
         }
         for change in step.changes {
-            if let Some(made) = self.made.get(&change.job).filter(|made| change.after.token.0 < made.0) {
+            if let Some(made) = self.made.get(&change.job).filter(|made| change.after.token < **made) {
                 return Err(format!(
-                    "item {} of {}, made by transaction {made}: token {} is of the job before",
+                    "item {} of {}, made at {made}: token {} is of the job before",
                     change.item, change.job, change.after.token
                 ));
             }
