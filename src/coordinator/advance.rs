@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress, Token, TriggerId, Version, WorkerId};
+use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress, TriggerId, Version, WorkerId};
 use rosterd_domain::item::{Event as ItemEvent, Record};
 use rosterd_domain::mutants;
 use rosterd_domain::plan::{self, Candidates, Facts, Hosted};
@@ -371,7 +371,7 @@ impl Node {
             return false;
         }
         let missing = (0..view.rules.items).map(Item).filter(|item| !job.records.contains_key(item));
-        let (base, now) = (Token(view.base.0), self.now.wall);
+        let (base, now) = (view.base.max(self.numbering.given), self.now.wall);
         let new: BTreeMap<Item, (Version, Record)> =
             missing.take(CHUNK).map(|item| (item, (Version(0), Record::new(base, now)))).collect();
         if new.is_empty() {
@@ -412,20 +412,29 @@ impl Node {
         true
     }
 
-    /// Commands of older tools: the items of the named instance are triggered where they are not running, and
-    /// the command is cleared.
+    /// Commands of older tools: the items of the named instance are triggered once, where they may run and are not
+    /// running, and the command is cleared.
     fn foreign_triggers(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
         let mut txn = guarded("foreign trigger", view);
-        for instance in view.foreign_triggers.iter().filter(|instance| job.hosted.contains_key(*instance)) {
+        txn.guard(Guard::Generation(name.clone(), view.generation));
+        let mine = view.foreign_triggers.iter().filter(|(instance, _)| job.hosted.contains_key(*instance));
+        for (instance, how) in mine {
             let Ok(id) = TriggerId::new((self.ids)()) else { continue };
+            let mut items = 0;
             for item in view.sharding.items_of(instance) {
                 let idle = job.records.get(&item).is_some_and(|(_, record)| record.state.is_idle());
-                if idle && !view.triggers.contains_key(&item) {
+                let disabled = view.rules.disabled || view.sharding.disabled_items.contains(&item);
+                if idle && !disabled && !view.triggers.contains_key(&item) {
                     let node = TriggerNode { id: id.clone(), at: self.now.wall };
                     txn.write(Write::Trigger { job: name.clone(), item, node });
+                    items += 1;
                 }
             }
-            txn.write(Write::RemoveForeignTrigger(name.clone(), instance.clone()));
+            tracing::info!(job = %name, %instance, items, "triggered by a write of another tool");
+            if !mutants::is_on(mutants::FOREIGN_TRIGGERS_STAY) {
+                let (job, instance, how) = (name.clone(), instance.clone(), *how);
+                txn.write(Write::ClearForeignTrigger { job, instance, how });
+            }
         }
         if txn.writes.is_empty() {
             return false;

@@ -245,7 +245,7 @@ pub(crate) fn job_with(instance: &InstanceId) -> (JobName, Arc<Job>) {
         triggers: BTreeMap::new(),
         announced: BTreeMap::new(),
         commands: BTreeMap::new(),
-        foreign_triggers: BTreeSet::new(),
+        foreign_triggers: BTreeMap::new(),
     };
     let name = JobName::new("j").unwrap();
     let view = Job::decode(&name, &nodes).unwrap().unwrap();

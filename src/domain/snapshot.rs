@@ -54,8 +54,17 @@ pub struct JobNodes {
     pub announced: BTreeMap<Stage, Announced>,
     /// Commands to whoever hosts a worker, by name.
     pub commands: BTreeMap<CommandName, Command>,
-    /// Commands of older tools: `trigger/{id}`, or the data TRIGGER in `instances/{id}`.
-    pub foreign_triggers: BTreeSet<InstanceId>,
+    /// Commands of older tools to run an instance's items.
+    pub foreign_triggers: BTreeMap<InstanceId, ForeignTrigger>,
+}
+
+/// How an older tool says that an instance is to run its items: either way, or both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ForeignTrigger {
+    /// By the node `trigger/{id}`.
+    pub node: bool,
+    /// By the data TRIGGER of `instances/{id}`, at this version of it.
+    pub data: Option<Version>,
 }
 
 /// Which of a fire's two announcements.

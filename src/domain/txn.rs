@@ -15,7 +15,7 @@ use crate::id::{
     Version, WorkerId,
 };
 use crate::item::Record;
-use crate::snapshot::{Announced, Attachment, Command, InstanceNode, Stage, TriggerNode};
+use crate::snapshot::{Announced, Attachment, Command, ForeignTrigger, InstanceNode, Stage, TriggerNode};
 use crate::time::Time;
 
 /// What one commit asks for. Guards are checked first, then the writes are applied in order.
@@ -149,7 +149,7 @@ pub enum Write {
     /// Removes it, if it is there.
     RemoveCommand(JobName, CommandName),
     /// Removes `trigger/{instance}`, an older tool's command, if it is there.
-    RemoveForeignTrigger(JobName, InstanceId),
+    ClearForeignTrigger { job: JobName, instance: InstanceId, how: ForeignTrigger },
 
     /// Writes a worker's attachment. Refused unless it is at `expect` (`None`: absent, first time).
     Attachment { worker: WorkerId, expect: Option<Version>, node: Box<Attachment> },

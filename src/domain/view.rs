@@ -13,7 +13,7 @@ use crate::job::{Gap, JobConfig, JobSpec, Policy, TooLate};
 use crate::mutants;
 use crate::schedule::{GapPolicy, Schedule};
 use crate::sharding::Sharding;
-use crate::snapshot::{Announced, Command, InstanceSeen, JobNodes, Stage, TriggerNode};
+use crate::snapshot::{Announced, Command, ForeignTrigger, InstanceSeen, JobNodes, Stage, TriggerNode};
 use crate::strategy::{self, Strategy};
 use crate::time::Time;
 
@@ -61,7 +61,7 @@ pub struct Job {
     /// Commands to whoever hosts a worker.
     pub commands: BTreeMap<CommandName, Command>,
     /// Commands of older tools.
-    pub foreign_triggers: BTreeSet<InstanceId>,
+    pub foreign_triggers: BTreeMap<InstanceId, ForeignTrigger>,
     /// What some of it was decoded from.
     source: Source,
 }
@@ -372,7 +372,7 @@ mod tests {
             triggers: BTreeMap::new(),
             announced: BTreeMap::new(),
             commands: BTreeMap::new(),
-            foreign_triggers: BTreeSet::new(),
+            foreign_triggers: BTreeMap::new(),
         }
     }
 

@@ -88,8 +88,8 @@ fn write_words(write: &Write) -> String {
         Write::RemoveTrigger(job, item) => {
             format!("the trigger of item {item} of job {job} cannot be removed")
         }
-        Write::RemoveForeignTrigger(job, instance) => {
-            format!("the trigger of instance {instance} of job {job} cannot be removed")
+        Write::ClearForeignTrigger { job, instance, .. } => {
+            format!("the trigger of instance {instance} of job {job} cannot be cleared")
         }
         Write::Attachment { worker, .. } | Write::RemoveAttachment { worker, .. } => {
             format!("worker {worker} is attached otherwise, or was declared dead")

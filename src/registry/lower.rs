@@ -331,7 +331,15 @@ impl Lowering<'_> {
             }
             Write::RemoveCommand(job, name) => self.remove(paths.command(job, name)),
             Write::RemoveTrigger(job, item) => self.remove(paths.trigger(job, *item)),
-            Write::RemoveForeignTrigger(job, instance) => self.remove(paths.foreign_trigger(job, instance)),
+            Write::ClearForeignTrigger { job, instance, how } => {
+                if how.node {
+                    self.remove(paths.foreign_trigger(job, instance));
+                }
+                if let Some(version) = how.data {
+                    // As it was before; one that was written meanwhile is a command of its own.
+                    self.set(paths.instance(job, instance), forms::instance(instance), Some(version.0));
+                }
+            }
             Write::Attachment { worker, expect, node } => {
                 let (path, data) = (paths.worker(worker), forms::json(node)?);
                 match expect {

@@ -12,7 +12,8 @@ use rosterd_domain::id::{
 };
 use rosterd_domain::item::Record;
 use rosterd_domain::snapshot::{
-    Announced, Attachment, InstanceSeen, JobNodes, Numbering, Snapshot, Stage, TriggerNode, Whole,
+    Announced, Attachment, ForeignTrigger, InstanceSeen, JobNodes, Numbering, Snapshot, Stage, TriggerNode,
+    Whole,
 };
 use serde::de::DeserializeOwned;
 
@@ -206,14 +207,16 @@ impl<'a> View<'a> {
         &self,
         job: &JobName,
         root: &Node,
-    ) -> Result<(BTreeMap<InstanceId, InstanceSeen>, BTreeSet<InstanceId>), ReadError> {
-        let mut triggers: BTreeSet<InstanceId> =
-            named(root.children_of(below_job::FOREIGN_TRIGGERS)).map(|(id, _)| id).collect();
+    ) -> Result<(BTreeMap<InstanceId, InstanceSeen>, BTreeMap<InstanceId, ForeignTrigger>), ReadError> {
+        let mut triggers: BTreeMap<InstanceId, ForeignTrigger> =
+            named(root.children_of(below_job::FOREIGN_TRIGGERS))
+                .map(|(id, _)| (id, ForeignTrigger { node: true, data: None }))
+                .collect();
         let own = root.below(below_job::OWN_INSTANCES).map(|folder| &folder.children);
         let mut instances = BTreeMap::new();
         for (id, node) in named::<InstanceId>(root.children_of(below_job::INSTANCES)) {
             if forms::is_trigger(&node.stat.data) {
-                triggers.insert(id.clone());
+                triggers.entry(id.clone()).or_default().data = Some(node.stat.version);
             }
             let own = own.and_then(|own| own.get(id.as_str()));
             let own =

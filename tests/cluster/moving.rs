@@ -92,12 +92,16 @@ async fn stop(proc: &mut Option<Proc>) {
     assert!(status.success(), "{status}");
 }
 
-/// Every token is above all of its item before; of an item that is new, above all there were.
+fn highest(all: &BTreeMap<u32, Vec<u64>>) -> u64 {
+    all.values().flatten().copied().max().unwrap_or(0)
+}
+
+/// Every token is above all of its item before; of an item that is new, above all that were given before its coordinator
+/// began.
 #[track_caller]
-fn rise(all: &mut BTreeMap<u32, Vec<u64>>, now: BTreeMap<u32, Vec<u64>>) {
-    let highest = all.values().flatten().copied().max().unwrap_or(0);
+fn rise(all: &mut BTreeMap<u32, Vec<u64>>, began: u64, now: BTreeMap<u32, Vec<u64>>) {
     for (item, tokens) in now {
-        let before = all.get(&item).map_or(highest, |tokens| tokens[tokens.len() - 1]);
+        let before = all.get(&item).map_or(began, |tokens| tokens[tokens.len() - 1]);
         let given = all.entry(item).or_default();
         assert!(tokens[0] > before, "item {item}: {} after {before}", tokens[0]);
         assert!(tokens.is_sorted_by(|a, b| a < b), "item {item}: {tokens:?}");
@@ -147,9 +151,10 @@ async fn jobs_move_there_and_back_and_tokens_go_on_rising() {
         &[&["import", text(&a), "--overwrite"], &on_zk[..]].concat(),
         &["coordinators serve this namespace"],
     );
-    rise(&mut all, work(&mut fleet.cluster, &namespace, "count", 3, "second").await);
+    let began = highest(&all);
+    rise(&mut all, began, work(&mut fleet.cluster, &namespace, "count", 3, "second").await);
     fleet.apply(count(4)).await;
-    rise(&mut all, work(&mut fleet.cluster, &namespace, "count", 4, "third").await);
+    rise(&mut all, began, work(&mut fleet.cluster, &namespace, "count", 4, "third").await);
     stop(&mut fleet.seats[0].proc).await;
 
     let (d, third) = (place("d.json"), place("third"));
@@ -157,12 +162,14 @@ async fn jobs_move_there_and_back_and_tokens_go_on_rising() {
     done(&["import", "--data-dir", text(&third), text(&d)]);
     embedded.data = third;
     embedded.serve().await;
-    rise(&mut all, work(&mut embedded, "default", "count", 4, "fourth").await);
+    let began = highest(&all);
+    rise(&mut all, began, work(&mut embedded, "default", "count", 4, "fourth").await);
     embedded.apply(count(5)).await;
-    rise(&mut all, work(&mut embedded, "default", "count", 5, "fifth").await);
+    rise(&mut all, began, work(&mut embedded, "default", "count", 5, "fifth").await);
     done(&["jobs", "remove", "count", "--server", &embedded.url()]);
     wait("the job to be made again", || async { embedded.try_apply(count(5)).await.ok() }).await;
-    rise(&mut all, work(&mut embedded, "default", "count", 5, "sixth").await);
+    let began = highest(&all);
+    rise(&mut all, began, work(&mut embedded, "default", "count", 5, "sixth").await);
 }
 
 /// The coordinator and the worker are dead, and the record says that two items run.

@@ -120,13 +120,14 @@ async fn what_real_processes_did_is_clean_and_what_was_changed_is_found() {
 fn tampered(history: &std::path::Path, data: &str) {
     let db = rusqlite::Connection::open(history).unwrap();
     let sql = |text: &str| assert!(db.execute(text, []).unwrap() > 0, "{text}");
+    let highest: i64 = db.query_row("SELECT max(token) FROM runs", [], |row| row.get(0)).unwrap();
     sql(
-        "INSERT INTO runs SELECT NULL, job, item, token + 1000000, fire, source, instance, worker, trigger_id, state, \
+        "INSERT INTO runs SELECT NULL, job, item, token + 1000000000, fire, source, instance, worker, trigger_id, state, \
          outcome, requeued, since + 60000, started, ended + 60000, error, output, processed, failed, attempt FROM runs \
          WHERE source = 'NORMAL_TRIGGER' AND state = 'TASK_FINISHED' ORDER BY id LIMIT 1",
     );
     broken(&["--data-dir", data], &["once_per_fire: beat/", "history.db runs[beat/"]);
-    sql("DELETE FROM runs WHERE token > 1000000");
+    sql(&format!("DELETE FROM runs WHERE token > {highest}"));
     clean(&["--data-dir", data]);
     sql("DELETE FROM runs WHERE id = (SELECT id FROM runs WHERE source = 'NORMAL_TRIGGER' AND item = 0 \
          ORDER BY fire LIMIT 1 OFFSET 1)");

@@ -194,8 +194,9 @@ async fn what_foreign_tools_write_is_read() {
     let found = snapshot(&registry).await;
     let servers: Vec<_> = found.nodes.servers.iter().map(|(a, on)| (a.as_str(), *on)).collect();
     assert_eq!(servers, [("off", false), ("old", true)]);
-    let triggers: Vec<_> = found.nodes.foreign_triggers.iter().map(|id| id.as_str()).collect();
-    assert_eq!(triggers, ["10.0.0.8@-@1", "10.0.0.9@-@7"]);
+    let triggers: Vec<_> =
+        found.nodes.foreign_triggers.iter().map(|(id, how)| (id.as_str(), how.node, how.data)).collect();
+    assert_eq!(triggers, [("10.0.0.8@-@1", false, Some(Version(0))), ("10.0.0.9@-@7", true, None)]);
     assert_eq!(found.nodes.instances.len(), 2);
     assert!(found.records.is_empty());
     foreign("/sharding/4", "{");

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use rosterd_domain::id::*;
-use rosterd_domain::snapshot::{JobNodes, Stage};
+use rosterd_domain::snapshot::{ForeignTrigger, JobNodes, Stage};
 use rosterd_domain::txn::{Commit, Guard, Txn, Write};
 use rosterd_registry::embedded::EmbeddedRegistry;
 use rosterd_registry::memory::{MemoryStore, SessionOptions};
@@ -98,7 +98,11 @@ pub fn write() -> impl Strategy<Value = Write> {
                 let stage = if yes { Stage::Started } else { Stage::Completed };
                 Write::Announced { job, stage, announced: Box::new(announced(version, instance)) }
             }
-            _ => Write::RemoveForeignTrigger(job, crate::words::instance(&unique)),
+            _ => Write::ClearForeignTrigger {
+                job,
+                instance: crate::words::instance(&unique),
+                how: ForeignTrigger { node: true, data: None },
+            },
         }
     })
 }
@@ -189,7 +193,7 @@ kinds! { Write: ALL_WRITES, write_kind,
     CreateJob PrepareJob RevealJob Numbering Config Policy HandlerType EndJob SweepJob Paused Assignment RaiseNecessary
     ClearNecessary Elect Abdicate Record Offset Running Failover Misfire ItemDisabled ItemInstance FailoverItem Started
     Completed Announced Server RemoveServer Instance RemoveInstance Trigger RemoveTrigger Command RemoveCommand
-    RemoveForeignTrigger Attachment RemoveAttachment Coordinator
+    ClearForeignTrigger Attachment RemoveAttachment Coordinator
 }
 
 /// What is never made, or never accepted, is never compared.

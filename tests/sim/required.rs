@@ -72,6 +72,7 @@ const WRITES: &[&str] = &[
     "write: drain",
     "write: elect",
     "write: enable",
+    "write: foreign trigger",
     "write: goodbye",
     "write: host",
     "write: instances",
@@ -147,7 +148,6 @@ const NOT_ASKED_FOR: &[(&str, &str)] = &[
     ("recovery: dismiss by", "counted as a write"),
     ("worker ended: left without acknowledgement", "what a leave comes to where nobody answers"),
     ("write: announced", "its answer is written with what follows from it"),
-    ("write: foreign trigger", "the scenes of foreign tools"),
     ("write: servers", "a server that nobody has used for a day"),
     ("worker ended", "of itself, for any reason but a leave"),
 ];

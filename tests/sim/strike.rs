@@ -159,29 +159,43 @@ pub fn part(world: &mut World, desk: Option<usize>, seat: usize, way: Way, span:
     world.seats[seat].running.is_some() && desks.any(|(_, desk)| desk.running.is_some())
 }
 
-/// Whether there was something to remove.
+/// Whether there was something to remove, or to write.
 fn foreign(world: &World, job: usize, what: Foreign) -> bool {
     let Some(name) = world.plan.jobs.get(job).and_then(|plan| JobName::new(plan.name).ok()) else {
         return false;
     };
-    let path = match what {
-        Foreign::Leader => "/leader/election/instance".to_owned(),
-        Foreign::Running => format!("/sharding/{}/running", Item(0)),
-        Foreign::Instance => match wish::owner(world, Some(&name), 0) {
-            Some(instance) => format!("/instances/{instance}"),
-            None => return false,
-        },
+    let owner = || wish::owner(world, Some(&name), 0);
+    let (path, data) = match what {
+        Foreign::Leader => ("/leader/election/instance".to_owned(), None),
+        Foreign::Running => (format!("/sharding/{}/running", Item(0)), None),
+        Foreign::Instance | Foreign::TriggerData | Foreign::TriggerNode => {
+            let Some(instance) = owner() else { return false };
+            match what {
+                Foreign::TriggerNode => (format!("/trigger/{instance}"), Some(&b""[..])),
+                Foreign::TriggerData => (format!("/instances/{instance}"), Some(&b"TRIGGER"[..])),
+                _ => (format!("/instances/{instance}"), None),
+            }
+        }
     };
-    let removed = world.store.foreign(&name, &path, None, false);
-    if removed {
-        world.note(|| format!("a foreign tool removes {path} of {name}"));
+    if what == Foreign::TriggerData && !has(world, &name, &path) {
+        return false;
+    }
+    let done = world.store.foreign(&name, &path, data, false);
+    if done {
+        let verb = if data.is_some() { "writes" } else { "removes" };
+        world.note(|| format!("a foreign tool {verb} {path} of {name}"));
         let mut watch = world.watch.lock();
         let record = watch.shadow.records.get(&(name.clone(), Item(0)));
         if let Some(token) = record.map(|record| record.token).filter(|_| matches!(what, Foreign::Running)) {
             watch.unmarked.insert((name, Item(0), token));
         }
     }
-    removed
+    done
+}
+
+/// A tool changes the data of a node that is there; it makes no instance.
+fn has(world: &World, job: &JobName, path: &str) -> bool {
+    world.store.view(|view| view.dump(job).is_some_and(|nodes| nodes.contains_key(path)))
 }
 
 /// The coordinator dies right after its next write but `after`; whether it is there.

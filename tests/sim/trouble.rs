@@ -170,6 +170,10 @@ pub enum Foreign {
     Instance,
     /// The node that says who runs an item: a mirror.
     Running,
+    /// TRIGGER into an instance: its items are to run once.
+    TriggerData,
+    /// The same by a node of its own.
+    TriggerNode,
 }
 
 /// Says the name of each of some values, for counts, and lists all names: one table for both, so that none is left out.
@@ -224,6 +228,8 @@ kinds! { Trouble:
     T::Foreign { what: Foreign::Leader, .. } => "fault: foreign tool removes a leader",
     T::Foreign { what: Foreign::Instance, .. } => "fault: foreign tool removes an instance",
     T::Foreign { what: Foreign::Running, .. } => "fault: foreign tool removes a mirror",
+    T::Foreign { what: Foreign::TriggerData, .. } => "fault: foreign tool writes TRIGGER into an instance",
+    T::Foreign { what: Foreign::TriggerNode, .. } => "fault: foreign tool makes a trigger",
     T::Swizzled { .. } => "fault: streams silent and talking again in random order",
     T::CalendarSlews { .. } => "fault: calendar five percent fast or slow",
     T::Operator(_) => "an operator asks",
@@ -281,7 +287,7 @@ impl Trouble {
             44 | 45 => T::CalendarJumps { seat, by: jump(rng), span: some(rng, 500, 20_000) },
             46 => T::WorkerCalendarJumps { desk, by: jump(rng), span: some(rng, 500, 20_000) },
             47 | 48 => {
-                let what = [Foreign::Leader, Foreign::Instance, Foreign::Running][rng.index(3)];
+                let what = FOREIGN[rng.index(FOREIGN.len())];
                 T::Foreign { job: rng.index(plan.jobs.len()), what }
             }
             49 => T::Swizzled {
@@ -298,6 +304,10 @@ impl Trouble {
         }
     }
 }
+
+/// What foreign tools do.
+const FOREIGN: [Foreign; 5] =
+    [Foreign::Leader, Foreign::Instance, Foreign::Running, Foreign::TriggerData, Foreign::TriggerNode];
 
 /// Within so long a calendar that is five percent fast or slow comes no further off than 0.9 s: it is followed, since none
 /// could know.

@@ -207,11 +207,15 @@ impl MemoryStore {
     /// `dump` shows it. Says whether it could be done.
     pub fn foreign(&self, job: &JobName, path: &str, data: Option<&[u8]>, ephemeral: bool) -> bool {
         let Some(path) = Path::stored(&format!("{}{path}", self.shared.paths.job(job))) else { return false };
+        let mut inner = self.shared.lock();
         let op = match data {
+            // Whose it is stays as it is.
+            Some(data) if inner.tree.get(&path).is_some() => {
+                Op::Set { path, data: data.into(), expect: None }
+            }
             Some(data) => Op::Put { path, data: data.into(), ephemeral },
             None => Op::Remove { path },
         };
-        let mut inner = self.shared.lock();
         let Ok(applied) = inner.tree.apply(&[op], SessionId(0)) else { return false };
         let deliveries = inner.applied(&self.shared.paths, SessionId(0), &applied, Cause::Foreign);
         drop(inner);

@@ -1,5 +1,5 @@
 use rosterd_domain::id::{Epoch, Generation, Item, Token, Version};
-use rosterd_domain::snapshot::{Announced, Stage};
+use rosterd_domain::snapshot::{Announced, ForeignTrigger, Stage};
 use rosterd_domain::txn::{Guard, Write};
 
 use crate::backend::Backend;
@@ -121,7 +121,14 @@ async fn each_write_is_taken_back(registry: &dyn rosterd_registry::Registry) {
         ),
         (Write::RemoveCommand(j(), command_name()), &["/rosterd/commands/cancel-0"]),
         (Write::RemoveTrigger(j(), item), &["/rosterd/triggers/0"]),
-        (Write::RemoveForeignTrigger(j(), instance("w")), &[]),
+        (
+            Write::ClearForeignTrigger {
+                job: j(),
+                instance: instance("w"),
+                how: ForeignTrigger { node: true, data: None },
+            },
+            &[],
+        ),
     ];
     for (write, expected) in table {
         let before = registry.dump(&j()).await.unwrap().unwrap();

@@ -13,6 +13,7 @@ mod serve;
 mod sharing;
 mod throughput;
 mod tls;
+mod tools;
 
 use std::time::{Duration, Instant};
 

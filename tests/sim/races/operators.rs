@@ -50,8 +50,35 @@ races! {
     who_is_asked_to_leave_is_told_by_its_next_host: asked_of_a_host_that_dies, [COMMANDS_GO_WITH_INSTANCES => "nothing_acknowledged_is_lost"];
     /// A foreign tool writes a configuration that is none: whoever applies the job again mends it, and it can be removed.
     a_job_that_cannot_be_understood_is_applied_again_or_removed: spoilt;
+    /// An older console fires a job by the data TRIGGER of an instance, another by a node: its items run once for each.
+    a_trigger_of_an_older_tool_runs_the_items_once: triggered_by_older_tools, [FOREIGN_TRIGGERS_STAY => "scene"];
     /// Items are moved while they run: nobody else starts them.
     items_that_move_while_they_run_run_once: moved_mid_run, [BUSY_IS_FREE => "one_runner"];
+}
+
+fn triggered_by_older_tools() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0], vec![short(2, 50, 120)]);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "short", 1).await;
+        let id = instance(&world, "short", 0);
+        let ways = [(format!("/instances/{id}"), &b"TRIGGER"[..]), (format!("/trigger/{id}"), &b""[..])];
+        for (times, (path, data)) in (1..).zip(&ways) {
+            want(&world, world.store.foreign(&name("short"), path, Some(data), false), "it is written");
+            world.pass(secs(6)).await;
+            let ran = starts(&world, "short", "MANUAL");
+            want(&world, ran == 2 * times, "each item runs once for each command");
+        }
+        ask(&world, 1, disable("short", Target::Job));
+        world.pass(secs(1)).await;
+        world.store.foreign(&name("short"), &ways[0].0, Some(ways[0].1), false);
+        world.pass(secs(3)).await;
+        want(&world, starts(&world, "short", "MANUAL") == 4, "of a disabled job nothing runs");
+        ask(&world, 1, enable("short", Target::Job));
+        world.pass(secs(3)).await;
+        want(&world, starts(&world, "short", "MANUAL") == 4, "nor once it is enabled again");
+        world
+    })
 }
 
 pub fn pause(job: &str, paused: bool) -> Operation {

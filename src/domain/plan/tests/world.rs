@@ -63,7 +63,7 @@ pub(super) fn job(cron: Option<&str>, items: u32) -> Job {
         announced: BTreeMap::new(),
         triggers: BTreeMap::new(),
         commands: BTreeMap::new(),
-        foreign_triggers: BTreeSet::new(),
+        foreign_triggers: BTreeMap::new(),
     };
     Job::decode(&name, &nodes).unwrap().unwrap()
 }
