@@ -181,6 +181,7 @@ impl Node {
         let (hosted, in_user_code) = (self.hosted(name, job, view), self.in_user_code(name, job));
         let facts = Facts {
             now: self.now.wall,
+            given: self.numbering.given,
             no_starts: self.no_starts()
                 || (view.necessary.is_some() && mutants::is_on(mutants::FIRES_WAIT_FOR_PLANS))
                 || !self.calendar_is_good(view.spec.max_clock_diff(self.settings.max_clock_difference)),
@@ -371,7 +372,7 @@ impl Node {
             return false;
         }
         let missing = (0..view.rules.items).map(Item).filter(|item| !job.records.contains_key(item));
-        let (base, now) = (view.base.max(self.numbering.given), self.now.wall);
+        let (base, now) = (view.base, self.now.wall);
         let new: BTreeMap<Item, (Version, Record)> =
             missing.take(CHUNK).map(|item| (item, (Version(0), Record::new(base, now)))).collect();
         if new.is_empty() {

@@ -37,12 +37,8 @@ impl Node {
         job: &mut JobState,
         item: Item,
         version: Version,
-        mut record: Record,
+        record: Record,
     ) {
-        if record.running().is_none() {
-            // The store may be older than what it gave: the next run goes on above all that.
-            record.token = record.token.max(self.numbering.given);
-        }
         let before =
             job.records.get(&item).and_then(|(_, before)| before.running()).map(|run| run.worker.clone());
         let after = record.running().map(|run| run.worker.clone());

@@ -293,6 +293,12 @@ impl Record {
         }
     }
 
+    /// The same where tokens up to `given` were given.
+    #[must_use]
+    pub fn above(&self, given: Token) -> Self {
+        Self { token: self.token.max(given), ..self.clone() }
+    }
+
     /// The record after `event`, or why it may not happen. This is the whole table.
     pub fn apply(&self, event: &Event) -> Result<Self, Illegal> {
         let mut next = self.clone();

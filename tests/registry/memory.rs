@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rosterd_domain::id::Version;
 use rosterd_domain::txn::{Commit, Txn, Write};
 use rosterd_registry::memory::*;
 use rosterd_registry::{Hint, ReadError, Registry, SessionState};

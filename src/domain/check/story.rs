@@ -22,8 +22,11 @@ pub(super) fn check(case: &mut Case<'_>, item: Item) {
     let after = case.after(item).unwrap_or(before);
     case.expect(*after == record, item, || format!("the entries lead to {record:?}, written is {after:?}"));
     case.expect(starts <= 1, item, || format!("{starts} runs are started"));
-    let risen = after.token.0 - before.token.0.min(after.token.0);
-    case.expect(risen == starts, item, || format!("the token rises by {risen} for {starts} starts"));
+    let (token, given) = (before.token.0, case.facts.given.0);
+    let expected = if starts == 0 { token } else { token.max(given) + starts };
+    case.expect(after.token.0 == expected, item, || {
+        format!("the token is {} after {starts} starts, above {token} and {given}", after.token)
+    });
     if case.job.rules.monitor {
         let open = |r: &Record| {
             r.counters.fired.wrapping_sub(r.counters.ended()).wrapping_sub(u64::from(r.running().is_some()))
@@ -92,6 +95,7 @@ impl Story<'_, '_> {
                 .expect(marked.is_none(), self.item, || format!("{} goes before its misfire", run.source));
         }
         let claims = run.source == Source::Failover;
+        self.record = self.record.above(self.case.facts.given);
         self.apply(&if claims { Event::Claim(run.clone()) } else { Event::Start(run.clone()) });
         let raised = self.record.token;
         self.case.expect(raised == token, self.item, || format!("token {token} is told, {raised} written"));

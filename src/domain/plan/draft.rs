@@ -118,7 +118,11 @@ impl<'a> Draft<'a> {
     /// Applies one row of the item's table; one that does not fit is a defect of the planner, and is dropped.
     pub(super) fn apply(&mut self, item: Item, event: Event, why: impl FnOnce() -> String) -> bool {
         let Some(record) = self.record(item) else { return false };
-        match record.apply(&event) {
+        let applied = match &event {
+            Event::Start(_) | Event::Claim(_) => record.above(self.facts.given).apply(&event),
+            _ => record.apply(&event),
+        };
+        match applied {
             Ok(next) => {
                 self.changed.insert(item, next);
                 if self.facts.explain {

@@ -36,6 +36,8 @@ use crate::view::Job;
 pub struct Facts<'a> {
     /// Now, by the coordinator's calendar.
     pub now: Time,
+    /// Tokens up to this one were given, whatever the records say: the store may be older than what it gave.
+    pub given: Token,
     /// Nothing may start: the clock is off, the registry is suspended, or the host is leaving.
     pub no_starts: bool,
     /// When this coordinator began to listen: older due times found not dispatched were missed while down.

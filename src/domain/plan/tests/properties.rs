@@ -190,6 +190,8 @@ fn build(
     rules.guarantee_completed = flags.completed;
     world.job.paused = flags.paused;
     world.no_starts = flags.no_starts;
+    // Where the store is older than what it gave, as well as where it is not.
+    world.given = Token(if flags.paused == flags.monitor { 1000 } else { 0 });
     world.up_since = before(up);
     world.most_writes = if sizes.1 == 7 { usize::MAX } else { sizes.1 };
     world.job.sharding.gap = gap.map(|gap| Gap { until: before(gap), reason: Missed::Paused });

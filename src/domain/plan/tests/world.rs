@@ -91,6 +91,7 @@ pub(super) struct World {
     pub(super) dead: BTreeSet<WorkerId>,
     pub(super) in_user_code: BTreeSet<Item>,
     pub(super) most_writes: usize,
+    pub(super) given: Token,
 }
 
 impl World {
@@ -110,6 +111,7 @@ impl World {
             dead: BTreeSet::new(),
             in_user_code: BTreeSet::new(),
             most_writes: usize::MAX,
+            given: Token(0),
         };
         for owner in owners.iter().copied().collect::<BTreeSet<_>>() {
             world.attach(owner, u32::try_from(owners.len()).unwrap());
@@ -127,6 +129,7 @@ impl World {
     pub(super) fn facts(&self) -> Facts<'_> {
         Facts {
             now: self.now,
+            given: self.given,
             no_starts: self.no_starts,
             up_since: self.up_since,
             gained: &self.gained,
