@@ -5,3 +5,4 @@ pub mod convert;
 pub mod proto;
 pub mod scalar;
 pub mod status;
+pub mod text;

@@ -16,4 +16,5 @@ mod revoked;
 mod session;
 mod shutdown;
 mod support;
+mod texts;
 mod tls;
