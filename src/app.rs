@@ -27,7 +27,9 @@ use rosterd_api::connection::Caps;
 use rosterd_api::edge::{Edge, EdgeConfig};
 use rosterd_api::grpc::admin::Info;
 use rosterd_api::grpc::worker::SessionLimits;
+use rosterd_api::layers::limits::ProbeLimits;
 use rosterd_api::listen::{Incoming, ListenLimits};
+use rosterd_api::monitor::Monitor;
 use rosterd_coordinator::driver::Driver;
 use rosterd_coordinator::settings::Settings;
 use rosterd_history::{HistoryError, Recorder};
@@ -67,6 +69,14 @@ pub enum AppError {
         source: std::io::Error,
     },
     /// The credential file or a TLS file cannot be used.
+    /// The address for health and metrics cannot be listened on.
+    #[error("listen_metrics {address} cannot be used: {source}: choose another, or stop what uses it")]
+    ListenMetrics {
+        /// Which.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
     #[error("{0}")]
     Access(String),
     /// The ensemble cannot be used.
@@ -148,6 +158,13 @@ async fn start(config: Config) -> Result<Running, AppError> {
         .map_err(|source| AppError::Listen { address: config.listen, source })?;
     let address = listener.local_addr().unwrap_or(config.listen);
     let access = Access::open(&config).map_err(AppError::Access)?;
+    let monitored = match config.listen_metrics {
+        Some(address) => {
+            let bound = TcpListener::bind(address).await;
+            Some(bound.map_err(|source| AppError::ListenMetrics { address, source })?)
+        }
+        None => None,
+    };
     let metrics = Metrics::new();
     report_panics(metrics.clone());
     let tasks = Tasks::default();
@@ -167,6 +184,9 @@ async fn start(config: Config) -> Result<Running, AppError> {
     access.follow(&tasks, System::shared());
     history::watch_drops(&tasks, recorder.clone(), metrics);
     run(&lives, driver, open, edge, listener);
+    if let Some(listener) = monitored {
+        monitor(&edge, listener);
+    }
     tracing::info!(%address, namespace = %config.namespace, "serving");
     let drain = config.timing.drain_deadline;
     Ok(Running { lives, tasks, address, recorder, drain })
@@ -193,6 +213,27 @@ pub fn run(lives: &Arc<Lives>, driver: Driver, open: Option<Open>, edge: Edge, l
 }
 
 /// What was allowed by a word on the command line is still worth one in the log.
+/// Serves health and metrics apart, from what the edge knows.
+fn monitor(edge: &Edge, listener: TcpListener) {
+    let address = listener.local_addr().ok();
+    let loopback = address.is_none_or(|address| address.ip().is_loopback());
+    let monitor = Monitor {
+        backend: edge.backend.clone(),
+        metrics: edge.metrics.clone(),
+        clock: edge.clock.clone(),
+        tasks: edge.tasks.clone(),
+        loopback,
+    };
+    if let Some(address) = address {
+        tracing::info!(%address, "health and metrics are served, to whoever reaches this address");
+    }
+    edge.tasks.essential(Phase::Edge, "monitor", async move {
+        if let Err(error) = monitor.serve(listener).await {
+            tracing::error!("the listener for health and metrics failed: {error}");
+        }
+    });
+}
+
 fn warn_of_open_doors(config: &Config) {
     if config.listen.ip().is_loopback() {
         return;
@@ -317,7 +358,10 @@ fn edge_config(config: &Config, access: &Access) -> EdgeConfig {
         max_receive: limits.max_receive_bytes,
         max_send: limits.max_send_bytes,
         calls: limits.max_requests,
-        streams: limits.max_workers + limits.max_watchers,
+        workers: limits.max_workers,
+        watchers: limits.max_watchers,
+        probes: ProbeLimits::default(),
+        loopback: config.listen.ip().is_loopback(),
         call_deadline: limits.request_timeout,
         credentials: access.credentials.clone(),
         tls: access.tls.clone(),

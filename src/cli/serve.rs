@@ -42,6 +42,9 @@ pub(crate) struct Settings {
     /// URL under which workers reach this coordinator
     #[arg(long, value_name = "URL")]
     advertise: Option<String>,
+    /// Address and port for health and metrics alone, in plain text and without credentials
+    #[arg(long, value_name = "ADDRESS")]
+    listen_metrics: Option<String>,
     /// The one namespace that is served [default: default]
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
@@ -85,6 +88,7 @@ impl Settings {
             ("advertise", self.advertise.as_ref()),
             ("namespace", self.namespace.as_ref()),
             ("credentials", self.credentials.as_ref()),
+            ("listen_metrics", self.listen_metrics.as_ref()),
             ("tls_cert", self.tls_cert.as_ref()),
             ("tls_key", self.tls_key.as_ref()),
             ("tls_client_ca", self.tls_client_ca.as_ref()),

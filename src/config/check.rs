@@ -17,17 +17,34 @@ const MAX_WINDOW: u64 = (1 << 31) - 1;
 pub(super) fn config(reader: &mut Reader) -> Option<Config> {
     let namespace = reader.name("namespace", "give the namespace another name");
     let listen = reader.parsed("listen", listen_address, "write address:port, for example 127.0.0.1:7700");
+    let listen_metrics =
+        reader.parsed("listen_metrics", listen_address, "write address:port, for example 127.0.0.1:7701");
     let (timing, limits, history, log) = (timing(reader), limits(reader), history(reader), log(reader));
     let registry = registry(reader);
     let credentials = credentials(reader);
     let tls = tls(reader, credentials.is_some());
     let insecure = reader.flag("insecure_listen");
+    if listen_metrics.is_some_and(|other| other.port() != 0 && Some(other) == listen) {
+        reader.push("listen_metrics", "that is listen itself", "name another port, or leave it out");
+    }
     if let Some(listen) = listen {
         check_listen(reader, listen, (credentials.is_some(), tls.is_some()), insecure);
     }
     let advertise = advertise(reader, listen?, tls.is_some());
     let (namespace, listen, registry) = (namespace?, listen?, registry?);
-    Some(Config { namespace, listen, advertise, credentials, tls, registry, timing, limits, history, log })
+    Some(Config {
+        namespace,
+        listen,
+        listen_metrics,
+        advertise,
+        credentials,
+        tls,
+        registry,
+        timing,
+        limits,
+        history,
+        log,
+    })
 }
 
 fn listen_address(text: &str) -> Result<SocketAddr, String> {
@@ -290,6 +307,16 @@ mod tests {
         let said = read(&[open[0], open[1], ("insecure_listen", "true")]).unwrap();
         assert_eq!(said.config.advertise, None);
         assert!(read(&[("data_dir", "d"), ("listen", "[::1]:1")]).is_ok());
+    }
+
+    #[test]
+    fn metrics_may_have_a_listener_of_their_own() {
+        let own = |address| read(&[("data_dir", "d"), ("listen_metrics", address)]);
+        let config = own("0.0.0.0:9100").unwrap().config;
+        assert_eq!(config.listen_metrics, Some("0.0.0.0:9100".parse().unwrap()));
+        assert!(own("127.0.0.1:7700").unwrap_err().contains("that is listen itself; name another port"));
+        assert!(own("9100").unwrap_err().contains("that is no address with a port; write address:port"));
+        assert_eq!(read(&[("data_dir", "d")]).unwrap().config.listen_metrics, None);
     }
 
     #[test]

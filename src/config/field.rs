@@ -33,6 +33,7 @@ const fn row(name: &'static str, default: &'static str, what: &'static str) -> F
 pub const FIELDS: &[Field] = &[
     row("namespace", "default", "the one namespace that is served"),
     row("listen", "127.0.0.1:7700", "address and port of gRPC, the page, health and metrics"),
+    row("listen_metrics", "", "address and port of a listener for health and metrics alone, in plain text and without credentials"),
     row("advertise", "", "URL under which workers reach this coordinator; default: from listen, where that is one address"),
     row("credentials", "", "file with the credentials that are accepted; without one everybody may do everything"),
     row("tls_cert", "", "PEM file with this coordinator's certificate, then those up to its CA; with it only TLS is spoken"),

@@ -10,8 +10,11 @@ mod auth;
 #[path = "../support/certificates.rs"]
 mod certificates;
 mod flood;
+mod log;
 mod opening;
+mod origin;
 mod pages;
+mod probes;
 mod revoked;
 mod session;
 mod shutdown;
