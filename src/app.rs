@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 use self::access::Access;
 use self::lives::{Lives, Open, Parts, Place};
 use self::store::Store;
-use crate::config::Config;
+use crate::config::{Config, Registry};
 use rosterd_api::connection::Caps;
 use rosterd_api::edge::{Edge, EdgeConfig};
 use rosterd_api::grpc::admin::Info;
@@ -236,6 +236,19 @@ fn monitor(edge: &Edge, listener: TcpListener) {
 
 fn warn_of_open_doors(config: &Config) {
     if config.listen.ip().is_loopback() {
+    if let Registry::ZooKeeper(zookeeper) = &config.registry
+        && !zookeeper.has_identity()
+    {
+        let servers = &zookeeper.servers;
+        match zookeeper.is_on_loopback() {
+            true => {
+                tracing::warn!("without zk_auth everybody on this machine may change what {servers} stores")
+            }
+            false => {
+                tracing::warn!("insecure_registry: everybody who reaches {servers} may change what is stored")
+            }
+        }
+    }
         return;
     }
     if config.credentials.is_none() {

@@ -320,6 +320,28 @@ mod tests {
     }
 
     #[test]
+    fn an_ensemble_that_anybody_may_write_needs_a_word_unless_it_is_on_loopback() {
+        let zookeeper = |zk, more: &[(&str, &str)]| {
+            read(&[&[("registry", "zookeeper"), ("zk", zk)], more].concat()).map(|loaded| loaded.config)
+        };
+        for zk in ["10.0.0.1:2181", "127.0.0.1:2181,zk2:2181/root"] {
+            let refused = zookeeper(zk, &[]).unwrap_err();
+            assert!(refused.contains("everybody who reaches these servers could change"), "{refused}");
+            assert!(refused.contains("set zk_auth") && refused.contains("--insecure-registry"), "{refused}");
+            zookeeper(zk, &[("insecure_registry", "true")]).unwrap();
+        }
+        for zk in ["127.0.0.1:2181", "localhost:1,127.0.0.1:2,[::1]:3/root"] {
+            zookeeper(zk, &[]).unwrap();
+        }
+        let this = file!();
+        let user = [("zk_auth", "digest"), ("zk_user", "ann"), ("zk_password_file", this)];
+        zookeeper("zk1:2181", &user).unwrap();
+        let ca = [("zk_tls_ca", this)];
+        assert!(zookeeper("zk1:2181", &ca).is_err(), "TLS alone says nothing of who may write");
+        zookeeper("zk1:2181", &[ca[0], ("zk_tls_cert", this), ("zk_tls_key", this)]).unwrap();
+    }
+
+    #[test]
     fn tls_is_whole_or_refused() {
         let this = file!();
         let refused = |more: &[(&str, &str)]| read(&[&[("data_dir", "d")], more].concat()).unwrap_err();

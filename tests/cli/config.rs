@@ -97,9 +97,17 @@ fn a_registry_on_zookeeper_needs_servers_and_all_of_its_credentials() {
     let zookeeper = ["serve", "--registry", "zookeeper", "--check"];
     let given = |more: &[&str]| rosterd(zookeeper.iter().chain(more).copied());
     assert_eq!(
-        given(&["--zk", "h1:2181,h2:2181/root", "--namespace", "ns"]).ok(),
+        given(&["--zk", "127.0.0.1:2181,localhost:2182/root", "--namespace", "ns"]).ok(),
         "the configuration is in order\n"
     );
+    let open = ["--zk", "h1:2181,h2:2181/root"];
+    let refused = given(&open);
+    assert_eq!(refused.code, Some(2));
+    assert!(
+        refused.err.contains("has 1 defect\n  zk = \"h1:2181,h2:2181/root\" (command line): everybody who")
+    );
+    assert!(refused.err.contains("or say --insecure-registry"), "{}", refused.err);
+    given(&[open[0], open[1], "--insecure-registry"]).ok();
     let table: &[(&[&str], &str)] = &[
         (&[], "zk: it is not set, and the registry is on ZooKeeper; give --zk"),
         (&["--zk", "h1:2181,h2"], "\"h2\" is no server; write host:port"),
