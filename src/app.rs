@@ -37,6 +37,7 @@ use rosterd_registry::embedded::OpenError;
 use rosterd_registry::zookeeper::ConnectError;
 use rosterd_runtime::clock::{Clock as _, System};
 use rosterd_runtime::mutants;
+use rosterd_runtime::private;
 use rosterd_runtime::tasks::{Failure, Phase, Tasks};
 use rosterd_runtime::telemetry::{Metrics, report_panics};
 
@@ -49,8 +50,8 @@ pub enum AppError {
     /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] OpenError),
-    /// The data directory cannot be made.
-    #[error("data_dir {path} cannot be made: {source}: name a directory that this user may write")]
+    /// The data directory cannot be made, or is not its owner's alone.
+    #[error("data_dir {path} cannot be used: {source}")]
     DataDir {
         /// Which.
         path: String,
@@ -68,7 +69,6 @@ pub enum AppError {
         /// Why.
         source: std::io::Error,
     },
-    /// The credential file or a TLS file cannot be used.
     /// The address for health and metrics cannot be listened on.
     #[error("listen_metrics {address} cannot be used: {source}: choose another, or stop what uses it")]
     ListenMetrics {
@@ -77,6 +77,7 @@ pub enum AppError {
         /// Why.
         source: std::io::Error,
     },
+    /// The credential file or a TLS file cannot be used.
     #[error("{0}")]
     Access(String),
     /// The ensemble cannot be used.
@@ -157,7 +158,6 @@ async fn start(config: Config) -> Result<Running, AppError> {
         .await
         .map_err(|source| AppError::Listen { address: config.listen, source })?;
     let address = listener.local_addr().unwrap_or(config.listen);
-    let access = Access::open(&config).map_err(AppError::Access)?;
     let monitored = match config.listen_metrics {
         Some(address) => {
             let bound = TcpListener::bind(address).await;
@@ -165,6 +165,7 @@ async fn start(config: Config) -> Result<Running, AppError> {
         }
         None => None,
     };
+    let access = Access::open(&config).map_err(AppError::Access)?;
     let metrics = Metrics::new();
     report_panics(metrics.clone());
     let tasks = Tasks::default();
@@ -183,10 +184,10 @@ async fn start(config: Config) -> Result<Running, AppError> {
     };
     access.follow(&tasks, System::shared());
     history::watch_drops(&tasks, recorder.clone(), metrics);
-    run(&lives, driver, open, edge, listener);
     if let Some(listener) = monitored {
         monitor(&edge, listener);
     }
+    run(&lives, driver, open, edge, listener);
     tracing::info!(%address, namespace = %config.namespace, "serving");
     let drain = config.timing.drain_deadline;
     Ok(Running { lives, tasks, address, recorder, drain })
@@ -212,7 +213,6 @@ pub fn run(lives: &Arc<Lives>, driver: Driver, open: Option<Open>, edge: Edge, l
     });
 }
 
-/// What was allowed by a word on the command line is still worth one in the log.
 /// Serves health and metrics apart, from what the edge knows.
 fn monitor(edge: &Edge, listener: TcpListener) {
     let address = listener.local_addr().ok();
@@ -234,8 +234,8 @@ fn monitor(edge: &Edge, listener: TcpListener) {
     });
 }
 
+/// What was allowed by a word on the command line is still worth one in the log.
 fn warn_of_open_doors(config: &Config) {
-    if config.listen.ip().is_loopback() {
     if let Registry::ZooKeeper(zookeeper) = &config.registry
         && !zookeeper.has_identity()
     {
@@ -249,6 +249,7 @@ fn warn_of_open_doors(config: &Config) {
             }
         }
     }
+    if config.listen.ip().is_loopback() {
         return;
     }
     if config.credentials.is_none() {
@@ -301,9 +302,7 @@ async fn asked_to_stop() {
 }
 
 fn make_private_dir(path: &Path) -> Result<(), AppError> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|source| AppError::DataDir { path: path.display().to_string(), source })
+    private::dir(path).map_err(|source| AppError::DataDir { path: path.display().to_string(), source })
 }
 
 /// Where workers reach a listener, where nobody said: nowhere, if it listens on every address.

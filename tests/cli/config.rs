@@ -138,6 +138,28 @@ fn a_registry_on_zookeeper_needs_servers_and_all_of_its_credentials() {
 }
 
 #[test]
+fn a_data_directory_that_others_may_read_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+    // An address that is taken: if the directory were not refused, this would be, and nothing be served.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for registry in [&["--registry", "embedded"][..], &["--zk", "127.0.0.1:1", "--registry", "zookeeper"]] {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let path = dir.path().to_str().unwrap();
+        let serve = ["serve", "--listen", &address, "--log", "off", "--data-dir", path];
+        let ran = rosterd(serve.iter().chain(registry));
+        assert_eq!(ran.code, Some(1), "{}", ran.err);
+        let told = format!(
+            "data_dir {path} cannot be used: others on this machine may read or write it (mode 0755)"
+        );
+        assert!(ran.err.contains(&told), "{}", ran.err);
+        assert!(ran.err.contains("chmod 700 it, or name a directory below it"), "{}", ran.err);
+        assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0, "nothing was made in it");
+    }
+}
+
+#[test]
 fn a_credential_file_must_be_there() {
     let ran = rosterd([
         "serve",

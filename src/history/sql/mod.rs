@@ -10,6 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rosterd_domain::time::Time;
+use rosterd_runtime::private;
 use rusqlite::{Connection, ErrorCode, params};
 
 pub(super) use read::{Shelf, Tally};
@@ -106,6 +107,8 @@ impl From<rusqlite::Error> for OpenError {
 
 /// The file's content is wrong.
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
+    File(#[from] std::io::Error),
+    #[error(transparent)]
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
@@ -137,6 +140,7 @@ impl Store {
             usize::try_from(version).ok().and_then(|n| STEPS.get(n..)).ok_or(OpenError::Newer(version))?;
         for (n, step) in steps.iter().enumerate() {
             let tx = db.transaction()?;
+        private::make_or_close(path)?;
             tx.execute_batch(step)?;
             tx.pragma_update(None, "user_version", version + signed(n as u64) + 1)?;
             tx.commit()?;

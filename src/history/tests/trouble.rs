@@ -72,6 +72,40 @@ async fn a_full_disk_loses_rows_counts_them_and_recovers() {
 }
 
 #[tokio::test]
+async fn nobody_but_its_owner_reads_or_writes_the_history() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("history.db");
+    let modes = |dir: &Path| {
+        let files = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap());
+        let mode = |file: std::fs::DirEntry| {
+            (file.file_name(), file.metadata().unwrap().permissions().mode() & 0o777)
+        };
+        files.map(mode).collect::<Vec<_>>()
+    };
+    // One that a version before left open to all.
+    drop(rusqlite::Connection::open(&path).unwrap());
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let mut desk = Desk::at(dir, Options::default());
+    desk.record(&one(0), None);
+    let found = modes(desk.dir.path());
+    assert!(found.len() >= 2 && found.iter().all(|(_, mode)| *mode == 0o600), "{found:?}");
+    let mut fresh = Desk::new();
+    fresh.record(&one(0), None);
+    assert!(modes(fresh.dir.path()).iter().all(|(_, mode)| *mode == 0o600));
+}
+
+#[tokio::test]
+async fn a_link_in_the_place_of_the_history_is_not_followed() {
+    let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::os::unix::fs::symlink(elsewhere.path().join("victim"), dir.path().join("history.db")).unwrap();
+    let mut desk = Desk::at(dir, Options::default());
+    desk.record(&one(0), None);
+    assert_eq!(desk.recorder.dropped(), 1);
+    assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
 async fn a_file_that_is_no_database_is_set_aside() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("history.db"), "certainly no database ".repeat(500)).unwrap();
