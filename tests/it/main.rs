@@ -22,6 +22,7 @@ mod harness;
 mod input;
 mod judge;
 mod kinds;
+mod log;
 mod mutants;
 mod net;
 mod operate;
