@@ -29,7 +29,7 @@ USER nonroot
 VOLUME /data
 EXPOSE 7700
 STOPSIGNAL SIGTERM
-ENV ROSTERD_DATA_DIR=/data \
+ENV ROSTERD_DATA_DIR=/data/rosterd \
     ROSTERD_LISTEN=0.0.0.0:7700
 HEALTHCHECK --interval=10s --timeout=5s --start-period=10s --retries=3 CMD ["rosterd", "probe"]
 ENTRYPOINT ["rosterd"]

@@ -22,12 +22,14 @@ use tokio::net::TcpListener;
 use self::access::Access;
 use self::lives::{Lives, Open, Parts, Place};
 use self::store::Store;
-use crate::config::Config;
+use crate::config::{Config, Registry};
 use rosterd_api::connection::Caps;
 use rosterd_api::edge::{Edge, EdgeConfig};
 use rosterd_api::grpc::admin::Info;
 use rosterd_api::grpc::worker::SessionLimits;
+use rosterd_api::layers::limits::ProbeLimits;
 use rosterd_api::listen::{Incoming, ListenLimits};
+use rosterd_api::monitor::Monitor;
 use rosterd_coordinator::driver::Driver;
 use rosterd_coordinator::settings::Settings;
 use rosterd_history::{HistoryError, Recorder};
@@ -35,6 +37,7 @@ use rosterd_registry::embedded::OpenError;
 use rosterd_registry::zookeeper::ConnectError;
 use rosterd_runtime::clock::{Clock as _, System};
 use rosterd_runtime::mutants;
+use rosterd_runtime::private;
 use rosterd_runtime::tasks::{Failure, Phase, Tasks};
 use rosterd_runtime::telemetry::{Metrics, report_panics};
 
@@ -47,8 +50,8 @@ pub enum AppError {
     /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] OpenError),
-    /// The data directory cannot be made.
-    #[error("data_dir {path} cannot be made: {source}: name a directory that this user may write")]
+    /// The data directory cannot be made, or is not its owner's alone.
+    #[error("data_dir {path} cannot be used: {source}")]
     DataDir {
         /// Which.
         path: String,
@@ -61,6 +64,14 @@ pub enum AppError {
     /// The address cannot be listened on.
     #[error("listen {address} cannot be used: {source}: choose another with --listen, or stop what uses it")]
     Listen {
+        /// Which.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The address for health and metrics cannot be listened on.
+    #[error("listen_metrics {address} cannot be used: {source}: choose another, or stop what uses it")]
+    ListenMetrics {
         /// Which.
         address: SocketAddr,
         /// Why.
@@ -147,6 +158,13 @@ async fn start(config: Config) -> Result<Running, AppError> {
         .await
         .map_err(|source| AppError::Listen { address: config.listen, source })?;
     let address = listener.local_addr().unwrap_or(config.listen);
+    let monitored = match config.listen_metrics {
+        Some(address) => {
+            let bound = TcpListener::bind(address).await;
+            Some(bound.map_err(|source| AppError::ListenMetrics { address, source })?)
+        }
+        None => None,
+    };
     let access = Access::open(&config).map_err(AppError::Access)?;
     let metrics = Metrics::new();
     report_panics(metrics.clone());
@@ -166,6 +184,9 @@ async fn start(config: Config) -> Result<Running, AppError> {
     };
     access.follow(&tasks, System::shared());
     history::watch_drops(&tasks, recorder.clone(), metrics);
+    if let Some(listener) = monitored {
+        monitor(&edge, listener);
+    }
     run(&lives, driver, open, edge, listener);
     tracing::info!(%address, namespace = %config.namespace, "serving");
     let drain = config.timing.drain_deadline;
@@ -192,8 +213,42 @@ pub fn run(lives: &Arc<Lives>, driver: Driver, open: Option<Open>, edge: Edge, l
     });
 }
 
+/// Serves health and metrics apart, from what the edge knows.
+fn monitor(edge: &Edge, listener: TcpListener) {
+    let address = listener.local_addr().ok();
+    let loopback = address.is_none_or(|address| address.ip().is_loopback());
+    let monitor = Monitor {
+        backend: edge.backend.clone(),
+        metrics: edge.metrics.clone(),
+        clock: edge.clock.clone(),
+        tasks: edge.tasks.clone(),
+        loopback,
+    };
+    if let Some(address) = address {
+        tracing::info!(%address, "health and metrics are served, to whoever reaches this address");
+    }
+    edge.tasks.essential(Phase::Edge, "monitor", async move {
+        if let Err(error) = monitor.serve(listener).await {
+            tracing::error!("the listener for health and metrics failed: {error}");
+        }
+    });
+}
+
 /// What was allowed by a word on the command line is still worth one in the log.
 fn warn_of_open_doors(config: &Config) {
+    if let Registry::ZooKeeper(zookeeper) = &config.registry
+        && !zookeeper.has_identity()
+    {
+        let servers = &zookeeper.servers;
+        match zookeeper.is_on_loopback() {
+            true => {
+                tracing::warn!("without zk_auth everybody on this machine may change what {servers} stores")
+            }
+            false => {
+                tracing::warn!("insecure_registry: everybody who reaches {servers} may change what is stored")
+            }
+        }
+    }
     if config.listen.ip().is_loopback() {
         return;
     }
@@ -247,9 +302,7 @@ async fn asked_to_stop() {
 }
 
 fn make_private_dir(path: &Path) -> Result<(), AppError> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|source| AppError::DataDir { path: path.display().to_string(), source })
+    private::dir(path).map_err(|source| AppError::DataDir { path: path.display().to_string(), source })
 }
 
 /// Where workers reach a listener, where nobody said: nowhere, if it listens on every address.
@@ -316,7 +369,10 @@ fn edge_config(config: &Config, access: &Access) -> EdgeConfig {
         max_receive: limits.max_receive_bytes,
         max_send: limits.max_send_bytes,
         calls: limits.max_requests,
-        streams: limits.max_workers + limits.max_watchers,
+        workers: limits.max_workers,
+        watchers: limits.max_watchers,
+        probes: ProbeLimits::default(),
+        loopback: config.listen.ip().is_loopback(),
         call_deadline: limits.request_timeout,
         credentials: access.credentials.clone(),
         tls: access.tls.clone(),

@@ -19,6 +19,8 @@ use tonic::transport::server::Connected;
 
 use super::access::subject::PeerNames;
 use super::link::{Link, Socket};
+use super::seldom::Seldom;
+use rosterd_runtime::clock::SharedClock;
 use rosterd_runtime::telemetry::Metrics;
 
 /// Who is on the other end, in the extensions of each of its requests.
@@ -49,15 +51,16 @@ pub struct Caps {
 }
 
 /// The places that connections take.
-#[derive(Debug)]
 pub struct Places {
     caps: Caps,
     metrics: Arc<Metrics>,
+    clock: SharedClock,
+    refused: Seldom,
+    unshaken: Seldom,
     taken: Mutex<(usize, BTreeMap<IpAddr, usize>)>,
 }
 
 /// A place; given back when it is dropped.
-#[derive(Debug)]
 pub struct Place {
     places: Arc<Places>,
     peer: IpAddr,
@@ -65,8 +68,9 @@ pub struct Place {
 
 impl Places {
     /// All free.
-    pub fn new(caps: Caps, metrics: Arc<Metrics>) -> Arc<Self> {
-        Arc::new(Self { caps, metrics, taken: Mutex::default() })
+    pub fn new(caps: Caps, metrics: Arc<Metrics>, clock: SharedClock) -> Arc<Self> {
+        let [refused, unshaken] = [Seldom::default(), Seldom::default()];
+        Arc::new(Self { caps, metrics, clock, refused, unshaken, taken: Mutex::default() })
     }
 
     /// A place for a peer; or which cap stands against it.
@@ -84,6 +88,15 @@ impl Places {
         *peers.entry(peer).or_default() += 1;
         self.metrics.connections.inc();
         Ok(Place { places: self.clone(), peer })
+    }
+
+    /// Counts a connection that got no place, and tells of it, once a minute for each network.
+    pub(super) fn refuse(&self, peer: SocketAddr, reason: &'static str) {
+        self.metrics.connections_refused.get_or_create(&[("reason", reason)]).inc();
+        if let Some(before) = self.refused.tell(peer.ip(), self.clock.mono()) {
+            let field = if reason == "total" { "max_connections" } else { "max_connections_per_ip" };
+            tracing::warn!(%peer, reason, before, "a connection was closed: there are as many as {field} allows");
+        }
     }
 }
 
@@ -103,7 +116,7 @@ impl Drop for Place {
 }
 
 /// What counts as one peer.
-fn network(address: IpAddr) -> IpAddr {
+pub(super) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 64))),
         v4 => v4,
@@ -194,7 +207,10 @@ impl<S: Socket> Connection<S> {
             }
             Err(error) => {
                 self.place.places.metrics.connections_refused.get_or_create(&[("reason", "handshake")]).inc();
-                tracing::debug!(peer = %self.remote.address, %error, "closed: the TLS handshake failed");
+                let (places, peer) = (&self.place.places, self.remote.address);
+                if let Some(before) = places.unshaken.tell(peer.ip(), places.clock.mono()) {
+                    tracing::info!(%peer, %error, before, "a connection was closed: the TLS handshake failed");
+                }
                 Poll::Ready(Err(error))
             }
         }
@@ -258,6 +274,8 @@ impl<S: Socket> AsyncWrite for Connection<S> {
 
 #[cfg(test)]
 mod tests {
+    use rosterd_runtime::clock::System;
+
     use super::*;
 
     #[tokio::test]
@@ -275,13 +293,13 @@ mod tests {
 
     #[test]
     fn places_are_counted_by_network_and_given_back() {
-        let places = Places::new(Caps { total: 3, per_peer: 2 }, Metrics::new());
+        let places = Places::new(Caps { total: 3, per_peer: 2 }, Metrics::new(), System::shared());
         let peer = |text: &str| text.parse::<IpAddr>().unwrap();
         let first = places.take(peer("2001:db8::1")).unwrap();
         let _second = places.take(peer("2001:db8::2")).unwrap();
-        assert_eq!(places.take(peer("2001:db8::3")).unwrap_err(), "per_peer");
+        assert_eq!(places.take(peer("2001:db8::3")).err(), Some("per_peer"));
         let _other = places.take(peer("10.0.0.1")).unwrap();
-        assert_eq!(places.take(peer("10.0.0.2")).unwrap_err(), "total");
+        assert_eq!(places.take(peer("10.0.0.2")).err(), Some("total"));
         drop(first);
         places.take(peer("::ffff:10.0.0.1")).unwrap();
     }

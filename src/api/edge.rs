@@ -24,10 +24,11 @@ use super::history::History;
 use super::http::{Site, routes as http_routes};
 use super::layers::auth::Auth;
 use super::layers::deadlines::Deadlines;
-use super::layers::limits::Limits;
+use super::layers::limits::{Bounds, Limits, ProbeLimits};
 use super::layers::methods::Methods;
 use super::layers::observe::Observer;
-use super::layers::{auth, deadlines, is_grpc, limits, observe};
+use super::layers::origin::Origins;
+use super::layers::{auth, deadlines, is_grpc, limits, observe, origin};
 use super::listen::{Incoming, ListenLimits, serve};
 use super::tls::ServerTls;
 use rosterd_runtime::clock::SharedClock;
@@ -58,8 +59,15 @@ pub struct EdgeConfig {
     pub max_send: usize,
     /// Calls at a time.
     pub calls: usize,
-    /// Streams at a time.
-    pub streams: usize,
+    /// Workers' streams at a time.
+    pub workers: usize,
+    /// Other streams at a time.
+    pub watchers: usize,
+    /// What monitoring may ask, without a credential, of one address.
+    pub probes: ProbeLimits,
+    /// Nobody but this machine reaches the listener. Without credentials its names are then asked for, so that no web page
+    /// gets here under a name of its own.
+    pub loopback: bool,
     /// The longest time for a call.
     pub call_deadline: Duration,
     /// Who may do what.
@@ -76,7 +84,10 @@ impl Default for EdgeConfig {
             max_receive: 1 << 20,
             max_send: 4 << 20,
             calls: 1024,
-            streams: 50_000,
+            workers: 50_000,
+            watchers: 256,
+            probes: ProbeLimits::default(),
+            loopback: false,
             call_deadline: Duration::from_secs(30),
             credentials: Credentials::open(),
             tls: None,
@@ -107,9 +118,10 @@ impl Edge {
     /// [`ListenLimits::shutdown`] and a second at the latest, so that phase's deadline is above that.
     pub async fn serve(self, listener: impl Incoming) -> io::Result<()> {
         let (stop, late) = (self.tasks.stop(Phase::Edge), CancellationToken::new());
-        let (limits, metrics, tls) = (self.config.listen, self.metrics.clone(), self.config.tls.clone());
+        let (limits, tls) = (self.config.listen, self.config.tls.clone());
+        let counted = (self.metrics.clone(), self.clock.clone());
         let routes = self.routes(late.clone()).await?;
-        serve(listener, routes, tls, limits, metrics, stop, late).await
+        serve(listener, routes, tls, limits, counted, (stop, late)).await
     }
 
     async fn routes(self, late: CancellationToken) -> io::Result<axum::Router> {
@@ -148,13 +160,12 @@ impl Edge {
         let site = Arc::new(Site { backend, metrics: metrics.clone() });
         let grpc = grpc.into_axum_router().reset_fallback().layer(from_fn(only_grpc));
         let deadlines = Arc::new(Deadlines { methods: methods.clone(), most: config.call_deadline });
-        let auth = Arc::new(Auth {
-            credentials: config.credentials,
-            methods: methods.clone(),
-            metrics: metrics.clone(),
-            clock: clock.clone(),
-        });
-        let limits = Limits::new(methods.clone(), config.calls, config.streams, metrics.clone());
+        // Credentials come and go in their file; whether there is one does not.
+        let loopback = config.loopback && config.credentials.is_open();
+        let origins = Arc::new(Origins { loopback, metrics: metrics.clone() });
+        let auth = Arc::new(Auth::new(config.credentials, methods.clone(), metrics.clone(), clock.clone()));
+        let bounds = Bounds { calls: config.calls, workers: config.workers, watchers: config.watchers };
+        let limits = Limits::new(methods.clone(), bounds, config.probes, metrics.clone());
         let observer = Arc::new(Observer { methods, metrics, clock });
         // The last one is the outermost.
         Ok(http_routes(site)
@@ -162,6 +173,7 @@ impl Edge {
             .layer(from_fn_with_state(deadlines, deadlines::layer))
             .layer(from_fn_with_state(auth, auth::layer))
             .layer(from_fn_with_state(limits, limits::layer))
+            .layer(from_fn_with_state(origins, origin::layer))
             .layer(from_fn_with_state(observer, observe::layer)))
     }
 }

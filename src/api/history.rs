@@ -1,13 +1,19 @@
 //! What the edge asks of the history: a door for the reader, so that tests can stand behind it. The admin
 //! service alone calls it.
 
+use std::time::Duration;
+
 use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use rosterd_domain::id::{Item, JobName};
 use rosterd_domain::time::Time;
 
 use super::backend::Answer;
 use rosterd_history::{EventFilter, EventRow, FireRow, HistoryError, Page, Reader, RunFilter, RunRow};
 use rosterd_session::code::{Code, Refusal};
+
+/// How long the answer to a change waits for its line in the audit: a slow disk must not hold operators up.
+const SETTLED: Duration = Duration::from_secs(1);
 
 /// Reads the history.
 pub trait History: Send + Sync + 'static {
@@ -16,6 +22,11 @@ pub trait History: Send + Sync + 'static {
 
     /// What was done and by whom, latest first, and where the next page begins.
     fn events(&self, filter: EventFilter, page: Page) -> Answer<'_, (Vec<EventRow>, Option<String>)>;
+
+    /// Returns when what was done before is on the disk, or cannot be soon.
+    fn settle(&self) -> BoxFuture<'_, ()> {
+        async {}.boxed()
+    }
 
     /// What became of each of the due times, in ascending order, for each of the items.
     fn fires<'a>(&'a self, job: &'a JobName, items: Vec<Item>, due: Vec<Time>) -> Answer<'a, Vec<FireRow>>;
@@ -28,6 +39,17 @@ impl History for Reader {
 
     fn events(&self, filter: EventFilter, page: Page) -> Answer<'_, (Vec<EventRow>, Option<String>)> {
         async { self.events(filter, page).await.map_err(refusal) }.boxed()
+    }
+
+    fn settle(&self) -> BoxFuture<'_, ()> {
+        async {
+            if !self.settle(SETTLED).await {
+                tracing::warn!(
+                    "a change was made whose line in the audit is not on the disk after {SETTLED:?}"
+                );
+            }
+        }
+        .boxed()
     }
 
     fn fires<'a>(&'a self, job: &'a JobName, items: Vec<Item>, due: Vec<Time>) -> Answer<'a, Vec<FireRow>> {

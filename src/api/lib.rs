@@ -12,4 +12,6 @@ pub mod http;
 pub mod layers;
 mod link;
 pub mod listen;
+pub mod monitor;
+mod seldom;
 pub mod tls;

@@ -17,6 +17,7 @@ use tonic::transport::Server;
 use super::connection::{Caps, Connection, Places, Remote};
 use super::link::{Link, Socket};
 use super::tls::ServerTls;
+use rosterd_runtime::clock::SharedClock;
 use rosterd_runtime::mutants;
 use rosterd_runtime::telemetry::Metrics;
 
@@ -89,13 +90,13 @@ pub async fn serve<I: Incoming>(
     routes: axum::Router,
     tls: Option<Arc<ServerTls>>,
     limits: ListenLimits,
-    metrics: Arc<Metrics>,
-    stop: CancellationToken,
-    late: CancellationToken,
+    (metrics, clock): (Arc<Metrics>, SharedClock),
+    (stop, late): (CancellationToken, CancellationToken),
 ) -> io::Result<()> {
     let cut = CancellationToken::new();
     let _cut_if_dropped = cut.clone().drop_guard();
-    let connections = accept(listener, tls, limits, metrics, cut.clone());
+    let places = Places::new(limits.caps, metrics, clock);
+    let connections = accept(listener, tls, limits, places, cut.clone());
     let (interval, timeout) = limits.keepalive;
     let server = Server::builder()
         .accept_http1(true)
@@ -131,12 +132,11 @@ fn accept<I: Incoming>(
     listener: I,
     tls: Option<Arc<ServerTls>>,
     limits: ListenLimits,
-    metrics: Arc<Metrics>,
+    places: Arc<Places>,
     cut: CancellationToken,
 ) -> impl Stream<Item = io::Result<Connection<I::Socket>>> {
-    let places = Places::new(limits.caps, metrics.clone());
-    futures_util::stream::unfold((listener, tls, places, metrics, cut), move |state| async move {
-        let (listener, tls, places, metrics, cut) = &state;
+    futures_util::stream::unfold((listener, tls, places, cut), move |state| async move {
+        let (listener, tls, places, cut) = &state;
         loop {
             let (socket, address) = match listener.accept().await {
                 Ok(accepted) => accepted,
@@ -159,10 +159,7 @@ fn accept<I: Incoming>(
                     let connection = Connection::new(link, remote, place, limits.preface);
                     return Some((Ok(connection), state));
                 }
-                Err(reason) => {
-                    metrics.connections_refused.get_or_create(&[("reason", reason)]).inc();
-                    tracing::debug!(peer = %address, reason, "closed: there are too many connections");
-                }
+                Err(reason) => places.refuse(address, reason),
             }
         }
     })

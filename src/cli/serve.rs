@@ -19,6 +19,9 @@ pub(crate) struct Serve {
     /// ZooKeeper servers, with a path after the last for another root
     #[arg(long, value_name = "HOST:PORT,…")]
     zk: Option<String>,
+    /// Allow ZooKeeper servers that are not on loopback without zk_auth or zk_tls_cert
+    #[arg(long)]
+    insecure_registry: bool,
     /// Check the configuration, start nothing
     #[arg(long)]
     check: bool,
@@ -39,6 +42,9 @@ pub(crate) struct Settings {
     /// Address and port [default: 127.0.0.1:7700]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
+    /// Address and port for health and metrics alone, in plain text and without credentials
+    #[arg(long, value_name = "ADDRESS")]
+    listen_metrics: Option<String>,
     /// URL under which workers reach this coordinator
     #[arg(long, value_name = "URL")]
     advertise: Option<String>,
@@ -82,6 +88,7 @@ impl Settings {
         let own = [
             ("data_dir", self.data_dir.as_ref()),
             ("listen", self.listen.as_ref()),
+            ("listen_metrics", self.listen_metrics.as_ref()),
             ("advertise", self.advertise.as_ref()),
             ("namespace", self.namespace.as_ref()),
             ("credentials", self.credentials.as_ref()),
@@ -139,7 +146,12 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 impl Serve {
     pub(crate) async fn run(self) -> Result {
-        let more = [("registry", self.registry.as_ref()), ("zk", self.zk.as_ref())];
+        let insecure = self.insecure_registry.then(|| "true".to_owned());
+        let more = [
+            ("registry", self.registry.as_ref()),
+            ("zk", self.zk.as_ref()),
+            ("insecure_registry", insecure.as_ref()),
+        ];
         let sources = self.settings.sources(&more);
         if self.print_config {
             return say(&Loaded::form(&sources).map_err(invalid)?);

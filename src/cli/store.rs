@@ -26,6 +26,9 @@ pub(crate) struct Store {
     /// The namespace [default: default]
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
+    /// Allow ZooKeeper servers that are not on loopback without zk_auth or zk_tls_cert
+    #[arg(long)]
+    insecure_registry: bool,
     /// Any field of the configuration, as for `rosterd serve`
     #[arg(long = "set", value_name = "FIELD=VALUE", value_parser = assignment)]
     set: Vec<(String, String)>,
@@ -34,12 +37,18 @@ pub(crate) struct Store {
 impl Store {
     /// The configuration that names it.
     pub(crate) fn config(&self) -> Result<Config> {
-        self.read(self.zk.clone(), self.namespace.clone(), self.registry.clone(), &self.set)
+        self.read(
+            self.zk.clone(),
+            self.namespace.clone(),
+            self.registry.clone(),
+            &self.set,
+            self.insecure_registry,
+        )
     }
 
-    /// That of Elastic-Job's own tree, reached in the same way.
+    /// That of Elastic-Job's own tree, reached in the same way. It is only read: whoever may write it is its owner's affair.
     pub(crate) fn source(&self, servers: String, namespace: String) -> Result<Config> {
-        self.read(Some(servers), Some(namespace), Some("zookeeper".to_owned()), &self.set)
+        self.read(Some(servers), Some(namespace), Some("zookeeper".to_owned()), &self.set, true)
     }
 
     /// That of the store which jobs of Elastic-Job's own go into: an ensemble where one is named, else a directory,
@@ -48,7 +57,8 @@ impl Store {
         let embedded = servers.is_none() && self.registry.as_deref() != Some("zookeeper");
         let set = self.set.iter().filter(|(name, _)| !(embedded && name.starts_with("zk_")));
         let zk = if embedded { None } else { servers.or_else(|| self.zk.clone()) };
-        self.read(zk, self.namespace.clone(), self.registry.clone(), &set.cloned().collect::<Vec<_>>())
+        let set: Vec<_> = set.cloned().collect();
+        self.read(zk, self.namespace.clone(), self.registry.clone(), &set, self.insecure_registry)
     }
 
     fn read(
@@ -57,12 +67,14 @@ impl Store {
         namespace: Option<String>,
         registry: Option<String>,
         set: &[(String, String)],
+        insecure: bool,
     ) -> Result<Config> {
         let registry = registry.or_else(|| zk.as_ref().map(|_| "zookeeper".to_owned()));
         let data_dir = self.data_dir.clone();
         let named = [("data_dir", data_dir), ("registry", registry), ("zk", zk), ("namespace", namespace)];
         let named = named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-        let flags = set.iter().cloned().chain(named).collect();
+        let insecure = insecure.then(|| ("insecure_registry".to_owned(), "true".to_owned()));
+        let flags = set.iter().cloned().chain(named).chain(insecure).collect();
         let sources = Sources {
             defaults: Vec::new(),
             file: self.config.clone(),

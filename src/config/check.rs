@@ -17,17 +17,34 @@ const MAX_WINDOW: u64 = (1 << 31) - 1;
 pub(super) fn config(reader: &mut Reader) -> Option<Config> {
     let namespace = reader.name("namespace", "give the namespace another name");
     let listen = reader.parsed("listen", listen_address, "write address:port, for example 127.0.0.1:7700");
+    let listen_metrics =
+        reader.parsed("listen_metrics", listen_address, "write address:port, for example 127.0.0.1:7701");
     let (timing, limits, history, log) = (timing(reader), limits(reader), history(reader), log(reader));
     let registry = registry(reader);
     let credentials = credentials(reader);
     let tls = tls(reader, credentials.is_some());
     let insecure = reader.flag("insecure_listen");
+    if listen_metrics.is_some_and(|other| other.port() != 0 && Some(other) == listen) {
+        reader.push("listen_metrics", "that is listen itself", "name another port, or leave it out");
+    }
     if let Some(listen) = listen {
         check_listen(reader, listen, (credentials.is_some(), tls.is_some()), insecure);
     }
     let advertise = advertise(reader, listen?, tls.is_some());
     let (namespace, listen, registry) = (namespace?, listen?, registry?);
-    Some(Config { namespace, listen, advertise, credentials, tls, registry, timing, limits, history, log })
+    Some(Config {
+        namespace,
+        listen,
+        listen_metrics,
+        advertise,
+        credentials,
+        tls,
+        registry,
+        timing,
+        limits,
+        history,
+        log,
+    })
 }
 
 fn listen_address(text: &str) -> Result<SocketAddr, String> {
@@ -289,6 +306,38 @@ mod tests {
         let said = read(&[open[0], open[1], ("insecure_listen", "true")]).unwrap();
         assert_eq!(said.config.advertise, None);
         assert!(read(&[("data_dir", "d"), ("listen", "[::1]:1")]).is_ok());
+    }
+
+    #[test]
+    fn metrics_may_have_a_listener_of_their_own() {
+        let own = |address| read(&[("data_dir", "d"), ("listen_metrics", address)]);
+        let config = own("0.0.0.0:9100").unwrap().config;
+        assert_eq!(config.listen_metrics, Some("0.0.0.0:9100".parse().unwrap()));
+        assert!(own("127.0.0.1:7700").unwrap_err().contains("that is listen itself; name another port"));
+        assert!(own("9100").unwrap_err().contains("that is no address with a port; write address:port"));
+        assert_eq!(read(&[("data_dir", "d")]).unwrap().config.listen_metrics, None);
+    }
+
+    #[test]
+    fn an_ensemble_that_anybody_may_write_needs_a_word_unless_it_is_on_loopback() {
+        let zookeeper = |zk, more: &[(&str, &str)]| {
+            read(&[&[("registry", "zookeeper"), ("zk", zk)], more].concat()).map(|loaded| loaded.config)
+        };
+        for zk in ["10.0.0.1:2181", "127.0.0.1:2181,zk2:2181/root"] {
+            let refused = zookeeper(zk, &[]).unwrap_err();
+            assert!(refused.contains("everybody who reaches these servers could change"), "{refused}");
+            assert!(refused.contains("set zk_auth") && refused.contains("--insecure-registry"), "{refused}");
+            zookeeper(zk, &[("insecure_registry", "true")]).unwrap();
+        }
+        for zk in ["127.0.0.1:2181", "localhost:1,127.0.0.1:2,[::1]:3/root"] {
+            zookeeper(zk, &[]).unwrap();
+        }
+        let this = file!();
+        let user = [("zk_auth", "digest"), ("zk_user", "ann"), ("zk_password_file", this)];
+        zookeeper("zk1:2181", &user).unwrap();
+        let ca = [("zk_tls_ca", this)];
+        assert!(zookeeper("zk1:2181", &ca).is_err(), "TLS alone says nothing of who may write");
+        zookeeper("zk1:2181", &[ca[0], ("zk_tls_cert", this), ("zk_tls_key", this)]).unwrap();
     }
 
     #[test]

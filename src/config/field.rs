@@ -33,6 +33,7 @@ const fn row(name: &'static str, default: &'static str, what: &'static str) -> F
 pub const FIELDS: &[Field] = &[
     row("namespace", "default", "the one namespace that is served"),
     row("listen", "127.0.0.1:7700", "address and port of gRPC, the page, health and metrics"),
+    row("listen_metrics", "", "address and port of a listener for health and metrics alone, in plain text and without credentials"),
     row("advertise", "", "URL under which workers reach this coordinator; default: from listen, where that is one address"),
     row("credentials", "", "file with the credentials that are accepted; without one everybody may do everything"),
     row("tls_cert", "", "PEM file with this coordinator's certificate, then those up to its CA; with it only TLS is spoken"),
@@ -43,6 +44,7 @@ pub const FIELDS: &[Field] = &[
     row("registry", "embedded", "embedded: a single node; zookeeper: a cluster"),
     row("data_dir", "", "directory of the embedded registry and of the history; with zookeeper, of the history alone, default rosterd-data"),
     row("zk", "", "ZooKeeper servers, host:port separated by commas; a path after the last is the root below which everything is"),
+    row("insecure_registry", "false", "allow ZooKeeper servers that are not on loopback without zk_auth or zk_tls_cert: everybody who reaches them may change what is stored"),
     row("zk_connect_timeout", "15s", "how long one round over all ZooKeeper servers may take until there is a session"),
     row("zk_request_timeout", "", "how long a request to ZooKeeper may wait and take; default: half of session"),
     row("zk_retry_base", "100ms", "pause before connecting or a read is tried again; it doubles"),

@@ -29,8 +29,10 @@ pub use zookeeper::ZooKeeper;
 pub struct Config {
     /// The one namespace that is served.
     pub namespace: Namespace,
-    /// Where gRPC, the page, health and metrics are served, all on one port.
+    /// Where gRPC, the page, health and metrics are served.
     pub listen: SocketAddr,
+    /// Where health and metrics are served apart, to whoever reaches it.
+    pub listen_metrics: Option<SocketAddr>,
     /// URL for workers; none where it cannot be told.
     pub advertise: Option<String>,
     /// The credential file; none: everybody may do everything.

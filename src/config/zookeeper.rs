@@ -1,5 +1,6 @@
 //! The fields of the registry on ZooKeeper, and the rules between them.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -29,6 +30,24 @@ pub struct ZooKeeper {
     pub auth: Option<Auth>,
     /// TLS.
     pub tls: Option<Tls>,
+}
+
+impl ZooKeeper {
+    /// Whether the nodes that are made belong to somebody; to everybody else they are closed.
+    pub fn has_identity(&self) -> bool {
+        self.auth.is_some() || self.tls.as_ref().is_some_and(|tls| tls.identity.is_some())
+    }
+
+    /// Whether nobody but this machine reaches the servers.
+    pub fn is_on_loopback(&self) -> bool {
+        let list = self.servers.split('/').next().unwrap_or_default();
+        list.split(',').all(|server| {
+            let host = server.trim().rsplit_once(':').map_or(server, |(host, _)| host);
+            let host = host.trim_start_matches('[').trim_end_matches(']');
+            host.eq_ignore_ascii_case("localhost")
+                || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+        })
+    }
 }
 
 /// Who we are to the servers.
@@ -71,7 +90,18 @@ pub(super) fn read(reader: &mut Reader, data_dir: Option<PathBuf>) -> Option<Zoo
     if found.retry_max < found.retry_base {
         reader.push("zk_retry_max", "it is less than zk_retry_base", "make it as long at least");
     }
-    servers.map(|_| found)
+    let insecure = reader.flag("insecure_registry");
+    servers.as_ref()?;
+    // Half an identity is a defect of its own.
+    let meant = ["zk_auth", "zk_tls_cert", "zk_tls_key"].iter().any(|name| reader.text(name).is_some());
+    if !meant && !insecure && !found.is_on_loopback() {
+        let problem = "everybody who reaches these servers could change jobs, and where workers send their credentials: \
+                       nothing says whose the nodes are";
+        let remedy = "set zk_auth, zk_user and zk_password_file, or zk_tls_cert, or say --insecure-registry if the network \
+                      itself is trusted";
+        reader.push("zk", problem, remedy);
+    }
+    Some(found)
 }
 
 /// Says of each field that belongs to ZooKeeper and was set that it counts for nothing.

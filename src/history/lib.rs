@@ -2,7 +2,8 @@
 //!
 //! It is a projection. The counters in the records are the truth; the history may lose a row (its queue is full,
 //! the disk is full, the process is killed) and says how many, but nothing waits for it and nothing is decided
-//! from it. Opening it never fails because of what is on the disk: a damaged file, or one that a newer version
+//! from it; only the answer to what a person asked for waits a moment, until its row of the audit is written. Opening it
+//! never fails because of what is on the disk: a damaged file, or one that a newer version
 //! wrote, is set aside under another name and a new one begun; where nothing can be written, rows are dropped
 //! and counted until it can.
 //!
@@ -41,6 +42,8 @@ pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
 pub const MAX_ERROR: usize = 8 << 10;
 /// Longest output, and longest text of an event, that is kept, in bytes; the rest is cut.
 pub const MAX_OUTPUT: usize = 64 << 10;
+/// Longest text of a row of the audit, in bytes; the rest is cut.
+pub const MAX_AUDIT: usize = 4 << 10;
 /// Most rows of a page.
 pub const MAX_PAGE: usize = 1000;
 /// Most rows that one question may be answered with where there are no pages: more is refused.
@@ -51,8 +54,10 @@ pub const MAX_ANSWER: usize = 100_000;
 pub struct Options {
     /// How long rows are kept.
     pub retention: Duration,
-    /// Most rows kept, over all tables; the oldest go first.
+    /// Most rows kept, over all tables but the audit's; the oldest go first.
     pub max_rows: u64,
+    /// Most rows of the audit kept, whatever their age: who did what. Of who has the most, the oldest go first.
+    pub max_audit: u64,
     /// Most bytes kept in the file; the oldest rows go first. The file does not shrink, its space is used again.
     pub max_bytes: u64,
     /// How long a row may wait for others to be written with it.
@@ -70,6 +75,7 @@ impl Default for Options {
         Self {
             retention: Duration::from_secs(30 * 86_400),
             max_rows: 5_000_000,
+            max_audit: 200_000,
             max_bytes: 8 << 30,
             flush: Duration::from_millis(200),
             batch: 2_000,
@@ -118,11 +124,11 @@ impl History {
             .name("history".into())
             .spawn(move || writer.run())
             .map_err(HistoryError::Thread)?;
-        Ok((Recorder::new(queue, Some(thread)), Reader::new(path, file)))
+        Ok((Recorder::new(queue.clone(), Some(thread)), Reader::new(path, file, Some(queue))))
     }
 
     /// Reads a history that another process writes, or has written. Nothing is opened before the first question.
     pub fn look_at(path: impl Into<PathBuf>) -> Reader {
-        Reader::new(path.into(), Arc::default())
+        Reader::new(path.into(), Arc::default(), None)
     }
 }

@@ -39,7 +39,15 @@ pub(super) struct Of {
     pub(super) token: Token,
 }
 
+/// How many rows of the audit wait beside those of which `Options::queue` are too many.
+const AUDIT: usize = 4_096;
+
 impl Row {
+    /// Whose doing something was: it is not dropped for runs, and does not wait for more rows.
+    pub(super) fn is_audit(&self) -> bool {
+        matches!(&self.what, What::Event { kind, .. } if kind.is_audit())
+    }
+
     fn bytes(&self) -> usize {
         match &self.what {
             What::Started { detail, .. } | What::Ended { detail, .. } => {
@@ -79,8 +87,8 @@ struct Waiting {
     /// Rows ever taken in, and ever done with.
     put: u64,
     done: u64,
-    /// Somebody waits for it: do not wait for more rows.
-    hurry: bool,
+    /// Somebody waits for the rows up to this one: until they are done with, more are not waited for.
+    hurry: u64,
     closed: bool,
 }
 
@@ -104,19 +112,24 @@ impl Queue {
     /// Takes a row in, or drops it. The lock is never held for longer than a move of rows takes.
     pub(super) fn put(&self, at: Time, what: What) {
         let mut row = Row { at, losses: 0, what };
+        let audit = row.is_audit();
+        let most_rows = if audit { self.most_rows + AUDIT } else { self.most_rows };
         let mut waiting = self.lock();
-        if waiting.closed || waiting.rows.len() >= self.most_rows {
+        if waiting.closed || waiting.rows.len() >= most_rows {
             drop(waiting);
             self.lost(1);
             return;
         }
-        if waiting.bytes + row.bytes() > self.most_bytes {
+        if !audit && waiting.bytes + row.bytes() > self.most_bytes {
             row.shorten();
             self.shortened.fetch_add(1, Ordering::Relaxed);
         }
         row.losses = self.dropped();
         waiting.bytes += row.bytes();
         waiting.put += 1;
+        if audit {
+            waiting.hurry = waiting.put;
+        }
         waiting.rows.push_back(row);
         drop(waiting);
         self.filled.notify_one();
@@ -127,7 +140,7 @@ impl Queue {
     pub(super) fn take(&self, batch: usize, flush: Duration, idle: Duration) -> Option<Vec<Row>> {
         let wait = |waiting, limit, until: &dyn Fn(&Waiting) -> bool| {
             self.filled
-                .wait_timeout_while(waiting, limit, |w| !(until(w) || w.hurry || w.closed))
+                .wait_timeout_while(waiting, limit, |w| !(until(w) || w.done < w.hurry || w.closed))
                 .unwrap_or_else(PoisonError::into_inner)
                 .0
         };
@@ -148,17 +161,17 @@ impl Queue {
     pub(super) fn done(&self, n: usize) {
         let mut waiting = self.lock();
         waiting.done += n as u64;
-        waiting.hurry &= waiting.done < waiting.put;
         self.settled.notify_all();
     }
 
-    /// Waits until all that was put before is done with.
-    pub(super) fn settle(&self) {
+    /// Waits until all that was put before is done with, or for so long; whether it is.
+    pub(super) fn settle(&self, most: Duration) -> bool {
         let mut waiting = self.lock();
         let until = waiting.put;
-        waiting.hurry |= waiting.done < until;
+        waiting.hurry = until;
         self.filled.notify_one();
-        drop(self.settled.wait_while(waiting, |w| w.done < until).unwrap_or_else(PoisonError::into_inner));
+        let settled = self.settled.wait_timeout_while(waiting, most, |w| w.done < until);
+        !settled.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
     /// Takes nothing in any more; what waits is still written.

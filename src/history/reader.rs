@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rosterd_domain::id::{Item, JobName};
 use rosterd_domain::item::Counters;
@@ -12,6 +13,7 @@ use rosterd_domain::time::Time;
 use tokio::sync::Semaphore;
 
 use super::ledger::{FireRow, Ledger};
+use super::queue::Queue;
 use super::rows::{EventFilter, EventRow, Page, RunFilter, RunRow, UnrunRow, missed_named};
 use super::sql::{Shelf, Tally};
 use super::{HistoryError, MAX_ANSWER, MAX_PAGE};
@@ -25,6 +27,8 @@ const PAGE_BYTES: usize = 2 << 20;
 #[derive(Debug, Clone)]
 pub struct Reader {
     shelves: Arc<Shelves>,
+    /// What waits to be written, where this process writes it.
+    queue: Option<Arc<Queue>>,
 }
 
 #[derive(Debug)]
@@ -36,9 +40,16 @@ struct Shelves {
 }
 
 impl Reader {
-    pub(super) fn new(path: PathBuf, file: Arc<AtomicU64>) -> Self {
+    pub(super) fn new(path: PathBuf, file: Arc<AtomicU64>, queue: Option<Arc<Queue>>) -> Self {
         let (turns, free) = (Arc::new(Semaphore::new(READERS)), Mutex::default());
-        Self { shelves: Arc::new(Shelves { path, file, turns, free }) }
+        Self { shelves: Arc::new(Shelves { path, file, turns, free }), queue }
+    }
+
+    /// Waits until all that was recorded before is written, or dropped; whether it was done in time.
+    pub async fn settle(&self, most: Duration) -> bool {
+        let Some(queue) = self.queue.clone() else { return true };
+        // Fails only while the runtime shuts down, when there is nobody left to wait.
+        tokio::task::spawn_blocking(move || queue.settle(most)).await.unwrap_or(false)
     }
 
     /// Runs, newest first, and where the next page begins.

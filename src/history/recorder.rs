@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rosterd_domain::id::JobName;
 use rosterd_domain::plan::Entry;
@@ -9,7 +10,7 @@ use rosterd_domain::time::Time;
 
 use super::queue::{Of, Queue, What};
 use super::rows::{Detail, EventKind, cut};
-use super::{MAX_ERROR, MAX_OUTPUT};
+use super::{MAX_AUDIT, MAX_ERROR, MAX_OUTPUT};
 
 /// Writes to the history. Cheap to clone; nothing it does to record waits.
 #[derive(Debug, Clone)]
@@ -39,7 +40,9 @@ impl Recorder {
 
     /// One that keeps nothing, and counts all of it as dropped.
     pub fn none() -> Self {
-        Self::new(Arc::new(Queue::new(0, 0)), None)
+        let nowhere = Self::new(Arc::new(Queue::new(0, 0)), None);
+        nowhere.queue.close();
+        nowhere
     }
 
     /// Records what a committed plan did. The same entry may come again (a commit whose outcome was unknown, a
@@ -86,7 +89,7 @@ impl Recorder {
         principal: Option<&str>,
     ) {
         let (mut text, mut principal) = (text.into(), principal.map(str::to_owned));
-        cut(&mut text, MAX_OUTPUT);
+        cut(&mut text, if kind.is_audit() { MAX_AUDIT } else { MAX_OUTPUT });
         if let Some(principal) = &mut principal {
             cut(principal, 1024);
         }
@@ -112,7 +115,7 @@ impl Recorder {
     pub async fn settle(&self) {
         let queue = self.queue.clone();
         // Fails only while the runtime shuts down, when there is nobody left to wait.
-        let _ = tokio::task::spawn_blocking(move || queue.settle()).await;
+        let _ = tokio::task::spawn_blocking(move || queue.settle(Duration::MAX)).await;
     }
 
     /// Writes what waits and ends the writer; what is recorded after it is dropped and counted.

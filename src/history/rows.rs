@@ -133,6 +133,11 @@ impl EventKind {
         }
     }
 
+    /// Whether somebody did it: such rows have a table, a bound and room in the queue of their own.
+    pub fn is_audit(self) -> bool {
+        matches!(self, Self::Job | Self::Operation)
+    }
+
     pub(super) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }

@@ -265,6 +265,9 @@ impl Writer {
                 return Ok(true);
             }
         }
+        if store.prune_audit(self.options.max_audit, PRUNE)? > 0 {
+            return Ok(true);
+        }
         if cutoff.since(self.pruned_day) >= Duration::from_secs(86_400) {
             store.prune_days(cutoff)?;
             self.pruned_day = cutoff;
@@ -276,7 +279,7 @@ impl Writer {
 
 /// Writes the rows in one transaction; how many were refused for a fault of their own.
 fn put(store: &mut Store, gaps: &mut Gaps, rows: &[Row]) -> rusqlite::Result<usize> {
-    let mut batch = store.begin()?;
+    let mut batch = store.begin(rows.iter().any(Row::is_audit))?;
     let mut refused = 0;
     let ended: BTreeSet<Run<'_>> = rows.iter().filter_map(ended).collect();
     for row in rows {

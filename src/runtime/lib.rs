@@ -1,7 +1,8 @@
-//! What every part runs on: clocks, tasks, logs and metrics. Nothing here knows what a job is.
+//! What every part runs on: clocks, tasks, logs, metrics, private files. Nothing here knows what a job is.
 
 pub mod clock;
 pub mod mutants;
+pub mod private;
 pub mod shares;
 pub mod tasks;
 pub mod telemetry;

@@ -133,6 +133,8 @@ codes! {
     CredentialRevoked = "CREDENTIAL_REVOKED", Unauthenticated;
     /// The credential does not allow this, by its role or for this job: use one that does.
     PermissionDenied = "PERMISSION_DENIED", Denied;
+    /// A web page may stand behind the request: without credentials a coordinator on loopback answers to localhost, 127.0.0.1 and [::1] alone, and no coordinator takes gRPC that carries an Origin. Use one of these names, or credentials.
+    OriginRefused = "ORIGIN_REFUSED", Denied;
 }
 
 impl fmt::Display for Code {

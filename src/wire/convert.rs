@@ -1,5 +1,6 @@
 //! Workers' frames to the words of the domain, and back. What comes in is hostile until it has passed here:
-//! names become newtypes, lengths are limited, what is missing is refused by the name of its field. What is
+//! names become newtypes, texts are made fit for a terminal, lengths are limited, what is missing is refused by the name
+//! of its field. What is
 //! unknown (a frame or an enum value of a newer client) is ignored. Called by `worker` alone.
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use crate::offer::{self, MAX_OFFER};
 use crate::proto::v1;
 use crate::scalar::{self, duration, timestamp};
 use crate::status::{Malformed, cut};
+use crate::text;
 use rosterd_session::code::{Code, Refusal};
 use rosterd_session::frame::{
     CallbackDone, CancelReason, Completed, FromWorker, Hello, Kind, RunRef, ToWorker,
@@ -79,12 +81,12 @@ pub fn from_worker(frame: v1::SessionRequest) -> Result<Option<FromWorker>, Defe
         In::RunProgress(progress) => FromWorker::RunProgress {
             run: run(Code::ReportInvalid, "run_progress.run", progress.run)?,
             percent: progress.percent.min(100),
-            message: cut(&progress.message, MAX_PROGRESS).to_owned(),
+            message: text::line(&progress.message, MAX_PROGRESS),
         },
         In::RunCompleted(completed) => return from_completed(completed).map(Some),
         In::CallbackDone(done) => FromWorker::CallbackDone(CallbackDone {
             callback: short("callback_done.callback_id", done.callback_id)?,
-            error: cut(&done.error, MAX_ERROR).to_owned(),
+            error: error(&done.error),
             timed_out: done.timed_out,
         }),
         In::DrainRequest(_) => FromWorker::DrainRequest,
@@ -118,7 +120,7 @@ fn from_hello(hello: v1::Hello) -> Result<Hello, Malformed> {
         in_hand: runs(CODE, "hello.runs_in_hand", hello.runs_in_hand)?,
         jobs: jobs("hello.jobs", hello.jobs)?,
         asked: jobs("hello.jobs_asked", hello.jobs_asked)?,
-        client: cut(&hello.client, MAX_TEXT).to_owned(),
+        client: text::line(&hello.client, MAX_TEXT),
         sent_at: hello.sent_at.and_then(scalar::to_time),
         holds_triggers: hello.holds_triggers,
     })
@@ -143,7 +145,14 @@ fn labels(labels: std::collections::HashMap<String, String>) -> Result<BTreeMap<
             return refuse(format!("{:?} is longer than {longest} bytes", cut(key, longest)));
         }
     }
-    Ok(labels.into_iter().collect())
+    // What stands for a control character is three times as long: nothing is cut.
+    let fit = |text: String| text::line(&text, 3 * longest);
+    Ok(labels.into_iter().map(|(key, value)| (fit(key), fit(value))).collect())
+}
+
+/// Why something failed: it may have several lines, as a traceback has.
+fn error(said: &str) -> String {
+    cut(&text::lines(said), MAX_ERROR).to_owned()
 }
 
 fn from_register(register: v1::Register) -> Result<FromWorker, Defect> {
@@ -162,6 +171,13 @@ fn from_register(register: v1::Register) -> Result<FromWorker, Defect> {
     };
     if register.handler_type.len() > MAX_TEXT {
         return Err(too_long("register.handler_type", MAX_TEXT, Code::RequestInvalid));
+    }
+    if text::line(&register.handler_type, MAX_TEXT) != register.handler_type {
+        let what = "it holds a control or bidirectional character: name the type without";
+        return Err(refused(
+            Malformed::new(Code::RequestInvalid, "register.handler_type", what),
+            job.as_str(),
+        ));
     }
     if register.config.len() > MAX_OFFER {
         return Err(too_long("register.config", MAX_OFFER, Code::ConfigInvalid));
@@ -214,12 +230,12 @@ fn completed_parts(completed: v1::RunCompleted) -> Result<FromWorker, Malformed>
     Ok(FromWorker::RunCompleted(Box::new(Completed {
         run,
         ended,
-        error: cut(&completed.error, MAX_ERROR).to_owned(),
+        error: error(&completed.error),
         counts: (completed.processed, completed.failed),
         offset: completed.offset.map(|offset| Arc::from(&offset[..])),
         started_at: completed.started_at.and_then(scalar::to_time),
         ended_at: completed.ended_at.and_then(scalar::to_time),
-        output: scalar::tail(&completed.output, MAX_OUTPUT).to_owned(),
+        output: scalar::tail(&text::lines(&completed.output), MAX_OUTPUT).to_owned(),
         attempt: completed.attempt.max(1),
     })))
 }

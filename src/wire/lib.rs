@@ -6,3 +6,4 @@ mod offer;
 pub mod proto;
 pub mod scalar;
 pub mod status;
+pub mod text;

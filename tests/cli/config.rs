@@ -97,9 +97,17 @@ fn a_registry_on_zookeeper_needs_servers_and_all_of_its_credentials() {
     let zookeeper = ["serve", "--registry", "zookeeper", "--check"];
     let given = |more: &[&str]| rosterd(zookeeper.iter().chain(more).copied());
     assert_eq!(
-        given(&["--zk", "h1:2181,h2:2181/root", "--namespace", "ns"]).ok(),
+        given(&["--zk", "127.0.0.1:2181,localhost:2182/root", "--namespace", "ns"]).ok(),
         "the configuration is in order\n"
     );
+    let open = ["--zk", "h1:2181,h2:2181/root"];
+    let refused = given(&open);
+    assert_eq!(refused.code, Some(2));
+    assert!(
+        refused.err.contains("has 1 defect\n  zk = \"h1:2181,h2:2181/root\" (command line): everybody who")
+    );
+    assert!(refused.err.contains("or say --insecure-registry"), "{}", refused.err);
+    given(&[open[0], open[1], "--insecure-registry"]).ok();
     let table: &[(&[&str], &str)] = &[
         (&[], "zk: it is not set, and the registry is on ZooKeeper; give --zk"),
         (&["--zk", "h1:2181,h2"], "\"h2\" is no server; write host:port"),
@@ -127,6 +135,28 @@ fn a_registry_on_zookeeper_needs_servers_and_all_of_its_credentials() {
     }
     let both = rosterd(["serve", "--data-dir", "d", "--zk", "h:1", "--set", "zk_auth=sasl", "--check"]);
     assert!(both.err.contains("2 defects") && both.err.contains("leave zk_auth out"), "{}", both.err);
+}
+
+#[test]
+fn a_data_directory_that_others_may_read_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+    // An address that is taken: if the directory were not refused, this would be, and nothing be served.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for registry in [&["--registry", "embedded"][..], &["--zk", "127.0.0.1:1", "--registry", "zookeeper"]] {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let path = dir.path().to_str().unwrap();
+        let serve = ["serve", "--listen", &address, "--log", "off", "--data-dir", path];
+        let ran = rosterd(serve.iter().chain(registry));
+        assert_eq!(ran.code, Some(1), "{}", ran.err);
+        let told = format!(
+            "data_dir {path} cannot be used: others on this machine may read or write it (mode 0755)"
+        );
+        assert!(ran.err.contains(&told), "{}", ran.err);
+        assert!(ran.err.contains("chmod 700 it, or name a directory below it"), "{}", ran.err);
+        assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0, "nothing was made in it");
+    }
 }
 
 #[test]

@@ -211,8 +211,7 @@ async fn streams_opened_and_reset_end_their_own_connection_alone() {
 #[tokio::test]
 async fn calls_too_many_are_refused_at_once_and_streams_are_not_calls() {
     let mut config = config();
-    config.calls = 1;
-    config.streams = 1;
+    (config.calls, config.watchers) = (1, 0);
     let mut served = serve(config).await;
     let channel = served.channel().await;
     served.fake.jobs.lock().unwrap().0 = Jobs::Never;

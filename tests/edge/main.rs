@@ -10,10 +10,14 @@ mod auth;
 #[path = "../support/certificates.rs"]
 mod certificates;
 mod flood;
+mod log;
 mod opening;
+mod origin;
 mod pages;
+mod probes;
 mod revoked;
 mod session;
 mod shutdown;
 mod support;
+mod texts;
 mod tls;

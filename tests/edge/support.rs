@@ -255,6 +255,7 @@ pub(crate) fn config() -> EdgeConfig {
     let mut config = EdgeConfig::default();
     config.listen.preface = PATIENCE;
     config.session.hello = PATIENCE;
+    config.probes.patience = PATIENCE;
     config.session.stall = PATIENCE;
     config.listen.caps = Caps { total: 100, per_peer: 100 };
     config

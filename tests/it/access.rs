@@ -328,3 +328,34 @@ impl Guarded {
         crate::python::start_with(&mut self.cluster, name, job, &all);
     }
 }
+
+/// Status and body of a GET that names a host.
+fn get(address: &str, host: &str, path: &str) -> (u16, String) {
+    use std::io::{Read as _, Write as _};
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (heads, body) = answer.split_once("\r\n\r\n").unwrap();
+    (heads.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+#[tokio::test]
+async fn health_and_metrics_may_have_an_address_of_their_own_and_loopback_has_few_names() {
+    let cluster = Cluster::with(LONG, &["listen_metrics=127.0.0.1:0"]).await;
+    let told = cluster.logged();
+    let lines = told.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let apart = lines
+        .filter(|line| line["message"].as_str().is_some_and(|text| text.starts_with("health and metrics")))
+        .find_map(|line| line["address"].as_str().map(str::to_owned))
+        .expect("the log says where");
+    let main = format!("127.0.0.1:{}", cluster.port);
+    for address in [&main, &apart] {
+        assert_eq!(get(address, address, "/healthz").0, 200);
+        assert!(get(address, "localhost", "/metrics").1.contains("rosterd_"));
+        let (code, body) = get(address, "rebound.example", "/metrics");
+        assert!(code == 403 && body.contains("ORIGIN_REFUSED"), "{address}: {code} {body}");
+    }
+    assert_eq!((get(&main, &main, "/").0, get(&apart, &apart, "/").0), (200, 404));
+}

@@ -16,7 +16,7 @@ fn small_disk(cluster: &mut Cluster, size: &str) -> Option<PathBuf> {
         return None;
     }
     let mut command = Command::new("unshare");
-    let script = r#"mkdir -p "$1" && mount -t tmpfs -o "size=$0" tmpfs "$1" && exec sleep 3600"#;
+    let script = r#"mkdir -p "$1" && mount -t tmpfs -o "size=$0,mode=700" tmpfs "$1" && exec sleep 3600"#;
     command.args(["--mount", "sh", "-c", script, size]).arg(&cluster.data);
     let holder = Proc::spawn("disk", command, &cluster.home.path("disk.log"));
     let inside = PathBuf::from(format!("/proc/{}/root{}", holder.id(), cluster.data.display()));

@@ -23,6 +23,7 @@ mod hostile;
 mod input;
 mod judge;
 mod kinds;
+mod log;
 mod mutants;
 mod net;
 mod operate;

@@ -65,7 +65,7 @@ pub fn open(dir: &std::path::Path) -> EmbeddedRegistry {
 
 impl Backend for Embedded {
     async fn new() -> Self {
-        let dir = TempDir::new().unwrap();
+        let dir = crate::words::dir();
         let session = Some(Arc::new(open(dir.path())));
         Self { dir, session }
     }

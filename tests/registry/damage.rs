@@ -7,7 +7,6 @@ use std::path::Path;
 use rosterd_domain::id::{Item, Namespace};
 use rosterd_domain::txn::Write;
 use rosterd_registry::embedded::{EmbeddedOptions, EmbeddedRegistry, OpenError};
-use tempfile::TempDir;
 
 use crate::backend::open;
 use crate::words::*;
@@ -60,7 +59,7 @@ fn error(dir: &Path) -> String {
 
 #[tokio::test]
 async fn a_flipped_byte_is_found_or_harmless() {
-    let whole = TempDir::new().unwrap();
+    let whole = crate::words::dir();
     let (_open, expected) = filled(whole.path()).await;
     let (mut found, mut harmless) = (BTreeMap::<&str, u32>::new(), 0);
     for name in FILES {
@@ -68,7 +67,7 @@ async fn a_flipped_byte_is_found_or_harmless() {
         // Every header byte, then every so many: enough to meet each kind of page.
         let step = (bytes.len() / 150).max(1) | 1;
         for at in (0..bytes.len().min(110)).chain((110..bytes.len()).step_by(step)) {
-            let dir = TempDir::new().unwrap();
+            let dir = crate::words::dir();
             copy(whole.path(), dir.path());
             let mut bytes = bytes.clone();
             bytes[at] ^= 0x40;
@@ -94,7 +93,7 @@ async fn a_flipped_byte_is_found_or_harmless() {
 
 #[tokio::test]
 async fn a_cut_off_file_is_found() {
-    let whole = TempDir::new().unwrap();
+    let whole = crate::words::dir();
     let (_open, expected) = filled(whole.path()).await;
     for name in FILES {
         let bytes = fs::read(whole.path().join(name)).unwrap();
@@ -104,7 +103,7 @@ async fn a_cut_off_file_is_found() {
             if keep >= bytes.len() {
                 continue;
             }
-            let dir = TempDir::new().unwrap();
+            let dir = crate::words::dir();
             copy(whole.path(), dir.path());
             fs::write(dir.path().join(name), &bytes[..keep]).unwrap();
             match try_open(dir.path()) {
@@ -119,10 +118,10 @@ async fn a_cut_off_file_is_found() {
 
 #[tokio::test]
 async fn a_missing_file_is_found() {
-    let whole = TempDir::new().unwrap();
+    let whole = crate::words::dir();
     let _open = filled(whole.path()).await;
     let without = |names: &[&str]| {
-        let dir = TempDir::new().unwrap();
+        let dir = crate::words::dir();
         copy(whole.path(), dir.path());
         for name in names {
             fs::remove_file(dir.path().join(name)).unwrap();
@@ -143,7 +142,7 @@ async fn a_missing_file_is_found() {
 
 #[test]
 fn a_foreign_file_is_left_alone() {
-    let dir = TempDir::new().unwrap();
+    let dir = crate::words::dir();
     let file = dir.path().join("registry.db");
     fs::write(&file, "my shopping list").unwrap();
     assert!(error(dir.path()).contains("is not a registry"));
@@ -159,7 +158,7 @@ fn a_foreign_file_is_left_alone() {
 
 #[test]
 fn another_namespace_or_a_later_format_is_refused() {
-    let dir = TempDir::new().unwrap();
+    let dir = crate::words::dir();
     drop(open(dir.path()));
     let options = EmbeddedOptions::new(Namespace::new("other").unwrap());
     let text = EmbeddedRegistry::open(dir.path(), options).unwrap_err().to_string();
@@ -172,7 +171,7 @@ fn another_namespace_or_a_later_format_is_refused() {
 
 #[test]
 fn two_processes_do_not_share_a_directory() {
-    let dir = TempDir::new().unwrap();
+    let dir = crate::words::dir();
     let first = open(dir.path());
     let text = try_open(dir.path()).unwrap_err().to_string();
     assert!(text.contains("in use by another rosterd"), "{text}");
@@ -183,7 +182,7 @@ fn two_processes_do_not_share_a_directory() {
 /// A child between fork and exec holds a copy of every open file, also of the lock's.
 #[test]
 fn a_store_can_be_opened_again_while_children_are_started() {
-    let dir = TempDir::new().unwrap();
+    let dir = crate::words::dir();
     let over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..4 {

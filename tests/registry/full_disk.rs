@@ -18,7 +18,7 @@ use crate::words::*;
 #[test]
 fn a_full_disk_refuses_and_recovers() {
     assert!(is_installed("unshare"), "unshare (util-linux) is missing: run `cargo xtask setup`");
-    let dir = tempfile::TempDir::new().unwrap();
+    let dir = crate::words::dir();
     let wrapper: &[&str] = if rustix::process::geteuid().is_root() {
         &["unshare", "--mount"]
     } else {

@@ -439,7 +439,7 @@ struct Embedded {
 
 impl Embedded {
     fn new() -> Self {
-        let dir = TempDir::new().unwrap();
+        let dir = crate::words::dir();
         let mut new = Self { dir, session: None };
         new.open();
         new

@@ -31,7 +31,7 @@ const WRITERS: u32 = 8;
 
 #[test]
 fn nothing_acknowledged_is_lost_by_a_kill() {
-    let dir = tempfile::TempDir::new().unwrap();
+    let dir = crate::words::dir();
     let (mut said, mut slowest) = (Said::default(), Duration::ZERO);
     let (mut rounds, mut in_writes, mut cut_off, mut kept) = (0, 0, 0, 0);
     block_on(prepare(&open(dir.path())));

@@ -16,6 +16,7 @@ mod full_disk;
 mod histories;
 mod kill;
 mod memory;
+mod private;
 mod process;
 mod same;
 mod sync;

@@ -224,7 +224,7 @@ proptest! {
     fn memory_and_embedded_do_the_same(all in transactions()) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            let dir = tempfile::TempDir::new().unwrap();
+            let dir = crate::words::dir();
             let memory = MemoryStore::new(&namespace()).open("m", SessionOptions::default());
             let embedded: EmbeddedRegistry = open(dir.path());
             let (one, other) = (carry_out(&memory, &all).await, carry_out(&embedded, &all).await);

@@ -30,7 +30,7 @@ const CALLS: &str = "trace=write,pwrite64,pwritev,fsync,fdatasync";
 /// a sync of the log.
 #[test]
 fn nothing_is_acknowledged_before_it_is_synced() {
-    let dir = tempfile::TempDir::new().unwrap();
+    let dir = crate::words::dir();
     let trace = dir.path().join("trace");
     let wrapper = strace(&["-e", CALLS], &trace);
     run(child(&wrapper, "sync::child_writes_one_by_one", dir.path()));
@@ -107,7 +107,7 @@ fn marks(call: &str) -> impl Iterator<Item = &str> {
 /// Several at once wait for one sync: none of them is acknowledged before the one that began after its own write.
 #[test]
 fn commits_that_share_a_sync_are_acknowledged_after_it() {
-    let dir = tempfile::TempDir::new().unwrap();
+    let dir = crate::words::dir();
     let trace = dir.path().join("trace");
     // Whole pages are shown, with the marks in them.
     let wrapper = strace(&["-s", "65536", "-e", CALLS], &trace);
@@ -156,7 +156,7 @@ fn child_writes_with_several_at_once() {
 /// After a sync that failed the kernel may have dropped the pages and call the next sync a success.
 #[test]
 fn a_failed_sync_is_never_retried_as_a_success() {
-    let dir = tempfile::TempDir::new().unwrap();
+    let dir = crate::words::dir();
     let trace = dir.path().join("trace");
     // The first sync after the store was opened and used; all later ones would succeed.
     let inject = ["-e", "trace=fdatasync,fsync", "-e", "inject=fdatasync,fsync:error=EIO:when=45"];
@@ -205,7 +205,7 @@ fn child_meets_a_failed_sync() {
 /// SQLite itself would hide this one, and take the log's pages for written at the next attempt.
 #[test]
 fn a_failed_checkpoint_is_the_end_as_well() {
-    let dir = tempfile::TempDir::new().unwrap();
+    let dir = crate::words::dir();
     let data = dir.path().join("data");
     drop(open(&data));
     let database = data.join("registry.db");

@@ -17,7 +17,7 @@ const ITEMS: u32 = 4_000;
 #[tokio::test]
 async fn many_small_transactions_share_a_sync() {
     let total: u64 = if cfg!(debug_assertions) { 20_000 } else { 200_000 };
-    let dir = tempfile::TempDir::new().unwrap();
+    let dir = crate::words::dir();
     let registry = open(dir.path());
     put(&registry, [create(&j(), "i1")]).await;
     put(&registry, (0..ITEMS).map(|item| write_record(item, None, 0))).await;
@@ -49,7 +49,7 @@ async fn many_small_transactions_share_a_sync() {
 
 #[tokio::test]
 async fn overload_is_refused_and_what_was_taken_is_done() {
-    let dir = tempfile::TempDir::new().unwrap();
+    let dir = crate::words::dir();
     let options = EmbeddedOptions { queue: 4, ..EmbeddedOptions::new(namespace()) };
     let registry = EmbeddedRegistry::open(dir.path(), options).unwrap();
     put(&registry, [create(&j(), "i1")]).await;
@@ -75,7 +75,7 @@ async fn overload_is_refused_and_what_was_taken_is_done() {
 #[tokio::test]
 async fn a_large_store_is_opened_and_read() {
     let (jobs, items) = if cfg!(debug_assertions) { (200, 5_000) } else { (5_000, 100_000) };
-    let dir = tempfile::TempDir::new().unwrap();
+    let dir = crate::words::dir();
     let registry = open(dir.path());
     let made: Vec<_> =
         (0..jobs).map(|n| registry.commit(create_new(&job(&format!("job-{n}")), "i"))).collect();

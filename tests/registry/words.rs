@@ -9,6 +9,13 @@ use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Commit, Guard, Txn, Write};
 use rosterd_registry::Registry;
 
+/// A directory in which a store may be: its owner's alone.
+pub fn dir() -> tempfile::TempDir {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = std::fs::Permissions::from_mode(0o700);
+    tempfile::Builder::new().permissions(mode).tempdir().unwrap()
+}
+
 pub fn namespace() -> Namespace {
     Namespace::new("ns").unwrap()
 }

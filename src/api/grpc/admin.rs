@@ -90,6 +90,10 @@ impl Admin {
             Ok(()) => self.backend.operate(operation, who.as_ref().map(|who| who.name.clone())).await,
             Err(refusal) => Err(refusal),
         };
+        if done.is_ok() {
+            // Whoever is told that it is done finds it in the audit, also after a crash.
+            self.history.settle().await;
+        }
         let who = who.map_or_else(|| "anybody".to_owned(), |who| who.name.to_string());
         let outcome = done.as_ref().map_or_else(|refusal| refusal.code.as_str(), |_| "done");
         tracing::info!(target: "rosterd::audit", principal = who, operation = what, outcome, "a change was asked for");

@@ -27,8 +27,12 @@ pub struct Site {
 
 /// The routes, and the answer to what is none.
 pub fn routes(site: Arc<Site>) -> Router {
+    Router::new().route("/", get(overview)).with_state(site.clone()).merge(monitoring(site))
+}
+
+/// Those that monitoring asks, and the answer to what is none.
+pub fn monitoring(site: Arc<Site>) -> Router {
     Router::new()
-        .route("/", get(overview))
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
         .fallback(unknown)

@@ -2,6 +2,7 @@
 //! a wrong one, or for a path without a rule goes no further. Identity comes from here and from nothing that a
 //! message says.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -17,6 +18,7 @@ use crate::access::guarded::Guarded;
 use crate::access::subject::PeerNames;
 use crate::access::{Credentials, Principal};
 use crate::connection::Remote;
+use crate::seldom::Seldom;
 use rosterd_runtime::clock::SharedClock;
 use rosterd_runtime::telemetry::Metrics;
 use rosterd_session::code::{Code, Refusal};
@@ -31,9 +33,21 @@ pub struct Auth {
     pub metrics: Arc<Metrics>,
     /// By which grants end.
     pub clock: SharedClock,
+    /// Whose failures were told lately.
+    told: Seldom,
 }
 
 impl Auth {
+    /// Decides by these grants.
+    pub fn new(
+        credentials: Arc<Credentials>,
+        methods: Arc<Methods>,
+        metrics: Arc<Metrics>,
+        clock: SharedClock,
+    ) -> Self {
+        Self { credentials, methods, metrics, clock, told: Seldom::default() }
+    }
+
     fn decide(
         &self,
         path: &str,
@@ -106,8 +120,8 @@ pub async fn layer(State(auth): State<Arc<Auth>>, mut request: Request, next: Ne
     if auth.credentials.is_open() {
         return next.run(request).await;
     }
-    let remote = request.extensions().get::<Remote>();
-    let certificate = remote.and_then(|remote| remote.certificate.get());
+    let remote = request.extensions().get::<Remote>().cloned();
+    let certificate = remote.as_ref().and_then(|remote| remote.certificate.get());
     match auth.decide(request.uri().path(), request.headers(), certificate) {
         Ok(None) => next.run(request).await,
         Ok(Some(principal)) => {
@@ -119,11 +133,28 @@ pub async fn layer(State(auth): State<Arc<Auth>>, mut request: Request, next: Ne
                 None => response,
             }
         }
-        Err(refusal) => auth.refuse(is_grpc(request.headers()), &refusal),
+        Err(refusal) => {
+            if refusal.code == Code::Unauthenticated {
+                auth.tell(remote.map(|remote| remote.address), request.uri().path(), &refusal);
+            }
+            auth.refuse(is_grpc(request.headers()), &refusal)
+        }
     }
 }
 
 impl Auth {
+    /// A line for who tried and failed, once a minute for each network: `before` says how many others it stands for.
+    fn tell(&self, peer: Option<SocketAddr>, path: &str, refusal: &Refusal) {
+        let address = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
+        let Some(before) = self.told.tell(address, self.clock.mono()) else { return };
+        let peer = peer.map_or_else(|| "unknown".to_owned(), |peer| peer.to_string());
+        tracing::warn!(
+            target: "rosterd::audit",
+            peer, operation = self.methods.label(path), outcome = refusal.code.as_str(), before,
+            "authentication failed: {}", refusal.message
+        );
+    }
+
     fn refuse(&self, grpc: bool, refusal: &Refusal) -> Response {
         self.metrics.refused.get_or_create(&[("code", refusal.code.as_str())]).inc();
         let mut response = refused(grpc, refusal);
@@ -153,12 +184,7 @@ mod tests {
             Grant::by_secret("ops", Role::Operator, &secret(2)),
             Grant::new("host", Role::Viewer, Proof::Certificate("cn:host".parse().unwrap())),
         ];
-        Auth {
-            credentials: Credentials::new(grants),
-            methods: Arc::default(),
-            metrics: Metrics::new(),
-            clock: System::shared(),
-        }
+        Auth::new(Credentials::new(grants), Arc::default(), Metrics::new(), System::shared())
     }
 
     fn with(value: &str) -> HeaderMap {

@@ -1,9 +1,15 @@
 //! How much is carried out at a time: what is too much is refused at once and waits in no queue. Calls count
-//! until their answer's head, streams until their end.
+//! until their answer's head, streams until their end; workers' streams and those of others have places of their own.
+//!
+//! What monitoring asks takes no credential, so it takes none of these places: it has few of its own for each address,
+//! until its answer has ended, and a short time to say what it asks.
 
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -11,50 +17,156 @@ use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
-use super::methods::Methods;
+use super::methods::{Access, Methods, Probe, access, probe};
 use super::{is_grpc, refused};
+use crate::connection::{Remote, network};
 use rosterd_runtime::telemetry::Metrics;
 use rosterd_session::code::{Code, Refusal};
+
+/// How many at a time.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Calls.
+    pub calls: usize,
+    /// Workers' streams.
+    pub workers: usize,
+    /// Other streams.
+    pub watchers: usize,
+}
+
+/// What monitoring may ask.
+#[derive(Debug, Clone, Copy)]
+pub struct ProbeLimits {
+    /// Of each kind, from one address, at a time; of IPv6, one /64.
+    pub per_peer: usize,
+    /// How long a request may take to arrive and its answer to begin.
+    pub patience: Duration,
+}
+
+impl Default for ProbeLimits {
+    fn default() -> Self {
+        Self { per_peer: 32, patience: Duration::from_secs(1) }
+    }
+}
 
 /// Places for requests.
 pub struct Limits {
     methods: Arc<Methods>,
     calls: Arc<Semaphore>,
-    streams: Arc<Semaphore>,
+    workers: Arc<Semaphore>,
+    watchers: Arc<Semaphore>,
+    probes: Arc<Probes>,
+    patience: Duration,
     metrics: Arc<Metrics>,
 }
 
 impl Limits {
-    /// At most so many calls and streams at a time.
-    pub fn new(methods: Arc<Methods>, calls: usize, streams: usize, metrics: Arc<Metrics>) -> Arc<Self> {
-        let [calls, streams] = [calls, streams].map(|most| Arc::new(Semaphore::new(most)));
-        Arc::new(Self { methods, calls, streams, metrics })
+    /// At most so many at a time.
+    pub fn new(
+        methods: Arc<Methods>,
+        bounds: Bounds,
+        probes: ProbeLimits,
+        metrics: Arc<Metrics>,
+    ) -> Arc<Self> {
+        let [calls, workers, watchers] =
+            [bounds.calls, bounds.workers, bounds.watchers].map(|most| Arc::new(Semaphore::new(most)));
+        let (per_peer, patience) = (probes.per_peer, probes.patience);
+        let probes = Arc::new(Probes { per_peer, taken: Mutex::default() });
+        Arc::new(Self { methods, calls, workers, watchers, probes, patience, metrics })
+    }
+
+    fn refuse(&self, grpc: bool, code: Code, what: String) -> Response {
+        self.metrics.refused.get_or_create(&[("code", code.as_str())]).inc();
+        refused(grpc, &Refusal::new(code, what))
     }
 }
 
 /// The layer.
 pub async fn layer(State(limits): State<Arc<Limits>>, request: Request, next: Next) -> Response {
-    let streams = limits.methods.streams(request.uri().path());
-    let places = if streams { &limits.streams } else { &limits.calls };
+    let (path, grpc) = (request.uri().path(), is_grpc(request.headers()));
+    if let Some(probe) = probe(path) {
+        return limits.probe(probe, grpc, request, next).await;
+    }
+    let streams = limits.methods.streams(path);
+    let (places, what) = match (streams, access(path)) {
+        (false, _) => (&limits.calls, "requests"),
+        (true, Some(Access::Worker)) => (&limits.workers, "workers"),
+        (true, _) => (&limits.watchers, "watchers"),
+    };
     let Ok(place) = places.clone().try_acquire_owned() else {
-        let what = if streams { "streams" } else { "requests" };
-        limits.metrics.refused.get_or_create(&[("code", Code::Overloaded.as_str())]).inc();
         let what = format!("this coordinator has as many {what} as it takes: try another one, or later");
-        return refused(is_grpc(request.headers()), &Refusal::new(Code::Overloaded, what));
+        return limits.refuse(grpc, Code::Overloaded, what);
     };
     let response = next.run(request).await;
     if streams { response.map(|body| Body::new(Placed { body, _place: place })) } else { response }
 }
 
-/// A body that holds its place until it has ended.
-struct Placed {
-    body: Body,
-    _place: OwnedSemaphorePermit,
+impl Limits {
+    async fn probe(&self, probe: Probe, grpc: bool, request: Request, next: Next) -> Response {
+        let peer = request.extensions().get::<Remote>().map(|remote| remote.address.ip());
+        let peer = network(peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
+        let Some(place) = self.probes.take(probe, peer) else {
+            let what = format!(
+                "{} such requests of {peer} are open, as many as one address may have: end one of them",
+                self.probes.per_peer
+            );
+            return self.refuse(grpc, Code::Overloaded, what);
+        };
+        match tokio::time::timeout(self.patience, next.run(request)).await {
+            Ok(response) => response.map(|body| Body::new(Placed { body, _place: place })),
+            Err(_) => {
+                let what = format!("the request did not arrive within {:?}: send it at once", self.patience);
+                self.refuse(grpc, Code::DeadlineExceeded, what)
+            }
+        }
+    }
 }
 
-impl http_body::Body for Placed {
+/// The places of monitoring. No bound in total: connections have one, and so each network that asks.
+struct Probes {
+    per_peer: usize,
+    taken: Mutex<BTreeMap<(Probe, IpAddr), usize>>,
+}
+
+impl Probes {
+    fn take(self: &Arc<Self>, probe: Probe, peer: IpAddr) -> Option<ProbePlace> {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = taken.entry((probe, peer)).or_default();
+        if *count >= self.per_peer {
+            return None;
+        }
+        *count += 1;
+        Some(ProbePlace { probes: self.clone(), key: (probe, peer) })
+    }
+}
+
+/// Given back when it is dropped.
+struct ProbePlace {
+    probes: Arc<Probes>,
+    key: (Probe, IpAddr),
+}
+
+impl Drop for ProbePlace {
+    fn drop(&mut self) {
+        let mut taken = self.probes.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = taken.get_mut(&self.key) {
+            *count -= 1;
+            if *count == 0 {
+                taken.remove(&self.key);
+            }
+        }
+    }
+}
+
+/// A body that holds its place until it has ended.
+struct Placed<P> {
+    body: Body,
+    _place: P,
+}
+
+impl<P: Send + Unpin + 'static> http_body::Body for Placed<P> {
     type Data = Bytes;
     type Error = axum::Error;
 

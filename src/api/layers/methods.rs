@@ -98,6 +98,31 @@ pub fn access(path: &str) -> Option<Access> {
     }
 }
 
+/// What monitoring asks: it has places of its own, so that nobody without a credential takes those of others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Probe {
+    /// A page that is answered at once.
+    Page,
+    /// A call whose request is waited for.
+    Call,
+    /// A watch of the health.
+    Watch,
+    /// A conversation about what is served.
+    Reflection,
+}
+
+/// What a path is to monitoring; `None`: nothing.
+pub fn probe(path: &str) -> Option<Probe> {
+    match path {
+        "/healthz" | "/metrics" => Some(Probe::Page),
+        "/grpc.health.v1.Health/Check" => Some(Probe::Call),
+        "/grpc.health.v1.Health/Watch" => Some(Probe::Watch),
+        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
+        | "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo" => Some(Probe::Reflection),
+        _ => None,
+    }
+}
+
 /// Methods that are not in our own descriptors, and whether they stream.
 const FOREIGN: [(&str, bool); 7] = [
     ("/", false),
@@ -174,6 +199,13 @@ mod tests {
         assert!(!Access::Worker.allows(Role::Operator) && !Access::Operate.allows(Role::Viewer));
         assert!(Access::View.allows(Role::Operator) && Access::Operate.allows(Role::Admin));
         assert!(!Access::Worker.allows(Role::Admin) && !Access::Administer.allows(Role::Operator));
+    }
+
+    #[test]
+    fn what_takes_no_credential_takes_no_place_of_others() {
+        for path in Methods::default().paths().filter(|path| access(path) == Some(Access::Open)) {
+            assert!(probe(path).is_some(), "{path} is open, and has no places of its own");
+        }
     }
 
     #[test]

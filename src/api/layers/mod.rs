@@ -1,4 +1,4 @@
-//! What every request passes on its way in, pages and gRPC alike: observe (metrics, panics), limits, auth,
+//! What every request passes on its way in, pages and gRPC alike: observe (metrics, panics), origin, limits, auth,
 //! deadlines. In this order, so that everything is counted and nothing unauthenticated costs more than a look.
 
 pub mod auth;
@@ -6,6 +6,7 @@ pub mod deadlines;
 pub mod limits;
 pub mod methods;
 pub mod observe;
+pub mod origin;
 
 use axum::body::Body;
 use axum::response::Response;

@@ -10,15 +10,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use rosterd_domain::time::Time;
+use rosterd_runtime::private;
 use rusqlite::{Connection, ErrorCode, params};
 
-pub(super) use read::{Shelf, Tally};
 #[cfg(test)]
-pub(super) use read::{events_sql, runs_sql};
+pub(super) use read::{EventTable, events_sql, runs_sql};
+pub(super) use read::{Shelf, Tally};
 pub(super) use write::Batch;
 
 /// The schema's steps: step `n` leads from version `n` to `n + 1`. Only ever added to.
-pub(super) const STEPS: [&str; 2] = [
+pub(super) const STEPS: [&str; 3] = [
     "
     CREATE TABLE runs (
         id INTEGER PRIMARY KEY,
@@ -79,6 +80,17 @@ pub(super) const STEPS: [&str; 2] = [
     CREATE INDEX runs_open ON runs (job, item) WHERE state = 'TASK_RUNNING';
     CREATE INDEX runs_misfire ON runs (job, item, fire) WHERE source = 'MISFIRE';
 ",
+    // Who did what: apart from what workers cause, which must not take its place.
+    "
+    CREATE TABLE audit (
+        id INTEGER PRIMARY KEY,
+        at INTEGER NOT NULL, job TEXT, kind TEXT NOT NULL, text TEXT NOT NULL, principal TEXT) STRICT;
+    INSERT INTO audit SELECT * FROM events WHERE kind IN ('job', 'operation') ORDER BY id;
+    DELETE FROM events WHERE kind IN ('job', 'operation');
+    CREATE INDEX audit_at ON audit (at);
+    CREATE INDEX audit_job ON audit (job, at);
+    CREATE INDEX audit_principal ON audit (principal);
+",
 ];
 
 /// Milliseconds of a day.
@@ -94,6 +106,8 @@ pub(super) enum OpenError {
     Damaged(rusqlite::Error),
     #[error("a newer version of rosterd wrote it (schema {0}); this one writes schema {known}", known = STEPS.len())]
     Newer(i64),
+    #[error(transparent)]
+    File(#[from] std::io::Error),
     #[error(transparent)]
     Other(rusqlite::Error),
 }
@@ -126,6 +140,7 @@ pub(super) struct Store {
 impl Store {
     /// Opens or makes the file and brings it to this version's schema.
     pub(super) fn open(path: &Path) -> Result<Self, OpenError> {
+        private::make_or_close(path)?;
         let mut db = Connection::open(path)?;
         db.busy_timeout(Duration::from_secs(5))?;
         db.pragma_update(None, "journal_mode", "WAL")?;
@@ -146,7 +161,9 @@ impl Store {
         Ok(store)
     }
 
-    pub(super) fn begin(&mut self) -> rusqlite::Result<Batch<'_>> {
+    /// `lasting`: it is on the disk when it was committed, whatever becomes of the machine.
+    pub(super) fn begin(&mut self, lasting: bool) -> rusqlite::Result<Batch<'_>> {
+        self.db.pragma_update(None, "synchronous", if lasting { "FULL" } else { "NORMAL" })?;
         Ok(Batch::new(self.db.transaction()?))
     }
 
@@ -181,6 +198,28 @@ impl Store {
         let (table, _) = AGING[table];
         let sql = format!("DELETE FROM {table} WHERE id IN (SELECT id FROM {table} ORDER BY id LIMIT ?)");
         self.db.prepare_cached(&sql)?.execute([signed(most as u64)])
+    }
+
+    /// Deletes a portion of the audit beyond `most` rows: of who has the most of them, the oldest. So one credential that does
+    /// much takes the place of its own rows, not of others'.
+    pub(super) fn prune_audit(&self, most: u64, portion: usize) -> rusqlite::Result<usize> {
+        let count: i64 =
+            self.db.prepare_cached("SELECT count(*) FROM audit")?.query_row([], |row| row.get(0))?;
+        let over = unsigned(count).saturating_sub(most);
+        if over == 0 {
+            return Ok(0);
+        }
+        let (who, rows): (Option<String>, i64) = self
+            .db
+            .prepare_cached(
+                "SELECT principal, count(*) AS n FROM audit GROUP BY principal ORDER BY n DESC LIMIT 1",
+            )?
+            .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        // A tenth at most: then another may have the most.
+        let portion = over.min(portion as u64).min(unsigned(rows) / 10).max(1);
+        let sql =
+            "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE principal IS ? ORDER BY id LIMIT ?)";
+        self.db.prepare_cached(sql)?.execute(params![who, signed(portion)])
     }
 
     /// Deletes the counts of days that ended before `cutoff`.

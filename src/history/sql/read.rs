@@ -63,29 +63,38 @@ impl Shelf {
         Ok(())
     }
 
-    /// Events, in the same way.
+    /// Events, in the same way, out of both of their tables. Where the next page begins is a number over both: twice that
+    /// of the row, and one more in the audit.
     pub(crate) fn events(
         &self,
         filter: &EventFilter,
         after: Option<(i64, i64)>,
         mut take: impl FnMut((i64, i64), EventRow) -> bool,
     ) -> rusqlite::Result<()> {
-        let (sql, values) = events_sql(filter, after);
-        let mut statement = self.db.prepare_cached(&sql)?;
-        let mut rows = statement.query(rusqlite::params_from_iter(values))?;
-        while let Some(row) = rows.next()? {
-            let event = EventRow {
-                at: Time(row.get(0)?),
-                job: row.get::<_, Option<String>>(1)?.map(|job| parsed(1, job.parse().ok())).transpose()?,
-                kind: named(row, 2, EventKind::named)?,
-                text: row.get(3)?,
-                principal: row.get(4)?,
-            };
-            if !take((event.at.0, row.get(5)?), event) {
-                break;
-            }
+        let wanted = |audit: bool| filter.kind.is_none_or(|kind| kind.is_audit() == audit);
+        let mut statements = Vec::new();
+        for table in EventTable::ALL.into_iter().filter(|table| wanted(*table == EventTable::Audit)) {
+            let (sql, values) = events_sql(table, filter, after);
+            statements.push((table, self.db.prepare_cached(&sql)?, values));
         }
-        Ok(())
+        let mut tables = Vec::new();
+        for (table, statement, values) in &mut statements {
+            let mut rows = statement.query(rusqlite::params_from_iter(&*values))?;
+            let next = event(rows.next()?, *table)?;
+            tables.push((*table, rows, next));
+        }
+        loop {
+            let newest = tables.iter_mut().filter(|(.., next)| next.is_some());
+            let Some((table, rows, next)) = newest.max_by_key(|(.., next)| next.as_ref().map(|(at, _)| *at))
+            else {
+                return Ok(());
+            };
+            let Some((at, row)) = next.take() else { return Ok(()) };
+            if !take(at, row) {
+                return Ok(());
+            }
+            *next = event(rows.next()?, *table)?;
+        }
     }
 
     /// Gaps that reach into `[from, to)`, of all items or of one, the oldest first.
@@ -243,9 +252,47 @@ pub(crate) fn runs_sql(filter: &RunFilter, after: Option<(i64, i64)>) -> (String
     (sql, wanted.values)
 }
 
-/// The listing of events, in the same way.
-pub(crate) fn events_sql(filter: &EventFilter, after: Option<(i64, i64)>) -> (String, Vec<Value>) {
-    let index = if filter.job.is_some() { "events_job" } else { "events_at" };
+/// Where events are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EventTable {
+    /// What happened.
+    Events,
+    /// What somebody did.
+    Audit,
+}
+
+impl EventTable {
+    pub(crate) const ALL: [Self; 2] = [Self::Events, Self::Audit];
+}
+
+/// An event and its place in the listing.
+type Listed = ((i64, i64), EventRow);
+
+fn event(row: Option<&Row<'_>>, table: EventTable) -> rusqlite::Result<Option<Listed>> {
+    let Some(row) = row else { return Ok(None) };
+    let event = EventRow {
+        at: Time(row.get(0)?),
+        job: row.get::<_, Option<String>>(1)?.map(|job| parsed(1, job.parse().ok())).transpose()?,
+        kind: named(row, 2, EventKind::named)?,
+        text: row.get(3)?,
+        principal: row.get(4)?,
+    };
+    let number = 2 * row.get::<_, i64>(5)? + i64::from(table == EventTable::Audit);
+    Ok(Some(((event.at.0, number), event)))
+}
+
+/// The listing of one table of events, in the same way.
+pub(crate) fn events_sql(
+    table: EventTable,
+    filter: &EventFilter,
+    after: Option<(i64, i64)>,
+) -> (String, Vec<Value>) {
+    // The first number of the table that is not before `after`.
+    let (table, after) = match table {
+        EventTable::Events => ("events", after.map(|(at, number)| (at, number / 2 + number % 2))),
+        EventTable::Audit => ("audit", after.map(|(at, number)| (at, number / 2))),
+    };
+    let index = if filter.job.is_some() { "job" } else { "at" };
     let mut wanted = Wanted::default();
     wanted.is("job = ?", filter.job.as_ref().map(|job| job.as_str().to_owned()));
     wanted.is("kind = ?", filter.kind.map(|kind| kind.as_str().to_owned()));
@@ -254,7 +301,8 @@ pub(crate) fn events_sql(filter: &EventFilter, after: Option<(i64, i64)>) -> (St
     wanted.span(["at >= ?", "at < ?", "(at, id) < (?, ?)"], span);
     let clause = wanted.clause();
     let sql = format!(
-        "SELECT at, job, kind, text, principal, id FROM events INDEXED BY {index}{clause} ORDER BY at DESC, id DESC"
+        "SELECT at, job, kind, text, principal, id FROM {table} INDEXED BY {table}_{index}{clause} \
+         ORDER BY at DESC, id DESC"
     );
     (sql, wanted.values)
 }

@@ -216,7 +216,10 @@ impl<'a> Batch<'a> {
         principal: Option<&str>,
     ) -> rusqlite::Result<()> {
         self.execute(
-            "INSERT INTO events (at, job, kind, text, principal) VALUES (?, ?, ?, ?, ?)",
+            match kind.is_audit() {
+                true => "INSERT INTO audit (at, job, kind, text, principal) VALUES (?, ?, ?, ?, ?)",
+                false => "INSERT INTO events (at, job, kind, text, principal) VALUES (?, ?, ?, ?, ?)",
+            },
             params![at.0, job.map(JobName::as_str), kind.as_str(), text, principal],
         )?;
         Ok(())

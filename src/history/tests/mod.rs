@@ -54,7 +54,7 @@ impl Desk {
         let (file, batch) = (Arc::new(AtomicU64::new(0)), options.batch);
         let queue = Arc::new(Queue::new(options.queue, options.queue_bytes));
         let writer = Writer::new(path.clone(), options, clock, queue.clone(), file.clone());
-        let (recorder, reader) = (Recorder::new(queue.clone(), None), Reader::new(path, file));
+        let (recorder, reader) = (Recorder::new(queue.clone(), None), Reader::new(path, file, None));
         Self { dir, now, queue, writer, recorder, reader, batch }
     }
 

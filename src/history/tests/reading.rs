@@ -1,5 +1,5 @@
 use super::*;
-use crate::sql::{events_sql, runs_sql};
+use crate::sql::{EventTable, events_sql, runs_sql};
 use crate::{EventFilter, EventKind, HistoryError, RunState};
 
 fn page(size: usize, token: Option<String>) -> Page {
@@ -100,6 +100,34 @@ async fn a_page_token_of_another_make_is_refused() {
     }
 }
 
+/// Two tables, one listing: pages of any size are the same rows in the same order.
+#[tokio::test]
+async fn events_and_the_audit_are_one_listing() {
+    let mut desk = Desk::new();
+    for n in 0..40 {
+        let kind = [EventKind::Worker, EventKind::Job, EventKind::Operation][n % 3];
+        // Many at one time.
+        desk.recorder.event(at(n as i64 / 7), Some(&job()), kind, format!("{n}"), None);
+    }
+    desk.write();
+    let page = async |size, token| {
+        let filter = EventFilter { job: Some(job()), ..EventFilter::default() };
+        desk.reader.events(filter, Page { size, token }).await.unwrap()
+    };
+    let (whole, _) = page(0, None).await;
+    assert_eq!(whole.len(), 40);
+    assert!(whole.windows(2).all(|two| two[0].at >= two[1].at));
+    for size in 1..9 {
+        let (mut rows, mut token) = page(size, None).await;
+        while let Some(next) = token {
+            let more = page(size, Some(next)).await;
+            rows.extend(more.0);
+            token = more.1;
+        }
+        assert_eq!(rows, whole, "pages of {size}");
+    }
+}
+
 #[test]
 fn no_listing_reads_a_whole_table_or_sorts_it() {
     let desk = Desk::new();
@@ -119,7 +147,8 @@ fn no_listing_reads_a_whole_table_or_sorts_it() {
         };
         listings.push(runs_sql(&filter, after));
         let (job, kind) = (is(1).then(job), is(2).then_some(EventKind::Job));
-        listings.push(events_sql(&EventFilter { job, kind, ..EventFilter::default() }, after));
+        let filter = EventFilter { job, kind, ..EventFilter::default() };
+        listings.extend(EventTable::ALL.map(|table| events_sql(table, &filter, after)));
     }
     for (sql, values) in listings {
         let mut plan = db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();

@@ -72,6 +72,40 @@ async fn a_full_disk_loses_rows_counts_them_and_recovers() {
 }
 
 #[tokio::test]
+async fn nobody_but_its_owner_reads_or_writes_the_history() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("history.db");
+    let modes = |dir: &Path| {
+        let files = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap());
+        let mode = |file: std::fs::DirEntry| {
+            (file.file_name(), file.metadata().unwrap().permissions().mode() & 0o777)
+        };
+        files.map(mode).collect::<Vec<_>>()
+    };
+    // One that a version before left open to all.
+    drop(rusqlite::Connection::open(&path).unwrap());
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let mut desk = Desk::at(dir, Options::default());
+    desk.record(&one(0), None);
+    let found = modes(desk.dir.path());
+    assert!(found.len() >= 2 && found.iter().all(|(_, mode)| *mode == 0o600), "{found:?}");
+    let mut fresh = Desk::new();
+    fresh.record(&one(0), None);
+    assert!(modes(fresh.dir.path()).iter().all(|(_, mode)| *mode == 0o600));
+}
+
+#[tokio::test]
+async fn a_link_in_the_place_of_the_history_is_not_followed() {
+    let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::os::unix::fs::symlink(elsewhere.path().join("victim"), dir.path().join("history.db")).unwrap();
+    let mut desk = Desk::at(dir, Options::default());
+    desk.record(&one(0), None);
+    assert_eq!(desk.recorder.dropped(), 1);
+    assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
 async fn a_file_that_is_no_database_is_set_aside() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("history.db"), "certainly no database ".repeat(500)).unwrap();
@@ -149,7 +183,7 @@ async fn the_schema_is_made_once_and_kept() {
     let desk = desk.again();
     assert_eq!(desk.all().await.len(), 1);
     let db = rusqlite::Connection::open(desk.dir.path().join("history.db")).unwrap();
-    assert_eq!(db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap(), 2);
+    assert_eq!(db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap(), 3);
 }
 
 #[tokio::test]
@@ -167,8 +201,16 @@ async fn a_file_of_each_version_before_is_brought_to_this_one_with_its_rows() {
             )
             .unwrap();
         }
+        for (n, kind) in ["worker", "job", "operation"].into_iter().enumerate() {
+            let table = if version > 2 && kind != "worker" { "audit" } else { "events" };
+            let insert = format!("INSERT INTO {table} VALUES (NULL, ?, NULL, ?, 'told', 'ann')");
+            db.execute(&insert, rusqlite::params![at(n as i64).0, kind]).unwrap();
+        }
         drop(db);
         let mut desk = Desk::at(dir, Options::default());
+        let events = desk.reader.events(crate::EventFilter::default(), Page { size: 9, token: None }).await;
+        let kinds: Vec<_> = events.unwrap().0.iter().map(|event| event.kind.as_str()).collect();
+        assert_eq!(kinds, ["operation", "job", "worker"], "of version {version}");
         desk.record(&ended(1, 7, run(Source::NormalTrigger, 0), Outcome::Failed), None);
         desk.record(&ended(0, 7, run(Source::NormalTrigger, 0), Outcome::Succeeded), None);
         let mut rows = desk.all().await;

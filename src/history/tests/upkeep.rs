@@ -87,6 +87,63 @@ async fn the_oldest_go_when_there_are_too_many_rows_or_bytes() {
     }
 }
 
+/// What workers cause, however much it is, takes nothing from who did what.
+#[tokio::test]
+async fn the_audit_outlives_what_workers_cause() {
+    let mut desk = Desk::with(Options { max_rows: 100, queue: 50, ..Options::default() });
+    desk.recorder.event(at(0).minus(400 * DAY), Some(&job()), EventKind::Operation, "cancelled", Some("ann"));
+    desk.recorder.event(at(0).minus(400 * DAY), Some(&job()), EventKind::Job, "paused", Some("ann"));
+    desk.write();
+    for n in 0..300_u32 {
+        desk.recorder.event(at(0), None, EventKind::Worker, "came", None);
+        desk.record(&ended(n, 1, run(Source::NormalTrigger, i64::from(n)), Outcome::Succeeded), None);
+    }
+    // A queue that is full of runs takes it all the same.
+    for n in 0..60 {
+        desk.recorder.record(&job(), at(0), &started(n, 2, run(Source::NormalTrigger, 1)), None);
+    }
+    assert_eq!(desk.recorder.dropped(), 10);
+    desk.recorder.event(at(1), Some(&job()), EventKind::Job, "resumed", Some("ann"));
+    assert_eq!(desk.recorder.dropped(), 10);
+    desk.write();
+    desk.pass(Duration::from_secs(61));
+    desk.clean();
+    let filter = || EventFilter { principal: Some("ann".into()), ..EventFilter::default() };
+    let found = desk.reader.events(filter(), Page { size: 9, token: None }).await.unwrap().0;
+    let told: Vec<_> = found.iter().map(|event| event.text.as_str()).collect();
+    assert_eq!(told, ["resumed", "paused", "cancelled"]);
+    let rest = desk.writer.store.as_ref().unwrap().rows().unwrap();
+    assert!(rest.iter().sum::<u64>() <= 100, "{rest:?}");
+}
+
+/// A credential that does much (a worker that registers one job after the other) takes the place of its own rows.
+#[tokio::test]
+async fn one_credential_does_not_take_the_places_of_others_in_the_audit() {
+    let mut desk = Desk::with(Options { max_audit: 100, ..Options::default() });
+    for n in 0..20 {
+        desk.recorder.event(at(n), None, EventKind::Operation, format!("ann {n}"), Some("ann"));
+    }
+    for n in 0..500 {
+        desk.recorder.event(
+            at(30 + n),
+            Some(&job()),
+            EventKind::Job,
+            format!("registered {n}"),
+            Some("fleet"),
+        );
+    }
+    desk.write();
+    desk.pass(Duration::from_secs(61));
+    desk.clean();
+    let of = async |principal: &str| {
+        let filter = EventFilter { principal: Some(principal.into()), ..EventFilter::default() };
+        desk.reader.events(filter, Page { size: 0, token: None }).await.unwrap().0
+    };
+    let (ann, fleet) = (of("ann").await, of("fleet").await);
+    assert_eq!((ann.len(), fleet.len()), (20, 80));
+    assert_eq!(fleet[0].text, "registered 499", "the newest stay");
+}
+
 /// Through the thread, as it is used.
 #[tokio::test]
 async fn a_thread_writes_what_many_record_and_ends_when_told() {

@@ -18,6 +18,14 @@ pub enum OpenError {
         /// The system's answer.
         source: std::io::Error,
     },
+    /// The directory cannot be made, or is not its owner's alone.
+    #[error("data_dir {} cannot be used: {source}", dir.display())]
+    Shared {
+        /// The directory.
+        dir: PathBuf,
+        /// Why not, and what to do.
+        source: std::io::Error,
+    },
     /// Another process serves the directory.
     #[error(
         "{} is in use by another rosterd process; stop that one, or give this one a data directory of its own",

@@ -10,6 +10,8 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use rosterd_runtime::private;
+
 use super::error::OpenError;
 
 const NAME: &str = "registry.note";
@@ -74,7 +76,12 @@ fn text(batch: u64) -> String {
 }
 
 fn write_new(path: &Path, batch: u64) -> std::io::Result<()> {
-    let mut file = File::create(path)?;
+    // What a crash left, or somebody put there: never written through.
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    let mut file = private::create(path)?;
     file.write_all(text(batch).as_bytes())?;
     file.sync_all()
 }

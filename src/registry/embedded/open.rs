@@ -5,10 +5,12 @@
 //! the registry is opened.
 
 use std::fs::{File, TryLockError};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rosterd_domain::id::{Namespace, Revision, Version};
+use rosterd_runtime::private;
 use rusqlite::{Connection, OpenFlags};
 
 use super::digest::Digest;
@@ -56,9 +58,12 @@ pub(super) struct Opened {
 impl Opened {
     /// Opens or makes the database and reads the tree.
     pub(super) fn open(dir: &Path, namespace: &Namespace, paths: &Paths) -> Result<Self, OpenError> {
-        std::fs::create_dir_all(dir).map_err(|e| OpenError::io("making", dir, e))?;
-        let lock = lock(dir)?;
+        private::dir(dir).map_err(|source| OpenError::Shared { dir: dir.to_owned(), source })?;
         let file = dir.join(DATABASE);
+        for path in [&dir.join(LOCK), &Note::path(dir), &file, &with_suffix(&file, "-wal")] {
+            private::close(path).map_err(|e| OpenError::io("closing to others", path, e))?;
+        }
+        let lock = lock(dir)?;
         let noted = Note::read(dir)?;
         prepare(dir, &file, noted, namespace)?;
         let connection = connect(&file)?;
@@ -104,6 +109,7 @@ fn lock(dir: &Path) -> Result<Lock, OpenError> {
         .write(true)
         .create(true)
         .truncate(false)
+        .mode(0o600)
         .open(&path)
         .map_err(|e| OpenError::io("opening", &path, e))?;
     match file.try_lock() {
@@ -165,6 +171,8 @@ fn create(dir: &Path, file: &Path, namespace: &Namespace) -> Result<(), OpenErro
                 _ => {}
             }
         }
+        // SQLite gives the files beside it the same mode.
+        private::create(&draft)?;
         write_schema(&draft, namespace).map_err(std::io::Error::other)?;
         File::open(&draft)?.sync_all()?;
         std::fs::rename(&draft, file)

@@ -5,6 +5,7 @@
 //! of the sectors are there, and a later sync that succeeds says nothing of them.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use super::record::Call;
@@ -222,7 +223,7 @@ pub fn put(image: &Image, dir: &Path) {
     for (path, bytes) in image {
         let path = dir.join(path);
         match bytes {
-            None => std::fs::create_dir(&path).unwrap(),
+            None => std::fs::DirBuilder::new().mode(0o700).create(&path).unwrap(),
             Some(bytes) => std::fs::write(&path, bytes).unwrap(),
         }
     }

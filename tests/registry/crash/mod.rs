@@ -98,7 +98,7 @@ fn recorded(name: &str, child: &str, dir: &TempDir, more: &[&str]) -> Vec<Call> 
 /// A store's first life. One whose disk fails is not closed on the way: strace counts the calls of each thread, and
 /// every opening has a new one.
 fn life(name: &str, more: &[&str], share: usize) -> Recording {
-    let dir = TempDir::new().unwrap();
+    let dir = crate::words::dir();
     let child = if more.is_empty() { "crash::work::child_lives" } else { "crash::work::child_lives_on" };
     let calls = recorded(name, child, &dir, more);
     let states = block_on(states(&[], &transactions(0)));
@@ -119,7 +119,7 @@ fn recovery(first: &Recording, number: usize, killed: bool, share: usize) -> Rec
     let image = disk.crashed(survives, &mut rng);
     let name = format!("recovery {number} of {} at {calls}, {survives:?}", first.name);
     let found = look(&image, first, known).unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
-    let dir = TempDir::new().unwrap();
+    let dir = crate::words::dir();
     put(&image, dir.path());
     let calls = recorded(&name, "crash::work::child_recovers", &dir, &[]);
     let (start, from) = if killed { (disk, known.state) } else { (Disk::holding(&image), found) };

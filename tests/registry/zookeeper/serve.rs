@@ -57,7 +57,7 @@ fn serve_with(servers: &str, set: &[&str], dir: &std::path::Path) -> (Running, R
 #[tokio::test]
 async fn a_coordinator_serves_from_an_ensemble_and_leaves_nothing_behind() {
     let options = on_single().await;
-    let dir = tempfile::TempDir::new().unwrap();
+    let dir = crate::words::dir();
     let (mut coordinator, address) =
         serve_with(&options.servers, &["session=20s", "lease=8s", "heartbeat=300ms"], dir.path());
     let address = address.unwrap();
@@ -89,7 +89,7 @@ async fn a_coordinator_serves_from_an_ensemble_and_leaves_nothing_behind() {
 #[tokio::test]
 async fn a_session_that_is_too_short_for_the_leases_is_refused() {
     let server = tokio::task::spawn_blocking(|| Ensemble::start(1, &[])).await.unwrap();
-    let dir = tempfile::TempDir::new().unwrap();
+    let dir = crate::words::dir();
     assert_eq!(TICK * 20, Duration::from_secs(4), "what the server agrees to at most");
     let (_coordinator, address) = serve_with(&server.list(), &["session=10s", "lease=3s"], dir.path());
     let said = address.unwrap_err();

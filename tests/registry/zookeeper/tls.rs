@@ -64,7 +64,7 @@ fn secure(authority: &Authority, dir: &Path) -> (Ensemble, u16) {
 
 #[tokio::test]
 async fn a_certificate_is_an_identity_and_only_the_right_servers_are_believed() {
-    let dir = tempfile::TempDir::new().unwrap();
+    let dir = crate::words::dir();
     let authority = Authority::new();
     let (ensemble, port) = secure(&authority, dir.path());
     let options = |ca: String, identity: Option<(String, String)>| ZooKeeperOptions {

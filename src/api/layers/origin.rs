@@ -1,0 +1,135 @@
+//! Where a request comes from, as far as a browser tells. A web page can send a person's browser to an address of that
+//! person's machine, under a name of the page's own, and nothing there asks for a credential: so gRPC is spoken over
+//! HTTP/2 alone, which a browser does not speak without TLS, never to a page, and a listener on loopback without
+//! credentials answers to the names of loopback only.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::{HeaderMap, Version, header};
+
+use super::{is_grpc, refused};
+use rosterd_runtime::telemetry::Metrics;
+use rosterd_session::code::{Code, Refusal};
+use rosterd_wire::text;
+
+/// What is asked of requests.
+pub struct Origins {
+    /// Only names of loopback are answered to.
+    pub loopback: bool,
+    /// Where refusals are counted.
+    pub metrics: Arc<Metrics>,
+}
+
+/// The layer.
+pub async fn layer(State(origins): State<Arc<Origins>>, request: Request, next: Next) -> Response {
+    let grpc = is_grpc(request.headers());
+    if let Err(refusal) = origins.decide(&request, grpc) {
+        origins.metrics.refused.get_or_create(&[("code", refusal.code.as_str())]).inc();
+        // Over HTTP/1.1 nobody reads a status of gRPC.
+        return refused(grpc && request.version() == Version::HTTP_2, &refusal);
+    }
+    next.run(request).await
+}
+
+impl Origins {
+    fn decide(&self, request: &Request, grpc: bool) -> Result<(), Refusal> {
+        if grpc && request.version() != Version::HTTP_2 {
+            let what = format!("gRPC is spoken over HTTP/2 here, and this is {:?}", request.version());
+            return Err(Refusal::new(Code::RequestInvalid, what));
+        }
+        if grpc {
+            no_page(request.headers())?;
+        }
+        if self.loopback {
+            let authority = request.uri().authority().map(|authority| authority.as_str().as_bytes());
+            let hosts = request.headers().get_all(header::HOST).iter().map(|host| host.as_bytes());
+            authority.into_iter().chain(hosts).try_for_each(loopback)?;
+        }
+        Ok(())
+    }
+}
+
+/// No client of gRPC sends these; a browser cannot leave them out.
+fn no_page(headers: &HeaderMap) -> Result<(), Refusal> {
+    let site = headers.get("sec-fetch-site").map(|site| site.as_bytes());
+    let told = match headers.get(header::ORIGIN) {
+        Some(origin) => format!("Origin {:?}", shown(origin.as_bytes())),
+        None if site.is_some_and(|site| !matches!(site, b"none" | b"same-origin")) => {
+            format!("Sec-Fetch-Site {:?}", shown(site.unwrap_or_default()))
+        }
+        None => return Ok(()),
+    };
+    let what = format!("{told}: gRPC is not for web pages: use a client of gRPC, which sends no such header");
+    Err(Refusal::new(Code::OriginRefused, what))
+}
+
+fn loopback(host: &[u8]) -> Result<(), Refusal> {
+    if std::str::from_utf8(host).is_ok_and(is_loopback) {
+        return Ok(());
+    }
+    let what = format!(
+        "host {:?}: without credentials this coordinator answers to localhost, 127.0.0.1 and [::1] alone, so that no \
+         web page reaches it under a name of its own: use one of these, or start it with credentials",
+        shown(host)
+    );
+    Err(Refusal::new(Code::OriginRefused, what))
+}
+
+/// Whether a host, with or without a port, is this machine by a name that nobody can point elsewhere.
+fn is_loopback(host: &str) -> bool {
+    if let Some(rest) = host.strip_prefix('[') {
+        let Some((address, port)) = rest.split_once(']') else { return false };
+        return address.parse::<Ipv6Addr>().is_ok_and(|address| address.is_loopback()) && is_port(port);
+    }
+    let (name, port) = host.split_at(host.find(':').unwrap_or(host.len()));
+    let local = name.eq_ignore_ascii_case("localhost");
+    (local || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())) && is_port(port)
+}
+
+fn is_port(text: &str) -> bool {
+    text.is_empty() || text.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok())
+}
+
+fn shown(bytes: &[u8]) -> String {
+    text::line(&String::from_utf8_lossy(bytes), 100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_has_few_names() {
+        for host in
+            ["localhost", "localhost:7700", "LocalHost:1", "127.0.0.1", "127.0.0.1:7700", "127.8.0.1:1"]
+        {
+            assert!(is_loopback(host), "{host}");
+        }
+        assert!(is_loopback("[::1]") && is_loopback("[::1]:7700"));
+        for host in [
+            "",
+            ":1",
+            "a",
+            "evil.example:7700",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "10.0.0.1:7700",
+            "localhost:x",
+            "localhost:7700:1",
+            "user@localhost",
+            "::1",
+            "[::1",
+            "[::1]x",
+            "[::2]:1",
+            "0.0.0.0:7700",
+            "127.1",
+            "2130706433",
+        ] {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! A listener for health and metrics alone, apart from the one that work comes in on: whatever is done to that one, this
+//! one answers, and who may reach it is a matter of its address. Plain HTTP, no credentials. The composition root
+//! makes one where it is asked for.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use tokio_util::sync::CancellationToken;
+use tonic::service::Routes;
+use tonic_health::pb::health_server::HealthServer;
+
+use super::backend::Backend;
+use super::connection::Caps;
+use super::grpc::health;
+use super::http::{Site, monitoring};
+use super::layers::limits::{Bounds, Limits, ProbeLimits};
+use super::layers::methods::Methods;
+use super::layers::observe::Observer;
+use super::layers::origin::Origins;
+use super::layers::{limits, observe, origin};
+use super::listen::{Incoming, ListenLimits, serve};
+use rosterd_runtime::clock::SharedClock;
+use rosterd_runtime::tasks::{Phase, Tasks};
+use rosterd_runtime::telemetry::Metrics;
+
+/// What is listened with: those who monitor are few, and say little.
+fn listen_limits() -> ListenLimits {
+    ListenLimits {
+        caps: Caps { total: 512, per_peer: 64 },
+        streams_per_connection: 64,
+        connection_window: 1 << 20,
+        stream_window: 1 << 16,
+        shutdown: Duration::from_secs(1),
+        ..ListenLimits::default()
+    }
+}
+
+/// Whatever is no probe is no path either.
+const NOTHING: Bounds = Bounds { calls: 1, workers: 0, watchers: 0 };
+/// Largest message: the name of a service.
+const LARGEST: usize = 4 << 10;
+
+/// Health and metrics.
+pub struct Monitor {
+    /// Whose health.
+    pub backend: Arc<dyn Backend>,
+    /// What is told.
+    pub metrics: Arc<Metrics>,
+    /// What time it is.
+    pub clock: SharedClock,
+    /// Owns what is spawned; the end of its phase Edge ends it.
+    pub tasks: Tasks,
+    /// Nobody but this machine reaches the listener: only names of loopback are answered to.
+    pub loopback: bool,
+}
+
+impl Monitor {
+    /// Serves until the phase Edge is to end and the connections have.
+    pub async fn serve(self, listener: impl Incoming) -> io::Result<()> {
+        let Self { backend, metrics, clock, tasks, loopback } = self;
+        let (methods, stop) = (Arc::new(Methods::default()), tasks.stop(Phase::Edge));
+        let health = HealthServer::new(health::service(backend.clone(), &tasks).await)
+            .max_decoding_message_size(LARGEST);
+        let grpc = Routes::new(health).into_axum_router().reset_fallback();
+        let site = Arc::new(Site { backend, metrics: metrics.clone() });
+        let origins = Arc::new(Origins { loopback, metrics: metrics.clone() });
+        let limits = Limits::new(methods.clone(), NOTHING, ProbeLimits::default(), metrics.clone());
+        let observer = Arc::new(Observer { methods, metrics: metrics.clone(), clock: clock.clone() });
+        // The last one is the outermost.
+        let routes: Router = monitoring(site)
+            .merge(grpc)
+            .layer(from_fn_with_state(limits, limits::layer))
+            .layer(from_fn_with_state(origins, origin::layer))
+            .layer(from_fn_with_state(observer, observe::layer));
+        let ended = (stop, CancellationToken::new());
+        serve(listener, routes, None, listen_limits(), (metrics, clock), ended).await
+    }
+}
