@@ -147,11 +147,12 @@ async fn honest(url: String, secret: String, name: &str, until: Arc<AtomicBool>)
     let channel = tonic::transport::Endpoint::from_shared(url).unwrap().connect_lazy();
     let (sender, mut said) = open(channel, &secret, hello(name)).await.unwrap();
     let send = |frame| sender.send(v1::SessionRequest { frame: Some(frame) });
-    let (mut served, mut sequence, mut sent_at) = (Served::default(), 0, None);
+    // What is said before the Welcome is early, and not acknowledged.
+    let (mut served, mut sequence, mut sent_at, mut welcome) = (Served::default(), 0, None, false);
     let mut beat = tokio::time::interval(Duration::from_millis(500));
     while !until.load(Ordering::Relaxed) {
         tokio::select! {
-            at = beat.tick() => {
+            at = beat.tick(), if welcome => {
                 let late = at.elapsed();
                 if let Some((since, _)) = sent_at {
                     let since: Instant = since;
@@ -164,6 +165,7 @@ async fn honest(url: String, secret: String, name: &str, until: Arc<AtomicBool>)
             }
             frame = said.message() => match frame.unwrap().expect("the stream goes on").frame.unwrap() {
                 Said::Welcome(_) => {
+                    welcome = true;
                     let register = v1::Register { job: "report".into(), ..Default::default() };
                     send(Frame::Register(register)).await.unwrap();
                 }

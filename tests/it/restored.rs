@@ -63,8 +63,10 @@ async fn never_fell(cluster: &Cluster) {
     }
 }
 
+/// With its rights, as `cp -a` does: one that others may read is refused.
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
+    std::fs::set_permissions(to, std::fs::metadata(from).unwrap().permissions()).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         let to = to.join(entry.file_name());

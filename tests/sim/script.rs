@@ -28,7 +28,7 @@ const LEAST_FAULTS: usize = 20;
 const SPARE: usize = 30;
 
 /// What a worker that says anything says a second, in worlds of a kind each.
-const HOSTILE: [u64; 4] = [0, 3, 12, 40];
+const HOSTILE: [u64; 4] = [0, 0, 4, 16];
 
 /// What is played.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
