@@ -284,9 +284,10 @@ impl Node {
         self.out.push(Effect::Record { job: name.clone(), at, entry, detail: Some(detail) });
     }
 
-    /// A worker's instance of this job is put: a registration is answered, a move is a step further.
+    /// A worker's instance of this job is put: a move is a step further. Where the worker asked for that, the job is its once
+    /// it is told so.
     fn moved(&mut self, id: &WorkerId, name: &JobName) {
-        if let Some(worker) = self.workers.get_mut(id) {
+        if let Some(worker) = self.workers.get_mut(id).filter(|worker| !worker.registering.contains(name)) {
             worker.jobs.insert(name.clone());
         }
     }

@@ -405,3 +405,23 @@ async fn a_report_under_another_token_is_refused_and_changes_nothing() {
     let item = cluster.items("there").await.remove(0);
     assert_eq!((item.state(), item.counters.unwrap().succeeded), (v1::ItemState::Idle, 1));
 }
+
+/// What it owns a worker hears once its registration was answered.
+#[tokio::test]
+async fn an_assignment_follows_the_registration() {
+    let cluster = Cluster::start(LONG).await;
+    cluster.apply(job("steady", 3, json!({}))).await;
+    for _ in 0..5 {
+        let (mut raw, _) = Raw::attached(cluster.channel(), raw::hello()).await;
+        raw.send(Frame::Register(raw::register("steady"))).await;
+        let mut said = Vec::new();
+        while said.len() < 2 {
+            match raw.next().await.unwrap().expect("the stream goes on") {
+                Said::Registered(_) => said.push("Registered"),
+                Said::Assignment(_) => said.push("Assignment"),
+                _ => {}
+            }
+        }
+        assert_eq!(said[0], "Registered");
+    }
+}
