@@ -341,6 +341,7 @@ fn settings(config: &Config, address: SocketAddr) -> Settings {
         lease: timing.lease,
         heartbeat: timing.heartbeat,
         stop_budget: timing.stop_budget,
+        timeout_grace: timing.timeout_grace,
         drift_permille: timing.clock_drift_ppm.div_ceil(1000),
         max_reports: config.limits.max_unacknowledged_reports as usize,
         max_jobs_per_worker: config.limits.max_jobs_per_worker,

@@ -28,6 +28,11 @@ impl Gauge for ToMetrics {
         }
     }
 
+    #[allow(clippy::cast_precision_loss, reason = "of milliseconds there are not so many")]
+    fn clock(&mut self, ahead: i64) {
+        self.0.clock_ahead_seconds.set(ahead as f64 / 1000.0);
+    }
+
     fn sent(&mut self, lag: Duration) {
         self.0.fire_lag_seconds.observe(lag.as_secs_f64());
     }

@@ -315,6 +315,7 @@ mod tests {
             since: due(n),
             trigger: None,
             held: false,
+            cancelled: false,
         };
         let (token, item) = (Token(u64::try_from(n).unwrap() + 1), Item(0));
         recorder.record(&job(), due(n), &Entry::Started { item, token, run: run.clone() }, None);

@@ -167,6 +167,7 @@ fn timing(reader: &mut Reader) -> Timing {
         lease: reader.duration("lease", "200ms", "5m"),
         heartbeat: reader.duration("heartbeat", "50ms", "1m"),
         stop_budget: reader.duration("stop_budget", "10ms", "1m"),
+        timeout_grace: reader.duration("timeout_grace", "100ms", "1h"),
         session,
         clock_drift_ppm: reader.count("clock_drift_ppm", 0, 100_000),
         max_clock_difference: reader.duration("max_clock_difference", "1ms", "1h"),

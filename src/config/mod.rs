@@ -92,6 +92,8 @@ pub struct Timing {
     pub heartbeat: Duration,
     /// How long before the lease's end a worker stops its runs.
     pub stop_budget: Duration,
+    /// How long after its timeout a run is taken away.
+    pub timeout_grace: Duration,
     /// The registry session.
     pub session: Duration,
     /// How much faster or slower another clock may run, in millionths.

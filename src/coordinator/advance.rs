@@ -122,6 +122,7 @@ impl Node {
                     worker.known.keys().filter(|run| run.job == *name).cloned().collect();
                 worker.known.retain(|run, _| run.job != *name);
                 worker.apart.retain(|run, _| run.job != *name);
+                worker.taken_away.retain(|run| run.job != *name);
                 worker.runs.retain(|(job, _)| job != name);
                 worker.waiting.set(name, Vec::new());
                 worker.jobs.remove(name);
@@ -178,6 +179,7 @@ impl Node {
             job.dead.retain(|id| named(id) || mutants::is_on(mutants::ENDED_ITEMS_CRASH));
         }
         self.hand_back_held(name, job);
+        self.stop_overdue(name, job, view);
         let (hosted, in_user_code) = (self.hosted(name, job, view), self.in_user_code(name, job));
         let facts = Facts {
             now: self.now.wall,
@@ -191,6 +193,7 @@ impl Node {
             reports: &job.reports,
             dead: &job.dead,
             in_user_code: &in_user_code,
+            timeout_grace: self.settings.timeout_grace,
             most_writes: self.settings.max_records_per_txn,
             explain: tracing::enabled!(tracing::Level::DEBUG),
             furthest_last_fire: self.now.wall.plus(self.settings.longest_silence),
@@ -272,7 +275,8 @@ impl Node {
     /// Items in user code without a record that says so.
     fn in_user_code(&self, name: &JobName, job: &JobState) -> BTreeSet<Item> {
         let workers = job.hosted.values().filter_map(|id| self.workers.get(id));
-        let told = workers.flat_map(|worker| worker.apart.keys()).filter(|run| run.job == *name);
+        let runs = workers.flat_map(|worker| worker.apart.keys().chain(&worker.taken_away));
+        let told = runs.filter(|run| run.job == *name);
         told.map(|run| run.item).chain(job.unmonitored.iter().map(|(item, ..)| *item)).collect()
     }
 

@@ -120,6 +120,7 @@ mod tests {
             since: due,
             trigger: None,
             held: false,
+            cancelled: false,
         }
     }
 

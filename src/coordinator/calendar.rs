@@ -1,17 +1,22 @@
-//! Watches the calendar for jumps: between two looks it must go on as the monotonic clock does. The embedded
-//! registry lives on this machine and has no clock of its own to compare with.
+//! Watches the calendar. Between two looks it must go on as the monotonic clock does. And where the store has a clock of its
+//! own, the calendar must agree with it: with each write of its own node a coordinator compares the two, first before it fires
+//! anything. (The embedded store lives on this machine and has no clock of its own.)
 
 use std::time::Duration;
 
 use rosterd_domain::mutants;
 use rosterd_domain::time::{Mono, Time};
 
-use super::event::Now;
-use super::node::Node;
+use super::event::{Now, Query};
+use super::node::{Node, ReadFor};
 use super::settings::Settings;
+use rosterd_registry::ReadError;
 
 /// Below this a difference is drift, and is followed.
 const DRIFT: Duration = Duration::from_millis(100);
+
+/// How often a calendar that agrees with the store's clock is held against it.
+const COMPARES_EVERY: Duration = Duration::from_secs(9);
 
 /// What the calendar is expected to say.
 #[derive(Debug, Default)]
@@ -23,6 +28,23 @@ pub(super) struct CalendarWatch {
     by: Duration,
     /// Somebody was told that it is off.
     alarmed: bool,
+    /// Both clocks, at the last look.
+    seen: Now,
+    store: Store,
+}
+
+/// What is known of the store's clock.
+#[derive(Debug, Default)]
+struct Store {
+    /// Both clocks when this coordinator's own node was last handed over, and since when the write is known to be done.
+    written: Option<(Now, Option<Now>)>,
+    /// The store's clock, and ours, when they were last compared.
+    at: Option<(Time, Mono)>,
+    /// By so many milliseconds the calendar is ahead of it at least; below zero: behind.
+    ahead: i64,
+    /// They were compared, or there is nothing to compare with.
+    known: bool,
+    alarmed: bool,
 }
 
 /// Something to be told.
@@ -32,27 +54,81 @@ pub(super) enum Jump {
     Off(Duration),
     /// It has gone on steadily and is believed again.
     Settled,
+    /// It is ahead of the store's clock by so many milliseconds, or behind.
+    Apart(i64),
+    /// It agrees with the store's clock again.
+    Agrees,
 }
 
 impl CalendarWatch {
     /// By how much the calendar is off.
     pub(super) fn off(&self) -> Duration {
-        self.by
+        self.by.max(Duration::from_millis(self.store.ahead.unsigned_abs()))
+    }
+
+    /// By how many milliseconds it is ahead of the store's clock; below zero: behind.
+    pub(super) fn ahead_of_store(&self) -> i64 {
+        self.store.ahead
+    }
+
+    /// Whether it was held against the store's clock, or there is none.
+    pub(super) fn is_compared(&self) -> bool {
+        self.store.known
+    }
+
+    /// This coordinator's own node is handed over to be written.
+    fn writes(&mut self) {
+        self.store.written = Some((self.seen, None));
+    }
+
+    /// It was written: whether the store is to be asked when. It need not if it was a moment ago, and they agreed.
+    fn wrote(&mut self) -> bool {
+        let now = self.seen;
+        let lately = self.store.at.is_some_and(|(_, mono)| now.mono.since(mono) < COMPARES_EVERY);
+        if lately && !self.store.alarmed {
+            return false;
+        }
+        match &mut self.store.written {
+            Some((_, done @ None)) => {
+                *done = Some(now);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// When that was by the store's clock; `None`: it has none.
+    fn compare(&mut self, at: Option<Time>, settings: &Settings) -> Option<Jump> {
+        let Some((sent, Some(done))) = self.store.written.take() else { return None };
+        self.store.known = true;
+        let Some(at) = at else { return None };
+        // It was written in between.
+        self.store.ahead = match at {
+            early if early < sent.wall => sent.wall.0 - early.0,
+            late if late > done.wall => done.wall.0 - late.0,
+            _ => 0,
+        };
+        self.store.at = Some((at, done.mono));
+        let apart = self.store.ahead.unsigned_abs() > millis(settings.max_clock_difference);
+        match (std::mem::replace(&mut self.store.alarmed, apart), apart) {
+            (false, true) => Some(Jump::Apart(self.store.ahead)),
+            (true, false) => Some(Jump::Agrees),
+            _ => None,
+        }
     }
 
     /// What is taken for the time: where the calendar is further off than anything may be fired by it, what it should
     /// say. What is written by it would otherwise outlast its error.
     pub(super) fn believed(&self, now: Now, settings: &Settings) -> Time {
-        let believes = mutants::is_on(mutants::CALENDAR_BELIEVED);
-        match self.anchor {
-            Some((wall, mono)) if self.by > settings.max_clock_difference && !believes => {
-                wall.plus(now.mono.since(mono))
-            }
+        let off = self.off() > settings.max_clock_difference && !mutants::is_on(mutants::CALENDAR_BELIEVED);
+        match self.store.at.or(self.anchor) {
+            Some((wall, mono)) if off => wall.plus(now.mono.since(mono)),
             _ => now.wall,
         }
     }
 
     pub(super) fn look(&mut self, now: Now, settings: &Settings) -> Option<Jump> {
+        self.seen = now;
         let Some(anchor) = self.anchor else {
             self.anchor = Some((now.wall, now.mono));
             return None;
@@ -90,6 +166,51 @@ impl Node {
             self.calendar_watch.look(now, &self.settings);
         }
     }
+
+    /// This coordinator's own node is about to be written.
+    pub(super) fn clock_is_written(&mut self) {
+        self.calendar_watch.writes();
+    }
+
+    /// It was: the store says when.
+    pub(super) fn compare_clock(&mut self) {
+        let reads = self.settings.session.is_some() && !mutants::is_on(mutants::STORES_CLOCK_UNREAD);
+        if reads && self.calendar_watch.wrote() {
+            self.read(ReadFor::Clock, Query::ToldAt(self.settings.id.clone()));
+        }
+    }
+
+    pub(super) fn clock_read(&mut self, read: Result<Option<Time>, ReadError>) {
+        // Where that failed the next write is compared: until one is, nothing fires.
+        let Ok(at) = read else {
+            return if self.clock_is_unknown() {
+                self.prove_in(self.settings.store_retry)
+            };
+        };
+        let first = !self.calendar_watch.is_compared();
+        let jump = self.calendar_watch.compare(at, &self.settings);
+        if first && self.calendar_watch.is_compared() {
+            // What this coordinator took down by its own calendar until now may be wrong.
+            self.tell_time(self.calendar_watch.seen);
+            self.up_since = self.now.wall;
+            self.dirty.extend(self.jobs.keys().cloned());
+            self.admit_early();
+        }
+        if let Some(jump) = jump {
+            self.calendar_jumped(&jump);
+        }
+    }
+
+    /// Nothing fires before the calendar was held against the store's clock.
+    pub(super) fn clock_is_unknown(&self) -> bool {
+        self.settings.session.is_some()
+            && !self.calendar_watch.is_compared()
+            && !mutants::is_on(mutants::STORES_CLOCK_UNREAD)
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// How differently the two clocks have gone since `from`.

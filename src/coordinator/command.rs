@@ -4,9 +4,11 @@
 
 use std::sync::Arc;
 
-use rosterd_domain::id::{CommandName, InstanceId, Item, JobName, Token, WorkerId};
+use rosterd_domain::id::{CommandName, InstanceId, Item, JobName, Token, Version, WorkerId};
+use rosterd_domain::item::{Event, Record};
 use rosterd_domain::mutants;
 use rosterd_domain::snapshot::Command;
+use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Txn, Write};
 use rosterd_domain::view::Job;
 
@@ -107,11 +109,35 @@ pub(super) fn stops(view: &Job, item: Item, token: Token) -> bool {
         && cancel_name(item, token).is_some_and(|name| view.commands.contains_key(&name))
 }
 
-/// Adds the command to stop a run, wherever its worker is.
-pub(super) fn stop(txn: &mut Txn, job: &JobName, item: Item, token: Token) {
+/// Adds the command to stop a run, wherever its worker is. Its record says so too: whoever ends the run does not offer it
+/// to others.
+pub(super) fn stop(txn: &mut Txn, job: &JobName, item: Item, version: Version, record: &Record) {
+    let token = record.token;
     if let Some(name) = cancel_name(item, token) {
         txn.write(Write::Command { job: job.clone(), name, command: Command::Cancel { item, token } });
     }
+    if let Ok(cancelled) = record.apply(&Event::Cancel) {
+        txn.write(rewritten(job, item, version, cancelled));
+    }
+}
+
+/// Adds that a crashed run is not run again.
+pub(super) fn give_up(
+    txn: &mut Txn,
+    job: &JobName,
+    item: Item,
+    version: Version,
+    record: &Record,
+    now: Time,
+) {
+    if let Ok(given_up) = record.apply(&Event::GiveUp { at: now }) {
+        txn.write(rewritten(job, item, version, given_up));
+        txn.write(Write::FailoverItem { job: job.clone(), item, crashed: None });
+    }
+}
+
+fn rewritten(job: &JobName, item: Item, version: Version, record: Record) -> Write {
+    Write::Record { job: job.clone(), item, expect: Some(version), record: Box::new(record) }
 }
 
 /// Another for each run, so that what takes one away takes no later one with it.

@@ -248,6 +248,12 @@ impl Node {
             stays
         });
         worker.apart.retain(|run, _| worker.known.contains_key(run));
+        let let_go: Vec<RunRef> =
+            worker.taken_away.iter().filter(|run| !held.contains(run)).cloned().collect();
+        for run in let_go {
+            worker.taken_away.remove(&run);
+            self.dirty.insert(run.job);
+        }
         let (jobs, known) = (&self.jobs, &worker.known);
         let told = |(name, item): &&(JobName, Item)| {
             let token = jobs.get(name).and_then(|job| job.records.get(item)).map(|(_, record)| record.token);
@@ -440,6 +446,9 @@ impl Node {
     fn answer_report(&mut self, id: &WorkerId, run: RunRef, refusal: Option<Refusal>) {
         if let Some(worker) = self.workers.get_mut(id) {
             worker.known.remove(&run);
+            if worker.taken_away.remove(&run) {
+                self.dirty.insert(run.job.clone());
+            }
         }
         self.acknowledge(id, run, refusal);
     }

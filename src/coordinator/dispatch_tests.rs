@@ -26,6 +26,7 @@ fn at_work() -> (Node, WorkerId, JobName) {
         since: at(0.0).wall,
         trigger: None,
         held: false,
+        cancelled: false,
     };
     let record =
         Record { token: Token(5), state: State::Running(run), ..Record::new(Token(0), at(0.0).wall) };

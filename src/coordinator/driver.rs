@@ -72,6 +72,8 @@ pub trait Gauge: Send + 'static {
     fn entry(&mut self, _entry: &Entry) {}
     /// So many jobs are known, so many of them are led, and so many frames wait to be taken in.
     fn there(&mut self, _jobs: usize, _led: usize, _waiting: usize) {}
+    /// This machine's clock is so many milliseconds ahead of the store's, or behind.
+    fn clock(&mut self, _ahead: i64) {}
 }
 
 impl Gauge for NoHistory {}
@@ -367,6 +369,7 @@ impl Driver {
             self.count_at = now.mono.plus(COUNT_AGAIN);
             let (jobs, led) = self.node.count_jobs();
             self.gauge.there(jobs, led, self.inbox.len());
+            self.gauge.clock(self.node.clock_ahead());
         }
     }
 
@@ -453,6 +456,7 @@ impl Driver {
             Query::Attachment(worker) => map(registry.attachment(&worker), Answer::Attachment),
             Query::Attachments => map(registry.attachments(), Answer::Attachments),
             Query::Coordinators => map(registry.coordinators(), Answer::Coordinators),
+            Query::ToldAt(id) => map(registry.told_at(&id), Answer::ToldAt),
         }
     }
 }

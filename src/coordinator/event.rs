@@ -19,7 +19,7 @@ use rosterd_session::frame::{Completed, FromWorker, ToWorker};
 pub const VERDICT: &str = "verdict";
 
 /// Both clocks, read once per event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Now {
     /// The calendar.
     pub wall: Time,
@@ -78,6 +78,8 @@ pub enum Query {
     Attachments,
     /// The living coordinators.
     Coordinators,
+    /// When a coordinator's own node was last written, by the store's clock.
+    ToldAt(CoordinatorId),
 }
 
 /// What a read found.
@@ -97,6 +99,8 @@ pub enum Answer {
     Attachments(Result<BTreeMap<WorkerId, (Version, Attachment)>, ReadError>),
     /// The living coordinators.
     Coordinators(Result<BTreeMap<CoordinatorId, Arc<str>>, ReadError>),
+    /// When a coordinator's own node was last written.
+    ToldAt(Result<Option<Time>, ReadError>),
 }
 
 /// Something is to be done.

@@ -256,6 +256,8 @@ pub enum Health {
     Starting,
     /// Yes.
     Serving,
+    /// This machine's clock is off: nothing fires.
+    ClockOff,
     /// The registry does not answer.
     Suspended,
     /// It is stopping.
@@ -268,6 +270,7 @@ impl Health {
         match self {
             Self::Starting => "starting",
             Self::Serving => "serving",
+            Self::ClockOff => "clock_off",
             Self::Suspended => "suspended",
             Self::Draining => "draining",
         }

@@ -88,6 +88,8 @@ pub(crate) struct JobState {
     pub(crate) registering: VecDeque<Registering>,
     /// Runs whose workers were told to stop them, by token and on which stream.
     pub(crate) told_to_stop: BTreeMap<Item, (Token, StreamId)>,
+    /// Runs that have timed out, and the stream on which their workers were told so.
+    pub(crate) told_of_timeout: BTreeMap<Item, (Token, StreamId)>,
     /// Operations that wait.
     pub(crate) operations: VecDeque<Asked>,
     /// Since when it has no leader, as far as this coordinator knows.

@@ -29,6 +29,7 @@ mod life;
 pub mod member;
 pub mod node;
 mod operate;
+mod overdue;
 mod presence;
 mod reconcile;
 mod register;

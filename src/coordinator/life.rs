@@ -35,10 +35,10 @@ impl Node {
         let every = self.settings.session.map_or(TELLS_EVERY, Settings::proof_every);
         let now = self.now.mono;
         let due = now.since(self.proved) >= every || now.since(self.told) >= TELLS_EVERY;
-        if (due || self.health != Health::Serving || !self.listed) && !self.is_proving() {
+        if (due || self.health != Health::Serving || !self.is_open()) && !self.is_proving() {
             self.prove();
         }
-        let well = self.health == Health::Serving && self.listed;
+        let well = self.health == Health::Serving && self.is_open();
         // What proved it since the last look does so only for its time.
         let left = every.saturating_sub(now.since(self.proved));
         let next = if left.is_zero() { every } else { left };
@@ -84,6 +84,7 @@ impl Node {
 
     pub(super) fn prove(&mut self) {
         self.told = self.now.mono;
+        self.clock_is_written();
         let data = self.myself();
         let mut txn = Txn::new("coordinator");
         txn.write(rosterd_domain::txn::Write::Coordinator { id: self.settings.id.clone(), data });
@@ -97,11 +98,23 @@ impl Node {
         if !self.listed {
             return self.prove_in(self.settings.store_retry);
         }
+        self.compare_clock();
         if self.stopping {
             // It was said: what this coordinator leads can be given up.
             self.dirty.extend(self.jobs.keys().cloned());
         }
-        for (stream, hello) in std::mem::take(&mut self.early) {
+        self.admit_early();
+    }
+
+    /// Whether workers may come: this coordinator's node is there, and it knows what time it is.
+    pub(super) fn is_open(&self) -> bool {
+        self.listed && !self.clock_is_unknown()
+    }
+
+    /// Who came before that is attended to now.
+    pub(super) fn admit_early(&mut self) {
+        let early = if self.is_open() { std::mem::take(&mut self.early) } else { Vec::new() };
+        for (stream, hello) in early {
             if self.streams.contains_key(&stream) {
                 self.arrives(stream, hello);
             }
@@ -131,7 +144,22 @@ impl Node {
 
     /// Nothing may start: the registry does not answer, or this coordinator is leaving.
     pub(super) fn no_starts(&self) -> bool {
-        self.stopping || !self.informed || self.health == Health::Suspended || !self.proven()
+        self.stopping
+            || !self.informed
+            || self.clock_is_unknown()
+            || self.health == Health::Suspended
+            || !self.proven()
+    }
+
+    /// By how many milliseconds the calendar is ahead of the store's clock; below zero: behind.
+    pub fn clock_ahead(&self) -> i64 {
+        self.calendar_watch.ahead_of_store()
+    }
+
+    /// How it is, to whoever asks.
+    pub(super) fn health_shown(&self) -> Health {
+        let good = self.calendar_is_good(self.settings.max_clock_difference);
+        if self.health == Health::Serving && !good { Health::ClockOff } else { self.health }
     }
 
     /// Whether the calendar is within `limit` of what it should say.
@@ -146,7 +174,17 @@ impl Node {
                 "ALARM: the calendar has jumped by {by:?}: jobs do not fire by it until it has gone on steadily for {settles:?}"
             ),
             Jump::Settled => tracing::warn!("the calendar goes on steadily: jobs fire by it again"),
+            Jump::Apart(ahead) => tracing::error!(
+                "ALARM: this machine's clock is {} the store's: nothing fires here until they agree to {:?}; set it right (chrony, \
+                 systemd-timesyncd), or look at the clocks of the ZooKeeper servers where several coordinators say so",
+                ahead_or_behind(*ahead),
+                self.settings.max_clock_difference
+            ),
+            Jump::Agrees => {
+                tracing::warn!("this machine's clock agrees with the store's: jobs fire by it again")
+            }
         }
+        self.out.push(Effect::Health(self.health_shown()));
         self.dirty.extend(self.jobs.keys().cloned());
     }
 
@@ -186,6 +224,11 @@ impl Node {
     }
 }
 
+fn ahead_or_behind(ahead: i64) -> String {
+    let by = Duration::from_millis(ahead.unsigned_abs());
+    if ahead < 0 { format!("{by:?} behind") } else { format!("{by:?} ahead of") }
+}
+
 #[cfg(test)]
 mod tests {
     use rosterd_domain::id::{JobName, Namespace, Revision};
@@ -209,6 +252,15 @@ mod tests {
         effects.into_iter().filter_map(commit).collect()
     }
 
+    /// The store's clock agrees.
+    fn tell_time(node: &mut Node, now: Now, effects: Vec<Effect>) {
+        for effect in effects {
+            if let Effect::Read(id, Query::ToldAt(_)) = effect {
+                node.handle(now, Event::Read(id, Answer::ToldAt(Ok(Some(now.wall)))));
+            }
+        }
+    }
+
     /// A leader stood still, heard right after that an instance had come, and was not yet sure of its session: it never
     /// planned.
     #[test]
@@ -218,7 +270,8 @@ mod tests {
         settings.session = Some(Duration::from_secs(10));
         let mut node = Node::new(settings, "session".into(), Box::new(|| "id".to_owned()));
         for proof in commits(node.handle(at(0), Event::Start)) {
-            node.handle(at(0), Event::Committed(proof, Commit::Committed(Revision(1))));
+            let effects = node.handle(at(0), Event::Committed(proof, Commit::Committed(Revision(1))));
+            tell_time(&mut node, at(0), effects);
         }
         let job = JobName::new("j").unwrap();
         let state = JobState { loaded: true, stale: true, ..JobState::default() };
@@ -243,7 +296,9 @@ mod tests {
                 match effect {
                     Effect::Commit(id, _) => {
                         sent.push(now);
-                        node.handle(at(now), Event::Committed(id, Commit::Committed(Revision(1))));
+                        let effects =
+                            node.handle(at(now), Event::Committed(id, Commit::Committed(Revision(1))));
+                        tell_time(node, at(now), effects);
                     }
                     Effect::Read(id, Query::Attachments) => {
                         node.handle(at(now), Event::Read(id, Answer::Attachments(Ok(BTreeMap::new()))));

@@ -33,6 +33,14 @@ pub struct Member {
     pub leads: u64,
     pub workers: u64,
     pub lag_ms: u64,
+    /// By how much its clock was ahead of the store's when it wrote before, or behind, if that was too much to fire.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub clock_ahead_ms: i64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(number: &i64) -> bool {
+    *number == 0
 }
 
 impl Member {
@@ -99,6 +107,7 @@ impl Node {
     /// What this coordinator says of itself.
     pub(super) fn myself(&mut self) -> Arc<str> {
         let lag = std::mem::take(&mut self.longest_lag);
+        let good = self.calendar_is_good(self.settings.max_clock_difference);
         let member = Member {
             url: self.settings.advertise.clone(),
             draining: self.stopping,
@@ -108,6 +117,7 @@ impl Node {
             leads: self.count_jobs().1 as u64,
             workers: self.workers.len() as u64,
             lag_ms: u64::try_from(lag.as_millis()).unwrap_or(u64::MAX),
+            clock_ahead_ms: if good { 0 } else { self.clock_ahead() },
         };
         serde_json::to_string(&member).unwrap_or_default().into()
     }

@@ -7,12 +7,13 @@ use rosterd_domain::id::{InstanceId, Item, JobName, TriggerId};
 use rosterd_domain::item::Running;
 use rosterd_domain::job;
 use rosterd_domain::snapshot::TriggerNode;
+use rosterd_domain::time::Time;
 use rosterd_domain::txn::Write;
 use rosterd_domain::txn::{Commit, Guard};
 use rosterd_domain::view::{self, Job};
 
 use super::change::{Step, apply, check_item, enable, guarded, pause, remove, shut_out};
-use super::command::{stop, stops};
+use super::command::{give_up, stop};
 use super::drain::drain;
 use super::event::{Effect, RequestId};
 use super::handle::{Done, Happening, Operation, Target};
@@ -165,7 +166,7 @@ impl Node {
             JobOperation::Pause(paused) => Ok(pause(view, *paused, self.now.wall)),
             JobOperation::Enable { target, enabled, .. } => enable(view, target, *enabled, self.now.wall),
             JobOperation::Remove { cancel } => remove(job, view, *cancel, self.settings.max_records_per_txn),
-            JobOperation::Cancel { item } => cancel_item(name, job, view, *item),
+            JobOperation::Cancel { item } => cancel_item(job, view, *item, self.now.wall),
             JobOperation::CancelAll { target, said } => Ok(self.cancel_all(name, job, view, target, said)),
             JobOperation::Drain { instance, grace } => drain(view, instance, *grace),
             JobOperation::Shutdown { instance } => self.shut_down(view, instance),
@@ -267,11 +268,11 @@ impl Node {
             Target::Instance(instance) => run.instance == *instance,
         };
         let running = job.records.iter().filter(|(item, (_, record))| {
-            record.running().is_some_and(|run| is_of(**item, run)) && !stops(view, **item, record.token)
+            record.running().is_some_and(|run| is_of(**item, run) && !run.cancelled)
         });
         let mut txn = guarded("command", view);
-        for (item, (_, record)) in running.take(self.settings.max_records_per_txn) {
-            stop(&mut txn, name, *item, record.token);
+        for (item, (version, record)) in running.take(self.settings.max_records_per_txn) {
+            stop(&mut txn, name, *item, *version, record);
         }
         match txn.writes.len() {
             0 => Step::Said(said.into()),
@@ -330,15 +331,21 @@ impl Node {
     }
 }
 
-/// Asks for the run of one item to be stopped.
-fn cancel_item(name: &JobName, job: &JobState, view: &Job, item: Item) -> Result<Step, Refusal> {
+/// Asks for the run of one item to be stopped. One that crashed and waits to be run again is given up.
+fn cancel_item(job: &JobState, view: &Job, item: Item, now: Time) -> Result<Step, Refusal> {
     check_item(view, item)?;
-    let run = job.records.get(&item).and_then(|(_, record)| Some((record.token, record.running()?.clone())));
-    let Some((token, run)) = run else {
-        return Err(Refusal::new(Code::RunUnknown, format!("item {item} of {name} is not running")));
+    let (name, mut txn) = (&view.name, guarded("command", view));
+    let said = match job.records.get(&item) {
+        Some((version, record)) if record.running().is_some() => {
+            stop(&mut txn, name, item, *version, record);
+            let instance = record.running().map(|run| run.instance.to_string()).unwrap_or_default();
+            format!("item {item}: run {} on {instance} is asked to stop", record.token)
+        }
+        Some((version, record)) if record.crashed().is_some() => {
+            give_up(&mut txn, name, item, *version, record, now);
+            format!("item {item}: run {} has crashed, and is not run again", record.token)
+        }
+        _ => return Err(Refusal::new(Code::RunUnknown, format!("item {item} of {name} is not running"))),
     };
-    let said = format!("item {item}: run {token} on {} is asked to stop", run.instance);
-    let mut txn = guarded("command", view);
-    stop(&mut txn, name, item, token);
     Ok(Step::Commit(txn, said))
 }

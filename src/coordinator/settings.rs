@@ -20,6 +20,8 @@ pub struct Settings {
     pub heartbeat: Duration,
     /// How long before the lease's end a worker stops its runs (K).
     pub stop_budget: Duration,
+    /// How long after its timeout a run is taken away from a worker that does not end it.
+    pub timeout_grace: Duration,
     /// How much two clocks may differ in rate (ρ), in parts of a thousand.
     pub drift_permille: u32,
     /// After how long of silence the registry ends this coordinator's session (S); `None`: never.
@@ -67,6 +69,7 @@ impl Settings {
             lease: Duration::from_secs(5),
             heartbeat: Duration::from_secs(1),
             stop_budget: Duration::from_millis(500),
+            timeout_grace: Duration::from_secs(10),
             drift_permille: 5,
             session: None,
             session_margin_permille: 300,

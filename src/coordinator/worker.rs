@@ -77,6 +77,8 @@ pub(crate) struct Worker {
     /// Of these the ones that no record holds, since their jobs are without monitorExecution; as they were told, unless
     /// it came with them.
     pub(crate) apart: BTreeMap<RunRef, Option<Running>>,
+    /// Runs that were taken away from it, and that it still names: each keeps its slot.
+    pub(crate) taken_away: BTreeSet<RunRef>,
     /// It was another host's before, or this one's in another session.
     pub(crate) came: bool,
     /// How often it was told of runs that it then did not name, heartbeat after heartbeat.
@@ -128,6 +130,7 @@ impl Worker {
             over: None,
             known: hello.in_hand.iter().map(|run| (run.clone(), heard)).collect(),
             apart: BTreeMap::new(),
+            taken_away: BTreeSet::new(),
             came: false,
             unheeded: BTreeMap::new(),
             runs: BTreeSet::new(),
@@ -142,7 +145,7 @@ impl Worker {
         if mutants::is_on(mutants::SLOTS_UNCOUNTED) {
             return self.slots;
         }
-        let runs = self.runs.len() + self.apart.len();
+        let runs = self.runs.len() + self.apart.len() + self.taken_away.len();
         let used = u32::try_from(runs).unwrap_or(u32::MAX).saturating_add(self.reserved);
         self.slots.saturating_sub(used)
     }

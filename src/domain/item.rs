@@ -183,6 +183,9 @@ pub struct Running {
     /// Whether it waits for the one callback that all items of the fire have started.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
+    /// Somebody asked for it to be stopped: however it ends, it is not run again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cancelled: bool,
 }
 
 /// A crashed run that waits for a taker.
@@ -238,9 +241,11 @@ pub enum Event {
     Claim(Running),
     /// The Triggers of the fire may go out.
     Release,
+    /// Somebody asks for the run in flight to be stopped.
+    Cancel,
     /// The run in flight ended; `requeue`: it is to be run again elsewhere.
     End { outcome: Outcome, at: Time, reported: bool, requeue: bool },
-    /// Failover does not apply (any more): the crashed run will not be run again.
+    /// Failover does not apply (any more), or somebody cancelled it: the crashed run will not be run again.
     GiveUp { at: Time },
     /// `count` due times up to `latest` are merged into a later run.
     Misfire { latest: Time, count: u64 },
@@ -324,7 +329,12 @@ impl Record {
             (State::Running(run), Event::Release) if run.held => {
                 next.state = State::Running(Running { held: false, ..run.clone() });
             }
-            (State::Running(run), Event::End { outcome, at, reported, requeue }) => {
+            (State::Running(run), Event::Cancel) if !run.cancelled => {
+                next.state = State::Running(Running { cancelled: true, ..run.clone() });
+            }
+            (State::Running(run), Event::End { outcome, at, reported, requeue })
+                if !(*requeue && run.cancelled) || mutants::is_on(mutants::CANCELLED_RUNS_AGAIN) =>
+            {
                 next.end(run, *outcome, *at, *reported);
                 if mutants::is_on(mutants::VERDICT_DROPS_MISFIRE) {
                     next.misfire = next.misfire.filter(|_| *reported);
@@ -422,6 +432,7 @@ impl Event {
             Self::Start(_) => "start",
             Self::Claim(_) => "claim",
             Self::Release => "release",
+            Self::Cancel => "cancel",
             Self::End { .. } => "end",
             Self::GiveUp { .. } => "give_up",
             Self::Misfire { .. } => "misfire",
@@ -446,6 +457,7 @@ mod tests {
             since: Time::from_seconds(fire),
             trigger: None,
             held: false,
+            cancelled: false,
         }
     }
 
@@ -466,7 +478,7 @@ mod tests {
     #[test]
     fn the_whole_table() {
         let (at, latest, count) = (Time::from_seconds(40), Time::from_seconds(40), 1);
-        let table: [(Event, [bool; 4]); 15] = [
+        let table: [(Event, [bool; 4]); 16] = [
             (Event::Start(run(Source::NormalTrigger, 40)), [true, false, false, false]),
             (Event::Start(run(Source::NormalTrigger, 10)), [false, false, false, false]),
             (Event::Start(run(Source::Misfire, 40)), [false, false, false, false]),
@@ -475,6 +487,7 @@ mod tests {
             (Event::Claim(run(Source::Failover, 20)), [false, false, false, true]),
             (Event::Claim(run(Source::Failover, 21)), [false, false, false, false]),
             (Event::Release, [false, false, true, false]),
+            (Event::Cancel, [false, true, true, false]),
             (end(true), [false, true, true, false]),
             (end(false), [false, true, true, false]),
             (Event::GiveUp { at }, [false, false, false, true]),
@@ -537,6 +550,17 @@ mod tests {
         let released = held.apply(&Event::Release).unwrap();
         assert_eq!(released, running);
         assert!(released.apply(&Event::Release).is_err());
+    }
+
+    #[test]
+    fn a_cancelled_run_ends_once_and_is_not_run_again() {
+        let [_, running, ..] = states();
+        let cancelled = running.apply(&Event::Cancel).unwrap();
+        assert!(cancelled.apply(&Event::Cancel).is_err());
+        assert!(cancelled.apply(&end(true)).is_err());
+        assert_eq!(cancelled.apply(&end(false)).unwrap(), running.apply(&end(false)).unwrap());
+        let text = serde_json::to_string(&cancelled).unwrap();
+        assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), cancelled);
     }
 
     #[test]

@@ -17,6 +17,7 @@ mutants! {
     FIRES_WAIT_FOR_PLANS: "fires_wait_for_plans", "nothing starts while the reshard flag is up";
     REFUSED_IS_DROPPED: "refused_is_dropped", "what was refused together is not decided again at once";
     CALENDAR_BELIEVED: "calendar_believed", "a calendar that jumps is believed at once";
+    STORES_CLOCK_UNREAD: "stores_clock_unread", "the calendar of a coordinator is not held against the store's clock";
     CALENDAR_SEEN_LATE: "calendar_seen_late", "a calendar is watched from the first event on, not from the start";
     OUTCOMES_UNCOUNTED: "outcomes_uncounted", "a run's end is not counted in its record";
     START_IGNORES_RECORD: "start_ignores_record", "a start writes its record whatever its version";
@@ -58,6 +59,9 @@ mutants! {
     SHUTDOWNS_ARE_ONLY_SAID: "shutdowns_are_only_said", "a worker that is to give a job up is told once, and its next host lets it go on";
     CANCELS_ARE_ONLY_SAID: "cancels_are_only_said", "a worker that is to stop a run is told once, on the stream that it has";
     ANY_REPORT_COUNTS: "any_report_counts", "a report of whoever says it takes the place of an older one";
+    CANCELLED_RUNS_AGAIN: "cancelled_runs_again", "a run that somebody cancelled is run again when its worker dies";
+    OVERDUE_RUNS_STAY: "overdue_runs_stay", "a worker that does not stop a run at its timeout keeps it";
+    TAKEN_AWAY_IS_FREE: "taken_away_is_free", "the slot of a run that was taken away for its timeout is given to another while the run goes on";
     FORGOTTEN_RUNS_STAY: "forgotten_runs_stay", "a run that its worker never names is sent to it for ever";
     OFFSETS_STAY: "offsets_stay", "what an item's last run left is not read again although another host has had the item since";
     HELD_STAYS_HELD: "held_stays_held", "runs that are held when the guarantee is switched off are released by nobody";

@@ -184,6 +184,7 @@ mod tests {
             since: at,
             trigger: Some(id.clone()),
             held: true,
+            cancelled: false,
         };
         let crashed = Crashed { fire: at, instance: instance.clone(), since: at, held: false };
         for state in [State::Idle, State::Running(running), State::Crashed(crashed)] {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use rosterd_domain::id::{CoordinatorId, Item, JobName, Version, WorkerId};
 use rosterd_domain::snapshot::{Attachment, JobNodes, Numbering, Snapshot, Whole};
+use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Commit, Txn};
 
 mod conflict;
@@ -131,6 +132,10 @@ pub trait Registry: Send + Sync + 'static {
 
     /// The coordinators whose session lives, with what they wrote of themselves.
     fn coordinators(&self) -> Read<BTreeMap<CoordinatorId, Arc<str>>>;
+
+    /// When the store wrote a coordinator's own node last, by the store's clock; `None`: it has none of its own, or there is no
+    /// such node.
+    fn told_at(&self, id: &CoordinatorId) -> Read<Option<Time>>;
 
     /// Everything below a job, by path relative to the job (`/config`, `/sharding/0/instance`, …).
     fn dump(&self, job: &JobName) -> Read<Option<BTreeMap<String, DumpNode>>>;

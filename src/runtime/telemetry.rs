@@ -6,6 +6,7 @@
 
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
@@ -203,6 +204,8 @@ metrics! {
     jobs: Gauge = Gauge::default();
     /// Jobs led by this coordinator
     jobs_led: Gauge = Gauge::default();
+    /// How far this machine's clock is ahead of the store's at least, below zero behind; 0 on the embedded store
+    clock_ahead_seconds: Gauge<f64, AtomicU64> = Gauge::default();
     /// Worker streams that are open
     streams: Gauge = Gauge::default();
     /// Frames of workers that wait to be taken in

@@ -216,7 +216,7 @@ fn crash(job: &mut Job, now: Time) -> Vec<String> {
     let mut ended: BTreeMap<Item, Record> = BTreeMap::new();
     for (item, record) in &job.records {
         let Some(run) = record.running() else { continue };
-        let requeue = job.requeues(&spec, *item);
+        let requeue = job.requeues(&spec, *item) && !run.cancelled;
         lines.push(format!("{}/{item}, the run of {} by {}", job.name, run.fire, run.instance));
         let end = Event::End { outcome: Outcome::Crashed, at: now, reported: false, requeue };
         if let Ok(record) = record.apply(&end) {

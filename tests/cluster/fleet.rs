@@ -142,6 +142,12 @@ impl Fleet {
 
     /// Waits until a coordinator serves.
     pub async fn serving(&mut self, seat: usize) {
+        self.listening(seat).await;
+        self.healthy(seat).await;
+    }
+
+    /// Waits until it says that it listens, well or not.
+    pub async fn listening(&mut self, seat: usize) {
         let log = self.log_of(seat);
         let proc = self.seats[seat].proc.as_mut().unwrap();
         let port = wait(format!("c{seat} to serve"), || {
@@ -154,7 +160,6 @@ impl Fleet {
         .await;
         self.seats[seat].port = port;
         self.cluster.port = self.seats.iter().find(|seat| seat.proc.is_some()).unwrap().port;
-        self.healthy(seat).await;
     }
 
     pub async fn healthy(&self, seat: usize) {

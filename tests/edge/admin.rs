@@ -198,6 +198,7 @@ async fn a_suspended_coordinator_does_not_look_well() {
     for (health, state) in [
         (Health::Starting, v1::ServerHealth::Starting),
         (Health::Serving, v1::ServerHealth::Serving),
+        (Health::ClockOff, v1::ServerHealth::ClockOff),
         (Health::Suspended, v1::ServerHealth::Suspended),
         (Health::Draining, v1::ServerHealth::Draining),
     ] {

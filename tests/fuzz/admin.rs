@@ -78,6 +78,7 @@ static HISTORY: LazyLock<(tempfile::TempDir, Reader)> = LazyLock::new(|| {
             since: fire,
             trigger: None,
             held: false,
+            cancelled: false,
         };
         recorder.record(&job, fire, &Entry::Started { item, token, run: run.clone() }, None);
         let ended = Entry::Ended { item, token, run, outcome: Outcome::Succeeded, at: fire, requeued: false };

@@ -63,7 +63,7 @@ fn data<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(input: &[
 fn run(fire: Time, source: Source) -> Running {
     let instance = InstanceId::new("10.0.0.7@-@w1").unwrap();
     let worker = WorkerId::new("w1").unwrap();
-    Running { fire, source, instance, worker, since: fire, trigger: None, held: false }
+    Running { fire, source, instance, worker, since: fire, trigger: None, held: false, cancelled: false }
 }
 
 /// Everything that can happen to an item, at times that may or may not fit.
@@ -75,6 +75,7 @@ fn events(record: &Record) -> Vec<Event> {
         Event::Start(run(at, Source::Manual)),
         Event::Claim(run(at, Source::Failover)),
         Event::Release,
+        Event::Cancel,
         Event::End { outcome: Outcome::Succeeded, at, reported: true, requeue: false },
         Event::End { outcome: Outcome::Crashed, at, reported: false, requeue: true },
         Event::GiveUp { at },

@@ -27,6 +27,7 @@ mod log;
 mod mutants;
 mod net;
 mod operate;
+mod overdue;
 mod panics;
 mod process;
 mod programs;

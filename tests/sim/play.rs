@@ -66,6 +66,7 @@ pub fn plan(seed: u64) -> Plan {
         jobs,
         slots,
         base: base(),
+        store_clock: false,
         drift: 0,
         told: true,
         verbose,

@@ -18,11 +18,13 @@ const TIMES: u64 = 100;
 
 /// Rows of an item's table of life.
 const ITEM: &[&str] = &[
+    "item: cancel",
     "item: claim",
     "item: drop_misfire",
     "item: end cancelled (reported)",
     "item: end cancelled (reported, to be run again)",
     "item: end crashed (reported)",
+    "item: end crashed after a cancel",
     "item: end crashed (reported, to be run again)",
     "item: end crashed (verdict)",
     "item: end crashed (verdict, to be run again)",
@@ -115,6 +117,7 @@ const TAKEN: &[&str] = &[
     "operation Remove: done",
     "operation Shutdown: done",
     "operation Trigger: done",
+    "fault: a clock is wrong at boot",
     "recovery: another leader",
     "recovery: attached again to the same host",
     "recovery: goodbye by the host",
@@ -139,6 +142,10 @@ const NOT_ASKED_FOR: &[(&str, &str)] = &[
     (
         "item: miss clock",
         "a coordinator whose calendar is wrong writes nothing; jobs that ask for a better one are tried with real processes",
+    ),
+    (
+        "item: end timed_out (verdict)",
+        "seldom: clients end what has timed out; a scene tries one that does not",
     ),
     ("item: miss while crashed", "seldom: a crashed run is taken before the next due time"),
     ("item: miss while held", "seldom: the longest held fire is shorter than two periods"),

@@ -1,6 +1,6 @@
 //! Which rows of an item's table of life a change of its record took. (The table itself is `Record::apply`.)
 
-use rosterd_domain::item::{Record, Source, State};
+use rosterd_domain::item::{Outcome, Record, Source, State};
 
 use crate::coverage::Coverage;
 use crate::watch::Change;
@@ -34,6 +34,13 @@ pub fn cover(coverage: &Coverage, change: &Change) {
     }
     if was == "held" && change.ended.is_none() && state(after) == "running" {
         coverage.count("item: release");
+    }
+    if after.running().is_some_and(|run| run.cancelled) && !before.running().is_some_and(|run| run.cancelled)
+    {
+        coverage.count("item: cancel");
+    }
+    if change.ended.as_ref().is_some_and(|(run, ended)| run.cancelled && ended.outcome == Outcome::Crashed) {
+        coverage.count("item: end crashed after a cancel");
     }
     if was == "crashed" && change.started.is_none() && after.state.is_idle() {
         coverage.count("item: give_up");

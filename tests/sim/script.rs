@@ -44,6 +44,9 @@ pub struct Script {
     pub rates: Rates,
     /// By how much clocks differ in rate.
     pub drift: u64,
+    /// The store has a clock of its own, and a coordinator of twelve begins with a wrong one.
+    #[serde(default)]
+    pub store_clock: bool,
     /// When faults stop, in milliseconds; those that come later come only where fewer than `least` took effect.
     pub until: u64,
     #[serde(default)]
@@ -141,7 +144,7 @@ impl Script {
         let rates = appetite(&mut rng);
         let events = events(&mut rng, &plan);
         let dead = if rng.permille(350) { left_behind(&mut rng, &plan) } else { Vec::new() };
-        let Plan { coordinators, workers, times, jobs, slots, base, drift, .. } = plan;
+        let Plan { coordinators, workers, times, jobs, slots, base, drift, store_clock, .. } = plan;
         let (until, least) = (TROUBLE, LEAST_FAULTS);
         Self {
             seed,
@@ -153,6 +156,7 @@ impl Script {
             jobs,
             rates,
             drift,
+            store_clock,
             until,
             least,
             lingers: true,
@@ -164,9 +168,10 @@ impl Script {
 
     /// The world that it is played in.
     pub fn plan(&self) -> Plan {
-        let Self { coordinators, workers, times, slots, base, drift, .. } = *self;
+        let Self { coordinators, workers, times, slots, base, drift, store_clock, .. } = *self;
         let jobs = self.jobs.clone();
-        Plan { coordinators, workers, times, jobs, slots, base, drift, told: false, ..plan(self.seed) }
+        let plan = plan(self.seed);
+        Plan { coordinators, workers, times, jobs, slots, base, drift, store_clock, told: false, ..plan }
     }
 
     /// Lines of JSON: the world, then what happens.
@@ -217,7 +222,19 @@ fn world_of(seed: u64) -> Plan {
         jobs.push(JobPlan { strategy: STRATEGIES[bare.index(4)], ..job("bare") });
     }
     let drift = if rng.permille(500) { 4500 } else { 0 };
-    Plan { coordinators: 3, workers: 5, times, jobs, slots, base, drift, told: false, ..plan(seed) }
+    let store_clock = Rng::new(seed ^ 0x00_c1_0c_c5).permille(600);
+    Plan {
+        coordinators: 3,
+        workers: 5,
+        times,
+        jobs,
+        slots,
+        base,
+        drift,
+        store_clock,
+        told: false,
+        ..plan(seed)
+    }
 }
 
 /// When worlds begin: on a day like others, and a moment before clocks are changed in one of the zones.

@@ -52,9 +52,11 @@ impl World {
         settings.lease = times.lease;
         settings.heartbeat = times.heartbeat;
         settings.stop_budget = times.stop_budget;
+        settings.timeout_grace = self.timeout_grace;
         settings.store_retry = Duration::from_millis(500);
         let drift = self.some_drift();
         let clock = NodeClock::new(self.now(), drift);
+        self.set_wrong_at_boot(&clock);
         let count = AtomicU64::new(0);
         let ids = Box::new(move || format!("{name}.{start}.{}", count.fetch_add(1, Ordering::Relaxed)));
         let (handle, driver) = coordinator(

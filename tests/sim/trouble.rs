@@ -323,7 +323,7 @@ fn shuffled(rng: &mut Rng, len: usize) -> Vec<usize> {
 }
 
 /// By how much a calendar jumps: less than anybody minds, or much more.
-fn jump(rng: &mut Rng) -> i64 {
+pub fn jump(rng: &mut Rng) -> i64 {
     let by = [90, 900, 1900, 60_000, 3_600_000, 86_400_000][rng.index(6)];
     if rng.permille(500) { by } else { -by }
 }

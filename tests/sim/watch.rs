@@ -122,6 +122,7 @@ impl Shadow {
             since: after.last_fire,
             trigger: trigger.map(|trigger| trigger.id.clone()),
             held: false,
+            cancelled: false,
         })
     }
 }

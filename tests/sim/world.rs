@@ -72,6 +72,8 @@ pub struct Plan {
     pub slots: (u64, u64),
     /// When it begins.
     pub base: Time,
+    /// The store has a clock of its own, which is right.
+    pub store_clock: bool,
     /// By how much clocks run fast or slow at most, in parts of a million.
     pub drift: u64,
     /// What happens is written down: it takes half of the time.
@@ -171,6 +173,10 @@ pub struct World {
     pub(crate) queue: BTreeMap<(Instant, u64), Later>,
     last: u64,
     pub(crate) start: Instant,
+    /// How long after its timeout a run is taken away; clients give its handler up before that.
+    pub timeout_grace: Duration,
+    /// By how much the clocks of coordinators are off that begin.
+    pub wrong_at_boot: i64,
     /// Who says whatever can be said, while faults go on.
     pub hostile: Option<AbortHandle>,
     _listens: Option<DefaultGuard>,
@@ -216,7 +222,7 @@ impl World {
         // To put all into words takes a while: only some seeds are listened to below what is told anyway.
         let all = plan.told || plan.seed.is_multiple_of(4);
         let listens = canary::listen(if all { Level::DEBUG } else { Level::INFO });
-        Self {
+        let world = Self {
             plan,
             rng,
             store,
@@ -232,9 +238,15 @@ impl World {
             queue,
             last,
             start,
+            timeout_grace: Duration::from_millis(2500),
+            wrong_at_boot: 0,
             hostile: None,
             _listens: listens,
+        };
+        if world.plan.store_clock {
+            world.give_store_a_clock();
         }
+        world
     }
 
     /// Starts every process.
@@ -252,6 +264,27 @@ impl World {
     }
 
     /// By how much the clocks of the next process run fast.
+    /// The store's clock is right.
+    pub fn give_store_a_clock(&self) {
+        let (base, begun) = (self.plan.base, self.start);
+        self.store.set_clock(Box::new(move || base.plus(begun.elapsed())));
+    }
+
+    /// Of the coordinators that begin while faults go on one of twelve does so with a wrong clock, which is set right later.
+    pub(crate) fn set_wrong_at_boot(&mut self, clock: &NodeClock) {
+        if self.wrong_at_boot != 0 {
+            return clock.jump(self.wrong_at_boot);
+        }
+        if self.plan.store_clock && !self.calm && self.rng.below(12) == 0 {
+            self.coverage.count("fault: a clock is wrong at boot");
+            let by = crate::trouble::jump(&mut self.rng);
+            clock.jump(by);
+            self.note(|| format!("its calendar is off by {by} ms"));
+            let span = Duration::from_millis(1000 + self.rng.below(20_000));
+            self.later(span, Later::Jump(clock.clone(), -by));
+        }
+    }
+
     pub(crate) fn some_drift(&mut self) -> i64 {
         let most = i64::try_from(self.plan.drift).unwrap_or(0);
         if most == 0 {

@@ -39,7 +39,9 @@ async fn follow(reporter: HealthReporter, backend: Arc<dyn Backend>) {
 async fn report(reporter: &HealthReporter, health: Health) {
     let status = match health {
         Health::Serving => ServingStatus::Serving,
-        Health::Starting | Health::Suspended | Health::Draining => ServingStatus::NotServing,
+        Health::Starting | Health::ClockOff | Health::Suspended | Health::Draining => {
+            ServingStatus::NotServing
+        }
     };
     for service in SERVICES {
         reporter.set_service_status(service, status).await;

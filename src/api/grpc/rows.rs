@@ -145,6 +145,7 @@ pub(super) fn coordinator(row: MemberRow, own: Health) -> v1::CoordinatorSummary
     let state = match (row.asked, member.draining) {
         (true, _) => own,
         (false, true) => Health::Draining,
+        (false, false) if member.clock_ahead_ms != 0 => Health::ClockOff,
         (false, false) => Health::Serving,
     };
     v1::CoordinatorSummary {
@@ -274,6 +275,7 @@ pub(super) fn health(health: Health) -> v1::ServerHealth {
     match health {
         Health::Starting => v1::ServerHealth::Starting,
         Health::Serving => v1::ServerHealth::Serving,
+        Health::ClockOff => v1::ServerHealth::ClockOff,
         Health::Suspended => v1::ServerHealth::Suspended,
         Health::Draining => v1::ServerHealth::Draining,
     }

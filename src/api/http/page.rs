@@ -25,6 +25,7 @@ pub(super) fn policy() -> String {
 
 pub(super) fn health_text(health: Health) -> &'static str {
     match health {
+        Health::ClockOff => "clock off: nothing fires until this machine's clock is set right",
         Health::Suspended => "suspended: the registry does not answer",
         other => other.as_str(),
     }

@@ -4,7 +4,7 @@
 use super::Case;
 use crate::id::{Item, Token};
 use crate::item::{Event, Missed, Outcome, Record, Running, Source, State};
-use crate::plan::{Became, Entry, Reported};
+use crate::plan::{Became, Entry, Reported, times_out};
 use crate::time::Time;
 use crate::txn::Guard;
 
@@ -113,23 +113,30 @@ impl Story<'_, '_> {
         let in_flight = self.record.running() == Some(run) && self.record.token == token;
         self.case.expect(in_flight, item, || "a run ends that was not in flight".into());
         let report = self.case.report_of(item, token, run);
+        let buried = facts.dead.contains(&run.worker);
         let (expected, again) = match report.map(|report| report.ended) {
             Some(Reported::Done(outcome)) => (outcome, false),
+            None if !buried => (Outcome::TimedOut, false),
             Some(Reported::Aborted | Reported::NotStarted | Reported::Forgotten(_)) | None => {
                 (Outcome::Crashed, true)
             }
             Some(Reported::HandedBack | Reported::Left(_)) => (Outcome::Cancelled, true),
             Some(Reported::Skipped) => (Outcome::Cancelled, false),
         };
-        let requeue = again && self.case.fails_over(item);
+        let requeue = again && self.case.fails_over(item) && !run.cancelled;
         self.case.expect((outcome, requeued) == (expected, requeue), item, || {
             format!("it ends as {outcome}, put up again: {requeued}, rather than {expected}, {requeue}")
         });
         if report.is_none() {
-            let buried = facts.dead.contains(&run.worker);
-            self.case.expect(buried, item, || "a run ends without report and without a death".into());
-            let guarded = self.case.has(&Guard::NoAttachment(run.worker.clone()));
-            self.case.expect(guarded, item, || "a death is not guarded".into());
+            let over =
+                times_out(self.case.job, run).is_some_and(|at| at.plus(facts.timeout_grace) <= facts.now);
+            self.case.expect(buried || over, item, || "a run ends without report, death and timeout".into());
+            let attached = facts.hosted.get(&run.instance).map(|hosted| hosted.attachment);
+            let guard = match attached.filter(|_| !buried) {
+                Some(version) => Guard::Attachment(run.worker.clone(), version),
+                None => Guard::NoAttachment(run.worker.clone()),
+            };
+            self.case.expect(self.case.has(&guard), item, || "a death or a timeout is not guarded".into());
         }
         let forgotten = report.is_some_and(|report| matches!(report.ended, Reported::Forgotten(_)));
         let (at, reported) = (facts.now, report.is_some() && !forgotten);

@@ -72,11 +72,10 @@ impl JobSpec {
         self.policy.too_late.unwrap_or(by_misfire)
     }
 
-    /// The largest clock difference at which a host fires the job: the tightest of the coordinator's limit,
-    /// `maxTimeDiffSeconds` and the policy's.
+    /// The largest clock difference at which a host fires the job: what the job says, else the coordinator's limit.
     pub fn max_clock_diff(&self, coordinators: Duration) -> Duration {
         let configured = self.config.max_time_diff_seconds.map(|seconds| Duration::from_secs(seconds.into()));
-        [configured, self.policy.max_clock_diff].into_iter().flatten().fold(coordinators, Duration::min)
+        [configured, self.policy.max_clock_diff].into_iter().flatten().min().unwrap_or(coordinators)
     }
 
     /// The command line of a command job.

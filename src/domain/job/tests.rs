@@ -360,11 +360,11 @@ fn nodes_of_elastic_job_are_taken_over_with_their_handler_and_kind() {
 }
 
 #[test]
-fn the_tightest_clock_limit_counts() {
+fn a_jobs_clock_limit_overrides_the_coordinators() {
     let limit = |file: &str| one(file).max_clock_diff(Duration::from_secs(2));
     let base = "jobName: a\nshardingTotalCount: 1\n";
     assert_eq!(limit(base), Duration::from_secs(2));
-    assert_eq!(limit(&format!("{base}maxTimeDiffSeconds: 60\n")), Duration::from_secs(2));
+    assert_eq!(limit(&format!("{base}maxTimeDiffSeconds: 60\n")), Duration::from_secs(60));
     assert_eq!(limit(&format!("{base}maxTimeDiffSeconds: 1\n")), Duration::from_secs(1));
     assert_eq!(limit(&format!("{base}rosterd: {{max_clock_diff_ms: 300}}\n")), Duration::from_millis(300));
 }

@@ -45,7 +45,16 @@ fn ended_of_the_dead(draft: &Draft<'_>, record: &Record) -> Option<Running> {
     let last = record.last.as_ref().filter(|last| last.outcome != Outcome::Crashed)?;
     let worker = last.instance.worker().filter(|worker| draft.facts.dead.contains(worker))?;
     let (fire, source, instance) = (last.fire, last.source, last.instance.clone());
-    Some(Running { fire, source, instance, worker, since: last.at, trigger: None, held: false })
+    Some(Running {
+        fire,
+        source,
+        instance,
+        worker,
+        since: last.at,
+        trigger: None,
+        held: false,
+        cancelled: false,
+    })
 }
 
 fn bury(draft: &mut Draft<'_>, item: Item, token: Token, run: Running) {

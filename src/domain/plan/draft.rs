@@ -1,7 +1,7 @@
 //! The records under decision, and the plan that grows with each change to them. The steps of a plan share
 //! one draft; nothing outside of them sees it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Became, Entry, Facts, Hosted, Plan, Reason, start};
 use crate::id::{InstanceId, Item, JobName, Version};
@@ -24,6 +24,8 @@ pub(super) struct Draft<'a> {
     pub(super) seats: Vec<Seat<'a>>,
     /// For each place in the assignment's instances the seat, of those hosted here.
     seat_of: Vec<Option<usize>>,
+    /// Items whose runs are taken away with this plan: they may be in user code still.
+    pub(super) taken_away: BTreeSet<Item>,
     /// Items of which the calendar is asked about once all is decided.
     pub(super) looked_at: Vec<Item>,
     generation_guarded: bool,
@@ -65,6 +67,7 @@ impl<'a> Draft<'a> {
             seats,
             timeline: Timeline::new(job),
             changed: BTreeMap::new(),
+            taken_away: BTreeSet::new(),
             looked_at: Vec::new(),
             bytes: 0,
             generation_guarded: false,
@@ -93,8 +96,12 @@ impl<'a> Draft<'a> {
         self.job.rules.disabled || self.job.sharding.disabled_items.contains(&item)
     }
 
-    /// Whether a crashed run of the item may be run again.
+    /// Whether a crashed run of the item may be run again, or the one in flight if it crashes.
     pub(super) fn requeues(&self, item: Item) -> bool {
+        let cancelled = self.record(item).and_then(Record::running).is_some_and(|run| run.cancelled);
+        if cancelled && !mutants::is_on(mutants::CANCELLED_RUNS_AGAIN) {
+            return false;
+        }
         let rules = &self.job.rules;
         let disabled = self.disabled(item) && !mutants::is_on(mutants::FAILOVER_OF_DISABLED);
         rules.failover && item.0 < rules.items && !disabled

@@ -12,6 +12,7 @@ mod complete;
 mod crash;
 mod draft;
 mod due;
+mod overdue;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -19,8 +20,10 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use assign::{Assigned, Candidates, assign};
+pub use overdue::times_out;
 pub use start::{Class, Waiting};
 
 use draft::Draft;
@@ -54,6 +57,8 @@ pub struct Facts<'a> {
     pub in_user_code: &'a BTreeSet<Item>,
     /// A last fire later than this was written by a clock that was wrong.
     pub furthest_last_fire: Time,
+    /// How long after its timeout a run is taken away from its worker.
+    pub timeout_grace: Duration,
     /// The largest number of records that one transaction writes.
     pub most_writes: usize,
     /// Somebody will read the plan's reasons.
@@ -207,6 +212,7 @@ pub fn host(job: &Job, records: &BTreeMap<Item, (Version, Record)>, facts: &Fact
     if facts.no_starts {
         due::look_again(&mut draft);
     } else {
+        overdue::overdue(&mut draft);
         if due::account(&mut draft) {
             start::start(&mut draft);
         }

@@ -154,6 +154,7 @@ pub(super) fn begin(draft: &mut Draft<'_>, seat: usize, waiting: &Waiting, kind:
         since: facts.now,
         trigger,
         held: job.rules.holds_for_started() && is_to_be_announced(draft, item, source, waiting.fire),
+        cancelled: false,
     };
     let event =
         if source == Source::Failover { Event::Claim(run.clone()) } else { Event::Start(run.clone()) };

@@ -105,6 +105,7 @@ fn run(source: Source, fire: i64) -> Running {
         since: at(fire),
         trigger: None,
         held: false,
+        cancelled: false,
     }
 }
 

@@ -25,6 +25,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 use rosterd_domain::id::{CoordinatorId, Item, JobName, Namespace, Version, WorkerId};
 use rosterd_domain::snapshot::{Attachment, JobNodes, Numbering, Snapshot, Whole};
+use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Commit, Txn};
 use tokio::sync::oneshot;
 
@@ -238,6 +239,11 @@ impl Registry for EmbeddedRegistry {
 
     fn coordinators(&self) -> Read<BTreeMap<CoordinatorId, Arc<str>>> {
         self.read(|view| Ok(view.coordinators()))
+    }
+
+    fn told_at(&self, _: &CoordinatorId) -> Read<Option<Time>> {
+        // Its clock is this machine's.
+        ready(Ok(None)).boxed()
     }
 
     fn dump(&self, job: &JobName) -> Read<Option<BTreeMap<String, DumpNode>>> {

@@ -12,8 +12,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rosterd_domain::id::{JobName, Namespace, Revision};
-use rosterd_domain::txn::{Commit, Txn};
+use rosterd_domain::id::{CoordinatorId, JobName, Namespace, Revision};
+use rosterd_domain::time::Time;
+use rosterd_domain::txn::{Commit, Txn, Write};
 use tokio::sync::oneshot;
 
 pub use faults::{Cause, CommitFault, Faults, HintFault, NoFaults, Observer, Seen, Step};
@@ -32,6 +33,9 @@ pub struct SessionOptions {
     pub timeout: Option<Duration>,
 }
 
+/// The store's own clock.
+pub type StoreClock = Box<dyn Fn() -> Time + Send>;
+
 /// One store, shared by its clones and by the sessions opened on it.
 #[derive(Clone)]
 pub struct MemoryStore {
@@ -49,6 +53,9 @@ struct Inner {
     sessions: BTreeMap<SessionId, Session>,
     opened: u64,
     observer: Option<Observer>,
+    clock: Option<StoreClock>,
+    /// When each coordinator wrote of itself.
+    told: BTreeMap<CoordinatorId, Time>,
 }
 
 struct Session {
@@ -95,7 +102,14 @@ impl MemoryStore {
             paths.roots().into_iter().map(|path| Op::Ensure { path, data: forms::empty() }).collect();
         // Folders in an empty tree: nothing can refuse them.
         let _ = tree.apply(&roots, SessionId(0));
-        let inner = Inner { tree, sessions: BTreeMap::new(), opened: 0, observer: None };
+        let inner = Inner {
+            tree,
+            sessions: BTreeMap::new(),
+            opened: 0,
+            observer: None,
+            clock: None,
+            told: BTreeMap::new(),
+        };
         Self { shared: Arc::new(Shared { paths, faults, inner: Mutex::new(inner) }) }
     }
 
@@ -124,6 +138,11 @@ impl MemoryStore {
     /// Calls `observer` after every change from now on.
     pub fn observe(&self, observer: Observer) {
         self.shared.lock().observer = Some(observer);
+    }
+
+    /// Gives the store a clock of its own, as servers have that are not on this machine.
+    pub fn set_clock(&self, clock: StoreClock) {
+        self.shared.lock().clock = Some(clock);
     }
 
     /// The sessions that were opened and their states, in order of opening.
@@ -346,6 +365,13 @@ impl Inner {
         match self.tree.apply(&lowered.ops, id) {
             Ok(applied) => {
                 let deliveries = self.applied(paths, id, &applied, Cause::Txn(txn));
+                if let Some(clock) = &self.clock {
+                    let now = clock();
+                    self.told.extend(txn.writes.iter().filter_map(|write| match write {
+                        Write::Coordinator { id, .. } => Some((id.clone(), now)),
+                        _ => None,
+                    }));
+                }
                 (Commit::Committed(applied.revision), deliveries)
             }
             Err(refusal @ Refusal { .. }) => {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use rosterd_domain::id::{CoordinatorId, Item, JobName, Version, WorkerId};
 use rosterd_domain::snapshot::{Attachment, JobNodes, Numbering, Snapshot, Whole};
+use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Commit, Txn};
 
 use super::{MemoryStore, SessionOptions, Step};
@@ -116,6 +117,12 @@ impl Registry for MemoryRegistry {
 
     fn coordinators(&self) -> Read<BTreeMap<CoordinatorId, Arc<str>>> {
         self.read("coordinators", |view| Ok(view.coordinators()))
+    }
+
+    fn told_at(&self, id: &CoordinatorId) -> Read<Option<Time>> {
+        let (store, id) = (self.store.clone(), id.clone());
+        let there = self.read("clock", move |view| Ok(view.coordinators().contains_key(&id).then_some(id)));
+        Box::pin(async move { Ok(there.await?.and_then(|id| store.shared.lock().told.get(&id).copied())) })
     }
 
     fn dump(&self, job: &JobName) -> Read<Option<BTreeMap<String, DumpNode>>> {

@@ -39,6 +39,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 use rosterd_domain::id::{CoordinatorId, Item, JobName, Version, WorkerId};
 use rosterd_domain::snapshot::{Attachment, JobNodes, Numbering, Snapshot, Whole};
+use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Commit, Txn};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
@@ -334,6 +335,12 @@ impl Registry for ZooKeeperRegistry {
     fn coordinators(&self) -> Read<BTreeMap<CoordinatorId, Arc<str>>> {
         let wants = |paths: &Paths, found: &fetch::Found| wants::folder(paths.coordinators(), found);
         self.core.clone().read(wants, |view| Ok(view.coordinators()))
+    }
+
+    fn told_at(&self, id: &CoordinatorId) -> Read<Option<Time>> {
+        let path = self.core.paths.coordinator(id);
+        let core = self.core.clone();
+        async move { core.written_at(&path).await }.boxed()
     }
 
     fn dump(&self, job: &JobName) -> Read<Option<BTreeMap<String, DumpNode>>> {

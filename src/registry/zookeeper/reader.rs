@@ -11,11 +11,12 @@ use std::sync::atomic::Ordering;
 
 use futures_util::FutureExt;
 use rosterd_domain::id::Revision;
+use rosterd_domain::time::Time;
 use zookeeper_client::{Client, Error};
 
 use super::Core;
 use super::fetch::{self, Found, Wants};
-use crate::paths::{Paths, Place};
+use crate::paths::{Path, Paths, Place};
 use crate::{Read, ReadError, SessionState, View};
 
 impl Core {
@@ -93,6 +94,17 @@ impl Core {
         let found = fetch::fetch(client, &self.sizes, &|found| wants(&self.paths, found)).await?;
         synced.await?;
         Ok(found)
+    }
+
+    /// When a node was last written, by the clock of the server that led then. What this session wrote it reads, on whichever
+    /// server.
+    pub(super) async fn written_at(&self, path: &Path) -> Result<Option<Time>, ReadError> {
+        let Some(client) = self.client() else { return Err(ReadError::Fenced) };
+        match tokio::time::timeout(self.limit, client.check_stat(path.as_str())).await {
+            Ok(Ok(stat)) => Ok(stat.map(|stat| Time(stat.mtime))),
+            Ok(Err(error)) => Err(ReadError::Unavailable(error.to_string())),
+            Err(_) => Err(ReadError::Unavailable("ZooKeeper does not answer".into())),
+        }
     }
 
     /// What was read tells how the next write of it is spelled.

@@ -1,5 +1,5 @@
 //! A run that crashed in a job with failover waits to be run again: all of its items, not some. It stops waiting
-//! only by being run, or because failover does not apply to it any more.
+//! only by being run, because failover does not apply to it any more, or because somebody cancels it.
 //!
 //! Source: Elastic-Job #671, take-overs of a worker's three items of which one was run again; Saturn #630, a second failover
 //! that passed over what the first had left behind; Elastic-Job #669, failovers that never came, since who looked asked for a
@@ -29,12 +29,13 @@ impl Invariant for CrashedRunsAreRunAgain {
             if let Some((run, ended)) = &change.ended {
                 let taken = change.started.as_ref().is_some_and(|(again, _)| again.fire == run.fire);
                 let waits = change.after.crashed().is_some_and(|crashed| crashed.fire == run.fire);
-                if ended.outcome == Outcome::Crashed && applies && !taken && !waits {
+                if ended.outcome == Outcome::Crashed && applies && !run.cancelled && !taken && !waits {
                     return Err(format!("{of}: run {} crashed and nobody will run it again", ended.token));
                 }
             }
             let waited = change.before.as_ref().and_then(|before| before.crashed());
-            if let (Some(crashed), true) = (waited, applies)
+            let cancels = step.txn.is_some_and(|txn| txn.purpose == "command");
+            if let (Some(crashed), true) = (waited, applies && !cancels)
                 && change.after.crashed().is_none()
                 && change.started.as_ref().is_none_or(|(run, _)| run.fire != crashed.fire)
             {

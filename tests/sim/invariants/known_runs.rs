@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rosterd_domain::id::{Item, JobName, Token, WorkerId};
+use rosterd_domain::item::Outcome;
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::Guard;
 use rosterd_session::frame::{FromWorker, RunRef, ToWorker};
@@ -43,7 +44,9 @@ impl Invariant for KnownRuns {
             let spoken_for = guards
                 .iter()
                 .any(|guard| matches!(guard, Guard::Attachment(worker, _) if *worker == run.worker));
-            if !ended.reported && spoken_for && !unnamed {
+            // One that timed out is taken away, named or not.
+            let forgotten = ended.outcome == Outcome::Crashed && !ended.reported && spoken_for;
+            if forgotten && !unnamed {
                 return Err(format!(
                     "item {} of {}: run {} is ended as one that {} never named, which did",
                     change.item, change.job, ended.token, run.instance

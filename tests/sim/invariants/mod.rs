@@ -14,6 +14,7 @@ use rosterd_session::frame::{FromWorker, RunRef, ToWorker};
 use crate::watch::{JobShadow, Shadow, Step};
 
 mod bounded;
+mod cancelled_stays_cancelled;
 mod clean_exit_no_crash;
 mod crashed_runs_are_run_again;
 mod ended_once;
@@ -104,6 +105,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<never_early::NeverEarly>::default(),
         Box::<offsets_go_on::OffsetsGoOn>::default(),
         Box::<known_runs::KnownRuns>::default(),
+        Box::<cancelled_stays_cancelled::CancelledStaysCancelled>::default(),
     ]
 }
 

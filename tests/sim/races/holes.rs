@@ -31,6 +31,10 @@ races! {
     hole_25_a_calendar_a_day_ahead_fires_nothing: a_day_ahead, [CALENDAR_BELIEVED => "no_fire_vanishes"];
     /// It is so while the coordinator starts, and has heard nothing yet.
     hole_25_a_calendar_is_watched_from_the_start_on: a_day_ahead_at_once, [CALENDAR_SEEN_LATE => "no_fire_vanishes"];
+    /// A coordinator begins with a clock that is an hour fast: it fires nothing, and goes on once the clock is right.
+    a_clock_that_is_fast_at_boot_fires_nothing: an_hour_ahead_at_boot, [STORES_CLOCK_UNREAD => "scene"];
+    /// The same with a clock that is slow.
+    a_clock_that_is_slow_at_boot_fires_nothing: an_hour_behind_at_boot, [STORES_CLOCK_UNREAD => "scene"];
     /// What is acknowledged is counted where the next run does not overwrite it.
     hole_26_an_acknowledged_report_is_counted: runs_one_by_one, [OUTCOMES_UNCOUNTED => "sums"];
     /// The store is away for longer than sessions and leases: nobody runs on for ever.
@@ -177,6 +181,32 @@ fn a_day_ahead_at_once() -> Faults {
         at_work(&mut world, "short", 1).await;
         world.pass(secs(10)).await;
         want(&world, starts(&world, "short", "NORMAL_TRIGGER") >= 8, "it fires");
+        world
+    })
+}
+
+fn an_hour_ahead_at_boot() -> Faults {
+    wrong_at_boot(DAY / 24)
+}
+
+fn an_hour_behind_at_boot() -> Faults {
+    wrong_at_boot(-DAY / 24)
+}
+
+fn wrong_at_boot(by: i64) -> Faults {
+    scene(async || {
+        let mut world = stage(1, &[0], vec![short(2, 100, 2)]);
+        world.give_store_a_clock();
+        world.wrong_at_boot = by;
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "short", 1).await;
+        world.pass(secs(10)).await;
+        let fired =
+            |world: &World| starts(world, "short", "NORMAL_TRIGGER") + starts(world, "short", "MISFIRE");
+        want(&world, fired(&world) == 0, "it fires nothing");
+        jump(&world, -by);
+        world.pass(secs(80)).await;
+        want(&world, fired(&world) >= 8, "it fires again");
         world
     })
 }

@@ -46,6 +46,10 @@ races! {
     who_is_shut_down_for_a_job_does_not_come_back_with_it: shut_down_over_a_dead_stream, [SHUTDOWNS_ARE_ONLY_SAID => "nothing_acknowledged_is_lost"];
     /// A run is cancelled over a stream over which nothing arrives any more: its worker hears of it on its next.
     who_is_to_stop_a_run_is_told_on_its_next_stream: cancelled_over_a_dead_stream, [CANCELS_ARE_ONLY_SAID => "scene"];
+    /// A run is cancelled, and its worker dies before it has heard of it: nobody runs it again.
+    a_cancelled_run_is_not_run_again: cancelled_and_lost, [CANCELLED_RUNS_AGAIN => "cancelled_stays_cancelled"];
+    /// A run has crashed and waits for a worker when it is cancelled: nobody runs it again.
+    a_crashed_run_that_is_cancelled_is_given_up: crashed_and_cancelled;
     /// A worker of another host is asked to leave. That host dies before it has heard of it, and the worker's node goes.
     who_is_asked_to_leave_is_told_by_its_next_host: asked_of_a_host_that_dies, [COMMANDS_GO_WITH_INSTANCES => "nothing_acknowledged_is_lost"];
     /// A foreign tool writes a configuration that is none: whoever applies the job again mends it, and it can be removed.
@@ -339,6 +343,45 @@ fn cancelled_over_a_dead_stream() -> Faults {
         world.pass(secs(5)).await;
         let cancelled = record(&world, "again", item).is_some_and(|record| record.counters.cancelled == 1);
         want(&world, cancelled, "the run is stopped");
+        world
+    })
+}
+
+fn cancelled_and_lost() -> Faults {
+    scene(async || {
+        let mut world = both_run(again(2, 20_000, 25)).await;
+        let process =
+            world.desks[0].running.as_ref().map(|running| running.process.clone()).unwrap_or_default();
+        let Some(item) = item_of(&world, "again", 0) else { return world };
+        world.net.silence_of(&process, crate::wire::Way::Down, true);
+        ask(&world, 1, Operation::Cancel { job: name("again"), item: Item(item) });
+        until(&mut world, "it is answered", |world| covered(world, "operation Cancel: done") == 1).await;
+        lose_worker(&mut world, 0);
+        let ended =
+            |world: &World| record(world, "again", item).is_some_and(|record| record.running().is_none());
+        until(&mut world, "its worker is found dead", ended).await;
+        world.pass(secs(2)).await;
+        want(&world, starts(&world, "again", "FAILOVER") == 0, "it is not run again");
+        world
+    })
+}
+
+fn crashed_and_cancelled() -> Faults {
+    scene(async || {
+        let mut world = stage(1, &[0, 0], vec![again(1, 20_000, 55)]);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "again", 1).await;
+        ask(&world, 0, trigger("again"));
+        until(&mut world, "it runs", |world| starts(world, "again", "MANUAL") == 1).await;
+        lose_worker(&mut world, 0);
+        let waits =
+            |world: &World| record(world, "again", 0).is_some_and(|record| record.crashed().is_some());
+        until(&mut world, "its run waits for a worker", waits).await;
+        ask(&world, 0, Operation::Cancel { job: name("again"), item: Item(0) });
+        until(&mut world, "it is answered", |world| covered(world, "operation Cancel: done") == 1).await;
+        start(&mut world, 1..2).await;
+        at_work(&mut world, "again", 1).await;
+        want(&world, starts(&world, "again", "FAILOVER") == 0, "it is not run again");
         world
     })
 }

@@ -59,6 +59,9 @@ races! {
     a_client_that_forgets_a_run_does_not_keep_its_item: forgets, [FORGOTTEN_RUNS_STAY => "scene"];
     /// Somebody who has no run reports those of others, with tokens of any size: theirs end as their own workers say.
     a_stranger_ends_no_run_and_keeps_none_from_ending: strangers_report, [ANY_REPORT_COUNTS => "scene"];
+    /// A handler goes on beyond its timeout and does not listen: its run is taken away, and its slot is given to nothing else
+    /// until it has ended.
+    a_run_that_is_over_its_time_is_taken_away: over_its_time, [OVERDUE_RUNS_STAY => "scene", TAKEN_AWAY_IS_FREE => "scene"];
     /// A run that takes five periods delays no item beside it.
     ej_2113_a_long_item_delays_no_sibling: one_long_item, [WORKERS_JOIN_BATCHES => "scene"];
 }
@@ -86,7 +89,7 @@ fn strangers_report() -> Faults {
         start(&mut world, 0..2).await;
         at_work(&mut world, "short", 2).await;
         world.hostile = Some(crate::hostile::enter(&world, 400));
-        for _ in 0..20 {
+        for _ in 0..40 {
             // The records are read again and again.
             ask(&world, 0, trigger("short"));
             world.pass(secs(1)).await;
@@ -96,6 +99,31 @@ fn strangers_report() -> Faults {
         let late = (0..4).filter_map(|item| running(&world, "short", item));
         let old = late.filter(|run| world.now().since(run.since) > secs(3)).count();
         want(&world, old == 0, "no run stays longer than its worker runs it");
+        world
+    })
+}
+
+fn over_its_time() -> Faults {
+    scene(async || {
+        let late = JobPlan { timeout: Some(2000), deaf: 1000, ..again(1, 60_000, 10) };
+        let mut world = stage(1, &[0], vec![late]);
+        // Before its client gives the handler up, a second after its timeout.
+        world.timeout_grace = millis(600);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "again", 1).await;
+        before_due(&mut world, 10, secs(1)).await;
+        let counters =
+            |world: &World| record(world, "again", 0).map(|record| record.counters).unwrap_or_default();
+        until(&mut world, "it is taken away", |world| counters(world).timed_out == 1).await;
+        ask(&world, 0, trigger("again"));
+        for _ in 0..100 {
+            world.pass(millis(100)).await;
+            let late = running(&world, "again", 0).filter(|run| world.now().since(run.since) > millis(2800));
+            want(&world, late.is_none(), "no run stays that long beyond its timeout");
+        }
+        world.pass(secs(20)).await;
+        want(&world, counters(&world).timed_out >= 3, "its runs have timed out");
+        want(&world, counters(&world).crashed == 0, "none was sent to a slot that is taken");
         world
     })
 }
@@ -440,7 +468,7 @@ fn away_and_back() -> Faults {
         start(&mut world, 0..2).await;
         at_work(&mut world, "short", 2).await;
         world.pass(secs(5)).await;
-        for host in ["c1", "c0"] {
+        for host in ["c1", "c0", "c1", "c0"] {
             until(&mut world, "it is hosted there", |world| {
                 if self::host(world, 0).as_deref() != Some(host) {
                     cut(world, 0);

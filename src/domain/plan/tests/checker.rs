@@ -151,6 +151,7 @@ fn a_due_time_beside_a_run_waits_only_if_it_was_first() {
             since: Time(due.0 + later),
             trigger: None,
             held: false,
+            cancelled: false,
         };
         world.records.get_mut(&Item(0)).unwrap().1.state = State::Running(run);
         let nothing = Plan { next: Some(Time(due.0 + 10_001)), ..Plan::default() };
@@ -383,6 +384,7 @@ fn what_becomes_of_a_due_time_is_right_in_its_own_state_alone() {
             since: Time(noon().0 - 60_000),
             trigger: None,
             held: false,
+            cancelled: false,
         };
         let (_, record) = &world.records[&Item(0)];
         let record = Record { state: State::Running(run), ..record.clone() };
@@ -456,6 +458,7 @@ fn a_due_time_that_a_run_begins_with_found_it_busy() {
             since,
             trigger: None,
             held: false,
+            cancelled: false,
         };
         world.records.get_mut(&Item(0)).unwrap().1.state = State::Running(run);
         world

@@ -179,6 +179,7 @@ impl Stage {
                         since: time(since),
                         trigger: None,
                         held: false,
+                        cancelled: false,
                     });
                     rest
                 }

@@ -1,6 +1,8 @@
 //! Whatever the state, a plan is right, and planning again changes nothing.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::option;
@@ -10,6 +12,7 @@ use proptest::sample::select;
 use super::world::{World, instance, job, noon, worker};
 use crate::id::{Item, JobName, Token, TriggerId, Version};
 use crate::item::{Counters, Crashed, Ended, Missed, Outcome, Record, Running, Source, State};
+use crate::job::{JobSpec, Policy};
 use crate::plan::{Class, Entry, Report, Reported, Waiting, ahead};
 use crate::sharding::{Floor, Gap};
 use crate::snapshot::{Announced, Stage, TriggerNode};
@@ -72,6 +75,7 @@ struct Slice {
     runner: usize,
     source: Source,
     held: bool,
+    cancelled: bool,
     ended: Option<Source>,
     mark: Option<i64>,
     report: Option<(bool, bool, Reported, bool)>,
@@ -99,11 +103,12 @@ fn slice() -> impl Strategy<Value = Slice> {
     let run = (0..4u8, ago(), 0..5usize, sources.clone(), proptest::bool::weighted(0.2), option::of(sources));
     let report = option::weighted(0.4, (likely(), likely(), reported, any::<bool>()));
     let asked = (option::weighted(0.2, ago()), option::weighted(0.2, ago()), option::weighted(0.1, ago()));
-    let flags = (proptest::bool::weighted(0.1), proptest::bool::weighted(0.2));
+    let flags = (proptest::bool::weighted(0.1), proptest::bool::weighted(0.2), proptest::bool::weighted(0.2));
     (0..4usize, last, run, option::weighted(0.3, ago()), report, asked, flags).prop_map(
-        |(owner, last, run, mark, report, asked, (disabled, in_user_code))| {
+        |(owner, last, run, mark, report, asked, (disabled, in_user_code, cancelled))| {
             let (state, since, runner, source, held, ended) = run;
             Slice {
+                cancelled,
                 owner,
                 last,
                 state,
@@ -190,6 +195,9 @@ fn build(
     rules.guarantee_completed = flags.completed;
     world.job.paused = flags.paused;
     world.no_starts = flags.no_starts;
+    if let Some(timeout) = sizes.1.checked_sub(4) {
+        world.job.spec = timed(&world.job.spec, 60_000 << (4 * timeout));
+    }
     // Where the store is older than what it gave, as well as where it is not.
     world.given = Token(if flags.paused == flags.monitor { 1000 } else { 0 });
     world.up_since = before(up);
@@ -245,6 +253,11 @@ fn place(world: &mut World, seats: &[Seat], before: &dyn Fn(i64) -> Time) {
     }
 }
 
+fn timed(spec: &JobSpec, timeout: u64) -> Arc<JobSpec> {
+    let policy = Policy { run_timeout: Some(Duration::from_millis(timeout)), ..spec.policy().clone() };
+    Arc::new(JobSpec::new(spec.config().clone(), policy, spec.handler()).unwrap())
+}
+
 fn fill(world: &mut World, item: Item, slice: &Slice, before: &dyn Fn(i64) -> Time) {
     let last_fire = before(slice.last);
     let fire = Time(last_fire.0.min(world.now.0));
@@ -261,6 +274,7 @@ fn fill(world: &mut World, item: Item, slice: &Slice, before: &dyn Fn(i64) -> Ti
             since,
             trigger,
             held: slice.held && matches!(slice.source, Source::NormalTrigger | Source::Failover),
+            cancelled: slice.cancelled,
         }),
         3 if monitored => State::Crashed(Crashed { fire, instance, since, held: slice.held }),
         _ => State::Idle,

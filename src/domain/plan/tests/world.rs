@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::check::{Records, check};
 use crate::id::{Epoch, Generation, InstanceId, Item, JobName, Revision, Token, Version, WorkerId};
@@ -137,6 +138,7 @@ impl World {
             reports: &self.reports,
             dead: &self.dead,
             in_user_code: &self.in_user_code,
+            timeout_grace: Duration::from_secs(10),
             furthest_last_fire: Time(self.now.0 + 2000),
             most_writes: self.most_writes,
             explain: true,

@@ -1,0 +1,58 @@
+//! A coordinator whose clock is not the store's.
+
+use rosterd_wire::proto::v1;
+use serde_json::json;
+
+use crate::fleet::{Fleet, PATIENT, shared};
+use crate::harness::*;
+
+/// Which items of a job began so far.
+fn began(fleet: &Fleet, job: &str) -> Vec<u32> {
+    fleet.verdict().of(job).map(|run| run.item).collect()
+}
+
+/// Its worker's items are silent, the other's are not; its health, its log, its metrics and the others' list say why.
+#[tokio::test]
+async fn a_coordinator_whose_clock_is_an_hour_fast_fires_nothing_and_says_so() {
+    let mut fleet = Fleet::prepare(2, &shared().list(), PATIENT);
+    let faults = fleet.home.path(MUTANTS);
+    std::fs::create_dir(&faults).unwrap();
+    std::fs::write(faults.join("clock-ahead-ms"), "3600000").unwrap();
+    fleet.seats[1].faults = Some(faults);
+    fleet.launch(0);
+    fleet.serving(0).await;
+    fleet.launch(1);
+    fleet.listening(1).await;
+    let off = v1::ServerHealth::ClockOff;
+    wait("the health of the one that is off", || async {
+        let info = fleet.admin_of(1).get_server_info(v1::GetServerInfoRequest {}).await.ok()?.into_inner();
+        (info.health() == off).then_some(())
+    })
+    .await;
+    fleet.apply(job("tick", 2, json!({ "cron": EVERY_SECOND }))).await;
+    for (seat, name) in ["a", "b"].into_iter().enumerate() {
+        fleet.worker_at(seat, name, vec![runs_for("tick", 1)]);
+    }
+    fleet.hosted_by("tick", 2, &[0, 1]).await;
+    fleet.assigned("tick", 2).await;
+    let hosts = fleet.hosts("tick").await;
+    let silent = hosts.into_iter().find(|(_, seat)| *seat == 1).unwrap().0;
+    let items = fleet.items("tick").await;
+    let item = items.iter().find(|item| item.owner.as_ref() == Some(&silent)).unwrap().item;
+    let loud = 1 - item;
+    let before = began(&fleet, "tick").iter().filter(|at| **at == loud).count();
+    fleet
+        .verdict_when("the other's item goes on", |verdict| {
+            verdict.of("tick").filter(|run| run.item == loud).count() >= before + 3
+        })
+        .await;
+    assert!(!began(&fleet, "tick").contains(&item), "the item of the one that is off has run");
+    wait("what the other knows of it", || async {
+        let members = fleet.members().await;
+        members.iter().any(|member| !member.asked && member.state() == off).then_some(())
+    })
+    .await;
+    let log = std::fs::read_to_string(fleet.log_of(1)).unwrap();
+    assert!(log.contains("ALARM: this machine's clock is 3600"), "{log}");
+    assert!(log.contains("ahead of the store's"), "{log}");
+}

@@ -1,0 +1,60 @@
+//! Workers that do not do what they are told to in time, spoken by hand.
+
+use rosterd_wire::proto::v1;
+use rosterd_wire::proto::v1::session_request::Frame;
+use rosterd_wire::proto::v1::session_response::Frame as Said;
+use serde_json::json;
+
+use crate::harness::*;
+use crate::raw::{self, Raw};
+
+/// Names the run in its heartbeats, and never ends it: it is told to stop it at the timeout, and then has it no more.
+#[tokio::test]
+async fn a_run_that_is_not_ended_at_its_timeout_is_taken_away() {
+    let cluster = Cluster::with(LONG, &["timeout_grace=300ms"]).await;
+    cluster.apply(job("slow", 1, json!({ "rosterd": { "run_timeout_ms": 300 } }))).await;
+    let (mut raw, _) = Raw::attached(cluster.channel(), raw::hello()).await;
+    raw.registered("slow").await;
+    cluster.assigned("slow", 1).await;
+    cluster.trigger("slow").await;
+    let run = raw.trigger().await.run.unwrap();
+    let runs_in_hand = vec![run.clone()];
+    raw.send(Frame::Heartbeat(v1::Heartbeat { sequence: 1, runs_in_hand, ..Default::default() })).await;
+    let cancel =
+        raw.find("Cancel", |said| if let Said::Cancel(cancel) = said { Some(cancel) } else { None }).await;
+    assert_eq!((cancel.run.clone(), cancel.reason()), (Some(run.clone()), v1::CancelReason::TimedOut));
+    let items = cluster
+        .items_when("slow", "the run is over", |items| items[0].running.is_none() && items[0].last.is_some())
+        .await;
+    assert_eq!(items[0].last.as_ref().unwrap().outcome(), v1::RunOutcome::TimedOut);
+    let ack = raw.report(run, v1::RunOutcome::Succeeded).await;
+    assert_eq!(ack.result(), v1::ReportResult::Fenced);
+    assert_eq!(cluster.counters("slow").await.timed_out, 1);
+}
+
+/// A cancel was acknowledged, and then its worker died: the run is not run again, although the job has failover.
+#[tokio::test]
+async fn a_cancelled_run_is_not_run_again_when_its_worker_dies() {
+    let mut cluster = Cluster::start(SHORT).await;
+    cluster.apply(job("again", 1, json!({ "failover": true }))).await;
+    let (mut raw, _) = Raw::attached(cluster.channel(), raw::hello()).await;
+    raw.registered("again").await;
+    cluster.assigned("again", 1).await;
+    cluster.trigger("again").await;
+    raw.trigger().await;
+    cluster.worker("b", vec![runs_for("again", 1)]);
+    let cancel = v1::CancelRunRequest { job: "again".into(), item: 0 };
+    cluster.admin().cancel_run(cancel).await.unwrap();
+    // It says nothing more: its lease ends, and with it the run.
+    drop(raw);
+    let items = cluster
+        .items_when("again", "the run is over", |items| items[0].running.is_none() && items[0].last.is_some())
+        .await;
+    assert_eq!(items[0].last.as_ref().unwrap().outcome(), v1::RunOutcome::Crashed);
+    assert!(items[0].crashed.is_none(), "it waits to be run again: {:?}", items[0]);
+    // The other one has the item now, and runs what comes next.
+    cluster.trigger("again").await;
+    let runs = cluster.verdict_when("the next run", |verdict| verdict.of("again").count() >= 1).await;
+    assert_eq!(runs.of("again").count(), 1);
+    assert_eq!(cluster.counters("again").await.fired, 2);
+}
