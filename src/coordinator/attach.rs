@@ -25,6 +25,7 @@ use rosterd_session::key;
 impl Node {
     /// The turn of a Hello that was read at `heard`.
     pub(super) fn hello(&mut self, stream: StreamId, hello: Box<Hello>, heard: Mono) {
+        self.compare_workers_clock(&hello);
         match &hello.identity {
             None => self.attach_new(stream, hello, heard),
             Some((worker, _)) => {

@@ -11,6 +11,7 @@ use super::event::{Now, Query};
 use super::node::{Node, ReadFor};
 use super::settings::Settings;
 use rosterd_registry::ReadError;
+use rosterd_session::frame::Hello;
 
 /// Below this a difference is drift, and is followed.
 const DRIFT: Duration = Duration::from_millis(100);
@@ -110,11 +111,14 @@ impl CalendarWatch {
         };
         self.store.at = Some((at, done.mono));
         let apart = self.store.ahead.unsigned_abs() > millis(settings.max_clock_difference);
-        match (std::mem::replace(&mut self.store.alarmed, apart), apart) {
-            (false, true) => Some(Jump::Apart(self.store.ahead)),
-            (true, false) => Some(Jump::Agrees),
-            _ => None,
+        let was = std::mem::replace(&mut self.store.alarmed, apart);
+        if apart {
+            return (!was).then_some(Jump::Apart(self.store.ahead));
         }
+        // What the store confirms is no jump, whatever the calendar said before.
+        let settled = self.believe(done);
+        self.by = difference((done.wall, done.mono), self.seen);
+        if was { Some(Jump::Agrees) } else { settled }
     }
 
     /// What is taken for the time: where the calendar is further off than anything may be fired by it, what it should
@@ -177,6 +181,21 @@ impl Node {
         let reads = self.settings.session.is_some() && !mutants::is_on(mutants::STORES_CLOCK_UNREAD);
         if reads && self.calendar_watch.wrote() {
             self.read(ReadFor::Clock, Query::ToldAt(self.settings.id.clone()));
+        }
+    }
+
+    /// A worker whose clock is off is named: what it logs, and what its programs take for now, is not what happened.
+    pub(super) fn compare_workers_clock(&self, hello: &Hello) {
+        let Some(sent) = hello.sent_at else { return };
+        let ahead = sent.0.saturating_sub(self.now.wall.0);
+        if ahead.unsigned_abs() > millis(self.settings.max_clock_difference) {
+            let by = Duration::from_millis(ahead.unsigned_abs());
+            let side = if ahead < 0 { "behind" } else { "ahead of" };
+            tracing::warn!(
+                address = %hello.address,
+                client = %hello.client,
+                "the clock of a worker is {by:?} {side} this coordinator's: set it right, or times in its logs will mislead"
+            );
         }
     }
 

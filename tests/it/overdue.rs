@@ -58,3 +58,19 @@ async fn a_cancelled_run_is_not_run_again_when_its_worker_dies() {
     assert_eq!(runs.of("again").count(), 1);
     assert_eq!(cluster.counters("again").await.fired, 2);
 }
+
+/// Its clock is an hour slow: the coordinator's log says so, and whose it is.
+#[tokio::test]
+async fn a_worker_whose_clock_is_off_is_named() {
+    let cluster = Cluster::start(LONG).await;
+    let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    let hello = v1::Hello { sent_at: Some(hour_ago.into()), ..raw::hello() };
+    let (_raw, _) = Raw::attached(cluster.channel(), hello).await;
+    until("the line", || {
+        cluster
+            .logged()
+            .lines()
+            .any(|line| line.contains("behind this coordinator's") && line.contains("by-hand"))
+    })
+    .await;
+}

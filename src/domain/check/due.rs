@@ -37,8 +37,7 @@ fn settled(case: &mut Case<'_>, item: Item, after: &Record) {
     if case.disabled(item) {
         return;
     }
-    let busy = case.facts.in_user_code.contains(&item)
-        || case.plan.unmonitored.iter().any(|(started, ..)| *started == item);
+    let busy = case.in_user_code(item) || case.plan.unmonitored.iter().any(|(started, ..)| *started == item);
     if !job.paused {
         looked_for(case, item, after.last_fire, overdue);
         if let Some(due) = overdue {

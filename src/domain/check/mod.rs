@@ -15,7 +15,7 @@ use std::fmt;
 pub use assigned::check_assign;
 
 use crate::id::{Item, Token, Version};
-use crate::item::{Record, Running};
+use crate::item::{Outcome, Record, Running};
 use crate::plan::{Entry, Facts, Plan, Report, Reported};
 use crate::time::Time;
 use crate::txn::{Guard, Write};
@@ -107,6 +107,24 @@ impl<'a> Case<'a> {
             && report.worker == run.worker
             && (run.held || report.ended != Reported::Skipped);
         valid.then_some(report)
+    }
+
+    /// Whether a run is taken away by this plan: its worker may go on with it.
+    fn is_taken_away(&self, item: Item, token: Token, run: &Running, outcome: Outcome) -> bool {
+        outcome == Outcome::TimedOut
+            && !self.facts.dead.contains(&run.worker)
+            && self.report_of(item, token, run).is_none()
+    }
+
+    /// Whether the item is in user code, whatever its record says.
+    fn in_user_code(&self, item: Item) -> bool {
+        self.facts.in_user_code.contains(&item)
+            || self.plan.entries.iter().any(|entry| match entry {
+                Entry::Ended { item: of, token, run, outcome, .. } => {
+                    *of == item && self.is_taken_away(item, *token, run, *outcome)
+                }
+                _ => false,
+            })
     }
 
     fn has(&self, guard: &Guard) -> bool {

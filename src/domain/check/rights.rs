@@ -30,6 +30,11 @@ pub(super) fn check(case: &mut Case<'_>) {
                 if let Some(attachment) = report.and_then(Reported::spoken_for) {
                     needed.push(Guard::Attachment(run.worker.clone(), attachment));
                 }
+                if case.is_taken_away(*item, *token, run, *outcome)
+                    && let Some(hosted) = case.facts.hosted.get(&run.instance)
+                {
+                    needed.push(Guard::Attachment(run.worker.clone(), hosted.attachment));
+                }
                 let handed_back = *outcome == Outcome::Cancelled
                     && matches!(report, Some(Reported::HandedBack | Reported::Left(_)));
                 // That nobody runs it again rests on what the job says of that.
@@ -72,7 +77,7 @@ fn started(case: &mut Case<'_>, item: Item, run: &Running) {
     case.expect(able, item, || format!("{} takes no runs", run.instance));
     case.expect(job.is_enabled(&run.instance), item, || format!("{} is disabled", run.instance));
     case.expect(item.0 < job.rules.items && !case.disabled(item), item, || "it gets no runs".into());
-    case.expect(!facts.in_user_code.contains(&item), item, || "it is in user code".into());
+    case.expect(!case.in_user_code(item), item, || "it is in user code".into());
     let owned = job.sharding.owner(item) == Some(&run.instance);
     let scheduled = owned && !job.paused;
     let marked = case.before.get(&item).and_then(|(_, record)| record.misfire);

@@ -216,9 +216,7 @@ impl Story<'_, '_> {
         let (busy, late) = match &self.record.state {
             State::Running(run) => (true, latest < run.since),
             State::Crashed(_) => (true, false),
-            State::Idle => {
-                (facts.in_user_code.contains(&item) || (self.starts > 0 && !job.rules.monitor), false)
-            }
+            State::Idle => (self.case.in_user_code(item) || (self.starts > 0 && !job.rules.monitor), false),
         };
         self.case
             .expect(!late || old, item, || format!("{latest} may still wait behind the run and is {became}"));
