@@ -316,6 +316,7 @@ mod tests {
             trigger: None,
             held: false,
             cancelled: false,
+            deaths: 0,
         };
         let (token, item) = (Token(u64::try_from(n).unwrap() + 1), Item(0));
         recorder.record(&job(), due(n), &Entry::Started { item, token, run: run.clone() }, None);

@@ -59,7 +59,7 @@ pub const FIELDS: &[Field] = &[
     row("lease", "5s", "a worker that is silent for so long is dead"),
     row("heartbeat", "1s", "how often a worker says that it lives; at most a third of lease"),
     row("stop_budget", "500ms", "how long before its lease ends a worker stops its runs"),
-    row("timeout_grace", "10s", "how long after its timeout a run is taken away from a worker that does not end it"),
+    row("timeout_grace", "10s", "how long after its timeout a run is taken away from a worker that does not end it; lease and the clients' stop_grace (5s) together, or longer"),
     row("session", "10s", "a coordinator that is silent for so long loses its registry session; at least twice lease"),
     row("clock_drift_ppm", "5000", "how much faster or slower than ours a machine's clock may run, in millionths"),
     row("max_clock_difference", "2s", "no fires while this clock and the registry's are further apart"),

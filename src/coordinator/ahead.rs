@@ -121,6 +121,7 @@ mod tests {
             trigger: None,
             held: false,
             cancelled: false,
+            deaths: 0,
         }
     }
 

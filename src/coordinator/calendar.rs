@@ -101,8 +101,12 @@ impl CalendarWatch {
     /// When that was by the store's clock; `None`: it has none.
     fn compare(&mut self, at: Option<Time>, settings: &Settings) -> Option<Jump> {
         let Some((sent, Some(done))) = self.store.written.take() else { return None };
+        if difference((sent.wall, sent.mono), done) >= DRIFT {
+            // It jumped in between: any time would fit.
+            return None;
+        }
         self.store.known = true;
-        let Some(at) = at else { return None };
+        let at = at?;
         // It was written in between.
         self.store.ahead = match at {
             early if early < sent.wall => sent.wall.0 - early.0,
@@ -201,11 +205,7 @@ impl Node {
 
     pub(super) fn clock_read(&mut self, read: Result<Option<Time>, ReadError>) {
         // Where that failed the next write is compared: until one is, nothing fires.
-        let Ok(at) = read else {
-            return if self.clock_is_unknown() {
-                self.prove_in(self.settings.store_retry)
-            };
-        };
+        let Ok(at) = read else { return self.compare_soon() };
         let first = !self.calendar_watch.is_compared();
         let jump = self.calendar_watch.compare(at, &self.settings);
         if first && self.calendar_watch.is_compared() {
@@ -217,6 +217,13 @@ impl Node {
         }
         if let Some(jump) = jump {
             self.calendar_jumped(&jump);
+        }
+        self.compare_soon();
+    }
+
+    fn compare_soon(&mut self) {
+        if self.clock_is_unknown() {
+            self.prove_in(self.settings.store_retry);
         }
     }
 

@@ -245,6 +245,7 @@ impl Node {
             .any(|entry| matches!(entry, Entry::Started { run, .. } if run.trigger.is_some()));
         for entry in plan.entries {
             self.note_taken_away(name, &entry);
+            self.tell_given_up(name, job, &entry);
             self.tell_entry(name, job, entry);
         }
         self.answer_reports(name, job);

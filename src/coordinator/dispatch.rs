@@ -10,7 +10,7 @@ use rosterd_domain::id::{Item, JobName, Token, Version, WorkerId};
 use rosterd_domain::item::{Record, Running};
 use rosterd_domain::job;
 use rosterd_domain::mutants;
-use rosterd_domain::plan::{Report, Reported};
+use rosterd_domain::plan::{Report, Reported, times_out};
 use rosterd_domain::time::Time;
 use rosterd_domain::view::Job;
 
@@ -138,7 +138,7 @@ impl Node {
             return self.ahead.tell_later(at, name, item, token);
         }
         worker.known.insert(reference.clone(), self.now.mono);
-        let trigger = Trigger { not_before, ..trigger(&view, reference, run, offset.clone()) };
+        let trigger = Trigger { not_before, ..trigger(&view, reference, run, offset.clone(), self.now.wall) };
         if trigger.offset.len() > SHORT_OFFSET {
             job.offsets.remove(&item);
         }
@@ -534,7 +534,7 @@ fn fenced() -> Refusal {
 }
 
 /// The run as the worker is told of it.
-fn trigger(view: &Job, run: RunRef, running: &Running, offset: Option<Arc<[u8]>>) -> Trigger {
+fn trigger(view: &Job, run: RunRef, running: &Running, offset: Option<Arc<[u8]>>, now: Time) -> Trigger {
     let (config, policy) = (view.spec.config(), view.spec.policy());
     Trigger {
         fire: running.fire,
@@ -546,7 +546,11 @@ fn trigger(view: &Job, run: RunRef, running: &Running, offset: Option<Arc<[u8]>>
         not_before: None,
         starts_in: Duration::ZERO,
         start_before: None,
-        timeout: policy.run_timeout,
+        // What is left of it: a run that is told late ends no later.
+        timeout: policy.run_timeout.map(|whole| {
+            let left = times_out(view, running).map_or(whole, |at| at.since(now));
+            left.clamp(Duration::from_millis(1), whole)
+        }),
         kind: kind(policy.kind),
         retries: policy.retries,
         run,

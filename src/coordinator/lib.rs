@@ -18,6 +18,7 @@ mod drain;
 pub mod driver;
 pub mod event;
 mod gather;
+mod given_up;
 mod guarantee;
 pub mod handle;
 mod house;

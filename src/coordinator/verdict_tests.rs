@@ -296,6 +296,7 @@ fn records_that_name_somebody_who_is_attached_nowhere_are_read_again() {
         trigger: None,
         held: false,
         cancelled: false,
+        deaths: 0,
     };
     let record = Record { state: State::Running(run), ..Record::new(Token(1), now) };
     let mut state = JobState { loaded: true, ..JobState::default() };

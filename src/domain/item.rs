@@ -186,6 +186,14 @@ pub struct Running {
     /// Somebody asked for it to be stopped: however it ends, it is not run again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cancelled: bool,
+    /// So many workers died before while they ran this fire of the item.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub deaths: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// A crashed run that waits for a taker.
@@ -200,6 +208,9 @@ pub struct Crashed {
     /// Whether it was held: nobody was told that its fire begins.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
+    /// So many workers died while they ran this fire of the item.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub deaths: u32,
 }
 
 /// How a run ended, and who said so.
@@ -321,7 +332,8 @@ impl Record {
                 next.start(run);
             }
             (State::Crashed(crashed), Event::Claim(run)) => {
-                if run.source != Source::Failover || run.fire != crashed.fire {
+                let same = run.fire == crashed.fire && run.deaths == crashed.deaths;
+                if run.source != Source::Failover || !same {
                     return Err(self.illegal(event));
                 }
                 next.start(run);
@@ -345,6 +357,7 @@ impl Record {
                         instance: run.instance.clone(),
                         since: *at,
                         held: run.held,
+                        deaths: run.deaths.saturating_add(u32::from(!reported)),
                     });
                 }
             }
@@ -353,7 +366,7 @@ impl Record {
             {
                 let Some(last) = &self.last else { return Err(self.illegal(event)) };
                 let (fire, instance) = (last.fire, last.instance.clone());
-                next.state = State::Crashed(Crashed { fire, instance, since: *at, held: false });
+                next.state = State::Crashed(Crashed { fire, instance, since: *at, held: false, deaths: 0 });
             }
             (State::Crashed(_), Event::GiveUp { .. }) => next.state = State::Idle,
             (_, Event::Misfire { latest, count }) if *latest > self.last_fire => {
@@ -458,7 +471,12 @@ mod tests {
             trigger: None,
             held: false,
             cancelled: false,
+            deaths: 0,
         }
+    }
+
+    fn taken_over(fire: i64, deaths: u32) -> Running {
+        Running { deaths, ..run(Source::Failover, fire) }
     }
 
     fn states() -> [Record; 4] {
@@ -478,14 +496,15 @@ mod tests {
     #[test]
     fn the_whole_table() {
         let (at, latest, count) = (Time::from_seconds(40), Time::from_seconds(40), 1);
-        let table: [(Event, [bool; 4]); 16] = [
+        let table: [(Event, [bool; 4]); 17] = [
             (Event::Start(run(Source::NormalTrigger, 40)), [true, false, false, false]),
             (Event::Start(run(Source::NormalTrigger, 10)), [false, false, false, false]),
             (Event::Start(run(Source::Misfire, 40)), [false, false, false, false]),
             (Event::Start(run(Source::Manual, 40)), [true, false, false, false]),
             (Event::Start(run(Source::Failover, 20)), [false, false, false, false]),
-            (Event::Claim(run(Source::Failover, 20)), [false, false, false, true]),
-            (Event::Claim(run(Source::Failover, 21)), [false, false, false, false]),
+            (Event::Claim(taken_over(20, 1)), [false, false, false, true]),
+            (Event::Claim(taken_over(20, 0)), [false, false, false, false]),
+            (Event::Claim(taken_over(21, 1)), [false, false, false, false]),
             (Event::Release, [false, false, true, false]),
             (Event::Cancel, [false, true, true, false]),
             (end(true), [false, true, true, false]),
@@ -531,7 +550,7 @@ mod tests {
         let [idle, running, _, crashed] = states();
         assert_eq!(running.token, idle.token.next());
         assert_eq!(crashed.token, running.token);
-        let again = crashed.apply(&Event::Claim(run(Source::Failover, 20))).unwrap();
+        let again = crashed.apply(&Event::Claim(taken_over(20, 1))).unwrap();
         assert_eq!(again.token, running.token.next());
         assert_eq!(again.counters.fired, again.counters.ended() + 1);
     }

@@ -60,6 +60,7 @@ mutants! {
     CANCELS_ARE_ONLY_SAID: "cancels_are_only_said", "a worker that is to stop a run is told once, on the stream that it has";
     ANY_REPORT_COUNTS: "any_report_counts", "a report of whoever says it takes the place of an older one";
     CANCELLED_RUNS_AGAIN: "cancelled_runs_again", "a run that somebody cancelled is run again when its worker dies";
+    KILLERS_GO_ON: "killers_go_on", "a run that kills its workers is failed over without end";
     OVERDUE_RUNS_STAY: "overdue_runs_stay", "a worker that does not stop a run at its timeout keeps it";
     TAKEN_AWAY_IS_FREE: "taken_away_is_free", "the slot of a run that was taken away for its timeout is given to another while the run goes on";
     FORGOTTEN_RUNS_STAY: "forgotten_runs_stay", "a run that its worker never names is sent to it for ever";

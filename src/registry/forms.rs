@@ -185,8 +185,9 @@ mod tests {
             trigger: Some(id.clone()),
             held: true,
             cancelled: false,
+            deaths: 0,
         };
-        let crashed = Crashed { fire: at, instance: instance.clone(), since: at, held: false };
+        let crashed = Crashed { fire: at, instance: instance.clone(), since: at, held: false, deaths: 0 };
         for state in [State::Idle, State::Running(running), State::Crashed(crashed)] {
             is_read(&record(state));
         }

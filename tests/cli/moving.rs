@@ -109,8 +109,17 @@ fn running(token: u64) -> Record {
     let instance = InstanceId::new("10.0.0.7@-@w1").unwrap();
     let worker = WorkerId::new("w1").unwrap();
     let (source, fire) = (Source::NormalTrigger, at(500));
-    let run =
-        Running { fire, source, instance, worker, since: fire, trigger: None, held: false, cancelled: false };
+    let run = Running {
+        fire,
+        source,
+        instance,
+        worker,
+        since: fire,
+        trigger: None,
+        held: false,
+        cancelled: false,
+        deaths: 0,
+    };
     idle(token).apply(&Event::Start(run)).unwrap()
 }
 

@@ -79,6 +79,7 @@ static HISTORY: LazyLock<(tempfile::TempDir, Reader)> = LazyLock::new(|| {
             trigger: None,
             held: false,
             cancelled: false,
+            deaths: 0,
         };
         recorder.record(&job, fire, &Entry::Started { item, token, run: run.clone() }, None);
         let ended = Entry::Ended { item, token, run, outcome: Outcome::Succeeded, at: fire, requeued: false };

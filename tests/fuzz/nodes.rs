@@ -63,7 +63,17 @@ fn data<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(input: &[
 fn run(fire: Time, source: Source) -> Running {
     let instance = InstanceId::new("10.0.0.7@-@w1").unwrap();
     let worker = WorkerId::new("w1").unwrap();
-    Running { fire, source, instance, worker, since: fire, trigger: None, held: false, cancelled: false }
+    Running {
+        fire,
+        source,
+        instance,
+        worker,
+        since: fire,
+        trigger: None,
+        held: false,
+        cancelled: false,
+        deaths: 0,
+    }
 }
 
 /// Everything that can happen to an item, at times that may or may not fit.

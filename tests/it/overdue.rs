@@ -74,3 +74,31 @@ async fn a_worker_whose_clock_is_off_is_named() {
     })
     .await;
 }
+
+/// Each worker that runs it dies. It is failed over as often as the job says, then given up, and an event says so.
+#[tokio::test]
+async fn a_run_that_kills_its_workers_is_given_up() {
+    let cluster = Cluster::start(SHORT).await;
+    cluster.apply(job("deadly", 1, json!({ "failover": true, "rosterd": { "max_failovers": 1 } }))).await;
+    let mut sources = Vec::new();
+    for _ in 0..2 {
+        let (mut raw, _) = Raw::attached(cluster.channel(), raw::hello()).await;
+        raw.registered("deadly").await;
+        if sources.is_empty() {
+            cluster.assigned("deadly", 1).await;
+            cluster.trigger("deadly").await;
+        }
+        sources.push(raw.trigger().await.source());
+    }
+    assert_eq!(sources, [v1::RunSource::Manual, v1::RunSource::Failover]);
+    let items = cluster
+        .items_when("deadly", "it is given up", |items| {
+            items[0].running.is_none() && items[0].crashed.is_none() && items[0].last.is_some()
+        })
+        .await;
+    assert_eq!(items[0].last.as_ref().unwrap().outcome(), v1::RunOutcome::Crashed);
+    let counters = cluster.counters("deadly").await;
+    assert_eq!((counters.fired, counters.crashed), (2, 2));
+    until("the line", || cluster.logged().contains("2 workers died while they ran it (max_failovers: 1)"))
+        .await;
+}

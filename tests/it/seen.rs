@@ -61,6 +61,7 @@ const SEEN_OWN: &[(&str, &[&str])] = &[
     ("too_late", &["down_for_several_fires_they_are_missed_where_the_job_says_so"]),
     ("gap", &["a_time_that_daylight_saving_leaves_out_is_due_at_its_end_or_never"]),
     ("run_timeout_ms", &["a_run_that_takes_too_long_is_stopped_and_has_timed_out"]),
+    ("max_failovers", &["a_run_that_kills_its_workers_is_given_up"]),
     ("disconnect_grace_ms", &["disconnect_grace_is_a_shorter_lease"]),
     ("strategy", &["schedule_and_strategy_change_while_workers_work"]),
     ("max_clock_diff_ms", &["a_job_may_ask_for_a_better_clock"]),

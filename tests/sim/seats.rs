@@ -52,7 +52,7 @@ impl World {
         settings.lease = times.lease;
         settings.heartbeat = times.heartbeat;
         settings.stop_budget = times.stop_budget;
-        settings.timeout_grace = self.timeout_grace;
+        settings.timeout_grace = self.timeout_grace.unwrap_or(times.lease + Duration::from_millis(1500));
         settings.store_retry = Duration::from_millis(500);
         let drift = self.some_drift();
         let clock = NodeClock::new(self.now(), drift);

@@ -123,6 +123,7 @@ impl Shadow {
             trigger: trigger.map(|trigger| trigger.id.clone()),
             held: false,
             cancelled: false,
+            deaths: 0,
         })
     }
 }

@@ -173,8 +173,9 @@ pub struct World {
     pub(crate) queue: BTreeMap<(Instant, u64), Later>,
     last: u64,
     pub(crate) start: Instant,
-    /// How long after its timeout a run is taken away; clients give its handler up before that.
-    pub timeout_grace: Duration,
+    /// How long after its timeout a run is taken away. None: so long that a client whose lease is good has given its handler
+    /// up, however long it stood still.
+    pub timeout_grace: Option<Duration>,
     /// By how much the clocks of coordinators are off that begin.
     pub wrong_at_boot: i64,
     /// Who says whatever can be said, while faults go on.
@@ -238,7 +239,7 @@ impl World {
             queue,
             last,
             start,
-            timeout_grace: Duration::from_millis(2500),
+            timeout_grace: None,
             wrong_at_boot: 0,
             hostile: None,
             _listens: listens,

@@ -123,7 +123,9 @@ impl Story<'_, '_> {
             Some(Reported::HandedBack | Reported::Left(_)) => (Outcome::Cancelled, true),
             Some(Reported::Skipped) => (Outcome::Cancelled, false),
         };
-        let requeue = again && self.case.fails_over(item) && !run.cancelled;
+        let of_worker = report.is_some_and(|report| !matches!(report.ended, Reported::Forgotten(_)));
+        let outlives = of_worker || run.deaths < self.case.job.spec.policy().max_failovers;
+        let requeue = again && self.case.fails_over(item) && !run.cancelled && outlives;
         self.case.expect((outcome, requeued) == (expected, requeue), item, || {
             format!("it ends as {outcome}, put up again: {requeued}, rather than {expected}, {requeue}")
         });

@@ -180,6 +180,7 @@ pub const POLICY_FIELDS: &[PolicyField] = &[
     policy("too_late", "run_once, missed", "run_once with misfire, else missed", "what becomes of older fires: one run for all of them, or a record of each gap"),
     policy("gap", "fire_at_end, skip", "fire_at_end", "a time that daylight saving leaves out: fires when the gap ends, or not"),
     policy("run_timeout_ms", "100 to 31536000000", "none", "a run still going after this is told to stop and has timed out; timeout_grace later (10 s) it is taken away from a worker that has not ended it"),
+    policy("max_failovers", "0 to 1000", "3", "a run is failed over so many times after its worker died; then it is given up as crashed, with an event"),
     policy("disconnect_grace_ms", "100 to 600000", "the lease", "a silent worker counts as dead after this; shorter than the lease"),
     policy("strategy", "name", "`jobShardingStrategyType`", "a strategy that Elastic-Job has not, such as STICKY"),
     policy("max_clock_diff_ms", "1 to 3600000", "the coordinator's", "a coordinator whose clock is further off does not fire this job"),

@@ -116,6 +116,8 @@ pub struct Policy {
     pub retries: Retries,
     /// A run still going after this is cancelled.
     pub run_timeout: Option<Duration>,
+    /// A run is given up once more workers than that died while they ran it.
+    pub max_failovers: u32,
     /// A silent worker counts as dead after this; `None`: after the lease.
     pub disconnect_grace: Option<Duration>,
     /// A strategy that Elastic-Job has not; it goes before `jobShardingStrategyType`.
@@ -139,6 +141,7 @@ impl Default for Policy {
             gap: Gap::default(),
             retries: Retries::default(),
             run_timeout: None,
+            max_failovers: 3,
             disconnect_grace: None,
             strategy: None,
             guarantee: Guarantee::default(),
@@ -220,6 +223,7 @@ impl Policy {
         set("guarantee", Some(self.guarantee.value()));
         set("kind", Some(self.kind.as_str().into()));
         set("max_clock_diff_ms", self.max_clock_diff.map(ms));
+        set("max_failovers", Some(self.max_failovers.into()));
         set("retries", Some(self.retries.value()));
         set("run_timeout_ms", self.run_timeout.map(ms));
         set("strategy", self.strategy.as_deref().map(Value::from));
@@ -300,6 +304,7 @@ pub(super) fn read(reader: &mut Reader) -> (Policy, bool) {
         gap: reader.choice("gap", &GAP).unwrap_or(default.gap),
         retries: within(reader, "retries", Retries::read),
         run_timeout: reader.millis("run_timeout_ms", 100..=365 * DAY),
+        max_failovers: read_max_failovers(reader, default.max_failovers),
         disconnect_grace: reader.millis("disconnect_grace_ms", 100..=600_000),
         strategy: read_strategy(reader),
         guarantee: within(reader, "guarantee", Guarantee::read),
@@ -310,6 +315,11 @@ pub(super) fn read(reader: &mut Reader) -> (Policy, bool) {
     let kept = kept_defect("elastic_job", &policy.elastic_job);
     reader.defects.extend(kept.map(|defect| Defect { field: reader.at(&defect.field), ..defect }));
     (policy, kind.is_some())
+}
+
+fn read_max_failovers(reader: &mut Reader, default: u32) -> u32 {
+    let given = reader.integer("max_failovers", 0..=1000);
+    given.and_then(|given| u32::try_from(given).ok()).unwrap_or(default)
 }
 
 fn read_kind(reader: &mut Reader) -> Option<Kind> {

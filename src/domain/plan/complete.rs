@@ -43,9 +43,9 @@ fn end(draft: &mut Draft<'_>, item: Item, report: &Report) -> bool {
     if let Ok(seat) = draft.seats.binary_search_by(|seat| seat.instance.cmp(&run.instance)) {
         draft.seats[seat].freed = true;
     }
-    let requeue = again && draft.requeues(item);
     let at = draft.facts.now;
     let reported = !matches!(report.ended, Reported::Forgotten(_));
+    let requeue = again && draft.requeues(item) && (reported || draft.outlives(&run));
     let event = Event::End { outcome, at, reported, requeue };
     let why = || match report.ended {
         Reported::Skipped => format!("{} of {} is skipped: it was held", run.source, run.fire),

@@ -54,12 +54,14 @@ fn ended_of_the_dead(draft: &Draft<'_>, record: &Record) -> Option<Running> {
         trigger: None,
         held: false,
         cancelled: false,
+        deaths: 0,
     })
 }
 
 fn bury(draft: &mut Draft<'_>, item: Item, token: Token, run: Running) {
     let at = draft.facts.now;
-    let requeue = draft.requeues(item) && !mutants::is_on(mutants::VERDICT_FORGETS_FAILOVER);
+    let requeue =
+        draft.requeues(item) && draft.outlives(&run) && !mutants::is_on(mutants::VERDICT_FORGETS_FAILOVER);
     let event = Event::End { outcome: Outcome::Crashed, at, reported: false, requeue };
     if !draft
         .apply(item, event, || format!("{} of {} crashed: {} is dead", run.source, run.fire, run.instance))

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Became, Entry, Facts, Hosted, Plan, Reason, start};
 use crate::id::{InstanceId, Item, JobName, Version};
-use crate::item::{Event, Record};
+use crate::item::{Event, Record, Running};
 use crate::mutants;
 use crate::time::Time;
 use crate::txn::{Guard, Write};
@@ -105,6 +105,11 @@ impl<'a> Draft<'a> {
         let rules = &self.job.rules;
         let disabled = self.disabled(item) && !mutants::is_on(mutants::FAILOVER_OF_DISABLED);
         rules.failover && item.0 < rules.items && !disabled
+    }
+
+    /// Whether a run whose worker died is put up again: not if that happened too often, as where it kills its workers.
+    pub(super) fn outlives(&self, run: &Running) -> bool {
+        run.deaths < self.job.spec.policy().max_failovers || mutants::is_on(mutants::KILLERS_GO_ON)
     }
 
     /// Whether the transaction has no room for this item's writes.

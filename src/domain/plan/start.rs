@@ -155,6 +155,10 @@ pub(super) fn begin(draft: &mut Draft<'_>, seat: usize, waiting: &Waiting, kind:
         trigger,
         held: job.rules.holds_for_started() && is_to_be_announced(draft, item, source, waiting.fire),
         cancelled: false,
+        deaths: match draft.record(item).and_then(Record::crashed) {
+            Some(crashed) if source == Source::Failover => crashed.deaths,
+            _ => 0,
+        },
     };
     let event =
         if source == Source::Failover { Event::Claim(run.clone()) } else { Event::Start(run.clone()) };

@@ -106,6 +106,7 @@ fn run(source: Source, fire: i64) -> Running {
         trigger: None,
         held: false,
         cancelled: false,
+        deaths: 0,
     }
 }
 

@@ -29,7 +29,13 @@ impl Invariant for CrashedRunsAreRunAgain {
             if let Some((run, ended)) = &change.ended {
                 let taken = change.started.as_ref().is_some_and(|(again, _)| again.fire == run.fire);
                 let waits = change.after.crashed().is_some_and(|crashed| crashed.fire == run.fire);
-                if ended.outcome == Outcome::Crashed && applies && !run.cancelled && !taken && !waits {
+                if ended.outcome == Outcome::Crashed
+                    && applies
+                    && !run.cancelled
+                    && run.deaths < 3
+                    && !taken
+                    && !waits
+                {
                     return Err(format!("{of}: run {} crashed and nobody will run it again", ended.token));
                 }
             }

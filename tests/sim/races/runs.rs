@@ -62,6 +62,8 @@ races! {
     /// A handler goes on beyond its timeout and does not listen: its run is taken away, and its slot is given to nothing else
     /// until it has ended.
     a_run_that_is_over_its_time_is_taken_away: over_its_time, [OVERDUE_RUNS_STAY => "scene", TAKEN_AWAY_IS_FREE => "scene"];
+    /// Every worker that runs it dies: after so many it is given up.
+    a_run_that_kills_its_workers_is_given_up: kills_its_workers, [KILLERS_GO_ON => "scene"];
     /// A run that takes five periods delays no item beside it.
     ej_2113_a_long_item_delays_no_sibling: one_long_item, [WORKERS_JOIN_BATCHES => "scene"];
 }
@@ -108,7 +110,7 @@ fn over_its_time() -> Faults {
         let late = JobPlan { timeout: Some(2000), deaf: 1000, ..again(1, 60_000, 10) };
         let mut world = stage(1, &[0], vec![late]);
         // Before its client gives the handler up, a second after its timeout.
-        world.timeout_grace = millis(600);
+        world.timeout_grace = Some(millis(600));
         start(&mut world, 0..1).await;
         at_work(&mut world, "again", 1).await;
         before_due(&mut world, 10, secs(1)).await;
@@ -124,6 +126,32 @@ fn over_its_time() -> Faults {
         world.pass(secs(20)).await;
         want(&world, counters(&world).timed_out >= 3, "its runs have timed out");
         want(&world, counters(&world).crashed == 0, "none was sent to a slot that is taken");
+        world
+    })
+}
+
+fn kills_its_workers() -> Faults {
+    scene(async || {
+        let mut world = stage(1, &[0; 6], vec![JobPlan { hours: vec![12], ..again(1, 20_000, 60) }]);
+        start(&mut world, 0..6).await;
+        at_work(&mut world, "again", 6).await;
+        ask(&world, 0, trigger("again"));
+        for _ in 0..5 {
+            until(&mut world, "somebody runs it, or nobody does any more", |world| {
+                running(world, "again", 0).is_some()
+                    || record(world, "again", 0).is_some_and(|record| record.counters.crashed == 4)
+            })
+            .await;
+            let Some(run) = running(&world, "again", 0) else { break };
+            let Some(desk) = desk_of(&world, &run.worker) else { break };
+            lose_worker(&mut world, desk);
+            until(&mut world, "it is found dead", |world| {
+                running(world, "again", 0).is_none_or(|now| now.worker != run.worker)
+            })
+            .await;
+        }
+        let counters = record(&world, "again", 0).map(|record| record.counters).unwrap_or_default();
+        want(&world, (counters.fired, counters.crashed) == (4, 4), "it runs once, and three times more");
         world
     })
 }

@@ -58,7 +58,7 @@ fn an_item_with_anything_else_to_settle_is_not_started_ahead() {
     assert_eq!(started(|world| world.records.get_mut(&Item(0)).unwrap().1.misfire = Some(before)), [1]);
     assert_eq!(started(|world| world.records.get_mut(&Item(0)).unwrap().1.last_fire.0 -= 60_000), [1]);
     assert_eq!(started(|world| world.records.get_mut(&Item(0)).unwrap().1.last_fire.0 += 60_000), [1]);
-    let crashed = |fire| Crashed { fire, instance: instance(5), since: fire, held: false };
+    let crashed = |fire| Crashed { fire, instance: instance(5), since: fire, held: false, deaths: 0 };
     assert_eq!(started(|world| state(world, 0, State::Crashed(crashed(before)))), [1]);
     let disabled = |world: &mut World| world.job.sharding.disabled_items.extend([Item(0)]);
     assert_eq!(started(disabled), [1]);

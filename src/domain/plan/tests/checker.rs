@@ -152,6 +152,7 @@ fn a_due_time_beside_a_run_waits_only_if_it_was_first() {
             trigger: None,
             held: false,
             cancelled: false,
+            deaths: 0,
         };
         world.records.get_mut(&Item(0)).unwrap().1.state = State::Running(run);
         let nothing = Plan { next: Some(Time(due.0 + 10_001)), ..Plan::default() };
@@ -307,7 +308,7 @@ fn slots_are_given_in_turn() {
 fn crashed(free: u32, waiting: &[(Class, u32)], elsewhere: Option<Class>) -> String {
     let mut world = World::new(job(None, 2), &[0, 0], noon());
     world.job.rules.failover = true;
-    let crashed = Crashed { fire: noon(), instance: instance(1), since: noon(), held: false };
+    let crashed = Crashed { fire: noon(), instance: instance(1), since: noon(), held: false, deaths: 0 };
     let record = Record { state: State::Crashed(crashed), ..Record::new(Token(107), noon()) };
     world.records.insert(Item(0), (Version(9), record));
     // What else has crashed has done so before.
@@ -385,6 +386,7 @@ fn what_becomes_of_a_due_time_is_right_in_its_own_state_alone() {
             trigger: None,
             held: false,
             cancelled: false,
+            deaths: 0,
         };
         let (_, record) = &world.records[&Item(0)];
         let record = Record { state: State::Running(run), ..record.clone() };
@@ -459,6 +461,7 @@ fn a_due_time_that_a_run_begins_with_found_it_busy() {
             trigger: None,
             held: false,
             cancelled: false,
+            deaths: 0,
         };
         world.records.get_mut(&Item(0)).unwrap().1.state = State::Running(run);
         world

@@ -180,6 +180,7 @@ impl Stage {
                         trigger: None,
                         held: false,
                         cancelled: false,
+                        deaths: 0,
                     });
                     rest
                 }
@@ -191,8 +192,13 @@ impl Stage {
                 }
                 ["crashed", at, rest @ ..] => {
                     let instance = instance(25);
-                    record.state =
-                        State::Crashed(Crashed { fire: time(at), instance, since: time(at), held: false });
+                    record.state = State::Crashed(Crashed {
+                        fire: time(at),
+                        instance,
+                        since: time(at),
+                        held: false,
+                        deaths: 0,
+                    });
                     rest
                 }
                 words => panic!("what is {words:?}?"),

@@ -121,7 +121,7 @@ fn a_crashed_run_goes_where_most_room_is() {
         for (n, free) in free.into_iter().enumerate() {
             world.hosted.get_mut(&instance(n)).unwrap().free = free;
         }
-        let crashed = Crashed { fire: noon(), instance: instance(2), since: noon(), held: false };
+        let crashed = Crashed { fire: noon(), instance: instance(2), since: noon(), held: false, deaths: 0 };
         let record = Record { state: State::Crashed(crashed), ..Record::new(Token(107), noon()) };
         world.records.insert(Item(2), (Version(9), record));
         let record = Record { misfire: marked.then(noon), ..Record::new(Token(107), noon()) };
@@ -148,7 +148,7 @@ fn a_crashed_run_is_held_again_until_its_fire_is_answered() {
     let held = |before: bool, announced: Option<(i64, bool)>| {
         let mut world = World::new(job(None, 1), &[0], noon());
         (world.job.rules.failover, world.job.rules.guarantee_started) = (true, true);
-        let crashed = Crashed { fire: noon(), instance: instance(1), since: noon(), held: before };
+        let crashed = Crashed { fire: noon(), instance: instance(1), since: noon(), held: before, deaths: 0 };
         let record = Record::new(Token(106), noon());
         world.records.insert(Item(0), (Version(9), Record { state: State::Crashed(crashed), ..record }));
         world.job.announced.extend(announced.map(|(later, answered)| {

@@ -76,6 +76,7 @@ struct Slice {
     source: Source,
     held: bool,
     cancelled: bool,
+    deaths: u32,
     ended: Option<Source>,
     mark: Option<i64>,
     report: Option<(bool, bool, Reported, bool)>,
@@ -109,6 +110,7 @@ fn slice() -> impl Strategy<Value = Slice> {
             let (state, since, runner, source, held, ended) = run;
             Slice {
                 cancelled,
+                deaths: u32::try_from(runner).unwrap(),
                 owner,
                 last,
                 state,
@@ -275,8 +277,11 @@ fn fill(world: &mut World, item: Item, slice: &Slice, before: &dyn Fn(i64) -> Ti
             trigger,
             held: slice.held && matches!(slice.source, Source::NormalTrigger | Source::Failover),
             cancelled: slice.cancelled,
+            deaths: slice.deaths,
         }),
-        3 if monitored => State::Crashed(Crashed { fire, instance, since, held: slice.held }),
+        3 if monitored => {
+            State::Crashed(Crashed { fire, instance, since, held: slice.held, deaths: slice.deaths })
+        }
         _ => State::Idle,
     };
     let in_flight = u64::from(matches!(state, State::Running(_)));
