@@ -30,6 +30,7 @@ pub mod member;
 pub mod node;
 mod operate;
 mod presence;
+mod quota;
 mod reconcile;
 mod register;
 pub mod settings;

@@ -79,6 +79,8 @@ codes! {
     TooManyReports = "TOO_MANY_REPORTS", Exhausted;
     /// More jobs than one worker may register.
     TooManyJobs = "TOO_MANY_JOBS", Exhausted;
+    /// The credential's workers would bring more than its limits allow: the message names the limit, its value and what to do. An operator raises it in the credential file.
+    QuotaExceeded = "QUOTA_EXCEEDED", Exhausted;
     /// More connections or streams than this coordinator takes: try another one, or later.
     Overloaded = "OVERLOADED", Exhausted;
     /// The text is no name: use 1 to 128 of A-Z a-z 0-9 . _ -

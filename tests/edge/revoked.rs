@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rosterd_api::access::jobs::Jobs;
+use rosterd_api::access::limits::Limits;
 use rosterd_api::access::{Credentials, Grant};
 use rosterd_api::layers::methods::Role;
 use rosterd_coordinator::handle::Operation;
@@ -172,6 +173,54 @@ async fn a_frame_says_nothing_of_jobs_that_are_not_its_credentials() {
     assert!(matches!(seen.frame().await, Some(FromWorker::RunCompleted(_))));
     attached.send(Frame::RunProgress(progress("a-1"))).await;
     assert!(matches!(seen.frame().await, Some(FromWorker::RunProgress { .. })));
+}
+
+/// One that has its limit opens no further stream; where one has ended, there is a place again. Others have their own.
+#[tokio::test]
+async fn a_credential_opens_so_many_streams_and_no_more() {
+    let limits = Limits { streams: 2, ..Limits::default() };
+    let few = Grant { limits, ..Grant::by_secret("few", Role::Worker, &secret(1)) };
+    let other = Grant::by_secret("other", Role::Worker, &secret(2));
+    let (mut served, _credentials) = guarded(vec![few, other]).await;
+    let channel = served.channel().await;
+    let greets = async |number| {
+        let worker = worker(channel.clone(), number).await;
+        worker.send(Frame::Hello(hello())).await;
+        worker
+    };
+    let _first = greets(1).await;
+    let mut seen = vec![served.seen().await];
+    let second = greets(1).await;
+    seen.push(served.seen().await);
+    assert_eq!(seen[0].peer.limits, Some(limits), "the coordinator knows them as well");
+
+    let (_sender, queue) = mpsc::channel(64);
+    let mut client = WorkerServiceClient::new(channel.clone());
+    let refused = client.session(with(ReceiverStream::new(queue), 1)).await.unwrap_err();
+    assert_eq!(
+        (refused.code(), reason(&refused).as_str()),
+        (tonic::Code::ResourceExhausted, "QUOTA_EXCEEDED")
+    );
+    for part in
+        ["2 worker streams of few are open", "max_streams of the credential is 2", "have max_streams raised"]
+    {
+        assert!(refused.message().contains(part), "{}", refused.message());
+    }
+    let _other = greets(2).await;
+    seen.push(served.seen().await);
+
+    drop(second);
+    while seen[1].frame().await.is_some() {}
+    let again = async {
+        loop {
+            let (_sender, queue) = mpsc::channel(64);
+            if client.session(with(ReceiverStream::new(queue), 1)).await.is_ok() {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    soon("the place of the one that has ended", again).await;
 }
 
 #[tokio::test]

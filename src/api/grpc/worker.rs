@@ -19,6 +19,7 @@ use std::collections::VecDeque;
 use std::future::Future as _;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -43,6 +44,7 @@ use rosterd_runtime::tasks::{Phase, Tasks};
 use rosterd_runtime::telemetry::Metrics;
 use rosterd_session::code::{Code, Refusal};
 use rosterd_session::frame::{FromWorker, RunRef, ToWorker};
+use rosterd_session::limits::Limits;
 use rosterd_wire::convert::{self, Defect};
 use rosterd_wire::proto::v1::session_request::Frame;
 use rosterd_wire::proto::v1::worker_service_server::WorkerService;
@@ -85,6 +87,8 @@ pub struct Workers {
     pub late: CancellationToken,
     /// Turns to parse what is registered, by credential.
     pub turns: Shares<Semaphore>,
+    /// Streams that are open, by credential.
+    pub places: Shares<AtomicU32>,
 }
 
 #[tonic::async_trait]
@@ -97,7 +101,11 @@ impl WorkerService for Workers {
         let peer = Peer {
             address: remote.as_ref().map(|remote| remote.address.to_string()).unwrap_or_default(),
             principal: principal.as_ref().map(|principal| principal.name.to_string()),
+            jobs: principal.as_ref().map(|principal| principal.jobs.clone()).unwrap_or_default(),
+            limits: principal.as_ref().map(|principal| principal.limits),
         };
+        let place = Place::take(self.places.of(peer.principal.as_deref()), &peer)
+            .map_err(|refusal| status::status(&counted(&self.metrics, refusal)))?;
         let turns = self.turns.of(peer.principal.as_deref());
         let rights = principal.map(|principal| (principal.jobs, principal.revoked)).unwrap_or_default();
         let (out, queue) = mpsc::channel(self.limits.outgoing);
@@ -116,7 +124,7 @@ impl WorkerService for Workers {
         let (backend, late, body_gone) = (self.backend.clone(), self.late.clone(), gone.clone());
         let (metrics, stall) = (self.metrics.clone(), self.limits.stall);
         self.tasks.session(Phase::Edge, "worker stream", async move {
-            let _open = Open::new(metrics);
+            let _open = (Open::new(metrics), place);
             let why = session.run(request.into_inner(), &*backend, peer, &late).await;
             let _ = end.send(why);
             if tokio::time::timeout(stall, body_gone.cancelled()).await.is_err()
@@ -131,6 +139,31 @@ impl WorkerService for Workers {
 }
 
 /// A stream that is open, as it is counted.
+/// A place among the open streams of a credential.
+struct Place(Arc<AtomicU32>);
+
+impl Place {
+    fn take(open: Arc<AtomicU32>, peer: &Peer) -> Result<Self, Refusal> {
+        let before = open.fetch_add(1, Ordering::Relaxed);
+        let place = Self(open);
+        match (&peer.principal, peer.limits) {
+            (Some(principal), Some(Limits { streams, .. })) if before >= streams => {
+                let message = format!(
+                    "{before} worker streams of {principal} are open, and max_streams of the credential is {streams}: end one, connect to another coordinator, or have max_streams raised in the credential file"
+                );
+                Err(Refusal::new(Code::QuotaExceeded, message))
+            }
+            _ => Ok(place),
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 struct Open(Arc<Metrics>);
 
 impl Open {
@@ -435,8 +468,7 @@ impl Session {
     }
 
     fn counted(&self, refusal: Refusal) -> Refusal {
-        self.metrics.refused.get_or_create(&[("code", refusal.code.as_str())]).inc();
-        refusal
+        counted(&self.metrics, refusal)
     }
 
     fn not_for(&self, job: &JobName) -> Refusal {
@@ -492,6 +524,11 @@ fn draining() -> Refusal {
 }
 
 async fn until(clock: &dyn Clock, deadline: Option<Mono>) {
+fn counted(metrics: &Metrics, refusal: Refusal) -> Refusal {
+    metrics.refused.get_or_create(&[("code", refusal.code.as_str())]).inc();
+    refusal
+}
+
     match deadline {
         Some(deadline) => clock.sleep_until(deadline).await,
         None => std::future::pending().await,
