@@ -131,6 +131,11 @@ impl Node {
             return;
         }
         let Some(stream) = worker.stream else { return };
+        if !worker.rights.have(name) {
+            // It counts as told: a run that it does not end now is ended for it.
+            worker.known.insert(reference.clone(), self.now.mono);
+            return self.stop_lost(&run.worker, stream, reference);
+        }
         let Some(offset) = job.offsets.get(&item) else {
             return self.ask_for_offset(name, job, item);
         };

@@ -33,6 +33,7 @@ mod presence;
 mod quota;
 mod reconcile;
 mod register;
+mod rights;
 pub mod settings;
 mod timers;
 mod verdict;

@@ -52,7 +52,7 @@ fn play(node: &mut Node, now: Now, event: Event) -> (Vec<ToWorker>, usize) {
     (sent, verdicts)
 }
 
-fn hello() -> Hello {
+pub(crate) fn hello() -> Hello {
     Hello {
         namespace: None,
         identity: None,
@@ -307,6 +307,7 @@ fn records_that_name_somebody_who_is_attached_nowhere_are_read_again() {
         draining: false,
         leave_grace_ms: None,
         resume_key: String::new(),
+        principal: None,
         address,
         lease_ms: 5000,
     };

@@ -69,7 +69,7 @@ codes! {
     NamespaceMismatch = "NAMESPACE_MISMATCH", Invalid;
     /// A later stream of the same worker process is attached: this one is too late.
     StreamSuperseded = "STREAM_SUPERSEDED", Superseded;
-    /// The resume key is not the one given to this worker: start without worker_id to get an identity of its own.
+    /// The resume key is not the one given to this worker, or the credential is another than it came with: start without worker_id to get an identity of its own.
     ResumeRefused = "RESUME_REFUSED", Denied;
     /// Frames are refused faster than their answers are read: read the stream at all times, and mend what is refused.
     TooManyFrames = "TOO_MANY_FRAMES", Exhausted;

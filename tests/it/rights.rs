@@ -1,4 +1,5 @@
-//! What a credential allows, with a real coordinator and workers that are spoken by hand: how much its workers may bring.
+//! What a credential allows, with a real coordinator and workers that are spoken by hand: how much its workers may bring, and
+//! what becomes of those that come back when it allows less.
 
 use rosterd_wire::proto::v1;
 use rosterd_wire::proto::v1::session_request::Frame;
@@ -41,6 +42,15 @@ impl Known {
     async fn stream(&self, hello: v1::Hello) -> Spoken {
         let (sender, frames) = open(self.cluster.channel(), &self.fleet, hello).await.unwrap();
         Spoken { sender, frames }
+    }
+
+    /// The credential file with other text, in one step.
+    fn change(&self, edit: impl FnOnce(String) -> String) {
+        let (file, new) = (self.cluster.home.path("credentials.toml"), self.cluster.home.path("new.toml"));
+        let text = edit(std::fs::read_to_string(&file).unwrap());
+        std::fs::write(&new, text).unwrap();
+        std::fs::set_permissions(&new, std::fs::metadata(&file).unwrap().permissions()).unwrap();
+        std::fs::rename(new, file).unwrap();
     }
 }
 
@@ -121,4 +131,88 @@ async fn a_worker_brings_no_more_than_its_credential_allows() {
     let mut worker = known.stream(hello("again")).await;
     worker.find(welcome).await;
     quota(worker.registers("alpha-9", 1, MIDNIGHT, false).await, ["alpha-9", jobs[1], jobs[2]]);
+}
+
+fn trigger_of(said: Said, job: &str) -> Option<v1::RunRef> {
+    if let Said::Trigger(trigger) = said { trigger.run.filter(|run| run.job == job) } else { None }
+}
+
+/// It kept them by naming none when it came back, and was sent runs of them. Or it named them, and was refused as a whole.
+#[tokio::test]
+async fn a_worker_whose_credential_lost_a_job_is_told_so_and_works_on_for_the_others() {
+    for named in [false, true] {
+        let known = Known::start("alpha,beta", "").await;
+        let config = json!({ "cron": EVERY_SECOND, "failover": true });
+        for name in ["alpha", "beta"] {
+            known.apply(job(name, 1, config.clone())).await;
+        }
+        let mut worker = known.stream(hello("by-hand")).await;
+        let identity = worker.find(welcome).await;
+        for job in ["alpha", "beta"] {
+            worker.send(Frame::Register(v1::Register { job: job.into(), ..Default::default() })).await;
+        }
+        let run = worker.find(|said| trigger_of(said, "beta")).await;
+        known.change(|text| text.replace("\"alpha\", \"beta\"", "\"alpha\""));
+        let end = async { while let Ok(Some(_)) = worker.frames.message().await {} };
+        tokio::time::timeout(PATIENCE, end).await.expect("its stream ends");
+
+        let jobs = if named { vec!["alpha".into(), "beta".into()] } else { Vec::new() };
+        let again = v1::Hello {
+            worker_id: identity.worker_id.clone(),
+            resume_key: identity.resume_key.clone(),
+            stream_number: 2,
+            jobs,
+            ..hello("by-hand")
+        };
+        let mut worker = known.stream(again.clone()).await;
+        assert_eq!(worker.find(welcome).await.worker_id, identity.worker_id, "it is the same");
+        // Whatever comes first: it is told of the loss, its run of the lost job is stopped, and it runs the other on and on.
+        let (mut refused, mut stopped, mut accepted, mut ran) = (None, None, false, 0);
+        while refused.is_none() || !accepted || ran < 3 {
+            let (done, outcome) = match worker.next().await {
+                Said::Refused(told) => {
+                    refused = Some((told.job, told.code));
+                    continue;
+                }
+                Said::ReportAck(ack) => {
+                    assert_eq!(ack.result(), v1::ReportResult::Accepted, "{ack:?}");
+                    accepted |= ack.run == stopped;
+                    continue;
+                }
+                Said::Cancel(cancel) => {
+                    stopped = cancel.run.clone();
+                    (cancel.run, v1::RunOutcome::Aborted)
+                }
+                Said::Trigger(trigger) => {
+                    assert_eq!(trigger.run.as_ref().unwrap().job, "alpha", "none of the job that it lost");
+                    ran += 1;
+                    (trigger.run, v1::RunOutcome::Succeeded)
+                }
+                _ => continue,
+            };
+            let report =
+                v1::RunCompleted { run: done, outcome: outcome.into(), attempt: 1, ..Default::default() };
+            worker.send(Frame::RunCompleted(report)).await;
+        }
+        assert_eq!(refused, Some(("beta".into(), "PERMISSION_DENIED".into())));
+        assert_eq!(stopped, Some(run));
+        let asked = shown(v1::ListInstancesRequest { job: "beta".into(), ..Default::default() }, &known.boss);
+        let there = known.cluster.admin().list_instances(asked).await.unwrap().into_inner();
+        assert!(there.instances.is_empty(), "{there:?}");
+
+        // Nor does another credential come back as this worker.
+        let file = known.cluster.home.path("credentials.toml");
+        let thief = credential(&file, "thief", &["--role", "worker"]);
+        let hello = v1::Hello { stream_number: 3, ..again };
+        let refused = wait("the thief to be known, and refused", || async {
+            let status = match open(known.cluster.channel(), &thief, hello.clone()).await {
+                Err(status) => status,
+                Ok((_sender, mut frames)) => frames.message().await.unwrap_err(),
+            };
+            (status.code() != tonic::Code::Unauthenticated).then_some(status)
+        })
+        .await;
+        assert_eq!(code(&refused), "RESUME_REFUSED", "{refused:?}");
+        assert!(refused.message().contains("came with another credential"), "{}", refused.message());
+    }
 }

@@ -15,7 +15,7 @@
 //! [`SessionLimits::hello`]. Of the others nothing is known here but which jobs they name: what is not of the credential's
 //! jobs ends here.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::future::Future as _;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -114,6 +114,7 @@ impl WorkerService for Workers {
         let session = Session {
             out,
             rights,
+            lost: BTreeSet::new(),
             turns,
             waiting: VecDeque::new(),
             stalled: None,
@@ -138,7 +139,6 @@ impl WorkerService for Workers {
     }
 }
 
-/// A stream that is open, as it is counted.
 /// A place among the open streams of a credential.
 struct Place(Arc<AtomicU32>);
 
@@ -164,6 +164,7 @@ impl Drop for Place {
     }
 }
 
+/// A stream that is open, as it is counted.
 struct Open(Arc<Metrics>);
 
 impl Open {
@@ -203,6 +204,8 @@ struct Session {
     /// For which jobs the worker may work, and when no more. The answer's body ends then as well, but only where
     /// it is read.
     rights: (Jobs, CancellationToken),
+    /// Jobs that the worker had and its credential is not for any more: how its last runs of them ended it may still say.
+    lost: BTreeSet<JobName>,
     /// One registration of a credential is parsed at a time, and others have their turn between two.
     turns: Arc<Semaphore>,
     /// Frames that found the queue full.
@@ -236,10 +239,8 @@ impl Session {
         };
         let Some((mut hello, bytes)) = hello else { return Ok(()) };
         if let FromWorker::Hello(hello) = &mut hello {
-            if let Some(job) = hello.jobs.iter().find(|job| !self.rights.0.have(job)) {
-                return self.refuse(&self.not_for(job));
-            }
-            // It asks for nothing with these: one that it was refused is passed over.
+            // Of the jobs that it had the coordinator tells it which it has lost. It asks for nothing with these: one that it
+            // was refused is passed over.
             hello.asked.retain(|job| self.rights.0.have(job));
             hello.in_hand.retain(|run| self.rights.0.have(&run.job));
         }
@@ -338,6 +339,12 @@ impl Session {
         for more in (0..AT_ONCE).rev() {
             let (queued, most) = (outbox.len() + 1, outbox.max_capacity());
             *since_full = if queued >= most { 0 } else { since_full.saturating_add(1) };
+            if let Some(ToWorker::Refused { job, refusal }) = &frame
+                && refusal.code == Code::PermissionDenied
+                && let Ok(job) = JobName::new(job)
+            {
+                self.lost.insert(job);
+            }
             match frame.map(convert::to_worker) {
                 Some(Ok(frame)) => self.send(frame).map_err(Err)?,
                 Some(Err(None)) => return Err(Ok(())),
@@ -450,7 +457,9 @@ impl Session {
                 self.answer(ToWorker::Refused { job: job.to_string(), refusal })?;
                 None
             }
-            FromWorker::RunCompleted(report) if !jobs.have(&report.run.job) => {
+            FromWorker::RunCompleted(report)
+                if !jobs.have(&report.run.job) && !self.lost.contains(&report.run.job) =>
+            {
                 let refusal = self.counted(self.not_for(&report.run.job));
                 self.answer(ToWorker::ReportAck { run: report.run, refusal: Some(refusal) })?;
                 None
@@ -515,6 +524,11 @@ impl Session {
     }
 }
 
+fn counted(metrics: &Metrics, refusal: Refusal) -> Refusal {
+    metrics.refused.get_or_create(&[("code", refusal.code.as_str())]).inc();
+    refusal
+}
+
 fn too_slow() -> Refusal {
     Refusal::new(Code::TooSlow, "frames for the worker were left unread: read the stream at all times")
 }
@@ -524,11 +538,6 @@ fn draining() -> Refusal {
 }
 
 async fn until(clock: &dyn Clock, deadline: Option<Mono>) {
-fn counted(metrics: &Metrics, refusal: Refusal) -> Refusal {
-    metrics.refused.get_or_create(&[("code", refusal.code.as_str())]).inc();
-    refusal
-}
-
     match deadline {
         Some(deadline) => clock.sleep_until(deadline).await,
         None => std::future::pending().await,
