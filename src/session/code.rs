@@ -83,7 +83,7 @@ codes! {
     QuotaExceeded = "QUOTA_EXCEEDED", Exhausted;
     /// More connections or streams than this coordinator takes: try another one, or later.
     Overloaded = "OVERLOADED", Exhausted;
-    /// The text is no name: use 1 to 128 of A-Z a-z 0-9 . _ -
+    /// The text is no name: the message says what to write; of jobs and namespaces it is 1 to 128 letters, marks and digits of any script or . _ -, in composed form (NFC), at most 255 bytes.
     NameInvalid = "NAME_INVALID", Invalid;
     /// No such job: register it with a config, or apply it first.
     JobUnknown = "JOB_UNKNOWN", Unknown;
