@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rosterd_domain::id::{Item, JobName, Token, Version, WorkerId};
+use rosterd_domain::id::{Item, JobName, Token, Version, WorkerId, task_id};
 use rosterd_domain::item::{Record, Running};
 use rosterd_domain::job;
 use rosterd_domain::mutants;
@@ -533,6 +533,7 @@ fn fenced() -> Refusal {
 fn trigger(view: &Job, run: RunRef, running: &Running, offset: Option<Arc<[u8]>>) -> Trigger {
     let (config, policy) = (view.spec.config(), view.spec.policy());
     Trigger {
+        task_id: task_id(&run.job, run.item, &running.instance),
         fire: running.fire,
         source: running.source,
         item_parameter: config.sharding_item_parameters.get(run.item).unwrap_or_default().to_string(),

@@ -249,6 +249,13 @@ impl InstanceId {
     }
 }
 
+/// Elastic-Job's id of a task, `{job}@-@{items}@-@READY@-@{instance}`, as its `TaskContext` writes and reads it. Elastic-Job runs
+/// the items of an instance as one task and lists all of them; here each has a run of its own, so there is one.
+pub fn task_id(job: &JobName, item: Item, instance: &InstanceId) -> String {
+    const SEPARATOR: &str = InstanceId::SEPARATOR;
+    format!("{job}{SEPARATOR}{item}{SEPARATOR}READY{SEPARATOR}{instance}")
+}
+
 /// One slice of a job, `0 … n-1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -431,6 +438,13 @@ mod tests {
         assert_eq!(read(4_611_686_018_427_387_904).unwrap(), Token(4_611_686_018_427_387_904));
         let refused = read(4_611_686_018_427_387_905).unwrap_err().to_string();
         assert!(refused.contains("none so high was ever given"), "{refused}");
+    }
+
+    #[test]
+    fn a_task_has_the_id_that_elastic_job_gives_it() {
+        let (job, instance) =
+            (JobName::new("myJob").unwrap(), InstanceId::new("192.168.2.27@-@40288").unwrap());
+        assert_eq!(task_id(&job, Item(0), &instance), "myJob@-@0@-@READY@-@192.168.2.27@-@40288");
     }
 
     #[test]

@@ -345,14 +345,16 @@ async fn a_job_whose_name_is_in_no_ascii_runs_as_any_other() {
     cluster.exec(
         "b",
         &["--job", "отчёт", "--cron", EVERY_SECOND, "--items", "1"],
-        &["sh", "-c", "echo ran $ROSTERD_JOB"],
+        &["sh", "-c", "echo ran $ROSTERD_TASK_ID"],
     );
     wait("its runs in the history", || async {
         let runs = cluster.runs("отчёт").await;
-        runs.iter().any(|run| run.output.contains("ran отчёт")).then_some(())
+        runs.iter().any(|run| run.output.contains(&format!("ran {}\n", run.task_id))).then_some(())
     })
     .await;
-    assert_eq!(cluster.runs("清算-été").await.len(), 1);
+    let runs = cluster.runs("清算-été").await;
+    let (id, instance) = (&runs[0].task_id, &runs[0].instance);
+    assert_eq!((runs.len(), id), (1, &format!("清算-été@-@0@-@READY@-@{instance}")));
     let refused = cluster.try_apply(job("e\u{301}te\u{301}", 1, json!({}))).await.unwrap_err();
     assert_eq!(code(&refused), "CONFIG_INVALID");
     assert!(refused.message().contains("write it as \"été\""), "{}", refused.message());
