@@ -19,7 +19,7 @@ pub struct Limits {
 /// More than an honest fleet has, and few enough that one credential does not fill a coordinator.
 impl Default for Limits {
     fn default() -> Self {
-        Self { streams: 5_000, jobs: 1_000, items: 100_000, runs_per_minute: 100_000 }
+        Self { streams: 5_000, jobs: 5_000, items: 100_000, runs_per_minute: 100_000 }
     }
 }
 
