@@ -36,7 +36,7 @@ impl Node {
             return Ok(());
         };
         let (Some(principal), Some(limits)) = (peer.principal, peer.limits) else { return Ok(()) };
-        let (wanted, now) = (load_of(spec), before.map(|job| load_of_view(job)).unwrap_or_default());
+        let (wanted, now) = (load_of(spec), before.map(load_of_view).unwrap_or_default());
         if !wanted.exceeds(now) {
             return Ok(());
         }
