@@ -20,7 +20,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("coordinator", &["registry", "session", "runtime"]),
     ("history", &["runtime"]),
     // It asks the coordinator and reads the history, and never sees the registry.
-    ("api", &["coordinator::handle", "session::frame", "session::code", "history", "runtime", "wire"]),
+    (
+        "api",
+        &[
+            "coordinator::handle",
+            "session::frame",
+            "session::code",
+            "session::jobs",
+            "session::limits",
+            "history",
+            "runtime",
+            "wire",
+        ],
+    ),
     // A client of the admin service like any other; it starts the app, and sees nothing of what runs inside.
     ("cli", &["app", "config", "wire::proto", "session::code", "runtime"]),
     ("app", &["api", "config", "coordinator", "history", "registry", "runtime", "session", "transfer"]),
@@ -82,8 +94,18 @@ const NODES: &[&str] = &[
 ];
 
 /// What the domain may be built from: no async, no I/O, no wire, no log, no randomness.
-const DOMAIN: &[&str] =
-    &["serde", "serde_json", "serde_yaml_ng", "thiserror", "jiff", "chrono", "cron", "flate2", "num-traits"];
+const DOMAIN: &[&str] = &[
+    "serde",
+    "serde_json",
+    "serde_yaml_ng",
+    "thiserror",
+    "unicode-normalization",
+    "jiff",
+    "chrono",
+    "cron",
+    "flate2",
+    "num-traits",
+];
 
 const LONG: usize = 400;
 const TOO_LONG: usize = 600;
@@ -466,6 +488,36 @@ fn a_hello_worker_has_a_dozen_lines() {
         assert!(text.contains("token") || text.contains("item"), "{example} says what it works on");
         assert!(text.lines().count() <= 12, "{example}: {} lines", text.lines().count());
     }
+}
+
+/// The tests and targets of fuzzing that a page names in the last column of its tables, and that nobody has.
+fn shown_by(page: &str, sources: &[String]) -> Vec<String> {
+    let rows = page.lines().filter(|line| line.starts_with("| "));
+    let column = rows.filter_map(|row| row.split('|').nth(4));
+    let names = column.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    let is_there = |name: &str| {
+        let forms = [format!("fn {name}("), format!("Target::new(\"{name}\""), format!("\n    {name}: ")];
+        sources.iter().any(|text| forms.iter().any(|form| text.contains(form)))
+    };
+    names.filter(|name| !is_there(name)).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_tests_that_the_page_of_threats_names_are_there() {
+    let mut found = Vec::new();
+    for folder in ["src", "tests", "clients/rust", "xtask"] {
+        files(&root().join(folder), &mut found);
+    }
+    let sources: Vec<String> = found.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+    let page = fs::read_to_string(root().join("docs/guide/src/threats.md")).unwrap();
+    let gone = shown_by(&page, &sources);
+    assert!(gone.is_empty(), "docs/guide/src/threats.md names tests that are not there: {gone:?}");
+    let shows = |row: &str| shown_by(row, &["fn there() {}\n    scene: f,".to_owned()]);
+    assert_eq!(shows("| 1 | a | b | `there`, `gone` |"), ["gone"]);
+    assert!(shows("| 1 | a `b` | c | `scene` |").is_empty());
+    // A threat without a test says why.
+    let untried = page.lines().filter(|line| line.starts_with("| ") && line.ends_with("| |"));
+    assert_eq!(untried.filter(|row| !row.contains("Not covered") && !row.contains("not covered")).count(), 0);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use axum::extract::Request;
@@ -141,6 +142,7 @@ impl Edge {
             clock: clock.clone(),
             late,
             turns: Shares::new(|| Semaphore::new(1)),
+            places: Shares::new(AtomicU32::default),
         };
         let stop = tasks.stop(Phase::Edge);
         let admin = Admin {

@@ -139,6 +139,7 @@ pub(crate) fn run(run: &v1::RunRecord) -> Value {
         "fire_time": json_time(run.fire_time.as_ref()),
         "source": source(run.source()),
         "instance": run.instance,
+        "task_id": run.task_id,
         "outcome": outcome(run.outcome()),
         "state": run.state,
         "started_at": json_time(run.started_at.as_ref()),

@@ -163,6 +163,11 @@ impl Node {
                 }
             }
         }
+        for (name, id) in &moving {
+            if self.workers.get(id).is_some_and(|worker| !worker.rights.have(name)) {
+                self.loses(id, name);
+            }
+        }
         for (id, run) in runs {
             if let Some(worker) = self.workers.get_mut(&id) {
                 worker.runs.insert(run);

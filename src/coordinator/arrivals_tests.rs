@@ -127,6 +127,7 @@ fn attachment() -> Attachment {
         draining: false,
         leave_grace_ms: None,
         resume_key: key::digest(KEY),
+        principal: None,
         address: ServerAddress::new("10.0.0.1").unwrap(),
         lease_ms: 5000,
     }

@@ -68,7 +68,12 @@ impl Node {
         read: Result<Option<(Version, Attachment)>, ReadError>,
     ) {
         let Some((worker, shown)) = hello.identity.clone() else { return };
-        if matches!(&read, Ok(Some((_, stored))) if key::matches(&stored.resume_key, &shown)) {
+        let by = self.streams.get(&stream).and_then(|stream| stream.peer.principal.clone());
+        let has_key = |stored: &Attachment| key::matches(&stored.resume_key, &shown);
+        // Whoever had the key and another credential would have the rights of neither alone.
+        let is_another =
+            |stored: &Attachment| by.is_some() && stored.principal.is_some() && stored.principal != by;
+        if matches!(&read, Ok(Some((_, stored))) if has_key(stored) && !is_another(stored)) {
             self.lives(&worker, heard);
         }
         match read {
@@ -81,11 +86,20 @@ impl Node {
             _ if !self.is_greeting(stream) && !mutants::is_on(mutants::STREAM_NUMBERS_UNCHECKED) => {}
             // It was declared dead, or said goodbye: its name never returns.
             Ok(None) => self.attach_new(stream, hello, heard),
-            Ok(Some((_, stored))) if !key::matches(&stored.resume_key, &shown) => {
+            Ok(Some((_, stored))) if !has_key(&stored) => {
                 let refusal = Refusal::new(
                     Code::ResumeRefused,
                     format!(
                         "resume_key is not the one given to worker {worker}: leave worker_id empty to get an identity of its own"
+                    ),
+                );
+                self.close(stream, Some(refusal));
+            }
+            Ok(Some((_, stored))) if is_another(&stored) => {
+                let refusal = Refusal::new(
+                    Code::ResumeRefused,
+                    format!(
+                        "worker {worker} came with another credential: come back with that one, or leave worker_id empty to get an identity of its own"
                     ),
                 );
                 self.close(stream, Some(refusal));
@@ -103,7 +117,7 @@ impl Node {
         let (id, resume_key) = ((self.ids)(), (self.ids)());
         let Ok(worker) = WorkerId::new(&id) else { return };
         let stored = key::digest(&resume_key);
-        self.attach(stream, hello, heard, worker, None, resume_key, stored, self.settings.lease, None);
+        self.attach(stream, hello, heard, worker, None, resume_key, stored, None, self.settings.lease, None);
     }
 
     fn attach_again(
@@ -129,8 +143,8 @@ impl Node {
         }
         let shown = hello.identity.as_ref().map(|(_, key)| key.clone()).unwrap_or_default();
         let lease = stored.lease().min(self.settings.lease);
-        let asked = stored.leave_grace_ms;
-        self.attach(stream, hello, heard, worker, Some(version), shown, stored.resume_key, lease, asked);
+        let (asked, by) = (stored.leave_grace_ms, stored.principal);
+        self.attach(stream, hello, heard, worker, Some(version), shown, stored.resume_key, by, lease, asked);
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -143,6 +157,7 @@ impl Node {
         expect: Option<Version>,
         key: String,
         stored: String,
+        came_by: Option<String>,
         lease: Duration,
         leave_grace_ms: Option<u64>,
     ) {
@@ -153,6 +168,7 @@ impl Node {
                     .close(stream, Some(Refusal::new(Code::HelloInvalid, format!("address: {error}"))));
             }
         };
+        let peer = self.streams.get(&stream).map(|stream| stream.peer.clone()).unwrap_or_default();
         let node = Attachment {
             host: self.settings.id.clone(),
             session: self.session.clone(),
@@ -160,6 +176,7 @@ impl Node {
             draining: false,
             leave_grace_ms,
             resume_key: stored,
+            principal: peer.principal.or(came_by),
             address: hello.address.clone(),
             lease_ms: u64::try_from(lease.as_millis()).unwrap_or(u64::MAX),
         };
@@ -179,6 +196,7 @@ impl Node {
         txn.write(write);
         let mut new = Worker::new(worker.clone(), instance, &hello, stream, node, version, heard);
         new.fresh = expect.is_none();
+        new.rights = peer.jobs;
         if let Some(known) = self.workers.get_mut(&worker) {
             known.writing = true;
         }
@@ -230,6 +248,7 @@ impl Node {
         worker.stream = still_here.then_some(stream);
         worker.key = key;
         let old = self.workers.remove(&id);
+        let narrowed = old.as_ref().is_some_and(|old| old.rights != worker.rights);
         let has_runs = old.is_none() && hello.identity.is_some();
         worker.came = has_runs;
         if let Some(old) = old {
@@ -241,7 +260,9 @@ impl Node {
             worker.jobs = old.jobs;
             worker.unacknowledged = old.unacknowledged;
         }
-        let (jobs, instance) = (hello.jobs.clone(), worker.instance.clone());
+        let (jobs, lost): (Vec<_>, Vec<_>) =
+            hello.jobs.iter().cloned().partition(|job| worker.rights.have(job));
+        let instance = worker.instance.clone();
         let in_hand = hello.in_hand.iter().map(|run| run.job.clone());
         let in_hand = in_hand.collect::<BTreeSet<_>>().into_iter().take(self.settings.max_jobs_per_worker);
         // What its last host wrote of these may not have been told yet.
@@ -258,6 +279,7 @@ impl Node {
         self.tell_worker(&instance, "attached");
         let nobodys = worker.fresh && !still_here;
         self.workers.insert(id.clone(), worker);
+        self.lose(&id, lost, narrowed);
         for name in jobs {
             let job = self.jobs.entry(name.clone()).or_default();
             job.hosted.insert(instance.clone(), id.clone());
@@ -311,6 +333,7 @@ impl Node {
         let runs = worker.runs.iter().map(|(name, _)| name);
         let jobs: BTreeSet<JobName> = worker.jobs.iter().chain(runs).cloned().collect();
         self.send(stream, ToWorker::Welcome(Box::new(welcome)));
+        self.tell_lost(id, stream);
         self.arrived(stream);
         self.tell_to_leave(id);
         self.reconcile_worker(id);

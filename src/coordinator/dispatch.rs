@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rosterd_domain::id::{Item, JobName, Token, Version, WorkerId};
+use rosterd_domain::id::{Item, JobName, Token, Version, WorkerId, task_id};
 use rosterd_domain::item::{Record, Running};
 use rosterd_domain::job;
 use rosterd_domain::mutants;
@@ -131,6 +131,11 @@ impl Node {
             return;
         }
         let Some(stream) = worker.stream else { return };
+        if !worker.rights.have(name) {
+            // It counts as told: a run that it does not end now is ended for it.
+            worker.known.insert(reference.clone(), self.now.mono);
+            return self.stop_lost(&run.worker, stream, reference);
+        }
         let Some(offset) = job.offsets.get(&item) else {
             return self.ask_for_offset(name, job, item);
         };
@@ -537,6 +542,7 @@ fn fenced() -> Refusal {
 fn trigger(view: &Job, run: RunRef, running: &Running, offset: Option<Arc<[u8]>>, now: Time) -> Trigger {
     let (config, policy) = (view.spec.config(), view.spec.policy());
     Trigger {
+        task_id: task_id(&run.job, run.item, &running.instance),
         fire: running.fire,
         source: running.source,
         item_parameter: config.sharding_item_parameters.get(run.item).unwrap_or_default().to_string(),

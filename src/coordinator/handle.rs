@@ -22,6 +22,8 @@ use rosterd_runtime::clock::SharedClock;
 use rosterd_runtime::shares::Shares;
 use rosterd_session::code::{Code, Refusal};
 use rosterd_session::frame::{Completed, ToWorker};
+use rosterd_session::jobs::Jobs;
+use rosterd_session::limits::Limits;
 
 /// Who is on the other end of a stream, as the edge established it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -30,6 +32,10 @@ pub struct Peer {
     pub address: String,
     /// The name that the credential stands for.
     pub principal: Option<String>,
+    /// For which jobs the credential is.
+    pub jobs: Jobs,
+    /// How much its workers may bring; none: whatever they like.
+    pub limits: Option<Limits>,
 }
 
 /// A worker's stream, seen from the edge. Dropping it ends the conversation (not the worker's lease).

@@ -27,6 +27,7 @@ use super::house::House;
 use super::job::Jobs;
 use super::member::Members;
 use super::operate::Pending;
+use super::quota::Counted;
 use super::settings::Settings;
 use super::timers::Timer;
 use super::verdict::{Elsewhere, Judging};
@@ -97,6 +98,8 @@ pub struct Node {
     /// Reads of all there is of a kind: one at a time.
     pub(super) whole: Whole,
     pub(super) requests: BTreeMap<RequestId, Pending>,
+    /// What the jobs of credentials come to.
+    pub(super) counted: Counted,
     pub(super) out: Vec<Effect>,
     pub(super) health: Health,
     /// Attachments were read: nothing is judged before.
@@ -236,6 +239,7 @@ impl Node {
             house: House::default(),
             whole: Whole::default(),
             requests: BTreeMap::new(),
+            counted: Counted::new(),
             out: Vec::new(),
             health: Health::Starting,
             informed: false,

@@ -48,6 +48,10 @@ impl Node {
             };
             match offer {
                 Ok(spec) => {
+                    if let Err(refusal) = self.check_limits(name, &registering, &spec, None) {
+                        self.refuse(name, &registering, refusal);
+                        continue;
+                    }
                     let by = self.behind(&registering);
                     job.registering.push_front(registering);
                     return self.create(name, job, &spec, Intent::Create { by });
@@ -129,6 +133,7 @@ impl Node {
                 self.answered_one(name, &registering);
                 continue;
             }
+            let (instance, id, fresh) = (worker.instance.clone(), worker.id.clone(), worker.fresh);
             let wanted = &registering.handler_type;
             if !wanted.is_empty() && **wanted != *view.handler_type {
                 let message = format!(
@@ -139,7 +144,9 @@ impl Node {
                 continue;
             }
             if let Some(spec) = overwriting(&registering) {
-                match spec.and_then(|spec| change(job, view, &spec, self.now.wall)) {
+                let allowed = spec
+                    .and_then(|spec| self.check_limits(name, &registering, &spec, Some(view)).map(|()| spec));
+                match allowed.and_then(|spec| change(job, view, &spec, self.now.wall)) {
                     Err(refusal) => {
                         self.refuse(name, &registering, refusal);
                         continue;
@@ -156,9 +163,8 @@ impl Node {
                     Ok(None) => {}
                 }
             }
-            let (instance, id) = (worker.instance.clone(), worker.id.clone());
             // One that comes to others of its job, and was nowhere before, has brought nothing with it.
-            let brings = !worker.fresh || job.hosted.is_empty();
+            let brings = !fresh || job.hosted.is_empty();
             if job.hosted.insert(instance.clone(), id).is_none() && brings {
                 // It may have runs here from before that only its last host has seen.
                 job.stale_records = true;

@@ -52,7 +52,7 @@ fn play(node: &mut Node, now: Now, event: Event) -> (Vec<ToWorker>, usize) {
     (sent, verdicts)
 }
 
-fn hello() -> Hello {
+pub(crate) fn hello() -> Hello {
     Hello {
         namespace: None,
         identity: None,
@@ -80,7 +80,7 @@ pub(crate) fn host() -> Node {
     let settings = Settings::new(Namespace::new("n").unwrap(), id);
     let mut node = Node::new(settings, "session".into(), Box::new(ids));
     play(&mut node, at(0.0), Event::Start);
-    play(&mut node, at(0.0), Event::Opened(1, Peer { address: "w".into(), principal: None }));
+    play(&mut node, at(0.0), Event::Opened(1, Peer { address: "w".into(), ..Peer::default() }));
     let (sent, _) = play(&mut node, at(0.0), Event::Frame(1, FromWorker::Hello(Box::new(hello()))));
     assert!(matches!(sent[..], [ToWorker::Welcome(_)]), "{sent:?}");
     node
@@ -131,7 +131,7 @@ fn a_worker_is_declared_dead_once_all_is_taken_in_that_had_come_when_its_lease_w
 #[test]
 fn who_gives_up_before_the_welcome_is_no_dead_worker() {
     let mut node = host();
-    play(&mut node, at(1.0), Event::Opened(2, Peer { address: "w".into(), principal: None }));
+    play(&mut node, at(1.0), Event::Opened(2, Peer { address: "w".into(), ..Peer::default() }));
     let mut effects = node.handle(at(1.0), Event::Frame(2, FromWorker::Hello(Box::new(hello()))));
     let Some(Effect::Commit(attach, _)) = effects.pop() else { panic!("no attach in {effects:?}") };
     play(&mut node, at(1.5), Event::Closed(2));
@@ -150,7 +150,7 @@ fn who_gives_up_before_the_welcome_is_no_dead_worker() {
 fn who_dies_before_its_jobs_are_moved_is_hosted_by_none_of_them() {
     let mut node = host();
     let job = JobName::new("j").unwrap();
-    play(&mut node, at(1.0), Event::Opened(2, Peer { address: "w".into(), principal: None }));
+    play(&mut node, at(1.0), Event::Opened(2, Peer { address: "w".into(), ..Peer::default() }));
     let hello = Hello { jobs: vec![job.clone()], ..hello() };
     // The job's records are asked for, and no answer comes.
     let (sent, _) = play(&mut node, at(1.0), Event::Frame(2, FromWorker::Hello(Box::new(hello))));
@@ -309,6 +309,7 @@ fn records_that_name_somebody_who_is_attached_nowhere_are_read_again() {
         draining: false,
         leave_grace_ms: None,
         resume_key: String::new(),
+        principal: None,
         address,
         lease_ms: 5000,
     };

@@ -14,6 +14,7 @@ use rosterd_domain::time::Mono;
 use super::event::StreamId;
 use super::waitlist::Waitlist;
 use rosterd_session::frame::{Hello, RunRef};
+use rosterd_session::jobs::Jobs;
 
 /// Where a worker is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +65,10 @@ pub(crate) struct Worker {
     pub(crate) registering: BTreeSet<JobName>,
     /// Jobs that it has said it gave up.
     pub(crate) gave_up: BTreeSet<JobName>,
+    /// For which jobs the credential of its stream is.
+    pub(crate) rights: Jobs,
+    /// Jobs that it has had, or says it has, and that its credential is not for.
+    pub(crate) lost: BTreeSet<JobName>,
     /// Jobs of its Hello that are not moved yet; Welcome waits for them.
     pub(crate) moving: BTreeSet<JobName>,
     /// The lease counts from here.
@@ -125,6 +130,8 @@ impl Worker {
             asks_for: hello.asked.iter().cloned().collect(),
             registering: BTreeSet::new(),
             gave_up: BTreeSet::new(),
+            rights: Jobs::all(),
+            lost: BTreeSet::new(),
             moving: BTreeSet::new(),
             heard,
             over: None,

@@ -1,18 +1,23 @@
 //! Identities: one newtype per kind, parsed once at the edge and trusted from then on.
 //!
 //! Every name that becomes one segment of a registry path goes through [`segment`], so a path can be
-//! built from these types and from nothing else.
+//! built from these types and from nothing else. People name jobs and namespaces, in any script ([`word`]); all else is
+//! named by programs, in ASCII.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize};
+use unicode_normalization::char::is_combining_mark;
+use unicode_normalization::{UnicodeNormalization as _, is_nfc};
 
-/// Longest accepted name of a namespace, job or worker, in bytes.
+/// Longest accepted name of a namespace, job or worker, in characters.
 pub const MAX_NAME: usize = 128;
+/// Longest accepted name of a namespace or job, in bytes: stores and file systems count these.
+pub const MAX_NAME_BYTES: usize = 255;
 
-/// Why a text is no name.
+/// Why a text is no name. The text is shown with escapes in place of what a terminal would obey or hide.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{kind} {value:?} is not a name: {reason}; use 1 to {MAX_NAME} of the characters A-Z a-z 0-9 . _ -")]
+#[error("{kind} {} is not a name: {reason}; {remedy}", self.shown())]
 pub struct NameError {
     /// What was to be named, for example `job name`.
     pub kind: &'static str,
@@ -20,31 +25,107 @@ pub struct NameError {
     pub value: String,
     /// What is wrong with it.
     pub reason: &'static str,
+    /// What to write instead.
+    pub remedy: String,
 }
 
-fn segment(kind: &'static str, value: &str, max: usize, extra: &str) -> Result<(), NameError> {
-    let refuse = |reason| Err(NameError { kind, value: value.chars().take(MAX_NAME + 16).collect(), reason });
-    if value.is_empty() {
-        return refuse("it is empty");
+impl NameError {
+    fn new(kind: &'static str, value: &str, reason: &'static str, remedy: String) -> Self {
+        Self { kind, value: value.chars().take(MAX_NAME + 16).collect(), reason, remedy }
     }
-    if value.len() > max {
-        return refuse("it is too long");
+
+    /// The refused text as it can be shown.
+    pub fn shown(&self) -> String {
+        shown(&self.value)
+    }
+}
+
+/// What a path segment can be at all.
+fn check_segment(kind: &str, value: &str) -> Result<(), &'static str> {
+    if value.is_empty() {
+        return Err("it is empty");
     }
     if matches!(value, "." | ".." | "zookeeper") {
-        return refuse("it has a meaning of its own in a path");
+        return Err("it has a meaning of its own in a path");
     }
     // Our own nodes of every namespace stand below this name.
     if kind == "namespace" && value == "rosterd" {
-        return refuse("it is taken by rosterd itself");
-    }
-    if !value.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c) || extra.contains(c)) {
-        return refuse("it holds a character that a path segment may not have");
+        return Err("it is taken by rosterd itself");
     }
     Ok(())
 }
 
+/// A name that a program gives.
+fn segment(kind: &'static str, value: &str, max: usize, extra: &str) -> Result<(), NameError> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c) || extra.contains(c);
+    let checked = check_segment(kind, value).and_then(|()| match value {
+        _ if value.len() > max => Err("it is too long"),
+        _ if !value.chars().all(allowed) => Err("it holds a character that a path segment may not have"),
+        _ => Ok(()),
+    });
+    checked.map_err(|reason| {
+        let more: String = extra.chars().flat_map(|c| [' ', c]).collect();
+        let remedy = format!("use 1 to {max} of the characters A-Z a-z 0-9 . _ -{more}");
+        NameError::new(kind, value, reason, remedy)
+    })
+}
+
+/// A name that a person gives, in any script. One text has one spelling (NFC), and nothing in it is invisible, gives orders to
+/// a terminal or changes the direction of what stands beside it. All of it is in the basic plane: ZooKeeper takes nothing else
+/// in a path.
+fn word(kind: &'static str, value: &str, max: usize, extra: &str) -> Result<(), NameError> {
+    debug_assert!((max, extra) == (MAX_NAME, ""), "one rule for all of these");
+    let checked = check_segment(kind, value).and_then(|()| match value {
+        _ if value.len() > MAX_NAME_BYTES => Err("it is too long"),
+        _ if value.chars().count() > MAX_NAME => Err("it is too long"),
+        _ if value.is_ascii() => value
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+            .then_some(())
+            .ok_or("it holds a character that a name may not have"),
+        _ if value.chars().next().is_some_and(is_combining_mark) => Err("it begins with a combining mark"),
+        _ if !value.chars().all(is_of_names) => Err("it holds a character that a name may not have"),
+        _ => Ok(()),
+    });
+    let remedy = |reason| {
+        let remedy = format!(
+            "use 1 to {MAX_NAME} letters, marks and digits of any script or . _ -, at most {MAX_NAME_BYTES} bytes"
+        );
+        NameError::new(kind, value, reason, remedy)
+    };
+    checked.map_err(remedy)?;
+    if value.is_ascii() || is_nfc(value) {
+        return Ok(());
+    }
+    let composed: String = value.nfc().collect();
+    let remedy = format!("write it as \"{composed}\"");
+    Err(NameError::new(kind, value, "it is not in Unicode's composed form (NFC)", remedy))
+}
+
+/// In quotes, with escapes for all that is not certain to be seen as what it is.
+fn shown(value: &str) -> String {
+    let plain = |c: char| c.is_ascii() || (is_of_names(c) && !is_combining_mark(c));
+    let inner: String = value
+        .chars()
+        .map(|c| if plain(c) { c.escape_debug().to_string() } else { c.escape_unicode().to_string() })
+        .collect();
+    format!("\"{inner}\"")
+}
+
+fn is_of_names(c: char) -> bool {
+    let shows_nothing = matches!(
+        c,
+        '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}'
+    );
+    (c.is_alphanumeric() || is_combining_mark(c) || "._-".contains(c)) && c <= '\u{ffef}' && !shows_nothing
+}
+
 macro_rules! name {
     ($(#[$doc:meta])* $type:ident, $kind:literal, $max:expr, $extra:literal) => {
+        name!($(#[$doc])* $type, $kind, $max, $extra, segment);
+    };
+    ($(#[$doc:meta])* $type:ident, $kind:literal, $max:expr, $extra:literal, $check:ident) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
         #[serde(try_from = "String")]
@@ -53,7 +134,7 @@ macro_rules! name {
         impl $type {
             /// Checks `value` and wraps it.
             pub fn new(value: impl AsRef<str>) -> Result<Self, NameError> {
-                segment($kind, value.as_ref(), $max, $extra)?;
+                $check($kind, value.as_ref(), $max, $extra)?;
                 Ok(Self(value.as_ref().into()))
             }
 
@@ -112,11 +193,11 @@ macro_rules! name {
 
 name!(
     /// The root under which jobs live.
-    Namespace, "namespace", MAX_NAME, ""
+    Namespace, "namespace", MAX_NAME, "", word
 );
 name!(
     /// A job's name: one path segment.
-    JobName, "job name", MAX_NAME, ""
+    JobName, "job name", MAX_NAME, "", word
 );
 name!(
     /// One worker process under each of its jobs: `{address}@-@{unique}`. Given by a coordinator, never re-used.
@@ -166,6 +247,13 @@ impl InstanceId {
     pub fn is_of(&self, worker: &WorkerId) -> bool {
         self.0.ends_with(worker.as_str()) && self.worker().as_ref() == Some(worker)
     }
+}
+
+/// Elastic-Job's id of a task, `{job}@-@{items}@-@READY@-@{instance}`, as its `TaskContext` writes and reads it. Elastic-Job runs
+/// the items of an instance as one task and lists all of them; here each has a run of its own, so there is one.
+pub fn task_id(job: &JobName, item: Item, instance: &InstanceId) -> String {
+    const SEPARATOR: &str = InstanceId::SEPARATOR;
+    format!("{job}{SEPARATOR}{item}{SEPARATOR}READY{SEPARATOR}{instance}")
 }
 
 /// One slice of a job, `0 … n-1`.
@@ -261,12 +349,75 @@ mod tests {
 
     #[test]
     fn a_name_is_one_path_segment() {
-        for bad in ["", ".", "..", "zookeeper", "a/b", "a b", "ü", "a\0", "a\n", &"x".repeat(129)] {
+        for bad in ["", ".", "..", "zookeeper", "a/b", "a b", "a\0", "a\n", "a:b", &"x".repeat(129)] {
             assert!(JobName::new(bad).is_err(), "{bad:?} was accepted");
         }
         for good in ["a", "word-count", "A.b_c-9", &"x".repeat(128)] {
             assert_eq!(JobName::new(good).unwrap().as_str(), good);
+            assert_eq!(WorkerId::new(good).unwrap().as_str(), good);
         }
+    }
+
+    /// They were ASCII only, where Elastic-Job takes any path segment.
+    #[test]
+    fn jobs_and_namespaces_are_named_in_any_script() {
+        for good in
+            ["清算", "été", "отчёт-1", "हिन्दी", "تقرير", "ภาษาไทย", "보고서", "Ünïcödé.9", &"é".repeat(127)]
+        {
+            assert_eq!(JobName::new(good).unwrap().as_str(), good);
+            assert_eq!(Namespace::new(good).unwrap().as_str(), good);
+            assert!(WorkerId::new(good).is_err() && ServerAddress::new(good).is_err(), "programs give these");
+        }
+        let long = JobName::new("清".repeat(86)).unwrap_err().to_string();
+        assert!(
+            long.contains("it is too long; use 1 to 128 letters") && long.contains("at most 255 bytes"),
+            "{long}"
+        );
+        assert!(JobName::new("é".repeat(128)).is_err(), "256 bytes");
+        // Of two spellings of what looks the same one is a name, and the refusal of the other shows which.
+        for (other, composed) in
+            [("e\u{301}te\u{301}", "été"), ("\u{1112}\u{1161}\u{11ab}", "한"), ("\u{212b}", "Å")]
+        {
+            let refused = JobName::new(other).unwrap_err().to_string();
+            assert!(
+                refused.contains(&format!("not in Unicode's composed form (NFC); write it as {composed:?}")),
+                "{refused}"
+            );
+        }
+    }
+
+    /// What a terminal obeys, what turns the text beside it round, what nobody sees, and what ZooKeeper takes in no path.
+    #[test]
+    fn nothing_in_a_name_fools_a_terminal_or_its_reader() {
+        for hidden in [
+            "\u{1b}",
+            "\u{7f}",
+            "\u{85}",
+            "\u{ad}",
+            "\u{200b}",
+            "\u{200d}",
+            "\u{200e}",
+            "\u{202e}",
+            "\u{2066}",
+            "\u{feff}",
+            "\u{3164}",
+            "\u{115f}",
+            "\u{fe0f}",
+            "\u{34f}",
+            "\u{e000}",
+            "\u{fffd}",
+            "\u{2028}",
+            "\u{3000}",
+            "\u{20000}",
+            "\u{e0100}",
+            "\u{1f600}",
+            "／",
+        ] {
+            let refused = JobName::new(format!("a清{hidden}b")).unwrap_err();
+            assert_eq!(refused.reason, "it holds a character that a name may not have", "{hidden:?}");
+            assert!(!refused.to_string().contains(hidden), "{refused} shows it as it is");
+        }
+        assert_eq!(JobName::new("\u{301}a").unwrap_err().reason, "it begins with a combining mark");
     }
 
     #[test]
@@ -287,6 +438,13 @@ mod tests {
         assert_eq!(read(4_611_686_018_427_387_904).unwrap(), Token(4_611_686_018_427_387_904));
         let refused = read(4_611_686_018_427_387_905).unwrap_err().to_string();
         assert!(refused.contains("none so high was ever given"), "{refused}");
+    }
+
+    #[test]
+    fn a_task_has_the_id_that_elastic_job_gives_it() {
+        let (job, instance) =
+            (JobName::new("myJob").unwrap(), InstanceId::new("192.168.2.27@-@40288").unwrap());
+        assert_eq!(task_id(&job, Item(0), &instance), "myJob@-@0@-@READY@-@192.168.2.27@-@40288");
     }
 
     #[test]

@@ -220,6 +220,10 @@ pub struct Attachment {
     pub leave_grace_ms: Option<u64>,
     /// A digest of the key that the worker must show to come back.
     pub resume_key: String,
+    /// The name of the credential with which the worker came: it comes back with no other. Absent where nobody was asked who
+    /// they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
     /// The address the worker stated: with its name, its instance id.
     pub address: ServerAddress,
     /// The lease the worker counts, shorter than the default where a job asks for it. Milliseconds.
@@ -262,6 +266,7 @@ mod tests {
             draining: false,
             leave_grace_ms: None,
             resume_key: String::new(),
+            principal: None,
             address: ServerAddress::new("a").unwrap(),
             lease_ms: 1500,
         };

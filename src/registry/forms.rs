@@ -209,6 +209,7 @@ mod tests {
             draining: true,
             leave_grace_ms: Some(30_000),
             resume_key: "k".to_owned(),
+            principal: None,
             address,
             lease_ms: 5000,
         });

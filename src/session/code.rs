@@ -69,7 +69,7 @@ codes! {
     NamespaceMismatch = "NAMESPACE_MISMATCH", Invalid;
     /// A later stream of the same worker process is attached: this one is too late.
     StreamSuperseded = "STREAM_SUPERSEDED", Superseded;
-    /// The resume key is not the one given to this worker: start without worker_id to get an identity of its own.
+    /// The resume key is not the one given to this worker, or the credential is another than it came with: start without worker_id to get an identity of its own.
     ResumeRefused = "RESUME_REFUSED", Denied;
     /// Frames are refused faster than their answers are read: read the stream at all times, and mend what is refused.
     TooManyFrames = "TOO_MANY_FRAMES", Exhausted;
@@ -79,9 +79,11 @@ codes! {
     TooManyReports = "TOO_MANY_REPORTS", Exhausted;
     /// More jobs than one worker may register.
     TooManyJobs = "TOO_MANY_JOBS", Exhausted;
+    /// The credential's workers would bring more than its limits allow: the message names the limit, its value and what to do. An operator raises it in the credential file.
+    QuotaExceeded = "QUOTA_EXCEEDED", Exhausted;
     /// More connections or streams than this coordinator takes: try another one, or later.
     Overloaded = "OVERLOADED", Exhausted;
-    /// The text is no name: use 1 to 128 of A-Z a-z 0-9 . _ -
+    /// The text is no name: the message says what to write; of jobs and namespaces it is 1 to 128 letters, marks and digits of any script or . _ -, in composed form (NFC), at most 255 bytes.
     NameInvalid = "NAME_INVALID", Invalid;
     /// No such job: register it with a config, or apply it first.
     JobUnknown = "JOB_UNKNOWN", Unknown;

@@ -201,6 +201,8 @@ pub enum Kind {
 pub struct Trigger {
     /// Which.
     pub run: RunRef,
+    /// As Elastic-Job names it.
+    pub task_id: String,
     /// Its time.
     pub fire: Time,
     /// Why.

@@ -2,4 +2,6 @@
 
 pub mod code;
 pub mod frame;
+pub mod jobs;
 pub mod key;
+pub mod limits;

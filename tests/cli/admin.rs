@@ -151,6 +151,7 @@ fn run(item: u32) -> v1::RunRecord {
         error: "exit status 3\nno such file".into(),
         output: "out".into(),
         state: "TASK_ERROR".into(),
+        task_id: format!("words@-@{item}@-@READY@-@10.0.0.7@-@w-1"),
         ..Default::default()
     }
 }

@@ -20,8 +20,8 @@ fn all_defects_are_said_at_once() {
 rosterd: CONFIG_INVALID: the configuration has 8 defects
   limits: there is no such field (rosterd.toml); --print-config lists the fields
   max_conections: there is no such field (rosterd.toml); did you mean max_connections?
-  namespace = \"a/b\" (ROSTERD_NAMESPACE): namespace \"a/b\" is not a name: it holds a character that a path \
-segment may not have; use 1 to 128 of the characters A-Z a-z 0-9 . _ -; give the namespace another name
+  namespace = \"a/b\" (ROSTERD_NAMESPACE): namespace \"a/b\" is not a name: it holds a character that a name may \
+not have; use 1 to 128 letters, marks and digits of any script or . _ -, at most 255 bytes; give the namespace another name
   session = \"10\" (rosterd.toml): that is no duration; write 1s to 10m, a whole number and one of ms, s, m, h, d
   max_workers = \"0\" (command line): that is out of range; write 1 to 1000000
   data_dir: it is not set, and the embedded registry keeps its data there; give --data-dir DIR

@@ -107,6 +107,7 @@ pub(crate) fn trigger(item: u32, token: u64) -> To {
         source: v1::RunSource::NormalTrigger.into(),
         item_parameter: "Beijing".into(),
         job_parameter: "all of it".into(),
+        task_id: format!("words@-@{item}@-@READY@-@here@-@w-1"),
         sharding_total_count: 3,
         attempt: 1,
         max_attempts: 1,

@@ -62,7 +62,8 @@ fn a_program_is_told_its_run_and_its_exit_code_is_the_outcome() {
     let told = "ROSTERD_ATTEMPT=1\nROSTERD_FIRE_TIME=2026-11-21T00:00:00Z\nROSTERD_INSTANCE=here@-@w-1\n\
                 ROSTERD_ITEM=0\nROSTERD_ITEM_PARAMETER=Beijing\nROSTERD_JOB=words\n\
                 ROSTERD_JOB_PARAMETER=all of it\n\
-                ROSTERD_PROPS={\"size\":\"7\",\"url\":\"a=b \\\"c\\\"\"}\nROSTERD_SOURCE=NORMAL_TRIGGER\nROSTERD_TOKEN=17\nROSTERD_TOTAL=3\n";
+                ROSTERD_PROPS={\"size\":\"7\",\"url\":\"a=b \\\"c\\\"\"}\nROSTERD_SOURCE=NORMAL_TRIGGER\n\
+                ROSTERD_TASK_ID=words@-@0@-@READY@-@here@-@w-1\nROSTERD_TOKEN=17\nROSTERD_TOTAL=3\n";
     assert_eq!((outcome(&completed), completed.output.as_str()), (v1::RunOutcome::Succeeded, told));
     coordinator.tells(trigger(1, 18));
     let completed = coordinator.completed();

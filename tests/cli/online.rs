@@ -103,6 +103,7 @@ fn runs_are_read_page_by_page_up_to_the_limit() {
     let items: Vec<_> = runs.as_array().unwrap().iter().map(|run| run["item"].as_u64()).collect();
     assert_eq!(items, [Some(0), Some(1), Some(2)]);
     assert_eq!((&runs[0]["outcome"], &runs[0]["state"]), (&json!("failed"), &json!("TASK_ERROR")));
+    assert_eq!(runs[0]["task_id"], "words@-@0@-@READY@-@10.0.0.7@-@w-1");
     assert!(served.asked().contains("page_token: \"2\""), "{}", served.asked());
     assert!(served.asked().contains("outcome: Failed"), "{}", served.asked());
 }

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use rosterd_api::access::jobs::Jobs;
+use rosterd_api::access::limits::Limits;
 use rosterd_api::access::{Credentials, Grant};
 use rosterd_api::layers::methods::Role;
 use rosterd_coordinator::handle::Operation;
+use rosterd_session::code::{Code, Refusal};
 use rosterd_session::frame::{FromWorker, ToWorker};
 use rosterd_wire::proto::v1;
 use rosterd_wire::proto::v1::admin_service_client::AdminServiceClient;
@@ -107,7 +109,7 @@ async fn a_worker_registers_the_jobs_of_its_credential_and_no_others() {
     let narrow = Grant { jobs, ..Grant::by_secret("fleet", Role::Worker, &secret(1)) };
     let (mut served, _credentials) = guarded(vec![narrow]).await;
     let channel = served.channel().await;
-    let mut attached = worker(channel.clone(), 1).await;
+    let mut attached = worker(channel, 1).await;
     attached.send(Frame::Hello(hello())).await;
     let mut seen = served.seen().await;
     assert!(matches!(seen.frame().await, Some(FromWorker::Hello(_))));
@@ -124,10 +126,40 @@ async fn a_worker_registers_the_jobs_of_its_credential_and_no_others() {
     );
     attached.send(heartbeat(1)).await;
     assert!(matches!(seen.frame().await, Some(FromWorker::Heartbeat { .. })), "the stream goes on");
+}
 
-    let mut resuming = worker(channel, 1).await;
+/// It was refused as a whole. The coordinator knows which of its jobs it has lost; of those it says how its runs ended, and
+/// nothing else.
+#[tokio::test]
+async fn a_worker_that_lost_a_job_goes_on_with_the_others() {
+    let jobs = Jobs::parse(["a-*"]).unwrap();
+    let narrow = Grant { jobs: jobs.clone(), ..Grant::by_secret("fleet", Role::Worker, &secret(1)) };
+    let (mut served, _credentials) = guarded(vec![narrow]).await;
+    let mut resuming = worker(served.channel().await, 1).await;
     resuming.send(Frame::Hello(v1::Hello { jobs: vec!["a-1".into(), "b-1".into()], ..hello() })).await;
-    assert_eq!(reason(&resuming.end().await.unwrap()), "PERMISSION_DENIED");
+    let mut seen = served.seen().await;
+    assert_eq!(seen.peer.jobs, jobs);
+    let Some(FromWorker::Hello(said)) = seen.frame().await else { panic!("a Hello") };
+    assert_eq!(said.jobs.len(), 2);
+    let refusal = Refusal::new(Code::PermissionDenied, "not for b-1");
+    seen.to_worker.send(ToWorker::Refused { job: "b-1".into(), refusal }).await.unwrap();
+    let Some(Out::Refused(refused)) = resuming.next().await.unwrap().unwrap().frame else { panic!("told") };
+    assert_eq!((refused.job.as_str(), refused.code.as_str()), ("b-1", "PERMISSION_DENIED"));
+
+    let report = |job: &str| v1::RunCompleted {
+        run: Some(v1::RunRef { job: job.into(), item: 0, token: 7 }),
+        outcome: v1::RunOutcome::Aborted.into(),
+        ..v1::RunCompleted::default()
+    };
+    resuming.send(Frame::RunCompleted(report("b-1"))).await;
+    assert!(matches!(seen.frame().await, Some(FromWorker::RunCompleted(it)) if it.run.job.as_str() == "b-1"));
+    resuming.send(Frame::RunCompleted(report("b-2"))).await;
+    let Some(Out::ReportAck(ack)) = resuming.next().await.unwrap().unwrap().frame else {
+        panic!("an answer")
+    };
+    assert_eq!(ack.code, "PERMISSION_DENIED");
+    resuming.send(Frame::Register(v1::Register { job: "b-1".into(), ..Default::default() })).await;
+    assert!(matches!(resuming.next().await.unwrap().unwrap().frame, Some(Out::Refused(_))));
 }
 
 /// Whatever a frame is, what it says of jobs that are not the credential's ends at the edge, with an answer where it has one.
@@ -172,6 +204,54 @@ async fn a_frame_says_nothing_of_jobs_that_are_not_its_credentials() {
     assert!(matches!(seen.frame().await, Some(FromWorker::RunCompleted(_))));
     attached.send(Frame::RunProgress(progress("a-1"))).await;
     assert!(matches!(seen.frame().await, Some(FromWorker::RunProgress { .. })));
+}
+
+/// One that has its limit opens no further stream; where one has ended, there is a place again. Others have their own.
+#[tokio::test]
+async fn a_credential_opens_so_many_streams_and_no_more() {
+    let limits = Limits { streams: 2, ..Limits::default() };
+    let few = Grant { limits, ..Grant::by_secret("few", Role::Worker, &secret(1)) };
+    let other = Grant::by_secret("other", Role::Worker, &secret(2));
+    let (mut served, _credentials) = guarded(vec![few, other]).await;
+    let channel = served.channel().await;
+    let greets = async |number| {
+        let worker = worker(channel.clone(), number).await;
+        worker.send(Frame::Hello(hello())).await;
+        worker
+    };
+    let _first = greets(1).await;
+    let mut seen = vec![served.seen().await];
+    let second = greets(1).await;
+    seen.push(served.seen().await);
+    assert_eq!(seen[0].peer.limits, Some(limits), "the coordinator knows them as well");
+
+    let (_sender, queue) = mpsc::channel(64);
+    let mut client = WorkerServiceClient::new(channel.clone());
+    let refused = client.session(with(ReceiverStream::new(queue), 1)).await.unwrap_err();
+    assert_eq!(
+        (refused.code(), reason(&refused).as_str()),
+        (tonic::Code::ResourceExhausted, "QUOTA_EXCEEDED")
+    );
+    for part in
+        ["2 worker streams of few are open", "max_streams of the credential is 2", "have max_streams raised"]
+    {
+        assert!(refused.message().contains(part), "{}", refused.message());
+    }
+    let _other = greets(2).await;
+    seen.push(served.seen().await);
+
+    drop(second);
+    while seen[1].frame().await.is_some() {}
+    let again = async {
+        loop {
+            let (_sender, queue) = mpsc::channel(64);
+            if client.session(with(ReceiverStream::new(queue), 1)).await.is_ok() {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    soon("the place of the one that has ended", again).await;
 }
 
 #[tokio::test]

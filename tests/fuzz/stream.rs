@@ -126,7 +126,7 @@ pub fn start(store: &MemoryStore) -> (Handle, rosterd_coordinator::driver::Drive
 async fn step(handle: &Handle, sides: &mut [Side; 2], choices: &mut Choices<'_>) {
     let side = &mut sides[usize::from(choices.below(2))];
     match choices.below(20) {
-        0 => side.stream = handle.open(Peer { address: "there".into(), principal: None }).ok(),
+        0 => side.stream = handle.open(Peer { address: "there".into(), ..Peer::default() }).ok(),
         1 => side.stream = None,
         2..=4 => tokio::time::sleep(Duration::from_millis(1 << choices.below(13))).await,
         5 => {

@@ -332,3 +332,30 @@ async fn a_program_dies_with_its_worker_and_runs_again_elsewhere() {
     let counters = cluster.counters("prog").await;
     assert_eq!((counters.crashed, counters.succeeded), (2, 4));
 }
+
+/// Its name goes all the way: into paths of the store, to a worker and to a program, into history and lists.
+#[tokio::test]
+async fn a_job_whose_name_is_in_no_ascii_runs_as_any_other() {
+    let mut cluster = Cluster::start(LONG).await;
+    cluster.apply(job("清算-été", 1, json!({}))).await;
+    cluster.worker("a", vec![runs_for("清算-été", 1)]);
+    cluster.assigned("清算-été", 1).await;
+    cluster.trigger("清算-été").await;
+    cluster.items_when("清算-été", "the run has ended", |items| items[0].last.is_some()).await;
+    cluster.exec(
+        "b",
+        &["--job", "отчёт", "--cron", EVERY_SECOND, "--items", "1"],
+        &["sh", "-c", "echo ran $ROSTERD_TASK_ID"],
+    );
+    wait("its runs in the history", || async {
+        let runs = cluster.runs("отчёт").await;
+        runs.iter().any(|run| run.output.contains(&format!("ran {}\n", run.task_id))).then_some(())
+    })
+    .await;
+    let runs = cluster.runs("清算-été").await;
+    let (id, instance) = (&runs[0].task_id, &runs[0].instance);
+    assert_eq!((runs.len(), id), (1, &format!("清算-été@-@0@-@READY@-@{instance}")));
+    let refused = cluster.try_apply(job("e\u{301}te\u{301}", 1, json!({}))).await.unwrap_err();
+    assert_eq!(code(&refused), "CONFIG_INVALID");
+    assert!(refused.message().contains("write it as \"été\""), "{}", refused.message());
+}

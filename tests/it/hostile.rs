@@ -26,14 +26,14 @@ const STREAMS: usize = 12;
 const ITEMS: u32 = 3;
 
 /// Under which name it comes.
-fn shown<T>(message: T, secret: &str) -> Request<T> {
+pub fn shown<T>(message: T, secret: &str) -> Request<T> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("authorization", format!("Bearer {secret}").parse().unwrap());
     request
 }
 
 /// A stream, whose first frame is a Hello.
-async fn open(
+pub async fn open(
     channel: Channel,
     secret: &str,
     hello: v1::Hello,
@@ -45,7 +45,7 @@ async fn open(
     Ok((sender, frames))
 }
 
-fn hello(name: &str) -> v1::Hello {
+pub fn hello(name: &str) -> v1::Hello {
     v1::Hello { stream_number: 1, slots: 64, address: name.into(), client: name.into(), ..Default::default() }
 }
 
@@ -198,7 +198,7 @@ fn resident(pid: u32) -> u64 {
 }
 
 /// A credential in the file, and its secret.
-fn credential(file: &Path, name: &str, more: &[&str]) -> String {
+pub fn credential(file: &Path, name: &str, more: &[&str]) -> String {
     let mut command = std::process::Command::new(binary(false));
     clean(&mut command);
     command.args(["credentials", "add", name, "--file"]).arg(file).args(more);

@@ -105,7 +105,7 @@ async fn what_people_get_wrong_is_refused_and_changes_nothing() {
     let cluster = with_a_run().await;
     let invalid = |what: serde_json::Value| Ask::Apply(job("there", 3, what));
     let unknown: Wanted = (Code::NotFound, "JOB_UNKNOWN", &["nowhere", "apply"]);
-    let name: Wanted = (Code::InvalidArgument, "NAME_INVALID", &["job", "A-Z a-z 0-9"]);
+    let name: Wanted = (Code::InvalidArgument, "NAME_INVALID", &["job", "letters, marks and digits"]);
     let config =
         |words: &'static [&'static str]| -> Wanted { (Code::InvalidArgument, "CONFIG_INVALID", words) };
     let cases: Vec<(&str, Ask, Wanted)> = vec![
@@ -350,7 +350,7 @@ async fn a_registration_that_cannot_be_right_is_refused() {
         ),
         ("another job's config", with("new", job("old", 1, json!({}))), "CONFIG_INVALID", &["old", "new"]),
         ("no config", with("new", "[".into()), "CONFIG_INVALID", &[]),
-        ("two segments", raw::register("a/b"), "NAME_INVALID", &["A-Z a-z 0-9"]),
+        ("two segments", raw::register("a/b"), "NAME_INVALID", &["letters, marks and digits"]),
     ];
     let before = cluster.dump("there").await;
     let mut wrong = Vec::new();

@@ -36,6 +36,7 @@ mod pulse;
 mod python;
 mod raw;
 mod restored;
+mod rights;
 mod seen;
 mod slow;
 mod storm;

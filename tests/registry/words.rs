@@ -135,6 +135,7 @@ pub fn attachment(stream: u64) -> Attachment {
         draining: false,
         leave_grace_ms: None,
         resume_key: "k".into(),
+        principal: None,
         address: server(),
         lease_ms: 5000,
     }

@@ -102,7 +102,8 @@ impl Hostile {
     fn open(&mut self) {
         let hosts = self.net.hosts();
         let Some((_, handle)) = self.rng.pick(&hosts) else { return };
-        let peer = Peer { address: "10.6.6.6:6666".into(), principal: Some("hostile".into()) };
+        let peer =
+            Peer { address: "10.6.6.6:6666".into(), principal: Some("hostile".into()), ..Peer::default() };
         self.stream = handle.open(peer).ok();
         self.number += self.rng.below(3);
         if self.rng.permille(300) {

@@ -345,7 +345,7 @@ impl Connector for SimConnector {
             }
             let handle = net.lock().hosts.get(&url).cloned();
             let Some(handle) = handle else { return Err(LinkError::lost(format!("{url} is not up"))) };
-            let peer = Peer { address: worker.clone(), principal: None };
+            let peer = Peer { address: worker.clone(), ..Peer::default() };
             let stream = handle.open(peer).map_err(|refusal| LinkError::from(status::status(&refusal)))?;
             let (requests, from_client) = mpsc::channel(256);
             let (to_client, responses) = mpsc::unbounded_channel();

@@ -29,6 +29,11 @@ pub(crate) fn run() -> Result<u64> {
         "bans",
         "sources",
     ]))?);
+    let databases = databases_below(&cargo_home());
+    match has_database(&databases) {
+        true => check(succeeds(tools::command("cargo-deny").args(ADVISORIES))?),
+        false => println!("{}", unchecked(&databases)),
+    }
     check(succeeds(tools::command("buf").arg("lint"))?);
     match released(&root(), &target().join("proto-of-the-last-release"))? {
         Some(before) => check(succeeds(tools::command("buf").arg("breaking").arg("--against").arg(before))?),
@@ -38,6 +43,32 @@ pub(crate) fn run() -> Result<u64> {
         check(succeeds(&mut linter)?);
     }
     Ok(failed)
+}
+
+/// Known defects of dependencies, by the copy of the database that is here: a check does not depend on the network.
+const ADVISORIES: [&str; 4] = ["--offline", "check", "--hide-inclusion-graph", "advisories"];
+
+fn cargo_home() -> PathBuf {
+    let below_home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cargo");
+    std::env::var_os("CARGO_HOME").map_or_else(below_home, PathBuf::from)
+}
+
+/// Where cargo-deny keeps its databases.
+fn databases_below(cargo_home: &Path) -> PathBuf {
+    cargo_home.join("advisory-dbs")
+}
+
+fn has_database(databases: &Path) -> bool {
+    let Ok(mut entries) = std::fs::read_dir(databases) else { return false };
+    entries.any(|entry| entry.is_ok_and(|entry| entry.path().join(".git").exists()))
+}
+
+/// What is said where there is none: that nobody looked is not to be taken for a good answer.
+fn unchecked(databases: &Path) -> String {
+    format!(
+        "    NOT CHECKED: known advisories against dependencies: there is no database in {}: `cargo deny fetch db` gets it",
+        databases.display()
+    )
 }
 
 /// The protocol of the last release, in a folder of its own; `None`: nothing was released yet.
@@ -60,6 +91,22 @@ fn released(repository: &Path, folder: &Path) -> Result<Option<PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// They were never looked up, and nothing said so.
+    #[test]
+    fn advisories_are_looked_up_where_a_database_is_and_named_as_not_checked_elsewhere() {
+        let home = target().join(format!("tmp/advisories-{}", std::process::id()));
+        let databases = databases_below(&home);
+        assert!(!has_database(&databases));
+        std::fs::create_dir_all(databases.join("empty")).unwrap();
+        assert!(!has_database(&databases), "a folder is no database");
+        let said = unchecked(&databases);
+        assert!(said.contains("NOT CHECKED") && said.contains("cargo deny fetch db"), "{said}");
+        assert!(said.contains(databases.to_str().unwrap()), "{said}");
+        std::fs::create_dir_all(databases.join("advisory-db-1/.git")).unwrap();
+        assert!(has_database(&databases));
+        std::fs::remove_dir_all(home).unwrap();
+    }
 
     #[test]
     fn the_protocol_of_the_last_release_is_found() {

@@ -128,6 +128,8 @@ class Run:
             self.deadline = datetime.fromtimestamp(start.deadline, timezone.utc)
         #: The worker's id under its jobs.
         self.instance_id: str = start.instance_id
+        #: Elastic-Job's id of the task, `job@-@item@-@READY@-@instance_id`. The same for each run of the item here.
+        self.task_id: str = trigger.task_id
         #: dataflow: go on until there is nothing left to fetch.
         self.streaming: bool = trigger.streaming
         self.cancelled = Cancellation(outlet.lease_left, lambda: outlet.expired(self.key))

@@ -65,6 +65,7 @@ def trigger(token: int, item: int = 0, job: str = "hello", **fields: Any) -> wor
         "attempt": 1,
         "max_attempts": 1,
         "kind": types_pb2.JOB_KIND_SIMPLE,
+        "task_id": f"{job}@-@{item}@-@READY@-@10.0.0.1@-@w1",
     }
     return worker_pb2.SessionResponse(trigger=worker_pb2.Trigger(**{**given, **fields}))
 

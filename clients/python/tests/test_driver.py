@@ -132,6 +132,7 @@ def test_a_run_from_trigger_to_report(coordinator: Coordinator, at_work: AtWork,
     assert (run.job, run.item, run.token, run.total, run.attempt) == ("hello", 2, 7, 3, 1)
     assert (run.item_parameter, run.job_parameter, run.offset) == ("parameter 2", "all", b"here")
     assert (run.source, run.instance_id) == ("NORMAL_TRIGGER", "10.0.0.1@-@w1")
+    assert run.task_id == "hello@-@2@-@READY@-@10.0.0.1@-@w1"
     assert run.fire_time == datetime.fromtimestamp(1_700_000_000, timezone.utc)
     assert run.deadline is not None and run.deadline > datetime.now(timezone.utc)
     assert not run.cancelled and done == ["before", "after"]

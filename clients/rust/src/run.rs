@@ -132,6 +132,12 @@ impl Run {
         &self.0.start.instance_id
     }
 
+    /// Elastic-Job's id of the task, `{job}@-@{item}@-@READY@-@{instance_id}`. The same for each run of the item here: what tells
+    /// them apart is the token.
+    pub fn task_id(&self) -> &str {
+        &self.trigger().task_id
+    }
+
     /// What was left of the run's timeout when this attempt began.
     pub fn timeout(&self) -> Option<Duration> {
         self.0.start.timeout

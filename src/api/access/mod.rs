@@ -6,7 +6,6 @@
 //! composition root brings the grants, `layers::auth` the proofs.
 
 pub mod guarded;
-pub mod jobs;
 pub mod secret;
 pub mod subject;
 
@@ -19,10 +18,12 @@ use subtle::ConstantTimeEq as _;
 use tokio_util::sync::CancellationToken;
 
 use self::jobs::Jobs;
+use self::limits::Limits;
 use self::secret::{Digest, Secret};
 use self::subject::{PeerNames, Subject};
 use super::layers::methods::Role;
 use rosterd_session::code::{Code, Refusal};
+pub use rosterd_session::{jobs, limits};
 
 /// Who asks, in the extensions of a request.
 #[derive(Debug, Clone)]
@@ -33,6 +34,8 @@ pub struct Principal {
     pub role: Role,
     /// To which jobs.
     pub jobs: Jobs,
+    /// How much its workers may bring.
+    pub limits: Limits,
     /// Cancelled when the grant is revoked, changed or over.
     pub revoked: CancellationToken,
 }
@@ -77,6 +80,8 @@ pub struct Grant {
     pub role: Role,
     /// To which jobs.
     pub jobs: Jobs,
+    /// How much its workers may bring.
+    pub limits: Limits,
     /// Its proof.
     pub proof: Proof,
     /// From when on it counts no more.
@@ -86,7 +91,8 @@ pub struct Grant {
 impl Grant {
     /// A grant for all jobs and for good.
     pub fn new(name: &str, role: Role, proof: Proof) -> Self {
-        Self { name: name.to_owned(), role, jobs: Jobs::all(), proof, expires: None }
+        let (jobs, limits) = (Jobs::all(), Limits::default());
+        Self { name: name.to_owned(), role, jobs, limits, proof, expires: None }
     }
 
     /// The same by a secret.
@@ -107,6 +113,7 @@ impl Entry {
             name: grant.name.as_str().into(),
             role: grant.role,
             jobs: grant.jobs.clone(),
+            limits: grant.limits,
             revoked: CancellationToken::new(),
         };
         Self { grant, principal }

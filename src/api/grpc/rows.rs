@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rosterd_domain::id::{Item, JobName, Token};
+use rosterd_domain::id::{Item, JobName, Token, task_id};
 use rosterd_domain::item::{Counters, Ended, Outcome, Running, State};
 use rosterd_domain::time::Time;
 
@@ -212,6 +212,7 @@ pub(super) fn event(event: EventRow) -> v1::EventRecord {
 
 pub(super) fn run(run: RunRow) -> v1::RunRecord {
     v1::RunRecord {
+        task_id: task_id(&run.job, run.item, &run.instance),
         run: Some(v1::RunRef { job: run.job.into(), item: run.item.0, token: run.token.0 }),
         fire_time: Some(timestamp(run.fire)),
         source: to_source(run.source).into(),
@@ -240,6 +241,7 @@ pub(super) fn fire(job: &JobName, row: FireRow) -> v1::FireRecord {
     };
     let runs = row.run.as_ref().map_or(0, |run| run.runs);
     let last = row.run.map(|run| v1::RunRecord {
+        task_id: task_id(job, row.item, &run.instance),
         run: Some(v1::RunRef { job: job.to_string(), item: row.item.0, token: run.token.0 }),
         fire_time: Some(timestamp(row.fire)),
         source: to_source(run.source).into(),

@@ -15,10 +15,11 @@
 //! [`SessionLimits::hello`]. Of the others nothing is known here but which jobs they name: what is not of the credential's
 //! jobs ends here.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::future::Future as _;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -43,6 +44,7 @@ use rosterd_runtime::tasks::{Phase, Tasks};
 use rosterd_runtime::telemetry::Metrics;
 use rosterd_session::code::{Code, Refusal};
 use rosterd_session::frame::{FromWorker, RunRef, ToWorker};
+use rosterd_session::limits::Limits;
 use rosterd_wire::convert::{self, Defect};
 use rosterd_wire::proto::v1::session_request::Frame;
 use rosterd_wire::proto::v1::worker_service_server::WorkerService;
@@ -85,6 +87,8 @@ pub struct Workers {
     pub late: CancellationToken,
     /// Turns to parse what is registered, by credential.
     pub turns: Shares<Semaphore>,
+    /// Streams that are open, by credential.
+    pub places: Shares<AtomicU32>,
 }
 
 #[tonic::async_trait]
@@ -97,7 +101,11 @@ impl WorkerService for Workers {
         let peer = Peer {
             address: remote.as_ref().map(|remote| remote.address.to_string()).unwrap_or_default(),
             principal: principal.as_ref().map(|principal| principal.name.to_string()),
+            jobs: principal.as_ref().map(|principal| principal.jobs.clone()).unwrap_or_default(),
+            limits: principal.as_ref().map(|principal| principal.limits),
         };
+        let place = Place::take(self.places.of(peer.principal.as_deref()), &peer)
+            .map_err(|refusal| status::status(&counted(&self.metrics, refusal)))?;
         let turns = self.turns.of(peer.principal.as_deref());
         let rights = principal.map(|principal| (principal.jobs, principal.revoked)).unwrap_or_default();
         let (out, queue) = mpsc::channel(self.limits.outgoing);
@@ -106,6 +114,7 @@ impl WorkerService for Workers {
         let session = Session {
             out,
             rights,
+            lost: BTreeSet::new(),
             turns,
             waiting: VecDeque::new(),
             stalled: None,
@@ -116,7 +125,7 @@ impl WorkerService for Workers {
         let (backend, late, body_gone) = (self.backend.clone(), self.late.clone(), gone.clone());
         let (metrics, stall) = (self.metrics.clone(), self.limits.stall);
         self.tasks.session(Phase::Edge, "worker stream", async move {
-            let _open = Open::new(metrics);
+            let _open = (Open::new(metrics), place);
             let why = session.run(request.into_inner(), &*backend, peer, &late).await;
             let _ = end.send(why);
             if tokio::time::timeout(stall, body_gone.cancelled()).await.is_err()
@@ -127,6 +136,31 @@ impl WorkerService for Workers {
             }
         });
         Ok(Response::new(Frames { queue, ended, _gone: gone.drop_guard() }))
+    }
+}
+
+/// A place among the open streams of a credential.
+struct Place(Arc<AtomicU32>);
+
+impl Place {
+    fn take(open: Arc<AtomicU32>, peer: &Peer) -> Result<Self, Refusal> {
+        let before = open.fetch_add(1, Ordering::Relaxed);
+        let place = Self(open);
+        match (&peer.principal, peer.limits) {
+            (Some(principal), Some(Limits { streams, .. })) if before >= streams => {
+                let message = format!(
+                    "{before} worker streams of {principal} are open, and max_streams of the credential is {streams}: end one, connect to another coordinator, or have max_streams raised in the credential file"
+                );
+                Err(Refusal::new(Code::QuotaExceeded, message))
+            }
+            _ => Ok(place),
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -170,6 +204,8 @@ struct Session {
     /// For which jobs the worker may work, and when no more. The answer's body ends then as well, but only where
     /// it is read.
     rights: (Jobs, CancellationToken),
+    /// Jobs that the worker had and its credential is not for any more: how its last runs of them ended it may still say.
+    lost: BTreeSet<JobName>,
     /// One registration of a credential is parsed at a time, and others have their turn between two.
     turns: Arc<Semaphore>,
     /// Frames that found the queue full.
@@ -203,10 +239,8 @@ impl Session {
         };
         let Some((mut hello, bytes)) = hello else { return Ok(()) };
         if let FromWorker::Hello(hello) = &mut hello {
-            if let Some(job) = hello.jobs.iter().find(|job| !self.rights.0.have(job)) {
-                return self.refuse(&self.not_for(job));
-            }
-            // It asks for nothing with these: one that it was refused is passed over.
+            // Of the jobs that it had the coordinator tells it which it has lost. It asks for nothing with these: one that it
+            // was refused is passed over.
             hello.asked.retain(|job| self.rights.0.have(job));
             hello.in_hand.retain(|run| self.rights.0.have(&run.job));
         }
@@ -305,6 +339,12 @@ impl Session {
         for more in (0..AT_ONCE).rev() {
             let (queued, most) = (outbox.len() + 1, outbox.max_capacity());
             *since_full = if queued >= most { 0 } else { since_full.saturating_add(1) };
+            if let Some(ToWorker::Refused { job, refusal }) = &frame
+                && refusal.code == Code::PermissionDenied
+                && let Ok(job) = JobName::new(job)
+            {
+                self.lost.insert(job);
+            }
             match frame.map(convert::to_worker) {
                 Some(Ok(frame)) => self.send(frame).map_err(Err)?,
                 Some(Err(None)) => return Err(Ok(())),
@@ -417,7 +457,9 @@ impl Session {
                 self.answer(ToWorker::Refused { job: job.to_string(), refusal })?;
                 None
             }
-            FromWorker::RunCompleted(report) if !jobs.have(&report.run.job) => {
+            FromWorker::RunCompleted(report)
+                if !jobs.have(&report.run.job) && !self.lost.contains(&report.run.job) =>
+            {
                 let refusal = self.counted(self.not_for(&report.run.job));
                 self.answer(ToWorker::ReportAck { run: report.run, refusal: Some(refusal) })?;
                 None
@@ -435,8 +477,7 @@ impl Session {
     }
 
     fn counted(&self, refusal: Refusal) -> Refusal {
-        self.metrics.refused.get_or_create(&[("code", refusal.code.as_str())]).inc();
-        refusal
+        counted(&self.metrics, refusal)
     }
 
     fn not_for(&self, job: &JobName) -> Refusal {
@@ -481,6 +522,11 @@ impl Session {
         self.metrics.refused.get_or_create(&[("code", defect.refusal.code.as_str())]).inc();
         status::malformed(defect)
     }
+}
+
+fn counted(metrics: &Metrics, refusal: Refusal) -> Refusal {
+    metrics.refused.get_or_create(&[("code", refusal.code.as_str())]).inc();
+    refusal
 }
 
 fn too_slow() -> Refusal {

@@ -63,7 +63,7 @@ pub fn add(path: &Path, wanted: Wanted) -> Result<Option<String>, String> {
             (Proof::Secret { id: secret.id().to_owned(), digest: secret.digest() }, Some(secret))
         }
     };
-    let grant = Grant { name: wanted.name, role, jobs, proof, expires: wanted.expires };
+    let grant = Grant { jobs, expires: wanted.expires, ..Grant::new(&wanted.name, role, proof) };
     change(path, |text| {
         let before = if text.is_empty() { HEAD.to_owned() } else { text.trim_end().to_owned() + "\n" };
         Ok(format!("{before}\n{}", entry(&grant)))

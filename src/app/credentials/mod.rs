@@ -6,6 +6,7 @@
 //! role = "worker"                    # worker, viewer, operator or admin
 //! jobs = ["billing-*"]               # only these; without it all
 //! expires = "2027-01-01T00:00:00Z"   # without it never
+//! max_streams = 50                   # and max_jobs, max_items, max_runs_per_minute; without them the defaults
 //! id = "0123456789abcdef"            # both from `rosterd credentials add`
 //! sha256 = "…"
 //!
@@ -26,6 +27,7 @@ use rosterd_domain::time::Time;
 use serde::Deserialize;
 
 use rosterd_api::access::jobs::Jobs;
+use rosterd_api::access::limits::Limits;
 use rosterd_api::access::secret::{self, Digest};
 use rosterd_api::access::{Grant, Proof};
 use rosterd_api::layers::methods::Role;
@@ -53,6 +55,14 @@ struct Entry {
     jobs: Option<Vec<String>>,
     #[serde(default)]
     expires: Option<Moment>,
+    #[serde(default)]
+    max_streams: Option<toml::Value>,
+    #[serde(default)]
+    max_jobs: Option<toml::Value>,
+    #[serde(default)]
+    max_items: Option<toml::Value>,
+    #[serde(default)]
+    max_runs_per_minute: Option<toml::Value>,
     #[serde(default)]
     id: Option<String>,
     #[serde(default)]
@@ -143,7 +153,31 @@ fn grant(entry: &Entry) -> Result<Grant, String> {
     let expires = expires
         .transpose()
         .map_err(|error| format!("expires of {name}: {error}: write for example 2027-01-01T00:00:00Z"))?;
-    Ok(Grant { name: name.clone(), role, jobs, proof: proof(entry)?, expires })
+    let limits = limits(entry, role)?;
+    Ok(Grant { name: name.clone(), role, jobs, limits, proof: proof(entry)?, expires })
+}
+
+/// What its workers may bring; nobody else brings anything that counts.
+fn limits(entry: &Entry, role: Role) -> Result<Limits, String> {
+    let mut limits = Limits::default();
+    for (field, given, limit) in [
+        ("max_streams", &entry.max_streams, &mut limits.streams),
+        ("max_jobs", &entry.max_jobs, &mut limits.jobs),
+        ("max_items", &entry.max_items, &mut limits.items),
+        ("max_runs_per_minute", &entry.max_runs_per_minute, &mut limits.runs_per_minute),
+    ] {
+        let Some(given) = given else { continue };
+        let name = &entry.name;
+        if role != Role::Worker {
+            return Err(format!(
+                "{field} of {name}: only a worker has limits: leave it out, or use role worker"
+            ));
+        }
+        let number = given.as_integer().and_then(|number| u32::try_from(number).ok()).filter(|n| *n > 0);
+        *limit = number
+            .ok_or_else(|| format!("{field} of {name} is {given}: write a number from 1 to {}", u32::MAX))?;
+    }
+    Ok(limits)
 }
 
 fn proof(entry: &Entry) -> Result<Proof, String> {
@@ -222,6 +256,15 @@ mod tests {
     }
 
     #[test]
+    fn a_worker_has_the_limits_of_its_entry_and_the_others_by_default() {
+        let some = "role='worker'\nmax_streams=1\nmax_jobs=2\nmax_items=3\nmax_runs_per_minute=4\ncertificate='cn:a'";
+        let text = entry(some) + &entry("role='worker'\nmax_jobs=7\ncertificate='cn:b'");
+        let limits: Vec<Limits> = parse(&text).unwrap().into_iter().map(|grant| grant.limits).collect();
+        assert_eq!(limits[0], Limits { streams: 1, jobs: 2, items: 3, runs_per_minute: 4 });
+        assert_eq!(limits[1], Limits { jobs: 7, ..Limits::default() });
+    }
+
+    #[test]
     fn defects_are_named_with_their_remedy_and_without_secrets() {
         let digest = "cd".repeat(32);
         let good = format!("role='worker'\n{GOOD}{digest}'");
@@ -236,6 +279,18 @@ mod tests {
             (entry("role='worker'\njobs=[]\ncertificate='cn:a'"), "leave it out for all jobs"),
             (entry("role='worker'\njobs=['a b']\ncertificate='cn:a'"), "write for example billing"),
             (entry("role='worker'\nexpires='soon'\ncertificate='cn:a'"), "2027-01-01T00:00:00Z"),
+            (
+                entry("role='worker'\nmax_jobs=0\ncertificate='cn:a'"),
+                "max_jobs of w is 0: write a number from 1 to 4294967295",
+            ),
+            (
+                entry("role='worker'\nmax_items='all'\ncertificate='cn:a'"),
+                "max_items of w is \"all\": write a number",
+            ),
+            (
+                entry("role='admin'\nmax_streams=5\ncertificate='cn:a'"),
+                "max_streams of w: only a worker has limits",
+            ),
             (
                 entry("role='worker'\nsecret='hunter2hunter2hunter2'"),
                 "`rosterd credentials add w --role worker`",

@@ -44,6 +44,7 @@ const ENVIRONMENT: &str = "The program is told by its environment:
   ROSTERD_TOKEN                                grows per item: fence your writes with it
   ROSTERD_SOURCE                               NORMAL_TRIGGER, MISFIRE, FAILOVER or MANUAL
   ROSTERD_ATTEMPT  ROSTERD_INSTANCE            which attempt of the run, and whose
+  ROSTERD_TASK_ID                              Elastic-Job's id of the task: job@-@item@-@READY@-@instance
 ROSTERD_CREDENTIAL, ROSTERD_CREDENTIAL_FILE and ROSTERD_KEY are not handed on. Exit code 0 is success, any other is failure.
 
 Its output goes to our own stdout and stderr, its last 64 KiB into the report. To stop it,
@@ -261,6 +262,7 @@ fn environment(run: &Run) -> Vec<(&'static str, String)> {
         ("ROSTERD_TOKEN", run.token().to_string()),
         ("ROSTERD_SOURCE", source.strip_prefix("RUN_SOURCE_").unwrap_or(source).to_owned()),
         ("ROSTERD_INSTANCE", run.instance_id().to_owned()),
+        ("ROSTERD_TASK_ID", run.task_id().to_owned()),
         ("ROSTERD_ATTEMPT", run.attempt().to_string()),
     ]
 }

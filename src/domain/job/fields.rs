@@ -91,7 +91,7 @@ const WIRING: &str = "wires Java objects together; rosterd loads no Java class";
 /// The table: one row a line, whatever its width.
 #[rustfmt::skip]
 pub const FIELDS: &[FieldInfo] = &[
-    node("jobName", ALL, AS_IS, "", "the job's name: 1 to 128 of A-Z a-z 0-9 . _ -"),
+    node("jobName", ALL, AS_IS, "", "the job's name: 1 to 128 letters, marks and digits of any script or . _ -, in composed form (NFC), at most 255 bytes"),
     node("cron", ALL, AS_IS, "", "the schedule; without one the job runs only when triggered"),
     node("timeZone", ONLY_3, AS_IS, "UTC", "zone of the schedule, `GMT+8:00` or `Asia/Shanghai`; Elastic-Job takes each JVM's own zone when it is absent, rosterd always UTC"),
     node("shardingTotalCount", ALL, AS_IS, "", "number of items, 1 to 100000"),

@@ -8,7 +8,7 @@ use super::config::{self, ConfigFields, MAX_ITEMS};
 use super::defect::{Defect, DefectKind};
 use super::items::{ItemParameters, ItemParametersError};
 use super::reader::Reader;
-use crate::id::{Item, JobName, MAX_NAME};
+use crate::id::{Item, JobName};
 
 /// Who wrote what is being read.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -58,8 +58,7 @@ fn job_name(reader: &mut Reader) -> Option<JobName> {
     match JobName::new(&name) {
         Ok(name) => Some(name),
         Err(error) => {
-            let remedy = format!("use 1 to {MAX_NAME} of the characters A-Z a-z 0-9 . _ -");
-            reader.note(DefectKind::NotAllowed, "jobName", &name.into(), error.reason, &remedy);
+            reader.note(DefectKind::NotAllowed, "jobName", &name.into(), error.reason, &error.remedy);
             None
         }
     }

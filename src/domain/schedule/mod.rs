@@ -118,6 +118,11 @@ impl Schedule {
         None
     }
 
+    /// How many fires its busiest minutes have.
+    pub fn fires_per_minute(&self) -> u32 {
+        self.parsed.wall.per_minute()
+    }
+
     /// All fires strictly later than `after`, in order.
     pub fn iter(&self, after: Time) -> impl Iterator<Item = Time> + '_ {
         std::iter::successors(self.next(after), |last| self.next(*last))

@@ -23,6 +23,11 @@ impl Times {
         self.hours == ALL_HOURS
     }
 
+    /// How many in each of the listed minutes.
+    pub(super) fn per_minute(self) -> u32 {
+        self.seconds.count_ones()
+    }
+
     /// How many in a whole day.
     pub(super) fn per_day(self) -> u64 {
         count(self.hours) * self.per_hour()

@@ -71,6 +71,11 @@ impl WallSchedule {
         Ok(Self { engine, any_day, days, times })
     }
 
+    /// How many fires a minute has at the most.
+    pub(super) fn per_minute(&self) -> u32 {
+        self.times.per_minute()
+    }
+
     /// Whether the hours field lists all hours.
     pub(super) fn all_hours(&self) -> bool {
         self.times.all_hours()

@@ -89,9 +89,13 @@ pub async fn jobs(options: &ZooKeeperOptions, wanted: &[JobName]) -> Result<Fore
     let names: Vec<String> = listed.children(&paths.jobs()).map(|(name, _)| name.to_owned()).collect();
     let mut found = ForeignJobs::default();
     for text in names {
-        let Ok(name) = JobName::new(&text) else {
-            found.others.push((text, "its name cannot be that of a job here"));
-            continue;
+        let name = match JobName::new(&text) {
+            Ok(name) => name,
+            Err(error) => {
+                // As the error shows it: whoever named it may mean harm to the terminal.
+                found.others.push((error.shown(), error.reason));
+                continue;
+            }
         };
         if !wanted.is_empty() && !wanted.contains(&name) {
             continue;

@@ -35,6 +35,17 @@ pub async fn a_job_ends_in_two_steps(backend: &mut impl Backend) {
     committed(registry.commit(create_new(&j(), "i2")).await);
 }
 
+/// Whatever may be a name is a node of every store, and is listed as it was written.
+pub async fn names_of_any_script_stand_in_paths(backend: &mut impl Backend) {
+    let registry = &*backend.registry();
+    let names = ["清算", "отчёт", "हिन्दी", "été", "تقرير", "한국"].map(job);
+    for name in &names {
+        committed(registry.commit(create_new(name, "i1")).await);
+        assert!(registry.job(name).await.unwrap().is_some(), "{name}");
+    }
+    assert_eq!(registry.jobs().await.unwrap(), names.into_iter().collect());
+}
+
 pub async fn a_live_job_is_not_swept(backend: &mut impl Backend) {
     let registry = &*backend.registry();
     put(registry, [create(&j(), "i1"), write_record(0, None, 1)]).await;

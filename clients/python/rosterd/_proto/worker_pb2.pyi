@@ -247,7 +247,7 @@ class Assignment(_message.Message):
     def __init__(self, job: _Optional[str] = ..., items: _Optional[_Iterable[int]] = ..., generation: _Optional[int] = ..., sharding_total_count: _Optional[int] = ..., props: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class Trigger(_message.Message):
-    __slots__ = ("run", "fire_time", "source", "item_parameter", "job_parameter", "sharding_total_count", "attempt", "offset", "start_before", "timeout", "kind", "streaming", "max_attempts", "retry_backoff", "starts_in", "retry_backoff_multiplier", "retry_backoff_max")
+    __slots__ = ("run", "fire_time", "source", "item_parameter", "job_parameter", "sharding_total_count", "attempt", "offset", "start_before", "timeout", "kind", "streaming", "max_attempts", "retry_backoff", "starts_in", "retry_backoff_multiplier", "retry_backoff_max", "task_id")
     RUN_FIELD_NUMBER: _ClassVar[int]
     FIRE_TIME_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
@@ -265,6 +265,7 @@ class Trigger(_message.Message):
     STARTS_IN_FIELD_NUMBER: _ClassVar[int]
     RETRY_BACKOFF_MULTIPLIER_FIELD_NUMBER: _ClassVar[int]
     RETRY_BACKOFF_MAX_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
     run: _types_pb2.RunRef
     fire_time: _timestamp_pb2.Timestamp
     source: _types_pb2.RunSource
@@ -282,7 +283,8 @@ class Trigger(_message.Message):
     starts_in: _duration_pb2.Duration
     retry_backoff_multiplier: int
     retry_backoff_max: _duration_pb2.Duration
-    def __init__(self, run: _Optional[_Union[_types_pb2.RunRef, _Mapping]] = ..., fire_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[_Union[_types_pb2.RunSource, str]] = ..., item_parameter: _Optional[str] = ..., job_parameter: _Optional[str] = ..., sharding_total_count: _Optional[int] = ..., attempt: _Optional[int] = ..., offset: _Optional[bytes] = ..., start_before: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., timeout: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., kind: _Optional[_Union[_types_pb2.JobKind, str]] = ..., streaming: bool = ..., max_attempts: _Optional[int] = ..., retry_backoff: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., starts_in: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., retry_backoff_multiplier: _Optional[int] = ..., retry_backoff_max: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    task_id: str
+    def __init__(self, run: _Optional[_Union[_types_pb2.RunRef, _Mapping]] = ..., fire_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[_Union[_types_pb2.RunSource, str]] = ..., item_parameter: _Optional[str] = ..., job_parameter: _Optional[str] = ..., sharding_total_count: _Optional[int] = ..., attempt: _Optional[int] = ..., offset: _Optional[bytes] = ..., start_before: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., timeout: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., kind: _Optional[_Union[_types_pb2.JobKind, str]] = ..., streaming: bool = ..., max_attempts: _Optional[int] = ..., retry_backoff: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., starts_in: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., retry_backoff_multiplier: _Optional[int] = ..., retry_backoff_max: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., task_id: _Optional[str] = ...) -> None: ...
 
 class Cancel(_message.Message):
     __slots__ = ("run", "reason", "message")
