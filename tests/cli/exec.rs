@@ -222,6 +222,48 @@ fn a_worker_that_leaves_lets_its_program_end() {
     assert_eq!(outcome(&coordinator.completed()), v1::RunOutcome::Succeeded);
 }
 
+/// `timeout` and supervisors signal the process, and then its group.
+#[test]
+fn two_signals_in_one_instant_are_one_request_to_leave() {
+    let coordinator = Coordinator::start(LEASE);
+    let dir = tempfile::tempdir().unwrap();
+    let gate = dir.path().join("gate");
+    let script = format!("while [ ! -e {} ]; do sleep 0.01; done; echo done", gate.display());
+    let mut worker = Worker::start(&coordinator, &[], &script);
+    coordinator.registered();
+    coordinator.tells(trigger(0, 7));
+    coordinator.hears(|frame| matches!(frame, v1::session_request::Frame::RunStarted(_)).then_some(()));
+    worker.signal(Signal::TERM);
+    worker.signal(Signal::INT);
+    coordinator.hears(|frame| matches!(frame, v1::session_request::Frame::DrainRequest(_)).then_some(()));
+    std::fs::write(&gate, "").unwrap();
+    let ran: Ran = worker.0.take().unwrap().wait_with_output().unwrap().into();
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "done\n"), "{}", ran.err);
+    assert_eq!(
+        ran.err.matches("signal received: leaving once 1 run in flight (words[0]#7) ended").count(),
+        1
+    );
+    assert!(ran.err.contains("a second signal exits immediately"), "{}", ran.err);
+    assert_eq!(outcome(&coordinator.completed()), v1::RunOutcome::Succeeded);
+}
+
+#[test]
+fn a_second_signal_exits_at_once_and_says_so() {
+    let coordinator = Coordinator::start(LEASE);
+    let mut worker = Worker::start(&coordinator, &[], "sleep 1000");
+    coordinator.registered();
+    coordinator.tells(trigger(0, 7));
+    coordinator.hears(|frame| matches!(frame, v1::session_request::Frame::RunStarted(_)).then_some(()));
+    until("the worker has exited", || {
+        worker.signal(Signal::TERM);
+        worker.0.as_mut().unwrap().try_wait().unwrap().is_some()
+    });
+    let ran: Ran = worker.0.take().unwrap().wait_with_output().unwrap().into();
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    let said = "second signal received: exiting immediately; runs in flight are recorded as crashed";
+    assert_eq!(ran.err.matches(said).count(), 1, "{}", ran.err);
+}
+
 #[test]
 fn a_program_that_is_not_there_is_refused_before_anything_is_registered() {
     let ran: Ran =

@@ -84,6 +84,9 @@ class Hand:
     def refs(self) -> list[types_pb2.RunRef]:
         return [key.ref() for key in self._held]
 
+    def working(self) -> list[str]:
+        return [str(run.key) for run in self._working()]
+
     def empty(self) -> bool:
         return not self._held
 

@@ -54,6 +54,8 @@ FAREWELL = 3.0
 # While leaving, back-off stays short: there is little time.
 LONGEST_DELAY_LEAVING = 1.0
 MAX_CALLBACKS_REMEMBERED = 128
+# How many runs the answer to a signal names.
+MAX_RUNS_NAMED = 5
 # Before any Welcome: trying again with the same Hello would change nothing.
 _FATAL = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "INVALID_ARGUMENT", "FAILED_PRECONDITION"})
 _STOP_OF_CANCEL = {
@@ -193,7 +195,9 @@ class Machine:
                 self._hand.progressed(key, percent, message)
             case CallbackEnded(callback_id, error):
                 self._callback_ended(callback_id, error)
-            case Leave(grace):
+            case Leave(grace, signalled):
+                if signalled:
+                    self._note(*self._waits_for())
                 self._leave(now, grace, "the worker was asked to stop")
             case Quit():
                 self._hand.stop_all(now, StopReason.DRAIN)
@@ -414,6 +418,17 @@ class Machine:
         self._note(logging.INFO, f"leaving: {why}")
         self._exit = Exit(drain_by, error)
         self._emit(Leaving())
+
+    def _waits_for(self) -> tuple[int, str]:
+        runs = self._hand.working()
+        if not runs:
+            return logging.INFO, "signal received: leaving; nothing is in flight"
+        names = ", ".join(runs[:MAX_RUNS_NAMED]) + (", …" if len(runs) > MAX_RUNS_NAMED else "")
+        return logging.WARNING, (
+            f"signal received: leaving once {len(runs)} {'run' if len(runs) == 1 else 'runs'} in flight ({names}) ended, "
+            f"after {self._options.drain_timeout:g} s at the latest; a second signal exits immediately and records them "
+            "as crashed"
+        )
 
     def _leave_limit(self, leaving: Exit) -> float:
         """When to go without a goodbye."""

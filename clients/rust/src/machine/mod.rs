@@ -159,6 +159,7 @@ impl Machine {
             Event::Progress { run, percent, message } => self.on_progress(now, &run, percent, message),
             Event::CallbackEnded { callback_id, error } => self.on_callback_ended(callback_id, error),
             Event::Leave => self.begin_leave(now, self.settings.drain_deadline),
+            Event::Signal => self.on_signal(now),
             Event::Kill => self.exit(Exit::Killed),
         }
     }
