@@ -1,5 +1,6 @@
 //! Programs as workers, against a coordinator that does as it is told.
 
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -9,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::binary::{Ran, command};
 use crate::coordinator::{Coordinator, props, run, trigger};
-use crate::guard::{alive, family, pids, until};
+use crate::guard::{alive, escapes, family, pids, until};
 use crate::pulse::Pulse;
 
 const LEASE: Duration = Duration::from_secs(20);
@@ -208,6 +209,47 @@ fn a_program_dies_with_exec_even_when_that_is_killed_or_stopped() {
         let lived = pulse.between(asked, SystemTime::now());
         assert!(lived < Duration::from_secs(5), "{signal:?} took {lived:?}");
     }
+}
+
+/// A guard that is killed takes the program with it; what that has started is killed by `exec`.
+#[test]
+fn what_a_program_has_started_dies_with_a_killed_guard() {
+    let coordinator = Coordinator::start(LEASE);
+    let dir = tempfile::tempdir().unwrap();
+    let (file, parent) = (dir.path().join("pids"), dir.path().join("guard"));
+    let script = format!("{}; echo $PPID > {}; {}", escapes(&file), parent.display(), family(&file));
+    let _worker = Worker::start(&coordinator, &[], &script);
+    coordinator.registered();
+    coordinator.tells(trigger(0, 7));
+    let family = pids(&file, 3);
+    let guard = pids(&parent, 1).remove(0).parse().ok().and_then(Pid::from_raw).unwrap();
+    assert!(family.iter().all(|pid| alive(pid)));
+    kill_process(guard, Signal::KILL).unwrap();
+    assert_eq!(outcome(&coordinator.completed()), v1::RunOutcome::Failed);
+    assert!(!family.iter().any(|pid| alive(pid)), "the run is over, and what it started is not");
+}
+
+/// The program runs as the same user; root could read everything.
+#[test]
+fn a_program_cannot_read_the_credential_of_its_worker() {
+    let coordinator = Coordinator::start(LEASE);
+    let script = "exec_pid=$(sed -n 's/^PPid:[[:space:]]*//p' /proc/$PPID/status); \
+                  for pid in $exec_pid $PPID $$; do cat /proc/$pid/environ /proc/$pid/cmdline | tr '\\0' '\\n'; done; \
+                  tr '\\0' '\\n' < /proc/$exec_pid/cmdline; ls -l /proc/$$/fd; true";
+    let mut command = command();
+    command.args(["exec", "--server", &coordinator.url, "--job", "words", "--", "sh", "-c", script]);
+    command.env("ROSTERD_CREDENTIAL", "s3cret").stdout(Stdio::piped()).stderr(Stdio::piped());
+    if rustix::process::geteuid().is_root() {
+        command.uid(65_534);
+    }
+    let worker = Worker(Some(command.spawn().unwrap()));
+    coordinator.registered();
+    coordinator.tells(trigger(0, 7));
+    let output = coordinator.completed().output;
+    assert!(output.contains("ROSTERD_TOKEN=7") && output.contains("--server"), "it looked: {output}");
+    assert!(!output.contains("s3cret"), "{output}");
+    assert!(output.contains("Permission denied"), "{output}");
+    worker.leave();
 }
 
 #[test]

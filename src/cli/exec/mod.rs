@@ -3,14 +3,18 @@
 //! What the program writes goes to our own stdout and stderr, and its last 64 KiB into the report. On a terminal
 //! each line is marked with `[job/item]`; a file or a pipe gets the bytes as they come.
 //!
-//! A run that is to stop gets SIGTERM, its whole process group, and SIGKILL after the grace. Nothing outlives the
-//! lease: the client drops the handler when that ends, and dropping it kills the group before it returns. Nothing
+//! A run that is to stop gets SIGTERM, with all that it has started, and SIGKILL after the grace. Nothing outlives the
+//! lease: the client drops the handler when that ends, and dropping it kills all of them before it returns. Nothing
 //! outlives this process either, nor its being stopped: see [`guard`].
+//!
+//! The secret stays here: it is neither in the environment nor in the arguments of a program, and no process of this
+//! user can read this one's memory.
 
 mod child;
 pub(super) mod guard;
 mod job_file;
 mod output;
+mod processes;
 mod run_log;
 
 use std::ffi::OsString;
@@ -23,6 +27,7 @@ use clap::{Args, ValueEnum};
 use rosterd_client::{Error, Failure as RunFailure, Job, Options, Run, Worker};
 use rosterd_domain::time::Time;
 use rosterd_domain::verify::What;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use self::child::{Child, Finished};
 use self::output::Printer;
@@ -47,8 +52,8 @@ const ENVIRONMENT: &str = "The program is told by its environment:
 ROSTERD_CREDENTIAL, ROSTERD_CREDENTIAL_FILE and ROSTERD_KEY are not handed on. Exit code 0 is success, any other is failure.
 
 Its output goes to our own stdout and stderr, its last 64 KiB into the report. To stop it,
-its process group gets SIGTERM, and SIGKILL after --grace. It never outlives its lease, nor
-this process.";
+it and all that it has started get SIGTERM, and SIGKILL after --grace. Nothing of it outlives
+its lease, this process, or its own end: what it leaves in the background is killed.";
 
 #[derive(Debug, Args)]
 #[command(after_help = ENVIRONMENT)]
@@ -134,6 +139,7 @@ struct Setting {
 impl Exec {
     pub(crate) async fn run(self) -> Result {
         log::start(&self.log, false)?;
+        hide_memory()?;
         find_program(&self.program[0])?;
         let config = self.registration.text(&self.job, self.handler.as_deref())?;
         let prefixed = match self.prefix {
@@ -263,6 +269,14 @@ fn environment(run: &Run) -> Vec<(&'static str, String)> {
         ("ROSTERD_INSTANCE", run.instance_id().to_owned()),
         ("ROSTERD_ATTEMPT", run.attempt().to_string()),
     ]
+}
+
+/// Programs run as the same user as this process, which holds the secret: its memory and environment are not theirs to
+/// read, nor are its core dumps.
+fn hide_memory() -> Result {
+    let what =
+        |error| Failure::failed("WORKER", format!("this process cannot be hidden from programs: {error}"));
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(what)
 }
 
 /// Refuses a program that is not there, before a job is registered for it.

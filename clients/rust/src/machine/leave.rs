@@ -76,8 +76,7 @@ impl Machine {
 
     /// The one who sent the signal reads what the process waits for, and how to end it at once.
     pub(crate) fn on_signal(&mut self, now: Now) {
-        let runs: Vec<String> =
-            self.hand.runs.keys().map(RunId::to_string).collect();
+        let runs: Vec<String> = self.hand.runs.keys().map(RunId::to_string).collect();
         let deadline = self.settings.drain_deadline;
         if runs.is_empty() {
             tracing::info!("signal received: leaving; nothing is in flight");
