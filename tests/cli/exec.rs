@@ -9,7 +9,7 @@ use rosterd_wire::proto::v1::session_response::Frame as To;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::binary::{Ran, command};
-use crate::coordinator::{Coordinator, props, run, trigger};
+use crate::coordinator::{Coordinator, assignment, props, run, trigger};
 use crate::guard::{alive, escapes, family, pids, until};
 use crate::pulse::Pulse;
 
@@ -304,6 +304,36 @@ fn a_second_signal_exits_at_once_and_says_so() {
     assert_eq!(ran.code, Some(1), "{}", ran.err);
     let said = "second signal received: exiting immediately; runs in flight are recorded as crashed";
     assert_eq!(ran.err.matches(said).count(), 1, "{}", ran.err);
+}
+
+#[test]
+fn without_a_program_the_job_chooses_it_only_where_that_is_allowed() {
+    let ran: Ran = command().args(["exec", "--job", "words"]).output().unwrap().into();
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("no program: give one after --, or add --allow-job-command"), "{}", ran.err);
+    let both = ["exec", "--job", "words", "--allow-job-command", "--", "true"];
+    assert_eq!(command().args(both).output().unwrap().status.code(), Some(2));
+}
+
+#[test]
+fn the_jobs_own_command_line_gets_the_sharding_context_as_its_last_argument() {
+    let coordinator = Coordinator::start(LEASE);
+    let mut command = command();
+    command.args(["exec", "--server", &coordinator.url, "--job", "words", "--allow-job-command"]);
+    let worker = Worker(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()));
+    assert_eq!(coordinator.registered().handler_type, "");
+    coordinator.tells(assignment(&[]));
+    coordinator.tells(trigger(0, 16));
+    let completed = coordinator.completed();
+    assert_eq!(outcome(&completed), v1::RunOutcome::Failed);
+    assert!(completed.error.starts_with("job words: it has no command line"), "{completed:?}");
+    let line = r#"sh -c 'echo "$ROSTERD_TOKEN $1"; echo "$2"' sh "two words""#;
+    coordinator.tells(assignment(&[("script.command.line", line)]));
+    coordinator.tells(trigger(0, 17));
+    let completed = coordinator.completed();
+    let context = r#"{"jobName":"words","taskId":"words@-@0@-@READY@-@here@-@w-1","shardingTotalCount":3,"jobParameter":"all of it","shardingItem":0,"shardingParameter":"Beijing"}"#;
+    assert_eq!(completed.output, format!("17 two words\n{context}\n"), "{completed:?}");
+    worker.leave();
 }
 
 #[test]

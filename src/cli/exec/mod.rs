@@ -12,6 +12,7 @@
 
 mod child;
 pub(super) mod guard;
+mod job_command;
 mod job_file;
 mod output;
 mod processes;
@@ -30,6 +31,7 @@ use rosterd_domain::verify::What;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use self::child::{Child, Finished};
+use self::job_command::Program;
 use self::output::Printer;
 use self::run_log::RunLog;
 use super::failure::{Exit, Failure, Result};
@@ -53,7 +55,12 @@ ROSTERD_CREDENTIAL, ROSTERD_CREDENTIAL_FILE and ROSTERD_KEY are not handed on. E
 
 Its output goes to our own stdout and stderr, its last 64 KiB into the report. To stop it,
 it and all that it has started get SIGTERM, and SIGKILL after --grace. Nothing of it outlives
-its lease, this process, or its own end: what it leaves in the background is killed.";
+its lease, this process, or its own end: what it leaves in the background is killed.
+
+With --allow-job-command it is the job's own command line (scriptCommandLine; 3.x: the property
+script.command.line), split at spaces outside quotes, no shell. Its last argument is Elastic-Job's
+sharding context as JSON: jobName, taskId, shardingTotalCount, jobParameter, shardingItem,
+shardingParameter.";
 
 #[derive(Debug, Args)]
 #[command(after_help = ENVIRONMENT)]
@@ -108,8 +115,12 @@ pub(crate) struct Exec {
     /// Add a line for each run that begins and stops, for `rosterd verify --log`
     #[arg(long, value_name = "FILE")]
     run_log: Option<PathBuf>,
+    /// Run the job's own command line (scriptCommandLine of Elastic-Job's SCRIPT jobs): whoever may change the job
+    /// chooses what runs on this machine as this user
+    #[arg(long, conflicts_with = "program")]
+    allow_job_command: bool,
     /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
     #[command(flatten)]
     registration: job_file::Registration,
@@ -129,7 +140,7 @@ fn label(text: &str) -> Result<(String, String), String> {
 
 /// What all runs share.
 struct Setting {
-    program: Vec<OsString>,
+    program: Program,
     kill_after: Duration,
     silence: Duration,
     printer: Printer,
@@ -140,7 +151,7 @@ impl Exec {
     pub(crate) async fn run(self) -> Result {
         log::start(&self.log, false)?;
         hide_memory()?;
-        find_program(&self.program[0])?;
+        let program = program(self.program, self.allow_job_command)?;
         let config = self.registration.text(&self.job, self.handler.as_deref())?;
         let prefixed = match self.prefix {
             Prefix::Auto => std::io::stdout().is_terminal(),
@@ -154,7 +165,7 @@ impl Exec {
             RunLog::open(path, &address).map_err(what)
         });
         let setting = Arc::new(Setting {
-            program: self.program,
+            program,
             kill_after: self.kill_after.map_or(self.grace, |after| after.min(self.grace)),
             silence: grace.map_or(self.guard_silence, |grace| grace.min(self.guard_silence)),
             printer: Printer::start(prefixed),
@@ -180,6 +191,9 @@ impl Exec {
         let mut job = Job::new(&self.job);
         if let Some(handler) = self.handler {
             job = job.handler_type(handler);
+        } else if self.allow_job_command {
+            // What runs is the job's own: there is nothing to agree on.
+            job = job.handler_type("");
         }
         if let Some(config) = config {
             job = job.config(config).overwrite(self.registration.overwrite);
@@ -197,19 +211,14 @@ async fn attempt(setting: Arc<Setting>, run: Run) -> Result<String, RunFailure> 
     let label = format!("{}/{}", run.job(), run.item());
     // Whatever becomes of this process, the program does not outlive the lease: the guard knows when it ends.
     let patience = || setting.silence.min(run.lease_left());
+    let program = setting.program.of(&run)?;
     let line = setting.run_log.as_ref().map(|log| log.run(&run));
     // A run of which nothing would be known must not begin.
     line.as_ref().map_or(Ok(()), |line| line.start(&run))?;
     let line = Told(line);
-    let child = Child::start(
-        &setting.program,
-        environment(&run),
-        patience(),
-        &label,
-        &setting.printer,
-        line.0.as_ref(),
-    )
-    .map_err(|error| RunFailure::new(format!("{}: {error}", setting.program[0].to_string_lossy())))?;
+    let child =
+        Child::start(&program, environment(&run), patience(), &label, &setting.printer, line.0.as_ref())
+            .map_err(|error| RunFailure::new(format!("{}: {error}", program[0].to_string_lossy())))?;
     let Finished { status, output, stopped } =
         child.finish(run.cancelled(), setting.kill_after, patience).await?;
     line.ended(if stopped { What::Cancel } else { What::End }, &ending(status));
@@ -277,6 +286,18 @@ fn hide_memory() -> Result {
     let what =
         |error| Failure::failed("WORKER", format!("this process cannot be hidden from programs: {error}"));
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(what)
+}
+
+/// What runs start; refuses to leave that to the job where nobody on this machine has allowed it.
+fn program(given: Vec<OsString>, allow_job_command: bool) -> Result<Program> {
+    match given.first() {
+        Some(program) => find_program(program).map(|()| Program::Given(given)),
+        None if allow_job_command => Ok(Program::OfJob),
+        None => Err(Failure::usage(
+            "no program: give one after --, or add --allow-job-command to run the job's own command line \
+             (scriptCommandLine), which whoever may change the job chooses",
+        )),
+    }
 }
 
 /// Refuses a program that is not there, before a job is registered for it.
