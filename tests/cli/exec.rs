@@ -96,6 +96,28 @@ fn flags_register_the_job() {
 }
 
 #[test]
+fn flags_that_have_no_effect_are_said() {
+    let coordinator = Coordinator::start(LEASE);
+    let worker = Worker::start(&coordinator, &["--items", "2"], "true");
+    coordinator.registered();
+    let difference = v1::ConfigDifference {
+        field: "shardingTotalCount".into(),
+        stored: Some("3".into()),
+        offered: Some("2".into()),
+    };
+    let registered =
+        v1::Registered { job: "words".into(), config_differences: vec![difference], ..Default::default() };
+    coordinator.tells(To::Registered(registered));
+    coordinator.tells(trigger(0, 7));
+    coordinator.completed();
+    let said = worker.leave().err;
+    assert_eq!(said.lines().count(), 1, "{said}");
+    for part in ["shardingTotalCount is 3 in the store and 2 here", "overwrite", "`rosterd jobs apply`"] {
+        assert!(said.contains(part), "{said}");
+    }
+}
+
+#[test]
 fn output_is_capped_in_the_report_and_whole_on_stdout() {
     let coordinator = Coordinator::start(LEASE);
     let worker = Worker::start(&coordinator, &[], "yes 0123456789 | head -n 50000; echo end");

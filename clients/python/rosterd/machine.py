@@ -109,6 +109,8 @@ class Machine:
         # Those that a coordinator has agreed to, on this stream or on one before.
         self._agreed: set[str] = set()
         self._refusals: dict[str, JobRefused] = {}
+        # Where their configs differ from the store, as it was said last.
+        self._differences: dict[str, list[str]] = {}
         # As they were told last; they outlive the stream.
         self._props: dict[str, dict[str, str]] = {}
         self._route = Route(options.servers, chance)
@@ -332,7 +334,24 @@ class Machine:
             self._jobs[registered.job] = JobState.REGISTERED
             self._agreed.add(registered.job)
             self._lease.agreed(registered)
+            self._warn_of_differences(registered)
             self._note(logging.INFO, f"on duty for {registered.job}, {registered.sharding_total_count} items")
+
+    def _warn_of_differences(self, registered: worker_pb2.Registered) -> None:
+        """The config of this worker has no effect: said once for each set of differences."""
+        differences = [
+            f"{differs.field} is {differs.stored if differs.HasField('stored') else '(none)'} in the store and "
+            f"{differs.offered if differs.HasField('offered') else '(none)'} here"
+            for differs in registered.config_differences
+        ]
+        known = self._differences.get(registered.job, [])
+        self._differences[registered.job] = differences
+        if differences and differences != known:
+            self._note(
+                logging.WARNING,
+                f"the config of job {registered.job} is ignored, since the job exists: {', '.join(differences)}; register "
+                "it with overwrite, or change the job by `rosterd jobs apply`",
+            )
 
     def _refused(self, now: Now, refused: worker_pb2.Refused) -> None:
         if refused.job not in self._jobs or self._jobs[refused.job] is JobState.SHUT_DOWN:

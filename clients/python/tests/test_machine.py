@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable
 from typing import Any
@@ -27,6 +28,7 @@ from rosterd.events import (
     Key,
     Leave,
     Lost,
+    Note,
     Open,
     Opened,
     Progressed,
@@ -736,6 +738,24 @@ def test_jobs_that_a_coordinator_agreed_to_and_the_others_are_named_in_every_lat
     script.reattach()
     named = [(list(hello.jobs), list(hello.jobs_asked)) for hello in script.sent("hello")]
     assert named == [([], ["hello", "other"]), (["other"], ["hello"]), (["other"], ["hello"])]
+
+
+def test_a_config_that_is_ignored_is_said_once_with_what_differs() -> None:
+    cron = worker_pb2.ConfigDifference(field="cron", stored="0 0 2 * * ?", offered="0 0 3 * * ?")
+    text = worker_pb2.ConfigDifference(field="description", offered="nightly")
+    wanted = (
+        "the config of job hello is ignored, since the job exists: cron is 0 0 2 * * ? in the store and 0 0 3 * * ? "
+        "here, description is (none) in the store and nightly here; register it with overwrite, or change the job by "
+        "`rosterd jobs apply`"
+    )
+    script = attached()
+    script.clear()
+    script.recv(f.registered(config_differences=[cron, text]))
+    warnings = [note.text for note in script.all(Note) if note.level == logging.WARNING]
+    assert warnings == [wanted]
+    script.clear()
+    script.recv(f.registered(config_differences=[cron, text]))
+    assert [note for note in script.all(Note) if note.level == logging.WARNING] == []
 
 
 def test_a_job_shut_down_is_not_registered_again_and_its_runs_go_on() -> None:

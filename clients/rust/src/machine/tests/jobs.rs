@@ -169,6 +169,32 @@ fn a_short_grace_shortens_lease_and_interval_until_the_next_welcome() {
     assert_eq!(bench.machine.lease.stops_at(), Some(bench.mono + ms(4_975 - 500)));
 }
 
+#[test]
+fn a_config_that_is_ignored_is_said_once_with_what_differs() {
+    let difference = |field: &str, stored: Option<&str>, offered: Option<&str>| proto::ConfigDifference {
+        field: field.into(),
+        stored: stored.map(Into::into),
+        offered: offered.map(Into::into),
+    };
+    let differences = vec![
+        difference("cron", Some("0 0 2 * * ?"), Some("0 0 3 * * ?")),
+        difference("description", None, Some("nightly")),
+    ];
+    let told = |config_differences: &[_]| proto::Registered {
+        job: "j".into(),
+        config_differences: config_differences.to_vec(),
+        ..Default::default()
+    };
+    let jobs = &mut Bench::attached().machine.jobs;
+    let wanted = "the config of job j is ignored, since the job exists: cron is 0 0 2 * * ? in the store and 0 0 3 * * ? \
+                  here, description is (none) in the store and nightly here; register it with overwrite, or change the \
+                  job by `rosterd jobs apply`";
+    assert_eq!(jobs.ignored(&told(&differences)).as_deref(), Some(wanted));
+    assert_eq!(jobs.ignored(&told(&differences)), None, "at the next registration it was said already");
+    assert!(jobs.ignored(&told(&differences[1..])).is_some_and(|said| !said.contains("cron")));
+    assert_eq!(jobs.ignored(&told(&[])), None);
+}
+
 /// A run keeps those with which it began, over its attempts; what was told outlives the stream.
 #[test]
 fn props_are_those_that_were_told_last() {
