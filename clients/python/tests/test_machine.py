@@ -681,13 +681,37 @@ def test_credits_bound_the_reports_under_way() -> None:
     assert [token for token, _ in script.reports()] == [3, 2, 1]
 
 
-@pytest.mark.parametrize("result", ["ACCEPTED", "FENCED", "INVALID"])
+@pytest.mark.parametrize("result", ["ACCEPTED", "FENCED", "UNSPECIFIED"])
 def test_any_acknowledgement_ends_a_report(result: str) -> None:
     script = running()
     script.end(5)
     script.recv(f.report_ack(5, result=result))
     script.clear()
     script.reattach()
+    assert script.reports() == []
+
+
+def test_a_run_whose_report_is_refused_is_reported_as_failed_once() -> None:
+    # Nothing of a refused report was written: without another one the run would be running for ever.
+    refusal = f.report_ack(5, result="INVALID")
+    refusal.report_ack.code, refusal.report_ack.message = "REPORT_INVALID", "run_completed.offset: too long"
+    script = running()
+    script.end(5)
+    script.clear()
+    script.recv(refusal)
+    assert script.reports() == [(5, "FAILED")]
+    report = script.sent("run_completed")[0]
+    assert report.error == "the report SUCCEEDED was refused: REPORT_INVALID: run_completed.offset: too long"
+    assert (report.HasField("offset"), report.output) == (False, "")
+    script.clear()
+    script.reattach()
+    # In hand until that one is answered.
+    assert [run.token for run in script.sent("hello")[0].runs_in_hand] == [5]
+    assert script.reports() == [(5, "FAILED")]
+    script.recv(refusal)
+    script.clear()
+    script.reattach()
+    # Only once.
     assert script.reports() == []
 
 
