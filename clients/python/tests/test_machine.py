@@ -258,7 +258,9 @@ def test_silence_of_two_thirds_of_the_lease_closes_the_stream() -> None:
     assert [effect.stream for effect in script.all(Close)] == [1]
 
 
-@pytest.mark.parametrize("code", ["UNAUTHENTICATED", "PERMISSION_DENIED", "FAILED_PRECONDITION", "INVALID_ARGUMENT"])
+@pytest.mark.parametrize(
+    "code", ["UNAUTHENTICATED", "PERMISSION_DENIED", "INVALID_ARGUMENT", "NOT_FOUND", "UNIMPLEMENTED"]
+)
 def test_rejected_by_every_coordinator_before_any_welcome_is_the_end(code: str) -> None:
     script = Script()
     script.feed(Lost(1, code, "namespace prod is served here"))
@@ -367,9 +369,10 @@ def test_heartbeats_name_the_runs_in_hand_until_they_are_acknowledged() -> None:
 
 
 def expired(script: Script) -> None:
-    script.wait(3.3)
-    script.recv(f.registered())
-    script.wait(1.3)
+    # The acknowledgement is late: the stream is well, and the lease counts from when the heartbeat was sent.
+    script.wait(3.2)
+    script.recv(f.heartbeat_ack(1))
+    script.wait(2.5)
 
 
 def occupied(script: Script) -> None:
@@ -762,6 +765,35 @@ def test_jobs_that_a_coordinator_agreed_to_and_the_others_are_named_in_every_lat
     script.reattach()
     named = [(list(hello.jobs), list(hello.jobs_asked)) for hello in script.sent("hello")]
     assert named == [([], ["hello", "other"]), (["other"], ["hello"]), (["other"], ["hello"])]
+
+
+def test_a_refused_job_is_offered_again_after_a_while_and_said_once() -> None:
+    script = attached("hello", "other")
+    script.recv(f.registered("other"))
+    script.recv(f.refused())
+    script.clear()
+    script.wait(29.9, answer=True)
+    assert script.sent("register") == []
+    script.wait(0.2, answer=True)
+    assert [register.job for register in script.sent("register")] == ["hello"]
+    script.recv(f.refused())
+    assert [note for note in script.all(Note) if note.level == logging.ERROR] == []
+    script.wait(30.1, answer=True)
+    script.recv(f.registered())
+    script.clear()
+    script.wait(60, answer=True)
+    assert script.sent("register") == []
+
+
+def test_a_stream_that_talks_but_never_renews_is_left_at_the_end_of_the_lease() -> None:
+    script = attached()
+    script.clear()
+    for _ in range(44):
+        script.wait(0.1)
+        script.recv(f.assignment())
+    assert script.all(Close) == []
+    script.wait(0.1)
+    assert script.all(Close) == [Close(1)]
 
 
 def test_a_config_that_is_ignored_is_said_once_with_what_differs() -> None:

@@ -32,6 +32,8 @@ pub(crate) struct Jobs {
     agreed: BTreeSet<String>,
     /// As they were told last; they outlive the stream.
     props: BTreeMap<String, Arc<Props>>,
+    /// Code and message of the refusals that were said, until the job is registered.
+    refusals: BTreeMap<String, (String, String)>,
     /// Where their configs differ from the store, as it was said last.
     differences: BTreeMap<String, Vec<ConfigDifference>>,
     /// When the first of the refused ones is offered again: asked at every event, so it is kept.
@@ -45,6 +47,7 @@ impl Jobs {
             all,
             agreed: BTreeSet::new(),
             props: BTreeMap::new(),
+            refusals: BTreeMap::new(),
             differences: BTreeMap::new(),
             again: None,
         }
@@ -84,6 +87,12 @@ impl Jobs {
 
     pub(crate) fn props(&self, job: &str) -> Arc<Props> {
         self.props.get(job).cloned().unwrap_or_default()
+    }
+
+    /// Whether a refusal has not been said yet.
+    pub(super) fn is_news(&mut self, refused: &Refused) -> bool {
+        let said = (refused.code.clone(), refused.message.clone());
+        self.refusals.insert(refused.job.clone(), said.clone()).is_none_or(|before| before != said)
     }
 
     /// What to say of a config that has no effect, once for each set of differences.
@@ -186,6 +195,7 @@ impl Machine {
         tracing::info!(job = registered.job, total = registered.sharding_total_count, "registered");
         self.jobs.set(&registered.job, State::Registered);
         self.jobs.agreed.insert(registered.job.clone());
+        self.jobs.refusals.remove(&registered.job);
         if let Some(warning) = self.jobs.ignored(&registered) {
             tracing::warn!(job = registered.job, "{warning}");
         }
@@ -196,8 +206,11 @@ impl Machine {
         if self.leave.is_some() {
             return;
         }
+        let news = self.jobs.is_news(&refused);
         let Refused { job, code, message } = refused;
-        tracing::error!(job, code, "job refused: {message}");
+        if news {
+            tracing::error!(job, code, "job refused, and offered again from time to time: {message}");
+        }
         self.jobs.set(&job, State::Refused { code, message, again_at: now.mono + OFFER_AGAIN });
         self.nothing_left(now);
     }

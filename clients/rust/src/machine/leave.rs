@@ -58,7 +58,9 @@ impl Leave {
 
 impl Machine {
     pub(crate) fn begin_leave(&mut self, now: Now, grace: Duration) {
-        if self.leave.is_some() {
+        if let Some(leave) = &mut self.leave {
+            // Whoever asks again may only shorten it.
+            leave.runs_until = leave.runs_until.min(now.mono + grace);
             return;
         }
         tracing::info!(in_hand = self.hand.refs().len(), "leaving");

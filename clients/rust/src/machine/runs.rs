@@ -29,6 +29,7 @@ impl Machine {
         if mutants::is_on(mutants::TRIGGERS_DROPPED) {
             return;
         }
+        self.supersede(now, &id);
         let check = self.check(now, &id, &trigger);
         self.hand.see(&id);
         match check {
@@ -45,6 +46,14 @@ impl Machine {
                 });
             }
             Check::Start => self.accept(now, id, trigger),
+        }
+    }
+
+    /// A higher token says that an older run of the item is not believed any more.
+    fn supersede(&mut self, now: Now, id: &RunId) {
+        let older = self.hand.occupant(id).filter(|older| older.token < id.token).cloned();
+        if let Some(older) = older.filter(|_| !mutants::is_on(mutants::OCCUPIED_ITEMS_START)) {
+            self.stop(now, &older, &Why::Fenced(format!("run {} of the item took its place", id.token)));
         }
     }
 
@@ -234,13 +243,15 @@ impl Machine {
         }
     }
 
-    /// Tells a run to stop. The first reason stays; a more urgent one only makes it sooner.
+    /// Tells a run to stop. The first reason stays, unless another run has taken its place; a more urgent one makes it
+    /// sooner.
     fn stop(&mut self, now: Now, id: &RunId, why: &Why) {
         let grace = if why.urgent() { self.lease.budget() } else { self.settings.stop_grace };
         let Some(held) = self.hand.runs.get_mut(id) else { return };
         let first = held.stop.is_none();
         held.urgent |= why.urgent();
-        if first {
+        let fenced = |why: &Why| matches!(why, Why::Fenced(_));
+        if first || fenced(why) && !held.stop.as_ref().is_some_and(fenced) {
             held.stop = Some(why.clone());
             tracing::warn!(job = id.job, item = id.item, token = id.token, "run stopped: {}", why.text());
         }
