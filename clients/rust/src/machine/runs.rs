@@ -29,7 +29,6 @@ impl Machine {
         if mutants::is_on(mutants::TRIGGERS_DROPPED) {
             return;
         }
-        self.supersede(now, &id);
         let check = self.check(now, &id, &trigger);
         self.hand.see(&id);
         match check {
@@ -46,14 +45,6 @@ impl Machine {
                 });
             }
             Check::Start => self.accept(now, id, trigger),
-        }
-    }
-
-    /// A higher token says that an older run of the item is not believed any more.
-    fn supersede(&mut self, now: Now, id: &RunId) {
-        let older = self.hand.occupant(id).filter(|older| older.token < id.token).cloned();
-        if let Some(older) = older.filter(|_| !mutants::is_on(mutants::OCCUPIED_ITEMS_START)) {
-            self.stop(now, &older, &Why::Fenced(format!("run {} of the item took its place", id.token)));
         }
     }
 
