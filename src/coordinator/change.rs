@@ -91,6 +91,14 @@ fn settled(job: &JobState, view: &Job) -> Time {
     known.filter(|_| all).unwrap_or(Time(i64::MIN))
 }
 
+/// The job with what `spec` puts in its place.
+pub(super) fn replaced_by(view: &Job, spec: &JobSpec) -> Result<JobSpec, Refusal> {
+    let invalid = |e: job::Defects| Refusal::new(Code::ConfigInvalid, e.to_string());
+    let config = spec.config().replacing(view.spec.config()).map_err(invalid)?;
+    let policy = spec.policy().replacing(view.spec.policy());
+    JobSpec::new(config, policy, spec.handler()).map_err(invalid)
+}
+
 /// The transaction that makes the job as `spec` says; `None` where it is so already.
 pub(super) fn change(
     job: &JobState,
@@ -98,10 +106,7 @@ pub(super) fn change(
     spec: &JobSpec,
     now: Time,
 ) -> Result<Option<(Txn, String)>, Refusal> {
-    let invalid = |e: job::Defects| Refusal::new(Code::ConfigInvalid, e.to_string());
-    let config = spec.config().replacing(view.spec.config()).map_err(invalid)?;
-    let policy = spec.policy().replacing(view.spec.policy());
-    let next = JobSpec::new(config, policy, spec.handler()).map_err(invalid)?;
+    let next = replaced_by(view, spec)?;
     let changes = job::diff(&view.spec, &next);
     if changes.is_empty() {
         return Ok(None);

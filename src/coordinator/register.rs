@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use rosterd_domain::id::JobName;
-use rosterd_domain::job::JobSpec;
+use rosterd_domain::job::{Change, JobSpec, diff};
 use rosterd_domain::sharding::Sharding;
 use rosterd_domain::txn::{Guard, Txn, Write};
 use rosterd_domain::view::Job;
@@ -203,10 +203,31 @@ impl Node {
         let (items, kind) = (view.rules.items, dispatch::kind(view.spec.policy().kind));
         self.send(
             registering.stream,
-            ToWorker::Registered { job: name.clone(), items, kind, lease, heartbeat },
+            ToWorker::Registered {
+                job: name.clone(),
+                items,
+                kind,
+                lease,
+                heartbeat,
+                ignored: ignored(view, registering),
+            },
         );
         job.told.remove(&instance);
     }
+}
+
+/// Decided apart from a job file: by the handler's check, by operators, and by the registration itself.
+const NOT_COMPARED: [&str; 3] = ["rosterd.handler", "disabled", "overwrite"];
+/// Enough to see that the files are different ones.
+const MOST_DIFFERENCES: usize = 32;
+
+/// Where a registration's config, which does not overwrite, differs from the job.
+fn ignored(view: &Job, registering: &Registering) -> Vec<Change> {
+    let offered = registering.config.as_ref().filter(|_| overwriting(registering).is_none());
+    let next = offered.and_then(|offer| change::replaced_by(view, offer.as_ref().ok()?).ok());
+    let changes = next.map(|next| diff(&view.spec, &next)).unwrap_or_default();
+    let compared = changes.into_iter().filter(|change| !NOT_COMPARED.contains(&&*change.field));
+    compared.take(MOST_DIFFERENCES).collect()
 }
 
 /// What a registration puts in place of the stored configuration: where the worker says so, or its job file does.

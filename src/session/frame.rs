@@ -10,7 +10,7 @@ use rosterd_domain::id::{
     InstanceId, Item, JobName, Namespace, ServerAddress, StreamNumber, Token, WorkerId,
 };
 use rosterd_domain::item::Source;
-use rosterd_domain::job::{JobSpec, Retries};
+use rosterd_domain::job::{Change, JobSpec, Retries};
 use rosterd_domain::plan::Reported;
 use rosterd_domain::time::Time;
 
@@ -127,8 +127,15 @@ pub struct CallbackDone {
 pub enum ToWorker {
     /// Answers Hello.
     Welcome(Box<Welcome>),
-    /// Answers Register.
-    Registered { job: JobName, items: u32, kind: Kind, lease: Duration, heartbeat: Duration },
+    /// Answers Register; `ignored`: where its config differs from the job.
+    Registered {
+        job: JobName,
+        items: u32,
+        kind: Kind,
+        lease: Duration,
+        heartbeat: Duration,
+        ignored: Vec<Change>,
+    },
     /// Answers Register.
     Refused { job: String, refusal: Refusal },
     /// Answers Unregister.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rosterd_domain::id::{Item, JobName, NameError, Namespace, ServerAddress, StreamNumber, Token, WorkerId};
 use rosterd_domain::item::{Outcome, Source};
+use rosterd_domain::job::Change;
 use rosterd_domain::plan::Reported;
 
 use crate::offer::{self, MAX_OFFER};
@@ -269,6 +270,11 @@ fn runs(code: Code, field: &str, list: Vec<v1::RunRef>) -> Result<Vec<RunRef>, M
     list.into_iter().map(|each| run(code, field, Some(each))).collect()
 }
 
+fn to_difference(change: &Change) -> v1::ConfigDifference {
+    let (stored, offered) = change.shown();
+    v1::ConfigDifference { field: change.field.clone(), stored, offered }
+}
+
 fn frame(frame: Out) -> v1::SessionResponse {
     v1::SessionResponse { frame: Some(frame) }
 }
@@ -288,14 +294,17 @@ pub fn to_worker(to: ToWorker) -> Result<v1::SessionResponse, Option<Refusal>> {
             max_unacknowledged_reports: welcome.max_reports,
             coordinator_id: welcome.coordinator,
         }),
-        ToWorker::Registered { job, items, kind, lease, heartbeat } => Out::Registered(v1::Registered {
-            job: job.into(),
-            sharding_total_count: items,
-            kind: to_kind(kind).into(),
-            streaming: streams(kind),
-            lease: Some(duration(lease)),
-            heartbeat_interval: Some(duration(heartbeat)),
-        }),
+        ToWorker::Registered { job, items, kind, lease, heartbeat, ignored } => {
+            Out::Registered(v1::Registered {
+                config_differences: ignored.iter().map(to_difference).collect(),
+                job: job.into(),
+                sharding_total_count: items,
+                kind: to_kind(kind).into(),
+                streaming: streams(kind),
+                lease: Some(duration(lease)),
+                heartbeat_interval: Some(duration(heartbeat)),
+            })
+        }
         ToWorker::Refused { job, refusal } => {
             Out::Refused(v1::Refused { job, code: refusal.code.to_string(), message: refusal.message })
         }

@@ -129,7 +129,8 @@ fn a_registered_dataflow_says_whether_it_streams() {
     let (lease, heartbeat) = (Duration::from_secs(5), Duration::from_secs(1));
     let job = JobName::new("j").unwrap();
     let kind = Kind::Dataflow { streaming: true };
-    let Ok(frame) = to_worker(ToWorker::Registered { job, items: 3, kind, lease, heartbeat }) else {
+    let ignored = Vec::new();
+    let Ok(frame) = to_worker(ToWorker::Registered { job, items: 3, kind, lease, heartbeat, ignored }) else {
         panic!()
     };
     let Some(Out::Registered(registered)) = frame.frame else { panic!() };

@@ -62,7 +62,7 @@ fn the_other_forms_parse() {
 
 #[test]
 fn what_cannot_be_meant_is_refused() {
-    refused("rosterd exec --job NAME", "PROGRAM");
+    refused("rosterd exec --job NAME --allow-job-command -- PROGRAM", "cannot be used with");
     refused("rosterd exec -- PROGRAM", "--job");
     refused("rosterd exec --job NAME --config f --cron x -- PROGRAM", "cannot be used with");
     refused("rosterd exec --job NAME --slots 0 -- PROGRAM", "1..=4096");

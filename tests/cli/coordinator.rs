@@ -96,8 +96,13 @@ pub(crate) fn run(item: u32, token: u64) -> v1::RunRef {
 
 /// What the job's runs are told.
 pub(crate) fn props() -> To {
-    let props = [("size", "7"), ("url", "a=b \"c\"")].map(|(name, value)| (name.into(), value.into()));
-    To::Assignment(v1::Assignment { job: "words".into(), props: props.into(), ..Default::default() })
+    assignment(&[("size", "7"), ("url", "a=b \"c\"")])
+}
+
+/// The job's properties.
+pub(crate) fn assignment(props: &[(&str, &str)]) -> To {
+    let props = props.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+    To::Assignment(v1::Assignment { job: "words".into(), props, ..Default::default() })
 }
 
 pub(crate) fn trigger(item: u32, token: u64) -> To {

@@ -1,5 +1,6 @@
 //! Programs as workers, against a coordinator that does as it is told.
 
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -8,8 +9,8 @@ use rosterd_wire::proto::v1::session_response::Frame as To;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::binary::{Ran, command};
-use crate::coordinator::{Coordinator, props, run, trigger};
-use crate::guard::{alive, family, pids, until};
+use crate::coordinator::{Coordinator, assignment, props, run, trigger};
+use crate::guard::{alive, escapes, family, pids, until};
 use crate::pulse::Pulse;
 
 const LEASE: Duration = Duration::from_secs(20);
@@ -93,6 +94,28 @@ fn flags_register_the_job() {
     });
     assert_eq!((file, register.overwrite, register.handler_type.as_str()), (wanted, true, "words"));
     assert_eq!(worker.leave().code, Some(0));
+}
+
+#[test]
+fn flags_that_have_no_effect_are_said() {
+    let coordinator = Coordinator::start(LEASE);
+    let worker = Worker::start(&coordinator, &["--items", "2"], "true");
+    coordinator.registered();
+    let difference = v1::ConfigDifference {
+        field: "shardingTotalCount".into(),
+        stored: Some("3".into()),
+        offered: Some("2".into()),
+    };
+    let registered =
+        v1::Registered { job: "words".into(), config_differences: vec![difference], ..Default::default() };
+    coordinator.tells(To::Registered(registered));
+    coordinator.tells(trigger(0, 7));
+    coordinator.completed();
+    let said = worker.leave().err;
+    assert_eq!(said.lines().count(), 1, "{said}");
+    for part in ["shardingTotalCount is 3 in the store and 2 here", "overwrite", "`rosterd jobs apply`"] {
+        assert!(said.contains(part), "{said}");
+    }
 }
 
 #[test]
@@ -211,6 +234,47 @@ fn a_program_dies_with_exec_even_when_that_is_killed_or_stopped() {
     }
 }
 
+/// A guard that is killed takes the program with it; what that has started is killed by `exec`.
+#[test]
+fn what_a_program_has_started_dies_with_a_killed_guard() {
+    let coordinator = Coordinator::start(LEASE);
+    let dir = tempfile::tempdir().unwrap();
+    let (file, parent) = (dir.path().join("pids"), dir.path().join("guard"));
+    let script = format!("{}; echo $PPID > {}; {}", escapes(&file), parent.display(), family(&file));
+    let _worker = Worker::start(&coordinator, &[], &script);
+    coordinator.registered();
+    coordinator.tells(trigger(0, 7));
+    let family = pids(&file, 3);
+    let guard = pids(&parent, 1).remove(0).parse().ok().and_then(Pid::from_raw).unwrap();
+    assert!(family.iter().all(|pid| alive(pid)));
+    kill_process(guard, Signal::KILL).unwrap();
+    assert_eq!(outcome(&coordinator.completed()), v1::RunOutcome::Failed);
+    assert!(!family.iter().any(|pid| alive(pid)), "the run is over, and what it started is not");
+}
+
+/// The program runs as the same user; root could read everything.
+#[test]
+fn a_program_cannot_read_the_credential_of_its_worker() {
+    let coordinator = Coordinator::start(LEASE);
+    let script = "exec_pid=$(sed -n 's/^PPid:[[:space:]]*//p' /proc/$PPID/status); \
+                  for pid in $exec_pid $PPID $$; do cat /proc/$pid/environ /proc/$pid/cmdline | tr '\\0' '\\n'; done; \
+                  tr '\\0' '\\n' < /proc/$exec_pid/cmdline; ls -l /proc/$$/fd; true";
+    let mut command = command();
+    command.args(["exec", "--server", &coordinator.url, "--job", "words", "--", "sh", "-c", script]);
+    command.env("ROSTERD_CREDENTIAL", "s3cret").stdout(Stdio::piped()).stderr(Stdio::piped());
+    if rustix::process::geteuid().is_root() {
+        command.uid(65_534);
+    }
+    let worker = Worker(Some(command.spawn().unwrap()));
+    coordinator.registered();
+    coordinator.tells(trigger(0, 7));
+    let output = coordinator.completed().output;
+    assert!(output.contains("ROSTERD_TOKEN=7") && output.contains("--server"), "it looked: {output}");
+    assert!(!output.contains("s3cret"), "{output}");
+    assert!(output.contains("Permission denied"), "{output}");
+    worker.leave();
+}
+
 #[test]
 fn a_worker_that_leaves_lets_its_program_end() {
     let coordinator = Coordinator::start(LEASE);
@@ -221,6 +285,78 @@ fn a_worker_that_leaves_lets_its_program_end() {
     let ran = worker.leave();
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "begun\ndone\n"), "{}", ran.err);
     assert_eq!(outcome(&coordinator.completed()), v1::RunOutcome::Succeeded);
+}
+
+/// `timeout` and supervisors signal the process, and then its group.
+#[test]
+fn two_signals_in_one_instant_are_one_request_to_leave() {
+    let coordinator = Coordinator::start(LEASE);
+    let dir = tempfile::tempdir().unwrap();
+    let gate = dir.path().join("gate");
+    let script = format!("while [ ! -e {} ]; do sleep 0.01; done; echo done", gate.display());
+    let mut worker = Worker::start(&coordinator, &[], &script);
+    coordinator.registered();
+    coordinator.tells(trigger(0, 7));
+    coordinator.hears(|frame| matches!(frame, v1::session_request::Frame::RunStarted(_)).then_some(()));
+    worker.signal(Signal::TERM);
+    worker.signal(Signal::INT);
+    coordinator.hears(|frame| matches!(frame, v1::session_request::Frame::DrainRequest(_)).then_some(()));
+    std::fs::write(&gate, "").unwrap();
+    let ran: Ran = worker.0.take().unwrap().wait_with_output().unwrap().into();
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "done\n"), "{}", ran.err);
+    assert_eq!(
+        ran.err.matches("signal received: leaving once 1 run in flight (words[0]#7) ended").count(),
+        1
+    );
+    assert!(ran.err.contains("a second signal exits immediately"), "{}", ran.err);
+    assert_eq!(outcome(&coordinator.completed()), v1::RunOutcome::Succeeded);
+}
+
+#[test]
+fn a_second_signal_exits_at_once_and_says_so() {
+    let coordinator = Coordinator::start(LEASE);
+    let mut worker = Worker::start(&coordinator, &[], "sleep 1000");
+    coordinator.registered();
+    coordinator.tells(trigger(0, 7));
+    coordinator.hears(|frame| matches!(frame, v1::session_request::Frame::RunStarted(_)).then_some(()));
+    until("the worker has exited", || {
+        worker.signal(Signal::TERM);
+        worker.0.as_mut().unwrap().try_wait().unwrap().is_some()
+    });
+    let ran: Ran = worker.0.take().unwrap().wait_with_output().unwrap().into();
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    let said = "second signal received: exiting immediately; runs in flight are recorded as crashed";
+    assert_eq!(ran.err.matches(said).count(), 1, "{}", ran.err);
+}
+
+#[test]
+fn without_a_program_the_job_chooses_it_only_where_that_is_allowed() {
+    let ran: Ran = command().args(["exec", "--job", "words"]).output().unwrap().into();
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("no program: give one after --, or add --allow-job-command"), "{}", ran.err);
+    let both = ["exec", "--job", "words", "--allow-job-command", "--", "true"];
+    assert_eq!(command().args(both).output().unwrap().status.code(), Some(2));
+}
+
+#[test]
+fn the_jobs_own_command_line_gets_the_sharding_context_as_its_last_argument() {
+    let coordinator = Coordinator::start(LEASE);
+    let mut command = command();
+    command.args(["exec", "--server", &coordinator.url, "--job", "words", "--allow-job-command"]);
+    let worker = Worker(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()));
+    assert_eq!(coordinator.registered().handler_type, "");
+    coordinator.tells(assignment(&[]));
+    coordinator.tells(trigger(0, 16));
+    let completed = coordinator.completed();
+    assert_eq!(outcome(&completed), v1::RunOutcome::Failed);
+    assert!(completed.error.starts_with("job words: it has no command line"), "{completed:?}");
+    let line = r#"sh -c 'echo "$ROSTERD_TOKEN $1"; echo "$2"' sh "two words""#;
+    coordinator.tells(assignment(&[("script.command.line", line)]));
+    coordinator.tells(trigger(0, 17));
+    let completed = coordinator.completed();
+    let context = r#"{"jobName":"words","taskId":"words@-@0@-@READY@-@here@-@w-1","shardingTotalCount":3,"jobParameter":"all of it","shardingItem":0,"shardingParameter":"Beijing"}"#;
+    assert_eq!(completed.output, format!("17 two words\n{context}\n"), "{completed:?}");
+    worker.leave();
 }
 
 #[test]

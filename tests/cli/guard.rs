@@ -135,6 +135,53 @@ fn stop_asks_first_and_kills_later() {
     drop(pipe);
 }
 
+/// A script that starts a process in a session of its own, whose parent is gone, writes its number into a file, and
+/// goes on once that is written.
+pub(crate) fn escapes(file: &std::path::Path) -> String {
+    let file = file.display();
+    format!(
+        "(setsid sh -c 'echo $$ >> {file}; exec sleep 1000' >/dev/null 2>&1 &); while [ ! -s {file} ]; do sleep 0.01; done"
+    )
+}
+
+#[test]
+fn what_leaves_its_session_ends_with_the_program_and_with_the_pipe() {
+    for ending in ["exit 5", "while :; do sleep 0.01; done"] {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("pids");
+        let mut guard = guard(&["--silence-ms", "600000"], &format!("{}; {ending}", escapes(&file)));
+        let escaped = pids(&file, 1);
+        if ending != "exit 5" {
+            assert!(alive(&escaped[0]));
+            drop(guard.stdin.take());
+        }
+        let pipe = guard.stdin.take();
+        let status = ended(guard);
+        assert!(status.code() == Some(5) || status.signal() == Some(9), "{status:?}");
+        assert!(!alive(&escaped[0]), "{ending}");
+        drop(pipe);
+    }
+}
+
+#[test]
+fn what_left_its_session_is_asked_to_stop_as_well() {
+    let dir = tempfile::tempdir().unwrap();
+    let (up, asked) = (dir.path().join("up"), dir.path().join("asked"));
+    let (up_at, asked_at) = (up.display(), asked.display());
+    let trap =
+        format!("trap \"echo > {asked_at}; exit\" TERM; echo up >> {up_at}; while :; do sleep 0.01; done");
+    let script = format!(
+        "trap 'while [ ! -e {asked_at} ]; do sleep 0.01; done; exit 5' TERM; \
+         (setsid sh -c '{trap}' &); while :; do sleep 0.01; done"
+    );
+    let mut guard = guard(&["--silence-ms", "600000"], &script);
+    pids(&up, 1);
+    guard.stdin.as_mut().unwrap().write_all(b"stop 600000\n").unwrap();
+    let pipe = guard.stdin.take();
+    assert_eq!(ended(guard).code(), Some(5));
+    drop(pipe);
+}
+
 #[test]
 fn what_a_program_leaves_behind_in_its_group_goes_with_it() {
     let dir = tempfile::tempdir().unwrap();

@@ -48,6 +48,41 @@ async fn a_command_line_is_a_property_that_its_worker_is_told() {
     assert_eq!(told(&cluster, "line", 1).await, [r#"||1|{"script.command.line":"count-words --all"}|"#]);
 }
 
+/// What is written in the log of a worker, once it holds this text.
+async fn log_with(cluster: &Cluster, name: &str, text: &str) -> String {
+    let path = cluster.home.path(&format!("{name}.log"));
+    wait(text, || async {
+        std::fs::read_to_string(&path).ok().filter(|log| log.contains(text) && log.ends_with('\n'))
+    })
+    .await
+}
+
+/// The worker that makes the job says nothing, nor does one that agrees; one that would have it otherwise does.
+#[tokio::test]
+async fn a_registration_that_changes_nothing_says_where_it_differs_from_the_job() {
+    let mut cluster = Cluster::start(LONG).await;
+    let flags = |cron, parameter| {
+        ["--job", "shared", "--items", "2", "--cron", cron, "--job-parameter", parameter, "--log", "info"]
+    };
+    let (night, day) = ("0 0 2 1 1 ?", "0 0 14 1 1 ?");
+    for name in ["first", "second"] {
+        cluster.exec(name, &flags(night, "s3cret"), &["true"]);
+        let said = log_with(&cluster, name, "registered job=").await;
+        assert!(!said.contains("is ignored"), "{said}");
+    }
+    cluster.exec("third", &flags(day, "another"), &["true"]);
+    let said = log_with(&cluster, "third", "is ignored").await;
+    for part in [
+        "the config of job shared is ignored, since the job exists",
+        r#"cron is "0 0 2 1 1 ?" in the store and "0 0 14 1 1 ?" here"#,
+        "jobParameter is (hidden, 8 bytes) in the store and (hidden, 9 bytes) here",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!said.contains("shardingTotalCount"), "{said}");
+    assert!(!said.contains("s3cret") && !said.contains("another"), "{said}");
+}
+
 /// How often each of these jobs fetches, whose worker has two batches for it.
 async fn fetches<const N: usize>(jobs: [(&str, String); N]) -> [usize; N] {
     let mut cluster = Cluster::start(LONG).await;

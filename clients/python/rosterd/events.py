@@ -136,6 +136,8 @@ class Leave:
     """Leave in good order; runs have `grace` seconds, None: what the options say."""
 
     grace: float | None = None
+    # A signal asked for it: whoever sent it reads what is waited for, and how to end it at once.
+    signalled: bool = False
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,8 @@ class Held:
     report: worker_pb2.RunCompleted | None = None
     # The stream that the report went out on last; 0: none.
     sent_on: int = 0
+    # The report says that the one before it was refused.
+    replaces: bool = False
 
 
 class Hand:
@@ -83,6 +85,9 @@ class Hand:
 
     def refs(self) -> list[types_pb2.RunRef]:
         return [key.ref() for key in self._held]
+
+    def working(self) -> list[str]:
+        return [str(run.key) for run in self._working()]
 
     def empty(self) -> bool:
         return not self._held
@@ -268,9 +273,30 @@ class Hand:
         if run is None or run.report is None:
             return
         del self._held[key]
-        if ack.result != worker_pb2.REPORT_RESULT_ACCEPTED:
-            result = f"{ack.code} {ack.message}".strip() or "no reason given"
-            self._emit(Note(logging.WARNING, f"the report of {key} was refused: {result}"))
+        if ack.result == worker_pb2.REPORT_RESULT_ACCEPTED:
+            return
+        why = f"{ack.code}: {ack.message}"
+        if ack.result == worker_pb2.REPORT_RESULT_INVALID and not run.replaces:
+            self._emit(Note(logging.ERROR, f"the report of {key} was refused, it is reported as failed: {why}"))
+            self._replace(run, why)
+        else:
+            self._emit(Note(logging.WARNING, f"the report of {key} was not accepted: {why}"))
+
+    def _replace(self, run: Held, why: str) -> None:
+        """Nothing of the report was written: without another one the run would go on in the coordinator's records."""
+        assert run.report is not None
+        outcome = types_pb2.RunOutcome.Name(run.report.outcome).removeprefix("RUN_OUTCOME_")
+        failed = worker_pb2.RunCompleted(
+            run=run.key.ref(),
+            outcome=types_pb2.RUN_OUTCOME_FAILED,
+            error=shorten(f"the report {outcome} was refused: {why}", MAX_ERROR),
+            ended_at=run.report.ended_at,
+            attempt=run.attempt,
+        )
+        if run.report.HasField("started_at"):
+            failed.started_at.CopyFrom(run.report.started_at)
+        run.report, run.sent_on, run.replaces = failed, 0, True
+        self._held[run.key] = run
 
     # ---- progress
 

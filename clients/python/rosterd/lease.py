@@ -92,10 +92,12 @@ class Lease:
         self._sent[self._sequence] = boot
         return self._sequence
 
-    def acknowledged(self, sequence: int) -> None:
+    def acknowledged(self, sequence: int) -> bool:
+        """Whether the heartbeat renews the lease: one that was not sent, or was acknowledged before, does not."""
         sent = self._sent.get(sequence)
         if sent is None or self._since is None:
-            return
+            return False
         self._since = max(self._since, sent)
         for older in [number for number in self._sent if number <= sequence]:
             del self._sent[older]
+        return True

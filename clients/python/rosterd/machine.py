@@ -54,8 +54,12 @@ FAREWELL = 3.0
 # While leaving, back-off stays short: there is little time.
 LONGEST_DELAY_LEAVING = 1.0
 MAX_CALLBACKS_REMEMBERED = 128
+# How many runs the answer to a signal names.
+MAX_RUNS_NAMED = 5
 # Before any Welcome: trying again with the same Hello would change nothing.
-_FATAL = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "INVALID_ARGUMENT", "FAILED_PRECONDITION"})
+_FATAL = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "INVALID_ARGUMENT", "NOT_FOUND", "UNIMPLEMENTED"})
+# A refused job is offered again after this, in case an operator has mended it.
+OFFER_AGAIN = 30.0
 _STOP_OF_CANCEL = {
     worker_pb2.CANCEL_REASON_FENCED: StopReason.FENCED,
     worker_pb2.CANCEL_REASON_TIMED_OUT: StopReason.TIMED_OUT,
@@ -107,6 +111,10 @@ class Machine:
         # Those that a coordinator has agreed to, on this stream or on one before.
         self._agreed: set[str] = set()
         self._refusals: dict[str, JobRefused] = {}
+        # When they are offered again.
+        self._offer_at: dict[str, float] = {}
+        # Where their configs differ from the store, as it was said last.
+        self._differences: dict[str, list[str]] = {}
         # As they were told last; they outlive the stream.
         self._props: dict[str, dict[str, str]] = {}
         self._route = Route(options.servers, chance)
@@ -123,6 +131,8 @@ class Machine:
         self._link_by = float("inf")
         self._hello_sent = 0.0
         self._last_frame = 0.0
+        # The last frame that renewed the lease.
+        self._last_renewed = 0.0
         self._last_heartbeat = 0.0
         self._credits = 1
         self._rejections = 0
@@ -193,7 +203,9 @@ class Machine:
                 self._hand.progressed(key, percent, message)
             case CallbackEnded(callback_id, error):
                 self._callback_ended(callback_id, error)
-            case Leave(grace):
+            case Leave(grace, signalled):
+                if signalled:
+                    self._note(*self._waits_for())
                 self._leave(now, grace, "the worker was asked to stop")
             case Quit():
                 self._hand.stop_all(now, StopReason.DRAIN)
@@ -209,7 +221,8 @@ class Machine:
         match kind:
             case "heartbeat_ack":
                 self._route.good()
-                self._lease.acknowledged(frame.heartbeat_ack.sequence)
+                if self._lease.acknowledged(frame.heartbeat_ack.sequence):
+                    self._last_renewed = now.boot
             case "trigger":
                 props = self._props.get(frame.trigger.run.job, {})
                 objection = self._objection(now, frame.trigger)
@@ -292,6 +305,8 @@ class Machine:
         self._route.learn(welcome.coordinators)
         self._link, self._link_by = Link.LIVE, float("inf")
         self._last_heartbeat = self._hello_sent
+        self._last_renewed = now.boot
+        self._offer_at.clear()
         self._note(logging.INFO, f"attached to {self._server} as {welcome.instance_id}")
         if self._exit is not None:
             self._exit.new_stream()
@@ -327,16 +342,37 @@ class Machine:
         if registered.job in self._jobs and self._jobs[registered.job] is not JobState.SHUT_DOWN:
             self._jobs[registered.job] = JobState.REGISTERED
             self._agreed.add(registered.job)
+            self._refusals.pop(registered.job, None)
             self._lease.agreed(registered)
+            self._warn_of_differences(registered)
             self._note(logging.INFO, f"on duty for {registered.job}, {registered.sharding_total_count} items")
+
+    def _warn_of_differences(self, registered: worker_pb2.Registered) -> None:
+        """The config of this worker has no effect: said once for each set of differences."""
+        differences = [
+            f"{differs.field} is {differs.stored if differs.HasField('stored') else '(none)'} in the store and "
+            f"{differs.offered if differs.HasField('offered') else '(none)'} here"
+            for differs in registered.config_differences
+        ]
+        known = self._differences.get(registered.job, [])
+        self._differences[registered.job] = differences
+        if differences and differences != known:
+            self._note(
+                logging.WARNING,
+                f"the config of job {registered.job} is ignored, since the job exists: {', '.join(differences)}; "
+                "register it with overwrite, or change the job by `rosterd jobs apply`",
+            )
 
     def _refused(self, now: Now, refused: worker_pb2.Refused) -> None:
         if refused.job not in self._jobs or self._jobs[refused.job] is JobState.SHUT_DOWN:
             return
         error = JobRefused(refused.code, refused.message, refused.job)
         self._jobs[refused.job] = JobState.REFUSED
+        self._offer_at[refused.job] = now.boot + OFFER_AGAIN
+        before = self._refusals.get(refused.job)
         self._refusals[refused.job] = error
-        self._note(logging.ERROR, str(error))
+        if before is None or str(before) != str(error):
+            self._note(logging.ERROR, f"{error} (offered again from time to time)")
         self._leave_without_jobs(now)
 
     def _shutdown(self, now: Now, shutdown: worker_pb2.Shutdown) -> None:
@@ -345,6 +381,7 @@ class Machine:
         elif shutdown.job in self._jobs:
             self._note(logging.WARNING, f"an operator shut {shutdown.job} down here: {shutdown.message}")
             self._jobs[shutdown.job] = JobState.SHUT_DOWN
+            self._offer_at.pop(shutdown.job, None)
             self._give_up(shutdown.job)
             self._leave_without_jobs(now)
 
@@ -415,6 +452,18 @@ class Machine:
         self._exit = Exit(drain_by, error)
         self._emit(Leaving())
 
+    def _waits_for(self) -> tuple[int, str]:
+        runs = self._hand.working()
+        if not runs:
+            return logging.INFO, "signal received: leaving; nothing is in flight"
+        count = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+        names = ", ".join(runs[:MAX_RUNS_NAMED]) + (", …" if len(runs) > MAX_RUNS_NAMED else "")
+        return logging.WARNING, (
+            f"signal received: leaving once {count} in flight ({names}) ended, "
+            f"after {self._options.drain_timeout:g} s at the latest; a second signal exits immediately and records "
+            "them as crashed"
+        )
+
     def _leave_limit(self, leaving: Exit) -> float:
         """When to go without a goodbye."""
         since = leaving.drain_by if leaving.rest_at is None else leaving.rest_at
@@ -452,8 +501,9 @@ class Machine:
         if self._hand.has_unstopped():
             yield self._lease.stops_at
         if self._link is Link.LIVE:
-            yield self._last_frame + self._lease.patience
+            yield self._dead_at()
             yield self._last_heartbeat + self._lease.interval
+            yield from self._offer_at.values()
         if self._exit is not None:
             if self._hand.has_unstopped() or self._callbacks:
                 yield self._exit.drain_by
@@ -475,10 +525,25 @@ class Machine:
         elif self._link in (Link.OPENING, Link.GREETING) and now.boot >= self._link_by:
             self._lost(now, "", "no answer in time")
         elif self._link is Link.LIVE:
-            if now.boot >= self._last_frame + self._lease.patience:
+            if now.boot >= self._dead_at():
                 self._lost(now, "", "silent for too long")
-            elif now.boot >= self._last_heartbeat + self._lease.interval:
+                return
+            if now.boot >= self._last_heartbeat + self._lease.interval:
                 self._heartbeat(now)
+            self._offer_refused(now)
+
+    def _dead_at(self) -> float:
+        """Nothing is heard, or the lease is not renewed to its end, whatever else is heard."""
+        patience = self._lease.patience
+        return min(self._last_frame + patience, max(self._lease.stops_at, self._last_renewed + patience))
+
+    def _offer_refused(self, now: Now) -> None:
+        if self._exit is not None:
+            self._offer_at.clear()
+        for name in [name for name, at in self._offer_at.items() if now.boot >= at]:
+            del self._offer_at[name]
+            self._jobs[name] = JobState.ASKED
+            self._send(worker_pb2.SessionRequest(register=self._registers[name]))
 
     def _expire_exit(self, now: Now, leaving: Exit) -> None:
         if now.boot >= leaving.drain_by:

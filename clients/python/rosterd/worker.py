@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from . import clock
 from .driver import Driver
 from .events import Leave, Quit
 from .job import Config, ErrorHook, FireHook, Handler, Job, dataflow_handler
@@ -26,6 +27,8 @@ from .runner import Runner
 _LOG = logging.getLogger("rosterd")
 # How long async handlers get to notice that the worker is over.
 ABANDON_PATIENCE = 1.0
+# Supervisors signal a process and its group: signals this soon after the first one, in seconds, repeat it.
+ONE_REQUEST = 1.0
 
 H = TypeVar("H", bound=Callable[[Run], Any])
 
@@ -60,7 +63,9 @@ class Worker:
         self._driver: Driver | None = None
         # What was asked of the worker before it ran.
         self._early_stop: Leave | None = None
-        self._signals = 0
+        # When the first signal came, on the boot clock.
+        self._signalled_at: float | None = None
+        self._clock = clock.boot
         # The exit code once a second signal has come.
         self._at_once: int | None = None
 
@@ -128,7 +133,10 @@ class Worker:
     # ---- working
 
     def run(self) -> None:
-        """Works until the worker has left. SIGTERM or SIGINT: leave in good order; a second one: at once."""
+        """Works until the worker has left. SIGTERM or SIGINT: leave in good order; a second one: at once.
+
+        One within a second of the first counts as the first.
+        """
         with self._signal_handlers():
             asyncio.run(self.run_async())
         if self._at_once is not None:
@@ -164,10 +172,13 @@ class Worker:
 
     def stop(self, grace: float | None = None) -> None:
         """Leave in good order: runs have `grace` seconds (None: drain_timeout). Any thread may call it."""
+        self._ask(Leave(grace))
+
+    def _ask(self, leave: Leave) -> None:
         if self._driver is None:
-            self._early_stop = Leave(grace)
+            self._early_stop = leave
         else:
-            self._driver.post(Leave(grace))
+            self._driver.post(leave)
 
     # ---- signals
 
@@ -185,10 +196,13 @@ class Worker:
                 signal.signal(number, handler)
 
     def _signalled(self, number: int, frame: FrameType | None) -> None:
-        self._signals += 1
-        if self._signals == 1:
-            self.stop()
+        if self._signalled_at is None:
+            self._signalled_at = self._clock()
+            self._ask(Leave(signalled=True))
             return
+        if self._clock() < self._signalled_at + ONE_REQUEST:
+            return
+        _LOG.warning("second signal received: exiting immediately; runs in flight are recorded as crashed")
         # From now on a further one does what it does without us.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -572,10 +572,15 @@ def test_a_worker_on_a_loop_that_is_there_already_and_is_cancelled(coordinator: 
 
 
 @pytest.fixture
-def process(coordinator: Coordinator) -> Iterator[subprocess.Popen[str]]:
+def process(coordinator: Coordinator, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
     child = subprocess.Popen(
         [sys.executable, str(HERE / "signalled_worker.py")],
-        env={**os.environ, "ROSTERD_SERVER": coordinator.address, "ROSTERD_CREDENTIAL": "from the environment"},
+        env={
+            **os.environ,
+            "ROSTERD_SERVER": coordinator.address,
+            "ROSTERD_CREDENTIAL": "from the environment",
+            **getattr(request, "param", {}),
+        },
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -608,6 +613,30 @@ def test_sigterm_drains(coordinator: Coordinator, process: subprocess.Popen[str]
     assert process.returncode == 0, errors
 
 
+def test_two_signals_in_one_instant_are_one(coordinator: Coordinator, process: subprocess.Popen[str]) -> None:
+    session = coordinator.accept()
+    session.greet()
+    session.send(f.trigger(7))
+    session.expect("run_started", skip=("heartbeat",))
+    # As `timeout` and supervisors do: the process, and then its group.
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGINT)
+    session.expect("drain_request", skip=("heartbeat",))
+    session.send(f.draining())
+    assert process.stdin is not None
+    process.stdin.write("go\n")
+    process.stdin.flush()
+    assert f.outcome(session.expect("run_completed", skip=("heartbeat",))) == "SUCCEEDED"
+    session.send(f.report_ack(7))
+    session.expect("goodbye", skip=("heartbeat",))
+    session.send(f.goodbye_ack())
+    _, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, errors
+    assert errors.count("signal received: leaving once 1 run in flight (hello/0 token 7) ended") == 1
+    assert "a second signal exits immediately and records them as crashed" in errors
+
+
+@pytest.mark.parametrize("process", [{"SIGNALS_APART": "1"}], indirect=True)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_leaves_at_once_even_from_a_handler_that_never_ends(
     coordinator: Coordinator, process: subprocess.Popen[str], number: signal.Signals
@@ -619,6 +648,7 @@ def test_a_second_signal_leaves_at_once_even_from_a_handler_that_never_ends(
     process.send_signal(number)
     session.expect("drain_request")
     process.send_signal(number)
-    process.wait(PATIENCE)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 128 + number
+    assert "second signal received: exiting immediately; runs in flight are recorded as crashed" in errors
     assert session.closed.wait(PATIENCE)

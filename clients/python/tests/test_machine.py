@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable
 from typing import Any
@@ -27,6 +28,7 @@ from rosterd.events import (
     Key,
     Leave,
     Lost,
+    Note,
     Open,
     Opened,
     Progressed,
@@ -256,7 +258,9 @@ def test_silence_of_two_thirds_of_the_lease_closes_the_stream() -> None:
     assert [effect.stream for effect in script.all(Close)] == [1]
 
 
-@pytest.mark.parametrize("code", ["UNAUTHENTICATED", "PERMISSION_DENIED", "FAILED_PRECONDITION", "INVALID_ARGUMENT"])
+@pytest.mark.parametrize(
+    "code", ["UNAUTHENTICATED", "PERMISSION_DENIED", "INVALID_ARGUMENT", "NOT_FOUND", "UNIMPLEMENTED"]
+)
 def test_rejected_by_every_coordinator_before_any_welcome_is_the_end(code: str) -> None:
     script = Script()
     script.feed(Lost(1, code, "namespace prod is served here"))
@@ -365,9 +369,10 @@ def test_heartbeats_name_the_runs_in_hand_until_they_are_acknowledged() -> None:
 
 
 def expired(script: Script) -> None:
-    script.wait(3.3)
-    script.recv(f.registered())
-    script.wait(1.3)
+    # The acknowledgement is late: the stream is well, and the lease counts from when the heartbeat was sent.
+    script.wait(3.2)
+    script.recv(f.heartbeat_ack(1))
+    script.wait(2.5)
 
 
 def occupied(script: Script) -> None:
@@ -679,13 +684,37 @@ def test_credits_bound_the_reports_under_way() -> None:
     assert [token for token, _ in script.reports()] == [3, 2, 1]
 
 
-@pytest.mark.parametrize("result", ["ACCEPTED", "FENCED", "INVALID"])
+@pytest.mark.parametrize("result", ["ACCEPTED", "FENCED", "UNSPECIFIED"])
 def test_any_acknowledgement_ends_a_report(result: str) -> None:
     script = running()
     script.end(5)
     script.recv(f.report_ack(5, result=result))
     script.clear()
     script.reattach()
+    assert script.reports() == []
+
+
+def test_a_run_whose_report_is_refused_is_reported_as_failed_once() -> None:
+    # Nothing of a refused report was written: without another one the run would be running for ever.
+    refusal = f.report_ack(5, result="INVALID")
+    refusal.report_ack.code, refusal.report_ack.message = "REPORT_INVALID", "run_completed.offset: too long"
+    script = running()
+    script.end(5)
+    script.clear()
+    script.recv(refusal)
+    assert script.reports() == [(5, "FAILED")]
+    report = script.sent("run_completed")[0]
+    assert report.error == "the report SUCCEEDED was refused: REPORT_INVALID: run_completed.offset: too long"
+    assert (report.HasField("offset"), report.output) == (False, "")
+    script.clear()
+    script.reattach()
+    # In hand until that one is answered.
+    assert [run.token for run in script.sent("hello")[0].runs_in_hand] == [5]
+    assert script.reports() == [(5, "FAILED")]
+    script.recv(refusal)
+    script.clear()
+    script.reattach()
+    # Only once.
     assert script.reports() == []
 
 
@@ -736,6 +765,53 @@ def test_jobs_that_a_coordinator_agreed_to_and_the_others_are_named_in_every_lat
     script.reattach()
     named = [(list(hello.jobs), list(hello.jobs_asked)) for hello in script.sent("hello")]
     assert named == [([], ["hello", "other"]), (["other"], ["hello"]), (["other"], ["hello"])]
+
+
+def test_a_refused_job_is_offered_again_after_a_while_and_said_once() -> None:
+    script = attached("hello", "other")
+    script.recv(f.registered("other"))
+    script.recv(f.refused())
+    script.clear()
+    script.wait(29.9, answer=True)
+    assert script.sent("register") == []
+    script.wait(0.2, answer=True)
+    assert [register.job for register in script.sent("register")] == ["hello"]
+    script.recv(f.refused())
+    assert [note for note in script.all(Note) if note.level == logging.ERROR] == []
+    script.wait(30.1, answer=True)
+    script.recv(f.registered())
+    script.clear()
+    script.wait(60, answer=True)
+    assert script.sent("register") == []
+
+
+def test_a_stream_that_talks_but_never_renews_is_left_at_the_end_of_the_lease() -> None:
+    script = attached()
+    script.clear()
+    for _ in range(44):
+        script.wait(0.1)
+        script.recv(f.assignment())
+    assert script.all(Close) == []
+    script.wait(0.1)
+    assert script.all(Close) == [Close(1)]
+
+
+def test_a_config_that_is_ignored_is_said_once_with_what_differs() -> None:
+    cron = worker_pb2.ConfigDifference(field="cron", stored="0 0 2 * * ?", offered="0 0 3 * * ?")
+    text = worker_pb2.ConfigDifference(field="description", offered="nightly")
+    wanted = (
+        "the config of job hello is ignored, since the job exists: cron is 0 0 2 * * ? in the store and 0 0 3 * * ? "
+        "here, description is (none) in the store and nightly here; register it with overwrite, or change the job by "
+        "`rosterd jobs apply`"
+    )
+    script = attached()
+    script.clear()
+    script.recv(f.registered(config_differences=[cron, text]))
+    warnings = [note.text for note in script.all(Note) if note.level == logging.WARNING]
+    assert warnings == [wanted]
+    script.clear()
+    script.recv(f.registered(config_differences=[cron, text]))
+    assert [note for note in script.all(Note) if note.level == logging.WARNING] == []
 
 
 def test_a_job_shut_down_is_not_registered_again_and_its_runs_go_on() -> None:

@@ -34,7 +34,7 @@ pub enum Error {
         in_hand: usize,
     },
     /// The second signal: the worker exited at once.
-    #[error("told twice to exit: left at once, what was in hand counts as crashed")]
+    #[error("second signal received: exiting immediately; runs in flight are recorded as crashed")]
     Killed,
     /// The worker's own thread could not start or ended unexpectedly.
     #[error("the worker's thread: {0}")]

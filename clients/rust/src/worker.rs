@@ -145,7 +145,7 @@ impl Worker {
     }
 
     /// Works until SIGTERM or SIGINT (or [`Worker::shutdown`]), then drains and leaves. A second signal exits at
-    /// once. Handlers run on the calling runtime, the conversation on a thread of its own: handlers that block
+    /// once; one within a second of the first counts as the first. Handlers run on the calling runtime, the conversation on a thread of its own: handlers that block
     /// their runtime cost no lease. Dropping the future is a crash.
     pub async fn run(self) -> Result<()> {
         self.check()?;
@@ -165,7 +165,7 @@ impl Worker {
                 let mut this = self;
                 let orders = match this.shutdown.take() {
                     Some(shutdown) => once_then_never(shutdown, || Event::Leave),
-                    None => signals::orders(),
+                    None => signals::orders(Arc::new(BootClock)),
                 };
                 let kill = once_then_never(killed.cancelled_owned().boxed(), || Event::Kill);
                 this.go(connector, BootClock, handlers, stream::select(kill, orders).boxed()).await

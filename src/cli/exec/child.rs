@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::future::Future;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -11,10 +12,13 @@ use tokio::task::JoinHandle;
 
 use super::guard::{NAME, SELF};
 use super::output::{Printer, Stream, Tail, copy};
+use super::processes;
 use super::run_log::RunLine;
 
 /// How long output may still come after the program's end: only from what left its process group.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
+/// Together they name one run.
+const MARKS: [&str; 4] = ["ROSTERD_INSTANCE", "ROSTERD_JOB", "ROSTERD_ITEM", "ROSTERD_TOKEN"];
 /// How long a drop waits for the guard; it needs a few milliseconds.
 const DROP_WAIT: Duration = Duration::from_millis(250);
 
@@ -27,6 +31,8 @@ pub(super) struct Child {
     output: Tail,
     copies: [JoinHandle<()>; 2],
     ended: bool,
+    /// What its environment has, and no other run's.
+    marks: Vec<String>,
 }
 
 /// How it ended.
@@ -48,6 +54,8 @@ impl Child {
         printer: &Printer,
         line: Option<&RunLine>,
     ) -> std::io::Result<Self> {
+        let marks = environment.iter().filter(|(name, _)| MARKS.contains(name));
+        let marks = marks.map(|(name, value)| format!("{name}={value}")).collect();
         let mut command = Command::new(SELF);
         command.arg(NAME).arg("--silence-ms").arg(silence.as_millis().to_string());
         if let Some(line) = line {
@@ -70,7 +78,7 @@ impl Child {
             tokio::spawn(copy(err, Stream::Err, label.into(), output.clone(), printer.clone())),
         ];
         let beat = (silence / 10).clamp(Duration::from_millis(10), Duration::from_millis(300));
-        Ok(Self { process, lifeline, beat, output, copies, ended: false })
+        Ok(Self { process, lifeline, beat, output, copies, ended: false, marks })
     }
 
     /// Waits for its end; asks it to stop when `stop` comes first, and kills it `kill_after` later. `patience`: how
@@ -96,6 +104,11 @@ impl Child {
             }
         };
         self.ended = true;
+        if status.signal().is_some() {
+            // Perhaps it was the guard that was killed, which took the program with it, and nothing else.
+            let marks = std::mem::take(&mut self.marks);
+            let _ = tokio::task::spawn_blocking(move || processes::kill_marked(&marks)).await;
+        }
         for copy in &mut self.copies {
             if tokio::time::timeout(LAST_OUTPUT, &mut *copy).await.is_err() {
                 copy.abort();

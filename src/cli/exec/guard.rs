@@ -2,8 +2,9 @@
 //!
 //! Its stdin is a pipe from `exec`. Lines on it: `beat MILLISECONDS` (alive; kill it then if no other word comes),
 //! `stop MILLISECONDS` (SIGTERM now, SIGKILL then). When the pipe ends, or is silent for too long since `exec` is
-//! stopped or starved, the program's whole process group gets SIGKILL. It ends as the program ended, by exit code or signal, after it has killed what the program
-//! left behind in its group. Without threads of a runtime and without any connection; called by `exec` alone.
+//! stopped or starved, the program and all that it has started get SIGKILL, whatever group or session they are in. It ends as the
+//! program ended, by exit code or signal, after it has killed what the program left behind. Without threads of a runtime and
+//! without any connection; called by `exec` alone.
 
 use std::ffi::OsString;
 use std::io::{BufRead as _, Error};
@@ -18,10 +19,11 @@ use clap::Parser;
 use rosterd_domain::verify::What;
 use rustix::process::{
     Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process, kill_process_group,
-    set_parent_process_death_signal, setrlimit, waitid,
+    set_child_subreaper, set_parent_process_death_signal, setrlimit, waitid,
 };
 use rustix::time::{ClockId, clock_gettime};
 
+use super::processes;
 use super::run_log::RunLine;
 
 /// This binary, also when its file was replaced.
@@ -75,6 +77,10 @@ impl Guard {
     }
 
     fn supervise(&self) -> ExitCode {
+        // What loses its parent comes to the guard, and is found below it.
+        if let Err(error) = set_child_subreaper(Some(getpid())) {
+            eprintln!("rosterd exec: processes that leave the program's group may outlive it: {error}");
+        }
         let mut command = Command::new(SELF);
         command.args([NAME, "--program-of", &getpid().as_raw_pid().to_string(), "--"]);
         command.args(&self.program).stdin(Stdio::null()).process_group(0);
@@ -120,16 +126,20 @@ fn guard(mut child: Child, silence: Duration) -> (ExitStatus, bool) {
             Ok(Word::Stop(after)) => {
                 let at = now() + after;
                 signal(group, Signal::TERM);
+                let outside =
+                    processes::below().into_iter().filter(|process| process.group != group.as_raw_pid());
+                outside.for_each(|process| process.signal(Signal::TERM));
                 // One that is stopped would not see it.
                 signal(group, Signal::CONT);
                 kill_at = Some(kill_at.map_or(at, |before| before.min(at)));
             }
             Ok(Word::Gone) => (kill_at, alone) = (Some(Duration::ZERO), true),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => processes::reap_but(group),
         }
         let silent = now() >= silent_at;
         if !killed && (silent || kill_at.is_some_and(|at| now() >= at)) {
             signal(group, Signal::KILL);
+            processes::kill_below();
             killed = true;
             // Who stands still would say that it ended when it wakes: long after its item was given away.
             alone |= silent;
@@ -137,6 +147,7 @@ fn guard(mut child: Child, silence: Duration) -> (ExitStatus, bool) {
     }
     // The program is not reaped yet, so its number cannot mean another group.
     signal(group, Signal::KILL);
+    processes::kill_below();
     (child.wait().unwrap_or_else(|_| ExitStatus::from_raw(127 << 8)), alone)
 }
 

@@ -3,14 +3,19 @@
 //! What the program writes goes to our own stdout and stderr, and its last 64 KiB into the report. On a terminal
 //! each line is marked with `[job/item]`; a file or a pipe gets the bytes as they come.
 //!
-//! A run that is to stop gets SIGTERM, its whole process group, and SIGKILL after the grace. Nothing outlives the
-//! lease: the client drops the handler when that ends, and dropping it kills the group before it returns. Nothing
+//! A run that is to stop gets SIGTERM, with all that it has started, and SIGKILL after the grace. Nothing outlives the
+//! lease: the client drops the handler when that ends, and dropping it kills all of them before it returns. Nothing
 //! outlives this process either, nor its being stopped: see [`guard`].
+//!
+//! The secret stays here: it is neither in the environment nor in the arguments of a program, and no process of this
+//! user can read this one's memory.
 
 mod child;
 pub(super) mod guard;
+mod job_command;
 mod job_file;
 mod output;
+mod processes;
 mod run_log;
 
 use std::ffi::OsString;
@@ -23,8 +28,10 @@ use clap::{Args, ValueEnum};
 use rosterd_client::{Error, Failure as RunFailure, Job, Options, Run, Worker};
 use rosterd_domain::time::Time;
 use rosterd_domain::verify::What;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use self::child::{Child, Finished};
+use self::job_command::Program;
 use self::output::Printer;
 use self::run_log::RunLog;
 use super::failure::{Exit, Failure, Result};
@@ -48,8 +55,13 @@ const ENVIRONMENT: &str = "The program is told by its environment:
 ROSTERD_CREDENTIAL, ROSTERD_CREDENTIAL_FILE and ROSTERD_KEY are not handed on. Exit code 0 is success, any other is failure.
 
 Its output goes to our own stdout and stderr, its last 64 KiB into the report. To stop it,
-its process group gets SIGTERM, and SIGKILL after --grace. It never outlives its lease, nor
-this process.";
+it and all that it has started get SIGTERM, and SIGKILL after --grace. Nothing of it outlives
+its lease, this process, or its own end: what it leaves in the background is killed.
+
+With --allow-job-command it is the job's own command line (scriptCommandLine; 3.x: the property
+script.command.line), split at spaces outside quotes, no shell. Its last argument is Elastic-Job's
+sharding context as JSON: jobName, taskId, shardingTotalCount, jobParameter, shardingItem,
+shardingParameter.";
 
 #[derive(Debug, Args)]
 #[command(after_help = ENVIRONMENT)]
@@ -104,8 +116,12 @@ pub(crate) struct Exec {
     /// Add a line for each run that begins and stops, for `rosterd verify --log`
     #[arg(long, value_name = "FILE")]
     run_log: Option<PathBuf>,
+    /// Run the job's own command line (scriptCommandLine of Elastic-Job's SCRIPT jobs): whoever may change the job
+    /// chooses what runs on this machine as this user
+    #[arg(long, conflicts_with = "program")]
+    allow_job_command: bool,
     /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
     #[command(flatten)]
     registration: job_file::Registration,
@@ -125,7 +141,7 @@ fn label(text: &str) -> Result<(String, String), String> {
 
 /// What all runs share.
 struct Setting {
-    program: Vec<OsString>,
+    program: Program,
     kill_after: Duration,
     silence: Duration,
     printer: Printer,
@@ -135,7 +151,8 @@ struct Setting {
 impl Exec {
     pub(crate) async fn run(self) -> Result {
         log::start(&self.log, false)?;
-        find_program(&self.program[0])?;
+        hide_memory()?;
+        let program = program(self.program, self.allow_job_command)?;
         let config = self.registration.text(&self.job, self.handler.as_deref())?;
         let prefixed = match self.prefix {
             Prefix::Auto => std::io::stdout().is_terminal(),
@@ -149,7 +166,7 @@ impl Exec {
             RunLog::open(path, &address).map_err(what)
         });
         let setting = Arc::new(Setting {
-            program: self.program,
+            program,
             kill_after: self.kill_after.map_or(self.grace, |after| after.min(self.grace)),
             silence: grace.map_or(self.guard_silence, |grace| grace.min(self.guard_silence)),
             printer: Printer::start(prefixed),
@@ -175,6 +192,9 @@ impl Exec {
         let mut job = Job::new(&self.job);
         if let Some(handler) = self.handler {
             job = job.handler_type(handler);
+        } else if self.allow_job_command {
+            // What runs is the job's own: there is nothing to agree on.
+            job = job.handler_type("");
         }
         if let Some(config) = config {
             job = job.config(config).overwrite(self.registration.overwrite);
@@ -192,19 +212,14 @@ async fn attempt(setting: Arc<Setting>, run: Run) -> Result<String, RunFailure> 
     let label = format!("{}/{}", run.job(), run.item());
     // Whatever becomes of this process, the program does not outlive the lease: the guard knows when it ends.
     let patience = || setting.silence.min(run.lease_left());
+    let program = setting.program.of(&run)?;
     let line = setting.run_log.as_ref().map(|log| log.run(&run));
     // A run of which nothing would be known must not begin.
     line.as_ref().map_or(Ok(()), |line| line.start(&run))?;
     let line = Told(line);
-    let child = Child::start(
-        &setting.program,
-        environment(&run),
-        patience(),
-        &label,
-        &setting.printer,
-        line.0.as_ref(),
-    )
-    .map_err(|error| RunFailure::new(format!("{}: {error}", setting.program[0].to_string_lossy())))?;
+    let child =
+        Child::start(&program, environment(&run), patience(), &label, &setting.printer, line.0.as_ref())
+            .map_err(|error| RunFailure::new(format!("{}: {error}", program[0].to_string_lossy())))?;
     let Finished { status, output, stopped } =
         child.finish(run.cancelled(), setting.kill_after, patience).await?;
     line.ended(if stopped { What::Cancel } else { What::End }, &ending(status));
@@ -265,6 +280,26 @@ fn environment(run: &Run) -> Vec<(&'static str, String)> {
         ("ROSTERD_TASK_ID", run.task_id().to_owned()),
         ("ROSTERD_ATTEMPT", run.attempt().to_string()),
     ]
+}
+
+/// Programs run as the same user as this process, which holds the secret: its memory and environment are not theirs to
+/// read, nor are its core dumps.
+fn hide_memory() -> Result {
+    let what =
+        |error| Failure::failed("WORKER", format!("this process cannot be hidden from programs: {error}"));
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(what)
+}
+
+/// What runs start; refuses to leave that to the job where nobody on this machine has allowed it.
+fn program(given: Vec<OsString>, allow_job_command: bool) -> Result<Program> {
+    match given.first() {
+        Some(program) => find_program(program).map(|()| Program::Given(given)),
+        None if allow_job_command => Ok(Program::OfJob),
+        None => Err(Failure::usage(
+            "no program: give one after --, or add --allow-job-command to run the job's own command line \
+             (scriptCommandLine), which whoever may change the job chooses",
+        )),
+    }
 }
 
 /// Refuses a program that is not there, before a job is registered for it.

@@ -26,12 +26,20 @@ pub struct Change {
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let show = |value: &Option<String>| match value {
-            None => "(none)".to_owned(),
-            Some(text) if self.secret => format!("(hidden, {} bytes)", text.len()),
-            Some(text) => text.clone(),
+        let (from, to) = self.shown();
+        let show = |value: Option<String>| value.unwrap_or_else(|| "(none)".to_owned());
+        write!(f, "{}: {} -> {}", self.field, show(from), show(to))
+    }
+}
+
+impl Change {
+    /// Both values as everybody may see them.
+    pub fn shown(&self) -> (Option<String>, Option<String>) {
+        let show = |value: &Option<String>| {
+            let text = value.as_ref()?;
+            Some(if self.secret { format!("(hidden, {} bytes)", text.len()) } else { text.clone() })
         };
-        write!(f, "{}: {} -> {}", self.field, show(&self.from), show(&self.to))
+        (show(&self.from), show(&self.to))
     }
 }
 

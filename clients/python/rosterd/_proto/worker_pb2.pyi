@@ -184,20 +184,32 @@ class Unregistered(_message.Message):
     def __init__(self, job: _Optional[str] = ...) -> None: ...
 
 class Registered(_message.Message):
-    __slots__ = ("job", "sharding_total_count", "kind", "streaming", "lease", "heartbeat_interval")
+    __slots__ = ("job", "sharding_total_count", "kind", "streaming", "lease", "heartbeat_interval", "config_differences")
     JOB_FIELD_NUMBER: _ClassVar[int]
     SHARDING_TOTAL_COUNT_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     STREAMING_FIELD_NUMBER: _ClassVar[int]
     LEASE_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_DIFFERENCES_FIELD_NUMBER: _ClassVar[int]
     job: str
     sharding_total_count: int
     kind: _types_pb2.JobKind
     streaming: bool
     lease: _duration_pb2.Duration
     heartbeat_interval: _duration_pb2.Duration
-    def __init__(self, job: _Optional[str] = ..., sharding_total_count: _Optional[int] = ..., kind: _Optional[_Union[_types_pb2.JobKind, str]] = ..., streaming: bool = ..., lease: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., heartbeat_interval: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    config_differences: _containers.RepeatedCompositeFieldContainer[ConfigDifference]
+    def __init__(self, job: _Optional[str] = ..., sharding_total_count: _Optional[int] = ..., kind: _Optional[_Union[_types_pb2.JobKind, str]] = ..., streaming: bool = ..., lease: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., heartbeat_interval: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., config_differences: _Optional[_Iterable[_Union[ConfigDifference, _Mapping]]] = ...) -> None: ...
+
+class ConfigDifference(_message.Message):
+    __slots__ = ("field", "stored", "offered")
+    FIELD_FIELD_NUMBER: _ClassVar[int]
+    STORED_FIELD_NUMBER: _ClassVar[int]
+    OFFERED_FIELD_NUMBER: _ClassVar[int]
+    field: str
+    stored: str
+    offered: str
+    def __init__(self, field: _Optional[str] = ..., stored: _Optional[str] = ..., offered: _Optional[str] = ...) -> None: ...
 
 class Refused(_message.Message):
     __slots__ = ("job", "code", "message")

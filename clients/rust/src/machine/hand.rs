@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 
+use super::limits;
 use super::words::{Ended, Now, Props, RunId, UserResult};
 use crate::proto::{RunCompleted, RunOutcome, RunRef, Trigger};
 
@@ -97,6 +98,8 @@ pub(crate) struct Progress {
 pub(crate) struct Report {
     pub(crate) completed: RunCompleted,
     pub(crate) sent: bool,
+    /// Says that a report before it was refused.
+    pub(crate) replaces: bool,
 }
 
 #[derive(Debug, Default)]
@@ -192,10 +195,30 @@ impl Hand {
     }
 
     pub(crate) fn report(&mut self, completed: RunCompleted) {
+        self.keep(completed, false);
+    }
+
+    /// The coordinator found a rule broken by this report: without another one the run would go on in its records.
+    /// True: one follows. What replaces a report is not replaced itself.
+    pub(crate) fn replace(&mut self, refused: &Report, why: &str) -> bool {
+        if refused.replaces {
+            return false;
+        }
+        let RunCompleted { run, started_at, ended_at, attempt, .. } = refused.completed.clone();
+        let outcome = refused.completed.outcome().as_str_name().trim_start_matches("RUN_OUTCOME_");
+        let error = limits::cut(format!("the report {outcome} was refused: {why}"), limits::ERROR_BYTES);
+        let outcome = RunOutcome::Failed.into();
+        let failed =
+            RunCompleted { run, outcome, error, started_at, ended_at, attempt, ..RunCompleted::default() };
+        self.keep(failed, true);
+        true
+    }
+
+    fn keep(&mut self, completed: RunCompleted, replaces: bool) {
         let number = self.next_report;
         self.reported.extend(completed.run.clone().map(|run| (RunId::from(run), number)));
         self.unsent.insert(number);
-        self.reports.insert(number, Report { completed, sent: false });
+        self.reports.insert(number, Report { completed, sent: false, replaces });
         self.next_report += 1;
     }
 
@@ -226,16 +249,17 @@ impl Hand {
         });
     }
 
-    /// The coordinator knows what became of the run. True: it was waiting for that.
-    pub(crate) fn acknowledge(&mut self, id: &RunId) -> bool {
+    /// The coordinator has answered: the last report of the run that it was waiting for, if there was one.
+    pub(crate) fn acknowledge(&mut self, id: &RunId) -> Option<Report> {
         let of_run = (id.clone(), 0)..=(id.clone(), u64::MAX);
         let numbers: Vec<u64> = self.reported.range(of_run).map(|(_, number)| *number).collect();
+        let mut last = None;
         for number in &numbers {
             self.reported.remove(&(id.clone(), *number));
             self.unsent.remove(number);
-            self.reports.remove(number);
+            last = self.reports.remove(number).or(last);
         }
-        !numbers.is_empty()
+        last
     }
 
     /// The next reports to send, within the credit of the stream.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::words::{Exit, JobSpec, Now, Props};
 use super::{Machine, Request};
 use crate::options::OnRefused;
-use crate::proto::{Assignment, Refused, Register, Registered, Shutdown, Unregister};
+use crate::proto::{Assignment, ConfigDifference, Refused, Register, Registered, Shutdown, Unregister};
 
 /// A refused job is offered again after this, in case an operator has mended it.
 const OFFER_AGAIN: Duration = Duration::from_secs(30);
@@ -32,6 +32,10 @@ pub(crate) struct Jobs {
     agreed: BTreeSet<String>,
     /// As they were told last; they outlive the stream.
     props: BTreeMap<String, Arc<Props>>,
+    /// Code and message of the refusals that were said, until the job is registered.
+    refusals: BTreeMap<String, (String, String)>,
+    /// Where their configs differ from the store, as it was said last.
+    differences: BTreeMap<String, Vec<ConfigDifference>>,
     /// When the first of the refused ones is offered again: asked at every event, so it is kept.
     again: Option<Duration>,
 }
@@ -39,7 +43,14 @@ pub(crate) struct Jobs {
 impl Jobs {
     pub(crate) fn new(specs: &[JobSpec]) -> Self {
         let all = specs.iter().map(|spec| (spec.name.clone(), (spec.clone(), State::Offered))).collect();
-        Self { all, agreed: BTreeSet::new(), props: BTreeMap::new(), again: None }
+        Self {
+            all,
+            agreed: BTreeSet::new(),
+            props: BTreeMap::new(),
+            refusals: BTreeMap::new(),
+            differences: BTreeMap::new(),
+            again: None,
+        }
     }
 
     /// Whether runs of the job may start here.
@@ -76,6 +87,31 @@ impl Jobs {
 
     pub(crate) fn props(&self, job: &str) -> Arc<Props> {
         self.props.get(job).cloned().unwrap_or_default()
+    }
+
+    /// Whether a refusal has not been said yet.
+    pub(super) fn is_news(&mut self, refused: &Refused) -> bool {
+        let said = (refused.code.clone(), refused.message.clone());
+        self.refusals.insert(refused.job.clone(), said.clone()).is_none_or(|before| before != said)
+    }
+
+    /// What to say of a config that has no effect, once for each set of differences.
+    pub(super) fn ignored(&mut self, registered: &Registered) -> Option<String> {
+        let Registered { job, config_differences: differences, .. } = registered;
+        let known = self.differences.insert(job.clone(), differences.clone()).unwrap_or_default();
+        if differences.is_empty() || known == *differences {
+            return None;
+        }
+        let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "(none)".into());
+        let fields = differences.iter().map(|ConfigDifference { field, stored, offered }| {
+            format!("{field} is {} in the store and {} here", shown(stored), shown(offered))
+        });
+        let fields: Vec<String> = fields.collect();
+        Some(format!(
+            "the config of job {job} is ignored, since the job exists: {}; register it with overwrite, or change the \
+             job by `rosterd jobs apply`",
+            fields.join(", ")
+        ))
     }
 
     pub(crate) fn retry_at(&self) -> Option<Duration> {
@@ -159,6 +195,10 @@ impl Machine {
         tracing::info!(job = registered.job, total = registered.sharding_total_count, "registered");
         self.jobs.set(&registered.job, State::Registered);
         self.jobs.agreed.insert(registered.job.clone());
+        self.jobs.refusals.remove(&registered.job);
+        if let Some(warning) = self.jobs.ignored(&registered) {
+            tracing::warn!(job = registered.job, "{warning}");
+        }
         self.quicken(registered.lease, registered.heartbeat_interval);
     }
 
@@ -166,8 +206,11 @@ impl Machine {
         if self.leave.is_some() {
             return;
         }
+        let news = self.jobs.is_news(&refused);
         let Refused { job, code, message } = refused;
-        tracing::error!(job, code, "job refused: {message}");
+        if news {
+            tracing::error!(job, code, "job refused, and offered again from time to time: {message}");
+        }
         self.jobs.set(&job, State::Refused { code, message, again_at: now.mono + OFFER_AGAIN });
         self.nothing_left(now);
     }

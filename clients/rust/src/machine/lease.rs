@@ -21,24 +21,42 @@ pub(crate) struct Lease {
     length: Duration,
     budget: Duration,
     proof: Option<Duration>,
+    /// The shortest lease and interval that jobs have asked for. They never grow back under one identity: the
+    /// coordinator counts what the heartbeats say, and would declare a worker dead that believes in more.
+    agreed: Option<Duration>,
+    interval: Option<Duration>,
 }
 
 impl Lease {
     pub(crate) fn none() -> Self {
-        Self { length: DEFAULT_LEASE, budget: DEFAULT_BUDGET, proof: None }
+        Self { length: DEFAULT_LEASE, budget: DEFAULT_BUDGET, proof: None, agreed: None, interval: None }
     }
 
     /// A Welcome answered the Hello that was sent at `hello_at`.
     /// Another identity (`renewed` false) has nothing to do with what was proved for the old one.
     pub(crate) fn grant(&mut self, hello_at: Duration, length: Duration, budget: Duration, renewed: bool) {
-        let before = if renewed { self.proof } else { None };
-        *self = Self { length, budget, proof: before.max(Some(hello_at)) };
+        let before = if renewed { std::mem::replace(self, Self::none()) } else { Self::none() };
+        *self = Self { length, budget, proof: before.proof.max(Some(hello_at)), ..before };
+        if let Some(agreed) = before.agreed {
+            self.shorten(agreed);
+        }
     }
 
-    /// A job with a shorter grace makes the whole worker's lease shorter, until the next Welcome.
+    /// A job with a shorter grace makes the whole worker's lease shorter, until the worker gets another identity.
     pub(crate) fn shorten(&mut self, length: Duration) {
         self.length = self.length.min(length);
+        self.agreed = Some(self.length);
         self.budget = self.budget.min(self.length / 4);
+    }
+
+    /// The same for its heartbeats.
+    pub(crate) fn quicken(&mut self, interval: Duration) {
+        self.interval = Some(self.interval.map_or(interval, |before| before.min(interval)));
+    }
+
+    /// How often to send a heartbeat, where a Welcome says `welcome`.
+    pub(crate) fn interval(&self, welcome: Duration) -> Duration {
+        self.interval.map_or(welcome, |agreed| agreed.min(welcome))
     }
 
     /// How long a proof holds, before drift and budget.

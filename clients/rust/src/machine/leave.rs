@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::words::{Effect, Exit, Now};
+use super::words::{Effect, Exit, Now, RunId};
 use super::{Machine, Phase, Request, Why};
 use crate::proto::{DrainRequest, Goodbye};
 
@@ -11,6 +11,8 @@ use crate::proto::{DrainRequest, Goodbye};
 pub(crate) const GOODBYE_TIMEOUT: Duration = Duration::from_secs(3);
 /// What a worker with nothing to do, or past its drain deadline, gives to the rest of the leave.
 pub(crate) const LEAVE_MARGIN: Duration = Duration::from_secs(10);
+/// How many runs the answer to a signal names.
+const NAMED: usize = 5;
 
 #[derive(Debug)]
 pub(crate) struct Leave {
@@ -56,7 +58,9 @@ impl Leave {
 
 impl Machine {
     pub(crate) fn begin_leave(&mut self, now: Now, grace: Duration) {
-        if self.leave.is_some() {
+        if let Some(leave) = &mut self.leave {
+            // Whoever asks again may only shorten it.
+            leave.runs_until = leave.runs_until.min(now.mono + grace);
             return;
         }
         tracing::info!(in_hand = self.hand.refs().len(), "leaving");
@@ -70,6 +74,24 @@ impl Machine {
         if self.link.is_open() {
             self.send(Request::DrainRequest(DrainRequest {}));
         }
+    }
+
+    /// The one who sent the signal reads what the process waits for, and how to end it at once.
+    pub(crate) fn on_signal(&mut self, now: Now) {
+        let runs: Vec<String> = self.hand.runs.keys().map(RunId::to_string).collect();
+        let deadline = self.settings.drain_deadline;
+        if runs.is_empty() {
+            tracing::info!("signal received: leaving; nothing is in flight");
+        } else {
+            let more = if runs.len() > NAMED { ", …" } else { "" };
+            let names = runs[..runs.len().min(NAMED)].join(", ");
+            let (count, runs) = (runs.len(), if runs.len() == 1 { "run" } else { "runs" });
+            tracing::warn!(
+                "signal received: leaving once {count} {runs} in flight ({names}{more}) ended, after {deadline:?} at \
+                 the latest; a second signal exits immediately and records them as crashed"
+            );
+        }
+        self.begin_leave(now, deadline);
     }
 
     pub(crate) fn on_draining(&mut self) {

@@ -26,11 +26,11 @@ use self::lease::Lease;
 use self::leave::Leave;
 use self::link::{Link, Phase};
 use self::transit::Transit;
-use self::words::{Effect, Event, Exit, Now, Settings};
+use self::words::{Effect, Event, Exit, Now, RunId, Settings};
 use crate::mutants;
 use crate::proto::session_request::Frame as Request;
 use crate::proto::session_response::Frame as Response;
-use crate::proto::{CallbackDone, ReportResult};
+use crate::proto::{CallbackDone, ReportAck, ReportResult};
 
 /// Who the coordinators say we are.
 #[derive(Debug, Clone)]
@@ -159,6 +159,7 @@ impl Machine {
             Event::Progress { run, percent, message } => self.on_progress(now, &run, percent, message),
             Event::CallbackEnded { callback_id, error } => self.on_callback_ended(callback_id, error),
             Event::Leave => self.begin_leave(now, self.settings.drain_deadline),
+            Event::Signal => self.on_signal(now),
             Event::Kill => self.exit(Exit::Killed),
         }
     }
@@ -183,13 +184,7 @@ impl Machine {
             Response::Assignment(assignment) => self.jobs.on_assignment(assignment),
             Response::Trigger(trigger) => self.on_trigger(now, trigger),
             Response::Cancel(cancel) => self.on_cancel(now, cancel),
-            Response::ReportAck(ack) => {
-                let Some(run) = ack.run.clone() else { return };
-                let known = self.hand.acknowledge(&run.into());
-                if known && ack.result() != ReportResult::Accepted {
-                    tracing::warn!(run = ?ack.run, code = ack.code, "report not accepted: {}", ack.message);
-                }
-            }
+            Response::ReportAck(ack) => self.on_report_ack(&ack),
             Response::Callback(callback) => self.on_callback(now, callback),
             Response::Drain(drain) => {
                 tracing::info!("asked to leave: {}", drain.message);
@@ -199,6 +194,19 @@ impl Machine {
             Response::Draining(_) => self.on_draining(),
             Response::GoodbyeAck(_) => self.on_goodbye_ack(),
             Response::Shutdown(shutdown) => self.on_shutdown(now, &shutdown),
+        }
+    }
+
+    fn on_report_ack(&mut self, ack: &ReportAck) {
+        let Some(id) = ack.run.clone().map(RunId::from) else { return };
+        let Some(report) = self.hand.acknowledge(&id) else { return };
+        let ReportAck { code, message, .. } = ack;
+        match ack.result() {
+            ReportResult::Accepted => {}
+            ReportResult::Invalid if self.hand.replace(&report, &format!("{code}: {message}")) => {
+                tracing::error!(%id, code, "report refused, the run is reported as failed: {message}");
+            }
+            _ => tracing::warn!(%id, code, "report not accepted: {message}"),
         }
     }
 

@@ -234,13 +234,15 @@ impl Machine {
         }
     }
 
-    /// Tells a run to stop. The first reason stays; a more urgent one only makes it sooner.
+    /// Tells a run to stop. The first reason stays, unless another run has taken its place; a more urgent one makes it
+    /// sooner.
     fn stop(&mut self, now: Now, id: &RunId, why: &Why) {
         let grace = if why.urgent() { self.lease.budget() } else { self.settings.stop_grace };
         let Some(held) = self.hand.runs.get_mut(id) else { return };
         let first = held.stop.is_none();
         held.urgent |= why.urgent();
-        if first {
+        let fenced = |why: &Why| matches!(why, Why::Fenced(_));
+        if first || fenced(why) && !held.stop.as_ref().is_some_and(fenced) {
             held.stop = Some(why.clone());
             tracing::warn!(job = id.job, item = id.item, token = id.token, "run stopped: {}", why.text());
         }

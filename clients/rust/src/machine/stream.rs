@@ -76,7 +76,7 @@ impl Machine {
             tracing::warn!("declared dead in the meantime: every run in hand is fenced");
             self.disown_all(now);
         }
-        let interval = positive(welcome.heartbeat_interval).unwrap_or(DEFAULT_BEAT);
+        let interval = self.lease.interval(positive(welcome.heartbeat_interval).unwrap_or(DEFAULT_BEAT));
         self.link.welcome(now.mono, Beats::new(hello_at, interval), welcome.coordinators);
         self.credit = welcome.max_unacknowledged_reports.max(1) as usize;
         self.transit = Transit::default();
@@ -113,8 +113,11 @@ impl Machine {
         if let Some(lease) = positive(lease) {
             self.lease.shorten(lease);
         }
-        if let (Some(open), Some(interval)) = (self.link.open(), positive(interval)) {
-            open.beats.quicken(interval);
+        if let Some(interval) = positive(interval) {
+            self.lease.quicken(interval);
+            if let Some(open) = self.link.open() {
+                open.beats.quicken(interval);
+            }
         }
     }
 

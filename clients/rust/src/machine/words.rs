@@ -102,6 +102,8 @@ pub(crate) enum Event {
     },
     /// The process wants to leave.
     Leave,
+    /// The same, by a signal; another one ends the process at once.
+    Signal,
     /// The process leaves now, without a word.
     Kill,
 }

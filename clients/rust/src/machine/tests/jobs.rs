@@ -137,7 +137,7 @@ fn shutdown_of_all_and_drain_leave() {
 }
 
 #[test]
-fn a_short_grace_shortens_lease_and_interval_until_the_next_welcome() {
+fn a_short_grace_shortens_lease_and_interval_as_long_as_the_worker_is_the_same() {
     let mut bench = Bench::attached_with(settings(), Welcome { stop_budget: proto_ms(100), ..welcome("w1") });
     bench.advance(400);
     let lease = proto_ms(900);
@@ -165,8 +165,50 @@ fn a_short_grace_shortens_lease_and_interval_until_the_next_welcome() {
     );
     bench.advance(1_200);
     assert_eq!(bench.cancels(), [id(0, 1)]);
+    // A coordinator that counts the shorter lease, which every heartbeat told, would declare it dead otherwise.
     bench.reattach("w1");
+    let welcomed = bench.mono;
+    assert_eq!(bench.machine.lease.stops_at(), Some(welcomed + Duration::from_micros(895_500) - ms(225)));
+    bench.after(|bench| bench.advance(u64::try_from(welcomed.as_millis()).unwrap() + 301));
+    assert_eq!(bench.beats().len(), 1, "as often as before");
+    bench.reattach("w2");
     assert_eq!(bench.machine.lease.stops_at(), Some(bench.mono + ms(4_975 - 500)));
+}
+
+#[test]
+fn a_refusal_is_said_once() {
+    let refused =
+        |message: &str| proto::Refused { job: "j".into(), code: "C".into(), message: message.into() };
+    let jobs = &mut Bench::attached().machine.jobs;
+    assert!(jobs.is_news(&refused("why")));
+    assert!(!jobs.is_news(&refused("why")), "offered again, and refused again");
+    assert!(jobs.is_news(&refused("another")));
+}
+
+#[test]
+fn a_config_that_is_ignored_is_said_once_with_what_differs() {
+    let difference = |field: &str, stored: Option<&str>, offered: Option<&str>| proto::ConfigDifference {
+        field: field.into(),
+        stored: stored.map(Into::into),
+        offered: offered.map(Into::into),
+    };
+    let differences = vec![
+        difference("cron", Some("0 0 2 * * ?"), Some("0 0 3 * * ?")),
+        difference("description", None, Some("nightly")),
+    ];
+    let told = |config_differences: &[_]| proto::Registered {
+        job: "j".into(),
+        config_differences: config_differences.to_vec(),
+        ..Default::default()
+    };
+    let jobs = &mut Bench::attached().machine.jobs;
+    let wanted = "the config of job j is ignored, since the job exists: cron is 0 0 2 * * ? in the store and 0 0 3 * * ? \
+                  here, description is (none) in the store and nightly here; register it with overwrite, or change the \
+                  job by `rosterd jobs apply`";
+    assert_eq!(jobs.ignored(&told(&differences)).as_deref(), Some(wanted));
+    assert_eq!(jobs.ignored(&told(&differences)), None, "at the next registration it was said already");
+    assert!(jobs.ignored(&told(&differences[1..])).is_some_and(|said| !said.contains("cron")));
+    assert_eq!(jobs.ignored(&told(&[])), None);
 }
 
 /// A run keeps those with which it began, over its attempts; what was told outlives the stream.

@@ -41,6 +41,20 @@ fn goodbye_waits_for_the_confirmation_the_runs_and_their_acknowledgements() {
 }
 
 #[test]
+fn a_second_drain_can_only_shorten_the_first() {
+    let drain = |millis| Response::Drain(proto::Drain { grace: proto_ms(millis), ..Default::default() });
+    let mut bench = Bench::attached();
+    bench.trigger(0, 1);
+    bench.frame(drain(20_000));
+    bench.frame(drain(2_000));
+    bench.frame(drain(10_000));
+    bench.live(1_999);
+    assert_eq!(bench.cancels(), []);
+    bench.live(2_000);
+    assert_eq!(bench.cancels(), [id(0, 1)]);
+}
+
+#[test]
 fn an_idle_worker_does_not_say_goodbye_before_the_confirmation() {
     let mut bench = Bench::attached();
     bench.event(Event::Leave);

@@ -58,6 +58,21 @@ fn a_stopped_run_reports_why_it_was_stopped_whatever_it_returned() {
 }
 
 #[test]
+fn a_fence_outweighs_the_reason_before_it() {
+    use proto::CancelReason as Reason;
+    for reason in [Reason::Operator, Reason::TimedOut, Reason::Drain] {
+        let mut bench = Bench::attached();
+        bench.trigger(0, 1);
+        bench.frame(cancel(0, 1, reason));
+        bench.frame(cancel(0, 1, Reason::Fenced));
+        bench.frame(cancel(0, 1, Reason::Operator));
+        assert_eq!(bench.cancels(), [id(0, 1)], "user code is told once");
+        bench.done(0, 1);
+        assert_eq!(bench.outcomes(), [(0, 1, RunOutcome::Aborted)], "{reason:?}");
+    }
+}
+
+#[test]
 fn a_run_stopped_by_its_lease_is_reported_aborted_until_acknowledged() {
     let mut bench = Bench::attached();
     bench.trigger(0, 1);
@@ -232,7 +247,7 @@ fn reports_wait_for_credit_and_keep_their_order() {
 #[test]
 fn any_answer_to_a_report_ends_it() {
     use proto::ReportResult as Answer;
-    for answer in [Answer::Accepted, Answer::Fenced, Answer::Invalid, Answer::Unspecified] {
+    for answer in [Answer::Accepted, Answer::Fenced, Answer::Unspecified] {
         let mut bench = Bench::attached();
         bench.trigger(0, 1);
         bench.done(0, 1);
@@ -240,6 +255,33 @@ fn any_answer_to_a_report_ends_it() {
         bench.after(|bench| bench.reattach("w1"));
         assert_eq!(bench.outcomes(), []);
     }
+}
+
+/// Nothing of a refused report was written: without another one the run would be running for ever.
+#[test]
+fn a_run_whose_report_is_refused_is_reported_as_failed_once() {
+    let mut bench = Bench::attached();
+    bench.trigger(0, 1);
+    bench.done(0, 1);
+    let refuse = |bench: &mut Bench| {
+        bench.frame(Response::ReportAck(proto::ReportAck {
+            run: Some(id(0, 1).to_proto()),
+            result: proto::ReportResult::Invalid.into(),
+            code: "REPORT_INVALID".into(),
+            message: "run_completed.offset: its 70000 bytes are more than 65536".into(),
+        }));
+    };
+    bench.after(refuse);
+    assert_eq!(bench.outcomes(), [(0, 1, RunOutcome::Failed)]);
+    let report = bench.reports().remove(0);
+    let wanted = "the report SUCCEEDED was refused: REPORT_INVALID: run_completed.offset: its 70000 bytes are more than 65536";
+    assert_eq!((report.error.as_str(), report.offset, report.output.as_str()), (wanted, None, ""));
+    bench.after(|bench| bench.reattach("w1"));
+    assert_eq!(bench.hello().runs_in_hand, [id(0, 1).to_proto()], "in hand until that one is answered");
+    assert_eq!(bench.outcomes(), [(0, 1, RunOutcome::Failed)]);
+    bench.after(refuse);
+    bench.after(|bench| bench.reattach("w1"));
+    assert_eq!(bench.outcomes(), [], "only once");
 }
 
 #[test]
