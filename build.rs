@@ -7,7 +7,12 @@ use std::{env, fs};
 
 use prost::Message as _;
 
-const FILES: [&str; 3] = ["rosterd/v1/types.proto", "rosterd/v1/worker.proto", "rosterd/v1/admin.proto"];
+const FILES: [&str; 4] = [
+    "rosterd/v1/types.proto",
+    "rosterd/v1/worker.proto",
+    "rosterd/v1/admin.proto",
+    "rosterd/v1/backup.proto",
+];
 
 #[allow(
     clippy::disallowed_methods,

@@ -2,6 +2,7 @@
 //! reverse: listener, coordinator, history, registry.
 
 mod access;
+pub mod backup;
 pub mod credentials;
 mod demo;
 mod gauge;
@@ -173,8 +174,10 @@ async fn start(config: Config) -> Result<Running, AppError> {
     let (recorder, reader) = history::open(&config, data_dir)?;
     let parts = parts(settings(&config, address), address, recorder.clone(), metrics.clone());
     let (lives, driver) = Lives::new(parts, registry);
+    let backups = backup::Served::new(lives.clone(), Some(recorder.clone()), System::shared());
     let edge = Edge {
         backend: lives.clone(),
+        backups: Arc::new(backups),
         history: Arc::new(reader),
         clock: System::shared(),
         info: Info { registry: store, started: System.wall() },

@@ -18,7 +18,9 @@ use tonic_health::pb::health_server::HealthServer;
 
 use super::access::Credentials;
 use super::backend::Backend;
+use super::backup::Backups;
 use super::grpc::admin::{Admin, Info};
+use super::grpc::backup::BackupGate;
 use super::grpc::health;
 use super::grpc::worker::{SessionLimits, Workers};
 use super::history::History;
@@ -38,6 +40,7 @@ use rosterd_runtime::tasks::{Phase, Tasks};
 use rosterd_runtime::telemetry::Metrics;
 use rosterd_wire::proto::v1::DESCRIPTOR;
 use rosterd_wire::proto::v1::admin_service_server::AdminServiceServer;
+use rosterd_wire::proto::v1::backup_service_server::BackupServiceServer;
 use rosterd_wire::proto::v1::worker_service_server::WorkerServiceServer;
 
 /// A service with its limits of size.
@@ -100,6 +103,8 @@ impl Default for EdgeConfig {
 pub struct Edge {
     /// Who decides.
     pub backend: Arc<dyn Backend>,
+    /// Saves and restores what is kept.
+    pub backups: Arc<dyn Backups>,
     /// What was.
     pub history: Arc<dyn History>,
     /// What time it is.
@@ -126,7 +131,7 @@ impl Edge {
     }
 
     async fn routes(self, late: CancellationToken) -> io::Result<axum::Router> {
-        let Self { backend, history, clock, info, metrics, tasks, config } = self;
+        let Self { backend, backups, history, clock, info, metrics, tasks, config } = self;
         let methods = Arc::new(Methods::default());
         let health = HealthServer::new(health::service(backend.clone(), &tasks).await);
         let reflection = || {
@@ -145,6 +150,7 @@ impl Edge {
             places: Shares::new(AtomicU32::default),
         };
         let stop = tasks.stop(Phase::Edge);
+        let gate = BackupGate::new(backups, history.clone(), stop.clone(), config.max_send);
         let admin = Admin {
             backend: backend.clone(),
             history,
@@ -156,6 +162,7 @@ impl Edge {
         let grpc = Routes::default()
             .add_service(limited!(WorkerServiceServer::new(workers), config))
             .add_service(limited!(AdminServiceServer::new(admin), config))
+            .add_service(limited!(BackupServiceServer::new(gate), config))
             .add_service(limited!(health, config))
             .add_service(limited!(reflection().build_v1().map_err(io::Error::other)?, config))
             .add_service(limited!(reflection().build_v1alpha().map_err(io::Error::other)?, config));

@@ -4,6 +4,7 @@
 
 pub mod access;
 pub mod backend;
+pub mod backup;
 pub mod connection;
 pub mod edge;
 pub mod grpc;

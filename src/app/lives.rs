@@ -119,6 +119,12 @@ impl Lives {
         self.handle().stop();
     }
 
+    /// Tells those who watch what happened beside the coordinator.
+    pub fn tell(&self, happening: Happening) {
+        // Nobody may watch.
+        let _unheard = self.happenings.send(Arc::new(happening));
+    }
+
     /// The coordinator as it is now.
     pub fn handle(&self) -> Handle {
         self.handle.read().unwrap_or_else(PoisonError::into_inner).clone()

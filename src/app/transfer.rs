@@ -52,7 +52,7 @@ pub struct How {
 }
 
 /// A store that is open for one command.
-enum Opened {
+pub(super) enum Opened {
     Embedded(Arc<EmbeddedRegistry>),
     ZooKeeper(Arc<ZooKeeperRegistry>),
     /// A directory without a store, which is only looked at.
@@ -60,7 +60,7 @@ enum Opened {
 }
 
 impl Opened {
-    async fn open(config: &Config) -> Result<Self, AppError> {
+    pub(super) async fn open(config: &Config) -> Result<Self, AppError> {
         Ok(match &config.registry {
             RegistryConfig::Embedded { data_dir } => {
                 let options = EmbeddedOptions::new(config.namespace.clone());
@@ -82,12 +82,20 @@ impl Opened {
     }
 
     /// What an import would find where nothing is: to look must not make a store.
-    fn nothing(config: &Config) -> Self {
+    pub(super) fn nothing(config: &Config) -> Self {
         let store = MemoryStore::new(&config.namespace);
         Self::Nothing(Arc::new(store.open("nothing", SessionOptions::default())))
     }
 
-    async fn close(self) {
+    pub(super) fn shared(&self) -> Arc<dyn Registry> {
+        match self {
+            Self::Embedded(registry) => registry.clone(),
+            Self::ZooKeeper(registry) => registry.clone(),
+            Self::Nothing(registry) => registry.clone(),
+        }
+    }
+
+    pub(super) async fn close(self) {
         if let Self::ZooKeeper(registry) = self {
             registry.close();
             registry.closed().await;

@@ -57,6 +57,11 @@ impl Failure {
         Self::new(Exit::Unavailable, "UNAVAILABLE", message.to_string())
     }
 
+    /// It was refused, or failed: neither wrong usage, nor without an answer or the right.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.exit == Exit::Failed
+    }
+
     /// The same with another exit code than this one.
     pub(crate) fn or_instead(self, from: Exit, to: Exit) -> Self {
         let exit = if self.exit == from { to } else { self.exit };

@@ -1,6 +1,7 @@
 //! The command line: one file per command. It asks a coordinator through the admin service, or answers by itself
 //! what needs none. Called by `main` alone.
 
+mod backup;
 mod cluster;
 mod completion;
 mod credentials;
@@ -23,6 +24,7 @@ mod log;
 mod options;
 mod plan;
 mod probe;
+mod restore;
 mod runs;
 mod serve;
 mod server;
@@ -82,6 +84,10 @@ enum Command {
     Watch(watch::Watch),
     /// Show a job's whole tree in the registry
     Dump(dump::Dump),
+    /// Write all jobs of a namespace that is served, with their records, into a file for `rosterd restore`
+    Backup(Box<backup::Backup>),
+    /// Bring the jobs of a backup back, also while they are served and worked for
+    Restore(Box<restore::Restore>),
     /// Write all jobs of a store, with what became of them so far, into a file; without a coordinator
     Export(export::Export),
     /// Read such a file into a store that nobody serves, or take over jobs of Elastic-Job's own
@@ -144,6 +150,8 @@ impl Command {
             Self::Verify(verify) => verify.run().await,
             Self::Watch(watch) => watch.run().await,
             Self::Dump(dump) => dump.run().await,
+            Self::Backup(backup) => backup.run().await,
+            Self::Restore(restore) => restore.run().await,
             Self::Export(export) => export.run().await,
             Self::Import(import) => import.run().await,
             Self::Credentials(credentials) => credentials.run(),

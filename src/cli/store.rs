@@ -34,6 +34,19 @@ pub(crate) struct Store {
     set: Vec<(String, String)>,
 }
 
+/// The configuration of an embedded store in a directory, whatever else is configured.
+pub(crate) fn directory(data_dir: &str, namespace: Option<String>) -> Result<Config> {
+    let named = [
+        ("data_dir", Some(data_dir.to_owned())),
+        ("registry", Some("embedded".to_owned())),
+        ("namespace", namespace),
+    ];
+    let flags = named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+    let sources =
+        Sources { defaults: Vec::new(), file: None, environment: std::collections::BTreeMap::new(), flags };
+    Ok(read(&sources)?.config)
+}
+
 impl Store {
     /// The configuration that names it.
     pub(crate) fn config(&self) -> Result<Config> {

@@ -352,6 +352,11 @@ impl Handle {
         answer
     }
 
+    /// The session of this coordinator, for what reads or writes whole jobs beside it: a backup, a restore.
+    pub fn registry(&self) -> Arc<dyn Registry> {
+        self.inner.registry.clone()
+    }
+
     /// Asks the coordinator to stop: streams are ended, leaderships given up, reports committed.
     pub fn stop(&self) {
         // One that has stopped already need not be told.

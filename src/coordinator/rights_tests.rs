@@ -99,6 +99,8 @@ fn at_work() -> (Node, WorkerId, Attachment, JobName) {
         since: at(0.0).wall,
         trigger: None,
         held: false,
+        cancelled: false,
+        deaths: 0,
     };
     let record =
         Record { token: Token(5), state: State::Running(run), ..Record::new(Token(0), at(0.0).wall) };

@@ -78,6 +78,9 @@ pub enum Write {
     },
     /// A job that was put together is whole: it gets its incarnation, and is a job like any other from here on.
     RevealJob { job: JobName, name: Arc<str>, incarnation: Arc<str> },
+    /// A job that stands gets another incarnation at once: whatever anybody knew of it before is to be read again, and what
+    /// was decided from that fails. Guard it with the `Incarnation` that it replaces.
+    RenewJob { job: JobName, incarnation: Arc<str> },
     /// What is added to the numbers of transactions for tokens. Refused unless it is at `expect` (`None`: absent).
     /// It only ever grows, which is its writer's to see to.
     Numbering { offset: u64, expect: Option<Version> },

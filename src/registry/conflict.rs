@@ -49,6 +49,7 @@ fn write_words(write: &Write) -> String {
         Write::Numbering { .. } => "the numbering of the tokens has changed".to_owned(),
         Write::RevealJob { job, .. } => format!("job {job} is put together by somebody else, or was removed"),
         Write::PrepareJob { job, .. } | Write::CreateJob { job, .. } => format!("job {job} cannot be made"),
+        Write::RenewJob { job, .. } => format!("job {job} was removed or made again"),
         Write::Config(job, _) => format!("job {job} has no config to replace"),
         Write::Policy(job, _) => format!("the policy of job {job} cannot be written"),
         Write::HandlerType(job, _) => format!("the handler type of job {job} cannot be written"),

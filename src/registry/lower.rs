@@ -152,6 +152,14 @@ impl Lowering<'_> {
                 self.create(paths.incarnations(job), forms::empty());
                 self.create(named, forms::empty());
             }
+            Write::RenewJob { job, incarnation } => {
+                let named = paths.incarnation(job, incarnation).ok_or_else(|| no_incarnation(incarnation))?;
+                // Refused without the guard, and where the job has none.
+                self.end_incarnation(job)?;
+                self.ops.push(Op::Delete { path: paths.incarnations(job), expect: None });
+                self.create(paths.incarnations(job), forms::empty());
+                self.create(named, forms::empty());
+            }
             Write::Config(job, config) => {
                 self.set(paths.config(job), forms::text(config), None);
                 #[cfg(feature = "mutants")]
@@ -160,15 +168,7 @@ impl Lowering<'_> {
             Write::Policy(job, policy) => self.put(paths.policy(job), forms::ours(policy)),
             Write::HandlerType(job, handler) => self.set(paths.job(job), forms::text(handler), None),
             Write::EndJob(job) => {
-                // Its guard names the incarnation. Without the guard the folder is not empty, which refuses it.
-                for guard in &self.txn.guards {
-                    if let Guard::Incarnation(of, name) = guard
-                        && of == job
-                    {
-                        let path = paths.incarnation(job, name).ok_or_else(|| no_incarnation(name))?;
-                        self.ops.push(Op::Delete { path, expect: None });
-                    }
-                }
+                self.end_incarnation(job)?;
                 self.remove(paths.incarnations(job));
                 self.remove(paths.config(job));
             }
@@ -204,6 +204,19 @@ impl Lowering<'_> {
                 self.remove(paths.leader(job));
             }
             other => return self.item(other),
+        }
+        Ok(())
+    }
+
+    /// The incarnation that a guard names goes. Without the guard its folder is not empty, which refuses a removal.
+    fn end_incarnation(&mut self, job: &rosterd_domain::id::JobName) -> Result<(), String> {
+        for guard in &self.txn.guards {
+            if let Guard::Incarnation(of, name) = guard
+                && of == job
+            {
+                let path = self.paths.incarnation(job, name).ok_or_else(|| no_incarnation(name))?;
+                self.ops.push(Op::Delete { path, expect: None });
+            }
         }
         Ok(())
     }

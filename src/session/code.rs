@@ -97,6 +97,8 @@ codes! {
     JobRemoving = "JOB_REMOVING", Precondition;
     /// The worker has not registered the job on this stream.
     NotRegistered = "NOT_REGISTERED", Precondition;
+    /// The job exists, and what is restored would take its place: give --overwrite, which puts it back to its state in the backup.
+    JobExists = "JOB_EXISTS", Exists;
     /// No such item: items are 0 to sharding_total_count - 1.
     ItemUnknown = "ITEM_UNKNOWN", Unknown;
     /// No such instance of the job.

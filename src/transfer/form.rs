@@ -38,7 +38,7 @@ pub(super) fn write(export: &Export) -> String {
     serde_json::to_string_pretty(&file).unwrap_or_default() + "\n"
 }
 
-fn job(job: &Job) -> Value {
+pub(super) fn job(job: &Job) -> Value {
     let servers = job.servers.iter().map(|(address, enabled)| (address.to_string(), (*enabled).into()));
     let announced = job.announced.iter().map(|(stage, announced)| {
         let value = serde_json::to_value(announced).unwrap_or_default();

@@ -4,10 +4,14 @@
 //! never makes a job visible before all of it is there, and never lets a token fall: what a file says of tokens
 //! raises the numbering of the store that it is read into. Called by `app::transfer` for the command line.
 
+pub mod backup;
 pub mod elastic_job;
 mod form;
 mod put;
 mod read;
+pub mod restore;
+#[cfg(test)]
+mod restore_tests;
 mod take;
 
 use std::collections::BTreeMap;

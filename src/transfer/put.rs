@@ -16,12 +16,12 @@ use super::{Export, Job};
 use rosterd_registry::{ReadError, Registry};
 
 /// Most writes of one transaction, and most bytes of offsets in it: far below what a packet of ZooKeeper may hold.
-const CHUNK: usize = 200;
-const CHUNK_BYTES: usize = 256 << 10;
+pub(super) const CHUNK: usize = 200;
+pub(super) const CHUNK_BYTES: usize = 256 << 10;
 /// Nodes that one transaction sweeps.
-const SWEEP: usize = 200;
+pub(super) const SWEEP: usize = 200;
 /// A job has fewer nodes than this times [`SWEEP`].
-const MOST_SWEEPS: usize = 10_000;
+pub(super) const MOST_SWEEPS: usize = 10_000;
 
 /// What becomes of a job that exists in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,7 +183,7 @@ async fn plan(
 }
 
 /// Elastic-Job's own trees have nothing of ours.
-fn is_foreign(nodes: &JobNodes) -> bool {
+pub(super) fn is_foreign(nodes: &JobNodes) -> bool {
     nodes.config.is_some() && nodes.policy.is_none()
 }
 
@@ -209,7 +209,7 @@ async fn take_tokens(
 }
 
 /// Ends the runs in flight as crashed, to be run again where the job's failover applies; a line for each.
-fn crash(job: &mut Job, now: Time) -> Vec<String> {
+pub(super) fn crash(job: &mut Job, now: Time) -> Vec<String> {
     // The file was read whole: its jobs are understood.
     let Ok(spec) = job.spec() else { return Vec::new() };
     let mut lines = Vec::new();
@@ -289,17 +289,14 @@ async fn remove(registry: &dyn Registry, job: &JobName, before: Before) -> Resul
     Err("what was there before cannot be swept: somebody makes it again".to_owned())
 }
 
-fn prepared(purpose: &'static str, job: &JobName, name: &Arc<str>) -> Txn {
+pub(super) fn prepared(purpose: &'static str, job: &JobName, name: &Arc<str>) -> Txn {
     let mut txn = Txn::new(purpose);
     txn.guard(Guard::Prepared(job.clone(), name.clone()));
     txn
 }
 
-fn prepare_txn(job: &Job, name: &Arc<str>) -> Result<Txn, String> {
-    let policy = match &job.policy {
-        Some(policy) => policy.clone(),
-        None => job.spec().map_err(|defects| defects.to_string())?.policy().to_json(),
-    };
+pub(super) fn prepare_txn(job: &Job, name: &Arc<str>) -> Result<Txn, String> {
+    let policy = policy(job)?;
     let mut txn = Txn::new("prepare");
     txn.guard(Guard::NoJob(job.name.clone()));
     txn.write(Write::PrepareJob {
@@ -313,8 +310,16 @@ fn prepare_txn(job: &Job, name: &Arc<str>) -> Result<Txn, String> {
     Ok(txn)
 }
 
+/// What the job says of it, or what it is without saying so.
+pub(super) fn policy(job: &Job) -> Result<String, String> {
+    match &job.policy {
+        Some(policy) => Ok(policy.clone()),
+        None => Ok(job.spec().map_err(|defects| defects.to_string())?.policy().to_json()),
+    }
+}
+
 /// All that follows, what hangs from a record right behind it.
-fn writes(job: &Job) -> impl Iterator<Item = Write> {
+pub(super) fn writes(job: &Job) -> impl Iterator<Item = Write> {
     let name = &job.name;
     let paused = job.paused.then(|| Write::Paused(name.clone(), true));
     let servers = job.servers.iter().map(|(server, enabled)| Write::Server {
@@ -358,7 +363,7 @@ fn record_writes(job: &Job, item: Item, record: &Record) -> Vec<Write> {
     writes
 }
 
-fn chunks(writes: impl Iterator<Item = Write>) -> Vec<Vec<Write>> {
+pub(super) fn chunks(writes: impl Iterator<Item = Write>) -> Vec<Vec<Write>> {
     let (mut chunks, mut bytes) = (vec![Vec::new()], 0);
     for write in writes {
         let weight = if let Write::Offset { data, .. } = &write { data.len() } else { 0 };

@@ -42,6 +42,18 @@ pub(super) fn read(text: &[u8]) -> Result<Export, Vec<String>> {
     if defects.is_empty() { export.ok_or_else(Vec::new) } else { Err(defects) }
 }
 
+/// One job by itself, as a backup has it.
+pub(super) fn one(value: &Value) -> Result<Job, Vec<String>> {
+    let mut defects = Vec::new();
+    let name = value.get("name").and_then(Value::as_str).unwrap_or("?");
+    let mut place = Place { at: format!("job {name:?}"), defects: &mut defects };
+    let found = job(&mut place, value);
+    if let Some(job) = &found {
+        check(&mut place, job, None);
+    }
+    if defects.is_empty() { found.ok_or_else(Vec::new) } else { Err(defects) }
+}
+
 /// What is no export of ours at all is told alone; all else together.
 fn header(file: &Value, defects: &mut Vec<String>) -> Result<Option<Export>, Vec<String>> {
     let format = file.get("format").and_then(Value::as_str);

@@ -83,7 +83,7 @@ pub(super) fn why_none(nodes: &JobNodes) -> &'static str {
     }
 }
 
-fn job(name: &JobName, whole: Whole) -> Result<Job, TakeError> {
+pub(super) fn job(name: &JobName, whole: Whole) -> Result<Job, TakeError> {
     let damaged = |why: String| TakeError::Damaged { job: name.clone(), why };
     let nodes = whole.snapshot.nodes;
     let text = |what: &str, data: &[u8]| {

@@ -13,6 +13,7 @@
 
 #[path = "../it/accounts.rs"]
 mod accounts;
+mod backup;
 mod clock;
 mod coordinators;
 mod ensemble;

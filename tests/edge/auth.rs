@@ -54,7 +54,7 @@ const KEEPS: &str = "?? ?? no no ok ok ??";
 const MAKES: &str = "?? ?? no no no ok ??";
 
 /// Every method, and what becomes of who asks: `??` is UNAUTHENTICATED, `no` PERMISSION_DENIED.
-const TABLE: [(&str, &str); 26] = [
+const TABLE: [(&str, &str); 28] = [
     ("/rosterd.v1.WorkerService/Session", WORKS),
     ("/rosterd.v1.AdminService/ListJobs", LOOKS),
     ("/rosterd.v1.AdminService/GetJob", LOOKS),
@@ -77,6 +77,8 @@ const TABLE: [(&str, &str); 26] = [
     ("/rosterd.v1.AdminService/ShutdownInstance", KEEPS),
     ("/rosterd.v1.AdminService/ApplyJobs", MAKES),
     ("/rosterd.v1.AdminService/RemoveJob", MAKES),
+    ("/rosterd.v1.BackupService/Backup", MAKES),
+    ("/rosterd.v1.BackupService/RestoreJob", MAKES),
     ("/grpc.health.v1.Health/Check", OPEN),
     ("/grpc.health.v1.Health/Watch", OPEN),
     ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", LOOKS),

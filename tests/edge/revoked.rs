@@ -11,6 +11,7 @@ use rosterd_session::code::{Code, Refusal};
 use rosterd_session::frame::{FromWorker, ToWorker};
 use rosterd_wire::proto::v1;
 use rosterd_wire::proto::v1::admin_service_client::AdminServiceClient;
+use rosterd_wire::proto::v1::backup_service_client::BackupServiceClient;
 use rosterd_wire::proto::v1::session_request::Frame;
 use rosterd_wire::proto::v1::session_response::Frame as Out;
 use rosterd_wire::proto::v1::worker_service_client::WorkerServiceClient;
@@ -283,4 +284,34 @@ async fn people_change_the_jobs_of_their_credential_and_no_others() {
         done.as_slice(),
         [Operation::Trigger { .. }, Operation::Apply { .. }, Operation::Drain { .. }]
     ));
+}
+
+#[tokio::test]
+async fn a_backup_takes_all_jobs_and_a_restore_the_one_that_it_is_of() {
+    let jobs = Jobs::parse(["j*"]).unwrap();
+    let narrow = Grant { jobs, ..Grant::by_secret("boss", Role::Admin, &secret(4)) };
+    let (served, credentials) = guarded(vec![narrow]).await;
+    let mut client = BackupServiceClient::new(served.channel().await);
+    let line = |data: Vec<u8>| v1::RestoreJobRequest { data: data.into(), ..Default::default() };
+    let one = |name: &str| with(tokio_stream::iter([line(name.into())]), 4);
+    assert_eq!(client.restore_job(one("j1")).await.unwrap().into_inner().job, "j1");
+    assert_eq!(reason(&client.restore_job(one("k1")).await.unwrap_err()), "PERMISSION_DENIED");
+    let refused = client.backup(with(v1::BackupRequest {}, 4)).await.unwrap_err();
+    assert_eq!(reason(&refused), "PERMISSION_DENIED");
+    assert!(refused.message().contains("a backup, which holds all jobs"), "{refused:?}");
+    // Without a restriction: in parts of a bounded length, which come to the whole.
+    credentials.replace(grants());
+    let mut parts = client.backup(with(v1::BackupRequest {}, 4)).await.unwrap().into_inner();
+    let (mut lengths, mut left) = (Vec::new(), Vec::new());
+    while let Some(part) = parts.message().await.unwrap() {
+        match part.part.unwrap() {
+            v1::backup_response::Part::Data(data) => lengths.push(data.len()),
+            v1::backup_response::Part::LeftOut(job) => left.push((job.job, job.damaged)),
+        }
+    }
+    assert!(lengths.len() > 1 && lengths.iter().sum::<usize>() == 600_000, "{lengths:?}");
+    assert_eq!(left, [("torn".to_owned(), true)]);
+    let parts = tokio_stream::iter(vec![line(vec![b'y'; 60_000]); 5]);
+    let said = client.restore_job(with(parts, 4)).await.unwrap().into_inner();
+    assert_eq!(said.crashed, ["300000 bytes of  by Some(\"boss\")"]);
 }

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
 use rosterd_api::backend::{Answer, Backend, Conversation, Frames};
+use rosterd_api::backup::{Backups, Part, Restored, Restoring, Way};
 use rosterd_api::connection::Caps;
 use rosterd_api::edge::{Edge, EdgeConfig};
 use rosterd_api::grpc::admin::Info;
@@ -217,6 +219,26 @@ impl Backend for Fake {
     }
 }
 
+/// A backup of one long line and one job that is left out; of a line that is a name it restores that job, else `j`.
+impl Backups for Fake {
+    fn backup(&self, _by: Option<Arc<str>>) -> BoxStream<'static, Result<Part, Refusal>> {
+        let left = Part::Left { job: JobName::new("torn").unwrap(), why: "it is torn".into(), damaged: true };
+        let parts = [Ok(Part::Data(vec![b'x'; 600_000])), Ok(left)];
+        Box::pin(futures_util::stream::iter(parts))
+    }
+
+    fn job_of(&self, restoring: &Restoring) -> Result<JobName, Refusal> {
+        let named = JobName::new(String::from_utf8_lossy(&restoring.data));
+        Ok(named.unwrap_or_else(|_| JobName::new("j").unwrap()))
+    }
+
+    fn restore(&self, restoring: Restoring, by: Option<Arc<str>>) -> Answer<'_, Restored> {
+        let crashed = vec![format!("{} bytes of {} by {by:?}", restoring.data.len(), restoring.namespace)];
+        let job = self.job_of(&restoring);
+        async { Ok(Restored { job: job?, way: Way::Created, crashed, fenced: Vec::new() }) }.boxed()
+    }
+}
+
 /// A history in which every due time is pending.
 struct Blank;
 
@@ -281,6 +303,7 @@ pub(crate) async fn serve(config: EdgeConfig) -> Served {
     let info = Info { registry: "embedded", started: Time(0) };
     let edge = Edge {
         backend: fake.clone(),
+        backups: fake.clone(),
         history: Arc::new(Blank),
         clock: System::shared(),
         info,

@@ -9,6 +9,7 @@
 
 mod access;
 mod accounts;
+mod backup;
 #[path = "../support/certificates.rs"]
 mod certificates;
 mod coordinator;

@@ -156,8 +156,10 @@ pub async fn coordinator(machine: Arc<Machine>, shared: Shared) -> turmoil::Resu
         async { Ok(registry) }.boxed()
     });
     let tap = Tap { lives: lives.clone(), watch: shared.watch.clone(), processes: shared.processes.clone() };
+    let backups = app::backup::Served::new(lives.clone(), None, clock.clone());
     let edge = Edge {
         backend: Arc::new(tap),
+        backups: Arc::new(backups),
         history: Arc::new(Blank),
         clock,
         info: Info { registry: "memory", started: base() },

@@ -98,6 +98,7 @@ pub fn write() -> impl Strategy<Value = Write> {
                 let stage = if yes { Stage::Started } else { Stage::Completed };
                 Write::Announced { job, stage, announced: Box::new(announced(version, instance)) }
             }
+            42 | 43 => Write::RenewJob { job, incarnation: if yes { "i3" } else { "i1" }.into() },
             _ => Write::ClearForeignTrigger {
                 job,
                 instance: crate::words::instance(&unique),
@@ -108,7 +109,7 @@ pub fn write() -> impl Strategy<Value = Write> {
 }
 
 /// How many choices [`write`] has.
-const WRITES: u32 = 43;
+const WRITES: u32 = 45;
 
 pub fn transactions() -> impl Strategy<Value = Vec<(Txn, bool)>> {
     let one = (prop::collection::vec(guard(), 0..2), prop::collection::vec(write(), 1..4), any::<bool>());
@@ -190,7 +191,7 @@ kinds! { Guard: GUARDS, guard_kind,
 }
 
 kinds! { Write: ALL_WRITES, write_kind,
-    CreateJob PrepareJob RevealJob Numbering Config Policy HandlerType EndJob SweepJob Paused Assignment RaiseNecessary
+    CreateJob PrepareJob RevealJob RenewJob Numbering Config Policy HandlerType EndJob SweepJob Paused Assignment RaiseNecessary
     ClearNecessary Elect Abdicate Record Offset Running Failover Misfire ItemDisabled ItemInstance FailoverItem Started
     Completed Announced Server RemoveServer Instance RemoveInstance Trigger RemoveTrigger Command RemoveCommand
     ClearForeignTrigger Attachment RemoveAttachment Coordinator

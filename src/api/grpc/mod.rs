@@ -1,6 +1,7 @@
 //! The gRPC services. Proto types live here and nowhere behind.
 
 pub mod admin;
+pub mod backup;
 mod fires;
 pub mod health;
 mod paging;

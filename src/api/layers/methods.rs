@@ -89,6 +89,9 @@ pub fn access(path: &str) -> Option<Access> {
         };
     }
     match path {
+        "/rosterd.v1.BackupService/Backup" | "/rosterd.v1.BackupService/RestoreJob" => {
+            Some(Access::Administer)
+        }
         "/rosterd.v1.WorkerService/Session" => Some(Access::Worker),
         "/grpc.health.v1.Health/Check" | "/grpc.health.v1.Health/Watch" | "/healthz" => Some(Access::Open),
         "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"

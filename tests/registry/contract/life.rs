@@ -136,6 +136,28 @@ pub async fn a_prepared_job_is_seen_when_it_is_revealed(backend: &mut impl Backe
     assert_eq!(dump(registry, &j()).await, revealed);
 }
 
+/// What was decided from what was known before fails, and nothing else of the job is touched.
+pub async fn a_job_that_is_renewed_is_another_to_all_who_knew_it(backend: &mut impl Backend) {
+    let registry = &*backend.registry();
+    let renew = |name: &str| Write::RenewJob { job: j(), incarnation: name.into() };
+    let guarded = |name: &str, write| txn([Guard::Incarnation(j(), name.into())], [write]);
+    refused(registry, txn([], [renew("i2")])).await;
+    committed(registry.commit(create_new(&j(), "i1")).await);
+    put(registry, [write_record(0, None, 7)]).await;
+    let before = snapshot(registry).await;
+    refused(registry, txn([], [renew("i2")])).await;
+    refused(registry, guarded("other", renew("i2"))).await;
+    committed(registry.commit(guarded("i1", renew("i2"))).await);
+    refused(registry, guarded("i1", write_record(1, None, 7))).await;
+    let mut after = snapshot(registry).await;
+    assert_eq!(after.nodes.incarnation.as_deref(), Some("i2"));
+    (after.nodes.incarnation, after.nodes.revision) =
+        (before.nodes.incarnation.clone(), before.nodes.revision);
+    assert_eq!(after, before);
+    committed(registry.commit(end("i2")).await);
+    refused(registry, guarded("i2", renew("i3"))).await;
+}
+
 /// What an import that did not end has left. Its writer finds that it has gone.
 pub async fn what_is_left_of_a_prepared_job_is_swept(backend: &mut impl Backend) {
     let registry = &*backend.registry();

@@ -40,6 +40,7 @@ contract! {
         no_two_sessions_have_one_name, what_is_mine_is_known;
     life: a_job_ends_in_two_steps, names_of_any_script_stand_in_paths, a_live_job_is_not_swept, tokens_rise_over_removal,
         an_end_needs_the_incarnation, attachments_come_and_go, a_prepared_job_is_seen_when_it_is_revealed,
+        a_job_that_is_renewed_is_another_to_all_who_knew_it,
         what_is_left_of_a_prepared_job_is_swept, a_numbering_raises_tokens;
     order: transactions_are_applied_in_the_order_of_hand_over, a_read_sees_what_was_acknowledged,
         a_dropped_future_is_still_a_transaction, revisions_grow, a_large_job_is_read_and_swept;
