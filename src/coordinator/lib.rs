@@ -33,6 +33,7 @@ mod presence;
 mod reconcile;
 mod register;
 pub mod settings;
+mod switches;
 mod timers;
 mod verdict;
 mod views;

@@ -440,7 +440,7 @@ fn away_and_back() -> Faults {
         start(&mut world, 0..2).await;
         at_work(&mut world, "short", 2).await;
         world.pass(secs(5)).await;
-        for host in ["c1", "c0"] {
+        for host in ["c1", "c0", "c1", "c0"] {
             until(&mut world, "it is hosted there", |world| {
                 if self::host(world, 0).as_deref() != Some(host) {
                     cut(world, 0);
