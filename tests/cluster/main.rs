@@ -13,6 +13,7 @@
 
 #[path = "../it/accounts.rs"]
 mod accounts;
+mod console;
 mod coordinators;
 mod ensemble;
 mod fleet;
