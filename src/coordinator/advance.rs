@@ -61,6 +61,9 @@ impl Node {
             }
             return true;
         }
+        if self.reads_switches(name, job) {
+            return true;
+        }
         self.answer_reports(name, job);
         self.send_waiting(name, job);
         let Some(view) = job.view.clone() else { return self.without_view(name, job) };
@@ -150,6 +153,7 @@ impl Node {
         let acted = self.instances(name, job, view)
             || self.operations(name, job, view)
             || self.foreign_triggers(name, job, view)
+            || self.switches(name, job, view)
             || self.commands(name, job, view)
             || self.keep_house(name, job, view);
         if !acted && yields && self.host(name, job, view) {

@@ -206,6 +206,7 @@ impl Node {
             }
             Intent::Elect => {
                 job.stale = true;
+                job.switches_stale = true;
                 // What others hold was nothing to this one before.
                 job.stale_records |= job.view.as_ref().is_some_and(|view| view.rules.announces());
                 self.reconcile_later(name, job);
@@ -213,7 +214,9 @@ impl Node {
             Intent::Dismiss { instance, .. } => {
                 self.dismiss(name, job, &instance, "its instance was deleted")
             }
-            Intent::Servers | Intent::ForeignTriggers | Intent::Commands => job.stale = true,
+            Intent::Servers | Intent::ForeignTriggers | Intent::Switches | Intent::Commands => {
+                job.stale = true
+            }
             Intent::Create { by } => self.told_by_worker(name, job, "created by a registration".into(), by),
             Intent::Overwrite { said, by } => {
                 self.told_by_worker(name, job, format!("changed {said} by a registration"), by);
@@ -375,7 +378,7 @@ impl Node {
         }
     }
 
-    fn read_failed(&mut self, name: &JobName, job: &mut JobState, error: &ReadError) {
+    pub(super) fn read_failed(&mut self, name: &JobName, job: &mut JobState, error: &ReadError) {
         job.stale = true;
         job.stale_records = true;
         if let ReadError::Damaged { .. } = error {

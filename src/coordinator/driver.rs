@@ -451,6 +451,7 @@ impl Driver {
         match query {
             Query::Jobs => map(registry.jobs(), Answer::Jobs),
             Query::Nodes(job) => map(registry.job(&job), |read| Answer::Nodes(Box::new(read))),
+            Query::Switches(job) => map(registry.switches(&job), Answer::Switches),
             Query::Job(job) => map(registry.snapshot(&job), |read| Answer::Job(Box::new(read))),
             Query::Offset(job, item) => map(registry.offset(&job, item), Answer::Offset),
             Query::Attachment(worker) => map(registry.attachment(&worker), Answer::Attachment),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rosterd_domain::id::{CoordinatorId, Item, JobName, Version, WorkerId};
 use rosterd_domain::plan::Entry;
-use rosterd_domain::snapshot::{Attachment, JobNodes, Snapshot};
+use rosterd_domain::snapshot::{Attachment, JobNodes, Snapshot, Switches};
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::{Commit, Txn};
 
@@ -68,6 +68,8 @@ pub enum Query {
     Jobs,
     /// A job's decision state.
     Nodes(JobName),
+    /// Which items of a job are marked as disabled.
+    Switches(JobName),
     /// A job with its records.
     Job(JobName),
     /// An item's offset.
@@ -91,6 +93,8 @@ pub enum Answer {
     Nodes(Box<Result<Option<JobNodes>, ReadError>>),
     /// A job.
     Job(Box<Result<Option<Snapshot>, ReadError>>),
+    /// Marks of disabled items.
+    Switches(Result<Option<Switches>, ReadError>),
     /// An offset.
     Offset(Result<Option<Arc<[u8]>>, ReadError>),
     /// An attachment.

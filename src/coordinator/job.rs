@@ -11,6 +11,7 @@ use rosterd_domain::item::Record;
 use rosterd_domain::job::JobSpec;
 use rosterd_domain::mutants;
 use rosterd_domain::plan::{Plan, Report};
+use rosterd_domain::snapshot::Switches;
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::view::Job;
 
@@ -52,6 +53,10 @@ pub(crate) struct JobState {
     pub(crate) stale: bool,
     /// The records may be behind.
     pub(crate) stale_records: bool,
+    /// The marks of disabled items may say what is not known yet.
+    pub(crate) switches_stale: bool,
+    /// What they said, to be looked at.
+    pub(crate) switches: Option<Switches>,
     /// A read is under way.
     pub(crate) reading: bool,
     /// A transaction is under way.
@@ -247,6 +252,8 @@ pub(crate) enum Intent {
     Servers,
     /// Commands of older tools are taken over.
     ForeignTriggers,
+    /// Items are as another tool marked them.
+    Switches,
     /// The job is made for a registration, by the worker of this credential.
     Create { by: Option<Arc<str>> },
     /// A person's operation.

@@ -37,6 +37,7 @@ mod reconcile;
 mod register;
 mod rights;
 pub mod settings;
+mod switches;
 mod timers;
 mod verdict;
 mod views;

@@ -156,6 +156,7 @@ pub(super) enum ReadFor {
     Jobs,
     Nodes(JobName),
     Job(JobName),
+    Switches(JobName),
     Offset(JobName, Item),
     /// A Hello of a worker that says who it is.
     Hello(StreamId, Box<Hello>, Mono),
@@ -468,6 +469,7 @@ impl Node {
                     self.dirty.insert(job);
                 }
             }
+            Hint::Switches(job) => self.switches_moved(job),
             Hint::Guarantee(job) => self.guarantees_moved(&job),
             Hint::Coordinators => {
                 self.read_members();
@@ -484,6 +486,7 @@ impl Node {
             (ReadFor::Jobs, Answer::Jobs(Ok(jobs))) => self.jobs_read(jobs),
             (ReadFor::Nodes(job), Answer::Nodes(read)) => self.nodes_read(job, *read),
             (ReadFor::Job(job), Answer::Job(read)) => self.job_read(job, *read),
+            (ReadFor::Switches(job), Answer::Switches(read)) => self.switches_read(job, read),
             (ReadFor::Offset(job, item), Answer::Offset(read)) => self.offset_read(&job, item, read),
             (ReadFor::Hello(stream, hello, heard), Answer::Attachment(read)) => {
                 self.hello_read(stream, hello, heard, read);

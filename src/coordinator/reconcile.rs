@@ -41,6 +41,7 @@ impl Node {
         if job.leads() && job.reconcile_at.is_some_and(|at| at <= now) {
             job.stale = true;
             job.stale_records = true;
+            job.switches_stale = true;
             if let Some(view) = &job.view {
                 let owners =
                     (0..view.rules.items).map(Item).map(|item| (item, view.sharding.owner(item).cloned()));

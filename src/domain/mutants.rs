@@ -49,6 +49,7 @@ mutants! {
     FAILOVER_OF_DISABLED: "failover_of_disabled", "crashed runs of disabled items are run again";
     VERDICT_DROPS_MISFIRE: "verdict_drops_misfire", "a verdict takes the misfire mark with it";
     FOREIGN_TRIGGERS_STAY: "foreign_triggers_stay", "the command of an older tool to run an instance's items is not cleared";
+    FOREIGN_SWITCHES_UNTOLD: "foreign_switches_untold", "an item that another tool disables or enables is so at the next election or reconciliation only";
     TRIGGER_STAYS: "trigger_stays", "a trigger by hand stays when its run starts";
     MISFIRE_STAYS: "misfire_stays", "the misfire mark stays when its run starts";
     NEXT_FIRE_NOT_STORED: "next_fire_not_stored", "a scheduled run does not move the last fire";

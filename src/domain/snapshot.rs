@@ -58,6 +58,17 @@ pub struct JobNodes {
     pub foreign_triggers: BTreeMap<InstanceId, ForeignTrigger>,
 }
 
+/// The marks of disabled items, which other tools read and write, with the assignment of the same revision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Switches {
+    /// The incarnation's name.
+    pub incarnation: Option<Arc<str>>,
+    /// The version of `sharding`.
+    pub generation: Generation,
+    /// Of each item below `sharding`, whether `sharding/{item}/disabled` is there.
+    pub disabled: BTreeMap<Item, bool>,
+}
+
 /// How an older tool says that an instance is to run its items: either way, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ForeignTrigger {

@@ -131,6 +131,10 @@ pub(crate) fn told(paths: &Paths, changes: &[Change]) -> Vec<Hint> {
                 Ok(job) => Hint::Job(job),
                 Err(_) => continue,
             },
+            Place::Switch(job) => match JobName::new(job) {
+                Ok(job) => Hint::Switches(job),
+                Err(_) => continue,
+            },
             Place::Guarantee(job) => match JobName::new(job) {
                 Ok(job) => Hint::Guarantee(job),
                 Err(_) => continue,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use rosterd_domain::id::{CoordinatorId, Item, JobName, Version, WorkerId};
-use rosterd_domain::snapshot::{Attachment, JobNodes, Numbering, Snapshot, Whole};
+use rosterd_domain::snapshot::{Attachment, JobNodes, Numbering, Snapshot, Switches, Whole};
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Commit, Txn};
 
@@ -55,6 +55,8 @@ pub enum Hint {
     Jobs,
     /// The decision state of a watched job has changed. Run state (records, `running`) gives no hint.
     Job(JobName),
+    /// An item of a watched job was marked as disabled, or its mark was taken away, by us or by another tool.
+    Switches(JobName),
     /// A run of a watched job with guarantees was held, released, or has completed its fire.
     Guarantee(JobName),
     /// A coordinator came or went.
@@ -67,7 +69,7 @@ impl Hint {
     /// The job that it is about: who does not watch that is not told.
     pub(crate) fn job(&self) -> Option<&JobName> {
         match self {
-            Self::Job(job) | Self::Guarantee(job) => Some(job),
+            Self::Job(job) | Self::Switches(job) | Self::Guarantee(job) => Some(job),
             Self::Jobs | Self::Coordinators | Self::Session(_) => None,
         }
     }
@@ -114,6 +116,9 @@ pub trait Registry: Send + Sync + 'static {
 
     /// A job's decision state and the records of all its items.
     fn snapshot(&self, job: &JobName) -> Read<Option<Snapshot>>;
+
+    /// Which items of a job are marked as disabled; `None`: no such job.
+    fn switches(&self, job: &JobName) -> Read<Option<Switches>>;
 
     /// All that is kept of a job.
     fn whole(&self, job: &JobName) -> Read<Option<Whole>>;

@@ -91,6 +91,8 @@ pub(crate) enum Place<'a> {
     Decision(&'a str),
     /// What is held or has completed of a fire of this job that is announced.
     Guarantee(&'a str),
+    /// An item of this job is marked as disabled, or no more.
+    Switch(&'a str),
     /// A coordinator's node.
     Coordinator,
     /// Run state, mirrors for tools, our own bookkeeping: nobody is told.
@@ -113,6 +115,8 @@ pub(crate) mod below_job {
     pub(crate) const INSTANCES: &str = "instances";
     pub(crate) const FOREIGN_TRIGGERS: &str = "trigger";
     pub(crate) const SHARDING: &str = "sharding";
+    /// Below an item of `sharding`.
+    pub(crate) const DISABLED_BELOW_ITEM: &str = "disabled";
     pub(crate) const ELECTION: &str = "leader/election";
     pub(crate) const LEADER: &str = "leader/election/instance";
     pub(crate) const NECESSARY: &str = "leader/sharding/necessary";
@@ -386,12 +390,12 @@ impl Paths {
         self.at(job, format_args!("rosterd/triggers/{item}"))
     }
 
-    /// The nodes below which a change gives hints about a job, and whether their descendants count. Never the
-    /// job itself or what is below its assignment: run state tells nobody, but where a job asks for guarantees.
+    /// The nodes below which a change gives hints about a job, and whether their descendants count; never the job itself.
+    /// Below its assignment only the marks of disabled items do: what runs write beside them is told as well, and dropped.
     pub(crate) fn watched(&self, job: &JobName) -> [(Path, bool); 8] {
         [
             (self.config(job), false),
-            (self.sharding(job), false),
+            (self.sharding(job), true),
             (self.servers(job), true),
             (self.instances(job), true),
             (self.foreign_triggers(job), true),
@@ -418,6 +422,9 @@ impl Paths {
             // `sharding` itself is the assignment; what stands below it is run state.
             let decision = below == "sharding" || DECISION.iter().any(|folder| within(below, folder));
             let guarantee = GUARANTEE.iter().any(|folder| self::below(below, folder).is_some());
+            if is_switch(below) {
+                return Place::Switch(job);
+            }
             return match (decision, guarantee) {
                 (true, _) => Place::Decision(job),
                 (false, true) => Place::Guarantee(job),
@@ -430,6 +437,12 @@ impl Paths {
 
 fn below<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
     path.strip_prefix(folder)?.strip_prefix('/')
+}
+
+/// `sharding/{item}/disabled`.
+fn is_switch(path: &str) -> bool {
+    let item = below(path, "sharding").and_then(|path| path.strip_suffix("/disabled"));
+    item.is_some_and(|item| !item.contains('/'))
 }
 
 fn within(path: &str, folder: &str) -> bool {
@@ -485,6 +498,7 @@ mod tests {
         for held in [paths.started(&job, Item(0)), paths.completed(&job, Item(7))] {
             assert_eq!(paths.place(&held), Place::Guarantee("job"));
         }
+        assert_eq!(paths.place(&paths.item_disabled(&job, Item(3))), Place::Switch("job"));
         assert_eq!(paths.place(&paths.job(&job)), Place::Job);
         assert_eq!(paths.place(&paths.coordinator(&CoordinatorId::new("c").unwrap())), Place::Coordinator);
         assert_eq!(paths.place(&paths.worker(&WorkerId::new("w").unwrap())), Place::Quiet);
@@ -506,7 +520,7 @@ mod tests {
         }
         assert!(covers(&paths.started(&job, Item(0))) && covers(&paths.completed(&job, Item(0))));
         assert!(covers(&paths.sharding(&job)) && covers(&paths.trigger(&job, Item(0))));
-        assert!(!covers(&paths.record(&job, Item(0))) && !covers(&paths.running(&job, Item(0))));
+        assert!(covers(&paths.item_disabled(&job, Item(0))) && !covers(&paths.offset(&job, Item(0))));
     }
 
     #[test]

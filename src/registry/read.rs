@@ -12,8 +12,8 @@ use rosterd_domain::id::{
 };
 use rosterd_domain::item::Record;
 use rosterd_domain::snapshot::{
-    Announced, Attachment, ForeignTrigger, InstanceSeen, JobNodes, Numbering, Snapshot, Stage, TriggerNode,
-    Whole,
+    Announced, Attachment, ForeignTrigger, InstanceSeen, JobNodes, Numbering, Snapshot, Stage, Switches,
+    TriggerNode, Whole,
 };
 use serde::de::DeserializeOwned;
 
@@ -123,6 +123,19 @@ impl<'a> View<'a> {
             .map(|(item, node)| (item, node.stat.version, node.stat.data.clone()))
             .collect();
         Ok(Some(RawSnapshot { nodes, folder, records }))
+    }
+
+    /// Which items are marked as disabled.
+    pub fn switches(&self, job: &JobName) -> Option<Switches> {
+        let root = self.tree.get(&self.paths.job(job))?;
+        let sharding = root.below(below_job::SHARDING);
+        let marked =
+            |(item, node): (Item, &Node)| (item, node.below(below_job::DISABLED_BELOW_ITEM).is_some());
+        Some(Switches {
+            incarnation: root.children_of(below_job::INCARNATIONS).next().map(|(name, _)| name.into()),
+            generation: Generation(sharding.map_or(0, |node| node.stat.version.0)),
+            disabled: items(root.children_of(below_job::SHARDING)).map(marked).collect(),
+        })
     }
 
     /// All that is kept of a job.

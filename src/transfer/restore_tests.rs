@@ -86,6 +86,9 @@ impl Registry for Cut {
     fn coordinators(&self) -> Read<BTreeMap<CoordinatorId, Arc<str>>> {
         self.inner.coordinators()
     }
+    fn switches(&self, job: &JobName) -> Read<Option<rosterd_domain::snapshot::Switches>> {
+        self.inner.switches(job)
+    }
     fn told_at(&self, id: &CoordinatorId) -> Read<Option<Time>> {
         self.inner.told_at(id)
     }

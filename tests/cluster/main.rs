@@ -15,6 +15,7 @@
 mod accounts;
 mod backup;
 mod clock;
+mod console;
 mod coordinators;
 mod ensemble;
 mod fleet;

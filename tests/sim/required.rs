@@ -74,6 +74,7 @@ const WRITES: &[&str] = &[
     "write: drain",
     "write: elect",
     "write: enable",
+    "write: foreign switch",
     "write: foreign trigger",
     "write: goodbye",
     "write: host",

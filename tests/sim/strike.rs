@@ -167,6 +167,8 @@ fn foreign(world: &World, job: usize, what: Foreign) -> bool {
     let owner = || wish::owner(world, Some(&name), 0);
     let (path, data) = match what {
         Foreign::Leader => ("/leader/election/instance".to_owned(), None),
+        Foreign::Disable => (format!("/sharding/{}/disabled", Item(0)), Some(&b""[..])),
+        Foreign::Enable => (format!("/sharding/{}/disabled", Item(0)), None),
         Foreign::Running => (format!("/sharding/{}/running", Item(0)), None),
         Foreign::Instance | Foreign::TriggerData | Foreign::TriggerNode => {
             let Some(instance) = owner() else { return false };
@@ -177,7 +179,7 @@ fn foreign(world: &World, job: usize, what: Foreign) -> bool {
             }
         }
     };
-    if what == Foreign::TriggerData && !has(world, &name, &path) {
+    if matches!(what, Foreign::TriggerData | Foreign::Enable) && !has(world, &name, &path) {
         return false;
     }
     let done = world.store.foreign(&name, &path, data, false);

@@ -174,6 +174,10 @@ pub enum Foreign {
     TriggerData,
     /// The same by a node of its own.
     TriggerNode,
+    /// The node that says of an item that it is disabled.
+    Disable,
+    /// The same node goes.
+    Enable,
 }
 
 /// Says the name of each of some values, for counts, and lists all names: one table for both, so that none is left out.
@@ -230,6 +234,8 @@ kinds! { Trouble:
     T::Foreign { what: Foreign::Running, .. } => "fault: foreign tool removes a mirror",
     T::Foreign { what: Foreign::TriggerData, .. } => "fault: foreign tool writes TRIGGER into an instance",
     T::Foreign { what: Foreign::TriggerNode, .. } => "fault: foreign tool makes a trigger",
+    T::Foreign { what: Foreign::Disable, .. } => "fault: foreign tool disables an item",
+    T::Foreign { what: Foreign::Enable, .. } => "fault: foreign tool enables an item",
     T::Swizzled { .. } => "fault: streams silent and talking again in random order",
     T::CalendarSlews { .. } => "fault: calendar five percent fast or slow",
     T::Operator(_) => "an operator asks",
@@ -306,8 +312,15 @@ impl Trouble {
 }
 
 /// What foreign tools do.
-const FOREIGN: [Foreign; 5] =
-    [Foreign::Leader, Foreign::Instance, Foreign::Running, Foreign::TriggerData, Foreign::TriggerNode];
+const FOREIGN: [Foreign; 7] = [
+    Foreign::Leader,
+    Foreign::Instance,
+    Foreign::Running,
+    Foreign::TriggerData,
+    Foreign::TriggerNode,
+    Foreign::Disable,
+    Foreign::Enable,
+];
 
 /// Within so long a calendar that is five percent fast or slow comes no further off than 0.9 s: it is followed, since none
 /// could know.

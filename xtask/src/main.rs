@@ -7,6 +7,7 @@ mod bench;
 mod changed;
 mod check;
 mod command;
+mod console;
 mod docs;
 mod fuzz;
 mod metadata;

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 
 use crate::command::{is_installed, must, output};
 use crate::suites::{Kind, SUITES, Suite};
-use crate::{python, tools, zookeeper};
+use crate::{console, python, tools, zookeeper};
 
 /// What all suites need.
 pub(crate) fn everything() -> Result<()> {
@@ -30,6 +30,9 @@ pub(crate) fn for_suites(suites: &[Suite]) -> Result<()> {
     }
     if suites.iter().any(|suite| suite.packages.contains(&zookeeper::MAVEN)) {
         zookeeper::setup()?;
+    }
+    if suites.iter().any(|suite| suite.packages.contains(&console::JDK)) {
+        console::setup()?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 
 use crate::metadata::Target;
-use crate::zookeeper;
+use crate::{console, zookeeper};
 
 /// One suite.
 #[derive(Debug, Clone, Copy)]
@@ -167,13 +167,13 @@ pub(crate) const SUITES: &[Suite] = &[
         ..programs("it", "real processes: coordinators, workers, kills", &[Pick::Test("rosterd", "it")])
     },
     Suite {
-        packages: &["iproute2", "mount", "nftables", "util-linux", "default-jre-headless", zookeeper::MAVEN],
+        packages: &["iproute2", "mount", "nftables", "util-linux", console::JDK, zookeeper::MAVEN],
         lane: Lane::Waits,
         threads: Some("4"),
         shipped: true,
         ..programs(
             "cluster",
-            "several coordinators on real ZooKeeper servers, kills, cuts, full disks",
+            "several coordinators on real ZooKeeper servers, kills, cuts, full disks; Elastic-Job's console",
             &[Pick::Test("rosterd", "cluster")],
         )
     },

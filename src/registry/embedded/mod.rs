@@ -24,7 +24,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 use rosterd_domain::id::{CoordinatorId, Item, JobName, Namespace, Version, WorkerId};
-use rosterd_domain::snapshot::{Attachment, JobNodes, Numbering, Snapshot, Whole};
+use rosterd_domain::snapshot::{Attachment, JobNodes, Numbering, Snapshot, Switches, Whole};
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Commit, Txn};
 use tokio::sync::oneshot;
@@ -211,6 +211,11 @@ impl Registry for EmbeddedRegistry {
         let job = job.clone();
         let raw = self.read(move |view| view.raw_snapshot(&job));
         raw.map(|raw| raw?.map(RawSnapshot::decode).transpose()).boxed()
+    }
+
+    fn switches(&self, job: &JobName) -> Read<Option<Switches>> {
+        let job = job.clone();
+        self.read(move |view| Ok(view.switches(&job)))
     }
 
     fn whole(&self, job: &JobName) -> Read<Option<Whole>> {

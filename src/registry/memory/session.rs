@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use rosterd_domain::id::{CoordinatorId, Item, JobName, Version, WorkerId};
-use rosterd_domain::snapshot::{Attachment, JobNodes, Numbering, Snapshot, Whole};
+use rosterd_domain::snapshot::{Attachment, JobNodes, Numbering, Snapshot, Switches, Whole};
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Commit, Txn};
 
@@ -90,6 +90,11 @@ impl Registry for MemoryRegistry {
     fn snapshot(&self, job: &JobName) -> Read<Option<Snapshot>> {
         let job = job.clone();
         self.read("snapshot", move |view| view.snapshot(&job))
+    }
+
+    fn switches(&self, job: &JobName) -> Read<Option<Switches>> {
+        let job = job.clone();
+        self.read("switches", move |view| Ok(view.switches(&job)))
     }
 
     fn whole(&self, job: &JobName) -> Read<Option<Whole>> {

@@ -38,7 +38,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 use rosterd_domain::id::{CoordinatorId, Item, JobName, Version, WorkerId};
-use rosterd_domain::snapshot::{Attachment, JobNodes, Numbering, Snapshot, Whole};
+use rosterd_domain::snapshot::{Attachment, JobNodes, Numbering, Snapshot, Switches, Whole};
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Commit, Txn};
 use tokio::sync::{mpsc, oneshot};
@@ -296,6 +296,14 @@ impl Registry for ZooKeeperRegistry {
             move |view| view.raw_snapshot(&job),
         );
         raw.map(|raw| raw?.map(RawSnapshot::decode).transpose()).boxed()
+    }
+
+    fn switches(&self, job: &JobName) -> Read<Option<Switches>> {
+        let (wanted, job) = (job.clone(), job.clone());
+        self.core.clone().read(
+            move |paths, found| wants::switches(paths, &wanted, found),
+            move |view| Ok(view.switches(&job)),
+        )
     }
 
     fn whole(&self, job: &JobName) -> Read<Option<Whole>> {

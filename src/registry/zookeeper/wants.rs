@@ -54,6 +54,15 @@ pub(super) fn snapshot(paths: &Paths, name: &JobName, found: &Found) -> Wants {
     wants
 }
 
+/// Which items of a job are marked as disabled.
+pub(super) fn switches(paths: &Paths, name: &JobName, found: &Found) -> Wants {
+    let sharding = paths.sharding(name);
+    let items = found.children(&sharding).filter_map(|name| name.parse::<u32>().ok());
+    let mut wants: Wants = items.map(|item| (paths.item_disabled(name, Item(item)), DATA)).collect();
+    wants.extend([(paths.job(name), DATA), (paths.incarnations(name), CHILDREN), (sharding, BOTH)]);
+    wants
+}
+
 /// All that is kept of a job.
 pub(super) fn whole(paths: &Paths, name: &JobName, found: &Found) -> Wants {
     let mut wants = snapshot(paths, name, found);

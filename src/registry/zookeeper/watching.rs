@@ -303,9 +303,9 @@ impl Lane {
             return;
         }
         match key {
-            // What moved meanwhile nobody has seen: it may have been either.
+            // What moved meanwhile nobody has seen: it may have been any.
             Some(job) => {
-                [Hint::Job(job.clone()), Hint::Guarantee(job)]
+                [Hint::Job(job.clone()), Hint::Switches(job.clone()), Hint::Guarantee(job)]
                     .into_iter()
                     .for_each(|hint| self.core.tell(hint));
             }
@@ -368,6 +368,7 @@ fn hint(core: &Core, event: &WatchedEvent) -> Option<Hint> {
     }
     match core.paths.place(&path) {
         Place::Decision(job) => JobName::new(job).ok().map(Hint::Job),
+        Place::Switch(job) => JobName::new(job).ok().map(Hint::Switches),
         Place::Guarantee(job) => JobName::new(job).ok().map(Hint::Guarantee),
         Place::Coordinator | Place::Job | Place::Quiet => None,
     }

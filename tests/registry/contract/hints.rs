@@ -75,7 +75,6 @@ pub async fn decisions_are_told_and_run_state_is_not(backend: &mut impl Backend)
         (running(0, Some("w")), false),
         (Write::Failover { job: job.clone(), item, instance: Some(instance("w")) }, false),
         (Write::Misfire { job: job.clone(), item, marked: true }, false),
-        (Write::ItemDisabled { job: job.clone(), item, disabled: true }, false),
         (Write::ItemInstance { job: job.clone(), item, instance: Some(instance("w")) }, false),
         (Write::Offset { job: job.clone(), item, data: bytes("o") }, false),
         (attach("w", None, 1), false),
@@ -84,6 +83,10 @@ pub async fn decisions_are_told_and_run_state_is_not(backend: &mut impl Backend)
         put(registry, [write.clone()]).await;
         let expected = if told { vec![Hint::Job(j())] } else { vec![] };
         assert_eq!(drain(registry, &mut hints).await, expected, "{write:?}");
+    }
+    for disabled in [true, false] {
+        put(registry, [Write::ItemDisabled { job: job.clone(), item, disabled }]).await;
+        assert_eq!(drain(registry, &mut hints).await, [Hint::Switches(j())], "{disabled}");
     }
     let of_guarantees = [
         Write::Started { job: job.clone(), item, present: true },

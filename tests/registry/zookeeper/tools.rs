@@ -1,11 +1,12 @@
 //! What other tools write past the store, as Elastic-Job's consoles do.
 
+use rosterd_domain::id::Item;
 use rosterd_domain::snapshot::ForeignTrigger;
 use rosterd_domain::txn::Write;
-use rosterd_registry::Registry as _;
+use rosterd_registry::{Hint, Registry as _};
 use zookeeper_client::{Acls, CreateMode};
 
-use super::{connect, on_single, raw};
+use super::{connect, on_single, raw, until};
 use crate::words::*;
 
 /// An older console fires a job by the data TRIGGER of an instance. It is cleared with its instance left as it was; one that
@@ -40,4 +41,27 @@ async fn a_trigger_in_an_instances_data_is_read_and_cleared_once() {
     assert_eq!(found[&instance("w")], ForeignTrigger { node: true, data: None });
     put(&registry, [clear(found[&instance("w")])]).await;
     assert!(registry.job(&j()).await.unwrap().unwrap().foreign_triggers.is_empty());
+}
+
+/// A console disables and enables an item by a node below it. Who watches the job is told of both; what runs beside it tells
+/// nobody.
+#[tokio::test]
+async fn an_item_that_a_console_disables_is_told_and_read() {
+    let options = on_single().await;
+    let registry = connect(&options).await;
+    put(&registry, [create(&j(), "i1"), assign(0, "a"), write_record(0, None, 1)]).await;
+    registry.watch(&j());
+    let disabled = async || registry.switches(&j()).await.unwrap().unwrap().disabled;
+    assert_eq!(disabled().await, [(Item(0), false)].into());
+    let (tool, path) = (raw(&options).await, "/ns/job/sharding/0/disabled");
+    let mut hints = registry.hints();
+    let mode = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    tool.create("/ns/job/sharding/0/running", b"i", &mode).await.unwrap();
+    tool.create(path, b"", &mode).await.unwrap();
+    let told = until(&mut hints, &Hint::Switches(j())).await;
+    assert!(!told.contains(&Hint::Job(j())), "{told:?}");
+    assert_eq!(disabled().await, [(Item(0), true)].into());
+    tool.delete(path, None).await.unwrap();
+    until(&mut hints, &Hint::Switches(j())).await;
+    assert_eq!(disabled().await, [(Item(0), false)].into());
 }

@@ -1,5 +1,7 @@
 //! People change things while hosts act on what they knew before.
 
+use std::time::Duration;
+
 use rosterd_coordinator::handle::{Operation, Target};
 use rosterd_domain::id::{Item, ServerAddress};
 use rosterd_domain::verify::What;
@@ -56,6 +58,8 @@ races! {
     a_job_that_cannot_be_understood_is_applied_again_or_removed: spoilt;
     /// An older console fires a job by the data TRIGGER of an instance, another by a node: its items run once for each.
     a_trigger_of_an_older_tool_runs_the_items_once: triggered_by_older_tools, [FOREIGN_TRIGGERS_STAY => "scene"];
+    /// A console disables an item by a node of its own, and enables it: the next fire obeys.
+    an_item_that_another_tool_disables_does_not_fire: switched_by_other_tools, [FOREIGN_SWITCHES_UNTOLD => "scene"];
     /// Items are moved while they run: nobody else starts them.
     items_that_move_while_they_run_run_once: moved_mid_run, [BUSY_IS_FREE => "one_runner"];
 }
@@ -81,6 +85,27 @@ fn triggered_by_older_tools() -> Faults {
         ask(&world, 1, enable("short", Target::Job));
         world.pass(secs(3)).await;
         want(&world, starts(&world, "short", "MANUAL") == 4, "nor once it is enabled again");
+        world
+    })
+}
+
+fn switched_by_other_tools() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0], vec![short(2, 50, 3)]);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "short", 1).await;
+        world.pass(secs(4)).await;
+        let path = "/sharding/1/disabled";
+        before_due(&mut world, 3, Duration::from_millis(500)).await;
+        want(&world, world.store.foreign(&name("short"), path, Some(b""), false), "it is written");
+        let before = starts(&world, "short", "NORMAL_TRIGGER");
+        world.pass(secs(2)).await;
+        want(&world, starts(&world, "short", "NORMAL_TRIGGER") == before + 1, "the other item fires alone");
+        before_due(&mut world, 3, Duration::from_millis(500)).await;
+        want(&world, world.store.foreign(&name("short"), path, None, false), "it is taken away");
+        let before = starts(&world, "short", "NORMAL_TRIGGER");
+        world.pass(secs(2)).await;
+        want(&world, starts(&world, "short", "NORMAL_TRIGGER") == before + 2, "both fire again");
         world
     })
 }
