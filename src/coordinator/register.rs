@@ -11,6 +11,7 @@ use rosterd_domain::view::Job;
 
 use super::change::{self, Step, change};
 use super::dispatch;
+use super::handle::{Change, ChangeEffect};
 use super::job::{Damaged, Intent, JobOperation, JobState, Registering};
 use super::node::Node;
 use rosterd_session::code::{Code, Refusal};
@@ -26,11 +27,12 @@ impl Node {
             match &asked.operation {
                 JobOperation::Apply { spec, dry_run: false } => {
                     let spec = spec.clone();
-                    let said = "created".to_string();
+                    let said = Change::new(ChangeEffect::Created, "created");
                     return self.create(name, job, &spec, Intent::Operation { asked, said });
                 }
                 JobOperation::Apply { .. } => {
-                    self.reply(asked.request, name, Ok(("would be created".into(), None)))
+                    let said = Change::new(ChangeEffect::WouldCreate, "would be created");
+                    self.reply(asked.request, name, Ok(said));
                 }
                 _ => {
                     let refusal =
@@ -77,7 +79,8 @@ impl Node {
                 (JobOperation::Apply { spec, dry_run }, Some(torn)) => {
                     let step = change::mend(name, torn, spec, self.now.wall);
                     Ok(if *dry_run {
-                        Step::Said("would change what cannot be understood".into())
+                        let line = "would change what cannot be understood";
+                        Step::Said(Change::new(ChangeEffect::WouldChange, line))
                     } else {
                         step
                     })
@@ -88,7 +91,7 @@ impl Node {
                 Ok(Step::Commit(txn, said)) => {
                     return self.submit(name, job, txn, Intent::Operation { asked, said });
                 }
-                Ok(Step::Said(said)) => self.reply(asked.request, name, Ok((said, None))),
+                Ok(Step::Said(said)) => self.reply(asked.request, name, Ok(said)),
                 Err(refusal) => self.reply(asked.request, name, Err(refusal)),
             }
         }
@@ -144,12 +147,12 @@ impl Node {
                         self.refuse(name, &registering, refusal);
                         continue;
                     }
-                    Ok(Some((txn, said))) => {
+                    Ok(Some((txn, fields))) => {
                         let by = self.behind(&registering);
                         waiting.push_back(registering);
                         // Else it is this one's turn when what is under way has ended.
                         if job.writing.is_none() {
-                            self.submit(name, job, txn, Intent::Overwrite { said, by });
+                            self.submit(name, job, txn, Intent::Overwrite { fields, by });
                         }
                         continue;
                     }

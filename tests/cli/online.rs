@@ -166,8 +166,9 @@ fn changes_ask_for_what_was_typed() {
         assert!(served.asked().contains(asked), "{args:?}: {}", served.asked());
     }
     let triggered = served.rosterd(&["jobs", "trigger", "words", "--json"]).json();
-    let wanted =
-        json!({ "trigger_id": "t-1", "changes": [{ "job": "words", "lines": ["items 1, 2 run now"] }] });
+    let change =
+        json!({ "job": "words", "effect": "changed", "fields": [], "lines": ["items 1, 2 run now"] });
+    let wanted = json!({ "trigger_id": "t-1", "changes": [change] });
     assert_eq!(triggered, wanted);
 }
 
@@ -178,13 +179,14 @@ fn a_job_file_is_applied_or_compared() {
     let file = dir.path().join("words.yaml");
     std::fs::write(&file, "jobName: words\n").unwrap();
     let file = file.to_str().unwrap();
-    assert_eq!(served.rosterd(&["jobs", "apply", "-f", file]).ok(), "words: cron: a -> b\n");
+    let words_cron = "words: cron: (none) -> \"0 0 2 * * ?\"\n";
+    assert_eq!(served.rosterd(&["jobs", "apply", "-f", file]).ok(), words_cron);
     assert!(
         served.asked().ends_with("{ text: \"jobName: words\\n\", dry_run: false }"),
         "{}",
         served.asked()
     );
-    assert_eq!(served.rosterd(&["jobs", "diff", "-f", file]).ok(), "words: cron: a -> b\n");
+    assert_eq!(served.rosterd(&["jobs", "diff", "-f", file]).ok(), words_cron);
     assert!(served.asked().contains("dry_run: true"));
     assert_eq!(served.rosterd(&["jobs", "diff", "-f", file, "--exit-code"]).code, Some(1));
     assert_eq!(served.rosterd(&["jobs", "apply", "-f", "/nowhere"]).code, Some(2));

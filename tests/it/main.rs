@@ -38,6 +38,7 @@ mod restored;
 mod seen;
 mod slow;
 mod storm;
+mod told;
 mod verify;
 mod wordcount;
 mod worker;

@@ -1,0 +1,117 @@
+//! What the command line says of a coordinator that runs.
+
+use rosterd_wire::proto::v1;
+use serde_json::{Value, json};
+
+use crate::harness::*;
+
+/// What a command ended with: exit code, stdout, stderr.
+type Said = (Option<i32>, String, String);
+
+fn rosterd(cluster: &Cluster, args: &[&str]) -> Said {
+    let mut command = std::process::Command::new(binary(false));
+    let out = command.args(args).args(["--server", &cluster.url()]).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (out.status.code(), text(out.stdout), text(out.stderr))
+}
+
+/// The same off the threads that the test's own calls need.
+async fn said(cluster: &Cluster, args: &[&str]) -> Said {
+    tokio::task::block_in_place(|| rosterd(cluster, args))
+}
+
+fn file(cluster: &Cluster, name: &str, text: &str) -> String {
+    let path = cluster.home.path(name);
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_diff_says_old_and_new_and_its_exit_code_whether_anything_differs() {
+    let cluster = Cluster::start(LONG).await;
+    let stored = job("beat", 2, json!({ "cron": "0 0 2 * * ?", "props": { "key": "canary" } }));
+    let other = job(
+        "beat",
+        3,
+        json!({ "cron": "0 0 3 * * ?", "description": "new", "props": { "key": "canary two" } }),
+    );
+    let (stored, other) = (file(&cluster, "stored.json", &stored), file(&cluster, "other.json", &other));
+    let diff = async |path: &str, more: &[&str]| {
+        said(&cluster, &[&["jobs", "diff", "-f", path, "--exit-code"], more].concat()).await
+    };
+
+    let (code, out, _) = diff(&stored, &[]).await;
+    assert_eq!((code, out.as_str()), (Some(1), "beat: would be created\n"));
+    let (code, out, err) = said(&cluster, &["jobs", "apply", "-f", &stored]).await;
+    assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "beat: created\n", ""));
+
+    let (code, out, err) = diff(&stored, &[]).await;
+    assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "beat: unchanged\n", ""));
+
+    let (code, out, err) = diff(&other, &[]).await;
+    let expected = "\
+beat: cron: \"0 0 2 * * ?\" -> \"0 0 3 * * ?\"
+beat: description: (none) -> \"new\"
+beat: props.key: (hidden, 8 bytes) -> (hidden, 12 bytes)
+beat: shardingTotalCount: 2 -> 3
+";
+    assert_eq!((code, out.as_str()), (Some(1), expected));
+    assert_eq!(err, "rosterd: DIFFERENT: the file and the stored jobs differ\n");
+    let (_, out, _) = diff(&other, &["--json"]).await;
+    let told: Value = serde_json::from_str(&out).unwrap();
+    let change = &told["changes"][0];
+    assert_eq!(change["effect"], "would_change");
+    assert_eq!(
+        change["fields"][3],
+        json!({ "field": "shardingTotalCount", "old": 2, "new": 3, "hidden": false })
+    );
+    // Nobody has changed anything so far.
+    assert_eq!(diff(&stored, &[]).await.0, Some(0));
+
+    let refused = file(&cluster, "refused.json", &job("beat", 0, json!({})));
+    let (code, _, err) = diff(&refused, &[]).await;
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.starts_with("rosterd: CONFIG_INVALID: "), "{err}");
+
+    let (code, out, _) = said(&cluster, &["jobs", "apply", "-f", &other]).await;
+    assert_eq!((code, out.as_str()), (Some(0), expected));
+    assert_eq!(diff(&other, &[]).await.0, Some(0));
+}
+
+#[tokio::test]
+async fn each_change_says_in_words_of_its_own_what_it_did() {
+    let cluster = Cluster::start(LONG).await;
+    let mut admin = cluster.admin();
+    let names: Vec<String> = (0..40).rev().map(|n| format!("beat-{n}")).collect();
+    let text = |items| {
+        let jobs: Vec<Value> =
+            names.iter().map(|name| serde_json::from_str(&job(name, items, json!({}))).unwrap()).collect();
+        Value::from(jobs).to_string()
+    };
+    let effects = |changes: &[v1::JobChange]| -> Vec<(String, v1::JobEffect)> {
+        changes.iter().map(|change| (change.job.clone(), change.effect())).collect()
+    };
+    let all = |effect| -> Vec<_> { names.iter().map(|name| (name.clone(), effect)).collect() };
+    // In the order of the file, whichever is done first.
+    let created = cluster.try_apply(text(1)).await.unwrap();
+    assert_eq!(effects(&created), all(v1::JobEffect::Created));
+    let unchanged = cluster.try_apply(text(1)).await.unwrap();
+    assert_eq!(effects(&unchanged), all(v1::JobEffect::Unchanged));
+    let changed = cluster.try_apply(text(2)).await.unwrap();
+    assert_eq!(effects(&changed), all(v1::JobEffect::Changed));
+
+    let job = String::from("beat-7");
+    let pause = v1::PauseJobRequest { job: job.clone() };
+    let paused = admin.pause_job(pause.clone()).await.unwrap().into_inner().changes;
+    assert_eq!(effects(&paused), [(job.clone(), v1::JobEffect::Changed)]);
+    let paused = admin.pause_job(pause).await.unwrap().into_inner().changes;
+    assert_eq!(effects(&paused), [(job.clone(), v1::JobEffect::Unchanged)]);
+    let trigger = v1::TriggerJobRequest { job: job.clone(), ..Default::default() };
+    let triggered = admin.trigger_job(trigger).await.unwrap().into_inner();
+    assert_eq!(effects(&triggered.changes), [(job.clone(), v1::JobEffect::Requested)]);
+    let line = format!("triggered 2 items as {}", triggered.trigger_id);
+    assert_eq!(triggered.changes[0].lines, [line]);
+    let remove = v1::RemoveJobRequest { job: job.clone(), cancel: true };
+    let removed = admin.remove_job(remove).await.unwrap().into_inner().changes;
+    assert_eq!(effects(&removed), [(job, v1::JobEffect::Removed)]);
+}
