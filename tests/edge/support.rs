@@ -148,7 +148,9 @@ impl Backend for Fake {
         let row = self.jobs.lock().unwrap().1.iter().find(|row| row.name == *job).cloned();
         let schedule = row.and_then(|row| Schedule::parse(row.cron.as_deref()?, &row.time_zone).ok());
         let due = schedule.iter().flat_map(|schedule| schedule.iter(after).take_while(|due| *due <= until));
-        let due: Vec<Time> = due.take(most).collect();
+        let mut due: Vec<Time> = due.collect();
+        due.reverse();
+        due.truncate(most);
         async { Ok(due) }.boxed()
     }
 

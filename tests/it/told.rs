@@ -115,3 +115,41 @@ async fn each_change_says_in_words_of_its_own_what_it_did() {
     let removed = admin.remove_job(remove).await.unwrap().into_inner().changes;
     assert_eq!(effects(&removed), [(job, v1::JobEffect::Removed)]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_show_the_newest_and_say_that_more_is_there() {
+    let mut cluster = Cluster::start(LONG).await;
+    cluster.apply(job("often", 2, json!({ "cron": EVERY_SECOND }))).await;
+    cluster.worker("a", vec![runs_for("often", 1)]);
+    let enough = wait("some runs in the history", || async {
+        let runs = cluster.runs("often").await;
+        (runs.len() > 8).then_some(runs)
+    })
+    .await;
+    // A list's times, and what it says beside them.
+    let list = async |args: &[&str], column: &str| -> (Vec<String>, String) {
+        let (_, out, _) = said(&cluster, &[args, &["--json"]].concat()).await;
+        let rows: Value = serde_json::from_str(&out).unwrap();
+        let times = rows.as_array().unwrap().iter().map(|row| row[column].as_str().unwrap().to_owned());
+        (times.collect(), said(&cluster, args).await.2)
+    };
+    // Of times that are over, so that both questions are asked of the same.
+    let until = jiff::Timestamp::from_second(enough[0].fire_time.unwrap().seconds).unwrap().to_string();
+    let job = ["--job", "often"];
+    for (command, column) in [("fires", "fire_time"), ("runs", "started_at"), ("events", "at")] {
+        let args = [&[command], &job[..], &["--until", &until]].concat();
+        let (all, beside) = list(&[&args[..], &["--limit", "1000"]].concat(), column).await;
+        assert!(all.is_sorted_by(|a, b| a >= b) && all.len() > 2, "{command}: {all:?}");
+        assert_eq!(beside, "", "{command}");
+        let (newest, beside) = list(&[&args[..], &["--limit", "2"]].concat(), column).await;
+        assert_eq!(newest, all[..2], "{command}");
+        assert!(beside.contains("only the newest 2 are shown"), "{command}: {beside}");
+        let exact = all.len().to_string();
+        assert_eq!(list(&[&args[..], &["--limit", &exact]].concat(), column).await, (all, String::new()));
+    }
+    for command in ["fires", "runs", "events"] {
+        let help = std::process::Command::new(binary(false)).args([command, "--help"]).output().unwrap();
+        let help = String::from_utf8(help.stdout).unwrap();
+        assert!(help.contains("[default: 50]"), "{help}");
+    }
+}
