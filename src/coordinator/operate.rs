@@ -83,10 +83,7 @@ impl Node {
     }
 
     fn apply_file(&mut self, request: RequestId, text: &str, dry_run: bool, by: Option<Arc<str>>) {
-        let specs = match job::parse_file(text.as_bytes()).and_then(|specs| {
-            specs.iter().try_for_each(view::validate)?;
-            Ok(specs)
-        }) {
+        let specs = match job::parse_file_with(text.as_bytes(), view::validate) {
             Ok(specs) => specs,
             Err(defects) => {
                 let refusal = Refusal::new(Code::ConfigInvalid, defects.to_string());
