@@ -69,6 +69,7 @@ pub(crate) fn changes(changes: &[v1::JobChange]) -> Value {
             "effect": word(change.effect().as_str_name(), "JOB_EFFECT_"),
             "fields": change.fields.iter().map(field_change).collect::<Value>(),
             "lines": change.lines,
+            "warnings": change.warnings,
         })
     };
     changes.iter().map(change).collect()
@@ -110,6 +111,7 @@ pub(crate) fn item(item: &v1::ItemSummary) -> Value {
         "parameter": item.parameter,
         "owner": item.owner,
         "disabled": item.disabled,
+        "surplus": item.surplus,
         "state": state(item.state()),
         "running": item.running.as_ref().map(in_flight),
         "crashed": item.crashed.as_ref().map(crashed),

@@ -75,15 +75,16 @@ pub(super) fn apply(
     dry_run: bool,
     now: Time,
 ) -> Result<Step, Refusal> {
+    let warnings = spec.notes();
     match change(job, view, spec, now)? {
-        None => Ok(Step::Said(Change::unchanged("unchanged"))),
+        None => Ok(Step::Said(Change::unchanged("unchanged").warning(warnings))),
         Some((_, fields)) if dry_run => {
             let line = format!("would change {}", names(&fields));
-            Ok(Step::Said(Change { fields, ..Change::new(ChangeEffect::WouldChange, line) }))
+            Ok(Step::Said(Change { fields, warnings, ..Change::new(ChangeEffect::WouldChange, line) }))
         }
         Some((txn, fields)) => {
             let line = format!("changed {}", names(&fields));
-            Ok(Step::Commit(txn, Change { fields, ..Change::new(ChangeEffect::Changed, line) }))
+            Ok(Step::Commit(txn, Change { fields, warnings, ..Change::new(ChangeEffect::Changed, line) }))
         }
     }
 }

@@ -93,6 +93,8 @@ pub struct Change {
     pub fields: Vec<FieldChange>,
     /// The same in a line for people.
     pub line: String,
+    /// What the job's file asks for without effect, and what to use instead.
+    pub warnings: Vec<String>,
     /// The id of the trigger that was made.
     pub trigger: Option<TriggerId>,
 }
@@ -116,7 +118,13 @@ pub enum ChangeEffect {
 impl Change {
     /// A change without fields.
     pub fn new(effect: ChangeEffect, line: impl Into<String>) -> Self {
-        Self { effect, fields: Vec::new(), line: line.into(), trigger: None }
+        Self { effect, fields: Vec::new(), line: line.into(), warnings: Vec::new(), trigger: None }
+    }
+
+    /// The same with warnings.
+    #[must_use]
+    pub fn warning(self, warnings: Vec<String>) -> Self {
+        Self { warnings, ..self }
     }
 
     /// Nothing was to be done.
@@ -163,8 +171,11 @@ pub struct JobDetail {
 pub struct ItemRow {
     pub item: Item,
     pub parameter: String,
+    /// The live instance that it is assigned to.
     pub owner: Option<InstanceId>,
     pub disabled: bool,
+    /// It is beyond the job's count, which was lowered; its record is kept.
+    pub surplus: bool,
     pub state: State,
     pub token: Token,
     pub last_fire: Time,

@@ -27,11 +27,12 @@ impl Node {
             match &asked.operation {
                 JobOperation::Apply { spec, dry_run: false } => {
                     let spec = spec.clone();
-                    let said = Change::new(ChangeEffect::Created, "created");
+                    let said = Change::new(ChangeEffect::Created, "created").warning(spec.notes());
                     return self.create(name, job, &spec, Intent::Operation { asked, said });
                 }
-                JobOperation::Apply { .. } => {
-                    let said = Change::new(ChangeEffect::WouldCreate, "would be created");
+                JobOperation::Apply { spec, .. } => {
+                    let said =
+                        Change::new(ChangeEffect::WouldCreate, "would be created").warning(spec.notes());
                     self.reply(asked.request, name, Ok(said));
                 }
                 _ => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName};
+use rosterd_domain::id::{CoordinatorId, Item, JobName};
 use rosterd_domain::item::Counters;
 use rosterd_domain::snapshot::Snapshot;
 use rosterd_domain::time::{Mono, Time};
@@ -227,7 +227,8 @@ fn item_row(view: &Job, snapshot: &Snapshot, item: Item) -> Option<ItemRow> {
     if record.is_none() && item.0 >= view.rules.items {
         return None;
     }
-    let owner: Option<InstanceId> = view.sharding.owner(item).cloned();
+    // One that has gone still stands in the assignment until the next.
+    let owner = view.sharding.owner(item).filter(|owner| view.instances.contains_key(*owner)).cloned();
     let parameter = view.spec.config().sharding_item_parameters.get(item).unwrap_or_default().to_string();
     let disabled = view.sharding.disabled_items.contains(&item);
     let record = record.unwrap_or_else(|| rosterd_domain::item::Record::new(view.base, Time::default()));
@@ -236,6 +237,7 @@ fn item_row(view: &Job, snapshot: &Snapshot, item: Item) -> Option<ItemRow> {
         parameter,
         owner,
         disabled,
+        surplus: item.0 >= view.rules.items,
         state: record.state,
         token: record.token,
         last_fire: record.last_fire,

@@ -114,7 +114,13 @@ fn applied(dry_run: bool) -> Vec<v1::JobChange> {
     };
     let effect = if dry_run { v1::JobEffect::WouldChange } else { v1::JobEffect::Changed };
     let lines = vec!["changed cron".into()];
-    vec![v1::JobChange { job: "words".into(), lines, effect: effect.into(), fields: vec![cron] }]
+    vec![v1::JobChange {
+        job: "words".into(),
+        lines,
+        effect: effect.into(),
+        fields: vec![cron],
+        warnings: vec![],
+    }]
 }
 
 fn words() -> v1::JobSummary {
@@ -178,6 +184,7 @@ fn items() -> Vec<v1::ItemSummary> {
         last_fire: at(0),
         last: Some(v1::EndedRun {
             token: 16,
+            fire_time: at(0),
             outcome: v1::RunOutcome::Succeeded.into(),
             reported: true,
             ..Default::default()

@@ -41,13 +41,13 @@ fn lists_are_tables_for_people() {
     // Of a version that does not say.
     assert_eq!((&cluster[1]["state"], &cluster[1]["proved_ago_ms"]), (&json!("draining"), &json!(null)));
     assert_eq!(
-        served.rosterd(&["runs", "--limit", "2"]).ok(),
+        served.rosterd(&["runs", "--limit", "2"]).out,
         "STARTED               ITEM     TOKEN  SOURCE    OUTCOME  STATE       TOOK    INSTANCE        ERROR\n\
          2026-11-21 00:00:00Z  words/0  17     FAILOVER  failed   TASK_ERROR  1500ms  10.0.0.7@-@w-1  exit status 3…\n\
          2026-11-21 00:00:00Z  words/1  17     FAILOVER  failed   TASK_ERROR  1500ms  10.0.0.7@-@w-1  exit status 3…\n"
     );
     assert_eq!(
-        served.rosterd(&["events", "--limit", "3"]).ok(),
+        served.rosterd(&["events", "--limit", "3"]).out,
         "AT                    KIND    JOB    BY   WHAT\n\
          2026-11-21 00:00:05Z  job     words  ann  paused\n\
          2026-11-21 00:00:00Z  worker  -      -    10.0.0.7@-@w-1 dead\n\
@@ -166,8 +166,7 @@ fn changes_ask_for_what_was_typed() {
         assert!(served.asked().contains(asked), "{args:?}: {}", served.asked());
     }
     let triggered = served.rosterd(&["jobs", "trigger", "words", "--json"]).json();
-    let change =
-        json!({ "job": "words", "effect": "changed", "fields": [], "lines": ["items 1, 2 run now"] });
+    let change = json!({ "job": "words", "effect": "changed", "fields": [], "lines": ["items 1, 2 run now"], "warnings": [] });
     let wanted = json!({ "trigger_id": "t-1", "changes": [change] });
     assert_eq!(triggered, wanted);
 }

@@ -153,3 +153,70 @@ async fn lists_show_the_newest_and_say_that_more_is_there() {
         assert!(help.contains("[default: 50]"), "{help}");
     }
 }
+
+/// The table of `kept`, and what is said beside it.
+async fn items(cluster: &Cluster, more: &[&str]) -> (String, String) {
+    let (code, out, err) = said(cluster, &[&["items", "--job", "kept"], more].concat()).await;
+    assert_eq!(code, Some(0), "{err}");
+    (out, err)
+}
+
+/// Where they run, who owns them, and what is left of those that the count has no more.
+#[tokio::test(flavor = "multi_thread")]
+async fn items_name_live_owners_and_hide_what_the_count_has_no_more() {
+    let mut cluster = Cluster::start(LONG).await;
+    cluster.apply(job("kept", 3, json!({ "cron": "0 0 0 1 1 ? 2099" }))).await;
+    cluster.worker("a", vec![runs_for("kept", 1)]);
+    cluster.assigned("kept", 1).await;
+    // Nothing has fired so far, though all is accounted for.
+    let (out, err) = items(&cluster, &[]).await;
+    let row = |out: &str, item: usize| -> Vec<String> {
+        out.lines().nth(item + 1).unwrap_or_default().split_whitespace().map(str::to_owned).collect()
+    };
+    let owner = row(&out, 2)[3].clone();
+    assert!(owner.starts_with("host-a@"), "{out}");
+    assert_eq!(row(&out, 2)[5..], ["-", "-"], "{out}");
+    assert_eq!(err, "");
+
+    cluster.trigger("kept").await;
+    wait("three runs", || async {
+        let items = cluster.items("kept").await;
+        items.iter().all(|item| item.last.is_some()).then_some(())
+    })
+    .await;
+    let (out, _) = items(&cluster, &[]).await;
+    assert_ne!(row(&out, 2)[5], "-", "{out}");
+
+    cluster.apply(job("kept", 1, json!({ "cron": "0 0 0 1 1 ? 2099" }))).await;
+    let (out, err) = items(&cluster, &[]).await;
+    assert_eq!((out.lines().count(), row(&out, 1)), (2, vec![]), "{out}");
+    assert!(err.contains("2 items beyond the job's count are not shown, their records are kept"), "{err}");
+    let (out, err) = items(&cluster, &["--all"]).await;
+    assert_eq!((out.lines().count(), row(&out, 2)[2].as_str(), err.as_str()), (4, "surplus", ""), "{out}");
+
+    cluster.kill("a");
+    wait("no instance", || async { cluster.instances("kept").await.is_empty().then_some(()) }).await;
+    let (out, _) = items(&cluster, &[]).await;
+    assert_eq!(row(&out, 0)[3], "-", "{out}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fields_without_effect_are_named_when_a_file_is_applied_or_compared() {
+    let cluster = Cluster::start(LONG).await;
+    let kept = json!({ "jobErrorHandlerType": "EMAIL", "jobListenerTypes": ["a"], "monitorPort": 9888 });
+    let path = file(&cluster, "kept.json", &job("kept", 1, kept));
+    let expected = "\
+rosterd: kept: warning: `jobErrorHandlerType` is kept and has no effect: chooses Java code that handles errors; the outcome of each run is recorded with its error
+rosterd: kept: warning: `jobListenerTypes` is kept and has no effect: chooses Java listeners; to wait for all items use `rosterd.guarantee`
+rosterd: kept: warning: `monitorPort` is kept and has no effect: port of the dump service in each JVM; ask the coordinator instead
+";
+    for (args, said_of_it) in [
+        (["jobs", "diff", "-f", &path], "kept: would be created\n"),
+        (["jobs", "apply", "-f", &path], "kept: created\n"),
+        (["jobs", "apply", "-f", &path], "kept: unchanged\n"),
+        (["jobs", "diff", "-f", &path], "kept: unchanged\n"),
+    ] {
+        let (code, out, err) = said(&cluster, &args).await;
+        assert_eq!((code, out.as_str(), err.as_str()), (Some(0), said_of_it, expected), "{args:?}");
+    }
+}

@@ -129,6 +129,7 @@ pub(super) fn item(row: ItemRow) -> v1::ItemSummary {
         parameter: row.parameter,
         owner: row.owner.map(String::from),
         disabled: row.disabled,
+        surplus: row.surplus,
         state: state.into(),
         running,
         crashed,
@@ -264,6 +265,7 @@ pub(super) fn changes(done: Done) -> Vec<v1::JobChange> {
         lines: vec![change.line],
         effect: effect(change.effect).into(),
         fields: change.fields.into_iter().map(field_change).collect(),
+        warnings: change.warnings,
     };
     done.changes.into_iter().map(change).collect()
 }

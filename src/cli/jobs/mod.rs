@@ -61,6 +61,11 @@ impl Jobs {
 
 /// Shows what a change did.
 pub(crate) fn report(form: Form, changes: &[v1::JobChange]) -> Result {
+    for change in changes {
+        for warning in &change.warnings {
+            eprintln!("rosterd: {}: warning: {warning}", change.job);
+        }
+    }
     form.show(|| json!({ "changes": json::changes(changes) }), || lines(changes))
 }
 
