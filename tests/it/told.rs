@@ -51,7 +51,7 @@ async fn a_diff_says_old_and_new_and_its_exit_code_whether_anything_differs() {
     let (code, out, err) = diff(&other, &[]).await;
     let expected = "\
 beat: cron: \"0 0 2 * * ?\" -> \"0 0 3 * * ?\"
-beat: description: (none) -> \"new\"
+beat: description: \"\" -> \"new\"
 beat: props.key: (hidden, 8 bytes) -> (hidden, 12 bytes)
 beat: shardingTotalCount: 2 -> 3
 ";
@@ -139,11 +139,11 @@ async fn lists_show_the_newest_and_say_that_more_is_there() {
     for (command, column) in [("fires", "fire_time"), ("runs", "started_at"), ("events", "at")] {
         let args = [&[command], &job[..], &["--until", &until]].concat();
         let (all, beside) = list(&[&args[..], &["--limit", "1000"]].concat(), column).await;
-        assert!(all.is_sorted_by(|a, b| a >= b) && all.len() > 2, "{command}: {all:?}");
+        assert!(all.is_sorted_by(|a, b| a >= b) && all.len() > 1, "{command}: {all:?}");
         assert_eq!(beside, "", "{command}");
-        let (newest, beside) = list(&[&args[..], &["--limit", "2"]].concat(), column).await;
-        assert_eq!(newest, all[..2], "{command}");
-        assert!(beside.contains("only the newest 2 are shown"), "{command}: {beside}");
+        let (newest, beside) = list(&[&args[..], &["--limit", "1"]].concat(), column).await;
+        assert_eq!(newest, all[..1], "{command}");
+        assert!(beside.contains("only the newest 1 are shown"), "{command}: {beside}");
         let exact = all.len().to_string();
         assert_eq!(list(&[&args[..], &["--limit", &exact]].concat(), column).await, (all, String::new()));
     }
