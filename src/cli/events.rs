@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::failure::Result;
 use super::json;
-use super::options::moment;
+use super::options::{Limit, moment};
 use super::server::{Client, Server};
 use super::show::{Form, brief, or_dash, short_time, table, timestamp};
 use rosterd_wire::proto::v1;
@@ -28,9 +28,8 @@ pub(crate) struct Events {
     /// Before
     #[arg(long, value_name = "TIME", value_parser = moment)]
     until: Option<Time>,
-    /// At most so many
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    limit: u32,
+    #[command(flatten)]
+    limit: Limit,
     #[command(flatten)]
     form: Form,
     #[command(flatten)]
@@ -69,13 +68,14 @@ impl Events {
             principal: self.principal,
             start_time: self.since.map(timestamp),
             end_time: self.until.map(timestamp),
-            page_size: self.limit.min(1000),
+            page_size: self.limit.page(1000),
             page_token: String::new(),
         };
         let call = |mut c: Client, q| async move { c.list_events(q).await };
         let take = |a: v1::ListEventsResponse| (a.events, a.next_page_token);
         let turn = |q: &mut v1::ListEventsRequest, token| q.page_token = token;
-        let events = admin.pages(question, call, take, turn, self.limit as usize).await?;
+        let mut events = admin.pages(question, call, take, turn, self.limit.rows()).await?;
+        self.limit.cut(&mut events, self.form);
         self.form.show(|| events.iter().map(json::event).collect::<Value>(), || text(&events))
     }
 }

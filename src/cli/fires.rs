@@ -1,4 +1,4 @@
-//! `rosterd fires`: the due times of a job against what became of them.
+//! `rosterd fires`: the due times of a job against what became of them, latest first.
 
 use clap::Args;
 use rosterd_domain::time::Time;
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::failure::Result;
 use super::json;
-use super::options::moment;
+use super::options::{Limit, moment};
 use super::server::{Client, Server};
 use super::show::{Form, short_time, table, timestamp};
 use rosterd_wire::proto::v1;
@@ -28,9 +28,8 @@ pub(crate) struct Fires {
     /// Only those that were not run
     #[arg(long)]
     unrun: bool,
-    /// At most so many
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    limit: u32,
+    #[command(flatten)]
+    limit: Limit,
     #[command(flatten)]
     form: Form,
     #[command(flatten)]
@@ -45,7 +44,8 @@ impl Fires {
             item: self.item,
             start_time: self.since.map(timestamp),
             end_time: self.until.map(timestamp),
-            page_size: self.limit.min(10_000),
+            // Of those that were run nothing is kept.
+            page_size: if self.unrun { 10_000 } else { self.limit.page(10_000) },
             page_token: String::new(),
         };
         let call = |mut c: Client, q| async move { c.list_fires(q).await };
@@ -53,7 +53,8 @@ impl Fires {
         let take =
             |a: v1::ListFiresResponse| (a.fires.into_iter().filter(wanted).collect(), a.next_page_token);
         let turn = |q: &mut v1::ListFiresRequest, token| q.page_token = token;
-        let fires = admin.pages(question, call, take, turn, self.limit as usize).await?;
+        let mut fires = admin.pages(question, call, take, turn, self.limit.rows()).await?;
+        self.limit.cut(&mut fires, self.form);
         self.form.show(|| fires.iter().map(json::fire).collect::<Value>(), || text(&fires))
     }
 }

@@ -166,7 +166,7 @@ impl ElasticJob {
         let found = transfer::elastic_job(&source, &self.jobs, self.running).await.map_err(failed)?;
         let notes = if target.is_some() { &found.notes } else { &found.file_notes };
         for (name, note) in notes {
-            eprintln!("rosterd: {name}: {note}");
+            eprintln!("rosterd: {name}: warning: {note}");
         }
         match (&self.as_files, target) {
             (Some(dir), _) => files(dir, &found.files),

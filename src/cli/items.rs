@@ -13,6 +13,9 @@ pub(crate) struct Items {
     /// The job
     #[arg(long, value_name = "NAME")]
     job: String,
+    /// Also those beyond the job's count, of which the records are kept
+    #[arg(long)]
+    all: bool,
     #[command(flatten)]
     form: Form,
     #[command(flatten)]
@@ -27,7 +30,16 @@ impl Items {
             |a: v1::ListItemsResponse| (a.items, a.next_page_token),
             |q: &mut v1::ListItemsRequest, token| q.page_token = token,
         );
-        let items = self.server.admin().await?.pages(question, call, take, turn, ALL).await?;
+        let mut items = self.server.admin().await?.pages(question, call, take, turn, ALL).await?;
+        let known = items.len();
+        // What still runs is shown.
+        items.retain(|item| self.all || !item.surplus || item.state() != v1::ItemState::Idle);
+        let hidden = known - items.len();
+        if hidden > 0 && !self.form.json {
+            eprintln!(
+                "rosterd: {hidden} items beyond the job's count are not shown, their records are kept: see them with --all"
+            );
+        }
         self.form.show(|| items.iter().map(json::item).collect(), || text(&items))
     }
 }
@@ -38,8 +50,14 @@ fn text(items: &[v1::ItemSummary]) -> String {
     }
     let row = |item: &v1::ItemSummary| {
         let state = match (item.state(), item.disabled) {
+            (v1::ItemState::Idle, _) if item.surplus => "surplus".to_owned(),
             (v1::ItemState::Idle, true) => "disabled".to_owned(),
-            (state, disabled) => json::state(state) + if disabled { ", disabled" } else { "" },
+            (state, disabled) => {
+                let elsewhere =
+                    item.running.as_ref().filter(|run| Some(&run.instance) != item.owner.as_ref());
+                let on = elsewhere.map(|run| format!(" on {}", run.instance)).unwrap_or_default();
+                json::state(state) + &on + if disabled { ", disabled" } else { "" }
+            }
         };
         let last = item.last.as_ref().and_then(|last| json::outcome(last.outcome()));
         [
@@ -48,9 +66,17 @@ fn text(items: &[v1::ItemSummary]) -> String {
             state,
             item.owner.clone().unwrap_or_else(|| "-".into()),
             item.token.to_string(),
-            short_time(item.last_fire.as_ref()),
+            short_time(last_fire(item)),
             last.unwrap_or_else(|| "-".into()),
         ]
     };
     table(["ITEM", "PARAMETER", "STATE", "OWNER", "TOKEN", "LAST FIRE", "LAST RUN"], items.iter().map(row))
+}
+
+/// When it was last run. Up to when due times are accounted for says nothing of that: it is set when a job is made.
+fn last_fire(item: &v1::ItemSummary) -> Option<&prost_types::Timestamp> {
+    let running = item.running.as_ref().map(|run| &run.fire_time);
+    let crashed = item.crashed.as_ref().map(|run| &run.fire_time);
+    let last = item.last.as_ref().map(|run| &run.fire_time);
+    running.or(crashed).or(last)?.as_ref()
 }

@@ -63,7 +63,28 @@ pub(crate) fn millis(span: &prost_types::Duration) -> i64 {
 }
 
 pub(crate) fn changes(changes: &[v1::JobChange]) -> Value {
-    changes.iter().map(|change| json!({ "job": change.job, "lines": change.lines })).collect()
+    let change = |change: &v1::JobChange| {
+        json!({
+            "job": change.job,
+            "effect": word(change.effect().as_str_name(), "JOB_EFFECT_"),
+            "fields": change.fields.iter().map(field_change).collect::<Value>(),
+            "lines": change.lines,
+            "warnings": change.warnings,
+        })
+    };
+    changes.iter().map(change).collect()
+}
+
+/// A value that is hidden is a text that says so.
+fn field_change(field: &v1::FieldChange) -> Value {
+    let value = |value: &Option<String>| {
+        let text = value.as_ref()?;
+        Some(serde_json::from_str(text).unwrap_or_else(|_| Value::from(text.as_str())))
+    };
+    json!({
+        "field": field.field, "old": value(&field.old_value), "new": value(&field.new_value),
+        "hidden": field.hidden,
+    })
 }
 
 pub(crate) fn item(item: &v1::ItemSummary) -> Value {
@@ -90,6 +111,7 @@ pub(crate) fn item(item: &v1::ItemSummary) -> Value {
         "parameter": item.parameter,
         "owner": item.owner,
         "disabled": item.disabled,
+        "surplus": item.surplus,
         "state": state(item.state()),
         "running": item.running.as_ref().map(in_flight),
         "crashed": item.crashed.as_ref().map(crashed),

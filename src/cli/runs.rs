@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::failure::Result;
 use super::json;
-use super::options::moment;
+use super::options::{Limit, moment};
 use super::server::{Client, Server};
 use super::show::{Form, brief, short_time, table, time, timestamp};
 use crate::config::value;
@@ -29,9 +29,8 @@ pub(crate) struct Runs {
     /// Started before
     #[arg(long, value_name = "TIME", value_parser = moment)]
     until: Option<Time>,
-    /// At most so many
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    limit: u32,
+    #[command(flatten)]
+    limit: Limit,
     #[command(flatten)]
     form: Form,
     #[command(flatten)]
@@ -69,13 +68,14 @@ impl Runs {
             outcome: self.outcome.map_or(v1::RunOutcome::Unspecified, Into::into).into(),
             start_time: self.since.map(timestamp),
             end_time: self.until.map(timestamp),
-            page_size: self.limit.min(1000),
+            page_size: self.limit.page(1000),
             page_token: String::new(),
         };
         let call = |mut c: Client, q| async move { c.list_runs(q).await };
         let take = |a: v1::ListRunsResponse| (a.runs, a.next_page_token);
         let turn = |q: &mut v1::ListRunsRequest, token| q.page_token = token;
-        let runs = admin.pages(question, call, take, turn, self.limit as usize).await?;
+        let mut runs = admin.pages(question, call, take, turn, self.limit.rows()).await?;
+        self.limit.cut(&mut runs, self.form);
         self.form.show(|| runs.iter().map(json::run).collect::<Value>(), || text(&runs))
     }
 }

@@ -1,5 +1,4 @@
-//! What an operation writes, as plain functions of the job as it is: each one transaction, with the line that
-//! says what it did. Whatever takes a right away rewrites `sharding` in it.
+//! What an operation writes, as plain functions of the job as it is: each one transaction, with what it changes. Whatever takes a right away rewrites `sharding` in it.
 
 use std::collections::BTreeMap;
 
@@ -16,15 +15,15 @@ use rosterd_domain::view::Job;
 
 use super::command::named;
 use super::drain::nobody_is_asked_to_leave;
-use super::handle::Target;
+use super::handle::{Change, ChangeEffect, FieldChange, Target};
 use super::job::{JobState, Torn};
 use rosterd_session::code::{Code, Refusal};
 
 /// What comes of an operation.
 pub(super) enum Step {
-    Commit(Txn, String),
-    /// Nothing was to be done.
-    Said(String),
+    Commit(Txn, Change),
+    /// Nothing is to be written.
+    Said(Change),
 }
 
 pub(super) fn guarded(purpose: &'static str, view: &Job) -> Txn {
@@ -76,11 +75,23 @@ pub(super) fn apply(
     dry_run: bool,
     now: Time,
 ) -> Result<Step, Refusal> {
+    let warnings = spec.notes();
     match change(job, view, spec, now)? {
-        None => Ok(Step::Said("unchanged".into())),
-        Some((_, said)) if dry_run => Ok(Step::Said(format!("would change {said}"))),
-        Some((txn, said)) => Ok(Step::Commit(txn, format!("changed {said}"))),
+        None => Ok(Step::Said(Change::unchanged("unchanged").warning(warnings))),
+        Some((_, fields)) if dry_run => {
+            let line = format!("would change {}", names(&fields));
+            Ok(Step::Said(Change { fields, warnings, ..Change::new(ChangeEffect::WouldChange, line) }))
+        }
+        Some((txn, fields)) => {
+            let line = format!("changed {}", names(&fields));
+            Ok(Step::Commit(txn, Change { fields, warnings, ..Change::new(ChangeEffect::Changed, line) }))
+        }
     }
+}
+
+/// The names of fields, for a line.
+pub(super) fn names(fields: &[FieldChange]) -> String {
+    fields.iter().map(|change| change.field.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// Up to when every due time of the job is accounted for, as far as the cache knows.
@@ -105,7 +116,7 @@ pub(super) fn change(
     view: &Job,
     spec: &JobSpec,
     now: Time,
-) -> Result<Option<(Txn, String)>, Refusal> {
+) -> Result<Option<(Txn, Vec<FieldChange>)>, Refusal> {
     let next = replaced_by(view, spec)?;
     let changes = job::diff(&view.spec, &next);
     if changes.is_empty() {
@@ -154,8 +165,7 @@ pub(super) fn change(
     if old.sharding_total_count != new.sharding_total_count || view.spec.strategy() != next.strategy() {
         txn.write(Write::RaiseNecessary(view.name.clone()));
     }
-    let fields: Vec<String> = changes.iter().map(|change| change.field.to_string()).collect();
-    Ok(Some((txn, fields.join(", "))))
+    Ok(Some((txn, changes)))
 }
 
 /// What monitoring and failover keep in the tree goes with them; runs that are in flight go on.
@@ -179,7 +189,7 @@ fn switched_off(txn: &mut Txn, job: &JobState, view: &Job, new: &JobConfig) {
 
 pub(super) fn pause(view: &Job, paused: bool, now: Time) -> Step {
     if view.paused == paused {
-        return Step::Said(if paused { "is paused already" } else { "is not paused" }.into());
+        return Step::Said(Change::unchanged(if paused { "is paused already" } else { "is not paused" }));
     }
     let mut sharding = view.sharding.withdrawn();
     if !paused {
@@ -190,7 +200,7 @@ pub(super) fn pause(view: &Job, paused: bool, now: Time) -> Step {
     if !paused || !mutants::is_on(mutants::PAUSE_KEEPS_GENERATION) {
         rewrite(&mut txn, view, &sharding);
     }
-    Step::Commit(txn, if paused { "paused" } else { "resumed" }.into())
+    Step::Commit(txn, Change::new(ChangeEffect::Changed, if paused { "paused" } else { "resumed" }))
 }
 
 pub(super) fn enable(view: &Job, target: &Target, enabled: bool, now: Time) -> Result<Step, Refusal> {
@@ -199,7 +209,9 @@ pub(super) fn enable(view: &Job, target: &Target, enabled: bool, now: Time) -> R
     let mut txn = guarded(if enabled { "enable" } else { "disable" }, view);
     let gap = Gap { until: now, reason: Missed::Disabled };
     let said = match target {
-        Target::Job if view.rules.disabled != enabled => return Ok(Step::Said(format!("is {word} already"))),
+        Target::Job if view.rules.disabled != enabled => {
+            return Ok(Step::Said(Change::unchanged(format!("is {word} already"))));
+        }
         Target::Job => {
             let config = view.spec.config().edit(|fields| fields.disabled = !enabled);
             let config = config.map_err(|e| Refusal::new(Code::ConfigInvalid, e.to_string()))?;
@@ -246,7 +258,7 @@ pub(super) fn enable(view: &Job, target: &Target, enabled: bool, now: Time) -> R
     if enabled || !mutants::is_on(mutants::DISABLE_KEEPS_GENERATION) {
         rewrite(&mut txn, view, &sharding);
     }
-    Ok(Step::Commit(txn, said))
+    Ok(Step::Commit(txn, Change::new(ChangeEffect::Changed, said)))
 }
 
 /// Without `cancel` nothing may be in flight, and nothing may have started since the records were read. Only so many
@@ -274,7 +286,7 @@ pub(super) fn remove(job: &JobState, view: &Job, cancel: bool, most: usize) -> R
     }
     rewrite(&mut txn, view, &view.sharding.withdrawn());
     txn.write(Write::EndJob(view.name.clone()));
-    Ok(Step::Commit(txn, "removed".into()))
+    Ok(Step::Commit(txn, Change::new(ChangeEffect::Removed, "removed")))
 }
 
 /// Removes a job that cannot be understood, whatever runs.
@@ -282,7 +294,7 @@ pub(super) fn remove_torn(name: &JobName, torn: &Torn) -> Step {
     let mut txn = Txn::new("remove");
     txn.guard(Guard::Incarnation(name.clone(), torn.incarnation.clone()));
     txn.write(Write::EndJob(name.clone()));
-    Step::Commit(txn, "removed (it could not be understood)".into())
+    Step::Commit(txn, Change::new(ChangeEffect::Removed, "removed (it could not be understood)"))
 }
 
 /// Makes a job that cannot be understood as `spec` says. What was due until now is counted, and not run.
@@ -299,5 +311,5 @@ pub(super) fn mend(name: &JobName, torn: &Torn, spec: &JobSpec, now: Time) -> St
     let data = sharding.encode().into();
     txn.write(Write::Assignment { job: name.clone(), expect: torn.generation, data });
     txn.write(Write::RaiseNecessary(name.clone()));
-    Step::Commit(txn, "changed what could not be understood".into())
+    Step::Commit(txn, Change::new(ChangeEffect::Changed, "changed what could not be understood"))
 }

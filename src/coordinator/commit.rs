@@ -13,6 +13,7 @@ use rosterd_domain::snapshot::{JobNodes, Snapshot};
 use rosterd_domain::txn::Commit;
 use rosterd_domain::view::Job;
 
+use super::change::names;
 use super::event::{Effect, Query, TxnId};
 use super::handle::{Happening, Health};
 use super::house::House;
@@ -218,8 +219,9 @@ impl Node {
                 job.stale = true
             }
             Intent::Create { by } => self.told_by_worker(name, job, "created by a registration".into(), by),
-            Intent::Overwrite { said, by } => {
-                self.told_by_worker(name, job, format!("changed {said} by a registration"), by);
+            Intent::Overwrite { fields, by } => {
+                let what = format!("changed {} by a registration", names(&fields));
+                self.told_by_worker(name, job, what, by);
             }
             Intent::Sweep | Intent::Abdicate | Intent::Announce => job.stale = true,
             Intent::Release(items) => self.released(name, job, &items),

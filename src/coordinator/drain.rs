@@ -15,7 +15,7 @@ use rosterd_domain::view::Job;
 use super::change::{Step, guarded, rewrite};
 use super::command::{Now, named};
 use super::event::{Effect, Query, RequestId};
-use super::handle::{Done, Happening, Health};
+use super::handle::{Change, ChangeEffect, Done, Happening, Health};
 use super::job::{JobOperation, JobState};
 use super::node::{Node, ReadFor, TxnFor};
 use super::operate::ASKED;
@@ -166,7 +166,7 @@ pub(super) fn drain(view: &Job, instance: &InstanceId, grace: Duration) -> Resul
     let command = Command::Drain { instance: instance.clone(), grace_ms };
     txn.write(Write::Command { job: view.name.clone(), name, command });
     rewrite(&mut txn, view, &view.sharding);
-    Ok(Step::Commit(txn, format!("{instance} is asked to leave")))
+    Ok(Step::Commit(txn, Change::new(ChangeEffect::Requested, format!("{instance} is asked to leave"))))
 }
 
 /// Says no to the removal of a job that holds the command to drain an instance: that would be forgotten with it.

@@ -6,8 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName, Namespace, ServerAddress, Token};
+use rosterd_domain::id::{
+    CoordinatorId, InstanceId, Item, JobName, Namespace, ServerAddress, Token, TriggerId,
+};
 use rosterd_domain::item::{Counters, Ended, Missed, Running, State};
+pub use rosterd_domain::job::Change as FieldChange;
 use rosterd_domain::plan::{Became, Entry};
 use rosterd_domain::time::Time;
 use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
@@ -81,13 +84,59 @@ pub enum Target {
     Instance(InstanceId),
 }
 
-/// What an operation did, a line for people each, by job.
+/// What an operation did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Done {
-    /// What happened, per job.
-    pub lines: Vec<(JobName, String)>,
-    /// The trigger's id, where one was made.
-    pub trigger: Option<String>,
+    /// What it did to each job, in the order of the request.
+    pub changes: Vec<(JobName, Change)>,
+}
+
+/// What an operation did to one job, or would do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    pub effect: ChangeEffect,
+    /// The fields that differ, each with its old and its new value.
+    pub fields: Vec<FieldChange>,
+    /// The same in a line for people.
+    pub line: String,
+    /// What the job's file asks for without effect, and what to use instead.
+    pub warnings: Vec<String>,
+    /// The id of the trigger that was made.
+    pub trigger: Option<TriggerId>,
+}
+
+/// What sort of change it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeEffect {
+    /// The job was so already.
+    Unchanged,
+    /// A dry run: it would be created.
+    WouldCreate,
+    /// A dry run: it would be changed.
+    WouldChange,
+    Created,
+    Changed,
+    Removed,
+    /// Work was asked for or stopped, or an instance was asked to leave; the job's configuration stays.
+    Requested,
+}
+
+impl Change {
+    /// A change without fields.
+    pub fn new(effect: ChangeEffect, line: impl Into<String>) -> Self {
+        Self { effect, fields: Vec::new(), line: line.into(), warnings: Vec::new(), trigger: None }
+    }
+
+    /// The same with warnings.
+    #[must_use]
+    pub fn warning(self, warnings: Vec<String>) -> Self {
+        Self { warnings, ..self }
+    }
+
+    /// Nothing was to be done.
+    pub fn unchanged(line: impl Into<String>) -> Self {
+        Self::new(ChangeEffect::Unchanged, line)
+    }
 }
 
 /// A job in a list.
@@ -128,8 +177,11 @@ pub struct JobDetail {
 pub struct ItemRow {
     pub item: Item,
     pub parameter: String,
+    /// The live instance that it is assigned to.
     pub owner: Option<InstanceId>,
     pub disabled: bool,
+    /// It is beyond the job's count, which was lowered; its record is kept.
+    pub surplus: bool,
     pub state: State,
     pub token: Token,
     pub last_fire: Time,

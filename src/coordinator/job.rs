@@ -16,7 +16,7 @@ use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::view::Job;
 
 use super::event::{RequestId, StreamId};
-use super::handle::Target;
+use super::handle::{Change, FieldChange, Target};
 use rosterd_session::frame::{Completed, Offer, Props};
 
 /// Why a job cannot be understood.
@@ -181,10 +181,10 @@ impl Asked {
 
     /// What is to be done after it before it is answered with `said`. There may be more runs to be stopped than one
     /// transaction takes.
-    pub(crate) fn then_cancel(&self, said: &str) -> Option<JobOperation> {
+    pub(crate) fn then_cancel(&self, said: &Change) -> Option<JobOperation> {
         match &self.operation {
             JobOperation::Enable { target, enabled: false, cancel: true } => {
-                Some(JobOperation::CancelAll { target: target.clone(), said: said.to_owned() })
+                Some(JobOperation::CancelAll { target: target.clone(), said: said.clone() })
             }
             JobOperation::CancelAll { .. } => Some(self.operation.clone()),
             _ => None,
@@ -218,7 +218,7 @@ pub(crate) enum JobOperation {
     /// Stops the runs of a target; follows an operation that was asked to, and is answered with what that has said.
     CancelAll {
         target: Target,
-        said: String,
+        said: Change,
     },
     Drain {
         instance: InstanceId,
@@ -257,9 +257,9 @@ pub(crate) enum Intent {
     /// The job is made for a registration, by the worker of this credential.
     Create { by: Option<Arc<str>> },
     /// A person's operation.
-    Operation { asked: Asked, said: String },
+    Operation { asked: Asked, said: Change },
     /// A registration's config replaces what is registered: these fields.
-    Overwrite { said: String, by: Option<Arc<str>> },
+    Overwrite { fields: Vec<FieldChange>, by: Option<Arc<str>> },
     /// A removed job's nodes are swept.
     Sweep,
     /// An announcement was answered, and held runs are released.

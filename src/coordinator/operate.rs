@@ -1,6 +1,7 @@
 //! What people ask for: each operation is one transaction, decided again when things change under it, and
 //! answered once durable.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rosterd_domain::id::{InstanceId, Item, JobName, TriggerId};
@@ -16,7 +17,7 @@ use super::change::{Step, apply, check_item, enable, guarded, pause, remove, shu
 use super::command::{give_up, stop};
 use super::drain::drain;
 use super::event::{Effect, RequestId};
-use super::handle::{Done, Happening, Operation, Target};
+use super::handle::{Change, ChangeEffect, Done, Happening, Operation, Target};
 use super::job::{Asked, Intent, JobOperation, JobState};
 use super::node::Node;
 use rosterd_session::code::{Code, Refusal};
@@ -32,7 +33,22 @@ pub(super) const ASKED: &str = "an operator asked for it";
 pub(super) struct Pending {
     left: usize,
     done: Done,
-    refusal: Option<Refusal>,
+    /// Why jobs were left as they are.
+    refusals: Vec<(JobName, Refusal)>,
+    /// The place of each job in the request, where there are several.
+    places: BTreeMap<JobName, usize>,
+}
+
+impl Pending {
+    /// The answer, in the order of the request. Of several refusals the first has the code.
+    fn answer(mut self) -> Result<Done, Refusal> {
+        let place = |name: &JobName| self.places.get(name).copied();
+        self.refusals.sort_by_key(|(name, _)| place(name));
+        self.done.changes.sort_by_key(|(name, _)| place(name));
+        let code = self.refusals.first().map(|(_, refusal)| refusal.code);
+        let messages: Vec<String> = self.refusals.into_iter().map(|(_, refusal)| refusal.message).collect();
+        code.map_or(Ok(self.done), |code| Err(Refusal::new(code, messages.join("\n"))))
+    }
 }
 
 impl Node {
@@ -68,10 +84,7 @@ impl Node {
     }
 
     fn apply_file(&mut self, request: RequestId, text: &str, dry_run: bool, by: Option<Arc<str>>) {
-        let specs = match job::parse_file(text.as_bytes()).and_then(|specs| {
-            specs.iter().try_for_each(view::validate)?;
-            Ok(specs)
-        }) {
+        let specs = match job::parse_file_with(text.as_bytes(), view::validate) {
             Ok(specs) => specs,
             Err(defects) => {
                 let refusal = Refusal::new(Code::ConfigInvalid, defects.to_string());
@@ -85,7 +98,9 @@ impl Node {
             );
             return self.out.push(Effect::Reply(request, Err(refusal)));
         }
-        self.requests.insert(request, Pending { left: specs.len(), ..Pending::default() });
+        let names = specs.iter().map(|spec| spec.config().job_name.clone());
+        let places = names.enumerate().map(|(place, name)| (name, place)).collect();
+        self.requests.insert(request, Pending { left: specs.len(), places, ..Pending::default() });
         for spec in specs {
             let name = spec.config().job_name.clone();
             self.ask(request, by.clone(), name, JobOperation::Apply { spec: Box::new(spec), dry_run });
@@ -104,26 +119,17 @@ impl Node {
         self.ask(request, by, name, operation);
     }
 
-    pub(super) fn reply(
-        &mut self,
-        request: RequestId,
-        name: &JobName,
-        part: Result<(String, Option<String>), Refusal>,
-    ) {
+    pub(super) fn reply(&mut self, request: RequestId, name: &JobName, part: Result<Change, Refusal>) {
         let Some(pending) = self.requests.get_mut(&request) else { return };
         match part {
-            Ok((line, trigger)) => {
-                pending.done.lines.push((name.clone(), line));
-                pending.done.trigger = trigger;
-            }
-            Err(refusal) => pending.refusal = Some(refusal),
+            Ok(change) => pending.done.changes.push((name.clone(), change)),
+            Err(refusal) => pending.refusals.push((name.clone(), refusal)),
         }
         pending.left = pending.left.saturating_sub(1);
         if pending.left == 0
             && let Some(pending) = self.requests.remove(&request)
         {
-            let reply = pending.refusal.map_or(Ok(pending.done), Err);
-            self.out.push(Effect::Reply(request, reply));
+            self.out.push(Effect::Reply(request, pending.answer()));
         }
     }
 
@@ -142,7 +148,7 @@ impl Node {
                 // It is so already; runs of it may be in flight all the same.
                 Ok(Step::Said(said)) => match asked.then_cancel(&said).filter(|_| !asked.cancels()) {
                     Some(operation) => job.operations.push_front(Asked { operation, ..asked }),
-                    None => self.reply(asked.request, name, Ok((said, None))),
+                    None => self.reply(asked.request, name, Ok(said)),
                 },
                 Ok(Step::Commit(txn, said)) => {
                     self.submit(name, job, txn, Intent::Operation { asked, said });
@@ -214,7 +220,8 @@ impl Node {
             let node = TriggerNode { id: id.clone(), at };
             txn.write(Write::Trigger { job: name.clone(), item: *item, node });
         }
-        Ok(Step::Commit(txn, format!("triggered {} items as {id}", items.len())))
+        let line = format!("triggered {} items as {id}", items.len());
+        Ok(Step::Commit(txn, Change { trigger: Some(id), ..Change::new(ChangeEffect::Requested, line) }))
     }
 
     fn shut_down(&self, view: &Job, instance: &InstanceId) -> Result<Step, Refusal> {
@@ -225,12 +232,13 @@ impl Node {
         // Where it is hosted elsewhere, its host finds it deleted and does the rest.
         let mut txn = guarded("shutdown", view);
         shut_out(&mut txn, view, instance);
-        Ok(Step::Commit(txn, format!("{instance} is shut down for this job")))
+        let line = format!("{instance} is shut down for this job");
+        Ok(Step::Commit(txn, Change::new(ChangeEffect::Requested, line)))
     }
 
-    pub(super) fn operation_done(&mut self, name: &JobName, job: &mut JobState, asked: Asked, said: String) {
+    pub(super) fn operation_done(&mut self, name: &JobName, job: &mut JobState, asked: Asked, said: Change) {
         job.stale = true;
-        self.tell_asked(name, &asked, said.clone());
+        self.tell_asked(name, &asked, said.line.clone());
         if let Some(operation) = asked.then_cancel(&said) {
             // Decided from the records as they are now; it is what is answered.
             job.operations.push_front(Asked { operation, tries: 0, informed: false, ..asked });
@@ -239,11 +247,7 @@ impl Node {
         if let JobOperation::Shutdown { instance } = &asked.operation {
             self.dismiss(name, job, instance, ASKED);
         }
-        let trigger = match &asked.operation {
-            JobOperation::Trigger { .. } => said.rsplit(' ').next().map(str::to_string),
-            _ => None,
-        };
-        self.reply(asked.request, name, Ok((said, trigger)));
+        self.reply(asked.request, name, Ok(said));
     }
 
     /// A line for the audit: what was asked for is done, or those whom it concerns were told.
@@ -260,7 +264,7 @@ impl Node {
     }
 
     /// Stops the runs of a target, wherever they are: those that are not asked to, so many at a time.
-    fn cancel_all(&self, name: &JobName, job: &JobState, view: &Job, target: &Target, said: &str) -> Step {
+    fn cancel_all(&self, name: &JobName, job: &JobState, view: &Job, target: &Target, said: &Change) -> Step {
         let is_of = |item: Item, run: &Running| match target {
             Target::Job => true,
             Target::Item(wanted) => item == *wanted,
@@ -271,12 +275,17 @@ impl Node {
             record.running().is_some_and(|run| is_of(**item, run) && !run.cancelled)
         });
         let mut txn = guarded("command", view);
+        let mut runs = 0;
         for (item, (version, record)) in running.take(self.settings.max_records_per_txn) {
             stop(&mut txn, name, *item, *version, record);
+            runs += 1;
         }
-        match txn.writes.len() {
-            0 => Step::Said(said.into()),
-            runs => Step::Commit(txn, format!("{runs} runs are asked to stop")),
+        match runs {
+            0 => Step::Said(said.clone()),
+            runs => {
+                let line = format!("{runs} runs are asked to stop");
+                Step::Commit(txn, Change::new(ChangeEffect::Requested, line))
+            }
         }
     }
 
@@ -347,5 +356,5 @@ fn cancel_item(job: &JobState, view: &Job, item: Item, now: Time) -> Result<Step
         }
         _ => return Err(Refusal::new(Code::RunUnknown, format!("item {item} of {name} is not running"))),
     };
-    Ok(Step::Commit(txn, said))
+    Ok(Step::Commit(txn, Change::new(ChangeEffect::Requested, said)))
 }

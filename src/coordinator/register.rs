@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use rosterd_domain::id::JobName;
-use rosterd_domain::job::{Change, JobSpec, diff};
+use rosterd_domain::job::{self, JobSpec, diff};
 use rosterd_domain::sharding::Sharding;
 use rosterd_domain::txn::{Guard, Txn, Write};
 use rosterd_domain::view::Job;
 
 use super::change::{self, Step, change};
 use super::dispatch;
+use super::handle::{Change, ChangeEffect};
 use super::job::{Damaged, Intent, JobOperation, JobState, Registering};
 use super::node::Node;
 use rosterd_session::code::{Code, Refusal};
@@ -26,11 +27,13 @@ impl Node {
             match &asked.operation {
                 JobOperation::Apply { spec, dry_run: false } => {
                     let spec = spec.clone();
-                    let said = "created".to_string();
+                    let said = Change::new(ChangeEffect::Created, "created").warning(spec.notes());
                     return self.create(name, job, &spec, Intent::Operation { asked, said });
                 }
-                JobOperation::Apply { .. } => {
-                    self.reply(asked.request, name, Ok(("would be created".into(), None)))
+                JobOperation::Apply { spec, .. } => {
+                    let said =
+                        Change::new(ChangeEffect::WouldCreate, "would be created").warning(spec.notes());
+                    self.reply(asked.request, name, Ok(said));
                 }
                 _ => {
                     let refusal =
@@ -81,7 +84,8 @@ impl Node {
                 (JobOperation::Apply { spec, dry_run }, Some(torn)) => {
                     let step = change::mend(name, torn, spec, self.now.wall);
                     Ok(if *dry_run {
-                        Step::Said("would change what cannot be understood".into())
+                        let line = "would change what cannot be understood";
+                        Step::Said(Change::new(ChangeEffect::WouldChange, line))
                     } else {
                         step
                     })
@@ -92,7 +96,7 @@ impl Node {
                 Ok(Step::Commit(txn, said)) => {
                     return self.submit(name, job, txn, Intent::Operation { asked, said });
                 }
-                Ok(Step::Said(said)) => self.reply(asked.request, name, Ok((said, None))),
+                Ok(Step::Said(said)) => self.reply(asked.request, name, Ok(said)),
                 Err(refusal) => self.reply(asked.request, name, Err(refusal)),
             }
         }
@@ -151,12 +155,12 @@ impl Node {
                         self.refuse(name, &registering, refusal);
                         continue;
                     }
-                    Ok(Some((txn, said))) => {
+                    Ok(Some((txn, fields))) => {
                         let by = self.behind(&registering);
                         waiting.push_back(registering);
                         // Else it is this one's turn when what is under way has ended.
                         if job.writing.is_none() {
-                            self.submit(name, job, txn, Intent::Overwrite { said, by });
+                            self.submit(name, job, txn, Intent::Overwrite { fields, by });
                         }
                         continue;
                     }
@@ -222,7 +226,7 @@ const NOT_COMPARED: [&str; 3] = ["rosterd.handler", "disabled", "overwrite"];
 const MOST_DIFFERENCES: usize = 32;
 
 /// Where a registration's config, which does not overwrite, differs from the job.
-fn ignored(view: &Job, registering: &Registering) -> Vec<Change> {
+fn ignored(view: &Job, registering: &Registering) -> Vec<job::Change> {
     let offered = registering.config.as_ref().filter(|_| overwriting(registering).is_none());
     let next = offered.and_then(|offer| change::replaced_by(view, offer.as_ref().ok()?).ok());
     let changes = next.map(|next| diff(&view.spec, &next)).unwrap_or_default();

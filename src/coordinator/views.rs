@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName};
+use rosterd_domain::id::{CoordinatorId, Item, JobName};
 use rosterd_domain::item::Counters;
 use rosterd_domain::snapshot::Snapshot;
 use rosterd_domain::time::{Mono, Time};
@@ -43,8 +43,8 @@ impl Handle {
         Ok(JobDetail { row, spec: view.spec.to_file(), generation, epoch, upcoming: due })
     }
 
-    /// The due times in (after, until], by the schedules that held at the time as far as they are remembered; at most
-    /// `most` of them.
+    /// The latest due times in (after, until], the last one first, by the schedules that held at the time as far as they
+    /// are remembered; at most `most` of them.
     pub async fn due(
         &self,
         name: &JobName,
@@ -54,8 +54,7 @@ impl Handle {
     ) -> Result<Vec<Time>, Refusal> {
         let view = self.decision_view(name).await?;
         let timeline = Timeline::new(&view);
-        let next = |after: &Time| timeline.next(*after).filter(|due| *due <= until);
-        Ok(std::iter::successors(next(&after), next).take(most).collect())
+        Ok(latest(|after| timeline.next(after), after, until, most))
     }
 
     /// A job as decisions see it.
@@ -177,6 +176,29 @@ impl Handle {
     }
 }
 
+/// The latest of the times that `next` gives in (after, until], the last one first. A schedule can only be asked
+/// forward: it is asked in spans from the end, each as long as it is likely to take for the rest.
+fn latest(next: impl Fn(Time) -> Option<Time>, after: Time, until: Time, most: usize) -> Vec<Time> {
+    const FIRST: Duration = Duration::from_secs(60);
+    // A span with more is asked again in parts: one may be crowded after years without any.
+    let crowded = most.saturating_mul(4).max(1000);
+    let (mut found, mut end, mut span) = (Vec::new(), until, FIRST);
+    while found.len() < most && end > after {
+        let begin = end.minus(span).max(after);
+        let due = |from: Time| next(from).filter(|due| *due <= end);
+        let part: Vec<Time> =
+            std::iter::successors(due(begin), |from| due(*from)).take(crowded + 1).collect();
+        if part.len() > crowded && span > FIRST {
+            span = (span / 2).max(FIRST);
+            continue;
+        }
+        found.extend(part.into_iter().rev());
+        (end, span) = (begin, span.saturating_mul(2));
+    }
+    found.truncate(most);
+    found
+}
+
 fn status(decoded: &Result<Option<Job>, String>) -> &'static str {
     match decoded {
         Err(_) => "damaged",
@@ -205,7 +227,8 @@ fn item_row(view: &Job, snapshot: &Snapshot, item: Item) -> Option<ItemRow> {
     if record.is_none() && item.0 >= view.rules.items {
         return None;
     }
-    let owner: Option<InstanceId> = view.sharding.owner(item).cloned();
+    // One that has gone still stands in the assignment until the next.
+    let owner = view.sharding.owner(item).filter(|owner| view.instances.contains_key(*owner)).cloned();
     let parameter = view.spec.config().sharding_item_parameters.get(item).unwrap_or_default().to_string();
     let disabled = view.sharding.disabled_items.contains(&item);
     let record = record.unwrap_or_else(|| rosterd_domain::item::Record::new(view.base, Time::default()));
@@ -214,6 +237,7 @@ fn item_row(view: &Job, snapshot: &Snapshot, item: Item) -> Option<ItemRow> {
         parameter,
         owner,
         disabled,
+        surplus: item.0 >= view.rules.items,
         state: record.state,
         token: record.token,
         last_fire: record.last_fire,
@@ -229,4 +253,33 @@ fn unknown(name: &JobName) -> Refusal {
 
 fn unreadable(error: ReadError) -> Refusal {
     Refusal::new(Code::StoreUnavailable, format!("{error}: try again"))
+}
+
+#[cfg(test)]
+mod tests {
+    use rosterd_domain::schedule::Schedule;
+
+    use super::*;
+
+    #[test]
+    fn the_latest_due_times_are_found_from_the_end() {
+        let schedules = [
+            "* * * * * ?",
+            "0/7 * * * * ?",
+            "0 0 0/9 * * ?",
+            // Crowded, after long without any, and before.
+            "* * * 3 1 ? 1970",
+            "0 0 0 1 1 ? 2099",
+        ];
+        let (after, until) = (Time::from_seconds(0), Time::from_seconds(20 * 86_400 + 12_345));
+        for cron in schedules {
+            let schedule = Schedule::parse(cron, "UTC").unwrap();
+            let mut all: Vec<Time> = schedule.iter(after).take_while(|due| *due <= until).collect();
+            all.reverse();
+            for most in [0, 1, 3, 1000, 2001] {
+                let found = latest(|after| schedule.next(after), after, until, most);
+                assert_eq!(found, all[..most.min(all.len())], "{cron}, {most}");
+            }
+        }
+    }
 }

@@ -100,7 +100,27 @@ pub(crate) fn at(second: i64) -> Option<Timestamp> {
 }
 
 fn changed(job: &str, line: &str) -> Vec<v1::JobChange> {
-    vec![v1::JobChange { job: job.into(), lines: vec![line.into()] }]
+    let effect = v1::JobEffect::Changed.into();
+    vec![v1::JobChange { job: job.into(), lines: vec![line.into()], effect, ..Default::default() }]
+}
+
+/// What applying `words` would do, or did.
+fn applied(dry_run: bool) -> Vec<v1::JobChange> {
+    let cron = v1::FieldChange {
+        field: "cron".into(),
+        old_value: None,
+        new_value: Some("\"0 0 2 * * ?\"".into()),
+        hidden: false,
+    };
+    let effect = if dry_run { v1::JobEffect::WouldChange } else { v1::JobEffect::Changed };
+    let lines = vec!["changed cron".into()];
+    vec![v1::JobChange {
+        job: "words".into(),
+        lines,
+        effect: effect.into(),
+        fields: vec![cron],
+        warnings: vec![],
+    }]
 }
 
 fn words() -> v1::JobSummary {
@@ -165,6 +185,7 @@ fn items() -> Vec<v1::ItemSummary> {
         last_fire: at(0),
         last: Some(v1::EndedRun {
             token: 16,
+            fire_time: at(0),
             outcome: v1::RunOutcome::Succeeded.into(),
             reported: true,
             ..Default::default()
@@ -260,7 +281,7 @@ script! {
         epoch: 2,
         upcoming: (1..=i64::from(q.upcoming)).filter_map(|n| at(5 * n)).collect()
     };
-    apply_jobs(ApplyJobsRequest q) -> ApplyJobsResponse { changes: changed("words", "cron: a -> b") };
+    apply_jobs(ApplyJobsRequest q) -> ApplyJobsResponse { changes: applied(q.dry_run) };
     trigger_job(TriggerJobRequest q) -> TriggerJobResponse { trigger_id: "t-1".into(), changes: changed("words", "items 1, 2 run now") };
     pause_job(PauseJobRequest q) -> PauseJobResponse { changes: changed(&q.job, "paused") };
     resume_job(ResumeJobRequest q) -> ResumeJobResponse { changes: changed(&q.job, "resumed") };

@@ -41,13 +41,13 @@ fn lists_are_tables_for_people() {
     // Of a version that does not say.
     assert_eq!((&cluster[1]["state"], &cluster[1]["proved_ago_ms"]), (&json!("draining"), &json!(null)));
     assert_eq!(
-        served.rosterd(&["runs", "--limit", "2"]).ok(),
+        served.rosterd(&["runs", "--limit", "2"]).out,
         "STARTED               ITEM     TOKEN  SOURCE    OUTCOME  STATE       TOOK    INSTANCE        ERROR\n\
          2026-11-21 00:00:00Z  words/0  17     FAILOVER  failed   TASK_ERROR  1500ms  10.0.0.7@-@w-1  exit status 3…\n\
          2026-11-21 00:00:00Z  words/1  17     FAILOVER  failed   TASK_ERROR  1500ms  10.0.0.7@-@w-1  exit status 3…\n"
     );
     assert_eq!(
-        served.rosterd(&["events", "--limit", "3"]).ok(),
+        served.rosterd(&["events", "--limit", "3"]).out,
         "AT                    KIND    JOB    BY   WHAT\n\
          2026-11-21 00:00:05Z  job     words  ann  paused\n\
          2026-11-21 00:00:00Z  worker  -      -    10.0.0.7@-@w-1 dead\n\
@@ -167,8 +167,8 @@ fn changes_ask_for_what_was_typed() {
         assert!(served.asked().contains(asked), "{args:?}: {}", served.asked());
     }
     let triggered = served.rosterd(&["jobs", "trigger", "words", "--json"]).json();
-    let wanted =
-        json!({ "trigger_id": "t-1", "changes": [{ "job": "words", "lines": ["items 1, 2 run now"] }] });
+    let change = json!({ "job": "words", "effect": "changed", "fields": [], "lines": ["items 1, 2 run now"], "warnings": [] });
+    let wanted = json!({ "trigger_id": "t-1", "changes": [change] });
     assert_eq!(triggered, wanted);
 }
 
@@ -179,13 +179,14 @@ fn a_job_file_is_applied_or_compared() {
     let file = dir.path().join("words.yaml");
     std::fs::write(&file, "jobName: words\n").unwrap();
     let file = file.to_str().unwrap();
-    assert_eq!(served.rosterd(&["jobs", "apply", "-f", file]).ok(), "words: cron: a -> b\n");
+    let words_cron = "words: cron: (none) -> \"0 0 2 * * ?\"\n";
+    assert_eq!(served.rosterd(&["jobs", "apply", "-f", file]).ok(), words_cron);
     assert!(
         served.asked().ends_with("{ text: \"jobName: words\\n\", dry_run: false }"),
         "{}",
         served.asked()
     );
-    assert_eq!(served.rosterd(&["jobs", "diff", "-f", file]).ok(), "words: cron: a -> b\n");
+    assert_eq!(served.rosterd(&["jobs", "diff", "-f", file]).ok(), words_cron);
     assert!(served.asked().contains("dry_run: true"));
     assert_eq!(served.rosterd(&["jobs", "diff", "-f", file, "--exit-code"]).code, Some(1));
     assert_eq!(served.rosterd(&["jobs", "apply", "-f", "/nowhere"]).code, Some(2));

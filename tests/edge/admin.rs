@@ -148,7 +148,8 @@ async fn fires_come_in_pages() {
             break;
         }
     }
-    let all: Vec<_> = (0..5).flat_map(|minute| [(minute, 0), (minute, 1)]).collect();
+    // The latest first.
+    let all: Vec<_> = (0..5).rev().flat_map(|minute| [(minute, 0), (minute, 1)]).collect();
     assert_eq!(seen, all);
 }
 

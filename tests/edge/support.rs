@@ -17,11 +17,11 @@ use rosterd_api::edge::{Edge, EdgeConfig};
 use rosterd_api::grpc::admin::Info;
 use rosterd_api::history::History;
 use rosterd_coordinator::handle::{
-    Done, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MemberRow, Operation, Peer, Room,
-    ServerRow,
+    Change, ChangeEffect, Done, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MemberRow,
+    Operation, Peer, Room, ServerRow,
 };
 use rosterd_coordinator::member::Member;
-use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName, Namespace};
+use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName, Namespace, TriggerId};
 use rosterd_domain::item::Counters;
 use rosterd_domain::schedule::Schedule;
 use rosterd_domain::time::Time;
@@ -150,14 +150,18 @@ impl Backend for Fake {
         let row = self.jobs.lock().unwrap().1.iter().find(|row| row.name == *job).cloned();
         let schedule = row.and_then(|row| Schedule::parse(row.cron.as_deref()?, &row.time_zone).ok());
         let due = schedule.iter().flat_map(|schedule| schedule.iter(after).take_while(|due| *due <= until));
-        let due: Vec<Time> = due.take(most).collect();
+        let mut due: Vec<Time> = due.collect();
+        due.reverse();
+        due.truncate(most);
         async { Ok(due) }.boxed()
     }
 
     fn operate(&self, operation: Operation, _by: Option<Arc<str>>) -> Answer<'_, Done> {
         self.operations.lock().unwrap().push(operation);
-        let lines = vec![(JobName::new("j").unwrap(), "done".to_owned())];
-        async { Ok(Done { lines, trigger: Some("t-1".to_owned()) }) }.boxed()
+        let trigger = Some(TriggerId::new("t-1").unwrap());
+        let change = Change { trigger, ..Change::new(ChangeEffect::Requested, "done") };
+        let changes = vec![(JobName::new("j").unwrap(), change)];
+        async { Ok(Done { changes }) }.boxed()
     }
 
     fn jobs(&self) -> Answer<'_, Vec<JobRow>> {

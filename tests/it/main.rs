@@ -41,6 +41,7 @@ mod rights;
 mod seen;
 mod slow;
 mod storm;
+mod told;
 mod verify;
 mod wordcount;
 mod worker;

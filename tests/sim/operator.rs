@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rosterd_coordinator::handle::{Handle, Operation};
+use rosterd_coordinator::handle::{ChangeEffect, Handle, Operation};
 use rosterd_domain::id::JobName;
 
 use crate::canary;
@@ -77,8 +77,7 @@ pub fn ask_of(world: &World, url: String, handle: Handle, operation: Operation) 
             let shut_down = shut_down.and_then(of);
             watch.shut_down.extend(shut_down);
         }
-        let changed =
-            done.lines.iter().any(|(_, line)| !line.contains("already") && !line.starts_with("is "));
+        let changed = done.changes.iter().any(|(_, change)| change.effect != ChangeEffect::Unchanged);
         if let (Some((job, purpose)), true) = (effect, changed) {
             let mut watch = watch.lock();
             let latest = watch.purposes.get(&(job.to_string(), purpose)).copied().unwrap_or(0);

@@ -168,8 +168,9 @@ impl AdminService for Admin {
             items: request.items.into_iter().map(Item).collect(),
             after_current: request.after_current,
         };
-        let mut done = self.operate(who, operation).await?;
-        let trigger_id = done.trigger.take().unwrap_or_default();
+        let done = self.operate(who, operation).await?;
+        let trigger = done.changes.iter().find_map(|(_, change)| change.trigger.as_ref());
+        let trigger_id = trigger.map(ToString::to_string).unwrap_or_default();
         Ok(Response::new(v1::TriggerJobResponse { trigger_id, changes: rows::changes(done) }))
     }
 

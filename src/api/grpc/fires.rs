@@ -1,6 +1,7 @@
-//! Pages of `ListFires`: how many due times of a span a page needs. A page is cut by
-//! (due time, item); its token names the last pair of the page before. Pure; called by `admin`.
+//! Pages of `ListFires`: how many due times of a span a page needs. The latest due time comes first, and the items of one in
+//! ascending order; a token names the last pair of the page before. Pure; called by `admin`.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ pub(super) struct Page {
     /// The last pair of the page before.
     pub(super) after: Option<(Time, u32)>,
     pub(super) size: usize,
-    /// There are due times behind these.
+    /// There are due times before these.
     pub(super) more: bool,
     /// From, and before.
     span: (Time, Time),
@@ -37,13 +38,14 @@ pub(super) struct Page {
 pub(super) fn page(span: Span) -> Result<Page, Malformed> {
     let after = token(&span.token)?;
     let items: Vec<Item> = span.items.map(Item).collect();
-    let from = after.map_or(span.from, |(time, _)| time.max(span.from));
-    let span_left = (from, span.to);
+    let step = Duration::from_millis(1);
+    let to = after.map_or(span.to, |(time, _)| time.plus(step).min(span.to));
+    let span_left = (span.from, to);
     Ok(Page { due: Vec::new(), items, after, size: span.size, more: false, span: span_left })
 }
 
 impl Page {
-    /// Which due times are wanted: those after the first and not after the second, at most so many.
+    /// Which due times are wanted: the latest of those after the first and not after the second, at most so many.
     pub(super) fn asks(&self) -> Option<(Time, Time, usize)> {
         let step = Duration::from_millis(1);
         let wanted = !self.items.is_empty() && self.span.0 < self.span.1;
@@ -55,9 +57,11 @@ impl Page {
         self.size.div_ceil(self.items.len().max(1)) + 1
     }
 
+    /// The due times, the last one first.
     pub(super) fn take(&mut self, mut due: Vec<Time>) {
         self.more = due.len() > self.most();
         due.truncate(self.most());
+        due.reverse();
         self.due = due;
     }
 }
@@ -69,8 +73,10 @@ pub(super) fn cut(
     size: usize,
     more: bool,
 ) -> (Vec<FireRow>, String) {
-    fires.sort_by_key(|fire| (fire.fire, fire.item));
-    fires.retain(|fire| after.is_none_or(|after| (fire.fire, fire.item.0) > after));
+    fires.sort_by_key(|fire| (Reverse(fire.fire), fire.item));
+    let is_next =
+        |fire: &FireRow, (time, item): (Time, u32)| (Reverse(fire.fire), fire.item.0) > (Reverse(time), item);
+    fires.retain(|fire| after.is_none_or(|after| is_next(fire, after)));
     let more = more || fires.len() > size;
     fires.truncate(size);
     let next = fires.last().filter(|_| more).map(|last| format!("{}.{}", last.fire.0, last.item));
@@ -104,8 +110,10 @@ mod tests {
         loop {
             let mut page = page(Span { from, to, items: 0..3, size: 4, token }).unwrap();
             let (after, until, most) = page.asks().unwrap();
-            let due = schedule.iter(after).take_while(|due| *due <= until);
-            page.take(due.take(most).collect());
+            let mut due: Vec<Time> = schedule.iter(after).take_while(|due| *due <= until).collect();
+            due.reverse();
+            due.truncate(most);
+            page.take(due);
             let pairs = page.due.iter().flat_map(|due| page.items.iter().map(|item| (*due, *item)));
             let fires = pairs.map(|(fire, item)| FireRow {
                 fire,
@@ -122,7 +130,7 @@ mod tests {
             }
             assert_eq!(fires.len(), 4);
         }
-        let all: Vec<_> = (1..12).flat_map(|n| (0..3).map(move |item| (n, item))).collect();
+        let all: Vec<_> = (1..12).rev().flat_map(|n| (0..3).map(move |item| (n, item))).collect();
         assert_eq!(seen, all);
     }
 

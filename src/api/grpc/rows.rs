@@ -7,7 +7,8 @@ use rosterd_domain::item::{Counters, Ended, Outcome, Running, State};
 use rosterd_domain::time::Time;
 
 use rosterd_coordinator::handle::{
-    Done, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MemberRow, ServerRow,
+    Change, ChangeEffect, Done, FieldChange, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow,
+    MemberRow, ServerRow,
 };
 use rosterd_history::{EventKind, EventRow, Fate, FireRow, RunRow};
 use rosterd_wire::convert::to_source;
@@ -128,6 +129,7 @@ pub(super) fn item(row: ItemRow) -> v1::ItemSummary {
         parameter: row.parameter,
         owner: row.owner.map(String::from),
         disabled: row.disabled,
+        surplus: row.surplus,
         state: state.into(),
         running,
         crashed,
@@ -260,17 +262,40 @@ pub(super) fn fire(job: &JobName, row: FireRow) -> v1::FireRecord {
     }
 }
 
-/// Lines of the same job that follow each other become one change.
 pub(super) fn changes(done: Done) -> Vec<v1::JobChange> {
-    let mut changes: Vec<v1::JobChange> = Vec::new();
-    for (job, line) in done.lines {
-        let lines = (!line.is_empty()).then_some(line);
-        match changes.last_mut() {
-            Some(last) if last.job == job.as_str() => last.lines.extend(lines),
-            _ => changes.push(v1::JobChange { job: job.into(), lines: lines.into_iter().collect() }),
-        }
+    let change = |(job, change): (JobName, Change)| v1::JobChange {
+        job: job.into(),
+        lines: vec![change.line],
+        effect: effect(change.effect).into(),
+        fields: change.fields.into_iter().map(field_change).collect(),
+        warnings: change.warnings,
+    };
+    done.changes.into_iter().map(change).collect()
+}
+
+fn effect(effect: ChangeEffect) -> v1::JobEffect {
+    match effect {
+        ChangeEffect::Unchanged => v1::JobEffect::Unchanged,
+        ChangeEffect::WouldCreate => v1::JobEffect::WouldCreate,
+        ChangeEffect::WouldChange => v1::JobEffect::WouldChange,
+        ChangeEffect::Created => v1::JobEffect::Created,
+        ChangeEffect::Changed => v1::JobEffect::Changed,
+        ChangeEffect::Removed => v1::JobEffect::Removed,
+        ChangeEffect::Requested => v1::JobEffect::Requested,
     }
-    changes
+}
+
+/// A value that may be a secret stays here; its length is told.
+fn field_change(change: FieldChange) -> v1::FieldChange {
+    let shown = |value: Option<String>| {
+        value.map(|value| if change.secret { format!("(hidden, {} bytes)", value.len()) } else { value })
+    };
+    v1::FieldChange {
+        field: change.field,
+        old_value: shown(change.from),
+        new_value: shown(change.to),
+        hidden: change.secret,
+    }
 }
 
 pub(super) fn health(health: Health) -> v1::ServerHealth {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::report;
-use crate::cli::failure::{Failure, Result};
+use crate::cli::failure::{Exit, Failure, Result};
 use crate::cli::options::read_text;
 use crate::cli::server::Server;
 use crate::cli::show::Form;
@@ -31,7 +31,7 @@ pub(crate) struct Diff {
     /// A job file, YAML or JSON; - reads stdin
     #[arg(short, long, value_name = "FILE")]
     file: PathBuf,
-    /// Exit with 1 when something would be changed
+    /// Exit with 1 if something would change, with 0 if nothing would, and with 2 if the file is refused
     #[arg(long)]
     exit_code: bool,
     #[command(flatten)]
@@ -51,9 +51,13 @@ impl Apply {
 impl Diff {
     pub(crate) async fn run(self) -> Result {
         let question = v1::ApplyJobsRequest { text: read_text(&self.file)?, dry_run: true };
-        let answer = self.server.ask(question, |mut c, q| async move { c.apply_jobs(q).await }).await?;
+        let answer = self.server.ask(question, |mut c, q| async move { c.apply_jobs(q).await }).await;
+        // 1 says that something differs.
+        let other = if self.exit_code { Exit::Usage } else { Exit::Failed };
+        let answer = answer.map_err(|refusal| refusal.or_instead(Exit::Failed, other))?;
         report(self.form, &answer.changes)?;
-        if self.exit_code && answer.changes.iter().any(|change| !change.lines.is_empty()) {
+        let differs = |change: &v1::JobChange| change.effect() != v1::JobEffect::Unchanged;
+        if self.exit_code && answer.changes.iter().any(differs) {
             return Err(Failure::failed("DIFFERENT", "the file and the stored jobs differ"));
         }
         Ok(())

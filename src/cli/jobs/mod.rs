@@ -61,16 +61,26 @@ impl Jobs {
 
 /// Shows what a change did.
 pub(crate) fn report(form: Form, changes: &[v1::JobChange]) -> Result {
+    for change in changes {
+        for warning in &change.warnings {
+            eprintln!("rosterd: {}: warning: {warning}", change.job);
+        }
+    }
     form.show(|| json!({ "changes": json::changes(changes) }), || lines(changes))
 }
 
 fn lines(changes: &[v1::JobChange]) -> String {
     let of = |change: &v1::JobChange| -> String {
         let about = if change.job.is_empty() { String::new() } else { format!("{}: ", change.job) };
-        if change.lines.is_empty() {
-            return format!("{about}unchanged\n");
+        if change.fields.is_empty() {
+            return change.lines.iter().map(|line| format!("{about}{line}\n")).collect();
         }
-        change.lines.iter().map(|line| format!("{about}{line}\n")).collect()
+        let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "(none)".into());
+        let field = |field: &v1::FieldChange| {
+            let (old, new) = (value(&field.old_value), value(&field.new_value));
+            format!("{about}{}: {old} -> {new}\n", field.field)
+        };
+        change.fields.iter().map(field).collect()
     };
     changes.iter().map(of).collect()
 }

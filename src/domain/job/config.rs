@@ -136,9 +136,15 @@ impl fmt::Debug for JobConfig {
 impl JobConfig {
     /// Checks the fields; all defects at once.
     pub fn new(fields: ConfigFields) -> Result<Self, Defects> {
+        let (config, defects) = Self::with_defects(fields);
+        Defects::none_or(defects, config)
+    }
+
+    /// The fields whatever is wrong with them, and what that is.
+    pub(super) fn with_defects(fields: ConfigFields) -> (Self, Vec<Defect>) {
         let job = fields.job_name.to_string();
         let defects = check(&fields).into_iter().map(|d| Defect { job: Some(job.clone()), ..d }).collect();
-        Defects::none_or(defects, Self(fields))
+        (Self(fields), defects)
     }
 
     /// A copy with some fields changed, checked again.
@@ -187,8 +193,7 @@ impl JobConfig {
         if self.time_zone.is_some()
             && let Err(problem) = schedule(ANY, self.zone())
         {
-            let remedy = "write `UTC`, `GMT+8:00` or a name such as `Europe/Berlin`";
-            let defect = Defect::new(DefectKind::NotAllowed, "timeZone", problem, remedy);
+            let defect = Defect::new(DefectKind::NotAllowed, "timeZone", problem, "");
             return Some(defect.with_text(self.zone()));
         }
         let cron = self.cron.as_deref()?;
@@ -199,13 +204,14 @@ impl JobConfig {
     }
 }
 
+/// What `check` says holds the remedy.
 pub(super) fn named_defect(
     field: &str,
     name: &str,
     check: impl Fn(&str) -> Result<(), String>,
 ) -> Option<Defect> {
     let problem = check(name).err()?;
-    Some(Defect::new(DefectKind::NotAllowed, field, problem, "choose one that there is").with_text(name))
+    Some(Defect::new(DefectKind::NotAllowed, field, problem, "").with_text(name))
 }
 
 /// What a valid configuration keeps to.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::config::{ConfigFields, JobConfig};
+use super::config::ConfigFields;
 use super::defect::{Defect, DefectKind, Defects, nearest};
 use super::fields::{self, FIELDS, POLICY_FIELDS, Use};
 use super::node::MAX_NODE;
@@ -26,6 +26,15 @@ pub const OWN_KEY: &str = "rosterd";
 
 /// Parses a job file. Either all of it is right or nothing is taken, and every defect is reported.
 pub fn parse_file(bytes: &[u8]) -> Result<Vec<JobSpec>, Defects> {
+    parse_file_with(bytes, |_| Ok(()))
+}
+
+/// The same, with each job checked by `check` too, also one with other defects as far as it can be read: all defects come at
+/// once, in the order of the jobs in the file.
+pub fn parse_file_with(
+    bytes: &[u8],
+    check: impl Fn(&JobSpec) -> Result<(), Defects>,
+) -> Result<Vec<JobSpec>, Defects> {
     let entries: Vec<Entry> =
         tree::documents(bytes, MAX_FILE)?.into_iter().flat_map(shape::entries).collect();
     if entries.is_empty() {
@@ -38,7 +47,7 @@ pub fn parse_file(bytes: &[u8]) -> Result<Vec<JobSpec>, Defects> {
         let number = several.then_some(i + 1);
         let name = entry.name.clone();
         let label = |defect: Defect| Defect { number, job: name.clone(), ..defect };
-        match job(entry, Source::File) {
+        match job(entry, Source::File, &check) {
             Ok(job) => jobs.push(job),
             Err(more) => defects.extend(more.into_iter().map(label)),
         }
@@ -63,7 +72,7 @@ impl JobSpec {
         let mut values: Map<String, Value> =
             children.iter().map(|(name, data)| (name.clone(), data.as_str().into())).collect();
         values.insert("jobName".to_owned(), name.as_str().into());
-        job(Entry { values, ..Entry::default() }, Source::Node)
+        job(Entry { values, ..Entry::default() }, Source::Node, &|_| Ok(()))
     }
 
     /// A job of Elastic-Job 2.x or 3.x to be taken over: `root` is the data of its own node, `config` that of
@@ -78,7 +87,7 @@ impl JobSpec {
         };
         // The node's place says which job it is, whatever stands in it.
         values.insert("jobName".to_owned(), name.as_str().into());
-        let spec = job(Entry { values, ..Entry::default() }, Source::Node)?;
+        let spec = job(Entry { values, ..Entry::default() }, Source::Node, &|_| Ok(()))?;
         // 3.x keeps the class, or the name of the type, in the job's own node.
         if root.is_empty() || root.contains(char::is_whitespace) {
             return Ok(spec);
@@ -100,7 +109,11 @@ impl JobSpec {
     }
 }
 
-fn job(entry: Entry, source: Source) -> Result<JobSpec, Defects> {
+fn job(
+    entry: Entry,
+    source: Source,
+    check: &dyn Fn(&JobSpec) -> Result<(), Defects>,
+) -> Result<JobSpec, Defects> {
     if entry.broken {
         return Err(Defects::of(entry.defects));
     }
@@ -122,7 +135,7 @@ fn job(entry: Entry, source: Source) -> Result<JobSpec, Defects> {
     if source == Source::File {
         reader.defects.extend(strategy_defect(&fields, &policy));
     }
-    let spec = JobConfig::new(fields).and_then(|config| JobSpec::new(config, policy, handler));
+    let spec = JobSpec::checked(fields, policy, handler, check, &reader.defects);
     Defects::join(reader.defects, spec)
 }
 

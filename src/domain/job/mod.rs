@@ -33,7 +33,7 @@ pub use config::{
 pub use defect::{Defect, DefectKind, Defects, nearest};
 pub use diff::{Change, diff};
 pub use fields::{FIELDS, FieldInfo, Generation, POLICY_FIELDS, PolicyField, Use, field};
-pub use file::{MAX_FILE, OWN_KEY, parse_file};
+pub use file::{MAX_FILE, OWN_KEY, parse_file, parse_file_with};
 pub use items::{ItemParameters, ItemParametersError};
 pub use markdown::fields_markdown;
 pub use node::MAX_NODE;

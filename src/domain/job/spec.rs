@@ -31,6 +31,25 @@ impl JobSpec {
         Defects::none_or(defects, spec)
     }
 
+    /// The same from fields that are yet to be checked, and with what `check` finds: each part is looked at, also if another is
+    /// wrong. Of a field that is among `found` already, `check` has nothing to add.
+    pub(super) fn checked(
+        fields: ConfigFields,
+        policy: Policy,
+        handler: String,
+        check: &dyn Fn(&Self) -> Result<(), Defects>,
+        found: &[Defect],
+    ) -> Result<Self, Defects> {
+        let (config, mut defects) = JobConfig::with_defects(fields);
+        let spec = Self { config, policy, handler };
+        let job = spec.config.job_name.to_string();
+        defects.extend(spec.check().into_iter().map(|d| Defect { job: Some(job.clone()), ..d }));
+        let known: Vec<String> = defects.iter().chain(found).map(|defect| defect.field.clone()).collect();
+        let more = check(&spec).err().into_iter().flatten();
+        defects.extend(more.filter(|defect| !known.contains(&defect.field)));
+        Defects::none_or(defects, spec)
+    }
+
     /// A job found in the registry: `root` is the data of the job's own node, `policy` is absent when
     /// Elastic-Job alone has worked on it so far; its kind then follows from what Elastic-Job's fields say.
     pub fn stored(root: &str, config: JobConfig, policy: Option<Policy>) -> Result<Self, Defects> {

@@ -200,7 +200,7 @@ fn schedule_and_strategy_are_asked_about_what_is_in_effect() {
         .unwrap_err();
     let expected = "\
 job \"a\": cron = \"x\": in zone \"GMT+8:00\": x is none (GMT+8:00); correct the expression or the zone, or leave `cron` out to run only when triggered
-job \"a\": rosterd.strategy = \"Y\": no strategy Y; choose one that there is";
+job \"a\": rosterd.strategy = \"Y\": no strategy Y";
     assert_eq!(error.to_string(), expected);
     let bare = one("jobName: a\nshardingTotalCount: 1\n");
     bare.validate_with(|_, _| Err("asked".into()), |_| Err("asked".into())).unwrap();
@@ -357,6 +357,28 @@ fn nodes_of_elastic_job_are_taken_over_with_their_handler_and_kind() {
     for bad in [&b"[1]"[..], b"{", b"a: 1\n---\nb: 2\n", b"{}"] {
         assert!(take("", bad).is_err(), "{bad:?}");
     }
+}
+
+/// The whole file is looked at: a schedule in the third job, beside a number in the second and a policy in the first.
+#[test]
+fn every_defect_of_every_job_is_told_once_and_in_the_order_of_the_file() {
+    let file = "\
+- {jobName: c, shardingTotalCount: 0, cron: no, rosterd: {strategy: Y, retries: {max_attempts: 0}}}
+- {jobName: b, shardingTotalCount: x}
+- {jobName: a, shardingTotalCount: 1, cron: never, timeZone: Mars/Olympus}
+- {jobName: d, shardingTotalCount: 1, jobShardingStrategyType: Z}
+";
+    let defects = parse_file_with(file.as_bytes(), crate::view::validate).unwrap_err();
+    let told: Vec<_> = defects.iter().map(|one| (one.number.unwrap(), one.field.as_str())).collect();
+    let mut first: Vec<_> = told.iter().filter(|(number, _)| *number == 1).map(|(_, field)| *field).collect();
+    first.sort_unstable();
+    assert_eq!(first, ["cron", "rosterd.retries.max_attempts", "rosterd.strategy", "shardingTotalCount"]);
+    let others = [(2, "shardingTotalCount"), (3, "timeZone"), (4, "jobShardingStrategyType")];
+    assert_eq!(told[4..], others, "{defects}");
+    // The remedy once.
+    let lines = defects.to_string();
+    let zone = lines.lines().find(|line| line.contains("timeZone")).unwrap();
+    assert_eq!(zone.matches("Europe/Berlin").count(), 1, "{zone}");
 }
 
 #[test]

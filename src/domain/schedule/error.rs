@@ -52,7 +52,7 @@ pub enum ScheduleError {
         reason: &'static str,
     },
     /// No such time zone.
-    #[error("{zone:?} is not a known time zone: write an IANA name such as UTC or Europe/Berlin")]
+    #[error("{zone:?} is not a known time zone: write UTC, GMT+8:00 or an IANA name such as Europe/Berlin")]
     Zone {
         /// The refused name, cut to a length that can be shown.
         zone: String,

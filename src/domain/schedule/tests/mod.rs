@@ -59,7 +59,7 @@ fn an_error_says_what_to_write_instead() {
     );
     assert_eq!(
         refusal("* * * * * ?", "Mars/Olympus"),
-        "\"Mars/Olympus\" is not a known time zone: write an IANA name such as UTC or Europe/Berlin"
+        "\"Mars/Olympus\" is not a known time zone: write UTC, GMT+8:00 or an IANA name such as Europe/Berlin"
     );
     assert_eq!(
         refusal(&"0,".repeat(200), "UTC"),
