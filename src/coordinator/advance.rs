@@ -61,6 +61,9 @@ impl Node {
             }
             return true;
         }
+        if let Some(view) = job.view.clone() {
+            self.watch_items(name, job, &view);
+        }
         if self.reads_switches(name, job) {
             return true;
         }
@@ -77,6 +80,7 @@ impl Node {
     fn refresh(&mut self, name: &JobName, job: &mut JobState) {
         if !job.watched {
             job.watched = true;
+            job.watched_items = 0;
             self.out.push(Effect::Watch(name.clone(), true));
         }
         job.reading = true;

@@ -382,6 +382,7 @@ impl Driver {
                 self.under_way.push(Box::pin(async move { Ended::Read(id, read.await) }));
             }
             Effect::Watch(job, true) => self.registry.watch(&job),
+            Effect::WatchItems(job, items) => self.registry.watch_items(&job, items),
             Effect::Watch(job, false) => self.registry.unwatch(&job),
             Effect::Send(stream, frame) => self.send(stream, frame, now),
             Effect::Reply(request, reply) => {

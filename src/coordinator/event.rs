@@ -116,6 +116,8 @@ pub enum Effect {
     Read(ReadId, Query),
     /// Ask for hints about a job, or no more.
     Watch(JobName, bool),
+    /// Ask for hints about the marks of so many items of a job that is watched, or no more.
+    WatchItems(JobName, u32),
     /// Say something to a worker.
     Send(StreamId, ToWorker),
     /// Answer a person.

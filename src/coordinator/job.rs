@@ -121,6 +121,8 @@ pub(crate) struct JobState {
     pub(crate) assigned_why: String,
     /// Hints are asked for.
     pub(crate) watched: bool,
+    /// Of so many items the marks are.
+    pub(crate) watched_items: u32,
     /// When the calendar next wants something.
     pub(crate) next: Option<Time>,
     /// The calendar has brought it up, and it had no turn yet.

@@ -14,7 +14,7 @@ use rosterd_domain::snapshot::Switches;
 use rosterd_domain::view::Job;
 
 use super::change::{led, rewrite};
-use super::event::Query;
+use super::event::{Effect, Query};
 use super::job::{Intent, JobState};
 use super::node::{Node, ReadFor};
 use rosterd_registry::ReadError;
@@ -28,6 +28,16 @@ impl Node {
         if let Some(job) = self.jobs.get_mut(&name).filter(|job| job.leads()) {
             job.switches_stale = true;
             self.dirty.insert(name);
+        }
+    }
+
+    /// The leader alone is told of marks.
+    pub(super) fn watch_items(&mut self, name: &JobName, job: &mut JobState, view: &Job) {
+        let items = if job.leads() && job.watched { view.rules.items } else { 0 };
+        if std::mem::replace(&mut job.watched_items, items) != items {
+            self.out.push(Effect::WatchItems(name.clone(), items));
+            // What was written before is told to nobody.
+            job.switches_stale |= items > 0;
         }
     }
 

@@ -148,6 +148,10 @@ pub trait Registry: Send + Sync + 'static {
     /// Asks for hints about a job from now on. Read after, not before.
     fn watch(&self, job: &JobName);
 
+    /// Asks for hints about the marks of so many items as well, [`Hint::Switches`]: of a job that is watched, until it is not.
+    /// None: for no more of them. Other tools alone write them by themselves, so one coordinator is enough to hear of it.
+    fn watch_items(&self, job: &JobName, items: u32);
+
     /// No more hints about a job.
     fn unwatch(&self, job: &JobName);
 

@@ -99,6 +99,9 @@ pub(crate) enum Place<'a> {
     Quiet,
 }
 
+/// Marks of so many items of a job are watched each by itself.
+const MOST_MARKS: u32 = 64;
+
 /// The paths of one namespace.
 #[derive(Debug, Clone)]
 pub(crate) struct Paths {
@@ -391,11 +394,10 @@ impl Paths {
     }
 
     /// The nodes below which a change gives hints about a job, and whether their descendants count; never the job itself.
-    /// Below its assignment only the marks of disabled items do: what runs write beside them is told as well, and dropped.
     pub(crate) fn watched(&self, job: &JobName) -> [(Path, bool); 8] {
         [
             (self.config(job), false),
-            (self.sharding(job), true),
+            (self.sharding(job), false),
             (self.servers(job), true),
             (self.instances(job), true),
             (self.foreign_triggers(job), true),
@@ -404,6 +406,15 @@ impl Paths {
             // Nothing is written there but for a job with guarantees.
             (self.at(job, format_args!("guarantee")), true),
         ]
+    }
+
+    /// The same of the marks of so many items. Of a few each by itself, so that nothing is told of their runs; of more, where
+    /// that would be too many, whatever is written below the assignment is told as well, and dropped.
+    pub(crate) fn watched_items(&self, job: &JobName, items: u32) -> Vec<(Path, bool)> {
+        match items {
+            0..=MOST_MARKS => (0..items).map(|item| (self.item_disabled(job, Item(item)), false)).collect(),
+            _ => vec![(self.sharding(job), true)],
+        }
     }
 
     pub(crate) fn commands(&self, job: &JobName) -> Path {

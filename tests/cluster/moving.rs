@@ -316,10 +316,10 @@ async fn jobs_of_elastic_job_are_taken_over_and_fire() {
     let said = String::from_utf8(ran.stderr).unwrap();
     assert!(ran.status.success(), "{said}");
     for words in [
-        "two: correct in the file: job \"two\": shardingItemParameters: it has a parameter for item 2",
-        "two: a job file has no place for disabled servers: 10.0.0.8",
-        "two: a job file has no place for disabled items: 1",
-        "one: a job file has no place for the offsets of 1 items",
+        "two: warning: correct in the file: job \"two\": shardingItemParameters: it has a parameter for item 2",
+        "two: warning: a job file has no place for disabled servers: 10.0.0.8",
+        "two: warning: a job file has no place for disabled items: 1",
+        "one: warning: a job file has no place for the offsets of 1 items",
     ] {
         assert!(said.contains(words), "{words:?} is not in: {said}");
     }

@@ -260,6 +260,10 @@ impl Registry for EmbeddedRegistry {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner).insert(job.clone());
     }
 
+    fn watch_items(&self, _: &JobName, _: u32) {
+        // All that changes is seen here anyway.
+    }
+
     fn unwatch(&self, job: &JobName) {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner).remove(job);
     }

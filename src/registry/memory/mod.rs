@@ -62,6 +62,8 @@ struct Session {
     name: Arc<str>,
     state: State,
     watched: BTreeSet<JobName>,
+    /// Of which it asks for the marks of items.
+    items: BTreeSet<JobName>,
     hints: HintQueue,
     /// Hints that came while the session was suspended.
     missed: Vec<Hint>,
@@ -124,6 +126,7 @@ impl MemoryStore {
             name: name.clone(),
             state: State::new(),
             watched: BTreeSet::new(),
+            items: BTreeSet::new(),
             hints: HintQueue::default(),
             missed: Vec::new(),
             over: false,
@@ -390,7 +393,9 @@ impl Inner {
         let mut deliveries = Vec::new();
         for hint in told(paths, &change.changes) {
             for session in self.sessions.values_mut() {
-                if hint.job().is_some_and(|job| !session.watched.contains(job)) {
+                if hint.job().is_some_and(|job| !session.watched.contains(job))
+                    || matches!(&hint, Hint::Switches(job) if !session.items.contains(job))
+                {
                     continue;
                 }
                 let state = session.state.get();

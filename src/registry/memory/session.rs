@@ -139,7 +139,17 @@ impl Registry for MemoryRegistry {
         self.watching(|watched| watched.insert(job.clone()));
     }
 
+    fn watch_items(&self, job: &JobName, items: u32) {
+        if let Some(session) = self.store.shared.lock().sessions.get_mut(&self.id) {
+            let _was = match items {
+                0 => session.items.remove(job),
+                _ => session.items.insert(job.clone()),
+            };
+        }
+    }
+
     fn unwatch(&self, job: &JobName) {
+        self.watch_items(job, 0);
         self.watching(|watched| watched.remove(job));
     }
 

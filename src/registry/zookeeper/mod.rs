@@ -367,6 +367,13 @@ impl Registry for ZooKeeperRegistry {
         }
     }
 
+    fn watch_items(&self, job: &JobName, items: u32) {
+        let number = self.core.gate.ask();
+        if self.watches.send(Command::WatchItems(job.clone(), items, number)).is_err() {
+            self.core.gate.done(number);
+        }
+    }
+
     fn unwatch(&self, job: &JobName) {
         self.core.watched().remove(job);
         let _ = self.watches.send(Command::Unwatch(job.clone()));

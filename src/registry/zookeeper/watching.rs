@@ -28,20 +28,27 @@ use rosterd_runtime::mutants;
 /// Bytes of watched paths on one connection.
 const LANE_BYTES: usize = 48 << 10;
 
-/// What is watched: a job, or without one the namespace.
-type Key = Option<JobName>;
+/// What is watched.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Namespace,
+    Job(JobName),
+    /// The marks of so many items of a job.
+    Items(JobName, u32),
+}
 
 /// What the registry asks for.
 #[derive(Debug)]
 pub(super) enum Command {
     Watch(JobName, u64),
+    WatchItems(JobName, u32, u64),
     Unwatch(JobName),
 }
 
 #[derive(Debug)]
 enum Order {
     Arm(Key, u64),
-    Disarm(JobName),
+    Disarm(Key),
 }
 
 /// Spreads what is watched over connections.
@@ -49,8 +56,10 @@ pub(super) struct Watching {
     core: Arc<Core>,
     opener: Opener,
     lanes: Vec<(mpsc::UnboundedSender<Order>, usize)>,
-    /// On which connection each job is watched, and for how many bytes.
-    jobs: BTreeMap<JobName, (usize, usize)>,
+    /// On which connection each is watched, and for how many bytes.
+    watched: BTreeMap<Key, (usize, usize)>,
+    /// The marks of how many items of each job are.
+    items: BTreeMap<JobName, u32>,
 }
 
 impl Watching {
@@ -59,9 +68,9 @@ impl Watching {
         let (orders, inbox) = mpsc::unbounded_channel();
         let lane = Lane::new(core.clone(), client, None);
         core.run_part("zookeeper lane", lane.run(inbox));
-        let _ = orders.send(Order::Arm(None, number));
+        let _ = orders.send(Order::Arm(Key::Namespace, number));
         let bytes = core.paths.roots().iter().map(|root| root.as_str().len()).sum();
-        Self { core, opener, lanes: vec![(orders, bytes)], jobs: BTreeMap::new() }
+        Self { core, opener, lanes: vec![(orders, bytes)], watched: BTreeMap::new(), items: BTreeMap::new() }
     }
 
     pub(super) async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Command>) {
@@ -73,37 +82,59 @@ impl Watching {
             };
             mutants::panic_if_told("panic-zookeeper-watches");
             match command {
-                Some(Command::Watch(job, number)) => self.watch(job, number),
-                Some(Command::Unwatch(job)) => self.unwatch(job),
+                Some(Command::Watch(job, number)) => self.watch(Key::Job(job), number),
+                Some(Command::WatchItems(job, items, number)) => self.watch_items(job, items, number),
+                Some(Command::Unwatch(job)) => {
+                    self.unwatch_items(&job);
+                    self.unwatch(Key::Job(job));
+                }
                 None => return,
             }
         }
     }
 
-    fn watch(&mut self, job: JobName, number: u64) {
-        if self.jobs.contains_key(&job) {
+    fn watch_items(&mut self, job: JobName, items: u32, number: u64) {
+        if self.items.get(&job).copied().unwrap_or(0) == items {
             return self.core.gate.done(number);
         }
-        let watched = self.core.paths.watched(&job);
-        let bytes = self.core.chroot_bytes * watched.len()
-            + watched.iter().map(|(path, _)| path.as_str().len()).sum::<usize>();
+        self.unwatch_items(&job);
+        if items == 0 {
+            return self.core.gate.done(number);
+        }
+        self.items.insert(job.clone(), items);
+        self.watch(Key::Items(job, items), number);
+    }
+
+    fn unwatch_items(&mut self, job: &JobName) {
+        if let Some(items) = self.items.remove(job) {
+            self.unwatch(Key::Items(job.clone(), items));
+        }
+    }
+
+    fn watch(&mut self, key: Key, number: u64) {
+        if self.watched.contains_key(&key) {
+            return self.core.gate.done(number);
+        }
+        let paths = watched(&self.core, &key);
+        let bytes = self.core.chroot_bytes * paths.len()
+            + paths.iter().map(|(path, _)| path.as_str().len()).sum::<usize>();
         let lane = match self.lanes.iter().position(|(_, used)| used + bytes <= LANE_BYTES) {
             Some(lane) => lane,
             None => self.open_lane(),
         };
         let (orders, used) = &mut self.lanes[lane];
         *used += bytes;
-        self.jobs.insert(job.clone(), (lane, bytes));
-        if orders.send(Order::Arm(Some(job), number)).is_err() {
+        self.watched.insert(key.clone(), (lane, bytes));
+        if orders.send(Order::Arm(key, number)).is_err() {
             self.core.gate.done(number);
         }
     }
 
-    fn unwatch(&mut self, job: JobName) {
-        let Some((lane, bytes)) = self.jobs.remove(&job) else { return };
+    fn unwatch(&mut self, key: Key) {
+        let Some((lane, bytes)) = self.watched.remove(&key) else { return };
         let (orders, used) = &mut self.lanes[lane];
         *used -= bytes;
-        let _ = orders.send(Order::Disarm(job));
+        let _ = orders.send(Order::Disarm(key));
     }
 
     fn open_lane(&mut self) -> usize {
@@ -210,8 +241,8 @@ impl Lane {
                     self.armed.entry(key).or_default();
                     numbers.push(number);
                 }
-                Order::Disarm(job) => {
-                    self.armed.remove(&Some(job));
+                Order::Disarm(key) => {
+                    self.armed.remove(&key);
                 }
             }
         }
@@ -266,7 +297,7 @@ impl Lane {
         let keys = self.armed.iter().filter(|(_, armed)| !armed.stand).map(|(key, _)| key.clone());
         let client = &self.client;
         let armings = keys.map(|key| {
-            let paths = self.watched(&key);
+            let paths = watched(&self.core, &key);
             async move {
                 let sent: Vec<_> =
                     paths.iter().map(|(path, mode)| client.watch(path.as_str(), *mode)).collect();
@@ -304,21 +335,15 @@ impl Lane {
         }
         match key {
             // What moved meanwhile nobody has seen: it may have been any.
-            Some(job) => {
-                [Hint::Job(job.clone()), Hint::Switches(job.clone()), Hint::Guarantee(job)]
+            Key::Job(job) => {
+                [Hint::Job(job.clone()), Hint::Guarantee(job)]
                     .into_iter()
                     .for_each(|hint| self.core.tell(hint));
             }
-            None => [Hint::Jobs, Hint::Coordinators].into_iter().for_each(|hint| self.core.tell(hint)),
-        }
-    }
-
-    fn watched(&self, key: &Key) -> Vec<(Path, AddWatchMode)> {
-        let paths = &self.core.paths;
-        let mode = |below| if below { AddWatchMode::PersistentRecursive } else { AddWatchMode::Persistent };
-        match key {
-            Some(job) => paths.watched(job).into_iter().map(|(path, below)| (path, mode(below))).collect(),
-            None => vec![(paths.jobs(), mode(false)), (paths.coordinators(), mode(false))],
+            Key::Items(job, _) => self.core.tell(Hint::Switches(job)),
+            Key::Namespace => {
+                [Hint::Jobs, Hint::Coordinators].into_iter().for_each(|hint| self.core.tell(hint))
+            }
         }
     }
 
@@ -334,6 +359,17 @@ impl Lane {
                 }
             }
         }))
+    }
+}
+
+fn watched(core: &Core, key: &Key) -> Vec<(Path, AddWatchMode)> {
+    let paths = &core.paths;
+    let mode = |below| if below { AddWatchMode::PersistentRecursive } else { AddWatchMode::Persistent };
+    let with_mode = |(path, below)| (path, mode(below));
+    match key {
+        Key::Namespace => vec![(paths.jobs(), mode(false)), (paths.coordinators(), mode(false))],
+        Key::Job(job) => paths.watched(job).into_iter().map(with_mode).collect(),
+        Key::Items(job, items) => paths.watched_items(job, *items).into_iter().map(with_mode).collect(),
     }
 }
 

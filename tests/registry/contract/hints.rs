@@ -40,6 +40,7 @@ pub async fn decisions_are_told_and_run_state_is_not(backend: &mut impl Backend)
     let mut hints = registry.hints();
     put(registry, [create(&j(), "i1"), write_record(0, None, 1)]).await;
     registry.watch(&j());
+    registry.watch_items(&j(), 3);
     read_after(registry).await;
     drain(registry, &mut hints).await;
     let (job, item) = (j(), Item(0));

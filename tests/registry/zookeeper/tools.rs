@@ -57,11 +57,17 @@ async fn an_item_that_a_console_disables_is_told_and_read() {
     let mut hints = registry.hints();
     let mode = CreateMode::Persistent.with_acls(Acls::anyone_all());
     tool.create("/ns/job/sharding/0/running", b"i", &mode).await.unwrap();
-    tool.create(path, b"", &mode).await.unwrap();
-    let told = until(&mut hints, &Hint::Switches(j())).await;
-    assert!(!told.contains(&Hint::Job(j())), "{told:?}");
-    assert_eq!(disabled().await, [(Item(0), true)].into());
-    tool.delete(path, None).await.unwrap();
-    until(&mut hints, &Hint::Switches(j())).await;
+    // Of a few items each mark is watched, of many what stands above all.
+    for items in [1, 1000] {
+        registry.watch_items(&j(), items);
+        // The reading comes after the watch, which then stands.
+        assert_eq!(disabled().await, [(Item(0), false)].into());
+        tool.create(path, b"", &mode).await.unwrap();
+        let told = until(&mut hints, &Hint::Switches(j())).await;
+        assert!(!told.contains(&Hint::Job(j())), "{told:?}");
+        assert_eq!(disabled().await, [(Item(0), true)].into());
+        tool.delete(path, None).await.unwrap();
+        until(&mut hints, &Hint::Switches(j())).await;
+    }
     assert_eq!(disabled().await, [(Item(0), false)].into());
 }
