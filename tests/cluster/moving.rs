@@ -334,10 +334,10 @@ async fn jobs_of_elastic_job_are_taken_over_and_fire() {
     let (out, said) = (String::from_utf8(ran.stdout).unwrap(), String::from_utf8(ran.stderr).unwrap());
     assert_eq!(out, "one imported\nthree imported\ntwo imported\n", "{said}");
     for words in [
-        "two: `monitorPort` is kept and has no effect",
-        "one: `fetchDataCount` is kept and has no effect",
-        "two: misfires that wait of items 1 stay behind",
-        "two: crashed runs that wait for a taker of items 0 stay behind",
+        "two: warning: `monitorPort` is kept and has no effect",
+        "one: warning: `fetchDataCount` is kept and has no effect",
+        "two: warning: misfires that wait of items 1 stay behind",
+        "two: warning: crashed runs that wait for a taker of items 0 stay behind",
     ] {
         assert!(said.contains(words), "{words:?} is not in: {said}");
     }

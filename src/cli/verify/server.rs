@@ -195,12 +195,16 @@ async fn fires(
         ..Default::default()
     };
     let call = |mut c: Client, q| async move { c.list_fires(q).await };
+    let mut all = Vec::new();
     let take = |a: v1::ListFiresResponse| {
         *room = room.checked_sub(a.fires.len()).ok_or_else(|| too_much(MOST_DUE, "due times of items"))?;
-        a.fires.iter().for_each(&mut tell);
+        all.extend(a.fires);
         Ok(a.next_page_token)
     };
-    admin.each_page(question, call, take, |q, token| q.page_token = token).await
+    admin.each_page(question, call, take, |q, token| q.page_token = token).await?;
+    // The latest come first, and a story is told from its beginning.
+    all.iter().rev().for_each(&mut tell);
+    Ok(())
 }
 
 fn became(job: &JobName, fire: &v1::FireRecord, teller: &mut Teller) {
