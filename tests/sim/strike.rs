@@ -161,14 +161,26 @@ pub fn part(world: &mut World, desk: Option<usize>, seat: usize, way: Way, span:
 
 /// Whether there was something to remove, or to write.
 fn foreign(world: &World, job: usize, what: Foreign) -> bool {
-    let Some(name) = world.plan.jobs.get(job).and_then(|plan| JobName::new(plan.name).ok()) else {
+    let Some(mut name) = world.plan.jobs.get(job).and_then(|plan| JobName::new(plan.name).ok()) else {
         return false;
     };
-    let owner = || wish::owner(world, Some(&name), 0);
+    let owned = name.clone();
+    let owner = || wish::owner(world, Some(&owned), 0);
     let (path, data) = match what {
         Foreign::Leader => ("/leader/election/instance".to_owned(), None),
         Foreign::Disable => (format!("/sharding/{}/disabled", Item(0)), Some(&b""[..])),
-        Foreign::Enable => (format!("/sharding/{}/disabled", Item(0)), None),
+        Foreign::Enable => {
+            // Whichever is marked, of any job: there are not many.
+            let mark = |item| format!("/sharding/{}/disabled", Item(item));
+            let names = world.plan.jobs.iter().filter_map(|plan| JobName::new(plan.name).ok());
+            let marked = |name: &JobName| (0..8).map(mark).find(|path| has(world, name, path));
+            let mut found = names.filter_map(|name| Some((marked(&name)?, name)));
+            let Some((path, of)) = found.next() else {
+                return false;
+            };
+            name = of;
+            (path, None)
+        }
         Foreign::Running => (format!("/sharding/{}/running", Item(0)), None),
         Foreign::Instance | Foreign::TriggerData | Foreign::TriggerNode => {
             let Some(instance) = owner() else { return false };
@@ -179,7 +191,7 @@ fn foreign(world: &World, job: usize, what: Foreign) -> bool {
             }
         }
     };
-    if matches!(what, Foreign::TriggerData | Foreign::Enable) && !has(world, &name, &path) {
+    if matches!(what, Foreign::TriggerData) && !has(world, &name, &path) {
         return false;
     }
     let done = world.store.foreign(&name, &path, data, false);
