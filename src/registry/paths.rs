@@ -531,7 +531,10 @@ mod tests {
         }
         assert!(covers(&paths.started(&job, Item(0))) && covers(&paths.completed(&job, Item(0))));
         assert!(covers(&paths.sharding(&job)) && covers(&paths.trigger(&job, Item(0))));
-        assert!(covers(&paths.item_disabled(&job, Item(0))) && !covers(&paths.offset(&job, Item(0))));
+        assert!(!covers(&paths.item_disabled(&job, Item(0))) && !covers(&paths.offset(&job, Item(0))));
+        let marks = |items| paths.watched_items(&job, items);
+        assert_eq!(marks(2), [0, 1].map(|item| (paths.item_disabled(&job, Item(item)), false)));
+        assert_eq!((marks(0), marks(MOST_MARKS + 1)), (vec![], vec![(paths.sharding(&job), true)]));
     }
 
     #[test]

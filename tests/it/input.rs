@@ -385,7 +385,12 @@ async fn a_report_under_another_token_is_refused_and_changes_nothing() {
     cluster.assigned("there", 1).await;
     cluster.trigger("there").await;
     let run = raw.trigger().await.run.unwrap();
-    let before = cluster.dump("there").await;
+    // What mirrors the owner is written when there is time for it.
+    let before = wait("the owner's mirror", || async {
+        let dump = cluster.dump("there").await;
+        dump.contains_key("/sharding/0/instance").then_some(dump)
+    })
+    .await;
     for token in [run.token - 1, run.token + 1, 0, u64::MAX >> 1] {
         let ack = raw.report(v1::RunRef { token, ..run.clone() }, v1::RunOutcome::Succeeded).await;
         assert!(ack.result() != v1::ReportResult::Accepted, "{ack:?}");
