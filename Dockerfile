@@ -21,7 +21,7 @@ ENTRYPOINT ["rosterd", "exec"]
 
 FROM gcr.io/distroless/cc-debian12:nonroot
 LABEL org.opencontainers.image.title="rosterd" \
-      org.opencontainers.image.description="Says who is on duty: splits jobs into items and gives each to one live worker" \
+      org.opencontainers.image.description="A distributed scheduler for sharded cron jobs" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /out/rosterd /usr/local/bin/rosterd
 COPY --from=build --chown=nonroot:nonroot /out/data /data

@@ -205,7 +205,7 @@ pub fn run(lives: &Arc<Lives>, driver: Driver, open: Option<Open>, edge: Edge, l
         if life.run(driver, open, work_ends.clone()).await {
             work_ends.cancelled().await;
         } else {
-            tracing::error!("the coordinator has lost its registry: start this process again");
+            tracing::error!("the coordinator has lost its store: start this process again");
         }
     });
     stop_with(&tasks, lives.clone());

@@ -47,7 +47,7 @@ pub trait Backend: Send + Sync + 'static {
     fn open(&self, peer: Peer) -> Result<Conversation, Refusal>;
     /// `by`: who asks.
     fn operate(&self, operation: Operation, by: Option<Arc<str>>) -> Answer<'_, Done>;
-    /// The latest due times in (after, until], the last one first, by the schedules that held at the time; at most so many.
+    /// The latest scheduled times in (after, until], the last one first, by the schedules that held at the time; at most so many.
     fn due<'a>(&'a self, job: &'a JobName, after: Time, until: Time, most: usize) -> Answer<'a, Vec<Time>>;
     fn jobs(&self) -> Answer<'_, Vec<JobRow>>;
     fn job<'a>(&'a self, job: &'a JobName, upcoming: usize) -> Answer<'a, JobDetail>;

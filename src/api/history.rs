@@ -28,7 +28,7 @@ pub trait History: Send + Sync + 'static {
         async {}.boxed()
     }
 
-    /// What became of each of the due times, in ascending order, for each of the items.
+    /// What became of each of the scheduled times, in ascending order, for each of the items.
     fn fires<'a>(&'a self, job: &'a JobName, items: Vec<Item>, due: Vec<Time>) -> Answer<'a, Vec<FireRow>>;
 }
 

@@ -110,7 +110,7 @@ impl Access {
                 let revoked = self.credentials.replace(grants);
                 tracing::info!(target: "rosterd::audit", count, ?revoked, "credentials were read again");
                 if count == 0 {
-                    tracing::warn!("the credential file holds none: nobody may do anything");
+                    tracing::warn!("the credential file has no credentials: nobody may do anything");
                 }
             }
             Err(error) => tracing::error!("{error}; those read before stay in force until it is mended"),
@@ -175,7 +175,7 @@ fn file(field: &str, path: &Path) -> Result<Vec<u8>, String> {
         |why: String| format!("{field} {}: {why}: name a PEM file that this user may read", path.display());
     let there = std::fs::metadata(path).map_err(|error| told(format!("it cannot be read: {error}")))?;
     if !there.is_file() || there.len() > LARGEST {
-        return Err(told(format!("it is no file of at most {LARGEST} bytes")));
+        return Err(told(format!("it is not a file of at most {LARGEST} bytes")));
     }
     std::fs::read(path).map_err(|error| told(format!("it cannot be read: {error}")))
 }

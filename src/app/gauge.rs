@@ -17,7 +17,7 @@ impl Gauge for ToMetrics {
         self.0.commits.get_or_create(&[("outcome", what)]).inc();
         self.0.commit_seconds.observe(took.as_secs_f64());
         if applied && purpose == VERDICT {
-            self.0.verdicts.inc();
+            self.0.workers_expired.inc();
         }
     }
 
@@ -40,7 +40,7 @@ impl Gauge for ToMetrics {
     fn entry(&mut self, entry: &Entry) {
         match entry {
             Entry::Started { run, .. } => {
-                self.0.fires.get_or_create(&[("source", run.source.as_str())]).inc();
+                self.0.runs_started.get_or_create(&[("source", run.source.as_str())]).inc();
             }
             Entry::Ended { outcome, .. } => {
                 self.0.runs.get_or_create(&[("outcome", outcome.as_str())]).inc();

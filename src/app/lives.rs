@@ -1,6 +1,6 @@
 //! The coordinator's lives. A registry session that is over takes every right with it, but not the process: the
 //! coordinator of that session is put away, and one of a new session, under a new name, takes its place behind the
-//! same port. Workers' streams end with the old one; they come again within their lease, with their runs in hand,
+//! same port. Workers' streams end with the old one; they come again within their lease, with their runs in flight,
 //! and the records that still name them make `instances` and `running` anew.
 
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ pub type Each<T> = Box<dyn Fn() -> T + Send + Sync>;
 /// Where a coordinator decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// On a thread of its own: a due time waits for no task of the many streams.
+    /// On a thread of its own: a scheduled time waits for no task of the many streams.
     OwnThread,
     /// Among the tasks of whoever runs it: in a simulation, which has one thread and a clock of its own.
     Here,
@@ -97,14 +97,14 @@ impl Lives {
                 return true;
             }
             let Some(open) = &open else { return false };
-            tracing::error!(coordinator = %self.handle().id(), "the registry session is over: a new one is opened, and workers are to come again");
+            tracing::error!(coordinator = %self.handle().id(), "the store session is over: a new one is opened, and workers are to come again");
             let registry = tokio::select! {
                 biased;
                 () = stop.cancelled() => return true,
                 registry = reopen(open) => registry,
             };
             let (handle, next) = self.parts.coordinator(registry);
-            tracing::warn!(coordinator = %handle.id(), "a new registry session is open");
+            tracing::warn!(coordinator = %handle.id(), "a new store session is open");
             driver = next.speaking_through(self.health.clone(), self.happenings.clone());
             *self.handle.write().unwrap_or_else(PoisonError::into_inner) = handle;
             if self.stopping.load(Ordering::SeqCst) {
@@ -185,7 +185,7 @@ async fn reopen(open: &Open) -> Arc<dyn Registry> {
     loop {
         match open().await {
             Ok(registry) => return registry,
-            Err(why) => tracing::error!("no new registry session, tried again in {pause:?}: {why}"),
+            Err(why) => tracing::error!("no new store session, tried again in {pause:?}: {why}"),
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);

@@ -116,7 +116,7 @@ impl Sessions {
 /// its time-out.
 fn close_at_the_end(tasks: &Tasks, sessions: Sessions) {
     let stop = tasks.stop(Phase::Store);
-    tasks.session(Phase::Store, "registry session", async move {
+    tasks.session(Phase::Store, "store session", async move {
         stop.cancelled().await;
         let last = sessions.last.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(registry) = last {

@@ -1,5 +1,5 @@
 //! What the files of a coordinator say happened, for `rosterd verify`: its history, and where nobody serves from the
-//! directory, the due times of its jobs. It reads and changes nothing of a job; without a coordinator.
+//! directory, the scheduled times of its jobs. It reads and changes nothing of a job; without a coordinator.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,13 +20,13 @@ use rosterd_runtime::clock::{Clock as _, System};
 
 /// Most runs that are judged at once.
 pub const MOST_RUNS: usize = 250_000;
-/// Most due times that are judged at once, over all items.
+/// Most scheduled times that are judged at once, over all items.
 pub const MOST_DUE: usize = 5_000_000;
 /// Most assignments that are looked at, of each history; the latest.
 pub const MOST_ASSIGNMENTS: usize = 10_000;
 /// The file of the history in a data directory.
 const HISTORY: &str = "history.db";
-/// How many due times of an item are asked for at a time.
+/// How many scheduled times of an item are asked for at a time.
 const STRIDE: usize = 20_000;
 
 /// What is asked.
@@ -38,7 +38,7 @@ pub struct Asked {
     pub namespace: Namespace,
     /// Only this job.
     pub job: Option<JobName>,
-    /// Runs that began, and due times, not before this.
+    /// Runs that began, and scheduled times, not before this.
     pub from: Time,
     /// And before this; none: now.
     pub to: Option<Time>,
@@ -114,7 +114,7 @@ pub async fn story(asked: &Asked) -> Result<(Story, Vec<String>), StoryError> {
 }
 
 /// Said where the registry is an ensemble.
-pub const ENSEMBLE: &str = "each coordinator of an ensemble keeps the history of what it did itself: due times were not \
+pub const ENSEMBLE: &str = "each coordinator of an ensemble keeps the history of what it did itself: scheduled times were not \
                             compared; give the --data-dir of each, and --whole";
 
 async fn runs(asked: &Asked, history: &Reader, dir: &Path, teller: &mut Teller) -> Result<(), StoryError> {
@@ -193,7 +193,7 @@ async fn due_times(
         Ok(store) => store,
         Err(OpenError::InUse { dir }) => {
             notes.push(format!(
-                "a coordinator works with {}: due times were not compared; ask it with --server",
+                "a coordinator works with {}: scheduled times were not compared; ask it with --server",
                 dir.display()
             ));
             return Ok(());
@@ -234,8 +234,9 @@ async fn fires(
         let part: Vec<Time> = due.by_ref().take(STRIDE).collect();
         let (Some(first), Some(last)) = (part.first().copied(), part.last().copied()) else { break };
         for item in (0..job.rules.items).map(Item) {
-            *room =
-                room.checked_sub(part.len()).ok_or(StoryError::TooMuch(MOST_DUE, "due times of items"))?;
+            *room = room
+                .checked_sub(part.len())
+                .ok_or(StoryError::TooMuch(MOST_DUE, "scheduled times of items"))?;
             let until = last.plus(Duration::from_millis(1));
             let rows = history.fires(&job.name, part.iter().copied(), [item], first, until).await;
             let rows = rows.map_err(|error| StoryError::History(dir.display().to_string(), error))?;
@@ -301,7 +302,7 @@ mod tests {
         JobName::new("words").unwrap()
     }
 
-    /// The second that a due time is.
+    /// The second that a scheduled time is.
     fn due(n: i64) -> Time {
         Time::from_seconds(NOON + 60 * n)
     }
@@ -325,7 +326,7 @@ mod tests {
         recorder.record(&job(), at, &ended, None);
     }
 
-    /// Two coordinators, of which each knows of some due times; `missed` is what the second one says of the fourth.
+    /// Two coordinators, of which each knows of some scheduled times; `missed` is what the second one says of the fourth.
     async fn two(dir: &Path, missed: bool) -> Asked {
         let dirs = ["one", "two"].map(|name| dir.join(name));
         for (n, dir) in dirs.iter().enumerate() {

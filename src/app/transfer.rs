@@ -24,7 +24,7 @@ pub enum TransferError {
     #[error(transparent)]
     Open(#[from] AppError),
     /// There is no store to export.
-    #[error("there is no registry in {0}: correct data_dir")]
+    #[error("there is no store in {0}: correct data_dir")]
     Nothing(String),
     /// The jobs cannot be read.
     #[error(transparent)]

@@ -11,7 +11,7 @@ use super::show::{Form, table};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Cron {
-    /// List the next due times of an expression
+    /// List the next scheduled times of an expression
     Next(Next),
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Next {
     /// IANA name of the schedule's zone
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
     time_zone: String,
-    /// List due times later than this (RFC 3339); default: now
+    /// List scheduled times later than this (RFC 3339); default: now
     #[arg(long, value_name = "TIME", value_parser = Time::parse)]
     from: Option<Time>,
     /// How many
@@ -49,7 +49,7 @@ impl Next {
         let times = schedule.upcoming(from, self.count as usize);
         let text = || {
             if times.is_empty() {
-                return format!("no due time after {from}");
+                return format!("no scheduled time after {from}");
             }
             let zone = TimeZone::get(schedule.zone()).unwrap_or(TimeZone::UTC);
             let row = |at: &Time| {

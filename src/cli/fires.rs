@@ -1,4 +1,4 @@
-//! `rosterd fires`: the due times of a job against what became of them, latest first.
+//! `rosterd fires`: the scheduled times of a job with the result of each, latest first.
 
 use clap::Args;
 use rosterd_domain::time::Time;
@@ -19,15 +19,15 @@ pub(crate) struct Fires {
     /// Only of this item
     #[arg(long, value_name = "N")]
     item: Option<u32>,
-    /// Due not before: RFC 3339, or how long ago [default: 1h]
+    /// Scheduled not before: RFC 3339, or how long ago [default: 1h]
     #[arg(long, value_name = "TIME", value_parser = moment)]
     since: Option<Time>,
-    /// Due before [default: now]
+    /// Scheduled before [default: now]
     #[arg(long, value_name = "TIME", value_parser = moment)]
     until: Option<Time>,
     /// Only those that were not run
     #[arg(long)]
-    unrun: bool,
+    not_run: bool,
     #[command(flatten)]
     limit: Limit,
     #[command(flatten)]
@@ -45,11 +45,11 @@ impl Fires {
             start_time: self.since.map(timestamp),
             end_time: self.until.map(timestamp),
             // Of those that were run nothing is kept.
-            page_size: if self.unrun { 10_000 } else { self.limit.page(10_000) },
+            page_size: if self.not_run { 10_000 } else { self.limit.page(10_000) },
             page_token: String::new(),
         };
         let call = |mut c: Client, q| async move { c.list_fires(q).await };
-        let wanted = |fire: &v1::FireRecord| !self.unrun || fire.result() != v1::FireResult::Run;
+        let wanted = |fire: &v1::FireRecord| !self.not_run || fire.result() != v1::FireResult::Run;
         let take =
             |a: v1::ListFiresResponse| (a.fires.into_iter().filter(wanted).collect(), a.next_page_token);
         let turn = |q: &mut v1::ListFiresRequest, token| q.page_token = token;
@@ -61,10 +61,10 @@ impl Fires {
 
 fn text(fires: &[v1::FireRecord]) -> String {
     if fires.is_empty() {
-        return "no due times".into();
+        return "no scheduled times".into();
     }
     let row = |fire: &v1::FireRecord| {
-        let became = match fire.reason.as_str() {
+        let result = match fire.reason.as_str() {
             "" => json::result(fire.result()),
             reason => format!("{} ({reason})", json::result(fire.result())),
         };
@@ -74,11 +74,11 @@ fn text(fires: &[v1::FireRecord]) -> String {
         [
             short_time(fire.fire_time.as_ref()),
             fire.item.to_string(),
-            became,
+            result,
             run.map_or_else(dash, |run| json::source(run.source())),
             outcome.unwrap_or_else(dash),
             run.map_or_else(dash, |run| run.instance.clone()),
         ]
     };
-    table(["DUE", "ITEM", "BECAME", "SOURCE", "OUTCOME", "INSTANCE"], fires.iter().map(row))
+    table(["SCHEDULED", "ITEM", "RESULT", "SOURCE", "OUTCOME", "INSTANCE"], fires.iter().map(row))
 }

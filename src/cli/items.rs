@@ -73,7 +73,7 @@ fn text(items: &[v1::ItemSummary]) -> String {
     table(["ITEM", "PARAMETER", "STATE", "OWNER", "TOKEN", "LAST FIRE", "LAST RUN"], items.iter().map(row))
 }
 
-/// When it was last run. Up to when due times are accounted for says nothing of that: it is set when a job is made.
+/// When it was last run. Up to when scheduled times are accounted for says nothing of that: it is set when a job is made.
 fn last_fire(item: &v1::ItemSummary) -> Option<&prost_types::Timestamp> {
     let running = item.running.as_ref().map(|run| &run.fire_time);
     let crashed = item.crashed.as_ref().map(|run| &run.fire_time);

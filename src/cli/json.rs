@@ -136,7 +136,7 @@ pub(crate) fn in_flight(run: &v1::RunInFlight) -> Value {
 
 pub(crate) fn counters(c: &v1::Counters) -> Value {
     json!({
-        "fired": c.fired, "succeeded": c.succeeded, "failed": c.failed, "cancelled": c.cancelled,
+        "runs": c.runs, "succeeded": c.succeeded, "failed": c.failed, "cancelled": c.cancelled,
         "crashed": c.crashed, "timed_out": c.timed_out, "misfired": c.misfired, "skipped": c.skipped,
         "missed": c.missed,
     })
@@ -150,8 +150,8 @@ pub(crate) fn instance(row: &v1::InstanceSummary) -> Value {
     })
 }
 
-pub(crate) fn server(row: &v1::ServerSummary) -> Value {
-    json!({ "server": row.server, "job": row.job, "enabled": row.enabled, "instances": row.instances })
+pub(crate) fn machine(row: &v1::MachineSummary) -> Value {
+    json!({ "machine": row.machine, "job": row.job, "enabled": row.enabled, "instances": row.instances })
 }
 
 pub(crate) fn run(run: &v1::RunRecord) -> Value {

@@ -21,6 +21,7 @@ mod items;
 mod jobs;
 mod json;
 mod log;
+mod machines;
 mod options;
 mod plan;
 mod probe;
@@ -28,7 +29,6 @@ mod restore;
 mod runs;
 mod serve;
 mod server;
-mod servers;
 mod show;
 mod store;
 mod verify;
@@ -41,7 +41,7 @@ use futures_util::future::LocalBoxFuture;
 
 use failure::Result;
 
-/// Says who is on duty: splits jobs into items and gives each to exactly one live worker.
+/// A distributed scheduler for sharded cron jobs.
 #[derive(Debug, Parser)]
 #[command(name = "rosterd", version, after_help = failure::EXIT_CODES, max_term_width = 100)]
 pub struct Cli {
@@ -59,7 +59,7 @@ enum Command {
     Probe(probe::Probe),
     /// Show which coordinator answers, and how it is
     Info(info::Info),
-    /// Work for a job by running a program, once per item and fire
+    /// Run a command as a worker: once per item each time the job fires
     Exec(Box<exec::Exec>),
     /// List, apply, trigger, pause, disable and remove jobs
     #[command(subcommand, visible_alias = "job")]
@@ -68,27 +68,27 @@ enum Command {
     Items(items::Items),
     /// List instances, drain or shut down one of them
     Instances(instances::Instances),
-    /// List servers
-    Servers(servers::Servers),
+    /// List machines: where the workers of jobs run
+    Machines(machines::Machines),
     /// List the coordinators: who is there, what they lead and how late they are
     Cluster(cluster::Cluster),
     /// List runs, latest first
     Runs(runs::Runs),
-    /// List a job's due times and what became of them
+    /// List a job's scheduled times with the result of each
     Fires(fires::Fires),
     /// List what was done to jobs and workers, and by whom, latest first
     Events(events::Events),
-    /// Judge what was done: was anything run twice, by two at once, or lost; who had it when
+    /// Audit past runs: duplicates, overlaps, lost fires, ownership over time
     Verify(Box<verify::Verify>),
     /// Show what happens, as it happens
     Watch(watch::Watch),
-    /// Show a job's whole tree in the registry
+    /// Show a job's whole tree in the store
     Dump(dump::Dump),
     /// Write all jobs of a namespace that is served, with their records, into a file for `rosterd restore`
     Backup(Box<backup::Backup>),
     /// Bring the jobs of a backup back, also while they are served and worked for
     Restore(Box<restore::Restore>),
-    /// Write all jobs of a store, with what became of them so far, into a file; without a coordinator
+    /// Write all jobs of a store, with their records, into a file; without a coordinator
     Export(export::Export),
     /// Read such a file into a store that nobody serves, or take over jobs of Elastic-Job's own
     Import(Box<import::Import>),
@@ -142,7 +142,7 @@ impl Command {
             Self::Jobs(jobs) => jobs.run().await,
             Self::Items(items) => items.run().await,
             Self::Instances(instances) => instances.run().await,
-            Self::Servers(servers) => servers.run().await,
+            Self::Machines(machines) => machines.run().await,
             Self::Cluster(cluster) => cluster.run().await,
             Self::Runs(runs) => runs.run().await,
             Self::Fires(fires) => fires.run().await,

@@ -33,10 +33,10 @@ pub(crate) struct Serve {
 /// The configuration as flags. What has no flag of its own is set by `--set`.
 #[derive(Debug, Args)]
 pub(crate) struct Settings {
-    /// A TOML file; the environment (ROSTERD_*) and flags go before it
+    /// TOML file; overridden by ROSTERD_* environment variables and flags
     #[arg(long, value_name = "FILE", env = "ROSTERD_CONFIG")]
     config: Option<PathBuf>,
-    /// Where the embedded registry and the history are kept
+    /// Where the embedded store and the history are kept
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<String>,
     /// Address and port [default: 127.0.0.1:7700]

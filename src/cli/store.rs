@@ -11,7 +11,7 @@ use crate::config::{Config, Sources};
 /// Which store: the same fields, file and variables as for `rosterd serve`.
 #[derive(Debug, Args)]
 pub(crate) struct Store {
-    /// A TOML file; the environment (ROSTERD_*) and flags go before it
+    /// TOML file; overridden by ROSTERD_* environment variables and flags
     #[arg(long, value_name = "FILE", env = "ROSTERD_CONFIG")]
     config: Option<PathBuf>,
     /// The directory of an embedded store

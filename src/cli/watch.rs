@@ -58,11 +58,11 @@ fn as_json(at: Option<&prost_types::Timestamp>, event: &Event) -> Value {
             });
             ("run_progress", value)
         }
-        Event::FiresUnrun(e) => (
-            "fires_unrun",
+        Event::FiresNotRun(e) => (
+            "fires_not_run",
             json!({
                 "job": e.job, "item": e.item, "first": json_time(e.first.as_ref()),
-                "latest": json_time(e.latest.as_ref()), "count": e.count, "became": json::result(e.became()),
+                "latest": json_time(e.latest.as_ref()), "count": e.count, "result": json::result(e.result()),
                 "reason": Some(&e.reason).filter(|reason| !reason.is_empty()),
             }),
         ),
@@ -98,11 +98,11 @@ fn as_text(at: Option<&prost_types::Timestamp>, event: &Event) -> String {
             let run = e.run.clone().unwrap_or_default();
             format!("{}/{} {}% {}", run.job, run.item, e.percent, brief(&e.message, 80))
         }
-        Event::FiresUnrun(e) => {
+        Event::FiresNotRun(e) => {
             let reason = if e.reason.is_empty() { String::new() } else { format!(" ({})", e.reason) };
             let (first, latest) = (short_time(e.first.as_ref()), short_time(e.latest.as_ref()));
             let span = if e.count > 1 { format!("{} fires, {first} to {latest}", e.count) } else { latest };
-            format!("{}/{} {}{reason}: {span}", e.job, e.item, json::result(e.became()))
+            format!("{}/{} {}{reason}: {span}", e.job, e.item, json::result(e.result()))
         }
         Event::Assigned(e) => {
             let owners = e.owners.iter().map(|o| format!("{} {}", o.instance, ranges(&o.items)));

@@ -49,7 +49,7 @@ pub(super) fn config(reader: &mut Reader) -> Option<Config> {
 
 fn listen_address(text: &str) -> Result<SocketAddr, String> {
     let text = text.strip_prefix("localhost:").map_or(text.to_owned(), |port| format!("127.0.0.1:{port}"));
-    text.parse().map_err(|_| "that is no address with a port".into())
+    text.parse().map_err(|_| "not an address with a port".into())
 }
 
 /// `guards`: whether there are credentials, and whether there is TLS.
@@ -77,7 +77,7 @@ fn check_listen(reader: &mut Reader, listen: SocketAddr, guards: (bool, bool), i
 fn advertise(reader: &mut Reader, listen: SocketAddr, tls: bool) -> Option<String> {
     let url = |text: &str| {
         let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
-        host.filter(|host| !host.is_empty()).ok_or_else(|| "that is no URL".to_owned())?;
+        host.filter(|host| !host.is_empty()).ok_or_else(|| "invalid URL".to_owned())?;
         Ok(text.trim_end_matches('/').to_owned())
     };
     let told = reader.parsed("advertise", url, "write http://host:port, or https://host:port with TLS");
@@ -146,7 +146,7 @@ fn registry(reader: &mut Reader) -> Option<Registry> {
         Some("embedded") => {
             zookeeper::refuse(reader);
             if data_dir.is_none() {
-                reader.unset("data_dir", "the embedded registry keeps its data there", "give --data-dir DIR");
+                reader.unset("data_dir", "the embedded store keeps its data there", "give --data-dir DIR");
             }
             Some(Registry::Embedded { data_dir: data_dir? })
         }
@@ -154,7 +154,7 @@ fn registry(reader: &mut Reader) -> Option<Registry> {
             zookeeper::read(reader, data_dir).map(|zookeeper| Registry::ZooKeeper(Box::new(zookeeper)))
         }
         _ => {
-            reader.push("registry", "there is no such registry", "write embedded or zookeeper");
+            reader.push("registry", "there is no such store", "write embedded or zookeeper");
             None
         }
     }
@@ -315,7 +315,7 @@ mod tests {
         let config = own("0.0.0.0:9100").unwrap().config;
         assert_eq!(config.listen_metrics, Some("0.0.0.0:9100".parse().unwrap()));
         assert!(own("127.0.0.1:7700").unwrap_err().contains("that is listen itself; name another port"));
-        assert!(own("9100").unwrap_err().contains("that is no address with a port; write address:port"));
+        assert!(own("9100").unwrap_err().contains("not an address with a port; write address:port"));
         assert_eq!(read(&[("data_dir", "d")]).unwrap().config.listen_metrics, None);
     }
 

@@ -98,7 +98,7 @@ pub struct Timing {
     pub session: Duration,
     /// How much faster or slower another clock may run, in millionths.
     pub clock_drift_ppm: u32,
-    /// No fires while this clock and the registry's are further apart.
+    /// No fires while this clock and the store's are further apart.
     pub max_clock_difference: Duration,
     /// How long a coordinator that stops waits for its workers to go elsewhere.
     pub drain_deadline: Duration,

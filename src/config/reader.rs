@@ -130,7 +130,7 @@ impl Reader {
         let bound = |text| value::duration(text).unwrap_or_default();
         let range = bound(least)..=bound(most);
         let parse = |text: &str| {
-            let found = value::duration(text).map_err(|_| "that is no duration".to_owned())?;
+            let found = value::duration(text).map_err(|_| "invalid duration".to_owned())?;
             if range.contains(&found) { Ok(found) } else { Err("that is out of range".to_owned()) }
         };
         let remedy = format!("write {least} to {most}, a whole number and one of ms, s, m, h, d");
@@ -143,7 +143,7 @@ impl Reader {
         least: u64,
         most: u64,
     ) -> T {
-        self.number(name, least, most, |text| text.parse().map_err(|_| "that is no number".to_owned()))
+        self.number(name, least, most, |text| text.parse().map_err(|_| "invalid number".to_owned()))
     }
 
     pub(super) fn bytes<T: TryFrom<u64> + Default>(

@@ -109,7 +109,7 @@ pub(super) fn refuse(reader: &mut Reader) {
     for name in ["zk", "zk_auth", "zk_user", "zk_password_file", "zk_tls_ca", "zk_tls_cert", "zk_tls_key"] {
         if reader.text(name).is_some() {
             let remedy = format!("say registry = zookeeper, or leave {name} out");
-            reader.push(name, "the embedded registry has no servers", remedy);
+            reader.push(name, "the embedded store has no servers", remedy);
         }
     }
 }
@@ -117,7 +117,7 @@ pub(super) fn refuse(reader: &mut Reader) {
 fn servers(reader: &mut Reader) -> Option<String> {
     let remedy = "write host:port, several separated by commas, and a path after the last for another root";
     let Some(text) = reader.text("zk").map(str::to_owned) else {
-        reader.unset("zk", "the registry is on ZooKeeper", "give --zk host:port,…");
+        reader.unset("zk", "the store is on ZooKeeper", "give --zk host:port,…");
         return None;
     };
     let (list, root) = text.split_at(text.find('/').unwrap_or(text.len()));
@@ -127,12 +127,12 @@ fn servers(reader: &mut Reader) -> Option<String> {
             .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0))
     };
     if let Some(bad) = list.split(',').map(str::trim).find(|server| !is_server(server)) {
-        reader.push("zk", format!("{bad:?} is no server"), remedy);
+        reader.push("zk", format!("{bad:?} is not a server"), remedy);
         return None;
     }
     let is_part = |part: &str| !part.is_empty() && part != "." && part != "..";
     if !root.trim_end_matches('/').split('/').skip(1).all(is_part) {
-        reader.push("zk", format!("{root:?} is no path"), remedy);
+        reader.push("zk", format!("{root:?} is not a path"), remedy);
         return None;
     }
     Some(text)

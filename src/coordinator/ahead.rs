@@ -1,8 +1,8 @@
-//! Fires ahead of time: what a due time will surely start is decided, written and told a moment before it. So the
+//! Fires ahead of time: what a scheduled time will surely start is decided, written and told a moment before it. So the
 //! disk, the decision and the network are not in the way of user code, and a burst is spread over a while.
 //!
-//! The record says that the item runs since the due time; until that has come, the worker keeps the Trigger. One
-//! that cannot is told at the due time. Whatever happens in between happens to a run in flight.
+//! The record says that the item runs since the scheduled time; until that has come, the worker keeps the Trigger. One
+//! that cannot is told at the scheduled time. Whatever happens in between happens to a run in flight.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(super) struct Ahead {
     /// By the time at which they are told.
     waiting: BTreeSet<(Time, JobName, Item, Token)>,
     by: Duration,
-    /// The latest due time that was written for, and how far ahead its writing began.
+    /// The latest scheduled time that was written for, and how far ahead its writing began.
     last: Option<(Time, Duration)>,
     /// How long it took to write for that one, up to now.
     took: Duration,
@@ -42,13 +42,13 @@ impl Ahead {
         self.next().is_some_and(|at| at <= now)
     }
 
-    /// When a due time is to be looked at.
+    /// When a scheduled time is to be looked at.
     pub(super) fn before(&self, due: Time, now: Time) -> Time {
         let early = due.minus(self.by);
         if early > now { early } else { due }
     }
 
-    /// Whether a due time to come is near enough to be written for.
+    /// Whether a scheduled time to come is near enough to be written for.
     pub(super) fn reaches(&self, due: Time, now: Time) -> bool {
         now < due && due.minus(self.by) <= now
     }

@@ -92,7 +92,7 @@ impl Stage {
             address: ServerAddress::new("10.0.0.1").unwrap(),
             labels: BTreeMap::new(),
             slots: 1,
-            in_hand: Vec::new(),
+            in_flight: Vec::new(),
             jobs: jobs.to_vec(),
             asked: Vec::new(),
             client: String::new(),
@@ -257,7 +257,7 @@ fn who_is_on_the_way_here_is_not_declared_dead() {
     assert_eq!(stage.welcomed(), [1]);
 }
 
-/// The host itself had it in hand, with its next Hello in its own queue.
+/// The host itself had it in flight, with its next Hello in its own queue.
 #[test]
 fn a_host_waits_for_the_hello_that_it_has_not_looked_at() {
     let (mut node, mut stage) = node(0..0);
@@ -278,7 +278,7 @@ fn a_host_waits_for_the_hello_that_it_has_not_looked_at() {
     assert_eq!(stage.apply(&mut node, at(7.3), "verdict"), 1);
 }
 
-/// The earlier stream of the two kept its place among those who come, and its worker from being declared dead, until it
+/// The earlier stream of the two kept its place among those who come, and its worker from being marked dead, until it
 /// was closed.
 #[test]
 fn of_two_hellos_that_were_both_written_the_earlier_ends() {

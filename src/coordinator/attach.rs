@@ -84,7 +84,7 @@ impl Node {
             // Its client has given up, and comes again: what is written now would be for nothing. That saves work and
             // guards nothing: the end of a stream may be heard late, or never.
             _ if !self.is_greeting(stream) && !mutants::is_on(mutants::STREAM_NUMBERS_UNCHECKED) => {}
-            // It was declared dead, or said goodbye: its name never returns.
+            // It was marked dead, or said goodbye: its name never returns.
             Ok(None) => self.attach_new(stream, hello, heard),
             Ok(Some((_, stored))) if !has_key(&stored) => {
                 let refusal = Refusal::new(
@@ -263,13 +263,14 @@ impl Node {
         let (jobs, lost): (Vec<_>, Vec<_>) =
             hello.jobs.iter().cloned().partition(|job| worker.rights.have(job));
         let instance = worker.instance.clone();
-        let in_hand = hello.in_hand.iter().map(|run| run.job.clone());
-        let in_hand = in_hand.collect::<BTreeSet<_>>().into_iter().take(self.settings.max_jobs_per_worker);
+        let in_flight = hello.in_flight.iter().map(|run| run.job.clone());
+        let in_flight =
+            in_flight.collect::<BTreeSet<_>>().into_iter().take(self.settings.max_jobs_per_worker);
         // What its last host wrote of these may not have been told yet.
         let read =
             if mutants::is_on(mutants::ASKED_JOBS_UNREAD) { 0 } else { self.settings.max_jobs_per_worker };
         let asked = hello.asked.iter().take(read).cloned();
-        let moving: BTreeSet<JobName> = jobs.iter().cloned().chain(in_hand).chain(asked).collect();
+        let moving: BTreeSet<JobName> = jobs.iter().cloned().chain(in_flight).chain(asked).collect();
         let moving =
             if mutants::is_on(mutants::RECORDS_READ_BEFORE_ATTACHMENT) { BTreeSet::new() } else { moving };
         if let Some(bound) = self.streams.get_mut(&stream) {

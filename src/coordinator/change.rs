@@ -94,7 +94,7 @@ pub(super) fn names(fields: &[FieldChange]) -> String {
     fields.iter().map(|change| change.field.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// Up to when every due time of the job is accounted for, as far as the cache knows.
+/// Up to when every scheduled time of the job is accounted for, as far as the cache knows.
 fn settled(job: &JobState, view: &Job) -> Time {
     // Records of surplus items count: their items may come back.
     let known = job.records.values().map(|(_, record)| record.last_fire).min();
@@ -231,19 +231,22 @@ pub(super) fn enable(view: &Job, target: &Target, enabled: bool, now: Time) -> R
             txn.write(Write::ItemDisabled { job: name, item: *item, disabled: !enabled });
             format!("item {item} {word}")
         }
-        Target::Server(server) => {
+        Target::Machine(server) => {
             if !view.servers.contains_key(server) {
-                return Err(Refusal::new(Code::ServerUnknown, format!("{server} is no server of {name}")));
+                return Err(Refusal::new(
+                    Code::MachineUnknown,
+                    format!("job {name} has no machine \"{server}\""),
+                ));
             }
             txn.write(Write::Server { job: name.clone(), server: server.clone(), enabled: Some(enabled) });
             txn.write(Write::RaiseNecessary(name));
-            format!("server {server} {word}")
+            format!("machine {server} {word}")
         }
         Target::Instance(instance) => {
             if !view.instances.contains_key(instance) {
                 return Err(Refusal::new(
                     Code::InstanceUnknown,
-                    format!("{instance} is no instance of {name}"),
+                    format!("job {name} has no instance {instance}"),
                 ));
             }
             if enabled {

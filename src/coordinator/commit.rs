@@ -38,14 +38,14 @@ impl Node {
         }
         if commit == Commit::Fenced {
             // The session is over, and every right with it.
-            tracing::error!("the registry session is over: this coordinator gives up everything");
+            tracing::error!("the store session is over: this coordinator gives up everything");
             return self.hint_gone();
         }
         if let Commit::TooLarge(why) = &commit {
             tracing::error!("{why}");
         }
         if let Commit::Unavailable(why) = &commit {
-            tracing::error!("the registry cannot write: {why}");
+            tracing::error!("the store cannot write: {why}");
             self.set_health(Health::Suspended);
         } else if self.health == Health::Suspended && matches!(commit, Commit::Committed(_)) && !self.stopping
         {
@@ -202,7 +202,7 @@ impl Node {
             Intent::Assign { why } => {
                 job.stale = true;
                 job.stale_records |= has_surplus(job);
-                tracing::info!(job = %name, "items are assigned anew: {why}");
+                tracing::info!(job = %name, "items reassigned: {why}");
                 job.assigned_why = why;
             }
             Intent::Elect => {

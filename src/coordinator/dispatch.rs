@@ -1,5 +1,5 @@
 //! What workers are told about runs. It follows from the records alone: a run that a record gives to a worker
-//! here, and that the worker does not know of, is sent; one that it has in hand and no record names is
+//! here, and that the worker does not know of, is sent; one that it has in flight and no record names is
 //! cancelled. So a Trigger is sent only after its commit, and again after any loss, always under its token.
 
 use std::collections::BTreeSet;
@@ -224,25 +224,25 @@ impl Node {
         }
     }
 
-    /// After Welcome: what the worker has in hand is held against the records of its jobs.
+    /// After Welcome: what the worker has in flight is held against the records of its jobs.
     pub(super) fn reconcile_worker(&mut self, id: &WorkerId) {
         let Some(worker) = self.workers.get(id) else { return };
-        let in_hand: Vec<RunRef> = worker.known.keys().cloned().collect();
-        self.compare_runs(id, &in_hand);
+        let in_flight: Vec<RunRef> = worker.known.keys().cloned().collect();
+        self.compare_runs(id, &in_flight);
     }
 
-    /// Holds what a worker has in hand against the records, both ways.
-    pub(super) fn compare_runs(&mut self, id: &WorkerId, in_hand: &[RunRef]) {
-        for reference in in_hand {
-            self.check_in_hand(id, reference);
+    /// Holds what a worker has in flight against the records, both ways.
+    pub(super) fn compare_runs(&mut self, id: &WorkerId, in_flight: &[RunRef]) {
+        for reference in in_flight {
+            self.check_in_flight(id, reference);
         }
         let Some(worker) = self.workers.get_mut(id) else { return };
         if worker.phase == Phase::Attaching {
             return;
         }
         let (now, patience) = (self.now.mono, self.settings.heartbeat * 3);
-        // What was sent a while ago and is not in hand did not arrive.
-        let held: BTreeSet<&RunRef> = in_hand.iter().collect();
+        // What was sent a while ago and is not in flight did not arrive.
+        let held: BTreeSet<&RunRef> = in_flight.iter().collect();
         worker.unheeded.retain(|run, _| !held.contains(run));
         let (unheeded, runs) = (&mut worker.unheeded, &worker.runs);
         worker.known.retain(|run, since| {
@@ -286,7 +286,7 @@ impl Node {
         }
     }
 
-    fn check_in_hand(&mut self, id: &WorkerId, reference: &RunRef) {
+    fn check_in_flight(&mut self, id: &WorkerId, reference: &RunRef) {
         // Of a job with which it has nothing to do it may say what it likes: what a Hello named was read for it.
         let concerns = self.workers.get(id).is_some_and(|worker| worker.concerns(&reference.job));
         let Some(job) = self.jobs.get(&reference.job).filter(|_| concerns) else { return };
@@ -447,7 +447,7 @@ impl Node {
         }
     }
 
-    /// What is answered its worker has no more in hand.
+    /// What is answered its worker has no more in flight.
     fn answer_report(&mut self, id: &WorkerId, run: RunRef, refusal: Option<Refusal>) {
         if let Some(worker) = self.workers.get_mut(id) {
             worker.known.remove(&run);

@@ -96,7 +96,7 @@ fn reports_that_contradict_each_other_wait_for_the_records() {
     }
 }
 
-/// A report, or a run in hand, of a job with which its worker has nothing to do is nothing: no state is made for it.
+/// A report, or a run in flight, of a job with which its worker has nothing to do is nothing: no state is made for it.
 #[test]
 fn nothing_comes_of_what_a_worker_says_of_jobs_that_are_not_its() {
     let (mut node, id, name) = at_work();

@@ -158,7 +158,7 @@ impl Node {
 /// generation, and finds the command when it is decided again.
 pub(super) fn drain(view: &Job, instance: &InstanceId, grace: Duration) -> Result<Step, Refusal> {
     let Some(name) = named("drain", instance) else {
-        let why = format!("instance {instance} is no worker of this namespace");
+        let why = format!("this namespace has no instance {instance}");
         return Err(Refusal::new(Code::InstanceUnknown, why));
     };
     let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);

@@ -66,7 +66,7 @@ impl Sink for NoHistory {
 pub trait Gauge: Send + 'static {
     /// A transaction ended after this long.
     fn committed(&mut self, _purpose: &'static str, _took: Duration, _applied: bool) {}
-    /// A run was sent this long after its due time.
+    /// A run was sent this long after its scheduled time.
     fn sent(&mut self, _lag: Duration) {}
     /// An entry was committed.
     fn entry(&mut self, _entry: &Entry) {}

@@ -15,7 +15,7 @@ use rosterd_registry::{Hint, ReadError};
 use rosterd_session::code::Refusal;
 use rosterd_session::frame::{Completed, FromWorker, ToWorker};
 
-/// The purpose of transactions that declare a worker dead.
+/// The purpose of transactions that mark a worker dead.
 pub const VERDICT: &str = "verdict";
 
 /// Both clocks, read once per event.

@@ -60,7 +60,7 @@ impl Node {
         true
     }
 
-    /// More runs are in user code here, nobody waits for the slots of those that ended, and no due time is so near
+    /// More runs are in user code here, nobody waits for the slots of those that ended, and no scheduled time is so near
     /// that it would find an item busy whose run has ended.
     fn worth_waiting(&self, job: &JobState) -> bool {
         let near = job.next.is_some_and(|next| next <= self.now.wall.plus(MOST));

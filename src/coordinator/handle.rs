@@ -78,8 +78,8 @@ pub enum Target {
     Job,
     /// One item.
     Item(Item),
-    /// All instances of a server.
-    Server(ServerAddress),
+    /// All instances on a machine.
+    Machine(ServerAddress),
     /// One instance.
     Instance(InstanceId),
 }
@@ -204,7 +204,7 @@ pub struct InstanceRow {
     pub labels: BTreeMap<String, String>,
 }
 
-/// A server in a list.
+/// A machine in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerRow {
     pub server: ServerAddress,

@@ -234,7 +234,7 @@ pub(crate) enum JobOperation {
 /// What the transaction under way is for.
 #[derive(Debug)]
 pub(crate) enum Intent {
-    /// The host's plan, with the slots it takes, and the due time to come that it is for.
+    /// The host's plan, with the slots it takes, and the scheduled time to come that it is for.
     Host { plan: Box<Plan>, reserved: BTreeMap<WorkerId, u32>, ahead: Option<Time> },
     /// Instances of these workers are put or removed, and runs of these are marked.
     Instances { put: Vec<WorkerId>, removed: Vec<InstanceId>, marked: Vec<WorkerId> },

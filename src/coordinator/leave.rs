@@ -232,7 +232,7 @@ impl Node {
             } else {
                 let refusal = rosterd_session::code::Refusal::new(
                     rosterd_session::code::Code::StreamSuperseded,
-                    "the worker was not heard for its lease and is declared dead: connect again, under a new identity",
+                    "worker lease expired: connect again under a new identity",
                 );
                 self.close(stream, Some(refusal));
             }

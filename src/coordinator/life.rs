@@ -126,7 +126,7 @@ impl Node {
             SessionState::Connected => Health::Serving,
             SessionState::Suspended if !mutants::is_on(mutants::SUSPENDED_IS_GONE) => Health::Suspended,
             SessionState::Suspended | SessionState::Gone => {
-                tracing::error!("the registry's session is over: this coordinator gives up everything");
+                tracing::error!("the store's session is over: this coordinator gives up everything");
                 return self.stop_at_once();
             }
         };
@@ -142,7 +142,7 @@ impl Node {
         }
     }
 
-    /// Nothing may start: the registry does not answer, or this coordinator is leaving.
+    /// Nothing may start: the store does not answer, or this coordinator is leaving.
     pub(super) fn no_starts(&self) -> bool {
         self.stopping
             || !self.informed

@@ -28,7 +28,7 @@ pub struct Member {
     /// When it wrote this, by its own calendar; none: a version that did not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub told: Option<Time>,
-    /// How many jobs it leads, workers it hosts, and the longest time from a due time to its Trigger since it wrote
+    /// How many jobs it leads, workers it hosts, and the longest time from a scheduled time to its Trigger since it wrote
     /// last; as of its last write.
     pub leads: u64,
     pub workers: u64,

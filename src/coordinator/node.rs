@@ -64,13 +64,13 @@ pub struct Node {
     pub(super) streams: BTreeMap<StreamId, Stream>,
     /// Attachments that are hosted elsewhere, or by nobody any more.
     pub(super) elsewhere: BTreeMap<WorkerId, Elsewhere>,
-    /// Those that are about to be declared dead.
+    /// Those that are about to be marked dead.
     pub(super) judging: Judging,
     pub(super) coordinators: Members,
     /// Since when they are these.
     pub(super) members_since: Mono,
     pub(super) numbering: Numbered,
-    /// From a due time to its Trigger, the longest since this coordinator's own node was written.
+    /// From a scheduled time to its Trigger, the longest since this coordinator's own node was written.
     pub(super) longest_lag: Duration,
     pub(super) reads: BTreeMap<ReadId, ReadFor>,
     /// Workers elsewhere whose attachments are looked at in a moment.
@@ -164,7 +164,7 @@ pub(super) enum ReadFor {
     Own(WorkerId),
     /// A record names it.
     Suspect(WorkerId),
-    /// The living coordinators, before these workers are declared dead because their hosts are not among them.
+    /// The living coordinators, before these workers are marked dead because their hosts are not among them.
     Judge(BTreeSet<WorkerId>),
     Attachments,
     Coordinators,
@@ -435,8 +435,8 @@ impl Node {
                 self.register(stream, id, job, handler_type, config, overwrite);
             }
             FromWorker::Unregister { job } => self.unregister(stream, id, &job),
-            FromWorker::Heartbeat { sequence, in_hand, lease } => {
-                self.heartbeat(stream, id, sequence, &in_hand, lease);
+            FromWorker::Heartbeat { sequence, in_flight, lease } => {
+                self.heartbeat(stream, id, sequence, &in_flight, lease);
             }
             FromWorker::RunStarted { .. } => {}
             FromWorker::RunProgress { run, percent, message } => self.progress(id, run, percent, message),

@@ -227,7 +227,10 @@ impl Node {
     fn shut_down(&self, view: &Job, instance: &InstanceId) -> Result<Step, Refusal> {
         let name = &view.name;
         if !view.instances.contains_key(instance) {
-            return Err(Refusal::new(Code::InstanceUnknown, format!("{instance} is no instance of {name}")));
+            return Err(Refusal::new(
+                Code::InstanceUnknown,
+                format!("job {name} has no instance {instance}"),
+            ));
         }
         // Where it is hosted elsewhere, its host finds it deleted and does the rest.
         let mut txn = guarded("shutdown", view);
@@ -268,7 +271,7 @@ impl Node {
         let is_of = |item: Item, run: &Running| match target {
             Target::Job => true,
             Target::Item(wanted) => item == *wanted,
-            Target::Server(server) => run.instance.address() == server.as_str(),
+            Target::Machine(server) => run.instance.address() == server.as_str(),
             Target::Instance(instance) => run.instance == *instance,
         };
         let running = job.records.iter().filter(|(item, (_, record))| {
@@ -332,7 +335,7 @@ impl Node {
             _ => {
                 let refusal = Refusal::new(
                     Code::OutcomeUnknown,
-                    "the registry did not answer: look whether the change was made before you repeat it",
+                    "the store did not answer: look whether the change was made before you repeat it",
                 );
                 self.reply(asked.request, name, Err(refusal));
             }

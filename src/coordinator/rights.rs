@@ -42,7 +42,7 @@ impl Node {
             view.instances.contains_key(instance) || view.sharding.instances().contains(instance)
         });
         if hosted || stands {
-            tracing::warn!(job = %name, %instance, "a worker's credential is not for the job any more: it is no instance of it");
+            tracing::warn!(job = %name, %instance, "a worker's credential is not for the job any more: it is removed from its instances");
             job.leaving.insert(instance.clone());
             self.dirty.insert(name.clone());
         }

@@ -33,11 +33,11 @@ pub struct Settings {
     pub max_reports: usize,
     /// Jobs of one worker.
     pub max_jobs_per_worker: usize,
-    /// Runs that one worker may have in hand.
+    /// Runs that one worker may have in flight.
     pub max_slots: u32,
     /// Frames that may wait to be sent on one stream; one more ends it.
     pub max_outbox_frames: usize,
-    /// How long before a due time its runs are decided and written, at the least and at the most: longer where
+    /// How long before a scheduled time its runs are decided and written, at the least and at the most: longer where
     /// the store has lately been too slow for it.
     pub ahead: (Duration, Duration),
     /// Records that one transaction writes.

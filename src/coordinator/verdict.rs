@@ -1,4 +1,4 @@
-//! A worker is declared dead: by its host, when nothing was received for its lease; by anybody, when its host
+//! A worker is marked dead: by its host, when nothing was received for its lease; by anybody, when its host
 //! has gone and its attachment stayed as it was for as long. Deleting the attachment is the verdict; whoever
 //! attaches first makes it fail.
 
@@ -59,7 +59,7 @@ impl Node {
         stream: StreamId,
         id: &WorkerId,
         sequence: u64,
-        in_hand: &[RunRef],
+        in_flight: &[RunRef],
         lease: Option<Duration>,
     ) {
         let Some(worker) = self.workers.get_mut(id) else { return };
@@ -77,7 +77,7 @@ impl Node {
         if self.proven() || mutants::is_on(mutants::ACK_WITHOUT_PROOF) {
             self.send(stream, ToWorker::HeartbeatAck { sequence });
         }
-        self.compare_runs(id, in_hand);
+        self.compare_runs(id, in_flight);
     }
 
     /// Writes the lease that a worker counts with into its attachment, so that a finder need not wait longer.
@@ -129,7 +129,7 @@ impl Node {
         // It said goodbye, and nothing is left to be handed back: that it has gone is what it waits to hear.
         let handed_back = worker.runs.is_empty() || mutants::is_on(mutants::LEASE_ENDS_GOODBYES);
         let (leaving, version) = (worker.phase == Phase::Leaving && handed_back, worker.version);
-        tracing::warn!(worker = %id, instance = %worker.instance, "a worker was not heard for its lease and is declared dead");
+        tracing::warn!(worker = %id, instance = %worker.instance, "worker lease expired");
         if let Some(worker) = self.workers.get_mut(id) {
             if !leaving {
                 worker.phase = Phase::Condemned;
@@ -235,7 +235,7 @@ impl Node {
         self.dirty.extend(self.jobs.keys().cloned());
     }
 
-    /// Who is attached nowhere any more left, or was declared dead. Whoever wrote that ends the runs that it had, but may
+    /// Who is attached nowhere any more left, or was marked dead. Whoever wrote that ends the runs that it had, but may
     /// have died before: jobs whose records name somebody of whom nothing is known are read again, and what they say
     /// then is looked into.
     fn look_for_the_gone(&mut self) {
@@ -347,7 +347,7 @@ impl Node {
         }
         let Some(found) = self.elsewhere.get_mut(id) else { return };
         found.condemned = true;
-        tracing::warn!(worker = %id, "a worker's host has gone and it attached nowhere else: it is declared dead");
+        tracing::warn!(worker = %id, "worker marked dead: its host is gone and it attached nowhere else");
         let mut txn = Txn::new(VERDICT);
         txn.write(Write::RemoveAttachment { worker: id.clone(), expect: found.version });
         self.commit(TxnFor::Elsewhere(id.clone()), txn);

@@ -1,4 +1,4 @@
-//! When a host declares a worker of its own dead.
+//! When a host marks a worker of its own dead.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) fn at(seconds: f64) -> Now {
 }
 
 /// Hands an event over, and answers as an empty registry that accepts everything; what was sent, and how many were
-/// declared dead.
+/// marked dead.
 fn play(node: &mut Node, now: Now, event: Event) -> (Vec<ToWorker>, usize) {
     let (mut sent, mut verdicts, mut events) = (Vec::new(), 0, VecDeque::from([event]));
     while let Some(event) = events.pop_front() {
@@ -60,7 +60,7 @@ pub(crate) fn hello() -> Hello {
         address: ServerAddress::new("10.0.0.1").unwrap(),
         labels: BTreeMap::new(),
         slots: 1,
-        in_hand: Vec::new(),
+        in_flight: Vec::new(),
         jobs: Vec::new(),
         asked: Vec::new(),
         client: String::new(),
@@ -98,7 +98,7 @@ fn a_worker_whose_heartbeats_wait_to_be_taken_in_is_not_declared_dead() {
     let mut node = host();
     node.set_frames(Frames { came: 8, taken: 5 });
     assert_eq!(play(&mut node, at(5.1), Event::Tick).1, 0);
-    let beat = FromWorker::Heartbeat { sequence: 1, in_hand: Vec::new(), lease: None };
+    let beat = FromWorker::Heartbeat { sequence: 1, in_flight: Vec::new(), lease: None };
     assert!(matches!(play(&mut node, at(5.2), Event::Frame(1, beat)).0[..], [ToWorker::HeartbeatAck { .. }]));
     node.set_frames(Frames { came: 8, taken: 8 });
     assert_eq!(play(&mut node, at(10.1), Event::Tick).1, 0);
@@ -124,7 +124,7 @@ fn a_worker_is_declared_dead_once_all_is_taken_in_that_had_come_when_its_lease_w
             return;
         }
     }
-    panic!("it was never declared dead");
+    panic!("it was never marked dead");
 }
 
 /// A worker that was never welcomed has no identity to come back with: it is not kept, and nobody died.
@@ -252,7 +252,7 @@ pub(crate) fn job_with(instance: &InstanceId) -> (JobName, Arc<Job>) {
     (name, Arc::new(view))
 }
 
-/// It had been hosted here, then by another that declared it dead and was gone before it had taken the instance away: the node
+/// It had been hosted here, then by another that marked it dead and was gone before it had taken the instance away: the node
 /// stood for as long as this session lived, and items belonged to it.
 #[test]
 fn an_instance_of_ours_of_a_worker_that_is_nowhere_is_looked_into() {
@@ -279,7 +279,7 @@ fn an_instance_of_ours_of_a_worker_that_is_nowhere_is_looked_into() {
     assert!(node.jobs[&name].leaving.contains(&instance));
 }
 
-/// The host of a worker had declared it dead, and died before it ended the worker's run. The others found only that there
+/// The host of a worker had marked it dead, and died before it ended the worker's run. The others found only that there
 /// was no such attachment any more; the item was one that the job had no more, and nobody ever looked at its record.
 #[test]
 fn records_that_name_somebody_who_is_attached_nowhere_are_read_again() {

@@ -27,7 +27,7 @@ impl Handle {
         Ok(rows)
     }
 
-    /// One job in full, with its next `upcoming` due times.
+    /// One job in full, with its next `upcoming` scheduled times.
     pub async fn job(&self, name: &JobName, upcoming: usize) -> Result<JobDetail, Refusal> {
         let snapshot = self.snapshot(name).await?;
         let row = self.row(name, &snapshot);
@@ -43,7 +43,7 @@ impl Handle {
         Ok(JobDetail { row, spec: view.spec.to_file(), generation, epoch, upcoming: due })
     }
 
-    /// The latest due times in (after, until], the last one first, by the schedules that held at the time as far as they
+    /// The latest scheduled times in (after, until], the last one first, by the schedules that held at the time as far as they
     /// are remembered; at most `most` of them.
     pub async fn due(
         &self,

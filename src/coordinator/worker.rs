@@ -77,7 +77,7 @@ pub(crate) struct Worker {
     pub(crate) over: Option<(Mono, u64)>,
     /// The lease that the worker counts with.
     pub(crate) lease: Duration,
-    /// Runs that it has been told of on this stream, or had in hand when it came, and since when.
+    /// Runs that it has been told of on this stream, or had in flight when it came, and since when.
     pub(crate) known: BTreeMap<RunRef, Mono>,
     /// Of these the ones that no record holds, since their jobs are without monitorExecution; as they were told, unless
     /// it came with them.
@@ -135,7 +135,7 @@ impl Worker {
             moving: BTreeSet::new(),
             heard,
             over: None,
-            known: hello.in_hand.iter().map(|run| (run.clone(), heard)).collect(),
+            known: hello.in_flight.iter().map(|run| (run.clone(), heard)).collect(),
             apart: BTreeMap::new(),
             taken_away: BTreeSet::new(),
             came: false,

@@ -28,13 +28,13 @@ pub struct Counters {
     #[serde(skip_serializing_if = "zero")]
     #[allow(missing_docs)]
     pub timed_out: u64,
-    /// Due times merged into a later run.
+    /// Scheduled times merged into a later run.
     #[serde(skip_serializing_if = "zero")]
     pub misfired: u64,
-    /// Due times skipped because the job's policy says so (busy item of a job without misfire).
+    /// Scheduled times skipped because the job's policy says so (busy item of a job without misfire).
     #[serde(skip_serializing_if = "zero")]
     pub skipped: u64,
-    /// Due times that were not run, by reason.
+    /// Scheduled times that were not run, by reason.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub missed: BTreeMap<Missed, u64>,
 }

@@ -18,9 +18,9 @@ use crate::time::Time;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Source {
-    /// A due time of the schedule.
+    /// A scheduled time of the schedule.
     NormalTrigger,
-    /// Due times skipped while the item was busy, merged.
+    /// Scheduled times skipped while the item was busy, merged.
     Misfire,
     /// A crashed run, run again.
     Failover,
@@ -50,7 +50,7 @@ pub enum Outcome {
     Failed,
     /// Stopped on request, or handed back by a worker that had to leave.
     Cancelled,
-    /// Its worker was declared dead, or reported the run as aborted or not started.
+    /// Its worker was marked dead, or reported the run as aborted or not started.
     Crashed,
     /// It took longer than its timeout.
     TimedOut,
@@ -128,12 +128,12 @@ pub struct Record {
     /// The token of the run in flight, else of the last run. A new record starts at the number of the
     /// transaction that created the job.
     pub token: Token,
-    /// The latest due time that is accounted for. Moved only by a due time, never by a run out of turn.
+    /// The latest scheduled time that is accounted for. Moved only by a scheduled time, never by a run out of turn.
     pub last_fire: Time,
     /// What the item is doing.
     #[serde(default, skip_serializing_if = "State::is_idle")]
     pub state: State,
-    /// The latest due time that was skipped and waits to be run as a misfire.
+    /// The latest scheduled time that was skipped and waits to be run as a misfire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misfire: Option<Time>,
     /// How the last run ended.
@@ -167,7 +167,7 @@ impl State {
 /// The run in flight.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Running {
-    /// The due time, or the trigger's time.
+    /// The scheduled time, or the trigger's time.
     pub fire: Time,
     /// Why it exists.
     pub source: Source,
@@ -199,7 +199,7 @@ fn is_zero(number: &u32) -> bool {
 /// A crashed run that waits for a taker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Crashed {
-    /// Its due time, which the next run carries on.
+    /// Its scheduled time, which the next run carries on.
     pub fire: Time,
     /// Who ran it.
     pub instance: InstanceId,
@@ -218,7 +218,7 @@ pub struct Crashed {
 pub struct Ended {
     /// Its token.
     pub token: Token,
-    /// Its due time.
+    /// Its scheduled time.
     pub fire: Time,
     /// Why it existed.
     pub source: Source,
@@ -246,7 +246,7 @@ fn may_start(state: &State) -> bool {
 /// What can happen to an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A run starts on an idle item: a due time later than the last, the marked misfire, or a trigger.
+    /// A run starts on an idle item: a scheduled time later than the last, the marked misfire, or a trigger.
     Start(Running),
     /// A crashed item is taken over.
     Claim(Running),
@@ -258,11 +258,11 @@ pub enum Event {
     End { outcome: Outcome, at: Time, reported: bool, requeue: bool },
     /// Failover does not apply (any more), or somebody cancelled it: the crashed run will not be run again.
     GiveUp { at: Time },
-    /// `count` due times up to `latest` are merged into a later run.
+    /// `count` scheduled times up to `latest` are merged into a later run.
     Misfire { latest: Time, count: u64 },
-    /// `count` due times up to `latest` are skipped by policy.
+    /// `count` scheduled times up to `latest` are skipped by policy.
     Skip { latest: Time, count: u64 },
-    /// `count` due times up to `latest` are missed.
+    /// `count` scheduled times up to `latest` are missed.
     Miss { latest: Time, count: u64, reason: Missed },
     /// The misfire mark will not be run.
     DropMisfire { reason: Missed },

@@ -77,7 +77,7 @@ mutants! {
     GIVEN_UP_IS_ANSWERED: "given_up_is_answered", "a worker that gives an answer up in time has answered: a fire that is to be skipped runs";
     ASKS_AND_LEAVES: "asks_and_leaves", "who leads gives that up while a worker of its own is being asked, and another is asked again";
     COMMANDS_GO_WITH_INSTANCES: "commands_go_with_instances", "the command to drain an instance is cleared when its node is not there";
-    MISSES_UNCOUNTED: "misses_uncounted", "missed due times are passed over without a count";
+    MISSES_UNCOUNTED: "misses_uncounted", "missed scheduled times are passed over without a count";
     SLOTS_UNCOUNTED: "slots_uncounted", "runs in flight take no slot";
     SPEAKS_BEFORE_COMMIT: "speaks_before_commit", "a Trigger is sent before its run is written down";
     TELLS_EARLY: "tells_early", "a run that is written ahead of its time begins at once";
@@ -90,8 +90,8 @@ mutants! {
     OUTAGE_NEVER_ENDS: "outage_never_ends", "a coordinator that was cut off from the store stays suspended";
     SUSPENDED_IS_GONE: "suspended_is_gone", "a session that does not answer is taken for over";
     FORSAKEN_UNJUDGED: "forsaken_unjudged", "nobody judges workers whose host has gone";
-    GAPS_FORGOTTEN: "gaps_forgotten", "due times of a pause, or of what was disabled, are run late like others";
-    BUSY_IS_FREE: "busy_is_free", "a due time starts a run beside the one in flight";
+    GAPS_FORGOTTEN: "gaps_forgotten", "scheduled times of a pause, or of what was disabled, are run late like others";
+    BUSY_IS_FREE: "busy_is_free", "a scheduled time starts a run beside the one in flight";
     ENDED_ITEMS_CRASH: "ended_items_crash", "whatever a dead worker owned is run again, ended or not";
     WORKERS_JOIN_BATCHES: "workers_join_batches", "a worker that runs something is given nothing else";
     UNTOLD_STAYS_UNTOLD: "untold_stays_untold", "a run that its worker does not know of is not sent again";

@@ -38,7 +38,7 @@ pub struct Sharding {
     /// Instances that get no items.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub disabled_instances: BTreeSet<InstanceId>,
-    /// When the job was made: it has no due times before.
+    /// When the job was made: it has no scheduled times before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub made: Option<Time>,
     /// What was added then to the number of a transaction to make it a token.
@@ -46,7 +46,7 @@ pub struct Sharding {
     pub numbered: u64,
     /// Counts withdrawals that change nothing else here (pause, disabled job or server, new config).
     pub withdrawals: u64,
-    /// Due times of the job up to here were not to be run: it was paused or disabled.
+    /// Scheduled times of the job up to here were not to be run: it was paused or disabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gap: Option<Gap>,
     /// The same for single items.
@@ -78,9 +78,9 @@ pub struct Gap {
 /// The moment from which the schedule in force counts, and the one before it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Floor {
-    /// Due times up to here belong to `before`.
+    /// Scheduled times up to here belong to `before`.
     pub at: Time,
-    /// The schedule until then: expression and zone; none: no due times.
+    /// The schedule until then: expression and zone; none: no scheduled times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<(String, String)>,
 }
@@ -122,7 +122,7 @@ impl Sharding {
         };
         // A list of the fields' values would be read as well, and nobody has written one.
         if !text.trim_ascii_start().starts_with(b"{") {
-            return Err(ShardingError("it is no object".into()));
+            return Err(ShardingError("it is not an object".into()));
         }
         let read: Self = serde_json::from_slice(text).map_err(|e| ShardingError(e.to_string()))?;
         let known = i32::try_from(read.instances.len()).unwrap_or(i32::MAX);
@@ -194,7 +194,7 @@ impl Sharding {
         self.surplus.range(..=item).next_back().map(|(_, until)| *until)
     }
 
-    /// The same with another schedule in force from `at` on; the one before was `before`. All due times up to
+    /// The same with another schedule in force from `at` on; the one before was `before`. All scheduled times up to
     /// `settled` are accounted for.
     #[must_use]
     pub fn with_floor(&self, at: Time, before: Option<(String, String)>, settled: Time) -> Self {

@@ -96,9 +96,9 @@ pub struct Rules {
     pub monitor: bool,
     /// Crashed runs are run again.
     pub failover: bool,
-    /// Due times skipped while busy are merged into one run.
+    /// Scheduled times skipped while busy are merged into one run.
     pub misfire: bool,
-    /// How old a due time may be to be run late on its own.
+    /// How old a scheduled time may be to be run late on its own.
     pub catch_up: Duration,
     /// Older ones: the latest is run once now; otherwise all are missed.
     pub run_late: bool,
@@ -125,7 +125,7 @@ impl Rules {
     pub fn of(spec: &JobSpec, sharding: &Sharding) -> Result<Self, String> {
         let config = spec.config();
         let gap = spec.policy().gap;
-        // One that cannot be read any more has no due times that anybody could know.
+        // One that cannot be read any more has no scheduled times that anybody could know.
         let read = |(cron, zone): &(String, String)| schedule(cron, zone, gap).ok();
         Ok(Self {
             items: config.sharding_total_count,
@@ -249,7 +249,7 @@ impl Job {
     }
 }
 
-/// The due times of a job: those of the schedule in force, and before its floor those of the ones before.
+/// The scheduled times of a job: those of the schedule in force, and before its floor those of the ones before.
 #[derive(Debug)]
 pub struct Timeline<'a> {
     schedule: Option<&'a Schedule>,
@@ -271,7 +271,7 @@ struct Known {
 const FOR_EVER: Time = Time(i64::MAX);
 
 impl<'a> Timeline<'a> {
-    /// The due times of `job`.
+    /// The scheduled times of `job`.
     pub fn new(job: &'a Job) -> Self {
         let Rules { schedule, before, .. } = &job.rules;
         Self { schedule: schedule.as_ref(), before, known: Cell::new([None; KNOWN]) }
@@ -289,7 +289,7 @@ impl<'a> Timeline<'a> {
         cut.into_iter()
     }
 
-    /// The first due time after `after`.
+    /// The first scheduled time after `after`.
     pub fn next(&self, after: Time) -> Option<Time> {
         let mut known = self.known.get();
         let holds = |known: &&Known| known.asked <= after && known.next.is_none_or(|next| after < next);
@@ -312,12 +312,12 @@ impl<'a> Timeline<'a> {
         spans.find_map(|(from, to, schedule)| schedule.next(from).filter(|due| *due <= to))
     }
 
-    /// How many due times lie in (after, until].
+    /// How many scheduled times lie in (after, until].
     pub fn count(&self, after: Time, until: Time) -> u64 {
         self.spans(after, until).map(|(from, to, schedule)| schedule.count_between(from, to)).sum()
     }
 
-    /// The latest due time in (after, until].
+    /// The latest scheduled time in (after, until].
     pub fn latest(&self, after: Time, until: Time) -> Option<Time> {
         self.spans(after, until).rev().find_map(|(from, to, schedule)| schedule.last_at_or_before(to, from))
     }
@@ -329,7 +329,7 @@ mod tests {
     use crate::id::Revision;
     use crate::snapshot::Node;
 
-    /// Two changes of schedule one soon after the other: the due times of the first schedule are not forgotten.
+    /// Two changes of schedule one soon after the other: the scheduled times of the first schedule are not forgotten.
     #[test]
     fn due_times_before_several_changes_of_schedule_are_all_known() {
         let every =

@@ -1,4 +1,4 @@
-//! The ledger of fires: every due time that was to be expected, and the one thing that became of it.
+//! The ledger of fires: every scheduled time that was to be expected, and the one thing that became of it.
 //! A pure comparison of what the schedule says with what the history holds; the reader feeds it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use rosterd_domain::time::Time;
 
 use super::rows::{RunRow, RunState, UnrunRow};
 
-/// What became of a due time for one item.
+/// What became of a scheduled time for one item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fate {
     /// It was run.
@@ -41,8 +41,8 @@ impl Fate {
         }
     }
 
-    /// Of what two histories hold of one due time, each of what its own coordinator did, this comes first: as within
-    /// one, a run before what a gap says. That one knows of a later due time and of nothing here is less than anything.
+    /// Of what two histories hold of one scheduled time, each of what its own coordinator did, this comes first: as within
+    /// one, a run before what a gap says. That one knows of a later scheduled time and of nothing here is less than anything.
     pub fn outweighs(self, other: Self) -> bool {
         let weight = |fate| match fate {
             Self::Run => 5,
@@ -56,10 +56,10 @@ impl Fate {
     }
 }
 
-/// A due time of one item, and what became of it.
+/// A scheduled time of one item, and what became of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FireRow {
-    /// The due time.
+    /// The scheduled time.
     pub fire: Time,
     /// The item.
     pub item: Item,
@@ -72,7 +72,7 @@ pub struct FireRow {
     pub run: Option<FireRun>,
 }
 
-/// The run of a due time.
+/// The run of a scheduled time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FireRun {
     /// Its token.
@@ -90,29 +90,29 @@ pub struct FireRun {
 /// One item's side of the ledger.
 pub(super) struct Ledger {
     item: Item,
-    /// Runs by due time.
+    /// Runs by scheduled time.
     fires: BTreeMap<Time, Fire>,
     misfired: Spans<()>,
     skipped: Spans<()>,
     missed: Spans<Missed>,
-    /// The latest due time that anything is known of.
+    /// The latest scheduled time that anything is known of.
     known: Option<Time>,
-    /// Due times whose merging into a later run was called off.
+    /// Scheduled times whose merging into a later run was called off.
     dropped: BTreeSet<Time>,
 }
 
-/// Gaps by their first due time: the last one, and why.
+/// Gaps by their first scheduled time: the last one, and why.
 type Spans<T> = BTreeMap<Time, (Time, T)>;
 
 struct Fire {
     run: FireRun,
-    /// There was a run for the due time itself, or one for due times merged.
+    /// There was a run for the scheduled time itself, or one for scheduled times merged.
     own: bool,
     merged: bool,
 }
 
 impl Ledger {
-    /// Of runs in the order of their tokens, the item's gaps, and the latest due time that anything is known of.
+    /// Of runs in the order of their tokens, the item's gaps, and the latest scheduled time that anything is known of.
     pub(super) fn new(item: Item, runs: Vec<RunRow>, gaps: Vec<UnrunRow>, known: Option<Time>) -> Self {
         let mut fires: BTreeMap<Time, Fire> = BTreeMap::new();
         for row in runs {
@@ -135,7 +135,7 @@ impl Ledger {
         Self { item, fires, misfired, skipped, missed, known, dropped }
     }
 
-    /// What became of a due time. Whatever the history holds, it is one thing: a run of its own comes before
+    /// What became of a scheduled time. Whatever the history holds, it is one thing: a run of its own comes before
     /// what a gap says, and that it was missed after all before that it was to be merged.
     pub(super) fn fate(&self, due: Time) -> FireRow {
         let fire = self.fires.get(&due);
@@ -161,7 +161,7 @@ impl Ledger {
         }
     }
 
-    /// The first misfire run from the due time on, unless the merging was called off before it.
+    /// The first misfire run from the scheduled time on, unless the merging was called off before it.
     fn merged_into(&self, due: Time) -> Option<FireRun> {
         let (fire, found) = self.fires.range(due..).find(|(_, fire)| fire.merged)?;
         let called_off = self.dropped.range(due..*fire).next().is_some();
@@ -169,8 +169,8 @@ impl Ledger {
     }
 }
 
-/// Why the gap around a due time is one, if there is one. Gaps of one kind overlap only where a last fire was set
-/// back and due times were accounted for again, so a few steps back are enough.
+/// Why the gap around a scheduled time is one, if there is one. Gaps of one kind overlap only where a last fire was set
+/// back and scheduled times were accounted for again, so a few steps back are enough.
 fn around<T: Copy>(spans: &Spans<T>, due: Time) -> Option<T> {
     spans.range(..=due).rev().take(8).find(|(_, (latest, _))| *latest >= due).map(|(_, (_, why))| *why)
 }

@@ -101,10 +101,10 @@ impl Reader {
         self.ask(move |shelf| gaps(shelf, &job, from, to)).await
     }
 
-    /// What became of every due time in `[from, to)` for each of the items: a row for each pair, by due time.
+    /// What became of every scheduled time in `[from, to)` for each of the items: a row for each pair, by scheduled time.
     ///
-    /// `expected` are the schedule's due times; it is read only up to `to`. Due times that come twice, or lie
-    /// before `from`, are left out. Triggers by hand are no due times; they are among the runs.
+    /// `expected` are the schedule's scheduled times; it is read only up to `to`. Scheduled times that come twice, or lie
+    /// before `from`, are left out. Triggers by hand are no scheduled times; they are among the runs.
     pub async fn fires(
         &self,
         job: &JobName,

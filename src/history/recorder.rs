@@ -79,7 +79,7 @@ impl Recorder {
     }
 
     /// Records something that happened, and whose doing it was. One of kind [`EventKind::Job`] also ends the
-    /// job's gaps: due times that are not run after it begin a row of their own.
+    /// job's gaps: scheduled times that are not run after it begin a row of their own.
     pub fn event(
         &self,
         at: Time,

@@ -44,7 +44,7 @@ pub enum RunState {
     Failed,
     /// Cancelled, or handed back by a worker that had to leave.
     Killed,
-    /// Crashed: its worker was declared dead, or aborted it, or never began.
+    /// Crashed: its worker was marked dead, or aborted it, or never began.
     Lost,
     /// It is over, since a later run of its item began, but the history never saw its end.
     Unknown,
@@ -152,7 +152,7 @@ pub struct RunRow {
     pub item: Item,
     /// Its token.
     pub token: Token,
-    /// Its due time, or the trigger's time.
+    /// Its scheduled time, or the trigger's time.
     pub fire: Time,
     /// Why it existed.
     pub source: Source,
@@ -184,7 +184,7 @@ pub struct RunRow {
     pub attempt: u32,
 }
 
-/// Due times of one item in a row that were not run on their own, for one reason.
+/// Scheduled times of one item in a row that were not run on their own, for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnrunRow {
     /// The job.
@@ -260,7 +260,7 @@ pub struct Page {
     pub token: Option<String>,
 }
 
-/// The names of what became of due times, and of why: two columns.
+/// The names of what became of scheduled times, and of why: two columns.
 pub(super) fn became_names(became: Became) -> (&'static str, &'static str) {
     match became {
         Became::Misfired => ("misfired", ""),

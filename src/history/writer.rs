@@ -114,7 +114,7 @@ impl Writer {
         }
     }
 
-    /// A panic ends neither the writer nor what follows: the rows in hand are lost and counted, and the file is
+    /// A panic ends neither the writer nor what follows: the rows in flight are lost and counted, and the file is
     /// opened again, since what it was in the middle of is not known.
     fn unless_it_panics<T>(&mut self, rows: usize, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
         let done = catch_unwind(AssertUnwindSafe(|| work(self)));
@@ -349,7 +349,7 @@ fn put_row(
     }
 }
 
-/// The gap that each item's due times were last found in. Due times are accounted for in their order, so a gap
+/// The gap that each item's scheduled times were last found in. Scheduled times are accounted for in their order, so a gap
 /// for the same reason that comes next touches it, and is written as one with it.
 #[derive(Default)]
 struct Gaps {

@@ -37,7 +37,7 @@ fn guard_words(guard: &Guard) -> String {
         Guard::Config(job, _) => format!("the config of job {job} has changed"),
         Guard::Record(job, item, _) => format!("the record of item {item} of job {job} has changed"),
         Guard::Attachment(worker, _) => {
-            format!("worker {worker} is attached otherwise, or was declared dead")
+            format!("worker {worker} is attached otherwise, or was marked dead")
         }
         Guard::Prepared(job, _) => format!("job {job} is put together by somebody else, or was removed"),
         Guard::NoAttachment(worker) => format!("worker {worker} is attached"),
@@ -93,7 +93,7 @@ fn write_words(write: &Write) -> String {
             format!("the trigger of instance {instance} of job {job} cannot be cleared")
         }
         Write::Attachment { worker, .. } | Write::RemoveAttachment { worker, .. } => {
-            format!("worker {worker} is attached otherwise, or was declared dead")
+            format!("worker {worker} is attached otherwise, or was marked dead")
         }
         Write::Coordinator { id, .. } => format!("the node of coordinator {id} cannot be written"),
     }

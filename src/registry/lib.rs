@@ -33,10 +33,10 @@ pub use read::View;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// The session is over: nothing that was read in it holds.
-    #[error("the registry session is over")]
+    #[error("the store session is over")]
     Fenced,
     /// The store does not answer; the text says why and what to do.
-    #[error("the registry does not answer: {0}")]
+    #[error("the store does not answer: {0}")]
     Unavailable(String),
     /// A node of ours holds what we never write.
     #[error("{path} is damaged: {reason}")]

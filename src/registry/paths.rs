@@ -111,7 +111,7 @@ pub(crate) struct Paths {
     workers: String,
 }
 
-/// Where things stand below a job's own node, for who has that node in hand.
+/// Where things stand below a job's own node, for who has that node in flight.
 pub(crate) mod below_job {
     pub(crate) const CONFIG: &str = "config";
     pub(crate) const SERVERS: &str = "servers";

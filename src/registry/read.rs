@@ -161,7 +161,7 @@ impl<'a> View<'a> {
         let text = String::from_utf8_lossy(&node.stat.data);
         let offset = text.parse().map_err(|_| ReadError::Damaged {
             path: path.to_string(),
-            reason: format!("{text:?} is no number"),
+            reason: format!("{text:?} is not a number"),
         })?;
         Ok(Numbering { offset, version: Some(node.stat.version), revision })
     }

@@ -182,24 +182,24 @@ macro_rules! metrics {
 
 // The help texts end without a full stop: the encoder adds one. Counters get `_total`.
 metrics! {
-    /// Fires dispatched, by source
-    fires: Family<Label, Counter> = Family::default();
+    /// Runs started, by source
+    runs_started: Family<Label, Counter> = Family::default();
     /// Runs that ended, by outcome
     runs: Family<Label, Counter> = Family::default();
-    /// Due times that were not run, by reason
+    /// Scheduled times that were not run, by reason
     missed: Family<Label, Counter> = Family::default();
-    /// Due times merged into a later run
+    /// Scheduled times merged into a later run
     misfired: Counter = Counter::default();
-    /// Due times skipped by policy
+    /// Scheduled times skipped by policy
     skipped: Counter = Counter::default();
-    /// Registry transactions, by what became of them
+    /// Transactions of the store, by outcome
     commits: Family<Label, Counter> = Family::default();
     /// From handing a transaction over to its answer
     commit_seconds: Histogram = Seconds.new_metric();
-    /// From a due time to the commit of its start
+    /// From a scheduled time to the commit of its start
     fire_lag_seconds: Histogram = Seconds.new_metric();
-    /// Workers declared dead
-    verdicts: Counter = Counter::default();
+    /// Workers whose lease expired
+    workers_expired: Counter = Counter::default();
     /// Jobs known to this coordinator
     jobs: Gauge = Gauge::default();
     /// Jobs led by this coordinator

@@ -83,7 +83,7 @@ codes! {
     QuotaExceeded = "QUOTA_EXCEEDED", Exhausted;
     /// More connections or streams than this coordinator takes: try another one, or later.
     Overloaded = "OVERLOADED", Exhausted;
-    /// The text is no name: the message says what to write; of jobs and namespaces it is 1 to 128 letters, marks and digits of any script or . _ -, in composed form (NFC), at most 255 bytes.
+    /// The text is not a valid name: the message says what to write; of jobs and namespaces it is 1 to 128 letters, marks and digits of any script or . _ -, in composed form (NFC), at most 255 bytes.
     NameInvalid = "NAME_INVALID", Invalid;
     /// No such job: register it with a config, or apply it first.
     JobUnknown = "JOB_UNKNOWN", Unknown;
@@ -103,8 +103,8 @@ codes! {
     ItemUnknown = "ITEM_UNKNOWN", Unknown;
     /// No such instance of the job.
     InstanceUnknown = "INSTANCE_UNKNOWN", Unknown;
-    /// No such server of the job.
-    ServerUnknown = "SERVER_UNKNOWN", Unknown;
+    /// No such machine of the job.
+    MachineUnknown = "MACHINE_UNKNOWN", Unknown;
     /// No such run is in flight.
     RunUnknown = "RUN_UNKNOWN", Unknown;
     /// The item is running: wait, cancel the run, or ask for one run after it (--after-current).

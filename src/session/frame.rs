@@ -44,7 +44,7 @@ pub enum FromWorker {
     /// No more of this job.
     Unregister { job: JobName },
     /// Alive; `lease` is what the worker counts with, where it says so.
-    Heartbeat { sequence: u64, in_hand: Vec<RunRef>, lease: Option<Duration> },
+    Heartbeat { sequence: u64, in_flight: Vec<RunRef>, lease: Option<Duration> },
     /// User code has begun.
     RunStarted { run: RunRef, at: Option<Time>, attempt: u32 },
     /// For people who watch.
@@ -75,7 +75,7 @@ pub struct Hello {
     /// 1 to 4096.
     pub slots: u32,
     /// In user code, or its outcome is not acknowledged.
-    pub in_hand: Vec<RunRef>,
+    pub in_flight: Vec<RunRef>,
     /// Jobs that the worker registered before.
     pub jobs: Vec<JobName>,
     /// Others that it asked to register before, and may have been given runs of.

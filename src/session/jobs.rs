@@ -30,7 +30,9 @@ impl Jobs {
             // With a letter in its place, each star leaves a name.
             if JobName::new(pattern.replace('*', "x")).is_err() {
                 let shown: String = pattern.chars().take(SHOWN).collect();
-                return Err(format!("{shown:?} is no name of jobs: write for example billing or billing-*"));
+                return Err(format!(
+                    "{shown:?} is not a job name or pattern: write for example billing or billing-*"
+                ));
             }
         }
         Ok(Self(patterns.into()))

@@ -199,7 +199,7 @@ pub fn each_job(file: impl BufRead, jobs: usize) -> impl Iterator<Item = Result<
 /// A job from its line; every defect of it.
 pub fn job(line: &[u8]) -> Result<Job, Defects> {
     let value: Value =
-        serde_json::from_slice(line).map_err(|error| vec![format!("it is no JSON: {error}; {COPY}")])?;
+        serde_json::from_slice(line).map_err(|error| vec![format!("it is not JSON: {error}; {COPY}")])?;
     read::one(&value)
 }
 

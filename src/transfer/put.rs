@@ -394,7 +394,7 @@ fn words(commit: Commit) -> String {
     match commit {
         Commit::Committed(_) => "it was written".to_owned(),
         Commit::Conflict(why) => format!("{why}: somebody else changes it"),
-        Commit::Fenced => "the registry session is over".to_owned(),
+        Commit::Fenced => "the store session is over".to_owned(),
         Commit::Unavailable(why) | Commit::TooLarge(why) => why,
         Commit::Unknown => "nobody knows whether the last transaction was applied".to_owned(),
     }

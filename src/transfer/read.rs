@@ -35,7 +35,7 @@ const JOB: [&str; 11] = [
 
 pub(super) fn read(text: &[u8]) -> Result<Export, Vec<String>> {
     let file: Value = serde_json::from_slice(text).map_err(|error| {
-        vec![format!("it is no JSON, or was cut off: {error}; take the file as `rosterd export` wrote it")]
+        vec![format!("it is not JSON, or was cut off: {error}; take the file as `rosterd export` wrote it")]
     })?;
     let mut defects = Vec::new();
     let export = header(&file, &mut defects)?;
@@ -195,7 +195,7 @@ fn offset(value: &Value) -> Result<Vec<u8>, String> {
     let field = |name| fields.and_then(|fields| fields.get(name)).and_then(Value::as_str);
     let data = match (field("text"), field("base64")) {
         (Some(text), _) => text.as_bytes().to_vec(),
-        (_, Some(text)) => STANDARD.decode(text).map_err(|error| format!("it is no base64: {error}"))?,
+        (_, Some(text)) => STANDARD.decode(text).map_err(|error| format!("it is not base64: {error}"))?,
         _ => return Err("it must be {\"text\": …} or {\"base64\": …}".to_owned()),
     };
     if data.len() > MAX_OFFSET {
@@ -247,7 +247,7 @@ impl Place<'_> {
         read: impl Fn(&Value) -> Result<T, String>,
     ) -> Option<BTreeMap<Item, T>> {
         self.mapping(value, name, |item, value| {
-            let number: u32 = item.parse().map_err(|_| "it is no number of an item".to_owned())?;
+            let number: u32 = item.parse().map_err(|_| "it is not the number of an item".to_owned())?;
             if number.to_string() != item {
                 return Err(format!("write it as {number}"));
             }

@@ -185,7 +185,7 @@ impl Work<'_> {
             Commit::Conflict(why) => Err(Stop::Again(why.to_string())),
             Commit::Unknown => Err(Stop::Over(RestoreError::Unknown(self.job.name.clone()))),
             Commit::Fenced => {
-                let why = "the registry session is over: run the same command again".to_owned();
+                let why = "the store session is over: run the same command again".to_owned();
                 Err(Stop::Over(RestoreError::Refused(self.job.name.clone(), why)))
             }
             Commit::Unavailable(why) | Commit::TooLarge(why) => {
@@ -320,7 +320,7 @@ impl Work<'_> {
         if remains {
             self.sweep().await?;
         }
-        // Runs of an earlier job of this name, which workers may still have in hand, are told from its own by this.
+        // Runs of an earlier job of this name, which workers may still have in flight, are told from its own by this.
         let offset = self.registry.numbering().await.map_err(|error| self.unread(error))?.offset;
         self.job.rights = self.job.rights.clone().numbered_by(offset);
         let prepare = put::prepare_txn(&self.job, &name)

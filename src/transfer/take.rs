@@ -88,7 +88,7 @@ pub(super) fn job(name: &JobName, whole: Whole) -> Result<Job, TakeError> {
     let nodes = whole.snapshot.nodes;
     let text = |what: &str, data: &[u8]| {
         let text = std::str::from_utf8(data).map(str::to_owned);
-        text.map_err(|error| damaged(format!("{what} is no text: {error}")))
+        text.map_err(|error| damaged(format!("{what} is not text: {error}")))
     };
     let config = nodes.config.as_ref().ok_or_else(|| damaged("it has no config".to_owned()))?;
     let rights = Sharding::decode(&nodes.assignment).map_err(|error| damaged(error.to_string()))?;

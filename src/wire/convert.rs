@@ -40,7 +40,7 @@ pub const MAX_CONFIG: usize = 512 << 10;
 pub const MAX_TEXT: usize = 512;
 /// Most slots of a worker.
 pub const MAX_SLOTS: u32 = 4096;
-/// Most runs that a frame names as in hand: all slots, and as many unacknowledged reports.
+/// Most runs that a frame names as in flight: all slots, and as many unacknowledged reports.
 pub const MAX_IN_HAND: usize = 2 * MAX_SLOTS as usize;
 /// Most jobs that a Hello names: as many as `max_jobs_per_worker` may allow.
 pub const MAX_JOBS: usize = 100_000;
@@ -71,7 +71,7 @@ pub fn from_worker(frame: v1::SessionRequest) -> Result<Option<FromWorker>, Defe
         }
         In::Heartbeat(beat) => FromWorker::Heartbeat {
             sequence: beat.sequence,
-            in_hand: runs(Code::RequestInvalid, "heartbeat.runs_in_hand", beat.runs_in_hand)?,
+            in_flight: runs(Code::RequestInvalid, "heartbeat.runs_in_flight", beat.runs_in_flight)?,
             lease: beat.lease.and_then(scalar::to_duration),
         },
         In::RunStarted(started) => FromWorker::RunStarted {
@@ -118,7 +118,7 @@ fn from_hello(hello: v1::Hello) -> Result<Hello, Malformed> {
         address: name(CODE, "hello.address", ServerAddress::new(hello.address))?,
         labels: labels(hello.labels)?,
         slots: hello.slots,
-        in_hand: runs(CODE, "hello.runs_in_hand", hello.runs_in_hand)?,
+        in_flight: runs(CODE, "hello.runs_in_flight", hello.runs_in_flight)?,
         jobs: jobs("hello.jobs", hello.jobs)?,
         asked: jobs("hello.jobs_asked", hello.jobs_asked)?,
         client: text::line(&hello.client, MAX_TEXT),
@@ -220,7 +220,7 @@ fn completed_parts(completed: v1::RunCompleted) -> Result<FromWorker, Malformed>
         v1::RunOutcome::NotStarted => Reported::NotStarted,
         v1::RunOutcome::HandedBack => Reported::HandedBack,
         v1::RunOutcome::Unspecified | v1::RunOutcome::Crashed => {
-            let what = format!("{} is no outcome that a worker reports", outcome.as_str_name());
+            let what = format!("{} is not an outcome that a worker reports", outcome.as_str_name());
             return Err(Malformed::new(Code::ReportInvalid, "run_completed.outcome", what));
         }
     };

@@ -39,8 +39,8 @@ fn a_hello_out_of_range_is_refused_by_its_field() {
         ("hello.namespace", |h| h.namespace = "..".into()),
         ("hello.labels", |h| h.labels = (0..33).map(|n| (n.to_string(), String::new())).collect()),
         ("hello.labels", |h| h.labels = [("k".into(), "v".repeat(129))].into()),
-        ("hello.runs_in_hand.token", |h| {
-            h.runs_in_hand = vec![v1::RunRef { job: "j".into(), item: 0, token: u64::MAX }];
+        ("hello.runs_in_flight.token", |h| {
+            h.runs_in_flight = vec![v1::RunRef { job: "j".into(), item: 0, token: u64::MAX }];
         }),
     ];
     for (field, break_it) in cases {

@@ -137,7 +137,7 @@ fn words() -> v1::JobSummary {
         leader: Some("10.0.0.1@-@c-1".into()),
         next_fire: at(5),
         counters: Some(v1::Counters {
-            fired: 7,
+            runs: 7,
             succeeded: 5,
             crashed: 1,
             missed: [("down".into(), 2)].into(),
@@ -217,13 +217,13 @@ fn events() -> Vec<Event> {
             error: "exit status 3".into(),
             output: String::new(),
         }),
-        Event::FiresUnrun(v1::FiresUnrunEvent {
+        Event::FiresNotRun(v1::FiresNotRunEvent {
             job: job.clone(),
             item,
             first: at(0),
             latest: at(10),
             count: 3,
-            became: v1::FireResult::Missed.into(),
+            result: v1::FireResult::Missed.into(),
             reason: "no_worker".into(),
         }),
         Event::Assigned(v1::AssignedEvent {
@@ -305,8 +305,8 @@ script! {
         }],
         next_page_token: String::new()
     };
-    list_servers(ListServersRequest q) -> ListServersResponse {
-        servers: vec![v1::ServerSummary { server: "10.0.0.7".into(), job: "words".into(), enabled: false, instances: 1 }],
+    list_machines(ListMachinesRequest q) -> ListMachinesResponse {
+        machines: vec![v1::MachineSummary { machine: "10.0.0.7".into(), job: "words".into(), enabled: false, instances: 1 }],
         next_page_token: String::new()
     };
     list_runs(ListRunsRequest q) -> ListRunsResponse {
@@ -349,7 +349,7 @@ script! {
         ]
     };
     get_server_info(GetServerInfoRequest q) -> GetServerInfoResponse {
-        version: "0".into(), namespace: "default".into(), coordinator_id: "c".into(), registry: "embedded".into(),
+        version: "0".into(), namespace: "default".into(), coordinator_id: "c".into(), store: "embedded".into(),
         health: 3, started_at: at(0), now: at(5), coordinators: vec!["http://a:1".into(), "http://b:2".into()]
     };
 }

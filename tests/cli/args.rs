@@ -44,7 +44,7 @@ fn the_other_forms_parse() {
         "rosterd jobs apply -f -",
         "rosterd jobs diff -f f.yaml --exit-code",
         "rosterd jobs trigger words --item 1,2 --item 4 --after-current",
-        "rosterd jobs disable words --server-address 10.0.0.7 --cancel --server http://a:1",
+        "rosterd jobs disable words --machine 10.0.0.7 --cancel --server http://a:1",
         "rosterd jobs enable words --instance 10.0.0.7@-@w-1",
         "rosterd jobs cancel words --item 3",
         "rosterd jobs remove words --cancel",
@@ -52,7 +52,7 @@ fn the_other_forms_parse() {
         "rosterd instances drain 10.0.0.7@-@w-1 --grace 30s",
         "rosterd instances shutdown 10.0.0.7@-@w-1 --job words",
         "rosterd runs --job words --item 1 --outcome timed_out --since 2h --until 2026-11-21T00:00:00Z",
-        "rosterd fires --job words --unrun",
+        "rosterd fires --job words --not-run",
         "rosterd watch --job words --json",
         "rosterd completion zsh",
     ] {

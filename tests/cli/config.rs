@@ -22,9 +22,9 @@ rosterd: CONFIG_INVALID: the configuration has 8 defects
   max_conections: there is no such field (rosterd.toml); did you mean max_connections?
   namespace = \"a/b\" (ROSTERD_NAMESPACE): namespace \"a/b\" is not a name: it holds a character that a name may \
 not have; use 1 to 128 letters, marks and digits of any script or . _ -, at most 255 bytes; give the namespace another name
-  session = \"10\" (rosterd.toml): that is no duration; write 1s to 10m, a whole number and one of ms, s, m, h, d
+  session = \"10\" (rosterd.toml): invalid duration; write 1s to 10m, a whole number and one of ms, s, m, h, d
   max_workers = \"0\" (command line): that is out of range; write 1 to 1000000
-  data_dir: it is not set, and the embedded registry keeps its data there; give --data-dir DIR
+  data_dir: it is not set, and the embedded store keeps its data there; give --data-dir DIR
   listen = \"0.0.0.0:7700\" (rosterd.toml): everybody who reaches it could run and remove jobs: it is not \
 loopback, and there are no credentials; give a credential file with --credentials, or say --insecure-listen if \
 the network itself is trusted
@@ -109,9 +109,9 @@ fn a_registry_on_zookeeper_needs_servers_and_all_of_its_credentials() {
     assert!(refused.err.contains("or say --insecure-registry"), "{}", refused.err);
     given(&[open[0], open[1], "--insecure-registry"]).ok();
     let table: &[(&[&str], &str)] = &[
-        (&[], "zk: it is not set, and the registry is on ZooKeeper; give --zk"),
-        (&["--zk", "h1:2181,h2"], "\"h2\" is no server; write host:port"),
-        (&["--zk", "h1:2181/a//b"], "\"/a//b\" is no path; write host:port"),
+        (&[], "zk: it is not set, and the store is on ZooKeeper; give --zk"),
+        (&["--zk", "h1:2181,h2"], "\"h2\" is not a server; write host:port"),
+        (&["--zk", "h1:2181/a//b"], "\"/a//b\" is not a path; write host:port"),
         (&["--zk", "h:1", "--set", "zk_user=ann"], "zk_auth is not set; set zk_auth to digest or sasl"),
         (&["--zk", "h:1", "--set", "zk_auth=plain"], "there is no such way; write digest or sasl"),
         (

@@ -50,8 +50,8 @@ fn what_cannot_be_is_refused_with_what_to_do() {
     let file = dir.path().join("c.toml");
     let file = file.to_str().unwrap();
     for (args, told) in [
-        (&["add", "a b", "--role", "worker"][..], "is no name of a credential"),
-        (&["add", "a", "--role", "root"], "it is worker, viewer, operator or admin"),
+        (&["add", "a b", "--role", "worker"][..], "invalid credential name"),
+        (&["add", "a", "--role", "root"], "expected worker, viewer, operator or admin"),
         (&["add", "a", "--role", "viewer", "--jobs", "x"], "leave it out"),
         (&["add", "a", "--role", "worker", "--certificate", "x"], "write cn:NAME"),
         (&["add", "a", "--role", "worker", "--jobs", "x y"], "write for example billing"),

@@ -371,7 +371,7 @@ fn every_defect_of_a_file_is_told_with_its_place() {
             "more: there is no such field",
             "jobs[1] \"words\" records.0: ",
             "jobs[1] \"words\" records.01: write it as 1",
-            "jobs[1] \"words\" offsets.0: it is no base64",
+            "jobs[1] \"words\" offsets.0: it is not base64",
             "jobs[1] \"words\" rights.owners: owners do not move with a job; remove it",
             "jobs[1] \"words\" servers.10.0.0.8: it must be true (enabled) or false",
             "jobs[0] \"other\" paused: it is missing",
@@ -431,7 +431,7 @@ fn a_damaged_or_newer_file_is_refused() {
     places.export("a", "a.json").ok();
     let text = std::fs::read_to_string(places.path("a.json")).unwrap();
     let table = [
-        ("cut", text[..text.len() / 2].to_owned(), "it is no JSON, or was cut off"),
+        ("cut", text[..text.len() / 2].to_owned(), "it is not JSON, or was cut off"),
         ("flipped", text.replace("10.0.0.8", "10.0.0.9"), "digest: the file is not what was written"),
         (
             "newer",
@@ -439,7 +439,7 @@ fn a_damaged_or_newer_file_is_refused() {
             "version = 2: this rosterd reads up to 1",
         ),
         ("other", "{\"jobs\": []}".to_owned(), "format = nothing: it must be \"rosterd-export\""),
-        ("empty", String::new(), "it is no JSON, or was cut off"),
+        ("empty", String::new(), "it is not JSON, or was cut off"),
     ];
     for (name, text, words) in table {
         std::fs::write(places.path(name), &text).unwrap();
@@ -484,7 +484,7 @@ fn a_large_job_is_moved_in_several_transactions() {
 #[test]
 fn there_must_be_something_to_export() {
     let places = Places::new();
-    refused(places.export("none", "x.json"), "EXPORT", &["there is no registry in ", "correct data_dir"]);
+    refused(places.export("none", "x.json"), "EXPORT", &["there is no store in ", "correct data_dir"]);
     assert!(!places.path("none").exists());
     store(&places.path("a"), Vec::new());
     store(&places.path("a"), vec![Write::Numbering { offset: 5, expect: None }]);
@@ -493,7 +493,7 @@ fn there_must_be_something_to_export() {
     let one = rosterd(["export", "--data-dir", &places.text("a"), "--job", "else", "-"]);
     refused(one, "EXPORT", &["job else does not exist in namespace default"]);
     let other = rosterd(["export", "--data-dir", &places.text("a"), "--namespace", "b", "-"]);
-    refused(other, "EXPORT", &["holds the registry of namespace default, not of b"]);
+    refused(other, "EXPORT", &["holds the store of namespace default, not of b"]);
     let held = EmbeddedOptions::new(Namespace::new("default").unwrap());
     let held = EmbeddedRegistry::open(&places.path("a"), held).unwrap();
     refused(places.export("a", "x.json"), "EXPORT", &["is in use by another rosterd process; stop that one"]);

@@ -10,8 +10,8 @@ fn lists_are_tables_for_people() {
     let served = Served::start();
     assert_eq!(
         served.rosterd(&["jobs", "list"]).ok(),
-        "JOB    STATUS   CRON           ITEMS  WORKERS  RUNNING  NEXT FIRE\n\
-         words  enabled  0/5 * * * * ?  3      2        1        2026-11-21 00:00:05Z\n"
+        "JOB    STATUS   CRON           ITEMS  INSTANCES  RUNNING  NEXT FIRE\n\
+         words  enabled  0/5 * * * * ?  3      2          1        2026-11-21 00:00:05Z\n"
     );
     assert_eq!(served.rosterd(&["jobs", "list", "--filter", "none"]).ok(), "no jobs\n");
     assert_eq!(
@@ -27,8 +27,8 @@ fn lists_are_tables_for_people() {
          10.0.0.7@-@w-1  words  enabled  2      8      c-1   python/0.1\n"
     );
     assert_eq!(
-        served.rosterd(&["servers", "--job", "words"]).ok(),
-        "SERVER    JOB    STATUS    INSTANCES\n10.0.0.7  words  disabled  1\n"
+        served.rosterd(&["machines", "--job", "words"]).ok(),
+        "MACHINE   JOB    STATUS    INSTANCES\n10.0.0.7  words  disabled  1\n"
     );
     assert_eq!(
         served.rosterd(&["cluster"]).ok(),
@@ -55,7 +55,7 @@ fn lists_are_tables_for_people() {
     );
     assert_eq!(
         served.rosterd(&["fires", "--job", "words"]).ok(),
-        "DUE                   ITEM  BECAME            SOURCE    OUTCOME  INSTANCE\n\
+        "SCHEDULED             ITEM  RESULT            SOURCE    OUTCOME  INSTANCE\n\
          2026-11-21 00:00:00Z  0     run               FAILOVER  failed   10.0.0.7@-@w-1\n\
          2026-11-21 00:00:05Z  0     missed (no_slot)  -         -        -\n"
     );
@@ -66,7 +66,7 @@ fn who_answers_is_shown() {
     let served = Served::start();
     assert_eq!(
         served.rosterd(&["info"]).ok(),
-        "version       0\nnamespace     default\ncoordinator   c\nregistry      embedded\nhealth        suspended\n\
+        "version       0\nnamespace     default\ncoordinator   c\nstore         embedded\nhealth        suspended\n\
          started       2026-11-21 00:00:00Z\nnow           2026-11-21 00:00:05Z\n\
          coordinators  http://a:1 http://b:2\n"
     );
@@ -86,7 +86,7 @@ fn lists_are_json_for_programs() {
     assert_eq!(items[0]["running"], json!(null));
     assert_eq!(items[1]["running"]["source"], "NORMAL_TRIGGER");
     assert_eq!((&items[1]["token"], &items[1]["state"]), (&json!(17), &json!("running")));
-    let fires = served.rosterd(&["fires", "--job", "words", "--unrun", "--json"]).json();
+    let fires = served.rosterd(&["fires", "--job", "words", "--not-run", "--json"]).json();
     assert_eq!(fires.as_array().map(Vec::len), Some(1));
     assert_eq!((&fires[0]["result"], &fires[0]["reason"]), (&json!("missed"), &json!("no_slot")));
     let events = served.rosterd(&["events", "--kind", "job", "--principal", "ann", "--json"]).json();
@@ -148,9 +148,9 @@ fn changes_ask_for_what_was_typed() {
         ),
         (&["jobs", "disable", "words"], "words: disabled\n", "target: None"),
         (
-            &["jobs", "enable", "words", "--server-address", "10.0.0.7"],
+            &["jobs", "enable", "words", "--machine", "10.0.0.7"],
             "words: enabled\n",
-            "enabled: true, cancel: false, target: Some(Server(\"10.0.0.7\"))",
+            "enabled: true, cancel: false, target: Some(Machine(\"10.0.0.7\"))",
         ),
         (&["jobs", "cancel", "words", "--item", "3"], "words: item 3 is told to stop\n", "item: 3"),
         (&["jobs", "remove", "words", "--cancel"], "words: removed\n", "cancel: true"),
@@ -229,7 +229,7 @@ fn a_watch_tells_each_event_and_how_it_ended() {
     let told: Vec<serde_json::Value> =
         ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let names: Vec<_> = told.iter().map(|event| event["event"].as_str().unwrap()).collect();
-    assert_eq!(names, ["run_started", "run_ended", "fires_unrun", "assigned", "events_lost"]);
+    assert_eq!(names, ["run_started", "run_ended", "fires_not_run", "assigned", "events_lost"]);
     assert_eq!(told[3]["assignment"], json!({ "A": [0, 1, 2] }));
 }
 

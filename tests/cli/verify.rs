@@ -166,10 +166,10 @@ fn without_a_verdict_the_exit_code_is_none_of_a_verdict() {
         assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{args}: {}", ran.err);
         assert!(ran.err.contains(words), "{args}: {}", ran.err);
     };
-    refused("--log torn.jsonl", "torn.jsonl:1 is no line of a worker's log: missing field `worker`");
+    refused("--log torn.jsonl", "torn.jsonl:1 is not a line of a worker's log: missing field `worker`");
     refused("--log timeless.jsonl --from 1h", "timeless.jsonl:1 has no wall time");
     refused("--log none.jsonl", "none.jsonl cannot be read");
-    refused("--log ann.jsonl --job other", "nothing of job other was run or due in that time");
+    refused("--log ann.jsonl --job other", "nothing of job other was run or scheduled in that time");
     refused("--log ann.jsonl --to 2020-01-01T00:00:00Z", "there is nothing to judge");
     refused("--log ann.jsonl --from 1h --to 2h", "is not before --to");
     refused("--log ann.jsonl --data-dir .", "cannot be used with");
@@ -195,7 +195,7 @@ without an outcome        none
 tokens that do not rise   none
 taken over after a crash  3
 not ended yet             0
-due times                 1 missed (no_slot), 1 run
+scheduled times           1 missed (no_slot), 1 run
 ";
     assert_eq!(ran.ok(), wanted);
 }
@@ -207,7 +207,7 @@ fn the_histories_of_an_ensemble_are_none_of_a_coordinator_with_its_own_registry(
     let served = Served::start();
     let ran = served.rosterd(&["verify", "--whole", "--data-dir", dir.path().to_str().unwrap()]);
     assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{}", ran.err);
-    let words = format!("--whole: the coordinator at {} has a registry of its own", served.url);
+    let words = format!("--whole: the coordinator at {} has a store of its own", served.url);
     assert!(ran.err.contains(&words), "{}", ran.err);
     let ran = served.rosterd(&["verify", "--whole"]);
     assert!(ran.code == Some(2) && ran.err.contains("--data-dir"), "{}", ran.err);

@@ -108,7 +108,7 @@ async fn scene() -> (Fleet, Console) {
 }
 
 async fn fired(fleet: &Fleet, job: &str, item: u32) -> u64 {
-    fleet.items(job).await[item as usize].counters.clone().unwrap().fired
+    fleet.items(job).await[item as usize].counters.clone().unwrap().runs
 }
 
 async fn runs_on(fleet: &Fleet, job: &str) -> BTreeSet<String> {
@@ -134,7 +134,7 @@ async fn fires_again(fleet: &Fleet, job: &str, item: u32) {
     soon("it fires again", || async { fired(fleet, job, item).await > before }).await;
 }
 
-/// No more than was under way when this was asked for begins; three due times pass.
+/// No more than was under way when this was asked for begins; three scheduled times pass.
 async fn is_silent(fleet: &Fleet, job: &str, item: u32, beside: (&str, u32)) {
     let before = fired(fleet, job, item).await;
     let others = fired(fleet, beside.0, beside.1).await;

@@ -14,7 +14,7 @@ use crate::worker::wall;
 
 const WORKERS: [&str; 3] = ["a", "b", "c"];
 
-/// No due time between the first and the last is missing, of a job that has one each so many seconds.
+/// No scheduled time between the first and the last is missing, of a job that has one each so many seconds.
 #[track_caller]
 fn no_gap(verdict: &Verdict, seconds: usize) {
     let fires = fires(verdict);
@@ -74,7 +74,7 @@ async fn the_last_coordinator_has_all_workers() {
     fleet.nine_done_once().await;
 }
 
-/// Due times that pass while nobody is up: of one job they are run late, each of them; of the other, which wants none that
+/// Scheduled times that pass while nobody is up: of one job they are run late, each of them; of the other, which wants none that
 /// is older than a second, they are told to be missed. The nine runs in flight go on.
 #[tokio::test]
 async fn all_coordinators_die_and_come_back_within_the_lease() {
@@ -95,7 +95,7 @@ async fn all_coordinators_die_and_come_back_within_the_lease() {
     // What is in flight when they die is busy at what comes due until its worker is back.
     fleet.crash_between_runs(&[0, 1, 2], &["tick", "fresh"]).await;
     let dead = wall();
-    until("three due times to pass", || wall() > dead + 4000).await;
+    until("three scheduled times to pass", || wall() > dead + 4000).await;
     let due: BTreeSet<i64> = (dead / 1000 + 1..=wall() / 1000).collect();
     for seat in 0..3 {
         fleet.launch(seat);
@@ -107,7 +107,7 @@ async fn all_coordinators_die_and_come_back_within_the_lease() {
     fleet.hosted_by("nine", 3, &[0, 1, 2]).await;
     for name in ["tick", "fresh"] {
         let later = |verdict: &Verdict, item| verdict.of(name).any(|run| run.item == item && run.fire > back);
-        fleet.verdict_when("new due times", |verdict| (0..3).all(|item| later(verdict, item))).await;
+        fleet.verdict_when("new scheduled times", |verdict| (0..3).all(|item| later(verdict, item))).await;
     }
     let verdict = fleet.nine_done_once().await;
     for item in 0..3 {
@@ -188,7 +188,7 @@ async fn all_have_fired(fleet: &Fleet) -> Verdict {
     fleet.verdict_when("each item's last fire", |verdict| (0..3).all(|item| far(verdict, item))).await
 }
 
-/// Due times of `tick`, up to the one that each item has reached, that did not run: item and second.
+/// Scheduled times of `tick`, up to the one that each item has reached, that did not run: item and second.
 fn not_run(verdict: &Verdict) -> Vec<(u32, i64)> {
     let ran: BTreeSet<(u32, i64)> = verdict.of("tick").map(|run| (run.item, run.fire / 1000)).collect();
     let first = *fires(verdict).first().unwrap();

@@ -70,7 +70,7 @@ async fn without_a_majority_nothing_starts_and_nothing_is_lost() {
     fleet.verdict_when("the leases to be over", stopped).await;
     let quiet = fires(&fleet.verdict());
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(fires(&fleet.verdict()), quiet, "something started without a registry");
+    assert_eq!(fires(&fleet.verdict()), quiet, "something started without a store");
     for server in away {
         ensemble.servers[server].restart();
     }
@@ -96,7 +96,7 @@ async fn without_a_majority_nothing_starts_and_nothing_is_lost() {
     let others = verdict.of("nine").filter(|run| !matches!(&*run.source, "MANUAL" | "FAILOVER"));
     assert_eq!(others.count(), 0, "\n{}", verdict.table());
     let counters = fleet.counters("nine").await;
-    assert_eq!((counters.succeeded, counters.fired), (9, 9 + counters.crashed), "{counters:?}");
+    assert_eq!((counters.succeeded, counters.runs), (9, 9 + counters.crashed), "{counters:?}");
     fleet.paused("tick").await;
     fleet.balanced("tick", &before).await;
 }
@@ -105,7 +105,7 @@ async fn without_a_majority_nothing_starts_and_nothing_is_lost() {
 const WAITS: Timing = timing(10_000, 500, 40_000);
 
 /// The disk of one server is full, then of two: the first is not felt, the second is waited out. Nothing that was
-/// acknowledged is lost: what is counted of each item is what its workers wrote, and no due time is missing.
+/// acknowledged is lost: what is counted of each item is what its workers wrote, and no scheduled time is missing.
 #[tokio::test]
 async fn a_full_disk_of_a_server_loses_nothing() {
     if !net::possible() {
@@ -132,7 +132,7 @@ async fn a_full_disk_of_a_server_loses_nothing() {
     until("the first to serve no more", || !serves(&ensemble.servers[first])).await;
     fleet.more_fires(2).await;
     let now = fires(&fleet.verdict()).into_iter().filter(|fire| *fire >= from).collect::<BTreeSet<_>>();
-    assert_eq!(now, (from..=*now.last().unwrap()).step_by(3).collect(), "a due time is missing");
+    assert_eq!(now, (from..=*now.last().unwrap()).step_by(3).collect(), "a scheduled time is missing");
     let felt = fleet.counters("tick").await;
     assert_eq!(
         (felt.crashed, felt.misfired, &felt.missed),

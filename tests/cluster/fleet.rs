@@ -61,7 +61,7 @@ pub struct Fleet {
     pub cluster: Cluster,
 }
 
-/// The due times of `tick` that ran, in seconds.
+/// The scheduled times of `tick` that ran, in seconds.
 pub fn fires(verdict: &Verdict) -> BTreeSet<i64> {
     verdict.of("tick").map(|run| run.fire / 1000).collect()
 }
@@ -321,11 +321,11 @@ impl Fleet {
         assert_eq!(verdict.of("nine").count(), 9, "\n{}", verdict.table());
         assert_eq!(verdict.done("nine", "MANUAL").len(), 9, "\n{}", verdict.table());
         let counters = self.counters("nine").await;
-        assert_eq!((counters.fired, counters.succeeded, counters.crashed), (9, 9, 0));
+        assert_eq!((counters.runs, counters.succeeded, counters.crashed), (9, 9, 0));
         verdict
     }
 
-    /// What has become of the job's due times so far: taken while it is paused, so that however slowly it is counted
+    /// What has become of the job's scheduled times so far: taken while it is paused, so that however slowly it is counted
     /// nothing moves. From now on it fires again.
     pub async fn accounts_so_far(&self, job: &str) -> Accounts {
         self.paused(job).await;
@@ -345,7 +345,7 @@ impl Fleet {
             let runs = || verdict.of(job).filter(|run| run.item == item.item);
             let written = (runs().count() as u64, runs().filter(|run| run.ended()).count() as u64);
             let counters = item.counters.unwrap();
-            let counted = (counters.fired, counters.succeeded);
+            let counted = (counters.runs, counters.succeeded);
             assert_eq!((counted, counters.crashed), (written, 0), "{job}/{}\n{}", item.item, verdict.table());
             assert_eq!(counted.0, counted.1, "{job}/{}: not each run has succeeded", item.item);
         }

@@ -49,7 +49,7 @@ async fn nobody_is_left_and_then_somebody_comes() {
     let status = fleet.process("a").end().await;
     assert!(status.success(), "{status}");
     let left = jiff::Timestamp::now().as_second();
-    until("three due times to pass", || jiff::Timestamp::now().as_second() >= left + 4).await;
+    until("three scheduled times to pass", || jiff::Timestamp::now().as_second() >= left + 4).await;
     fleet.worker_at(1, "b", vec![runs_for("tick", 1)]);
     let now = jiff::Timestamp::now().as_second();
     let caught_up = |verdict: &Verdict| {
@@ -93,7 +93,7 @@ async fn all_are_disabled_and_enabled_again() {
     fleet.quiet("tick").await;
     let before = fleet.verdict().of("tick").count();
     let at = jiff::Timestamp::now().as_second();
-    until("three due times to pass", || jiff::Timestamp::now().as_second() >= at + 4).await;
+    until("three scheduled times to pass", || jiff::Timestamp::now().as_second() >= at + 4).await;
     assert_eq!(fleet.verdict().of("tick").count(), before);
     for row in &all {
         fleet.admin_of(0).set_enabled(enable(row.instance.clone(), true)).await.unwrap();

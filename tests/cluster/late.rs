@@ -60,7 +60,7 @@ async fn given_up(fleet: &mut Fleet) -> GivenUp {
 }
 
 impl GivenUp {
-    /// It comes back as clients do, with its run in hand, and says how the run went.
+    /// It comes back as clients do, with its run in flight, and says how the run went.
     async fn reports(
         &self,
         fleet: &Fleet,
@@ -73,7 +73,7 @@ impl GivenUp {
             worker_id: self.welcome.worker_id.clone(),
             resume_key: self.welcome.resume_key.clone(),
             stream_number: 2,
-            runs_in_hand: vec![run.clone()],
+            runs_in_flight: vec![run.clone()],
             jobs_asked: vec!["late".to_owned()],
             ..raw::hello()
         };
@@ -140,7 +140,7 @@ async fn a_late_report_is_refused_and_changes_nothing() {
     fleet.quiet("late").await;
     old.is_refused(&fleet).await;
     let counters = fleet.counters("late").await;
-    assert_eq!((counters.fired, counters.succeeded, counters.crashed), (2, 1, 1), "{counters:?}");
+    assert_eq!((counters.runs, counters.succeeded, counters.crashed), (2, 1, 1), "{counters:?}");
     fleet.nothing_left().await;
     let verdict = fleet.verdict();
     verdict.is_clean();

@@ -207,7 +207,7 @@ async fn runs_in_flight_are_run_again_in_the_new_store() {
         })
         .await;
     let counters = fleet.cluster.counters("pair").await;
-    assert_eq!((counters.fired, counters.crashed, counters.succeeded), (4, 2, 2), "{counters:?}");
+    assert_eq!((counters.runs, counters.crashed, counters.succeeded), (4, 2, 2), "{counters:?}");
     let verdict = fleet.cluster.verdict();
     assert_eq!(verdict.by_source("pair", "FAILOVER").len(), 2, "\n{}", verdict.table());
 }

@@ -19,7 +19,7 @@ async fn a_panic_of_any_part_of_the_session_ends_it_and_another_follows() {
         let _nothing_to_wait_for = fleet.try_apply(job(&format!("new-{part}"), 1, json!({}))).await;
         let logged = || std::fs::read_to_string(&log).unwrap();
         until(format!("a session after that of a broken {part}"), || {
-            logged().matches("a new registry session is open").count() == before + 1
+            logged().matches("a new store session is open").count() == before + 1
         })
         .await;
         assert!(logged().contains(&format!("told to panic: panic-zookeeper-{part}")), "{}", logged());

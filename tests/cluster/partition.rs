@@ -34,14 +34,14 @@ async fn all_is_well(fleet: &Fleet) -> Verdict {
     fleet.nine_done().await
 }
 
-/// Every due time of each item is a run, or is counted with what became of it.
+/// Every scheduled time of each item is a run, or is counted with what became of it.
 async fn all_accounted_for(fleet: &Fleet) {
     let items = fleet.items("tick").await;
     for item in items {
         let counters = item.counters.unwrap();
         let ended = counters.succeeded + counters.failed + counters.crashed + counters.cancelled;
         let running = u64::from(item.running.is_some());
-        assert_eq!(counters.fired, ended + running, "item {}: {counters:?}", item.item);
+        assert_eq!(counters.runs, ended + running, "item {}: {counters:?}", item.item);
     }
 }
 

@@ -75,12 +75,12 @@ async fn what_was_due_in_an_ensemble_is_in_the_histories_of_its_coordinators() {
         let said = verify(&fleet, &ALL, &["--json"]);
         let judged: Value = serde_json::from_str(&said.out).ok()?;
         let all_is_told =
-            judged["due_times"]["run"].as_u64() >= Some(all) && is_given_one(&judged, "host-d@-@");
+            judged["scheduled_times"]["run"].as_u64() >= Some(all) && is_given_one(&judged, "host-d@-@");
         (said.code == Some(0) && all_is_told).then_some(judged)
     })
     .await;
     assert_eq!(said["violations"], json!([]));
-    assert_eq!((&said["notes"], &said["due_times"]["unknown"]), (&json!([]), &Value::Null), "{said}");
+    assert_eq!((&said["notes"], &said["scheduled_times"]["unknown"]), (&json!([]), &Value::Null), "{said}");
     // None of them knows enough alone: what it does not know of looks as if nothing had become of it.
     let parts = ALL.map(|seat| runs_in(&fleet, seat));
     assert!(parts.iter().all(|runs| (1..all).contains(runs)), "{parts:?} of {all}");
@@ -95,7 +95,7 @@ async fn what_was_due_in_an_ensemble_is_in_the_histories_of_its_coordinators() {
         "{found}"
     );
     let text = found[0]["text"].as_str().unwrap();
-    assert!(text.starts_with(&format!("tick/{item}: nothing became of what was due at ")), "{text}");
+    assert!(text.starts_with(&format!("tick/{item}: no result is recorded for ")), "{text}");
     assert_eq!(found[0]["proof"][0]["line"]["fire"], json!(fire), "{found}");
 }
 
@@ -115,7 +115,7 @@ fn history(fleet: &Fleet, seat: usize) -> Connection {
     db
 }
 
-/// How many runs of due times a history knows of.
+/// How many runs of scheduled times a history knows of.
 fn runs_in(fleet: &Fleet, seat: usize) -> u64 {
     let count = "SELECT count(*) FROM runs WHERE source = 'NORMAL_TRIGGER'";
     let count: i64 = history(fleet, seat).query_row(count, [], |row| row.get(0)).unwrap();
@@ -124,7 +124,7 @@ fn runs_in(fleet: &Fleet, seat: usize) -> u64 {
 
 /// One run goes from all histories: its item, and when it was due.
 fn forget_one(fleet: &Fleet, seats: &[usize]) -> (u32, i64) {
-    // Something is known of its item before it, and of later due times too.
+    // Something is known of its item before it, and of later scheduled times too.
     let third = "SELECT item, token, fire FROM runs WHERE source = 'NORMAL_TRIGGER' ORDER BY item, fire LIMIT 1 OFFSET 2";
     let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     let (item, token, fire): (u32, i64, i64) = history(fleet, 1).query_row(third, [], row).unwrap();

@@ -48,7 +48,7 @@ async fn taken_over(fleet: &Fleet) {
     assert_eq!(verdict.done("nine", "FAILOVER"), lost, "\n{}", verdict.table());
     assert_eq!(verdict.of("nine").count(), 12, "\n{}", verdict.table());
     let counters = fleet.counters("nine").await;
-    assert_eq!((counters.fired, counters.succeeded, counters.crashed), (12, 9, 3));
+    assert_eq!((counters.runs, counters.succeeded, counters.crashed), (12, 9, 3));
     fleet.nothing_left().await;
 }
 
@@ -85,7 +85,7 @@ async fn without_failover_a_killed_workers_runs_are_crashed_and_the_next_fire_ru
     assert_eq!((ended(&verdict), verdict.of("nine").count()), (15, 18), "\n{}", verdict.table());
     assert!(verdict.of("nine").all(|run| run.source == "MANUAL"), "\n{}", verdict.table());
     let counters = fleet.counters("nine").await;
-    assert_eq!((counters.fired, counters.succeeded, counters.crashed), (18, 15, 3));
+    assert_eq!((counters.runs, counters.succeeded, counters.crashed), (18, 15, 3));
 }
 
 /// The coordinator that would have noticed dies with it: others do.

@@ -72,7 +72,7 @@ async fn changes_are_carried_to_the_coordinator_in_its_words() {
         (answer.trigger_id.as_str(), answer.changes[0].lines.as_slice()),
         ("t-1", &["done".to_owned()][..])
     );
-    let target = Some(v1::set_enabled_request::Target::Server("10.0.0.7".into()));
+    let target = Some(v1::set_enabled_request::Target::Machine("10.0.0.7".into()));
     let disable = v1::SetEnabledRequest { job: "j".into(), target, enabled: false, cancel: true };
     admin.set_enabled(disable).await.unwrap();
     admin.resume_job(v1::ResumeJobRequest { job: "j".into() }).await.unwrap();
@@ -80,7 +80,7 @@ async fn changes_are_carried_to_the_coordinator_in_its_words() {
     let server = rosterd_domain::id::ServerAddress::new("10.0.0.7").unwrap();
     let expected = [
         Operation::Trigger { job: job.clone(), items: vec![Item(1)], after_current: true },
-        Operation::Enable { job: job.clone(), target: Target::Server(server), enabled: false, cancel: true },
+        Operation::Enable { job: job.clone(), target: Target::Machine(server), enabled: false, cancel: true },
         Operation::Pause { job, paused: false },
     ];
     assert_eq!(served.fake.operations.lock().unwrap().as_slice(), expected);

@@ -60,7 +60,7 @@ const TABLE: [(&str, &str); 28] = [
     ("/rosterd.v1.AdminService/GetJob", LOOKS),
     ("/rosterd.v1.AdminService/ListItems", LOOKS),
     ("/rosterd.v1.AdminService/ListInstances", LOOKS),
-    ("/rosterd.v1.AdminService/ListServers", LOOKS),
+    ("/rosterd.v1.AdminService/ListMachines", LOOKS),
     ("/rosterd.v1.AdminService/ListRuns", LOOKS),
     ("/rosterd.v1.AdminService/ListEvents", LOOKS),
     ("/rosterd.v1.AdminService/ListFires", LOOKS),

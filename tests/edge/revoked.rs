@@ -171,11 +171,11 @@ async fn a_frame_says_nothing_of_jobs_that_are_not_its_credentials() {
         guarded(vec![Grant { jobs, ..Grant::by_secret("w", Role::Worker, &secret(1)) }]).await;
     let run = |job: &str| v1::RunRef { job: job.into(), item: 0, token: 7 };
     let mut attached = worker(served.channel().await, 1).await;
-    let in_hand = vec![run("a-1"), run("b-1")];
-    attached.send(Frame::Hello(v1::Hello { runs_in_hand: in_hand.clone(), ..hello() })).await;
+    let in_flight = vec![run("a-1"), run("b-1")];
+    attached.send(Frame::Hello(v1::Hello { runs_in_flight: in_flight.clone(), ..hello() })).await;
     let mut seen = served.seen().await;
     let Some(FromWorker::Hello(said)) = seen.frame().await else { panic!("a Hello") };
-    assert_eq!(said.in_hand.iter().map(|run| run.job.as_str()).collect::<Vec<_>>(), ["a-1"]);
+    assert_eq!(said.in_flight.iter().map(|run| run.job.as_str()).collect::<Vec<_>>(), ["a-1"]);
 
     attached.send(Frame::Unregister(v1::Unregister { job: "b-1".into() })).await;
     let Some(Out::Refused(refused)) = attached.next().await.unwrap().unwrap().frame else {
@@ -194,12 +194,12 @@ async fn a_frame_says_nothing_of_jobs_that_are_not_its_credentials() {
     assert_eq!((ack.result(), ack.code.as_str()), (v1::ReportResult::Invalid, "PERMISSION_DENIED"));
     let progress = |job: &str| v1::RunProgress { run: Some(run(job)), percent: 1, message: "m".into() };
     attached.send(Frame::RunProgress(progress("b-1"))).await;
-    let beat = v1::Heartbeat { sequence: 1, runs_in_hand: in_hand, lease: None };
+    let beat = v1::Heartbeat { sequence: 1, runs_in_flight: in_flight, lease: None };
     attached.send(Frame::Heartbeat(beat)).await;
-    let Some(FromWorker::Heartbeat { in_hand, .. }) = seen.frame().await else {
+    let Some(FromWorker::Heartbeat { in_flight, .. }) = seen.frame().await else {
         panic!("nothing of b-1 before it")
     };
-    assert_eq!(in_hand.iter().map(|run| run.job.as_str()).collect::<Vec<_>>(), ["a-1"]);
+    assert_eq!(in_flight.iter().map(|run| run.job.as_str()).collect::<Vec<_>>(), ["a-1"]);
 
     attached.send(Frame::RunCompleted(report("a-1"))).await;
     assert!(matches!(seen.frame().await, Some(FromWorker::RunCompleted(_))));

@@ -243,7 +243,7 @@ impl Backups for Fake {
     }
 }
 
-/// A history in which every due time is pending.
+/// A history in which every scheduled time is pending.
 struct Blank;
 
 impl History for Blank {

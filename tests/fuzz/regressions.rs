@@ -39,7 +39,7 @@ fn a_secret_in_the_place_of_a_role_is_not_shown() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), &text).unwrap();
     let why = rosterd::app::credentials::read(file.path()).unwrap_err();
-    assert!(why.contains("role of old: \"rosterd_…\" is none"), "{why}");
+    assert!(why.contains("old: invalid role \"rosterd_…\""), "{why}");
 }
 
 /// It was shown in full, however long it was.

@@ -181,7 +181,7 @@ fn said(side: &mut Side, choices: &mut Choices<'_>) -> Frame {
         3 => Frame::Unregister(v1::Unregister { job: JOBS[usize::from(choices.below(4))].into() }),
         4..=6 => Frame::Heartbeat(v1::Heartbeat {
             sequence: choices.number(),
-            runs_in_hand: (0..choices.below(4)).map(|_| reference(side, choices)).collect(),
+            runs_in_flight: (0..choices.below(4)).map(|_| reference(side, choices)).collect(),
             lease: Some(prost_types::Duration { seconds: i64::from(choices.below(10)), nanos: 0 }),
         }),
         7 => Frame::RunStarted(v1::RunStarted {
@@ -213,7 +213,7 @@ fn hello(side: &mut Side, choices: &mut Choices<'_>) -> v1::Hello {
         stream_number: if choices.below(8) == 0 { choices.number() } else { side.number.max(1) },
         address: "10.0.0.7".into(),
         slots: 1 + u32::from(choices.below(8)),
-        runs_in_hand: (0..choices.below(3)).map(|_| reference(side, choices)).collect(),
+        runs_in_flight: (0..choices.below(3)).map(|_| reference(side, choices)).collect(),
         jobs: (0..choices.below(3)).map(|n| JOBS[usize::from(n)].to_owned()).collect(),
         ..v1::Hello::default()
     }

@@ -99,7 +99,7 @@ impl Log for usize {
     }
 }
 
-/// Lines: the expression, the zone, milliseconds after which due times are wanted.
+/// Lines: the expression, the zone, milliseconds after which scheduled times are wanted.
 pub fn schedule(input: &[u8]) -> String {
     let Ok(text) = from_utf8(input) else { return "no text".into() };
     let mut lines = text.split('\n');

@@ -307,7 +307,7 @@ fn check_names_the_file_that_cannot_be_used() {
     let credentials = dir.path().join("c.toml");
     std::fs::write(&credentials, "[[credential]]\nname='a'\nrole='root'\ncertificate='cn:a'\n").unwrap();
     let told = check(&["--credentials", path(&credentials)]);
-    assert!(told.contains("c.toml: role of a: \"root\" is none"), "{told}");
+    assert!(told.contains("c.toml: a: invalid role \"root\""), "{told}");
 }
 
 impl Guarded {

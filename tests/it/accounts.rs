@@ -1,16 +1,16 @@
-//! Whether each due time has become something: what the counters of a job that fires each second say, against what the
+//! Whether each scheduled time has become something: what the counters of a job that fires each second say, against what the
 //! workers wrote of their runs.
 
 use rosterd_wire::proto::v1;
 
 use crate::harness::*;
 
-/// What has become of an item's due times.
+/// What has become of an item's scheduled times.
 #[derive(Debug, Clone, Copy)]
 pub struct Account {
     /// The latest that is accounted for, in seconds.
     last_fire: i64,
-    /// How many are by the counters, less runs that stand for other due times.
+    /// How many are by the counters, less runs that stand for other scheduled times.
     due_times: i64,
     /// How many runs are counted that no worker has begun: it died, or its lease ended, on the way there.
     not_begun: i64,
@@ -28,12 +28,12 @@ impl Cluster {
             let runs = || verdict.of(job).filter(|run| run.item == item.item);
             let not_due = runs().filter(|run| run.source != "NORMAL_TRIGGER").count();
             let sum =
-                counters.fired + counters.misfired + counters.skipped + counters.missed.values().sum::<u64>();
+                counters.runs + counters.misfired + counters.skipped + counters.missed.values().sum::<u64>();
             let less = |all: u64, some: usize| i64::try_from(all).unwrap() - i64::try_from(some).unwrap();
             Account {
                 last_fire: item.last_fire.unwrap().seconds,
                 due_times: less(sum, not_due),
-                not_begun: less(counters.fired, runs().count()),
+                not_begun: less(counters.runs, runs().count()),
             }
         };
         items.iter().map(account).collect()
@@ -58,7 +58,7 @@ impl Cluster {
         .await;
     }
 
-    /// Of a job that fires each second and is paused: each due time since then has become something, and each run has ended.
+    /// Of a job that fires each second and is paused: each scheduled time since then has become something, and each run has ended.
     pub async fn balanced(&self, job: &str, before: &Accounts) -> v1::Counters {
         self.balanced_each(1, job, before).await
     }
@@ -69,11 +69,11 @@ impl Cluster {
         for (item, (old, new)) in before.iter().zip(&after).enumerate() {
             let due = new.last_fire.div_euclid(seconds) - old.last_fire.div_euclid(seconds);
             let more = new.due_times - old.due_times - due;
-            // A failover or a misfire that no worker has begun cannot be told from the run of a due time.
+            // A failover or a misfire that no worker has begun cannot be told from the run of a scheduled time.
             let untold = new.not_begun - old.not_begun;
             assert!(
                 (0..=untold).contains(&more),
-                "{job}/{item}: {more} more than the {due} due times, and {untold} runs not begun: {old:?}, {new:?}\n{}",
+                "{job}/{item}: {more} more than the {due} scheduled times, and {untold} runs not begun: {old:?}, {new:?}\n{}",
                 verdict.table()
             );
         }
@@ -81,7 +81,7 @@ impl Cluster {
         println!("{job}: {counters:?}");
         let ended =
             counters.succeeded + counters.failed + counters.cancelled + counters.crashed + counters.timed_out;
-        assert_eq!(counters.fired, ended, "{job}");
+        assert_eq!(counters.runs, ended, "{job}");
         counters
     }
 }

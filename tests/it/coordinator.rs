@@ -48,7 +48,7 @@ async fn restarted_within_the_lease_it_moves_nothing() {
     assert_eq!(verdict.of("long").count(), 9, "\n{}", verdict.table());
     assert_eq!(verdict.done("long", "MANUAL").len(), 9);
     let counters = cluster.counters("long").await;
-    assert_eq!((counters.fired, counters.succeeded, counters.crashed), (9, 9, 0));
+    assert_eq!((counters.runs, counters.succeeded, counters.crashed), (9, 9, 0));
 }
 
 /// Outcomes that nobody could take while it was away are taken when it is back.
@@ -65,7 +65,7 @@ async fn runs_that_end_while_it_is_away_are_not_lost() {
     verdict.is_clean();
     assert_eq!(verdict.of("long").count(), 9, "\n{}", verdict.table());
     let counters = cluster.counters("long").await;
-    assert_eq!((counters.fired, counters.succeeded, counters.crashed), (9, 9, 0));
+    assert_eq!((counters.runs, counters.succeeded, counters.crashed), (9, 9, 0));
 }
 
 #[tokio::test]
@@ -87,17 +87,17 @@ async fn restarted_after_the_lease_it_finds_that_workers_stopped_themselves() {
     assert_eq!(verdict.done("long", "FAILOVER").len(), 9, "\n{}", verdict.table());
     assert_eq!(verdict.of("long").count(), 18, "\n{}", verdict.table());
     let counters = cluster.counters("long").await;
-    assert_eq!((counters.fired, counters.succeeded, counters.crashed), (18, 9, 9));
+    assert_eq!((counters.runs, counters.succeeded, counters.crashed), (18, 9, 9));
 }
 
 /// How much earlier than it is due a start may be written.
 const AHEAD: i64 = 500;
-/// How old a due time may be that is run late, where not all of them are.
+/// How old a scheduled time may be that is run late, where not all of them are.
 const WINDOW: i64 = 4000;
 
-/// What became of the due times of a job in which its coordinator was down.
+/// What became of the scheduled times of a job in which its coordinator was down.
 struct Outage {
-    /// The last due time before it, and those within it.
+    /// The last scheduled time before it, and those within it.
     before: i64,
     due: Vec<i64>,
     /// The runs since, as they began.
@@ -151,7 +151,7 @@ async fn killed_between_fires(cluster: &mut Cluster) -> v1::ItemSummary {
     panic!("this machine is too slow for a kill between two fires");
 }
 
-/// Every due time of the time in which nobody was up is accounted for, once.
+/// Every scheduled time of the time in which nobody was up is accounted for, once.
 async fn down_for_several_fires(policy: serde_json::Value) -> Outage {
     let mut cluster = Cluster::start(timing(30_000, 500, 60_000)).await;
     cluster.apply(job("down", 1, json!({ "cron": EVERY_SECOND, "rosterd": policy }))).await;
@@ -159,7 +159,7 @@ async fn down_for_several_fires(policy: serde_json::Value) -> Outage {
     cluster.verdict_when("two runs", |verdict| verdict.of("down").count() >= 2).await;
     let before = killed_between_fires(&mut cluster).await;
     let died = wall() / 1000;
-    until("eight due times to pass", || wall() / 1000 >= died + 9).await;
+    until("eight scheduled times to pass", || wall() / 1000 >= died + 9).await;
     let back = wall();
     cluster.serve().await;
     let serves = wall();
@@ -182,9 +182,9 @@ async fn down_for_several_fires(policy: serde_json::Value) -> Outage {
     verdict.is_clean();
     let mut runs: Vec<Run> = verdict.of("down").filter(|run| tokens.contains(&run.token)).cloned().collect();
     runs.sort_by_key(|run| run.token);
-    // Runs of due times themselves: all starts, less the runs for merged ones.
+    // Runs of scheduled times themselves: all starts, less the runs for merged ones.
     let merged_runs = runs.iter().filter(|run| run.source == "MISFIRE").count() as u64;
-    let normal = b.fired - a.fired - merged_runs;
+    let normal = b.runs - a.runs - merged_runs;
     let misfired = b.misfired - a.misfired;
     let missed = b.missed.values().sum::<u64>() - a.missed.values().sum::<u64>();
     let due = ((last - first) / 1000).unsigned_abs();
@@ -254,7 +254,7 @@ async fn a_frozen_coordinator_that_wakes_finds_what_its_workers_did() {
     verdict.is_clean();
     assert_eq!(verdict.done("long", "FAILOVER").len(), 9, "\n{}", verdict.table());
     let counters = cluster.counters("long").await;
-    assert_eq!((counters.fired, counters.succeeded, counters.crashed), (18, 9, 9));
+    assert_eq!((counters.runs, counters.succeeded, counters.crashed), (18, 9, 9));
 }
 
 /// Everything dies at once, workers and coordinator; others come and do the work.
@@ -275,7 +275,7 @@ async fn when_all_die_others_finish_the_work() {
     cluster.quiet("long").await;
     cluster.verdict().is_clean();
     let counters = cluster.counters("long").await;
-    assert_eq!((counters.fired, counters.succeeded, counters.crashed), (18, 9, 9));
+    assert_eq!((counters.runs, counters.succeeded, counters.crashed), (18, 9, 9));
     let hosts: BTreeSet<String> =
         cluster.instances("long").await.into_iter().map(|row| row.address).collect();
     assert_eq!(

@@ -56,7 +56,7 @@ async fn taken_over(cluster: &Cluster) -> Verdict {
         let counters = item.counters.unwrap();
         let again = u64::from(lost.contains(&item.item));
         assert_eq!(
-            (counters.fired, counters.succeeded, counters.crashed),
+            (counters.runs, counters.succeeded, counters.crashed),
             (1 + again, 1, again),
             "item {}",
             item.item
@@ -71,7 +71,7 @@ async fn a_killed_workers_items_run_again_and_no_others() {
     nine_in_flight(&mut cluster, &[]).await;
     cluster.kill("a");
     taken_over(&cluster).await;
-    for name in ["rosterd_verdicts_total", "rosterd_jobs", "rosterd_jobs_led"] {
+    for name in ["rosterd_workers_expired_total", "rosterd_jobs", "rosterd_jobs_led"] {
         assert_eq!(cluster.counted(name).await, 1.0, "{name}");
     }
 }

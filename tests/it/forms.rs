@@ -100,7 +100,7 @@ pub async fn works_again(cluster: &Cluster, job: &str, worker: &str) {
 
 /// Fires a job by hand, and waits until each item has begun once more and all have ended.
 async fn fire_through(cluster: &Cluster, job: &str) {
-    let fired = |item: &v1::ItemSummary| item.counters.as_ref().unwrap().fired;
+    let fired = |item: &v1::ItemSummary| item.counters.as_ref().unwrap().runs;
     let before: Vec<u64> = cluster.items(job).await.iter().map(fired).collect();
     cluster.trigger(job).await;
     let begun =

@@ -63,12 +63,12 @@ fn frames(turn: u64) -> Frame {
         // Jobs that there are not, by the thousands; and those that others have.
         0 => Frame::Heartbeat(v1::Heartbeat {
             sequence: turn,
-            runs_in_hand: (0..8000).map(|n| run(long(turn * 8000 + n), n, 1)).collect(),
+            runs_in_flight: (0..8000).map(|n| run(long(turn * 8000 + n), n, 1)).collect(),
             lease: None,
         }),
         1 => Frame::Heartbeat(v1::Heartbeat {
             sequence: turn,
-            runs_in_hand: (0..8000).map(|n| run("report".into(), n % 4, n)).collect(),
+            runs_in_flight: (0..8000).map(|n| run("report".into(), n % 4, n)).collect(),
             lease: None,
         }),
         // The longest that is taken, and it nests.
@@ -254,7 +254,7 @@ fn for_a_minute_a_hostile_worker_keeps_no_other_from_its_work() {
         answer.summary.unwrap().counters.unwrap()
     };
     let deadline = Instant::now() + PATIENCE;
-    while counters(&mut admin).fired < u64::from(ITEMS) * 3 {
+    while counters(&mut admin).runs < u64::from(ITEMS) * 3 {
         assert!(Instant::now() < deadline, "the job does not fire");
         std::thread::sleep(LOOK);
     }
@@ -280,7 +280,7 @@ fn for_a_minute_a_hostile_worker_keeps_no_other_from_its_work() {
     println!("{sent} frames sent; {served:?}; {} KiB before, {} KiB at most", before.1 >> 10, most >> 10);
 
     // A fire a second, give or take the one that is under way at either end.
-    let fired = during.fired - before.0.fired;
+    let fired = during.runs - before.0.runs;
     assert!(fired >= (MINUTE.as_secs() - 2) * u64::from(ITEMS), "fired {fired}: {during:?}");
     assert_eq!(during.missed, before.0.missed, "no fire is missed");
     assert_eq!((during.misfired, during.crashed, during.failed), (0, 0, 0), "{during:?}");

@@ -169,8 +169,8 @@ async fn what_people_get_wrong_is_refused_and_changes_nothing() {
         ("cancel item 3", Ask::Cancel("there", 3), (Code::NotFound, "ITEM_UNKNOWN", &["3"])),
         (
             "disable server",
-            Ask::Enable("there", Some(Target::Server("nobody".into()))),
-            (Code::NotFound, "SERVER_UNKNOWN", &["nobody"]),
+            Ask::Enable("there", Some(Target::Machine("nobody".into()))),
+            (Code::NotFound, "MACHINE_UNKNOWN", &["nobody"]),
         ),
         (
             "disable instance",

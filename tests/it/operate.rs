@@ -97,7 +97,7 @@ async fn a_job_comes_with_its_worker_fires_and_is_left_in_order() {
         runs.iter().all(|run| (run.outcome(), &*run.state) == (v1::RunOutcome::Succeeded, "TASK_FINISHED"))
     );
     let counters = cluster.counters("life").await;
-    assert_eq!((counters.fired, counters.succeeded), (runs.len() as u64, runs.len() as u64));
+    assert_eq!((counters.runs, counters.succeeded), (runs.len() as u64, runs.len() as u64));
 }
 
 /// Scheduled fires of a paused job are missed, each counted; the assignment stays; a trigger runs.
@@ -110,7 +110,7 @@ async fn a_paused_job_fires_by_hand_only() {
     cluster.admin().pause_job(v1::PauseJobRequest { job: "paused".into() }).await.unwrap();
     let from = from_now_on();
     assert_eq!(cluster.job("paused").await.summary.unwrap().status(), v1::JobStatus::Paused);
-    until("three due times to pass", || wall() > from + 3000).await;
+    until("three scheduled times to pass", || wall() > from + 3000).await;
     cluster.trigger("paused").await;
     let verdict = cluster
         .verdict_when("a manual run", |verdict| !verdict.by_source("paused", "MANUAL").is_empty())
@@ -162,7 +162,7 @@ async fn a_disabled_server_or_instance_gives_its_items_away_and_gets_them_back()
         .iter()
         .find_map(|item| item.owner.clone().filter(|owner| owner.starts_with("host-a@")))
         .unwrap();
-    for target in [Target::Server("host-a".into()), Target::Instance(instance)] {
+    for target in [Target::Machine("host-a".into()), Target::Instance(instance)] {
         set_enabled(&cluster, "moves", Some(target.clone()), false).await;
         cluster
             .items_when("moves", "b owns all", |items| {
@@ -290,7 +290,7 @@ async fn schedule_and_strategy_change_while_workers_work() {
 /// Only what loses its owner, and what is too much for one, moves: average allocation would deal anew.
 async fn sticks(cluster: &Cluster, file: &str) {
     cluster.apply(file).await;
-    let c = Some(Target::Server("host-c".into()));
+    let c = Some(Target::Machine("host-c".into()));
     set_enabled(cluster, "change", c.clone(), false).await;
     spread(cluster, "change", [&[4, 5, 6], &[0, 1, 2, 3], &[]]).await;
     set_enabled(cluster, "change", c, true).await;
@@ -527,7 +527,7 @@ async fn every_action_leaves_a_line() {
     .await;
 }
 
-/// A schedule was changed: due times of before are listed by the one that held then.
+/// A schedule was changed: scheduled times of before are listed by the one that held then.
 #[tokio::test]
 async fn fires_are_listed_by_the_schedule_of_their_time() {
     let mut cluster = Cluster::start(LONG).await;
@@ -540,7 +540,7 @@ async fn fires_are_listed_by_the_schedule_of_their_time() {
         .await;
     // From now on only at the end of time.
     cluster.apply(job("moved", 1, json!({ "cron": "0 0 0 1 1 ? 2099" }))).await;
-    let ran = cluster.quiet("moved").await[0].counters.clone().unwrap().fired;
+    let ran = cluster.quiet("moved").await[0].counters.clone().unwrap().runs;
     assert!(ran > 2);
     let listed = wait("all in the history", || async {
         let request = v1::ListFiresRequest { job: "moved".into(), ..Default::default() };

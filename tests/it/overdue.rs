@@ -18,8 +18,8 @@ async fn a_run_that_is_not_ended_at_its_timeout_is_taken_away() {
     cluster.assigned("slow", 1).await;
     cluster.trigger("slow").await;
     let run = raw.trigger().await.run.unwrap();
-    let runs_in_hand = vec![run.clone()];
-    raw.send(Frame::Heartbeat(v1::Heartbeat { sequence: 1, runs_in_hand, ..Default::default() })).await;
+    let runs_in_flight = vec![run.clone()];
+    raw.send(Frame::Heartbeat(v1::Heartbeat { sequence: 1, runs_in_flight, ..Default::default() })).await;
     let cancel =
         raw.find("Cancel", |said| if let Said::Cancel(cancel) = said { Some(cancel) } else { None }).await;
     assert_eq!((cancel.run.clone(), cancel.reason()), (Some(run.clone()), v1::CancelReason::TimedOut));
@@ -56,7 +56,7 @@ async fn a_cancelled_run_is_not_run_again_when_its_worker_dies() {
     cluster.trigger("again").await;
     let runs = cluster.verdict_when("the next run", |verdict| verdict.of("again").count() >= 1).await;
     assert_eq!(runs.of("again").count(), 1);
-    assert_eq!(cluster.counters("again").await.fired, 2);
+    assert_eq!(cluster.counters("again").await.runs, 2);
 }
 
 /// Its clock is an hour slow: the coordinator's log says so, and whose it is.
@@ -98,7 +98,7 @@ async fn a_run_that_kills_its_workers_is_given_up() {
         .await;
     assert_eq!(items[0].last.as_ref().unwrap().outcome(), v1::RunOutcome::Crashed);
     let counters = cluster.counters("deadly").await;
-    assert_eq!((counters.fired, counters.crashed), (2, 2));
+    assert_eq!((counters.runs, counters.crashed), (2, 2));
     until("the line", || cluster.logged().contains("2 workers died while they ran it (max_failovers: 1)"))
         .await;
 }

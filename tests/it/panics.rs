@@ -60,7 +60,7 @@ async fn a_panic_of_the_coordinator_ends_the_process() {
 
 #[tokio::test]
 async fn a_panic_of_the_registry_ends_the_process() {
-    let says = ["the registry's thread has broken down", "the coordinator has lost its registry"];
+    let says = ["the store's thread has broken down", "the coordinator has lost its store"];
     ends_and_comes_back("panic-registry", "coordinator", &says).await;
 }
 

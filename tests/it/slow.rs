@@ -32,7 +32,7 @@ fn at(millis: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(millis.unsigned_abs())
 }
 
-/// Every due time of a job since `from` ran as such, and before the next one was due: by the time that the machine ran.
+/// Every scheduled time of a job since `from` ran as such, and before the next one was due: by the time that the machine ran.
 #[track_caller]
 fn all_on_time(cluster: &Cluster, pulse: &Pulse, job: &str, from: i64) {
     let (verdict, lines) = (cluster.verdict(), cluster.lines());
@@ -52,8 +52,8 @@ fn all_on_time(cluster: &Cluster, pulse: &Pulse, job: &str, from: i64) {
     let starts = lines.iter().filter(|line| line.job == job && line.what == What::Start && line.fire > from);
     let late = starts.map(|line| (pulse.between(at(line.fire), at(line.wall)), line.wall - line.fire));
     let (latest, by_the_clock) = late.max().unwrap();
-    println!("the latest start was {latest:?} after its due time, {by_the_clock} ms by the clock");
-    assert!(latest < Duration::from_secs(1), "a start {latest:?} after its due time");
+    println!("the latest start was {latest:?} after its scheduled time, {by_the_clock} ms by the clock");
+    assert!(latest < Duration::from_secs(1), "a start {latest:?} after its scheduled time");
 }
 
 #[tokio::test]

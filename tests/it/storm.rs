@@ -1,5 +1,5 @@
 //! Everything at once: workers killed, frozen and asked to leave, the coordinator killed, while a job fires every
-//! second. No run overlaps another, no fire is run twice, and each due time is accounted for exactly once.
+//! second. No run overlaps another, no fire is run twice, and each scheduled time is accounted for exactly once.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::worker::{Does, wall};
 
 const JOBS: [(&str, u32, bool); 3] = [("again", 4, true), ("once", 4, false), ("long", 2, true)];
 
-/// Waits until a worker is there, or has been declared dead.
+/// Waits until a worker is there, or has been marked dead.
 async fn is_known(cluster: &Cluster, worker: &str, known: bool) {
     let address = format!("host-{worker}");
     wait(format!("{worker} is known: {known}"), || async {

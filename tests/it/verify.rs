@@ -86,7 +86,7 @@ async fn what_real_processes_did_is_clean_and_what_was_changed_is_found() {
     let mut cluster = worked().await;
     let server = cluster.url();
     let asked = clean(&["--server", &server]);
-    assert_eq!(asked["due_times"]["unknown"], Value::Null, "{asked}");
+    assert_eq!(asked["scheduled_times"]["unknown"], Value::Null, "{asked}");
 
     cluster.process("one").signal(rustix::process::Signal::TERM);
     assert!(cluster.process("one").end().await.success());
@@ -112,7 +112,7 @@ async fn what_real_processes_did_is_clean_and_what_was_changed_is_found() {
     coordinator.end().await;
     let data = cluster.data.display().to_string();
     let files = clean(&["--data-dir", &data]);
-    assert!(files["due_times"]["run"].as_u64().unwrap() >= 8, "{files}");
+    assert!(files["scheduled_times"]["run"].as_u64().unwrap() >= 8, "{files}");
     tampered(&cluster.data.join("history.db"), &data);
 }
 
@@ -131,5 +131,5 @@ fn tampered(history: &std::path::Path, data: &str) {
     clean(&["--data-dir", data]);
     sql("DELETE FROM runs WHERE id = (SELECT id FROM runs WHERE source = 'NORMAL_TRIGGER' AND item = 0 \
          ORDER BY fire LIMIT 1 OFFSET 1)");
-    broken(&["--data-dir", data], &["no_outcome: beat/0: nothing became of what was due at "]);
+    broken(&["--data-dir", data], &["no_outcome: beat/0: no result is recorded for "]);
 }

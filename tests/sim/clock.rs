@@ -121,7 +121,7 @@ impl NodeClock {
         self.0.fast == 0 && !self.0.jumped.load(Ordering::SeqCst)
     }
 
-    /// Up to when due times may be told of by this clock: what its calendar ever said at the latest, and what it would
+    /// Up to when scheduled times may be told of by this clock: what its calendar ever said at the latest, and what it would
     /// say had it never jumped, only run fast until then. By that goes on who does not believe a jump, and none lasts until
     /// it is believed.
     pub fn latest(&self) -> Time {

@@ -36,7 +36,7 @@ impl Due {
         Some(Self { period: period * SECOND, hours, zone })
     }
 
-    /// How many due times lie in (after, until].
+    /// How many scheduled times lie in (after, until].
     pub fn count(&self, after: i64, until: i64) -> i64 {
         let (from, to) = (after.div_euclid(self.period), until.div_euclid(self.period));
         if self.hours.is_empty() {
@@ -64,7 +64,7 @@ impl Due {
         })
     }
 
-    /// Whether a wall that shows this shows a due time.
+    /// Whether a wall that shows this shows a scheduled time.
     fn shows(&self, wall: i64) -> bool {
         let hour = wall.rem_euclid(86_400 * SECOND) / (3600 * SECOND);
         wall.rem_euclid(self.period) == 0 && self.hours.contains(&hour)

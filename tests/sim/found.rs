@@ -60,7 +60,7 @@ scripts! {
     /// A worker stood still in the very instant in which a run's work was over. When it woke, the handler had its turn before
     /// what would have told it to stop, and took its work for done.
     a_handler_woke_first;
-    /// A worker that was declared dead before its jobs were moved stayed among those whom they had here: a leader without
+    /// A worker that was marked dead before its jobs were moved stayed among those whom they had here: a leader without
     /// any worker believed that it had one to ask, and released nothing.
     a_leader_asked_a_worker_that_was_dead_before_its_welcome;
     /// The same, and the instance of one that died while it was being put was left behind.
@@ -73,7 +73,7 @@ scripts! {
     /// Failover was switched on, which the host of a run had not heard when the run was reported as aborted.
     a_run_crashed_right_after_failover_was_switched_on;
     /// The schedule was changed by a coordinator whose calendar was 0.9 s ahead, and right after by one that was not: between
-    /// the two both schedules held, and a due time was counted twice.
+    /// the two both schedules held, and a scheduled time was counted twice.
     a_schedule_began_before_the_one_that_it_replaced;
     /// The rule's mistake: of an item that came back into its job a mark from before was dropped and another made in one
     /// write, and the rule saw only that there was one still.
@@ -82,7 +82,7 @@ scripts! {
     a_mark_was_dropped_and_another_made_after_two_absences;
     /// What became of the verdict on a worker was not known, the read that was to tell failed, and nobody asked again.
     a_verdict_was_neither_known_nor_looked_into;
-    /// A worker had been hosted by one coordinator, and then by another that declared it dead and died before it had taken the
+    /// A worker had been hosted by one coordinator, and then by another that marked it dead and died before it had taken the
     /// instance away, which the first one's session kept: items belonged to it for good.
     an_instance_outlived_its_worker_and_who_had_buried_it;
     /// Worker and runs came to another host, and its last one ended these before the next one had marked them as running: the

@@ -1,5 +1,5 @@
 //! A worker that says whatever can be said, under a credential of its own, beside the honest ones: reports and progress of
-//! runs that others have, runs in hand that nobody gave it, tokens of any size, jobs that it gives up and never had,
+//! runs that others have, runs in flight that nobody gave it, tokens of any size, jobs that it gives up and never had,
 //! registrations of nonsense, Hellos without end. What only the edge keeps from it (the names of jobs that are not its
 //! credential's in Register and in the jobs of a Hello) it does not say; all else must come to nothing in the coordinator.
 //!
@@ -116,7 +116,7 @@ impl Hostile {
             address: ServerAddress::new("10.6.6.6").unwrap_or_else(|error| unreachable!("{error}")),
             labels: std::collections::BTreeMap::new(),
             slots: 4096,
-            in_hand: self.some_runs(6),
+            in_flight: self.some_runs(6),
             jobs: Vec::new(),
             asked: Vec::new(),
             client: "hostile".into(),
@@ -134,9 +134,9 @@ impl Hostile {
     fn frame(&mut self) -> (&'static str, FromWorker) {
         match self.rng.below(16) {
             0..=2 => {
-                let (sequence, in_hand) = (self.rng.next(), self.some_runs(20));
+                let (sequence, in_flight) = (self.rng.next(), self.some_runs(20));
                 let lease = self.rng.permille(300).then(|| self.rng.millis(1, 4000));
-                ("hostile: Heartbeat", FromWorker::Heartbeat { sequence, in_hand, lease })
+                ("hostile: Heartbeat", FromWorker::Heartbeat { sequence, in_flight, lease })
             }
             3..=9 => ("hostile: Completed", FromWorker::RunCompleted(Box::new(self.report()))),
             10 | 11 => {

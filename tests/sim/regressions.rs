@@ -151,7 +151,7 @@ fn a_worker_may_leave_at_any_moment() {
     }
 }
 
-/// The due times of the first schedule were counted by the second, once a third was in force.
+/// The scheduled times of the first schedule were counted by the second, once a third was in force.
 #[test]
 fn a_schedule_that_changes_twice_at_once_loses_no_fire() {
     block_on(async {
@@ -314,7 +314,7 @@ fn a_crashed_run_does_not_wait_behind_misfires() {
 }
 
 /// The run was of an item that the job had no more. Nobody came to own that, so that nobody read its record when worker and
-/// host had died at once, or the host right after it had declared the worker dead: the run never ended.
+/// host had died at once, or the host right after it had marked the worker dead: the run never ended.
 #[test]
 fn a_run_of_a_surplus_item_ends_with_its_worker() {
     for declared_dead in [false, true] {
@@ -346,7 +346,7 @@ fn a_run_of_a_surplus_item_ends_with_its_worker() {
             world.crash_coordinator(desk, false);
             world.chaos.let_go();
             world.pass(secs(40)).await;
-            assert!(verdicts(&world) > 0, "it is declared dead");
+            assert!(verdicts(&world) > 0, "it is marked dead");
             let records = world.watch.lock().shadow.records.clone();
             let surplus = records.iter().find(|((_, item), _)| *item == Item(1));
             assert!(surplus.is_some_and(|(_, record)| record.running().is_none()), "{surplus:#?}");
@@ -356,7 +356,7 @@ fn a_run_of_a_surplus_item_ends_with_its_worker() {
 }
 
 /// Of a job without monitorExecution nobody reads from a record what is under way. An item whose worker had died in the middle
-/// of a run, or had never heard of it, was taken for busy by its host for ever: each of its due times was skipped.
+/// of a run, or had never heard of it, was taken for busy by its host for ever: each of its scheduled times was skipped.
 #[test]
 fn an_item_without_a_record_of_its_runs_is_free_when_its_worker_has_gone() {
     for dies in [true, false] {

@@ -148,7 +148,7 @@ const NOT_ASKED_FOR: &[(&str, &str)] = &[
         "item: end timed_out (verdict)",
         "seldom: clients end what has timed out; a scene tries one that does not",
     ),
-    ("item: miss while crashed", "seldom: a crashed run is taken before the next due time"),
+    ("item: miss while crashed", "seldom: a crashed run is taken before the next scheduled time"),
     ("item: miss while held", "seldom: the longest held fire is shorter than two periods"),
     ("item: skip while held", "as above, without misfire"),
     ("operation", "what is refused, or not answered"),

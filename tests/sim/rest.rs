@@ -147,7 +147,7 @@ impl World {
         self.log.in_user_code(|process| !dead(process))
     }
 
-    /// Where every clock is true, no user code begins before its due time.
+    /// Where every clock is true, no user code begins before its scheduled time.
     fn judge_starts(&self) {
         let mut watch = self.watch.lock();
         let desks = self.desks.iter().filter_map(|desk| desk.running.as_ref());
@@ -186,7 +186,7 @@ impl World {
 }
 
 /// Whether it is about two runs of an item of a job that was ever without a record of runs: nobody knows of those that began
-/// then and are under way elsewhere, so they may meet, and begin in any order. (Each due time is run once all the same.)
+/// then and are under way elsewhere, so they may meet, and begin in any order. (Each scheduled time is run once all the same.)
 fn is_not_promised(fault: &Fault, unmonitored: &BTreeSet<JobName>) -> bool {
     fault.needs_a_record() && unmonitored.contains(fault.runs[0].job.as_str())
 }

@@ -113,7 +113,7 @@ fn workers_of_a_lost_coordinator_are_not_taken_for_dead() {
 
 /// A take-over is a series of transactions for each job, of which a fire of that job would have to wait for the one under
 /// way. None is begun when a fire is near: with each as slow as the time that is kept free for it, and the leader's
-/// session ending just before a due time, the fires are as prompt as ever.
+/// session ending just before a scheduled time, the fires are as prompt as ever.
 #[test]
 fn what_a_new_leader_has_to_write_stands_in_no_fires_way() {
     block_on(async {

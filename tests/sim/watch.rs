@@ -26,7 +26,7 @@ use crate::rows;
 use crate::time::Since;
 use rosterd_domain::verify::Fault;
 
-/// A run that is sent so long after its due time is late.
+/// A run that is sent so long after its scheduled time is late.
 pub const LATE: Duration = Duration::from_millis(500);
 
 /// What happened to one record in one transaction.
@@ -60,7 +60,7 @@ pub struct JobShadow {
     pub announces: bool,
     /// What waits to be run by hand.
     pub triggers: BTreeMap<Item, TriggerNode>,
-    /// From when on which schedule; none: no due times.
+    /// From when on which schedule; none: no scheduled times.
     pub schedules: Vec<(i64, Option<Due>)>,
     pub servers: BTreeMap<String, bool>,
     pub leader: Option<String>,
@@ -72,7 +72,7 @@ pub struct JobShadow {
 }
 
 impl JobShadow {
-    /// How many due times lie in (after, until].
+    /// How many scheduled times lie in (after, until].
     pub fn due(&self, after: Time, until: Time) -> i64 {
         let mut count = 0;
         for (index, (from, due)) in self.schedules.iter().enumerate() {
@@ -105,7 +105,7 @@ impl Shadow {
     }
 
     /// The run that a record says has begun though it does not hold it, of a job without monitorExecution: its owner's, for the
-    /// latest due time of which it tells, or by hand.
+    /// latest scheduled time of which it tells, or by hand.
     fn begun_apart(&self, job: &JobName, item: Item, txn: &Txn, after: &Record) -> Option<Running> {
         let shadow = self.jobs.get(job).filter(|shadow| !shadow.monitor && txn.purpose == "host")?;
         let instance = shadow.sharding.owner(item)?.clone();
@@ -389,8 +389,8 @@ impl Inner {
         let said = |invariant: &mut Box<dyn Invariant>| {
             let said = invariant.said(process, frame);
             let said = match frame {
-                FromWorker::Heartbeat { in_hand, .. } => {
-                    said.and(invariant.beat(process, in_hand, shadow, at))
+                FromWorker::Heartbeat { in_flight, .. } => {
+                    said.and(invariant.beat(process, in_flight, shadow, at))
                 }
                 _ => said,
             };

@@ -155,7 +155,7 @@ fn operation(world: &World, plan: &JobPlan, job: &JobName, wants: &Wants) -> Opt
         Wants::DisableJob { cancel } => disable(Target::Job, cancel),
         Wants::DisableItem { item, cancel } => disable(Target::Item(Item(item)), cancel),
         Wants::DisableServer { desk, cancel } => {
-            disable(Target::Server(ServerAddress::new(format!("10.0.0.{desk}")).ok()?), cancel)
+            disable(Target::Machine(ServerAddress::new(format!("10.0.0.{desk}")).ok()?), cancel)
         }
         Wants::DisableInstance { instance, cancel } => {
             disable(Target::Instance(owner(world, None, instance)?), cancel)

@@ -25,7 +25,8 @@ impl Request {
             match argument.as_str() {
                 "--seconds" => {
                     let text = value()?;
-                    let number = text.parse().with_context(|| format!("{text:?} is no number: {WRITE}"))?;
+                    let number =
+                        text.parse().with_context(|| format!("{text:?} is not a number: {WRITE}"))?;
                     seconds = Some(number);
                 }
                 "--target" => target = Some(value()?.clone()),

@@ -1,4 +1,4 @@
-"""Workers for rosterd, which says who is on duty.
+"""Workers for rosterd, a distributed scheduler for sharded cron jobs.
 
 from rosterd import Worker
 

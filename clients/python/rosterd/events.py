@@ -38,7 +38,7 @@ class StopReason(enum.Enum):
     LEASE = "the lease ended"
     FENCED = "another run of the item took its place"
     # The coordinator gave this process a new identity: nobody waits for a report.
-    DEAD = "the worker had been declared dead"
+    DEAD = "the worker had been marked dead"
 
 
 class EndKind(enum.Enum):

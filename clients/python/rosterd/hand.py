@@ -1,4 +1,4 @@
-"""The runs in hand: every run that is in user code, or between attempts, or whose outcome is not acknowledged.
+"""The runs in flight: every run that is in user code, or between attempts, or whose outcome is not acknowledged.
 
 Owns the life of a run: the checks before it starts, stopping, retries, its report until that is acknowledged. Knows
 nothing of streams but the number of the one that a report was sent on. Called by the machine only.
@@ -81,7 +81,7 @@ class Hand:
         self._held: dict[Key, Held] = {}
         self._highest: dict[tuple[str, int], int] = {}
 
-    # ---- what is in hand
+    # ---- what is in flight
 
     def refs(self) -> list[types_pb2.RunRef]:
         return [key.ref() for key in self._held]
@@ -186,7 +186,7 @@ class Hand:
             self._stop(now, run, reason)
 
     def disown(self, now: Now) -> None:
-        """The coordinator declared the old identity dead: old reports go, old runs stop and are not reported."""
+        """The coordinator marked the old identity dead: old reports go, old runs stop and are not reported."""
         for run in list(self._held.values()):
             if run.phase is Phase.IN_USER_CODE:
                 self._stop(now, run, StopReason.DEAD)

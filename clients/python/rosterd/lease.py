@@ -31,7 +31,7 @@ class Lease:
         self._interval = DEFAULT_INTERVAL
         self._stop_budget = 0.0
         # The shortest lease and interval that a job has asked for. It never grows back under one identity: the
-        # coordinator counts what the heartbeats say, and would declare a worker dead that believes in more.
+        # coordinator counts what the heartbeats say, and would mark a worker dead that believes in more.
         self._agreed: tuple[float, float] | None = None
         self._since: float | None = None
         self._sequence = 0

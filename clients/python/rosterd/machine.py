@@ -49,7 +49,7 @@ from .options import Options
 from .route import Route
 from .text import shorten
 
-# How long a coordinator may take for Draining or GoodbyeAck once nothing is in hand.
+# How long a coordinator may take for Draining or GoodbyeAck once nothing is in flight.
 FAREWELL = 3.0
 # While leaving, back-off stays short: there is little time.
 LONGEST_DELAY_LEAVING = 1.0
@@ -281,7 +281,7 @@ class Machine:
             address=self._address,
             labels=dict(self._options.labels),
             slots=self._options.slots,
-            runs_in_hand=self._hand.refs(),
+            runs_in_flight=self._hand.refs(),
             client=f"rosterd-python/{__about__.VERSION}",
             sent_at=stamp(now.wall),
             jobs=agreed,
@@ -294,7 +294,7 @@ class Machine:
     def _welcomed(self, now: Now, welcome: worker_pb2.Welcome) -> None:
         same = self._worker_id in ("", welcome.worker_id)
         if not same:
-            self._note(logging.WARNING, f"{self._worker_id} had been declared dead: going on as {welcome.worker_id}")
+            self._note(logging.WARNING, f"{self._worker_id} had been marked dead: going on as {welcome.worker_id}")
             self._hand.disown(now)
         self._worker_id = welcome.worker_id
         self._resume_key = welcome.resume_key
@@ -345,7 +345,7 @@ class Machine:
             self._refusals.pop(registered.job, None)
             self._lease.agreed(registered)
             self._warn_of_differences(registered)
-            self._note(logging.INFO, f"on duty for {registered.job}, {registered.sharding_total_count} items")
+            self._note(logging.INFO, f"registered for {registered.job}, {registered.sharding_total_count} items")
 
     def _warn_of_differences(self, registered: worker_pb2.Registered) -> None:
         """The config of this worker has no effect: said once for each set of differences."""
@@ -403,7 +403,7 @@ class Machine:
         if not self._lease.valid(now.boot):
             return "the lease has ended"
         if self._jobs.get(trigger.run.job) not in (JobState.ASKED, JobState.REGISTERED):
-            return "this worker is not on duty for the job"
+            return "this worker is not registered for the job"
         if self._exit is not None and now.boot >= self._exit.drain_by:
             return "the worker is leaving"
         if self._exit is not None and self._exit.goodbye_at is not None:
@@ -470,8 +470,8 @@ class Machine:
         return since + self._options.leave_timeout
 
     def _farewell_by(self, leaving: Exit) -> float | None:
-        """When another coordinator is asked instead, once nothing is in hand."""
-        if self._link is not Link.LIVE or leaving.rest_at is None or not self._nothing_in_hand():
+        """When another coordinator is asked instead, once nothing is in flight."""
+        if self._link is not Link.LIVE or leaving.rest_at is None or not self._nothing_in_flight():
             return None
         if leaving.goodbye_at is not None:
             return leaving.goodbye_at + FAREWELL
@@ -479,7 +479,7 @@ class Machine:
             return max(leaving.asked_at, leaving.rest_at) + FAREWELL
         return None
 
-    def _nothing_in_hand(self) -> bool:
+    def _nothing_in_flight(self) -> bool:
         return self._hand.empty() and not self._callbacks
 
     def _finish(self, trouble: str) -> None:
@@ -559,7 +559,7 @@ class Machine:
     def _heartbeat(self, now: Now) -> None:
         self._last_heartbeat = now.boot
         sequence = self._lease.heartbeat(now.boot)
-        beat = worker_pb2.Heartbeat(sequence=sequence, runs_in_hand=self._hand.refs(), lease=span(self._lease.length))
+        beat = worker_pb2.Heartbeat(sequence=sequence, runs_in_flight=self._hand.refs(), lease=span(self._lease.length))
         self._send(worker_pb2.SessionRequest(heartbeat=beat))
 
     # ---- after every event
@@ -586,7 +586,7 @@ class Machine:
             if leaving.asked_at is None:
                 leaving.asked_at = now.boot
                 self._send(worker_pb2.SessionRequest(drain_request=worker_pb2.DrainRequest()))
-            if leaving.draining and leaving.goodbye_at is None and self._nothing_in_hand():
+            if leaving.draining and leaving.goodbye_at is None and self._nothing_in_flight():
                 leaving.goodbye_at = now.boot
                 self._send(worker_pb2.SessionRequest(goodbye=worker_pb2.Goodbye()))
 

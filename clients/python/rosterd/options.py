@@ -31,7 +31,7 @@ class Options:
     #: This machine as operators know it, a label; empty: the address that faces the coordinator.
     address: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
-    #: How many runs may be in hand at a time, over all jobs.
+    #: How many runs may be in flight at a time, over all jobs.
     slots: int = field(default_factory=default_slots)
     #: How long runs may still take when the worker leaves; then they are cancelled and handed back.
     drain_timeout: float = 30.0

@@ -114,7 +114,7 @@ class Run:
         self.job_parameter: str = trigger.job_parameter
         #: The job's properties by name, as they were when the run was told to start.
         self.props: Mapping[str, str] = MappingProxyType(dict(start.props))
-        #: The due time in UTC (for MISFIRE the latest skipped one, for FAILOVER that of the crashed run).
+        #: The scheduled time in UTC (for MISFIRE the latest skipped one, for FAILOVER that of the crashed run).
         self.fire_time: datetime = instant(trigger.fire_time)
         #: NORMAL_TRIGGER, MISFIRE, FAILOVER or MANUAL.
         self.source: str = source_name(trigger.source)

@@ -36,7 +36,7 @@ H = TypeVar("H", bound=Callable[[Run], Any])
 class Worker:
     """One worker process: one stream to a coordinator carries all its jobs.
 
-    What is given here goes before `options`, and those before the environment (see Options).
+    What is given here overrides `options`, and those override the environment (see Options).
     """
 
     def __init__(

@@ -57,8 +57,8 @@ class Session:
         while time.monotonic() < until:
             frame = self.arrived.get(timeout=max(0.01, until - time.monotonic()))
             assert frame is not None, "the stream ended"
-            in_hand = [run.token for run in frame.heartbeat.runs_in_hand]
-            if frame.WhichOneof("frame") == "heartbeat" and sorted(in_hand) == sorted(tokens):
+            in_flight = [run.token for run in frame.heartbeat.runs_in_flight]
+            if frame.WhichOneof("frame") == "heartbeat" and sorted(in_flight) == sorted(tokens):
                 return
         raise AssertionError(f"no heartbeat with {tokens}")
 
@@ -71,7 +71,7 @@ class Session:
         return hello
 
     def farewell(self) -> None:
-        """A leave in which nothing is in hand any more."""
+        """A leave in which nothing is in flight any more."""
         self.expect("drain_request")
         self.send(f.draining())
         self.expect("goodbye")

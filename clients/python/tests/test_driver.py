@@ -349,7 +349,7 @@ def test_resume_lists_runs_and_sends_unacknowledged_reports_again(coordinator: C
     second = coordinator.accept()
     hello = second.expect("hello")
     assert (hello.worker_id, hello.resume_key, hello.stream_number) == ("w1", "key of w1", 2)
-    assert sorted(run.token for run in hello.runs_in_hand) == [7, 8]
+    assert sorted(run.token for run in hello.runs_in_flight) == [7, 8]
     second.send(f.welcome())
     second.expect("register")
     assert second.expect("run_completed").run.token == 7
@@ -441,7 +441,7 @@ def test_a_handler_that_blocks_for_longer_than_its_lease_keeps_its_heartbeats(
     session.expect("run_started", skip=("heartbeat",))
     began = time.monotonic()
     wait_until(lambda: time.monotonic() - began > 1.5 * SHORT["lease"] and len(session.heartbeats) >= 12)
-    assert [run.token for run in session.heartbeats[-1].runs_in_hand] == [7]
+    assert [run.token for run in session.heartbeats[-1].runs_in_flight] == [7]
     go.set()
     report = session.expect("run_completed")
     session.send(f.report_ack(7))
@@ -468,7 +468,7 @@ def test_another_identity_fences_the_runs_of_the_old_one(coordinator: Coordinato
     first.end()
     second = coordinator.accept()
     second.greet("w2")
-    wait_until(lambda: reasons == ["the worker had been declared dead"])
+    wait_until(lambda: reasons == ["the worker had been marked dead"])
     second.send(f.trigger(8))
     assert f.outcome(second.expect("run_completed")) == "NOT_STARTED"
     second.send(f.report_ack(8))

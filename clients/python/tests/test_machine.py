@@ -152,13 +152,13 @@ def test_first_attach_says_who_it_is_and_registers_every_job() -> None:
     assert [register.job for register in script.sent("register")] == ["hello", "other"]
 
 
-def test_resume_gives_identity_key_higher_number_and_runs_in_hand() -> None:
+def test_resume_gives_identity_key_higher_number_and_runs_in_flight() -> None:
     script = running()
     script.clear()
     script.reattach()
     [hello] = script.sent("hello")
     assert (hello.worker_id, hello.resume_key, hello.stream_number) == ("w1", "key of w1", 2)
-    assert [run.token for run in hello.runs_in_hand] == [5]
+    assert [run.token for run in hello.runs_in_flight] == [5]
     assert [register.job for register in script.sent("register")] == ["hello"]
     assert script.stopped() == []
 
@@ -197,7 +197,7 @@ def test_another_identity_fences_everything_old() -> None:
     script.end(5)
     assert script.reports() == []
     script.wait(1.1)
-    assert list(script.sent("heartbeat")[-1].runs_in_hand) == []
+    assert list(script.sent("heartbeat")[-1].runs_in_flight) == []
 
 
 # ---- reconnect
@@ -302,10 +302,10 @@ def test_lease_end_stops_runs_and_they_are_reported_aborted_after_the_resume() -
     assert script.stopped() == []
     script.wait(0.1)
     assert script.stopped() == [(5, StopReason.LEASE)]
-    # The handler ignores it until long after the worker is attached again: in hand all the while.
+    # The handler ignores it until long after the worker is attached again: in flight all the while.
     script.wait(10)
     script.reattach()
-    assert [run.token for run in script.sent("hello")[-1].runs_in_hand] == [5]
+    assert [run.token for run in script.sent("hello")[-1].runs_in_flight] == [5]
     script.clear()
     script.end(5)
     assert script.reports() == [(5, "ABORTED")]
@@ -354,14 +354,14 @@ def test_a_job_may_agree_on_a_shorter_lease_and_keeps_it_over_a_reconnect() -> N
     assert script.machine.lease_stops_at - script.time == pytest.approx(0.9 * 0.995 - 0.3, abs=0.05)
 
 
-def test_heartbeats_name_the_runs_in_hand_until_they_are_acknowledged() -> None:
+def test_heartbeats_name_the_runs_in_flight_until_they_are_acknowledged() -> None:
     script = running()
     script.end(5)
     script.wait(1.0)
-    assert [run.token for run in script.sent("heartbeat")[-1].runs_in_hand] == [5]
+    assert [run.token for run in script.sent("heartbeat")[-1].runs_in_flight] == [5]
     script.recv(f.report_ack(5))
     script.wait(1.0)
-    assert list(script.sent("heartbeat")[-1].runs_in_hand) == []
+    assert list(script.sent("heartbeat")[-1].runs_in_flight) == []
     assert [beat.sequence for beat in script.sent("heartbeat")] == [1, 2]
 
 
@@ -427,7 +427,7 @@ def test_a_trigger_that_is_not_new_is_answered_and_not_started(token: int) -> No
     assert script.reports() == [(token, "NOT_STARTED")]
 
 
-def test_a_trigger_of_a_run_in_hand_is_ignored() -> None:
+def test_a_trigger_of_a_run_in_flight_is_ignored() -> None:
     script = running(5)
     script.recv(f.trigger(5))
     assert script.started() == [5]
@@ -490,14 +490,14 @@ def test_a_trigger_is_held_until_its_time() -> None:
     assert script.reports() == [(5, "SUCCEEDED")]
 
 
-def test_a_held_run_is_in_hand_and_takes_a_slot() -> None:
+def test_a_held_run_is_in_flight_and_takes_a_slot() -> None:
     script = attached()
     for item in range(4):
         script.recv(early(2.0, item=item))
     script.recv(f.trigger(9, item=4))
     assert script.reports() == [(9, "NOT_STARTED")]
     script.wait(1.5, answer=True)
-    assert len(script.sent("heartbeat")[-1].runs_in_hand) == 5
+    assert len(script.sent("heartbeat")[-1].runs_in_flight) == 5
     script.wait(0.6, answer=True)
     assert script.started() == [5, 5, 5, 5]
 
@@ -507,7 +507,7 @@ def test_a_held_run_is_let_go_of_with_its_stream_and_may_come_again() -> None:
     script.recv(early(0.2))
     script.clear()
     script.reattach()
-    assert list(script.sent("hello")[0].runs_in_hand) == []
+    assert list(script.sent("hello")[0].runs_in_flight) == []
     script.wait(0.5)
     assert (script.started(), script.reports()) == ([], [])
     script.recv(f.trigger(4))
@@ -709,7 +709,7 @@ def test_a_run_whose_report_is_refused_is_reported_as_failed_once() -> None:
     script.clear()
     script.reattach()
     # In hand until that one is answered.
-    assert [run.token for run in script.sent("hello")[0].runs_in_hand] == [5]
+    assert [run.token for run in script.sent("hello")[0].runs_in_flight] == [5]
     assert script.reports() == [(5, "FAILED")]
     script.recv(refusal)
     script.clear()

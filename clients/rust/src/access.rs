@@ -71,7 +71,7 @@ impl Access {
     /// What to connect to; `host:port` is plain HTTP/2. Refuses to send a credential in the clear.
     pub fn endpoint(&self, address: &str) -> std::result::Result<Endpoint, LinkError> {
         let endpoint = Endpoint::from_shared(url(address)).map_err(|error| {
-            LinkError::refused(format!("{address:?} is no address: {error}; write https://host:port"))
+            LinkError::refused(format!("invalid address {address:?}: {error}; write https://host:port"))
         })?;
         let host = endpoint.uri().host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         if endpoint.uri().scheme_str() != Some("https") {

@@ -28,10 +28,10 @@ pub enum Error {
     #[error("the coordinator rejects this worker: {0}")]
     Rejected(#[source] LinkError),
     /// The worker left, and no coordinator acknowledged it in time. Its runs count as crashed.
-    #[error("left without acknowledgement, {in_hand} runs in hand")]
+    #[error("left without acknowledgement, {in_flight} runs in flight")]
     LeaveTimedOut {
         /// Runs still in user code, or whose outcome nobody acknowledged.
-        in_hand: usize,
+        in_flight: usize,
     },
     /// The second signal: the worker exited at once.
     #[error("second signal received: exiting immediately; runs in flight are recorded as crashed")]

@@ -61,7 +61,7 @@ pub enum Outcome {
 pub struct Fire {
     /// The job's name.
     pub job: String,
-    /// The due time.
+    /// The scheduled time.
     pub fire_time: SystemTime,
 }
 

@@ -21,7 +21,7 @@ mutants! {
     OCCUPIED_ITEMS_START: "occupied_items_start", "an item starts although another run of it is still in user code";
     STREAMS_UNNUMBERED: "streams_unnumbered", "every Hello says that its stream is the first";
     TRIGGERS_DROPPED: "triggers_dropped", "a Trigger is dropped without an answer";
-    HELLO_FORGETS_RUNS: "hello_forgets_runs", "a Hello does not name the runs in hand";
+    HELLO_FORGETS_RUNS: "hello_forgets_runs", "a Hello does not name the runs in flight";
     LEAVE_NOT_REPEATED: "leave_not_repeated", "the next host is not told that its worker is leaving";
 }
 

@@ -81,7 +81,7 @@ impl Run {
         self.0.start.id.token
     }
 
-    /// The due time; of a misfire the latest skipped one, of a failover the crashed run's.
+    /// The scheduled time; of a misfire the latest skipped one, of a failover the crashed run's.
     pub fn fire_time(&self) -> SystemTime {
         let time = self.trigger().fire_time;
         time.and_then(|time| time.try_into().ok()).unwrap_or(SystemTime::UNIX_EPOCH)

@@ -43,7 +43,7 @@ async fn listen() -> BoxStream<'static, ()> {
         })
         .boxed(),
         (Err(error), _) | (_, Err(error)) => {
-            tracing::warn!("signals are not heard: {error}");
+            tracing::warn!("cannot listen for signals: {error}");
             stream::pending().boxed()
         }
     }

@@ -214,7 +214,7 @@ impl Worker {
         let (user, says) = UserCode::new(self.jobs, handlers, Arc::new(move || gate.now()));
         match driver::drive(machine, connector, clock, user, says, orders).await {
             Exit::Left => Ok(()),
-            Exit::LeaveTimedOut { in_hand } => Err(Error::LeaveTimedOut { in_hand }),
+            Exit::LeaveTimedOut { in_flight } => Err(Error::LeaveTimedOut { in_flight }),
             Exit::Refused { job, code, message } => Err(Error::Refused { job, code, message }),
             Exit::Rejected(error) => Err(Error::Rejected(error)),
             Exit::Killed => Err(Error::Killed),

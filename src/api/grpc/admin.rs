@@ -94,7 +94,7 @@ impl Admin {
             // Whoever is told that it is done finds it in the audit, also after a crash.
             self.history.settle().await;
         }
-        let who = who.map_or_else(|| "anybody".to_owned(), |who| who.name.to_string());
+        let who = who.map_or_else(|| "anonymous".to_owned(), |who| who.name.to_string());
         let outcome = done.as_ref().map_or_else(|refusal| refusal.code.as_str(), |_| "done");
         tracing::info!(target: "rosterd::audit", principal = who, operation = what, outcome, "a change was asked for");
         done.map_err(refused)
@@ -148,7 +148,7 @@ impl AdminService for Admin {
             return Err(invalid("upcoming", format!("{upcoming} is more than 1000")));
         }
         let detail = self.backend.job(&job(name)?, upcoming as usize).await.map_err(refused)?;
-        self.answer(rows::detail(detail), "ask for fewer due times")
+        self.answer(rows::detail(detail), "ask for fewer scheduled times")
     }
 
     async fn apply_jobs(&self, request: Request<v1::ApplyJobsRequest>) -> Answer<v1::ApplyJobsResponse> {
@@ -192,7 +192,7 @@ impl AdminService for Admin {
         let target = match request.target {
             None => Target::Job,
             Some(Of::Item(item)) => Target::Item(Item(item)),
-            Some(Of::Server(server)) => Target::Server(named("server", ServerAddress::new(server))?),
+            Some(Of::Machine(machine)) => Target::Machine(named("machine", ServerAddress::new(machine))?),
             Some(Of::Instance(instance)) => Target::Instance(named("instance", InstanceId::new(instance))?),
         };
         let (enabled, cancel) = (request.enabled, request.cancel);
@@ -264,16 +264,16 @@ impl AdminService for Admin {
         self.answer(v1::ListInstancesResponse { instances: values(instances), next_page_token }, ONE_ROW)
     }
 
-    async fn list_servers(
+    async fn list_machines(
         &self,
-        request: Request<v1::ListServersRequest>,
-    ) -> Answer<v1::ListServersResponse> {
-        let v1::ListServersRequest { job, page_token } = request.into_inner();
+        request: Request<v1::ListMachinesRequest>,
+    ) -> Answer<v1::ListMachinesResponse> {
+        let v1::ListMachinesRequest { job, page_token } = request.into_inner();
         let rows = self.backend.servers(any_job(job)?.as_ref()).await.map_err(refused)?;
         let key = |row: &ServerRow| format!("{}{PART}{}", row.job, row.server);
-        let keyed = rows.into_iter().map(|row| (key(&row), rows::server(row)));
-        let (servers, next_page_token) = page(keyed, &page_token, self.room());
-        self.answer(v1::ListServersResponse { servers: values(servers), next_page_token }, ONE_ROW)
+        let keyed = rows.into_iter().map(|row| (key(&row), rows::machine(row)));
+        let (machines, next_page_token) = page(keyed, &page_token, self.room());
+        self.answer(v1::ListMachinesResponse { machines: values(machines), next_page_token }, ONE_ROW)
     }
 
     async fn list_runs(&self, request: Request<v1::ListRunsRequest>) -> Answer<v1::ListRunsResponse> {
@@ -373,7 +373,7 @@ impl AdminService for Admin {
             version: version(),
             namespace: self.backend.namespace().to_string(),
             coordinator_id: self.backend.id().to_string(),
-            registry: self.info.registry.to_owned(),
+            store: self.info.registry.to_owned(),
             health: rows::health(health).into(),
             started_at: Some(timestamp(self.info.started)),
             now: Some(timestamp(self.clock.wall())),

@@ -56,7 +56,7 @@ fn refused(refusal: Refusal) -> Status {
 }
 
 fn name(who: Option<&Principal>) -> String {
-    who.map_or_else(|| "anybody".to_owned(), |who| who.name.to_string())
+    who.map_or_else(|| "anonymous".to_owned(), |who| who.name.to_string())
 }
 
 /// A backup holds all jobs; a restore is of one.

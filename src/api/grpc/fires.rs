@@ -1,4 +1,4 @@
-//! Pages of `ListFires`: how many due times of a span a page needs. The latest due time comes first, and the items of one in
+//! Pages of `ListFires`: how many scheduled times of a span a page needs. The latest scheduled time comes first, and the items of one in
 //! ascending order; a token names the last pair of the page before. Pure; called by `admin`.
 
 use std::cmp::Reverse;
@@ -28,13 +28,13 @@ pub(super) struct Page {
     /// The last pair of the page before.
     pub(super) after: Option<(Time, u32)>,
     pub(super) size: usize,
-    /// There are due times before these.
+    /// There are scheduled times before these.
     pub(super) more: bool,
     /// From, and before.
     span: (Time, Time),
 }
 
-/// A page whose due times are yet to be found: by the schedules that held at the time, which are others' to know.
+/// A page whose scheduled times are yet to be found: by the schedules that held at the time, which are others' to know.
 pub(super) fn page(span: Span) -> Result<Page, Malformed> {
     let after = token(&span.token)?;
     let items: Vec<Item> = span.items.map(Item).collect();
@@ -45,19 +45,19 @@ pub(super) fn page(span: Span) -> Result<Page, Malformed> {
 }
 
 impl Page {
-    /// Which due times are wanted: the latest of those after the first and not after the second, at most so many.
+    /// Which scheduled times are wanted: the latest of those after the first and not after the second, at most so many.
     pub(super) fn asks(&self) -> Option<(Time, Time, usize)> {
         let step = Duration::from_millis(1);
         let wanted = !self.items.is_empty() && self.span.0 < self.span.1;
         wanted.then(|| (self.span.0.minus(step), self.span.1.minus(step), self.most() + 1))
     }
 
-    /// Enough for a full page even where the first due time was shown but for its last item.
+    /// Enough for a full page even where the first scheduled time was shown but for its last item.
     fn most(&self) -> usize {
         self.size.div_ceil(self.items.len().max(1)) + 1
     }
 
-    /// The due times, the last one first.
+    /// The scheduled times, the last one first.
     pub(super) fn take(&mut self, mut due: Vec<Time>) {
         self.more = due.len() > self.most();
         due.truncate(self.most());

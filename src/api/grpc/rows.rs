@@ -17,7 +17,7 @@ use rosterd_wire::scalar::{duration, timestamp};
 
 pub(super) fn counters(counters: Counters) -> v1::Counters {
     v1::Counters {
-        fired: counters.fired,
+        runs: counters.fired,
         succeeded: counters.succeeded,
         failed: counters.failed,
         cancelled: counters.cancelled,
@@ -179,9 +179,9 @@ pub(super) fn instance(row: InstanceRow) -> v1::InstanceSummary {
     }
 }
 
-pub(super) fn server(row: ServerRow) -> v1::ServerSummary {
-    v1::ServerSummary {
-        server: row.server.into(),
+pub(super) fn machine(row: ServerRow) -> v1::MachineSummary {
+    v1::MachineSummary {
+        machine: row.server.into(),
         job: row.job.into(),
         enabled: row.enabled,
         instances: row.instances,
@@ -345,13 +345,13 @@ pub(super) fn happening(at: Time, happening: &Happening) -> v1::WatchResponse {
             Event::RunProgress(v1::RunProgressEvent { run, percent, message })
         }
         Happening::Unrun { job, item, first, latest, count, became, reason } => {
-            Event::FiresUnrun(v1::FiresUnrunEvent {
+            Event::FiresNotRun(v1::FiresNotRunEvent {
                 job: job.into(),
                 item: item.0,
                 first: Some(timestamp(first)),
                 latest: Some(timestamp(latest)),
                 count,
-                became: became_of(became).into(),
+                result: result_of(became).into(),
                 reason: reason.map(|reason| reason.to_string()).unwrap_or_default(),
             })
         }
@@ -394,7 +394,7 @@ fn ended_as(name: &str) -> v1::RunOutcome {
         .map_or(v1::RunOutcome::Unspecified, outcome)
 }
 
-fn became_of(name: &str) -> v1::FireResult {
+fn result_of(name: &str) -> v1::FireResult {
     match name {
         "misfired" => v1::FireResult::Misfired,
         "missed" => v1::FireResult::Missed,

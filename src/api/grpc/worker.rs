@@ -242,7 +242,7 @@ impl Session {
             // Of the jobs that it had the coordinator tells it which it has lost. It asks for nothing with these: one that it
             // was refused is passed over.
             hello.asked.retain(|job| self.rights.0.have(job));
-            hello.in_hand.retain(|run| self.rights.0.have(&run.job));
+            hello.in_flight.retain(|run| self.rights.0.have(&run.job));
         }
         let mut conversation = match backend.open(peer) {
             Ok(conversation) => conversation,
@@ -448,9 +448,9 @@ impl Session {
             return Ok(Some(frame));
         }
         Ok(match frame {
-            FromWorker::Heartbeat { sequence, mut in_hand, lease } => {
-                in_hand.retain(|run| jobs.have(&run.job));
-                Some(FromWorker::Heartbeat { sequence, in_hand, lease })
+            FromWorker::Heartbeat { sequence, mut in_flight, lease } => {
+                in_flight.retain(|run| jobs.have(&run.job));
+                Some(FromWorker::Heartbeat { sequence, in_flight, lease })
             }
             FromWorker::Register { job, .. } | FromWorker::Unregister { job } if !jobs.have(&job) => {
                 let refusal = self.counted(self.not_for(&job));

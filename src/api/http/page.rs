@@ -26,7 +26,7 @@ pub(super) fn policy() -> String {
 pub(super) fn health_text(health: Health) -> &'static str {
     match health {
         Health::ClockOff => "clock off: nothing fires until this machine's clock is set right",
-        Health::Suspended => "suspended: the registry does not answer",
+        Health::Suspended => "suspended: the store does not answer",
         other => other.as_str(),
     }
 }
@@ -90,7 +90,7 @@ fn write(
     }
     write!(
         out,
-        "</tbody></table><h2>Workers ({})</h2><table><thead><tr><th>Instance<th>Job<th>Coordinator\
+        "</tbody></table><h2>Instances ({})</h2><table><thead><tr><th>Instance<th>Job<th>Coordinator\
          <th class=n>Items<th class=n>Slots<th>Client<th>Labels</tr></thead><tbody>",
         instances.len()
     )?;
@@ -128,7 +128,7 @@ fn write_job(out: &mut String, job: &JobRow) -> fmt::Result {
 }
 
 fn write_counters(out: &mut String, counters: &Counters) -> fmt::Result {
-    write!(out, "{} fired", counters.fired)?;
+    write!(out, "{} runs", counters.fired)?;
     let missed: u64 = counters.missed.values().sum();
     let rest = [
         ("succeeded", counters.succeeded),

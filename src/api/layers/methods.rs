@@ -78,7 +78,7 @@ impl Access {
 pub fn access(path: &str) -> Option<Access> {
     if let Some(method) = path.strip_prefix("/rosterd.v1.AdminService/") {
         return match method {
-            "ListJobs" | "GetJob" | "ListItems" | "ListInstances" | "ListServers" | "ListRuns"
+            "ListJobs" | "GetJob" | "ListItems" | "ListInstances" | "ListMachines" | "ListRuns"
             | "ListFires" | "ListEvents" | "DumpJob" | "GetServerInfo" | "ListCoordinators" | "Watch" => {
                 Some(Access::View)
             }

@@ -37,7 +37,7 @@ pub async fn layer(State(observer): State<Arc<Observer>>, request: Request, next
     let status = if grpc {
         // A status that comes in trailers is of an answer that has begun well.
         let header = response.headers().get("grpc-status").and_then(|status| status.to_str().ok());
-        format!("grpc_{}", header.unwrap_or("0"))
+        grpc_code(header.unwrap_or("0"))
     } else {
         response.status().as_u16().to_string()
     };
@@ -48,6 +48,19 @@ pub async fn layer(State(observer): State<Arc<Observer>>, request: Request, next
     response
 }
 
+/// The name of a gRPC status: `NOT_FOUND` of 5.
+fn grpc_code(status: &str) -> String {
+    let name = format!("{:?}", tonic::Code::from_bytes(status.as_bytes()));
+    let mut code = String::with_capacity(name.len() + 2);
+    for c in name.chars() {
+        if c.is_ascii_uppercase() && !code.is_empty() {
+            code.push('_');
+        }
+        code.push(c.to_ascii_uppercase());
+    }
+    code
+}
+
 fn broken(grpc: bool) -> Response {
     const WHAT: &str = "a defect in this coordinator; its log says more";
     if grpc {
@@ -56,4 +69,15 @@ fn broken(grpc: bool) -> Response {
     let mut response = Response::new(format!("{WHAT}\n").into());
     *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_counted_by_the_name_of_their_grpc_code() {
+        let named = ["0", "3", "5", "16", "99"].map(grpc_code);
+        assert_eq!(named, ["OK", "INVALID_ARGUMENT", "NOT_FOUND", "UNAUTHENTICATED", "UNKNOWN"]);
+    }
 }

@@ -18,7 +18,7 @@ use rosterd_api::access::secret::{ID_BYTES, SECRET_BYTES, Secret};
 use rosterd_api::access::{Grant, Proof};
 
 const HEAD: &str =
-    "# Who may do what: see the guide's page on access. Changed by `rosterd credentials`, or by hand.\n";
+    "# Who may do what: see the guide's page on security. Changed by `rosterd credentials`, or by hand.\n";
 
 /// What is asked for.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub struct Row {
 /// Adds a credential; its secret, unless a certificate is the proof.
 pub fn add(path: &Path, wanted: Wanted) -> Result<Option<String>, String> {
     check_name(&wanted.name)?;
-    let role = super::role(&wanted.role).map_err(|why| format!("role {why}"))?;
+    let role = super::role(&wanted.role)?;
     let jobs = Jobs::parse(wanted.jobs)?;
     check_jobs(role, &jobs)?;
     let (proof, secret) = match wanted.certificate {

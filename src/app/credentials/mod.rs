@@ -137,7 +137,7 @@ fn parse(text: &str) -> Result<Vec<Grant>, String> {
 fn grant(entry: &Entry) -> Result<Grant, String> {
     let name = &entry.name;
     check_name(name)?;
-    let role = role(&entry.role).map_err(|why| format!("role of {name}: {why}"))?;
+    let role = role(&entry.role).map_err(|why| format!("{name}: {why}"))?;
     let jobs = match &entry.jobs {
         None => Jobs::all(),
         Some(none) if none.is_empty() => {
@@ -207,7 +207,7 @@ fn proof(entry: &Entry) -> Result<Proof, String> {
 /// A role by its name.
 pub fn role(text: &str) -> Result<Role, String> {
     let found = Role::ALL.into_iter().find(|role| role.as_str() == text);
-    found.ok_or_else(|| format!("{text:?} is none: it is worker, viewer, operator or admin"))
+    found.ok_or_else(|| format!("invalid role {text:?}: expected worker, viewer, operator or admin"))
 }
 
 /// Names go into logs and answers as they are.
@@ -216,7 +216,7 @@ fn check_name(name: &str) -> Result<(), String> {
     if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(plain) {
         let shown: String = name.chars().take(LONGEST_NAME).collect();
         return Err(format!(
-            "{shown:?} is no name of a credential: use 1 to {LONGEST_NAME} of A-Z a-z 0-9 . _ @ -"
+            "invalid credential name {shown:?}: use 1 to {LONGEST_NAME} of A-Z a-z 0-9 . _ @ -"
         ));
     }
     Ok(())
@@ -269,7 +269,7 @@ mod tests {
         let digest = "cd".repeat(32);
         let good = format!("role='worker'\n{GOOD}{digest}'");
         for (text, told) in [
-            (entry("role='root'\ncertificate='cn:a'"), "it is worker, viewer, operator or admin"),
+            (entry("role='root'\ncertificate='cn:a'"), "expected worker, viewer, operator or admin"),
             (entry("role='worker'"), "needs either `id` and `sha256`"),
             (entry(&format!("{good}\ncertificate='cn:a'")), "needs either `id` and `sha256`"),
             (entry("role='worker'\nid='12'\nsha256='34'"), "needs either `id` and `sha256`"),
@@ -297,7 +297,7 @@ mod tests {
             ),
             (entry(&format!("{good}\nextra='hunter2'")), "near line"),
             (entry(&good) + &entry(&good), "w and w have the same secret 0123456789abcdef"),
-            ("[[credential]]\nname='a\\nb'\nrole='worker'".to_owned(), "is no name of a credential"),
+            ("[[credential]]\nname='a\\nb'\nrole='worker'".to_owned(), "invalid credential name"),
         ] {
             let refused = parse(&text).unwrap_err();
             assert!(refused.contains(told), "{refused}");

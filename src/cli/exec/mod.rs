@@ -47,7 +47,7 @@ const ENVIRONMENT: &str = "The program is told by its environment:
   ROSTERD_JOB  ROSTERD_ITEM  ROSTERD_TOTAL     what it is to do: item 0 to total - 1 of the job
   ROSTERD_ITEM_PARAMETER  ROSTERD_JOB_PARAMETER
   ROSTERD_PROPS                                the job's properties, a JSON object of texts
-  ROSTERD_FIRE_TIME                            the due time, RFC 3339 in UTC
+  ROSTERD_FIRE_TIME                            the scheduled time, RFC 3339 in UTC
   ROSTERD_TOKEN                                grows per item: fence your writes with it
   ROSTERD_SOURCE                               NORMAL_TRIGGER, MISFIRE, FAILOVER or MANUAL
   ROSTERD_ATTEMPT  ROSTERD_INSTANCE            which attempt of the run, and whose

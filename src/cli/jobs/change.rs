@@ -40,9 +40,9 @@ struct Target {
     /// One item
     #[arg(long, value_name = "N")]
     item: Option<u32>,
-    /// All instances with this address
+    /// All instances on the machine with this address
     #[arg(long, value_name = "ADDRESS")]
-    server_address: Option<String>,
+    machine: Option<String>,
     /// One instance
     #[arg(long, value_name = "ID")]
     instance: Option<String>,
@@ -100,7 +100,7 @@ impl Named {
 
     async fn set_enabled(self, target: Target, enabled: bool, cancel: bool) -> Result {
         let target = (target.item.map(ProtoTarget::Item))
-            .or(target.server_address.map(ProtoTarget::Server))
+            .or(target.machine.map(ProtoTarget::Machine))
             .or(target.instance.map(ProtoTarget::Instance));
         let question = v1::SetEnabledRequest { job: self.name, target, enabled, cancel };
         let answer = self.server.ask(question, |mut c, q| async move { c.set_enabled(q).await }).await?;

@@ -75,7 +75,7 @@ fn rows(jobs: &[v1::JobSummary]) -> String {
             short_time(job.next_fire.as_ref()),
         ]
     };
-    table(["JOB", "STATUS", "CRON", "ITEMS", "WORKERS", "RUNNING", "NEXT FIRE"], jobs.iter().map(row))
+    table(["JOB", "STATUS", "CRON", "ITEMS", "INSTANCES", "RUNNING", "NEXT FIRE"], jobs.iter().map(row))
 }
 
 impl Show {
@@ -114,7 +114,7 @@ fn detail(answer: &v1::GetJobResponse) -> String {
         ("items", format!("{}, {} running", job.sharding_total_count, job.running)),
         ("workers", job.instances.to_string()),
         ("leader", or_dash(job.leader.as_deref().unwrap_or_default())),
-        ("started", format!("{} runs", counters.fired)),
+        ("started", format!("{} runs", counters.runs)),
         ("ended", ended.collect::<Vec<_>>().join(", ")),
         ("epoch", answer.epoch.to_string()),
         ("generation", answer.generation.to_string()),
@@ -127,7 +127,7 @@ impl Next {
         let question = v1::GetJobRequest { job: self.name, upcoming: self.count };
         let answer = self.server.ask(question, |mut c, q| async move { c.get_job(q).await }).await?;
         let text = || match answer.upcoming.as_slice() {
-            [] => "no due time follows".to_owned(),
+            [] => "no scheduled time follows".to_owned(),
             times => times.iter().map(|at| short_time(Some(at)) + "\n").collect(),
         };
         self.form.show(|| answer.upcoming.iter().map(|at| json_time(Some(at))).collect::<Value>(), text)

@@ -18,7 +18,7 @@ pub(crate) enum Jobs {
     List(list::List),
     /// Show a job with its file
     Show(list::Show),
-    /// List a job's next due times
+    /// List a job's next scheduled times
     Next(list::Next),
     /// Make or change jobs from a job file
     Apply(apply::Apply),

@@ -25,7 +25,7 @@ pub(super) fn read(
     for (n, file) in files.iter().enumerate() {
         let read = read_all(&read_text(file)?).map_err(|bad| {
             Failure::usage(format!(
-                "{}:{} is no line of a worker's log: {}; correct it, or take it out if it is the torn end of a \
+                "{}:{} is not a line of a worker's log: {}; correct it, or take it out if it is the torn end of a \
                  process that was killed",
                 file.display(),
                 bad.line,
@@ -48,7 +48,7 @@ pub(super) fn read(
         lines.iter().filter(|line| line.what == What::Start).filter(wanted).map(run).collect();
     let judged = |line: &Line| match line.what {
         what if what.is_about_a_process() => true,
-        What::Due | What::Unrun => wanted(&line),
+        What::Scheduled | What::NotRun => wanted(&line),
         _ => runs.contains(&run(line)),
     };
     let kept: Vec<bool> = lines.iter().map(judged).collect();

@@ -25,14 +25,14 @@ use crate::config::value;
 
 /// Shown below `--help`.
 const AFTER: &str =
-    "What is asked: was an item run twice for one fire; was it run by two at once; was anything due of
-which nothing became, or run and never heard of again; who had it when. Each violation comes with
+    "What is asked: was an item run twice for one fire; was it run by two at once; does any scheduled time have no
+result, or any run no end; who had it when. Each violation comes with
 the lines that prove it.
 
 Exit codes:
   0  clean: no promise was broken
   1  violations were found
-  2  wrong usage, or something cannot be read: there is no verdict
+  2  wrong usage, or something cannot be read: nothing was judged
   3  no coordinator answers, or not in time
   4  the credential is missing or does not allow it
 
@@ -54,7 +54,7 @@ pub(crate) struct Verify {
     /// The data directory of a coordinator; of an ensemble's coordinators give all
     #[arg(long, value_name = "DIR")]
     data_dir: Vec<PathBuf>,
-    /// The directories are those of all coordinators of an ensemble: judge what was due as well, as --server says it was
+    /// The directories are those of all coordinators of an ensemble: judge what was scheduled as well, as --server says it was
     #[arg(long, requires = "data_dir")]
     whole: bool,
     /// The namespace in --data-dir
@@ -66,7 +66,7 @@ pub(crate) struct Verify {
     /// A job without monitorExecution, whose runs may overlap; of a coordinator's jobs this is known
     #[arg(long, value_name = "NAME")]
     unmonitored: Vec<JobName>,
-    /// Runs that began, and due times, not before: RFC 3339, or how long ago [default: 1d; of logs, all]
+    /// Runs that began, and scheduled times, not before: RFC 3339, or how long ago [default: 1d; of logs, all]
     #[arg(long, value_name = "TIME", value_parser = moment)]
     from: Option<Time>,
     /// And before [default: now; of logs, all]
@@ -174,7 +174,7 @@ impl Verify {
     fn nothing(&self) -> Failure {
         let of = self.job.as_ref().map_or_else(String::new, |job| format!(" of job {job}"));
         Failure::usage(format!(
-            "nothing{of} was run or due in that time: there is nothing to judge; correct --job, --from or --to"
+            "nothing{of} was run or scheduled in that time: there is nothing to judge; correct --job, --from or --to"
         ))
     }
 }

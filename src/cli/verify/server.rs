@@ -14,7 +14,7 @@ use crate::cli::server::{ALL, Admin, Client, Server};
 use crate::cli::show::{time, timestamp};
 use rosterd_wire::proto::v1;
 
-/// Asks for the runs, and for what became of the due times.
+/// Asks for the runs, and for what became of the scheduled times.
 pub(super) async fn ask(
     server: &Server,
     job: Option<&JobName>,
@@ -26,7 +26,7 @@ pub(super) async fn ask(
     let info = admin
         .ask(v1::GetServerInfoRequest {}, |mut c: Client, q| async move { c.get_server_info(q).await })
         .await?;
-    let whole = info.registry == "embedded";
+    let whole = info.store == "embedded";
     let mut teller = Teller::default();
     runs(&admin, job, from, to, &mut teller).await?;
     assignments(&admin, job, to, &mut teller).await?;
@@ -46,7 +46,7 @@ pub(super) async fn ask(
 }
 
 /// When the items of an ensemble's jobs were due, and which of them are without monitorExecution. What became of the
-/// due times is in the histories of all its coordinators.
+/// scheduled times is in the histories of all its coordinators.
 pub(super) async fn due(
     server: &Server,
     job: Option<&JobName>,
@@ -56,9 +56,9 @@ pub(super) async fn due(
 ) -> Result<Due> {
     let admin = server.admin().await?;
     let call = |mut c: Client, q| async move { c.get_server_info(q).await };
-    if admin.ask(v1::GetServerInfoRequest {}, call).await?.registry == "embedded" {
+    if admin.ask(v1::GetServerInfoRequest {}, call).await?.store == "embedded" {
         return Err(Failure::usage(format!(
-            "--whole: the coordinator at {} has a registry of its own, and one history: leave out --whole",
+            "--whole: the coordinator at {} has a store of its own, and one history: leave out --whole",
             admin.server()
         )));
     }
@@ -167,7 +167,7 @@ fn unmonitored(jobs: &[v1::JobSummary]) -> impl Iterator<Item = JobName> {
     jobs.iter().filter(|job| job.unmonitored).filter_map(name)
 }
 
-/// Of which of them due times are asked for: a job that was named is asked for whether or not it is there.
+/// Of which of them scheduled times are asked for: a job that was named is asked for whether or not it is there.
 fn scheduled(jobs: &[v1::JobSummary], named: Option<&JobName>) -> Vec<JobName> {
     match named {
         Some(job) => vec![job.clone()],
@@ -197,7 +197,8 @@ async fn fires(
     let call = |mut c: Client, q| async move { c.list_fires(q).await };
     let mut all = Vec::new();
     let take = |a: v1::ListFiresResponse| {
-        *room = room.checked_sub(a.fires.len()).ok_or_else(|| too_much(MOST_DUE, "due times of items"))?;
+        *room =
+            room.checked_sub(a.fires.len()).ok_or_else(|| too_much(MOST_DUE, "scheduled times of items"))?;
         all.extend(a.fires);
         Ok(a.next_page_token)
     };

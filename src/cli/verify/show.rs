@@ -78,7 +78,7 @@ impl Findings<'_> {
     fn row(&self, place: usize) -> [String; 5] {
         let line = &self.evidence.lines[place];
         let about = match line.what {
-            What::Due | What::Unrun => format!("{}/{}", line.job, line.item),
+            What::Scheduled | What::NotRun => format!("{}/{}", line.job, line.item),
             what if what.is_about_a_process() => String::new(),
             _ => format!("{}/{} token {}", line.job, line.item, line.token),
         };
@@ -139,9 +139,9 @@ impl Findings<'_> {
         rows.push(("not ended yet".to_owned(), count(runs.iter().filter(|run| run.stop.is_none()).count())));
         if let Some(story) = &self.evidence.story {
             let became: Vec<String> = story.became.iter().map(|(what, n)| format!("{n} {what}")).collect();
-            rows.push(("due times".to_owned(), became.join(", ")));
+            rows.push(("scheduled times".to_owned(), became.join(", ")));
             let not_judged = [
-                (story.before, "due times before anything is known of their item"),
+                (story.before, "scheduled times before anything is known of their item"),
                 (story.elsewhere, "runs whose end another coordinator may know"),
             ];
             let not_judged: Vec<String> = not_judged
@@ -231,8 +231,8 @@ impl Findings<'_> {
             "to": span.map(|(_, to)| to.to_string()),
             "taken_over": self.verdict.runs.iter().filter(|run| run.source == "FAILOVER").count(),
             "not_ended": self.verdict.runs.iter().filter(|run| run.stop.is_none()).count(),
-            "due_times": story.map(|story| &story.became),
-            "not_judged": story.map(|story| json!({ "due_times": story.before, "runs": story.elsewhere })),
+            "scheduled_times": story.map(|story| &story.became),
+            "not_judged": story.map(|story| json!({ "scheduled_times": story.before, "runs": story.elsewhere })),
             "not_promised": self.not_promised,
             "notes": self.evidence.notes,
             "owners": self.owners().iter().map(owner).collect::<Vec<_>>(),

@@ -1,4 +1,4 @@
-//! Nothing is left undone or forgotten: valid reports and deaths are dealt with, due times that may start or
+//! Nothing is left undone or forgotten: valid reports and deaths are dealt with, scheduled times that may start or
 //! can be settled are, and the calendar looks again in time.
 
 use super::Case;
@@ -65,7 +65,7 @@ fn settled(case: &mut Case<'_>, item: Item, after: &Record) {
     case.expect(queued == able, item, || format!("it could start; able {able}, in the queue {queued}"));
 }
 
-/// The calendar looks again at the next due time and when one that waits becomes too old.
+/// The calendar looks again at the next scheduled time and when one that waits becomes too old.
 fn looked_for(case: &mut Case<'_>, item: Item, last: Time, overdue: Option<Time>) {
     let now = case.facts.now;
     let too_old = overdue.map(|due| Time(due.plus(case.job.rules.catch_up).0 + 1)).filter(|at| *at > now);

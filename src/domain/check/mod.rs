@@ -1,5 +1,5 @@
 //! Checks plans, apart from the planners: what a plan writes is derived anew from the records before it, the
-//! table of an item's life, the schedule counted one due time after the other, and what the host knows. It
+//! table of an item's life, the schedule counted one scheduled time after the other, and what the host knows. It
 //! shares no decision with [`crate::plan`]; tests and the simulation call it after every plan.
 
 mod assigned;
@@ -141,13 +141,13 @@ impl<'a> Case<'a> {
         self.job.rules.failover && item.0 < self.job.rules.items && !self.disabled(item)
     }
 
-    /// Whether this host accounts for the item's due times.
+    /// Whether this host accounts for the item's scheduled times.
     fn accounts_for(&self, item: Item) -> bool {
         let owner = self.job.sharding.owner(item);
         item.0 < self.job.rules.items && owner.is_some_and(|owner| self.facts.hosted.contains_key(owner))
     }
 
-    /// The first due time after `after`, from the schedules themselves.
+    /// The first scheduled time after `after`, from the schedules themselves.
     fn next_due(&self, after: Time) -> Option<Time> {
         let mut from = after;
         for (until, schedule) in &self.job.rules.before {

@@ -43,7 +43,7 @@ pub(super) fn check(case: &mut Case<'_>) {
             Entry::Unrun { item, .. } => {
                 rests_on_rights = true;
                 let responsible = case.accounts_for(*item) && !case.facts.no_starts;
-                case.expect(responsible, *item, || "its due times are another's to account for".into());
+                case.expect(responsible, *item, || "its scheduled times are another's to account for".into());
             }
         }
     }

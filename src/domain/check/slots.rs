@@ -39,7 +39,7 @@ fn in_turn(case: &mut Case<'_>, instance: &InstanceId, hosted: &Hosted, started:
         format!("{} runs start on the {free} slots of {instance}", started.len())
     });
     let waiting = case.plan.waiting.get(instance).map_or(&[][..], |waiting| waiting);
-    // A due time that became a misfire for want of a slot has a new place in the order, and what was served
+    // A scheduled time that became a misfire for want of a slot has a new place in the order, and what was served
     // before keeps its slot.
     let became = |item: Item| case.entries(item).any(|entry| matches!(entry, Entry::Unrun { .. }));
     let mut found = Vec::new();

@@ -1,5 +1,5 @@
 //! The entries of an item tell how its old record became the new one, by rows of the item's table and by
-//! nothing else; each due time is told exactly once.
+//! nothing else; each scheduled time is told exactly once.
 
 use super::Case;
 use crate::id::{Item, Token};
@@ -86,7 +86,7 @@ impl Story<'_, '_> {
         if run.source == Source::NormalTrigger {
             let due = self.case.next_due(self.record.last_fire);
             self.case.expect(due == Some(run.fire), self.item, || {
-                format!("{} is started, the oldest due time is {due:?}", run.fire)
+                format!("{} is started, the oldest scheduled time is {due:?}", run.fire)
             });
         }
         if matches!(run.source, Source::NormalTrigger | Source::Manual) && !self.case.job.paused {
@@ -161,10 +161,10 @@ impl Story<'_, '_> {
         }
         let now = self.case.facts.now;
         self.case.expect(due == latest && latest <= now, self.item, || {
-            format!("{latest} is no due time up to {now}")
+            format!("{latest} is no scheduled time up to {now}")
         });
         self.case.expect(counted == count, self.item, || {
-            format!("{counted} due times from {first} to {latest} are told as {count}")
+            format!("{counted} scheduled times from {first} to {latest} are told as {count}")
         });
         self.allowed(latest, became);
         self.apply(&match became {
@@ -204,7 +204,7 @@ impl Story<'_, '_> {
         !ended && hosted.ready && started + hosted.others.len() >= hosted.free as usize
     }
 
-    /// Whether due times up to `latest` may become that now.
+    /// Whether scheduled times up to `latest` may become that now.
     fn allowed(&mut self, latest: Time, became: Became) {
         let (job, facts, item) = (self.case.job, self.case.facts, self.item);
         if let Some(gap) = job.sharding.gap_of(item, latest) {

@@ -41,7 +41,7 @@ pub enum TooLate {
     Missed,
 }
 
-/// What becomes of a due time that daylight saving leaves out.
+/// What becomes of a scheduled time that daylight saving leaves out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Gap {
     /// It fires when the gap ends.
@@ -110,7 +110,7 @@ pub struct Policy {
     pub catch_up_window: Duration,
     /// What becomes of older ones; `None`: as misfire says.
     pub too_late: Option<TooLate>,
-    /// What becomes of a due time that daylight saving leaves out.
+    /// What becomes of a scheduled time that daylight saving leaves out.
     pub gap: Gap,
     /// Attempts of one run.
     pub retries: Retries,
@@ -185,7 +185,7 @@ impl Policy {
         let mut documents = tree::documents(bytes, MAX_POLICY)?.into_iter();
         let (Some(Value::Object(values)), None) = (documents.next(), documents.next()) else {
             let defect =
-                Defect::new(DefectKind::Unreadable, "", "it is no mapping", "write the policy again");
+                Defect::new(DefectKind::Unreadable, "", "it is not a mapping", "write the policy again");
             return Err(defect.into());
         };
         let mut reader = Reader::new(values, "").keeping();

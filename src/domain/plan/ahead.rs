@@ -1,8 +1,8 @@
-//! What will surely start at the next due time is decided a moment before it, so that at the due time nothing is
+//! What will surely start at the next scheduled time is decided a moment before it, so that at the scheduled time nothing is
 //! left but to tell the workers.
 //!
 //! Only the plain case: an idle item with nothing else to settle, whose owner has plenty of free slots. All else is
-//! decided at the due time by [`super::host`], which finds what was started here running since that time.
+//! decided at the scheduled time by [`super::host`], which finds what was started here running since that time.
 
 use super::draft::Draft;
 use super::start::{self, Class, Kind, Waiting};
@@ -41,7 +41,7 @@ pub(super) fn ahead(draft: &mut Draft<'_>) {
     }
 }
 
-/// Nothing but this due time is to be accounted for.
+/// Nothing but this scheduled time is to be accounted for.
 fn plain(draft: &Draft<'_>, item: Item, record: &Record) -> bool {
     let (job, facts) = (draft.job, draft.facts);
     record.state.is_idle()

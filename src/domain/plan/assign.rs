@@ -91,7 +91,7 @@ fn reason(job: &Job, enabled: &[InstanceId]) -> Option<String> {
     if job.sharding.items() != job.rules.items {
         return Some(format!("{} items instead of {}", job.rules.items, job.sharding.items()));
     }
-    let flag = || job.necessary.map(|_| "the reshard flag is up".to_string());
+    let flag = || job.necessary.map(|_| "resharding requested".to_string());
     if mutants::is_on(mutants::PLANS_FOLLOW_THE_FLAG) {
         return flag();
     }

@@ -176,7 +176,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Takes note of due times that get no run of their own.
+    /// Takes note of scheduled times that get no run of their own.
     pub(super) fn unrun(&mut self, item: Item, first: Time, latest: Time, count: u64, became: Became) {
         self.plan.entries.push(Entry::Unrun { item, first, latest, count, became });
     }

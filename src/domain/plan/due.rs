@@ -1,7 +1,7 @@
-//! Due times are accounted for: each in (last fire, now] of an item that this host is responsible for becomes
+//! Scheduled times are accounted for: each in (last fire, now] of an item that this host is responsible for becomes
 //! a candidate to start, waits, or is recorded as misfired, skipped or missed. None is passed over.
 //!
-//! The next due time is computed from the record, never from now. A due time is merged into a later run only
+//! The next scheduled time is computed from the record, never from now. A scheduled time is merged into a later run only
 //! if the item was busy at that time; one that is merely found late is run late, oldest first, while it is at
 //! most `catch_up` old. One that a slot is missing for waits until the next has come.
 
@@ -56,7 +56,7 @@ pub(super) fn look_again(draft: &mut Draft<'_>) {
     draft.look_at(next);
 }
 
-/// Settles what can be settled of the item's due times and mark. `busy`: it is in user code although its
+/// Settles what can be settled of the item's scheduled times and mark. `busy`: it is in user code although its
 /// record is idle.
 pub(super) fn settle(draft: &mut Draft<'_>, item: Item, busy: bool) {
     let mut settling = Settling { draft, item, busy };
@@ -70,7 +70,7 @@ pub(super) fn settle(draft: &mut Draft<'_>, item: Item, busy: bool) {
     }
 }
 
-/// All but the latest due time of an idle item that waits for a slot: each still waited when the next came.
+/// All but the latest scheduled time of an idle item that waits for a slot: each still waited when the next came.
 pub(super) fn superseded(draft: &mut Draft<'_>, item: Item) -> bool {
     let became = if draft.job.rules.misfire { Became::Misfired } else { Became::Missed(Missed::NoSlot) };
     let mut settling = Settling { draft, item, busy: false };
@@ -81,10 +81,14 @@ pub(super) fn superseded(draft: &mut Draft<'_>, item: Item) -> bool {
         return false;
     };
     due < newest
-        && settling.pass(before(newest), became, format_args!("no slot was free until the next due time"))
+        && settling.pass(
+            before(newest),
+            became,
+            format_args!("no slot was free until the next scheduled time"),
+        )
 }
 
-/// What the item starts next, if it is free: the misfire, then the due time, then a trigger by hand.
+/// What the item starts next, if it is free: the misfire, then the scheduled time, then a trigger by hand.
 pub(super) fn candidate(draft: &Draft<'_>, item: Item) -> Option<Wanted> {
     let job = draft.job;
     let record = draft.record(item)?;
@@ -127,7 +131,7 @@ fn free(draft: &Draft<'_>, record: &Record) -> bool {
     }
 }
 
-/// The usual answer, found fast: no due time, no mark and no trigger waits.
+/// The usual answer, found fast: no scheduled time, no mark and no trigger waits.
 fn nothing_to_do(timeline: &Timeline<'_>, job: &Job, facts: &Facts<'_>, item: Item, record: &Record) -> bool {
     record.misfire.is_none()
         && record.last_fire <= facts.furthest_last_fire
@@ -135,7 +139,7 @@ fn nothing_to_do(timeline: &Timeline<'_>, job: &Job, facts: &Facts<'_>, item: It
         && timeline.next(record.last_fire).is_none_or(|next| next > facts.now)
 }
 
-/// Asks for a look at the item's next due time, and when one that waits becomes too old.
+/// Asks for a look at the item's next scheduled time, and when one that waits becomes too old.
 fn look_for(draft: &mut Draft<'_>, item: Item) {
     if draft.job.paused || draft.disabled(item) {
         return;
@@ -169,12 +173,12 @@ impl Settling<'_, '_> {
         self.draft.record(self.item).map_or(self.draft.facts.now, |record| record.last_fire)
     }
 
-    /// The oldest due time that is not accounted for.
+    /// The oldest scheduled time that is not accounted for.
     fn overdue(&self) -> Option<Time> {
         self.draft.timeline.next(self.last_fire()).filter(|due| *due <= self.now())
     }
 
-    /// The latest due time up to `until` that is not accounted for.
+    /// The latest scheduled time up to `until` that is not accounted for.
     fn newest(&self, until: Time) -> Option<Time> {
         let last = self.last_fire();
         let first = self.draft.timeline.next(last).filter(|first| *first <= until)?;
@@ -197,7 +201,7 @@ impl Settling<'_, '_> {
         }
     }
 
-    /// Accounts for some due times from `due` on; false when the rest has to wait.
+    /// Accounts for some scheduled times from `due` on; false when the rest has to wait.
     fn decide(&mut self, due: Time) -> bool {
         let (job, now) = (self.draft.job, self.now());
         let gap = job.sharding.gap_of(self.item, due);
@@ -249,7 +253,7 @@ impl Settling<'_, '_> {
         self.pass(before(newest).min(reign), Became::Missed(reason), why)
     }
 
-    /// Why a due time was not dispatched in time, and up to when that was so.
+    /// Why a scheduled time was not dispatched in time, and up to when that was so.
     fn late_because(&self, due: Time) -> (Missed, Time) {
         let facts = self.draft.facts;
         let gained = facts.gained.get(&self.item).filter(|gained| due < **gained);
@@ -264,7 +268,7 @@ impl Settling<'_, '_> {
         }
     }
 
-    /// Records what became of the due times in (last fire, until].
+    /// Records what became of the scheduled times in (last fire, until].
     fn pass(&mut self, until: Time, became: Became, why: fmt::Arguments<'_>) -> bool {
         let last = self.last_fire();
         let (Some(first), Some(latest)) = (self.draft.timeline.next(last), self.newest(until)) else {
@@ -278,7 +282,7 @@ impl Settling<'_, '_> {
         };
         let said = || match count {
             1 => format!("{first} is {became}: {why}"),
-            _ => format!("{count} due times from {first} to {latest} are {became}: {why}"),
+            _ => format!("{count} scheduled times from {first} to {latest} are {became}: {why}"),
         };
         if !self.draft.apply(self.item, event, said) {
             return false;

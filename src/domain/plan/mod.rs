@@ -1,6 +1,6 @@
 //! What a host does for one job, decided from the job's nodes, its records and what the host knows besides.
 //!
-//! [`host`] is the whole decision: reports end runs, the dead lose theirs, due times are accounted for, and
+//! [`host`] is the whole decision: reports end runs, the dead lose theirs, scheduled times are accounted for, and
 //! what may start is started, in this order, on one draft of the records. The answer is a [`Plan`]: one
 //! transaction, complete, with a reason for each change. It is level-triggered: planning again from what the
 //! transaction left behind changes nothing. Nothing here sends anything: who has committed a plan looks at the
@@ -43,7 +43,7 @@ pub struct Facts<'a> {
     pub given: Token,
     /// Nothing may start: the clock is off, the registry is suspended, or the host is leaving.
     pub no_starts: bool,
-    /// When this coordinator began to listen: older due times found not dispatched were missed while down.
+    /// When this coordinator began to listen: older scheduled times found not dispatched were missed while down.
     pub up_since: Time,
     /// Since when the host has been responsible for an item, where that is later than `up_since`.
     pub gained: &'a BTreeMap<Item, Time>,
@@ -140,11 +140,11 @@ pub enum Entry {
     Started { item: Item, token: Token, run: Running },
     /// A run ended.
     Ended { item: Item, token: Token, run: Running, outcome: Outcome, at: Time, requeued: bool },
-    /// `count` due times, `first` to `latest`, were not run on their own.
+    /// `count` scheduled times, `first` to `latest`, were not run on their own.
     Unrun { item: Item, first: Time, latest: Time, count: u64, became: Became },
 }
 
-/// What became of a due time that was not run on its own.
+/// What became of a scheduled time that was not run on its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Became {
     /// Merged into a later run.
@@ -186,7 +186,7 @@ pub struct Plan {
     pub unmonitored: Vec<(Item, Token, Running)>,
     /// What waits for a free slot, by instance.
     pub waiting: BTreeMap<InstanceId, Vec<Waiting>>,
-    /// When to look again by the calendar, if nothing else happens: the next due time, or when one that waits
+    /// When to look again by the calendar, if nothing else happens: the next scheduled time, or when one that waits
     /// becomes too old to wait longer. Later than now.
     pub next: Option<Time>,
     /// There was more to do than one transaction takes: look again at once. `next` and `waiting` are then those
@@ -221,7 +221,7 @@ pub fn host(job: &Job, records: &BTreeMap<Item, (Version, Record)>, facts: &Fact
     draft.finish()
 }
 
-/// Decides what this host can start ahead of time: the runs of a due time that is about to come, [`Facts::now`].
+/// Decides what this host can start ahead of time: the runs of a scheduled time that is about to come, [`Facts::now`].
 /// They are recorded as running since then, and nobody is to be told of them before. Everything else is left to
 /// [`host`], at that time.
 pub fn ahead(job: &Job, records: &BTreeMap<Item, (Version, Record)>, facts: &Facts<'_>) -> Plan {

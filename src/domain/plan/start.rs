@@ -19,7 +19,7 @@ pub enum Class {
     Failover,
     /// The misfire that waited.
     Misfire,
-    /// A due time or a trigger.
+    /// A scheduled time or a trigger.
     Fire,
 }
 
@@ -28,7 +28,7 @@ pub enum Class {
 pub struct Waiting {
     /// Its class.
     pub class: Class,
-    /// Its due time.
+    /// Its scheduled time.
     pub fire: Time,
     /// Its job.
     pub job: JobName,
@@ -101,7 +101,7 @@ fn own_misfires(seat: &Seat<'_>) -> i64 {
     i64::try_from(misfires).unwrap_or(i64::MAX)
 }
 
-/// Starts what there are slots for, in order; the rest stays in `wanted`. False: a due time among the rest
+/// Starts what there are slots for, in order; the rest stays in `wanted`. False: a scheduled time among the rest
 /// has become a misfire, which has another place in the order.
 fn serve(draft: &mut Draft<'_>, seat: usize, wanted: &mut Vec<Wanted>, left: &mut u32) -> bool {
     wanted.sort_by(|(a, _), (b, _)| a.cmp(b));

@@ -33,7 +33,7 @@ pub struct Fault {
     pub text: String,
     /// The runs that it is about, the earlier first.
     pub runs: Vec<RunId>,
-    /// The due time of an item that it is about, where it is about no run: job, item, milliseconds since 1970.
+    /// The scheduled time of an item that it is about, where it is about no run: job, item, milliseconds since 1970.
     pub due: Option<(String, u32, i64)>,
 }
 
@@ -62,7 +62,7 @@ impl Fault {
             let of_a_run = self.runs.iter().any(|run| run.is_told_of(line));
             let told = match line.what {
                 What::Tick | What::Hook => false,
-                What::Due => self.due.as_ref().is_some_and(|due| is_due(due, line)),
+                What::Scheduled => self.due.as_ref().is_some_and(|due| is_due(due, line)),
                 what if what.is_about_a_process() => workers.contains(line.worker.as_str()),
                 _ => of_a_run,
             };

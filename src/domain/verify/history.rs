@@ -1,5 +1,5 @@
-//! A coordinator's history told in the lines that the judge reads. Runs come in any order, due times in the order of
-//! time; what became of most due times is only counted, since a run or a row of the history speaks for them.
+//! A coordinator's history told in the lines that the judge reads. Runs come in any order, scheduled times in the order of
+//! time; what became of most scheduled times is only counted, since a run or a row of the history speaks for them.
 //!
 //! The start of a run was decided by a coordinator's clock, its end is told by a worker's: where the two contradict the
 //! order of tokens by less than the skew that clocks may have, the order of tokens is believed.
@@ -21,7 +21,7 @@ pub struct Kept {
     pub item: u32,
     /// Its token.
     pub token: u64,
-    /// Its due time.
+    /// Its scheduled time.
     pub fire: Time,
     /// Why it existed.
     pub source: String,
@@ -39,7 +39,7 @@ pub struct Kept {
     pub kept_in: Arc<str>,
 }
 
-/// What became of a due time of an item.
+/// What became of a scheduled time of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Became<'a> {
     /// This.
@@ -66,7 +66,7 @@ type Assignment = (String, u64, Vec<(String, Vec<(u32, u32)>)>, bool);
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Something is known of an earlier due time.
+    /// Something is known of an earlier scheduled time.
     earlier: bool,
 }
 
@@ -77,9 +77,9 @@ pub struct Story {
     pub lines: Vec<Line>,
     /// Where each of them stands, for people: the row of a history, or the schedule.
     pub places: Vec<String>,
-    /// How many due times there were, by what became of them.
+    /// How many scheduled times there were, by what became of them.
     pub became: BTreeMap<String, u64>,
-    /// Due times before the first of their item of which anything is known: the item was not there yet, or the rows
+    /// Scheduled times before the first of their item of which anything is known: the item was not there yet, or the rows
     /// were deleted as too old. They are not judged.
     pub before: u64,
     /// Who was given what, in order of time.
@@ -117,7 +117,7 @@ impl Teller {
         self.runs.len()
     }
 
-    /// Another due time, later than those of the same item before it.
+    /// Another scheduled time, later than those of the same item before it.
     pub fn due(&mut self, job: &str, item: u32, fire: Time, became: Became<'_>) {
         let known = self.due.entry((job.to_owned(), item)).or_default();
         let counted = &mut self.story.became;
@@ -130,7 +130,7 @@ impl Teller {
             Became::Pending => count("pending"),
             Became::Unknown if known.earlier => {
                 count("unknown");
-                let about = Line { job: job.to_owned(), item, fire: fire.0, ..blank(What::Due, fire) };
+                let about = Line { job: job.to_owned(), item, fire: fire.0, ..blank(What::Scheduled, fire) };
                 self.unknown.push(about);
             }
             Became::Unknown => self.story.before += 1,

@@ -34,7 +34,7 @@ pub fn judge(lines: &[Line], waking: u64) -> Verdict {
     Verdict { runs, faults }
 }
 
-/// Due times of items, and those of which something became.
+/// Scheduled times of items, and those of which something became.
 #[derive(Default)]
 struct DueTimes {
     due: BTreeSet<(String, u32, i64)>,
@@ -45,7 +45,7 @@ impl DueTimes {
     fn nothing_became(&self) -> impl Iterator<Item = Fault> {
         self.due.difference(&self.accounted).map(|due| {
             let (job, item, fire) = due;
-            let text = format!("{job}/{item}: nothing became of what was due at {}", Time(*fire));
+            let text = format!("{job}/{item}: no result is recorded for {}", Time(*fire));
             Fault { rule: "no_outcome", text, runs: Vec::new(), due: Some(due.clone()) }
         })
     }
@@ -91,8 +91,8 @@ impl Log {
                 }
             }
             What::Lost => self.lose(line),
-            What::Due => drop(self.due.due.insert((line.job.clone(), line.item, line.fire))),
-            What::Unrun => drop(self.due.accounted.insert((line.job.clone(), line.item, line.fire))),
+            What::Scheduled => drop(self.due.due.insert((line.job.clone(), line.item, line.fire))),
+            What::NotRun => drop(self.due.accounted.insert((line.job.clone(), line.item, line.fire))),
             What::Killed => {
                 for run in self.runs.values_mut().filter(|run| run.worker == line.worker) {
                     run.stop.get_or_insert(line.at);
@@ -242,7 +242,7 @@ fn tokens(name: &str, runs: &[&Run], faults: &mut Vec<Fault>) {
     }
 }
 
-/// A due time is run as such at most once per item, and taken over only while no outcome of it was written down.
+/// A scheduled time is run as such at most once per item, and taken over only while no outcome of it was written down.
 fn once_per_fire(name: &str, runs: &[&Run], faults: &mut Vec<Fault>) {
     let mut seen: BTreeMap<i64, &Run> = BTreeMap::new();
     let mut last: BTreeMap<i64, &Run> = BTreeMap::new();

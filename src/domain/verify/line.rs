@@ -32,10 +32,10 @@ pub enum What {
     Settled,
     /// The run is over, and nobody knows how it ended. Not a worker's to write.
     Lost,
-    /// The item was due at `fire`: something must become of it. Not a worker's to write.
-    Due,
-    /// The item was not run for `fire` itself; `detail` says what became of it. Not a worker's to write.
-    Unrun,
+    /// The item was scheduled for `fire`: it must have a result. Not a worker's to write.
+    Scheduled,
+    /// The item was not run for `fire` itself; `detail` names the result. Not a worker's to write.
+    NotRun,
 }
 
 impl What {
@@ -55,8 +55,8 @@ impl What {
             Self::Exit => "exit",
             Self::Settled => "settled",
             Self::Lost => "lost",
-            Self::Due => "due",
-            Self::Unrun => "unrun",
+            Self::Scheduled => "scheduled",
+            Self::NotRun => "not_run",
         }
     }
 
@@ -87,7 +87,7 @@ pub struct Line {
     /// The run's token.
     #[serde(default)]
     pub token: u64,
-    /// The run's due time, milliseconds since 1970.
+    /// The run's scheduled time, milliseconds since 1970.
     #[serde(default)]
     pub fire: i64,
     /// NORMAL_TRIGGER, MISFIRE, FAILOVER or MANUAL.

@@ -11,9 +11,9 @@
 //! | `started_twice` | a token, or an attempt of it, enters user code again |
 //! | `overlap` | two runs of an item are in user code at once; one that was told to stop, or that stands still, does not count, but must not end afterwards as if nothing had been |
 //! | `tokens` | a run begins with a token that is not above that of the item's run before |
-//! | `once_per_fire` | a due time is run as such a second time, or taken over after its outcome was written down |
+//! | `once_per_fire` | a scheduled time is run as such a second time, or taken over after its outcome was written down |
 //! | `lease` | user code begins without a lease, or a run begins while the lease of the last one's worker is good, that run having neither ended nor stopped |
-//! | `no_outcome` | nothing became of a due time, or nobody knows how a run ended that is over |
+//! | `no_outcome` | a scheduled time has no result, or nobody knows how a run ended that is over |
 
 mod fault;
 pub mod given;

@@ -16,7 +16,7 @@ pub struct Run {
     pub item: u32,
     /// Its token.
     pub token: u64,
-    /// Its due time.
+    /// Its scheduled time.
     pub fire: i64,
     /// Why it exists.
     pub source: String,

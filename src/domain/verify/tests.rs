@@ -217,19 +217,19 @@ fn what_is_taken_over_after_its_outcome_was_written_down_is_found() {
 
 #[test]
 fn due_times_of_which_nothing_became_and_runs_that_were_lost_are_found() {
-    let due = |fire, item| Line { fire, item, ..line(9, "", What::Due, 0) };
+    let due = |fire, item| Line { fire, item, ..line(9, "", What::Scheduled, 0) };
     let lines = [
         line(1, "a", What::Start, 1),
         line(2, "a", What::Lost, 1),
         due(1000, 0),
         due(2000, 0),
         due(2000, 1),
-        Line { fire: 2000, item: 1, detail: "missed".into(), ..line(9, "", What::Unrun, 0) },
+        Line { fire: 2000, item: 1, detail: "missed".into(), ..line(9, "", What::NotRun, 0) },
     ];
     let faults = judge(&lines, 0).faults;
     let texts: Vec<&str> = faults.iter().map(|fault| fault.text.as_str()).collect();
     let lost = "j/0: nobody knows how token 1 on a ended";
-    assert_eq!(texts, [lost, "j/0: nothing became of what was due at 1970-01-01T00:00:02Z"]);
+    assert_eq!(texts, [lost, "j/0: no result is recorded for 1970-01-01T00:00:02Z"]);
     assert!(faults.iter().all(|fault| fault.rule == "no_outcome"));
     assert_eq!((faults[0].proof(&lines), faults[1].proof(&lines)), (vec![0, 1], vec![3]));
 }
@@ -243,7 +243,7 @@ fn what_needs_a_record_of_runs_is_left_out_of_jobs_without_one() {
         Line { fire: 2000, ..line(5, "b", What::Start, 3) },
         Line { fire: 2000, source: "NORMAL_TRIGGER".into(), ..line(6, "c", What::Start, 3) },
         Line { fire: 2000, source: "NORMAL_TRIGGER".into(), ..line(7, "c", What::Start, 4) },
-        Line { fire: 3000, ..line(8, "", What::Due, 0) },
+        Line { fire: 3000, ..line(8, "", What::Scheduled, 0) },
     ];
     let rules = |unmonitored: &str| {
         let mut verdict = judge(&lines, 0);

@@ -19,7 +19,7 @@ pub(super) use read::{Shelf, Tally};
 pub(super) use write::Batch;
 
 /// The schema's steps: step `n` leads from version `n` to `n + 1`. Only ever added to.
-pub(super) const STEPS: [&str; 3] = [
+pub(super) const STEPS: [&str; 4] = [
     "
     CREATE TABLE runs (
         id INTEGER PRIMARY KEY,
@@ -91,13 +91,24 @@ pub(super) const STEPS: [&str; 3] = [
     CREATE INDEX audit_job ON audit (job, at);
     CREATE INDEX audit_principal ON audit (principal);
 ",
+    // The words of the command line and of the protocol.
+    "
+    ALTER TABLE unrun RENAME TO not_run;
+    ALTER TABLE not_run RENAME COLUMN became TO result;
+    DROP INDEX unrun_job;
+    DROP INDEX unrun_item;
+    DROP INDEX unrun_recorded;
+    CREATE INDEX not_run_job ON not_run (job, latest);
+    CREATE INDEX not_run_item ON not_run (job, item, latest);
+    CREATE INDEX not_run_recorded ON not_run (recorded);
+",
 ];
 
 /// Milliseconds of a day.
 const DAY: i64 = 86_400_000;
 
 /// The table's rows that grow old, with the column that says how old.
-pub(super) const AGING: [(&str, &str); 3] = [("runs", "since"), ("unrun", "recorded"), ("events", "at")];
+pub(super) const AGING: [(&str, &str); 3] = [("runs", "since"), ("not_run", "recorded"), ("events", "at")];
 
 /// Why a file cannot be the history.
 #[derive(Debug, thiserror::Error)]

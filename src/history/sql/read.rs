@@ -106,7 +106,7 @@ impl Shelf {
         most: usize,
     ) -> rusqlite::Result<Vec<UnrunRow>> {
         let mut statement = self.db.prepare_cached(
-            "SELECT item, first, latest, count, became, reason, recorded FROM unrun \
+            "SELECT item, first, latest, count, result, reason, recorded FROM not_run \
              WHERE job = ? AND latest >= ? AND first < ? ORDER BY first, item, id LIMIT ?",
         )?;
         let rows = statement.query_map(params![job.as_str(), from.0, to.0, signed(most as u64)], |row| {
@@ -124,8 +124,8 @@ impl Shelf {
         rows.collect()
     }
 
-    /// An item's runs of due times in `[from, to)`, and of the first due time from `to` on that was run as a
-    /// misfire; runs of one due time in the order of their tokens. The texts are left out.
+    /// An item's runs of scheduled times in `[from, to)`, and of the first scheduled time from `to` on that was run as a
+    /// misfire; runs of one scheduled time in the order of their tokens. The texts are left out.
     pub(crate) fn runs_of_fires(
         &self,
         job: &JobName,
@@ -159,12 +159,12 @@ impl Shelf {
         Ok(rows)
     }
 
-    /// The latest due time of the item that anything is known of.
+    /// The latest scheduled time of the item that anything is known of.
     pub(crate) fn latest_known(&self, job: &JobName, item: Item) -> rusqlite::Result<Option<Time>> {
         let mut statement = self.db.prepare_cached(
             "SELECT max(coalesce((SELECT fire FROM runs WHERE job = ?1 AND item = ?2 AND source = 'NORMAL_TRIGGER' \
              ORDER BY fire DESC LIMIT 1), -1), \
-             coalesce((SELECT max(latest) FROM unrun WHERE job = ?1 AND item = ?2), -1))",
+             coalesce((SELECT max(latest) FROM not_run WHERE job = ?1 AND item = ?2), -1))",
         )?;
         let latest: i64 = statement.query_row(params![job.as_str(), item.0], |row| row.get(0))?;
         Ok((latest >= 0).then_some(Time(latest)))

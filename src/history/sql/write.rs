@@ -146,13 +146,13 @@ impl<'a> Batch<'a> {
         )
     }
 
-    /// Whether a row says of all these due times what `gap` says.
+    /// Whether a row says of all these scheduled times what `gap` says.
     pub(crate) fn covers(&self, gap: &UnrunRow) -> rusqlite::Result<bool> {
         let (became, reason) = became_names(gap.became);
         let latest: Option<i64> = self
             .tx
             .prepare_cached(
-                "SELECT latest FROM unrun WHERE job = ? AND item = ? AND became = ? AND reason = ? AND first <= ? \
+                "SELECT latest FROM not_run WHERE job = ? AND item = ? AND result = ? AND reason = ? AND first <= ? \
                  ORDER BY first DESC LIMIT 1",
             )?
             .query_row(params![gap.job.as_str(), gap.item.0, became, reason, gap.first.0], |row| row.get(0))
@@ -160,13 +160,13 @@ impl<'a> Batch<'a> {
         Ok(latest.is_some_and(|latest| latest >= gap.latest.0))
     }
 
-    /// Due times were not run on their own; the row's number.
+    /// Scheduled times were not run on their own; the row's number.
     pub(crate) fn insert_gap(&mut self, gap: &UnrunRow) -> rusqlite::Result<i64> {
         let (became, reason) = became_names(gap.became);
         let id = self
             .tx
             .prepare_cached(
-                "INSERT INTO unrun (job, item, first, latest, count, became, reason, recorded) \
+                "INSERT INTO not_run (job, item, first, latest, count, result, reason, recorded) \
                  VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET latest = max(latest, excluded.latest), \
                  count = max(count, excluded.count), recorded = excluded.recorded RETURNING id",
             )?
@@ -190,7 +190,7 @@ impl<'a> Batch<'a> {
     /// The gap of this number goes on; false when it has been pruned.
     pub(crate) fn extend_gap(&mut self, id: i64, by: &UnrunRow) -> rusqlite::Result<bool> {
         let extended = self.execute(
-            "UPDATE unrun SET latest = ?, count = count + ?, recorded = ? WHERE id = ?",
+            "UPDATE not_run SET latest = ?, count = count + ?, recorded = ? WHERE id = ?",
             params![by.latest.0, signed(by.count), by.recorded.0, id],
         )?;
         if extended > 0 {

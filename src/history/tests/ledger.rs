@@ -87,7 +87,7 @@ async fn too_much_is_refused_and_an_endless_schedule_is_not_read_to_its_end() {
     assert!(desk.reader.fires(&job(), endless(), (0..1000).map(Item), at(50), at(151)).await.is_err());
 }
 
-/// What a planner may do with the next due times of an idle item, in the order in which it accounts for them.
+/// What a planner may do with the next scheduled times of an idle item, in the order in which it accounts for them.
 #[derive(Debug, Clone)]
 enum Step {
     Run {
@@ -120,7 +120,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 0..12)
 }
 
-/// The entries of a story, and what each due time (10, 20, 30 …) came to.
+/// The entries of a story, and what each scheduled time (10, 20, 30 …) came to.
 fn story(item: u32, steps: &[Step]) -> (Vec<Entry>, Vec<Fate>) {
     let (mut entries, mut fates, mut token) = (Vec::new(), Vec::new(), 100);
     for step in steps {
@@ -171,7 +171,7 @@ fn story(item: u32, steps: &[Step]) -> (Vec<Entry>, Vec<Fate>) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Every due time has exactly one fate, the one it came to, whatever is told twice and however it is batched.
+    /// Every scheduled time has exactly one fate, the one it came to, whatever is told twice and however it is batched.
     #[test]
     fn the_ledger_is_the_schedule(
         stories in proptest::collection::vec(steps(), 1..4),

@@ -183,7 +183,10 @@ async fn the_schema_is_made_once_and_kept() {
     let desk = desk.again();
     assert_eq!(desk.all().await.len(), 1);
     let db = rusqlite::Connection::open(desk.dir.path().join("history.db")).unwrap();
-    assert_eq!(db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap(), 3);
+    assert_eq!(
+        db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap(),
+        STEPS.len() as i64
+    );
 }
 
 #[tokio::test]
@@ -206,11 +209,21 @@ async fn a_file_of_each_version_before_is_brought_to_this_one_with_its_rows() {
             let insert = format!("INSERT INTO {table} VALUES (NULL, ?, NULL, ?, 'told', 'ann')");
             db.execute(&insert, rusqlite::params![at(n as i64).0, kind]).unwrap();
         }
+        let table = if version > 3 { "not_run" } else { "unrun" };
+        let insert = format!("INSERT INTO {table} VALUES (NULL, ?, 0, ?, ?, 1, 'missed', 'paused', ?)");
+        db.execute(&insert, rusqlite::params![job().as_str(), at(5).0, at(5).0, at(5).0]).unwrap();
         drop(db);
         let mut desk = Desk::at(dir, Options::default());
         let events = desk.reader.events(crate::EventFilter::default(), Page { size: 9, token: None }).await;
         let kinds: Vec<_> = events.unwrap().0.iter().map(|event| event.kind.as_str()).collect();
         assert_eq!(kinds, ["operation", "job", "worker"], "of version {version}");
+        let gaps = desk.reader.unrun(&job(), at(0), at(9)).await.unwrap();
+        let told: Vec<_> = gaps.iter().map(|gap| (gap.first, gap.became)).collect();
+        assert_eq!(
+            told,
+            [(at(5), Became::Missed(rosterd_domain::item::Missed::Paused))],
+            "of version {version}"
+        );
         desk.record(&ended(1, 7, run(Source::NormalTrigger, 0), Outcome::Failed), None);
         desk.record(&ended(0, 7, run(Source::NormalTrigger, 0), Outcome::Succeeded), None);
         let mut rows = desk.all().await;

@@ -123,7 +123,7 @@ impl Disk {
             // all in the database is written from its start again, which needs no space.
             Some(ErrorCode::DiskFull) => match self.checkpoint_now("PASSIVE") {
                 Ok(()) => WriteError::Full(format!(
-                    "the disk of {} is full: free some space, the registry then goes on by itself",
+                    "the disk of {} is full: free some space, the store then goes on by itself",
                     self.file.display()
                 )),
                 Err(text) => WriteError::Failed(text),

@@ -37,8 +37,8 @@ pub enum OpenError {
     },
     /// The database has gone.
     #[error(
-        "{} is missing, but {} says that a registry was stored here; put the file back from a backup, or, to \
-         start with an empty registry, move the whole directory away",
+        "{} is missing, but {} says that a store was here; put the file back from a backup, or, to \
+         start with an empty store, move the whole directory away",
         database.display(), evidence.display()
     )]
     Missing {
@@ -49,7 +49,7 @@ pub enum OpenError {
     },
     /// Something else's file.
     #[error(
-        "{} is not a registry of rosterd ({reason}); check the data directory's path, and move the file away if \
+        "{} is not a store of rosterd ({reason}); check the data directory's path, and move the file away if \
          it does not belong there",
         file.display()
     )]
@@ -75,7 +75,7 @@ pub enum OpenError {
     },
     /// Another namespace's registry.
     #[error(
-        "{} holds the registry of namespace {found}, not of {asked}; set the namespace to {found}, or use \
+        "{} holds the store of namespace {found}, not of {asked}; set the namespace to {found}, or use \
          another data directory",
         file.display()
     )]

@@ -133,7 +133,7 @@ impl EmbeddedRegistry {
         if self.waiting.fetch_add(size, Ordering::Relaxed) + size > self.queue {
             self.waiting.fetch_sub(size, Ordering::Relaxed);
             return Err(format!(
-                "the registry is overloaded: {} requests wait for its disk; try again later, and if this lasts \
+                "the store is overloaded: {} requests wait for its disk; try again later, and if this lasts \
                  give it a faster disk or fewer jobs",
                 self.queue
             ));
@@ -158,7 +158,7 @@ impl EmbeddedRegistry {
     }
 }
 
-const STOPPED: &str = "the registry has stopped; restart the server and look at its log for the reason";
+const STOPPED: &str = "the store has stopped; restart the coordinator and look at its log for the reason";
 
 impl Drop for EmbeddedRegistry {
     fn drop(&mut self) {
@@ -192,7 +192,7 @@ impl Registry for EmbeddedRegistry {
         let answers = answers.into_iter().map(|answer| match (answer, &refused) {
             (Err(text), _) => ready(Commit::Conflict(text)).boxed(),
             (Ok(_), Some(text)) => ready(Commit::Unavailable(text.clone())).boxed(),
-            // No answer: the thread broke down with the transaction in hand.
+            // No answer: the thread broke down with the transaction in flight.
             (Ok(answer), None) => answer.map(|answer| answer.unwrap_or(Commit::Unknown)).boxed(),
         });
         answers.collect()

@@ -66,7 +66,7 @@ impl Note {
         if let Err(error) = self.file.write_all_at(text(batch).as_bytes(), 0)
             && !std::mem::replace(&mut self.warned, true)
         {
-            tracing::warn!(%error, "the note beside the registry's database cannot be written: a lost write-ahead log would not be noticed");
+            tracing::warn!(%error, "the note beside the store's database cannot be written: a lost write-ahead log would not be noticed");
         }
     }
 }

@@ -104,7 +104,7 @@ struct Goodbye(HintQueue);
 impl Drop for Goodbye {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            tracing::error!("the registry's thread has broken down: restart the server");
+            tracing::error!("the store's thread has broken down: restart the coordinator");
         }
         self.0.push(Hint::Session(SessionState::Gone));
         self.0.close();

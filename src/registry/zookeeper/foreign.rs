@@ -104,7 +104,7 @@ pub async fn jobs(options: &ZooKeeperOptions, wanted: &[JobName]) -> Result<Fore
         let tree = reader.read(&root, |found| wants::everything(&root, found)).await?;
         match job(&tree, &paths, name) {
             Some(job) => found.jobs.push(job),
-            None => found.others.push((text, "it has no config: it is no job, or was removed")),
+            None => found.others.push((text, "it has no config: it is not a job, or was removed")),
         }
     }
     Ok(found)

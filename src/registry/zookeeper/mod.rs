@@ -218,7 +218,7 @@ impl ZooKeeperRegistry {
         if waiting.fetch_add(size, Ordering::Relaxed) + size > self.queue {
             waiting.fetch_sub(size, Ordering::Relaxed);
             return Err(Commit::Unavailable(format!(
-                "the registry is overloaded: {} transactions wait for ZooKeeper; try again later, and if this \
+                "the store is overloaded: {} transactions wait for ZooKeeper; try again later, and if this \
                  lasts give it faster disks or fewer jobs",
                 self.queue
             )));

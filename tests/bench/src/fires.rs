@@ -1,4 +1,4 @@
-//! From due time to user code: how late runs begin, how many a coordinator can start each second, and what that
+//! From scheduled time to user code: how late runs begin, how many a coordinator can start each second, and what that
 //! costs it.
 
 use std::time::{Duration, Instant};
@@ -214,10 +214,10 @@ fn take(options: &Options, load: &Load) -> Result<Taken> {
 fn settle(server: &Server, load: &Load) -> Result {
     let until = Instant::now() + Duration::from_secs(180);
     let step = Duration::from_secs(u64::from(load.every).max(2));
-    let mut before = server.counted("rosterd_fires_total")?;
+    let mut before = server.counted("rosterd_runs_started_total")?;
     while Instant::now() < until {
         std::thread::sleep(step);
-        let now = server.counted("rosterd_fires_total")?;
+        let now = server.counted("rosterd_runs_started_total")?;
         let rate = (now - before) / step.as_secs_f64();
         eprint!("\r  starting: {rate:.0} of {:.0} runs a second   ", load.rate());
         if rate >= load.rate() * 0.9 {

@@ -216,7 +216,7 @@ fn herd_once(options: &Options, workers: u32, report: &mut Report) -> Result {
     fleet.seat(0)?.kill()?;
     // The other one.
     let before = fleet.used();
-    let verdicts = fleet.counted("rosterd_verdicts_total")?;
+    let verdicts = fleet.counted("rosterd_workers_expired_total")?;
     let mut marks: Vec<(f64, f64)> = Vec::new();
     let back = wait(PATIENCE, || {
         let streams = fleet.counted("rosterd_streams")?;
@@ -227,12 +227,12 @@ fn herd_once(options: &Options, workers: u32, report: &mut Report) -> Result {
     let when = |part: f64| marks.iter().find(|(_, n)| *n >= part * all).map_or(f64::NAN, |(at, _)| *at);
     // The dead one's session ends after ten seconds, and leases five later: whoever is not back by then is dead.
     std::thread::sleep(Duration::from_secs(20).saturating_sub(since.elapsed()) + AFTER);
-    let dead = fleet.counted("rosterd_verdicts_total")? - verdicts;
+    let dead = fleet.counted("rosterd_workers_expired_total")? - verdicts;
     let left = fleet.counted("rosterd_streams")?;
     let name = format!("{workers} workers, {JOBS} jobs, 2 coordinators");
     println!(
         "  {name}: all had come {came:.0} s after the last began; {there} lost their coordinator; half were elsewhere after \
-         {:.1} s, 99 % after {:.1} s, {} after {:.1} s; {dead} declared dead; {left} streams at the end",
+         {:.1} s, 99 % after {:.1} s, {} after {:.1} s; {dead} marked dead; {left} streams at the end",
         when(0.5),
         when(0.99),
         if back { "all" } else { "NOT all" },
@@ -241,7 +241,7 @@ fn herd_once(options: &Options, workers: u32, report: &mut Report) -> Result {
     println!("    beside: {floor}; {}", fleet.log());
     report.add("herd: half attached again", &name, "s", None, when(0.5), &floor);
     report.add("herd: all attached again", &name, "s", Some(30.0), when(1.0), &floor);
-    report.add("herd: declared dead", &name, "workers", Some(0.0), dead, &floor);
+    report.add("herd: marked dead", &name, "workers", Some(0.0), dead, &floor);
     report.add("herd: all came after the last began", &name, "s", None, came, &floor);
     cost.report(&name, &floor, report);
     Ok(())

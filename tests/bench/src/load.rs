@@ -36,7 +36,7 @@ impl Load {
         format!("cron: '{cron}'\nshardingTotalCount: {}\n", self.items)
     }
 
-    /// The due times of a job from `from` until before `until`, in seconds.
+    /// The scheduled times of a job from `from` until before `until`, in seconds.
     fn due(&self, job: u32, from: i64, until: i64) -> impl Iterator<Item = i64> {
         let (every, offset) = (i64::from(self.every), i64::from(job % 10));
         (from..until).filter(move |second| every == 1 || second % every == offset % every)

@@ -39,7 +39,7 @@ type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error + Send + 
 type Figure = (&'static str, &'static str, fn(&Options, &mut Report) -> Result);
 
 const FIGURES: [Figure; 12] = [
-    ("lag", "due time to user code, 8 items a fire", fires::lag),
+    ("lag", "scheduled time to user code, 8 items a fire", fires::lag),
     ("knee", "jobs of one item that fire each second", fires::knee),
     ("runs", "100 jobs of 100 items each second: item runs a second", fires::runs),
     ("leave", "5,000 items on 10 workers, one says goodbye", leave::leave),

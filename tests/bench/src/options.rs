@@ -64,7 +64,7 @@ impl Options {
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().ok_or(format!("{argument} needs a value\n{USAGE}"));
-            let number = |text: &String| text.parse::<u32>().map_err(|_| format!("{text:?} is no number"));
+            let number = |text: &String| text.parse::<u32>().map_err(|_| format!("{text:?} is not a number"));
             match argument.as_str() {
                 "--only" => options.only = value()?.split(',').flat_map(together).collect(),
                 "--runs" => options.runs = number(value()?)?.clamp(1, 100) as usize,

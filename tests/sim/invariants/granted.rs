@@ -1,5 +1,5 @@
 //! A worker holds nothing but what it was given: each Trigger that is sent to a process, and each run that a process says it
-//! has in hand, is of a run that a committed record once gave to who that process is, or was.
+//! has in flight, is of a run that a committed record once gave to who that process is, or was.
 //!
 //! Source: Elastic-Job #491. A node that had lost its link went on with the items that it remembered; what a worker holds must
 //! be a part of the grants ever made, since a run that nobody granted could never be fenced.
@@ -43,12 +43,12 @@ impl Invariant for Granted {
     }
 
     fn said(&mut self, process: &str, frame: &FromWorker) -> Result<(), String> {
-        let in_hand = match frame {
-            FromWorker::Hello(hello) => &hello.in_hand,
-            FromWorker::Heartbeat { in_hand, .. } => in_hand,
+        let in_flight = match frame {
+            FromWorker::Hello(hello) => &hello.in_flight,
+            FromWorker::Heartbeat { in_flight, .. } => in_flight,
             _ => return Ok(()),
         };
-        in_hand.iter().try_for_each(|run| self.is_its_own(process, run, "has in hand"))
+        in_flight.iter().try_for_each(|run| self.is_its_own(process, run, "has in flight"))
     }
 
     fn heard(&mut self, process: &str, frame: &ToWorker, _now: &Shadow, _: Time) -> Result<(), String> {

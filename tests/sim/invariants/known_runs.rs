@@ -70,14 +70,14 @@ impl Invariant for KnownRuns {
         Ok(())
     }
 
-    fn beat(&mut self, process: &str, in_hand: &[RunRef], now: &Shadow, at: Time) -> Result<(), String> {
+    fn beat(&mut self, process: &str, in_flight: &[RunRef], now: &Shadow, at: Time) -> Result<(), String> {
         let Some(worker) = self.who.get(process) else { return Ok(()) };
         for ((job, item), record) in &now.records {
             let Some(run) = record.running().filter(|run| run.worker == *worker && !run.held) else {
                 continue;
             };
             let key = (job.clone(), *item, record.token);
-            if in_hand.iter().any(|held| (&held.job, held.item, held.token) == (job, *item, record.token)) {
+            if in_flight.iter().any(|held| (&held.job, held.item, held.token) == (job, *item, record.token)) {
                 self.unnamed.remove(&key);
                 continue;
             }

@@ -63,7 +63,13 @@ pub trait Invariant: Send {
     }
 
     /// A heartbeat of a worker process arrives.
-    fn beat(&mut self, _process: &str, _in_hand: &[RunRef], _now: &Shadow, _at: Time) -> Result<(), String> {
+    fn beat(
+        &mut self,
+        _process: &str,
+        _in_flight: &[RunRef],
+        _now: &Shadow,
+        _at: Time,
+    ) -> Result<(), String> {
         Ok(())
     }
 

@@ -1,7 +1,7 @@
-//! Every due time that a record has passed was run, or is counted as misfired, skipped or missed. The due times
+//! Every scheduled time that a record has passed was run, or is counted as misfired, skipped or missed. The scheduled times
 //! are counted here apart from the schedule of the code under test.
 //!
-//! Source: XXL-JOB #3369, fires lost between the write of the next due time and the start; Dkron #1210, in an election;
+//! Source: XXL-JOB #3369, fires lost between the write of the next scheduled time and the start; Dkron #1210, in an election;
 //! Elastic-Job #727, before the first fire of a new job; Kubernetes #42649, which stopped for good once too many were missed.
 
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ impl Invariant for NoFireVanishes {
             let told = told(before, change, &job.sharding);
             if due != told {
                 return Err(format!(
-                    "item {} of {}: {due} due times from {} to {}, {told} accounted for",
+                    "item {} of {}: {due} scheduled times from {} to {}, {told} accounted for",
                     change.item, change.job, before.last_fire, after.last_fire
                 ));
             }
@@ -54,7 +54,7 @@ impl Invariant for NoFireVanishes {
     }
 }
 
-/// How many due times the change says something of.
+/// How many scheduled times the change says something of.
 fn told(before: &Record, change: &Change, sharding: &Sharding) -> i64 {
     let after = &change.after;
     let total = |record: &Record| {

@@ -2,7 +2,7 @@
 //! reason for, writes also in any ten seconds.
 //!
 //! Source: Elastic-Job #2395, followers that asked forty times a second; #596, misfires that were set faster than cleared;
-//! Nomad #5410, thousands of launches where the next due time was not after now.
+//! Nomad #5410, thousands of launches where the next scheduled time was not after now.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! At most one worker believes in its lease of an item: nobody is declared dead before the lease has ended that the
+//! At most one worker believes in its lease of an item: nobody is marked dead before the lease has ended that the
 //! last acknowledged heartbeat gave, whoever acknowledged it.
 //!
 //! Source: Gray and Cheriton's leases (1989), and Elastic-Job #491, whose workers believed for ever. A lease is safe where who
@@ -40,7 +40,7 @@ impl Invariant for OneLease {
             let (lease, passed) = (stated.unwrap_or_default(), last.elapsed());
             if passed < lease {
                 return Err(format!(
-                    "{worker} is declared dead by {}, {passed:?} after it was told that it is believed for {lease:?}",
+                    "{worker} is marked dead by {}, {passed:?} after it was told that it is believed for {lease:?}",
                     step.session
                 ));
             }

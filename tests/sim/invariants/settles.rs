@@ -1,4 +1,4 @@
-//! Once faults have stopped each job goes on by itself: a live coordinator leads it, each item has a record, and every due time
+//! Once faults have stopped each job goes on by itself: a live coordinator leads it, each item has a record, and every scheduled time
 //! up to a moment ago is accounted for.
 //!
 //! Source: Elastic-Job #1807 and #123, jobs that stayed dead, and elections without end, after a healed fault; Dkron #998, no
@@ -39,7 +39,7 @@ fn is_open(view: &Job, item: Item) -> bool {
     !view.paused && !view.rules.disabled && !view.sharding.disabled_items.contains(&item)
 }
 
-/// An item whose due times are all passed over: of a job whose runs no record holds, so that each may be taken for busy. Where
+/// An item whose scheduled times are all passed over: of a job whose runs no record holds, so that each may be taken for busy. Where
 /// slots are few each may wait for one until the next comes, for as long as there is always a misfire of others to go first.
 fn not_begun(of: &Resting<'_>, item: Item) -> Option<String> {
     let name = &of.view.name;
@@ -63,7 +63,7 @@ fn has_slots_for_all(of: &Resting<'_>, item: Item) -> bool {
     items as u64 <= of.rest.fewest_slots
 }
 
-/// Due times that nobody has accounted for.
+/// Scheduled times that nobody has accounted for.
 fn forgotten(of: &Resting<'_>, item: Item, record: &Record) -> Option<String> {
     let view = of.view;
     if !is_open(view, item) {
@@ -72,6 +72,7 @@ fn forgotten(of: &Resting<'_>, item: Item, record: &Record) -> Option<String> {
     let until = of.rest.now.minus(Duration::from_secs(25));
     let (name, last) = (&view.name, record.last_fire);
     let forgotten = of.rest.shadows.get(name)?.due(last, until);
-    (forgotten > 0)
-        .then(|| format!("{name}: item {item}: {forgotten} due times after {last} are not accounted for"))
+    (forgotten > 0).then(|| {
+        format!("{name}: item {item}: {forgotten} scheduled times after {last} are not accounted for")
+    })
 }

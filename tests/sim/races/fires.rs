@@ -1,4 +1,4 @@
-//! Due times: each once, none lost.
+//! Scheduled times: each once, none lost.
 
 use super::races;
 use super::stage::*;
@@ -10,23 +10,23 @@ races! {
     pj_1107_the_next_time_is_stored_with_the_run: host_dies_often, [NEXT_FIRE_NOT_STORED => "no_fire_vanishes"];
     /// Two coordinators with the same job fire it once.
     two_coordinators_fire_once: two_hosts, [NEXT_FIRE_NOT_STORED => "no_fire_vanishes"];
-    /// Whatever is written ahead of a due time, nobody is told before it.
+    /// Whatever is written ahead of a scheduled time, nobody is told before it.
     dkron_541_a_fire_is_never_early: two_hosts, [TELLS_EARLY => "never_early"];
     /// A run that is longer than its period is followed by one misfire for all that it skipped.
     ej_596_long_runs_do_not_spin: long_runs, [BUSY_IS_FREE => "one_runner"];
     /// A mark is run once.
     ej_250_misfire_runs_once: first_is_busy, [MISFIRE_STAYS => "once_per_fire"];
-    /// The first due time of a new job finds its item busy.
+    /// The first scheduled time of a new job finds its item busy.
     ej_727_the_first_misfire_is_run: first_is_busy, [MISFIRE_STAYS => "once_per_fire"];
     /// A trigger by hand while the item runs is run once, after it.
     ej_470_manual_trigger_runs_once: trigger_while_busy, [TRIGGER_STAYS => "once_per_fire"];
-    /// A run by hand in a pause leaves the due times of the pause to be counted.
+    /// A run by hand in a pause leaves the scheduled times of the pause to be counted.
     hole_30_a_manual_run_moves_no_due_time: trigger_in_a_pause, [ANY_RUN_MOVES_LAST_FIRE => "no_fire_vanishes"];
-    /// Nobody was up at a due time: it is counted.
+    /// Nobody was up at a scheduled time: it is counted.
     dkron_1210_a_fire_while_nobody_is_up_is_counted: down_for_long, [MISSES_UNCOUNTED => "no_fire_vanishes"];
-    /// An item had no owner for long: whoever gains it accounts for every due time since its last.
+    /// An item had no owner for long: whoever gains it accounts for every scheduled time since its last.
     hole_23_who_gains_an_item_accounts_for_what_it_missed: nobody_works, [MISSES_UNCOUNTED => "no_fire_vanishes"];
-    /// Hundreds of due times were missed: the job goes on.
+    /// Hundreds of scheduled times were missed: the job goes on.
     k8s_42649_hundreds_of_misses_stop_no_job: down_for_very_long, [MISSES_UNCOUNTED => "no_fire_vanishes"];
     /// No worker for long: one entry for the gap, not one a fire.
     pj_761_no_worker_is_one_entry: nobody_works, [MISSES_UNCOUNTED => "no_fire_vanishes"];
@@ -81,7 +81,7 @@ fn first_is_busy() -> Faults {
         ask(&world, 0, trigger("short"));
         world.pass(secs(8)).await;
         want(&world, starts(&world, "short", "MANUAL") == 1, "it is run by hand");
-        want(&world, starts(&world, "short", "MISFIRE") == 1, "then the due time that it held up");
+        want(&world, starts(&world, "short", "MISFIRE") == 1, "then the scheduled time that it held up");
         world
     })
 }
@@ -162,7 +162,11 @@ fn nobody_works() -> Faults {
         world.pass(secs(10)).await;
         let before = covered(&world, "write: host");
         world.pass(secs(120)).await;
-        want(&world, covered(&world, "write: host") <= before + 2, "nothing is written for each due time");
+        want(
+            &world,
+            covered(&world, "write: host") <= before + 2,
+            "nothing is written for each scheduled time",
+        );
         world.desks[0].retired = false;
         world.start_worker(0);
         world.pass(secs(5)).await;

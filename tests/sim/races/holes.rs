@@ -17,11 +17,11 @@ races! {
     hole_1_a_run_is_in_flight_as_its_record_says: nodes_go_while_it_runs, [RUNNING_NODE_IS_THE_LOCK => "one_runner"];
     /// A record is written again while its run goes on: the run stays the one that it is.
     hole_13_a_mark_leaves_the_token: marked_while_it_runs, [MARK_MOVES_TOKEN => "one_runner"];
-    /// A crashed run waits for a slot while its item's next due times come.
+    /// A crashed run waits for a slot while its item's next scheduled times come.
     hole_15_a_crashed_item_is_not_free: crashed_run_waits, [CRASHED_IS_FREE => "crashed_runs_are_run_again"];
     /// A plan takes long, or its leader dies over it: what is assigned already fires.
     hole_16_no_fire_waits_for_a_plan: slow_plan, [FIRES_WAIT_FOR_PLANS => "scene"];
-    /// The flag of a plan to come is seen by some and not by others: none of them leaves a due time out.
+    /// The flag of a plan to come is seen by some and not by others: none of them leaves a scheduled time out.
     ej_2391_a_flag_that_some_have_seen_skips_no_item: slow_plan, [FIRES_WAIT_FOR_PLANS => "scene"];
     /// Who is no leader waits for the plan and asks the store nothing meanwhile.
     ej_2395_who_waits_for_a_plan_asks_nobody: slow_plan, [FOLLOWERS_POLL => "nobody_spins"];
@@ -52,7 +52,7 @@ fn nodes_go_while_it_runs() -> Faults {
         // The item goes to the other, and the run stays.
         if owner(&world, "short", 0) == Some(0) {
             let Ok(server) = ServerAddress::new("10.0.0.0") else { return world };
-            ask(&world, 1, disable("short", Target::Server(server)));
+            ask(&world, 1, disable("short", Target::Machine(server)));
             until(&mut world, "the item moves", |world| owner(world, "short", 0) == Some(1)).await;
         }
         assert!((0..2).all(|seat| part(&mut world, Some(0), seat, Way::Both, Some(4000))));
@@ -85,12 +85,12 @@ fn crashed_run_waits() -> Faults {
         at_work(&mut world, "long", 2).await;
         until(&mut world, "both run", |world| starts(world, "again", "NORMAL_TRIGGER") >= 2).await;
         lose_worker(&mut world, 0);
-        // The other is busy with something else when its run is found crashed, and when the next due time comes.
+        // The other is busy with something else when its run is found crashed, and when the next scheduled time comes.
         world.pass(millis(3300)).await;
         ask(&world, 0, trigger("long"));
         world.pass(secs(14)).await;
         want(&world, starts(&world, "again", "FAILOVER") >= 1, "it is run again");
-        want(&world, covered(&world, "item: misfire while crashed") >= 1, "due times came meanwhile");
+        want(&world, covered(&world, "item: misfire while crashed") >= 1, "scheduled times came meanwhile");
         world
     })
 }

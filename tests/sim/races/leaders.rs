@@ -16,7 +16,7 @@ races! {
     chronos_371_a_leader_of_before_plans_nothing: deposed_while_planning, [PLAN_IGNORES_EPOCH => "one_leader_writes"];
     /// Two coordinators reach for a leadership, one of them late.
     curator_696_a_late_election_takes_nothing: late_election, [ELECTION_IGNORES_LEADER => "one_leader_writes"];
-    /// Losing the leader while an item runs, over its next due time, starts it nowhere else.
+    /// Losing the leader while an item runs, over its next scheduled time, starts it nowhere else.
     nomad_11052_a_leader_change_overlaps_no_run: leader_dies_mid_run, [BUSY_IS_FREE => "no_overlap"];
     /// Leaders die one after the other.
     dkron_998_jobs_fire_after_many_elections: many_leaders, [ELECTED_ONCE => "settles"];
@@ -258,18 +258,18 @@ fn all_disabled() -> Faults {
         let servers: Vec<ServerAddress> =
             (0..2).filter_map(|desk| ServerAddress::new(format!("10.0.0.{desk}")).ok()).collect();
         for server in &servers {
-            ask(&world, 0, disable("again", Target::Server(server.clone())));
+            ask(&world, 0, disable("again", Target::Machine(server.clone())));
             world.pass(secs(1)).await;
         }
         world.pass(secs(10)).await;
         let before = starts(&world, "again", "NORMAL_TRIGGER");
         world.pass(secs(6)).await;
         want(&world, starts(&world, "again", "NORMAL_TRIGGER") == before, "nothing is run");
-        ask(&world, 1, enable("again", Target::Server(servers[1].clone())));
+        ask(&world, 1, enable("again", Target::Machine(servers[1].clone())));
         world.pass(secs(6)).await;
         want(&world, starts(&world, "again", "NORMAL_TRIGGER") > before, "it is run again");
         at_work(&mut world, "again", 1).await;
-        ask(&world, 1, enable("again", Target::Server(servers[0].clone())));
+        ask(&world, 1, enable("again", Target::Machine(servers[0].clone())));
         world.pass(secs(3)).await;
         world
     })

@@ -135,7 +135,7 @@ fn over_while_frozen() -> Faults {
         world.seats[0].retired = true;
         world.store.expire(&session);
         world.pass(secs(8)).await;
-        want(&world, covered(&world, "recovery: verdict by another") > 0, "its worker is declared dead");
+        want(&world, covered(&world, "recovery: verdict by another") > 0, "its worker is marked dead");
         world.net.heal();
         world
     })
@@ -149,7 +149,7 @@ fn frozen_worker() -> Faults {
         world.pass(secs(5)).await;
         world.freeze_worker(0, millis(3500));
         world.pass(secs(7)).await;
-        want(&world, covered(&world, "write: verdict") == 0, "nobody is declared dead");
+        want(&world, covered(&world, "write: verdict") == 0, "nobody is marked dead");
         world
     })
 }
@@ -225,7 +225,7 @@ fn lease_ends_in_a_goodbye() -> Faults {
         world.pass(secs(8)).await;
         world.chaos.let_go();
         world.pass(secs(4)).await;
-        want(&world, covered(&world, "recovery: verdict by the host") == 1, "it is declared dead");
+        want(&world, covered(&world, "recovery: verdict by the host") == 1, "it is marked dead");
         world
     })
 }
@@ -267,7 +267,7 @@ fn paused_worker() -> Faults {
         until(&mut world, "both run", |world| starts(world, "again", "NORMAL_TRIGGER") >= 2).await;
         world.freeze_worker(0, secs(9));
         world.pass(secs(16)).await;
-        want(&world, covered(&world, "recovery: verdict by the host") == 1, "it is declared dead");
+        want(&world, covered(&world, "recovery: verdict by the host") == 1, "it is marked dead");
         world
     })
 }
@@ -278,7 +278,7 @@ fn paused_mid_run() -> Faults {
         world.freeze_worker(0, secs(9));
         until(&mut world, "it is run again", |world| starts(world, "again", "FAILOVER") == 1).await;
         world.pass(secs(12)).await;
-        want(&world, covered(&world, "recovery: verdict by the host") == 1, "it was declared dead");
+        want(&world, covered(&world, "recovery: verdict by the host") == 1, "it was marked dead");
         world
     })
 }

@@ -141,7 +141,7 @@ fn unheard_disable_job() -> Faults {
 fn unheard_disable_server() -> Faults {
     scene(async || {
         let Ok(server) = ServerAddress::new("10.0.0.0") else { return stage(1, &[], Vec::new()) };
-        unheard(|_| disable("short", Target::Server(server.clone()))).await
+        unheard(|_| disable("short", Target::Machine(server.clone()))).await
     })
 }
 

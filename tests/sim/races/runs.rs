@@ -13,7 +13,7 @@ races! {
     who_comes_back_goes_on_from_what_was_left_elsewhere: away_and_back, [OFFSETS_STAY => "offsets_go_on"];
     /// Two hosts have room for the same crashed run.
     two_hosts_claim_one_crashed_run: two_takers, [START_IGNORES_RECORD => "one_runner"];
-    /// A victim's items are failed over while their next due times come.
+    /// A victim's items are failed over while their next scheduled times come.
     ej_671_a_failover_and_a_due_time_do_not_meet: dies_with_three_items, [BUSY_IS_FREE => "one_runner"];
     /// A run is in flight for who is dead: the next taker is not refused by what the first left behind.
     saturn_630_a_second_failover_is_not_skipped: taker_dies_too, [START_IGNORES_RECORD => "one_runner"];
@@ -38,13 +38,13 @@ races! {
     a_take_over_outlives_the_host_of_its_taker: takers_host_dies;
     /// The last host writes the end of a run between the next one's reading and its marks: these are not put.
     marks_are_put_for_no_run_that_has_ended: ends_while_its_worker_moves, [MARKS_IGNORE_RECORDS => "mirrors"];
-    /// An item whose failover run has ended is nobody's: its next due time is run.
+    /// An item whose failover run has ended is nobody's: its next scheduled time is run.
     hole_11_the_end_of_a_failover_frees_its_item: worker_dies, [FAILOVER_LEFT_BEHIND => "mirrors"];
     /// Crashed runs of a disabled item are not run again.
     hole_15_a_disabled_item_is_not_failed_over: dies_while_disabled, [FAILOVER_OF_DISABLED => "right_to_start"];
-    /// While a run waits to be run again, due times go on.
+    /// While a run waits to be run again, scheduled times go on.
     hole_30_a_failover_moves_no_due_time: worker_dies_in_a_busy_job, [ANY_RUN_MOVES_LAST_FIRE => "nobody_spins"];
-    /// A worker dies while a due time waits behind its run.
+    /// A worker dies while a scheduled time waits behind its run.
     hole_14_a_verdict_keeps_the_misfire: dies_with_a_misfire, [VERDICT_DROPS_MISFIRE => "no_fire_vanishes"];
     /// A Trigger goes out only once its run is written down.
     xxl_3369_a_trigger_follows_its_record: slow_starts,
@@ -217,7 +217,7 @@ fn takers_host_dies() -> Faults {
 
 fn ends_while_its_worker_moves() -> Faults {
     scene(async || {
-        // It begins at midnight, so that no due time comes: a next run would take the marks of the last one with it.
+        // It begins at midnight, so that no scheduled time comes: a next run would take the marks of the last one with it.
         let mut world = both_run(JobPlan { hours: vec![12], ..again(2, 9000, 55) }).await;
         lose_worker(&mut world, 0);
         until(&mut world, "it is taken over", |world| starts(world, "again", "FAILOVER") == 1).await;
@@ -277,7 +277,7 @@ fn dies_with_three_items() -> Faults {
         lose_worker(&mut world, 0);
         until(&mut world, "all three are run again", |world| starts(world, "again", "FAILOVER") >= 3).await;
         world.pass(secs(12)).await;
-        want(&world, covered(&world, "item: misfire while running") >= 3, "due times came meanwhile");
+        want(&world, covered(&world, "item: misfire while running") >= 3, "scheduled times came meanwhile");
         world
     })
 }
@@ -340,7 +340,7 @@ fn dies_with_a_misfire() -> Faults {
                     && record(world, "short", item).is_some_and(|record| record.misfire.is_some())
             })
         };
-        until(&mut world, "a due time waits", marked).await;
+        until(&mut world, "a scheduled time waits", marked).await;
         lose_worker(&mut world, 0);
         world.pass(secs(16)).await;
         want(&world, starts(&world, "short", "MISFIRE") >= 1, "it is run");
@@ -422,7 +422,7 @@ fn moves_while_it_registers() -> Faults {
         until(&mut world, "it has its items", |world| owner(world, long, 0) == Some(0)).await;
         ask(&world, 0, trigger(long));
         until(&mut world, "the long job runs", |world| running(world, long, 0).is_some()).await;
-        // Of the next host's registrations, which come by name, the second is under way at a due time of the first.
+        // Of the next host's registrations, which come by name, the second is under way at a scheduled time of the first.
         slow(&world, "c1", "instances", millis(2), 1);
         slow(&world, "c1", "instances", secs(5), 1);
         cut(&world, 0);
@@ -443,7 +443,7 @@ fn one_long_item() -> Faults {
         let before = starts(&world, "short", "NORMAL_TRIGGER");
         world.pass(secs(20)).await;
         let ran = starts(&world, "short", "NORMAL_TRIGGER") - before;
-        want(&world, (3 * 19..=3 * 21).contains(&ran), "each due time is run beside it");
+        want(&world, (3 * 19..=3 * 21).contains(&ran), "each scheduled time is run beside it");
         want(&world, starts(&world, "short", "MISFIRE") == 0, "none is delayed");
         world
     })

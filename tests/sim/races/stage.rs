@@ -195,7 +195,7 @@ pub fn taker(world: &World, job: &str) -> Option<usize> {
     taken.filter(|run| run.source == Source::Failover).find_map(|run| desk_of(world, &run.worker))
 }
 
-/// Passes to a moment so much before the next due time of a period.
+/// Passes to a moment so much before the next scheduled time of a period.
 pub async fn before_due(world: &mut World, period: u64, by: Duration) {
     let (period, by) = (secs(period).as_millis(), by.as_millis());
     let now = world.elapsed().as_millis();

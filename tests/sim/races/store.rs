@@ -33,9 +33,9 @@ races! {
     curator_62_an_unknown_outcome_is_read_again: lost_attach, [UNKNOWN_TAKEN_FOR_DONE => "nothing_acknowledged_is_lost"];
     /// The nodes that tools read are gone with a session: a verdict is given all the same.
     hole_10_a_missing_mirror_stops_no_verdict: host_and_worker_die, [MIRRORS_ARE_PRECONDITIONS => "no_orphans"];
-    /// A slow store drops no due time: each is run or counted.
+    /// A slow store drops no scheduled time: each is run or counted.
     xxl_1693_a_slow_store_drops_no_fire: slow_store, [MISSES_UNCOUNTED => "no_fire_vanishes"];
-    /// While writes take long, due times are not dispatched a second time.
+    /// While writes take long, scheduled times are not dispatched a second time.
     pj_661_a_slow_store_dispatches_nothing_twice: slow_store, [NEXT_FIRE_NOT_STORED => "once_per_fire"];
 }
 
@@ -78,7 +78,7 @@ fn short_outage() -> Faults {
         world.pass(secs(20)).await;
         want(&world, leader(&world, "again") == before, "who led leads");
         want(&world, sessions(&world) == known, "every session goes on");
-        want(&world, covered(&world, "write: verdict") == 0, "nobody is declared dead");
+        want(&world, covered(&world, "write: verdict") == 0, "nobody is marked dead");
         want(&world, starts(&world, "again", "FAILOVER") == 0, "nothing is failed over");
         world
     })
@@ -189,7 +189,7 @@ fn many_reconnects() -> Faults {
         assert!((0..2).all(|seat| world.flap(seat, 4, secs(1))));
         world.pass(secs(14)).await;
         want(&world, leader(&world, "again") == before, "who led leads");
-        want(&world, covered(&world, "write: verdict") == 0, "nobody is declared dead");
+        want(&world, covered(&world, "write: verdict") == 0, "nobody is marked dead");
         world
     })
 }

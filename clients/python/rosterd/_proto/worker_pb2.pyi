@@ -99,7 +99,7 @@ class SessionResponse(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., registered: _Optional[_Union[Registered, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., heartbeat_ack: _Optional[_Union[HeartbeatAck, _Mapping]] = ..., assignment: _Optional[_Union[Assignment, _Mapping]] = ..., trigger: _Optional[_Union[Trigger, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., report_ack: _Optional[_Union[ReportAck, _Mapping]] = ..., callback: _Optional[_Union[Callback, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ..., draining: _Optional[_Union[Draining, _Mapping]] = ..., goodbye_ack: _Optional[_Union[GoodbyeAck, _Mapping]] = ..., shutdown: _Optional[_Union[Shutdown, _Mapping]] = ..., unregistered: _Optional[_Union[Unregistered, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("namespace", "worker_id", "resume_key", "stream_number", "address", "labels", "slots", "runs_in_hand", "client", "sent_at", "jobs", "holds_triggers", "jobs_asked")
+    __slots__ = ("namespace", "worker_id", "resume_key", "stream_number", "address", "labels", "slots", "runs_in_flight", "client", "sent_at", "jobs", "holds_triggers", "jobs_asked")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -114,7 +114,7 @@ class Hello(_message.Message):
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     SLOTS_FIELD_NUMBER: _ClassVar[int]
-    RUNS_IN_HAND_FIELD_NUMBER: _ClassVar[int]
+    RUNS_IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     SENT_AT_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
@@ -127,13 +127,13 @@ class Hello(_message.Message):
     address: str
     labels: _containers.ScalarMap[str, str]
     slots: int
-    runs_in_hand: _containers.RepeatedCompositeFieldContainer[_types_pb2.RunRef]
+    runs_in_flight: _containers.RepeatedCompositeFieldContainer[_types_pb2.RunRef]
     client: str
     sent_at: _timestamp_pb2.Timestamp
     jobs: _containers.RepeatedScalarFieldContainer[str]
     holds_triggers: bool
     jobs_asked: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, namespace: _Optional[str] = ..., worker_id: _Optional[str] = ..., resume_key: _Optional[str] = ..., stream_number: _Optional[int] = ..., address: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., slots: _Optional[int] = ..., runs_in_hand: _Optional[_Iterable[_Union[_types_pb2.RunRef, _Mapping]]] = ..., client: _Optional[str] = ..., sent_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., jobs: _Optional[_Iterable[str]] = ..., holds_triggers: bool = ..., jobs_asked: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, namespace: _Optional[str] = ..., worker_id: _Optional[str] = ..., resume_key: _Optional[str] = ..., stream_number: _Optional[int] = ..., address: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., slots: _Optional[int] = ..., runs_in_flight: _Optional[_Iterable[_Union[_types_pb2.RunRef, _Mapping]]] = ..., client: _Optional[str] = ..., sent_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., jobs: _Optional[_Iterable[str]] = ..., holds_triggers: bool = ..., jobs_asked: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("worker_id", "instance_id", "resume_key", "namespace", "lease", "heartbeat_interval", "stop_budget", "coordinators", "max_unacknowledged_reports", "coordinator_id")
@@ -222,14 +222,14 @@ class Refused(_message.Message):
     def __init__(self, job: _Optional[str] = ..., code: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
 
 class Heartbeat(_message.Message):
-    __slots__ = ("sequence", "runs_in_hand", "lease")
+    __slots__ = ("sequence", "runs_in_flight", "lease")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
-    RUNS_IN_HAND_FIELD_NUMBER: _ClassVar[int]
+    RUNS_IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
     LEASE_FIELD_NUMBER: _ClassVar[int]
     sequence: int
-    runs_in_hand: _containers.RepeatedCompositeFieldContainer[_types_pb2.RunRef]
+    runs_in_flight: _containers.RepeatedCompositeFieldContainer[_types_pb2.RunRef]
     lease: _duration_pb2.Duration
-    def __init__(self, sequence: _Optional[int] = ..., runs_in_hand: _Optional[_Iterable[_Union[_types_pb2.RunRef, _Mapping]]] = ..., lease: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    def __init__(self, sequence: _Optional[int] = ..., runs_in_flight: _Optional[_Iterable[_Union[_types_pb2.RunRef, _Mapping]]] = ..., lease: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class HeartbeatAck(_message.Message):
     __slots__ = ("sequence",)

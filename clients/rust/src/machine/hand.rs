@@ -1,4 +1,4 @@
-//! What this worker has in hand: runs in user code, outcomes that nobody acknowledged, and the highest token
+//! What this worker has in flight: runs in user code, outcomes that nobody acknowledged, and the highest token
 //! seen of each item. A table with rules; it sends nothing and starts nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,7 +39,7 @@ impl Why {
             Self::Operator(message) => message.clone(),
             Self::TimedOut => "the run took longer than its timeout".into(),
             Self::DrainDeadline => "the worker left before the run had ended".into(),
-            Self::LeaseEnded => "the worker's lease ended while the run was in hand".into(),
+            Self::LeaseEnded => "the worker's lease ended while the run was in flight".into(),
             Self::Fenced(message) if message.is_empty() => "the run was fenced".into(),
             Self::Fenced(message) => format!("the run was fenced: {message}"),
         }
@@ -82,7 +82,7 @@ pub(crate) struct Held {
     pub(crate) aborted: bool,
     /// It was told that every instant counts.
     pub(crate) urgent: bool,
-    /// Belongs to an identity that was declared dead: it ends without a report.
+    /// Belongs to an identity that was marked dead: it ends without a report.
     pub(crate) disowned: bool,
     pub(crate) progress: Progress,
 }
@@ -284,7 +284,7 @@ impl Hand {
         self.unsent = self.reports.keys().copied().collect();
     }
 
-    /// The identity was declared dead: nothing of what it has in hand is believed.
+    /// The identity was marked dead: nothing of what it has in flight is believed.
     pub(crate) fn disown(&mut self) {
         self.reports.clear();
         self.reported.clear();

@@ -241,7 +241,7 @@ impl Machine {
         match first {
             None => self.begin_leave(now, self.settings.drain_deadline),
             Some(_) if self.settings.on_refused == OnRefused::Retry => {}
-            // What is in hand still ends and is reported, then the refusal is told.
+            // What is in flight still ends and is reported, then the refusal is told.
             Some((job, code, message)) => {
                 self.begin_leave(now, self.settings.drain_deadline);
                 self.after_leave = Some(Exit::Refused { job, code, message });

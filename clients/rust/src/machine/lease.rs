@@ -22,7 +22,7 @@ pub(crate) struct Lease {
     budget: Duration,
     proof: Option<Duration>,
     /// The shortest lease and interval that jobs have asked for. They never grow back under one identity: the
-    /// coordinator counts what the heartbeats say, and would declare a worker dead that believes in more.
+    /// coordinator counts what the heartbeats say, and would mark a worker dead that believes in more.
     agreed: Option<Duration>,
     interval: Option<Duration>,
 }

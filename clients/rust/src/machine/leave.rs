@@ -19,7 +19,7 @@ pub(crate) struct Leave {
     /// Runs may go on until here; then they are stopped and handed back.
     runs_until: Duration,
     stopped: bool,
-    /// Nothing is in hand since.
+    /// Nothing is in flight since.
     idle_since: Option<Duration>,
     /// Draining was received on the current stream.
     confirmed: bool,
@@ -63,7 +63,7 @@ impl Machine {
             leave.runs_until = leave.runs_until.min(now.mono + grace);
             return;
         }
-        tracing::info!(in_hand = self.hand.refs().len(), "leaving");
+        tracing::info!(in_flight = self.hand.refs().len(), "leaving");
         self.leave = Some(Leave {
             runs_until: now.mono + grace,
             stopped: false,
@@ -110,9 +110,9 @@ impl Machine {
     pub(crate) fn leave_due(&mut self, now: Now) {
         let Some(leave) = &mut self.leave else { return };
         if now.mono >= leave.gives_up_at() {
-            let in_hand = self.hand.refs().len();
-            tracing::warn!(in_hand, "left without acknowledgement");
-            return self.exit(Exit::LeaveTimedOut { in_hand });
+            let in_flight = self.hand.refs().len();
+            tracing::warn!(in_flight, "left without acknowledgement");
+            return self.exit(Exit::LeaveTimedOut { in_flight });
         }
         if leave.goodbye_until.is_some_and(|until| now.mono >= until) {
             leave.goodbye_until = None;

@@ -18,7 +18,7 @@ const BEGIN_AT_ONCE: usize = 32;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Check {
     Start,
-    /// It is in hand already, which every heartbeat says.
+    /// It is in flight already, which every heartbeat says.
     Drop,
     NotStarted(String),
 }
@@ -32,7 +32,7 @@ impl Machine {
         let check = self.check(now, &id, &trigger);
         self.hand.see(&id);
         match check {
-            Check::Drop => tracing::debug!(%id, "trigger dropped: the run is in hand"),
+            Check::Drop => tracing::debug!(%id, "trigger dropped: the run is in flight"),
             Check::NotStarted(why) => {
                 tracing::warn!(job = id.job, item = id.item, token = id.token, "not started: {why}");
                 self.hand.report(RunCompleted {
@@ -262,7 +262,7 @@ impl Machine {
     /// The identity under which the runs were started is dead.
     pub(super) fn disown_all(&mut self, now: Now) {
         self.hand.disown();
-        self.stop_all(now, &Why::Fenced("the worker was declared dead".into()));
+        self.stop_all(now, &Why::Fenced("the worker was marked dead".into()));
     }
 
     pub(super) fn on_progress(&mut self, now: Now, id: &RunId, percent: u32, message: String) {

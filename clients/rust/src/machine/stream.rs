@@ -45,7 +45,7 @@ impl Machine {
             address: self.settings.address.clone(),
             labels: self.settings.labels.clone(),
             slots: self.settings.slots,
-            runs_in_hand: if forgets { Vec::new() } else { self.hand.refs() },
+            runs_in_flight: if forgets { Vec::new() } else { self.hand.refs() },
             client: CLIENT.into(),
             sent_at: Some(now.wall.into()),
             jobs: self.jobs.registered(),
@@ -73,7 +73,7 @@ impl Machine {
             same,
         );
         if !same {
-            tracing::warn!("declared dead in the meantime: every run in hand is fenced");
+            tracing::warn!("marked dead in the meantime: every run in flight is fenced");
             self.disown_all(now);
         }
         let interval = self.lease.interval(positive(welcome.heartbeat_interval).unwrap_or(DEFAULT_BEAT));
@@ -142,16 +142,16 @@ impl Machine {
         if let Some(leave) = &mut self.leave {
             leave.restart();
         }
-        tracing::warn!(in_hand = self.hand.refs().len(), "coordinator lost: {why}");
+        tracing::warn!(in_flight = self.hand.refs().len(), "coordinator lost: {why}");
     }
 
     fn beat(&mut self, now: Now) {
         self.announce_runs(now);
-        let runs_in_hand = self.hand.refs();
+        let runs_in_flight = self.hand.refs();
         let Some(open) = self.link.open() else { return };
         let sequence = open.beats.send(now.mono);
         let lease = prost_types::Duration::try_from(self.lease.length()).ok();
-        self.send(Request::Heartbeat(Heartbeat { sequence, runs_in_hand, lease }));
+        self.send(Request::Heartbeat(Heartbeat { sequence, runs_in_flight, lease }));
     }
 }
 

@@ -177,9 +177,9 @@ pub(crate) enum UserResult {
 pub(crate) enum Exit {
     /// GoodbyeAck is here, or there was nobody to take leave of.
     Left,
-    /// The leave was not acknowledged in time; so many runs were still in hand.
+    /// The leave was not acknowledged in time; so many runs were still in flight.
     LeaveTimedOut {
-        in_hand: usize,
+        in_flight: usize,
     },
     /// No job is left to work for.
     Refused {

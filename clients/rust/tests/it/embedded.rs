@@ -45,7 +45,7 @@ async fn a_report_in_flight_when_the_stream_is_lost_is_sent_again_to_the_next_co
     assert_eq!((b.address.as_str(), lost.elapsed()), ("b", ms(0)), "the next one, at once");
     let hello = b.attach(welcome("w1")).await;
     assert_eq!((hello.stream_number, hello.worker_id.as_str(), hello.resume_key.as_str()), (2, "w1", "key"));
-    assert_eq!(hello.runs_in_hand, [run_ref(0, 5), run_ref(1, 6)]);
+    assert_eq!(hello.runs_in_flight, [run_ref(0, 5), run_ref(1, 6)]);
     b.registers().await;
     b.completes(0, 5, RunOutcome::Succeeded).await;
     opened.notify_one();
@@ -77,7 +77,7 @@ async fn a_half_open_stream_is_closed_and_another_opened_while_the_lease_still_r
     let mut b = coordinators.attach().await;
     assert!(deaf_since.elapsed() <= ms(3_400));
     b.live(ms(20_000)).await;
-    assert!(b.beats.iter().all(|beat| beat.runs_in_hand == [run_ref(0, 1)]));
+    assert!(b.beats.iter().all(|beat| beat.runs_in_flight == [run_ref(0, 1)]));
     assert!(!*cancelled.lock().unwrap(), "the run never noticed");
     worker.abort();
 }
@@ -145,7 +145,7 @@ async fn a_run_stopped_by_its_lease_is_reported_aborted_after_the_next_welcome()
         peer.closed().await;
     };
     let hello = next.attach(welcome("w1")).await;
-    assert_eq!(hello.runs_in_hand, [run_ref(0, 1)]);
+    assert_eq!(hello.runs_in_flight, [run_ref(0, 1)]);
     next.completes(0, 1, RunOutcome::Aborted).await;
     worker.abort();
 }

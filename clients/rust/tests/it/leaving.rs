@@ -91,7 +91,7 @@ async fn a_goodbye_that_nobody_answers_is_bounded() {
             next = coordinators.attach() => peer = next,
         }
     };
-    assert_eq!(result, Err(Error::LeaveTimedOut { in_hand: 0 }));
+    assert_eq!(result, Err(Error::LeaveTimedOut { in_flight: 0 }));
     assert!(goodbyes >= 2, "the next coordinator was tried");
     assert!(asked.elapsed() <= ms(10_001), "{:?}", asked.elapsed());
 }

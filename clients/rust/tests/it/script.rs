@@ -242,7 +242,7 @@ impl Peer {
         self.until(|frame| matches!(frame, Request::Goodbye(_)).then_some(())).await;
     }
 
-    /// The whole leave of a worker with nothing in hand.
+    /// The whole leave of a worker with nothing in flight.
     pub(crate) async fn dismiss(&mut self) {
         self.asks_to_drain().await;
         self.say(Response::Draining(proto::Draining {})).await;

@@ -8,7 +8,7 @@ use crate::sharding::Gap;
 use crate::snapshot::TriggerNode;
 use crate::time::Time;
 
-/// Two idle items, each with an owner that has two free slots, a moment before the next due time.
+/// Two idle items, each with an owner that has two free slots, a moment before the next scheduled time.
 fn world() -> World {
     let due = Time(noon().0 + 60_000);
     let mut world = World::new(job(Some("0 * * * * ?"), 2), &[0, 1], noon());

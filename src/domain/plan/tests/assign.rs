@@ -125,7 +125,7 @@ fn a_flag_over_an_assignment_that_is_right_goes_and_the_generation_stays() {
     // The next leader's moves nothing.
     job.sharding = given.sharding;
     let same = assign(&job, &candidates).unwrap();
-    assert_eq!((same.moved, same.why.as_str()), (Vec::new(), "the reshard flag is up"));
+    assert_eq!((same.moved, same.why.as_str()), (Vec::new(), "resharding requested"));
     assert_eq!(same.txn.writes, [clears]);
     let guards = [
         Guard::Incarnation(job.name.clone(), job.incarnation.clone()),

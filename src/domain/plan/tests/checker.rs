@@ -73,7 +73,7 @@ fn every_way_to_spoil_a_plan_is_found() {
         ("a guard too many", |p| p.txn.guards.push(Guard::NoAttachment(worker(7)))),
         ("a token too high", |p| change(p, 0, |record| record.token = record.token.next())),
         ("a start not counted", |p| change(p, 0, |record| record.counters.fired -= 1)),
-        ("a due time twice", |p| change(p, 1, |record| record.last_fire = noon())),
+        ("a scheduled time twice", |p| change(p, 1, |record| record.last_fire = noon())),
         ("a mark lost", |p| change(p, 1, |record| record.misfire = None)),
         ("a record twice", |p| {
             let again = p.txn.writes.iter().find(|write| matches!(write, Write::Record { .. })).cloned();
@@ -93,7 +93,7 @@ fn every_way_to_spoil_a_plan_is_found() {
         ("not put up", |p| p.txn.writes.retain(|w| !matches!(w, Write::FailoverItem { .. }))),
         ("a foreign write", |p| p.txn.writes.push(Write::RaiseNecessary(p_name(p)))),
         ("the calendar lost", |p| p.next = None),
-        ("a due time told otherwise", |p| {
+        ("a scheduled time told otherwise", |p| {
             for entry in &mut p.entries {
                 if let Entry::Unrun { became, .. } = entry {
                     *became = Became::Missed(Missed::TooLate);
@@ -194,7 +194,7 @@ fn that_nobody_runs_a_crashed_run_again_rests_on_the_rights() {
     assert_eq!(ends_guarded(&world), (true, true));
 }
 
-/// Nobody has a slot for it: when it is too old to be run late, that is to be written down, long before the next due time.
+/// Nobody has a slot for it: when it is too old to be run late, that is to be written down, long before the next scheduled time.
 #[test]
 fn a_plan_that_looks_again_after_what_waits_is_too_old_is_found() {
     let mut world = World::new(job(Some("0 0 * * * ?"), 1), &[0], Time(noon().0 - 1));
@@ -295,7 +295,7 @@ fn slots_are_given_in_turn() {
     wrong(1, None, &[1], &[0], "it goes before");
     wrong(2, Some(Class::Misfire), &[0, 1], &[], "it takes a slot on 10.0.0.0@-@a out of turn");
     wrong(1, Some(Class::Misfire), &[0], &[1], "it takes a slot on 10.0.0.0@-@a out of turn");
-    // Between the two: after the misfire of one, before the due time of the other.
+    // Between the two: after the misfire of one, before the scheduled time of the other.
     let mut marked = two_due();
     marked.records.get_mut(&Item(0)).unwrap().1.misfire = Some(Time(noon().0 - 3_600_000));
     let between = in_turn_of(marked, 2, Some(Class::Misfire), &[0, 1], &[]);
@@ -350,7 +350,7 @@ fn what_has_crashed_waits_in_its_turn_and_for_nothing_else() {
     wrong(1, &[own], Some(Class::Misfire), "has a slot for its crashed run");
 }
 
-/// What becomes of due times in one world, and what the checker says of it in another.
+/// What becomes of scheduled times in one world, and what the checker says of it in another.
 fn elsewhere(of: &World, other: &World) -> (Vec<Became>, String) {
     let plan = host(&of.job, &of.records, &of.facts());
     assert!(check(&of.job, &of.records, &of.facts(), &plan).is_empty());
@@ -362,7 +362,7 @@ fn elsewhere(of: &World, other: &World) -> (Vec<Became>, String) {
     (became.collect(), wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
 }
 
-/// Each becomes of a due time in one state alone.
+/// Each becomes of a scheduled time in one state alone.
 #[test]
 fn what_becomes_of_a_due_time_is_right_in_its_own_state_alone() {
     let minutes = |n: i64| Time(noon().0 + n * 60_000);
@@ -445,7 +445,7 @@ fn what_becomes_of_a_due_time_is_right_in_its_own_state_alone() {
     wrong(with(&once), Became::Misfired, idle());
 }
 
-/// A run that begins at a due time is what keeps the item busy then, and what it waits for a millisecond before.
+/// A run that begins at a scheduled time is what keeps the item busy then, and what it waits for a millisecond before.
 #[test]
 fn a_due_time_that_a_run_begins_with_found_it_busy() {
     let due = Time(noon().0 + 60_000);

@@ -10,7 +10,7 @@ use crate::snapshot::{Announced, Stage, TriggerNode};
 use crate::time::Time;
 use crate::txn::Guard;
 
-/// Three idle items at a due time: two of one worker, one of another.
+/// Three idle items at a scheduled time: two of one worker, one of another.
 fn world() -> World {
     let mut world = World::new(job(Some("0 * * * * ?"), 3), &[0, 0, 1], noon());
     world.now = Time(noon().0 + 60_000);

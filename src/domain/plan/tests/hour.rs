@@ -1,5 +1,5 @@
 //! An hour of trouble: reports, deaths, pauses, restarts, lost slots, counts lowered and raised. Only the plan's
-//! own calendar and what happens make the host look. In the end each due time of each item is accounted for,
+//! own calendar and what happens make the host look. In the end each scheduled time of each item is accounted for,
 //! exactly once.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,7 +68,7 @@ struct Hour {
     world: World,
     slots: BTreeMap<InstanceId, u32>,
     attached: usize,
-    /// What became of each due time.
+    /// What became of each scheduled time.
     told: BTreeMap<(Item, Time), &'static str>,
     dropped: BTreeMap<Item, u64>,
     created: BTreeMap<Item, Time>,
@@ -370,7 +370,7 @@ impl Hour {
                 "item {item}: {counters:?}"
             );
             let late = self.dues(record.last_fire, self.world.now).len();
-            assert!(late <= 1, "item {item} is {late} due times behind: {record:?}");
+            assert!(late <= 1, "item {item} is {late} scheduled times behind: {record:?}");
             if self.world.job.rules.monitor {
                 let open = u64::from(matches!(record.state, State::Running(_)));
                 assert_eq!(counters.fired, counters.ended() + open, "item {item}");

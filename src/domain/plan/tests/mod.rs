@@ -1,5 +1,5 @@
 //! The planners, tried on whatever can be: every plan passes the checker, planning again changes nothing, an
-//! hour of trouble loses no due time, and what people may read is in the golden scripts.
+//! hour of trouble loses no scheduled time, and what people may read is in the golden scripts.
 
 mod ahead;
 mod assign;

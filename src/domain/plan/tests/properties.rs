@@ -344,7 +344,7 @@ proptest! {
         assert!(dead.is_disjoint(&left), "the dead still run something");
     }
 
-    /// What is started ahead of a due time is what would have been started at it, and is left alone then.
+    /// What is started ahead of a scheduled time is what would have been started at it, and is left alone then.
     #[test]
     fn what_is_started_ahead_would_have_been_started_at_the_time(mut world in world()) {
         (world.no_starts, world.most_writes) = (false, usize::MAX);

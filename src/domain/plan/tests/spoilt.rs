@@ -29,7 +29,7 @@ fn changes(plan: &Plan, now: Time) -> Vec<Changed<Plan>> {
         change(&mut changed);
         all.push((what, changed));
     };
-    // Due times alone may have to wait, and what waits is looked at one by one.
+    // Scheduled times alone may have to wait, and what waits is looked at one by one.
     if !plan.more && plan.entries.iter().any(|entry| !matches!(entry, Entry::Unrun { .. })) {
         put("nothing at all".into(), &|p| *p = Plan { next: p.next, more: p.more, ..Plan::default() });
     }

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 type Left = (f64, Cost);
 
 /// rosterd: until the last Assignment came to a worker. Elastic-Job: until its nodes say who has which item; nobody
-/// needs to wait for a due time, since the benchmark fires the job as soon as the leave was noticed.
+/// needs to wait for a scheduled time, since the benchmark fires the job as soon as the leave was noticed.
 pub(crate) fn leave(options: &Options, report: &mut Report) -> Result {
     for items in options.sizes(&[5000], 1000) {
         for run in 0..options.runs {

@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct Trial {
     /// When, by the clock that all share.
     killed: u64,
-    /// The first due time after it, in seconds.
+    /// The first scheduled time after it, in seconds.
     due: i64,
     /// Workers that had been there, and milliseconds until each was taken in elsewhere.
     hosted: usize,
@@ -138,7 +138,7 @@ fn trial(fleet: &mut Fleet, reading: &mut Reading) -> Result<Trial> {
     Ok(Trial { killed, due, hosted: hosted.len(), took: took.into_values().collect() })
 }
 
-/// The due times of an item whose runs began after a moment.
+/// The scheduled times of an item whose runs began after a moment.
 fn ran(reading: &Reading, item: u32, after: u64) -> impl Iterator<Item = i64> {
     let lines = reading.lines.iter().rev().take_while(move |line| line.at > after);
     lines.filter(move |line| line.job == TICK && line.item == item).map(|line| line.fire / 1000)
@@ -147,7 +147,7 @@ fn ran(reading: &Reading, item: u32, after: u64) -> impl Iterator<Item = i64> {
 struct Found {
     failovers: usize,
     merged: usize,
-    /// Due times, and items of theirs that never ran.
+    /// Scheduled times, and items of theirs that never ran.
     missed: Vec<(i64, u32)>,
     broken: usize,
     /// Trials with none of it.

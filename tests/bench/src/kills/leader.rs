@@ -189,7 +189,7 @@ fn workers(fleet: &Fleet) -> Result<(Crew, Reading)> {
     Ok((crew, reading))
 }
 
-/// Milliseconds from due time to user code, sorted, of what was due between two moments of the calendar.
+/// Milliseconds from scheduled time to user code, sorted, of what was due between two moments of the calendar.
 fn lags(reading: &Reading, from: i64, until: i64) -> Vec<f64> {
     let mut lags: Vec<f64> = with_due_times(reading, from, until).map(|(_, lag)| lag).collect();
     lags.sort_by(f64::total_cmp);
@@ -202,7 +202,7 @@ fn latest(reading: &Reading, from: i64, until: i64) -> f64 {
     latest.map_or(f64::NAN, |(due, _)| (due - from) as f64 / 1e6)
 }
 
-/// Due times by the calendar in microseconds, with the lag in milliseconds.
+/// Scheduled times by the calendar in microseconds, with the lag in milliseconds.
 fn with_due_times(reading: &Reading, from: i64, until: i64) -> impl Iterator<Item = (i64, f64)> {
     // The lines' own clock is finer than the calendar that they name.
     let offset = wall() - i64::try_from(boot() / 1000).unwrap_or(i64::MAX);

@@ -44,7 +44,7 @@ fn one_that_was_longer_on_its_way_is_held_so_much_less() {
 }
 
 #[test]
-fn a_held_run_is_in_hand_and_takes_a_slot() {
+fn a_held_run_is_in_flight_and_takes_a_slot() {
     let mut bench = Bench::attached();
     for item in 0..3 {
         bench.trigger_early(item, 1, 2_000);
@@ -52,7 +52,7 @@ fn a_held_run_is_in_hand_and_takes_a_slot() {
     bench.trigger(3, 1);
     assert_eq!(bench.outcomes(), [(3, 1, RunOutcome::NotStarted)], "every slot is taken");
     bench.live(1_000);
-    assert_eq!(bench.beats().last().unwrap().runs_in_hand.len(), 4);
+    assert_eq!(bench.beats().last().unwrap().runs_in_flight.len(), 4);
     bench.live(2_000);
     assert_eq!(bench.starts().len(), 3);
 }
@@ -73,7 +73,7 @@ fn with_its_stream_it_is_let_go_of_and_may_come_again() {
     let mut bench = Bench::attached();
     bench.trigger_early(0, 5, 300);
     bench.after(|bench| bench.reattach("w1"));
-    assert_eq!(bench.hello().runs_in_hand, []);
+    assert_eq!(bench.hello().runs_in_flight, []);
     bench.advance(1_000);
     assert_eq!((bench.starts().len(), bench.reports().len()), (0, 0), "nobody knows of it any more");
     bench.trigger(0, 4);

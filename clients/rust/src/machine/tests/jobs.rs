@@ -111,7 +111,7 @@ fn a_job_that_is_shut_down_starts_nothing_and_stays_down() {
         bench.trigger(1, 1);
     });
     assert!(bench.said_frame(|frame| matches!(frame, Request::Unregister(_))));
-    assert_eq!((bench.cancels(), bench.starts()), (vec![], vec![]), "the run in hand goes on");
+    assert_eq!((bench.cancels(), bench.starts()), (vec![], vec![]), "the run in flight goes on");
     assert_eq!(bench.outcomes(), [(1, 1, RunOutcome::NotStarted)]);
     bench.frame(registered("j"));
     bench.after(|bench| bench.reattach("w1"));
@@ -165,7 +165,7 @@ fn a_short_grace_shortens_lease_and_interval_as_long_as_the_worker_is_the_same()
     );
     bench.advance(1_200);
     assert_eq!(bench.cancels(), [id(0, 1)]);
-    // A coordinator that counts the shorter lease, which every heartbeat told, would declare it dead otherwise.
+    // A coordinator that counts the shorter lease, which every heartbeat told, would mark it dead otherwise.
     bench.reattach("w1");
     let welcomed = bench.mono;
     assert_eq!(bench.machine.lease.stops_at(), Some(welcomed + Duration::from_micros(895_500) - ms(225)));

@@ -134,7 +134,7 @@ fn a_goodbye_without_answer_is_said_to_the_next_coordinator_and_given_up_in_the_
     assert!(says_goodbye(&bench));
     bench.close();
     bench.advance(15_000);
-    assert_eq!(bench.exit(), Some(&Exit::LeaveTimedOut { in_hand: 0 }));
+    assert_eq!(bench.exit(), Some(&Exit::LeaveTimedOut { in_flight: 0 }));
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_handler_that_never_ends_cannot_hold_the_process() {
     bench.event(Event::Leave);
     bench.frame(draining());
     bench.live(60_000);
-    assert_eq!(bench.exit(), Some(&Exit::LeaveTimedOut { in_hand: 1 }));
+    assert_eq!(bench.exit(), Some(&Exit::LeaveTimedOut { in_flight: 1 }));
 }
 
 #[test]

@@ -18,9 +18,9 @@ const CAUGHT: &[(&str, fn())] = &[
         stream::the_old_stream_is_closed_before_the_new_one_and_its_frames_are_ignored,
     ),
     (mutants::OCCUPIED_ITEMS_START, start::every_branch_of_the_check),
-    (mutants::OCCUPIED_ITEMS_START, stream::another_identity_fences_everything_in_hand),
-    (mutants::STREAMS_UNNUMBERED, stream::hello_numbers_the_stream_and_resumes_with_what_is_in_hand),
-    (mutants::HELLO_FORGETS_RUNS, stream::hello_numbers_the_stream_and_resumes_with_what_is_in_hand),
+    (mutants::OCCUPIED_ITEMS_START, stream::another_identity_fences_everything_in_flight),
+    (mutants::STREAMS_UNNUMBERED, stream::hello_numbers_the_stream_and_resumes_with_what_is_in_flight),
+    (mutants::HELLO_FORGETS_RUNS, stream::hello_numbers_the_stream_and_resumes_with_what_is_in_flight),
     (mutants::LEAVE_NOT_REPEATED, leave::a_stream_that_ends_while_draining_is_opened_again_and_asked_again),
 ];
 

@@ -85,14 +85,14 @@ fn a_run_stopped_by_its_lease_is_reported_aborted_until_acknowledged() {
     assert_eq!(bench.aborts(), [id(0, 1)], "gone when the lease is");
     bench.ended(id(0, 1), 1, UserResult::Dropped);
     bench.event(Event::Connected { connection: bench.connection });
-    assert_eq!(bench.hello().runs_in_hand, [id(0, 1).to_proto()]);
+    assert_eq!(bench.hello().runs_in_flight, [id(0, 1).to_proto()]);
     bench.frame(Response::Welcome(welcome("w1")));
     assert_eq!(bench.outcomes(), [(0, 1, RunOutcome::Aborted)]);
     bench.after(|bench| bench.reattach("w1"));
     assert_eq!(bench.outcomes(), [(0, 1, RunOutcome::Aborted)]);
     bench.acknowledge(0, 1, proto::ReportResult::Fenced);
     bench.after(|bench| bench.reattach("w1"));
-    assert_eq!((bench.outcomes(), bench.hello().runs_in_hand.len()), (vec![], 0));
+    assert_eq!((bench.outcomes(), bench.hello().runs_in_flight.len()), (vec![], 0));
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn attempts_keep_token_slot_and_offset() {
     bench.after(|bench| bench.trigger(0, 2));
     assert_eq!(bench.outcomes(), [(0, 2, RunOutcome::NotStarted)], "the item is taken between attempts");
     bench.after(|bench| bench.live(1_000));
-    assert_eq!(bench.beats()[0].runs_in_hand.len(), 2);
+    assert_eq!(bench.beats()[0].runs_in_flight.len(), 2);
     assert_eq!((bench.starts()[0].attempt, bench.starts()[0].offset.as_ref()), (2, b"new".as_slice()));
     bench.ended(id(0, 1), 1, UserResult::Done);
     assert_eq!(bench.outcomes(), [], "an end of an attempt that is over");
@@ -237,7 +237,7 @@ fn reports_wait_for_credit_and_keep_their_order() {
     assert_eq!(bench.outcomes(), first);
     bench.after(|bench| bench.reattach("w1"));
     assert_eq!(bench.outcomes(), first, "again, and still two");
-    assert_eq!(bench.hello().runs_in_hand.len(), 3);
+    assert_eq!(bench.hello().runs_in_flight.len(), 3);
     bench.after(|bench| bench.acknowledge(0, 1, proto::ReportResult::Accepted));
     assert_eq!(bench.outcomes(), [(1, 1, RunOutcome::Succeeded)]);
     bench.after(|bench| bench.acknowledge(0, 1, proto::ReportResult::Accepted));
@@ -277,7 +277,7 @@ fn a_run_whose_report_is_refused_is_reported_as_failed_once() {
     let wanted = "the report SUCCEEDED was refused: REPORT_INVALID: run_completed.offset: its 70000 bytes are more than 65536";
     assert_eq!((report.error.as_str(), report.offset, report.output.as_str()), (wanted, None, ""));
     bench.after(|bench| bench.reattach("w1"));
-    assert_eq!(bench.hello().runs_in_hand, [id(0, 1).to_proto()], "in hand until that one is answered");
+    assert_eq!(bench.hello().runs_in_flight, [id(0, 1).to_proto()], "in flight until that one is answered");
     assert_eq!(bench.outcomes(), [(0, 1, RunOutcome::Failed)]);
     bench.after(refuse);
     bench.after(|bench| bench.reattach("w1"));

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-pub(super) fn hello_numbers_the_stream_and_resumes_with_what_is_in_hand() {
+pub(super) fn hello_numbers_the_stream_and_resumes_with_what_is_in_flight() {
     let mut bench = Bench::new(settings());
     bench.connect();
     let first = bench.hello();
@@ -18,7 +18,7 @@ pub(super) fn hello_numbers_the_stream_and_resumes_with_what_is_in_hand() {
         (second.stream_number, second.worker_id.as_str(), second.resume_key.as_str()),
         (2, "w1", "key")
     );
-    assert_eq!(second.runs_in_hand, [id(0, 5).to_proto(), id(2, 7).to_proto()]);
+    assert_eq!(second.runs_in_flight, [id(0, 5).to_proto(), id(2, 7).to_proto()]);
     assert_eq!(bench.outcomes(), [(0, 5, RunOutcome::Succeeded)], "sent again");
     assert_eq!(bench.cancels(), [], "the run goes on");
 }
@@ -75,7 +75,7 @@ fn heartbeats_go_at_their_interval_name_the_runs_and_renew_the_lease() {
     bench.trigger(1, 3);
     bench.after(|bench| bench.live(20_000));
     assert_eq!(bench.beats().len(), 20);
-    assert!(bench.beats().iter().all(|beat| beat.runs_in_hand == [id(1, 3).to_proto()]));
+    assert!(bench.beats().iter().all(|beat| beat.runs_in_flight == [id(1, 3).to_proto()]));
     assert_eq!(bench.cancels(), []);
     assert_eq!(bench.machine.lease.stops_at(), Some(ms(20_000 + 4_475)));
 }
@@ -125,7 +125,7 @@ fn reconnects_back_off_until_a_heartbeat_is_acknowledged() {
 }
 
 #[test]
-pub(super) fn another_identity_fences_everything_in_hand() {
+pub(super) fn another_identity_fences_everything_in_flight() {
     let mut bench = Bench::attached();
     bench.trigger(0, 4);
     bench.trigger(1, 5);
