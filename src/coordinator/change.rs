@@ -264,7 +264,7 @@ pub(super) fn enable(view: &Job, target: &Target, enabled: bool, now: Time) -> R
     Ok(Step::Commit(txn, Change::new(ChangeEffect::Changed, said)))
 }
 
-/// Without `cancel` nothing may be in flight, and nothing may have started since the records were read. Only so many
+/// Without `cancel` nothing may be in flight. Nothing may have started since the records were read. Only so many
 /// records fit into one transaction: of a larger job a start at this very moment is fenced.
 pub(super) fn remove(job: &JobState, view: &Job, cancel: bool, most: usize) -> Result<Step, Refusal> {
     let running: BTreeMap<Item, &InstanceId> = job
@@ -282,7 +282,7 @@ pub(super) fn remove(job: &JobState, view: &Job, cancel: bool, most: usize) -> R
     }
     nobody_is_asked_to_leave(view)?;
     let mut txn = guarded("remove", view);
-    if !cancel && job.records.len() <= most && !mutants::is_on(mutants::REMOVAL_IGNORES_RECORDS) {
+    if job.records.len() <= most && !mutants::is_on(mutants::REMOVAL_IGNORES_RECORDS) {
         for (item, (version, _)) in &job.records {
             txn.guard(Guard::Record(view.name.clone(), *item, *version));
         }

@@ -99,6 +99,7 @@ impl Node {
             Command::Cancel { item, token } => self.now_stop(name, job, *item, *token),
             Command::Drain { instance, grace_ms } => self.now_drain(job, instance, *grace_ms),
             Command::Shutdown { instance } => self.now_shut_down(name, job, instance),
+            Command::AwaitStart { item, token } => self.now_await_start(name, job, *item, *token),
         }
     }
 }
@@ -143,6 +144,11 @@ fn rewritten(job: &JobName, item: Item, version: Version, record: Record) -> Wri
 /// Another for each run, so that what takes one away takes no later one with it.
 fn cancel_name(item: Item, token: Token) -> Option<CommandName> {
     CommandName::new(format!("cancel-{item}-{token}")).ok()
+}
+
+/// The same of a command to tell when a run has begun.
+pub(super) fn await_start_name(item: Item, token: Token) -> Option<CommandName> {
+    CommandName::new(format!("await-start-{item}-{token}")).ok()
 }
 
 /// The name of a command to a worker, the same for all such commands to it.

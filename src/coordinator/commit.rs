@@ -225,7 +225,7 @@ impl Node {
             }
             Intent::Sweep | Intent::Abdicate | Intent::Announce => job.stale = true,
             Intent::Release(items) => self.released(name, job, &items),
-            Intent::Operation { asked, said } => self.operation_done(name, job, asked, said),
+            Intent::Operation { asked, said } => self.operation_done(name, job, *asked, said),
         }
         if job.ending {
             job.stale = true;

@@ -173,7 +173,7 @@ pub(super) fn drain(view: &Job, instance: &InstanceId, grace: Duration) -> Resul
 pub(super) fn nobody_is_asked_to_leave(view: &Job) -> Result<(), Refusal> {
     let asked = view.commands.values().find_map(|command| match command {
         Command::Drain { instance, .. } => Some(instance),
-        Command::Cancel { .. } | Command::Shutdown { .. } => None,
+        Command::Cancel { .. } | Command::Shutdown { .. } | Command::AwaitStart { .. } => None,
     });
     let Some(instance) = asked else { return Ok(()) };
     let message = format!(

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rosterd_domain::id::{Generation, InstanceId, Item, JobName, ServerAddress, Token, Version, WorkerId};
-use rosterd_domain::item::Record;
+use rosterd_domain::item::{Record, Running};
 use rosterd_domain::job::JobSpec;
 use rosterd_domain::mutants;
 use rosterd_domain::plan::{Plan, Report};
@@ -15,6 +15,7 @@ use rosterd_domain::snapshot::Switches;
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::view::Job;
 
+use super::barrier::Barrier;
 use super::event::{RequestId, StreamId};
 use super::handle::{Change, FieldChange, Target};
 use rosterd_session::frame::{Completed, Offer, Props};
@@ -173,17 +174,14 @@ pub(crate) struct Asked {
     pub(crate) tries: u32,
     /// The records were read for it.
     pub(crate) informed: bool,
+    /// It is done, or may be, and waits for this before it is answered.
+    pub(crate) barrier: Option<Barrier>,
 }
 
 impl Asked {
-    /// It is the second half of another, which stops runs.
-    pub(crate) fn cancels(&self) -> bool {
-        matches!(self.operation, JobOperation::CancelAll { .. })
-    }
-
     /// What is to be done after it before it is answered with `said`. There may be more runs to be stopped than one
     /// transaction takes.
-    pub(crate) fn then_cancel(&self, said: &Change) -> Option<JobOperation> {
+    pub(super) fn then_cancel(&self, said: &Change) -> Option<JobOperation> {
         match &self.operation {
             JobOperation::Enable { target, enabled: false, cancel: true } => {
                 Some(JobOperation::CancelAll { target: target.clone(), said: said.clone() })
@@ -259,7 +257,7 @@ pub(crate) enum Intent {
     /// The job is made for a registration, by the worker of this credential.
     Create { by: Option<Arc<str>> },
     /// A person's operation.
-    Operation { asked: Asked, said: Change },
+    Operation { asked: Box<Asked>, said: Change },
     /// A registration's config replaces what is registered: these fields.
     Overwrite { fields: Vec<FieldChange>, by: Option<Arc<str>> },
     /// A removed job's nodes are swept.
@@ -283,6 +281,11 @@ impl JobState {
         if !mutants::is_on(mutants::HANDED_BACK_BY_THE_DEAD) {
             self.reports.retain(|_, report| report.worker != *worker || report.ended.spoken_for().is_none());
         }
+    }
+
+    /// A run that its record holds.
+    pub(crate) fn running(&self, item: Item, token: Token) -> Option<&Running> {
+        self.records.get(&item).filter(|(_, record)| record.token == token)?.1.running()
     }
 
     /// Nobody here needs the cache.

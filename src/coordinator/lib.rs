@@ -8,6 +8,7 @@ mod agenda;
 mod ahead;
 mod arrivals;
 mod attach;
+mod barrier;
 mod calendar;
 mod change;
 mod command;
@@ -37,6 +38,7 @@ mod reconcile;
 mod register;
 mod rights;
 pub mod settings;
+
 mod switches;
 mod timers;
 mod verdict;

@@ -438,7 +438,7 @@ impl Node {
             FromWorker::Heartbeat { sequence, in_flight, lease } => {
                 self.heartbeat(stream, id, sequence, &in_flight, lease);
             }
-            FromWorker::RunStarted { .. } => {}
+            FromWorker::RunStarted { run, .. } => self.run_started(id, run),
             FromWorker::RunProgress { run, percent, message } => self.progress(id, run, percent, message),
             FromWorker::RunCompleted(completed) => self.run_completed(stream, id, *completed),
             FromWorker::CallbackDone(done) => self.callback_done(stream, id, &done),

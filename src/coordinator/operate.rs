@@ -1,11 +1,10 @@
 //! What people ask for: each operation is one transaction, decided again when things change under it, and
 //! answered once durable.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use rosterd_domain::id::{InstanceId, Item, JobName, TriggerId};
-use rosterd_domain::item::Running;
 use rosterd_domain::job;
 use rosterd_domain::snapshot::TriggerNode;
 use rosterd_domain::time::Time;
@@ -13,6 +12,7 @@ use rosterd_domain::txn::Write;
 use rosterd_domain::txn::{Commit, Guard};
 use rosterd_domain::view::{self, Job};
 
+use super::barrier::{Barrier, Passed};
 use super::change::{Step, apply, check_item, enable, guarded, pause, remove, shut_out};
 use super::command::{give_up, stop};
 use super::drain::drain;
@@ -79,7 +79,7 @@ impl Node {
 
     fn ask(&mut self, request: RequestId, by: Option<Arc<str>>, name: JobName, operation: JobOperation) {
         let job = self.jobs.entry(name.clone()).or_default();
-        job.operations.push_back(Asked { request, by, operation, tries: 0, informed: false });
+        job.operations.push_back(Asked { request, by, operation, tries: 0, informed: false, barrier: None });
         self.dirty.insert(name);
     }
 
@@ -135,28 +135,55 @@ impl Node {
 
     /// Carries out the next operation; true when a transaction is under way.
     pub(super) fn operations(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
+        let mut waiting = VecDeque::new();
+        let mut acts = false;
         while let Some(mut asked) = job.operations.pop_front() {
             if self.must_look(&asked) {
                 asked.informed = true;
                 job.operations.push_front(asked);
                 job.stale_records = true;
                 self.dirty.insert(name.clone());
-                return true;
+                acts = true;
+                break;
             }
-            match self.operation(name, job, view, &asked) {
+            if asked.barrier.is_none() && asked.waits_first() {
+                asked.barrier = Some(Barrier::before(Target::Job));
+            }
+            let passed = match &mut asked.barrier {
+                None => Passed::Yes(None),
+                Some(barrier) => self.passes(name, job, view, barrier),
+            };
+            let step = match passed {
+                Passed::No => {
+                    waiting.push_back(asked);
+                    continue;
+                }
+                Passed::Asks(txn) => Ok(Step::Commit(txn, Change::unchanged(""))),
+                Passed::Yes(Some(said)) => Ok(Step::Said(said)),
+                Passed::Yes(None) => {
+                    asked.barrier = None;
+                    self.operation(name, job, view, &asked)
+                }
+            };
+            match step {
                 Err(refusal) => self.reply(asked.request, name, Err(refusal)),
-                // It is so already; runs of it may be in flight all the same.
-                Ok(Step::Said(said)) => match asked.then_cancel(&said).filter(|_| !asked.cancels()) {
-                    Some(operation) => job.operations.push_front(Asked { operation, ..asked }),
-                    None => self.reply(asked.request, name, Ok(said)),
-                },
+                Ok(Step::Said(said)) => {
+                    if let Some(next) = asked.next(&said, false) {
+                        job.operations.push_front(next);
+                    } else {
+                        self.reply(asked.request, name, Ok(said));
+                    }
+                }
                 Ok(Step::Commit(txn, said)) => {
-                    self.submit(name, job, txn, Intent::Operation { asked, said });
-                    return true;
+                    self.submit(name, job, txn, Intent::Operation { asked: Box::new(asked), said });
+                    acts = true;
+                    break;
                 }
             }
         }
-        false
+        waiting.append(&mut job.operations);
+        job.operations = waiting;
+        acts
     }
 
     fn operation(
@@ -241,10 +268,15 @@ impl Node {
 
     pub(super) fn operation_done(&mut self, name: &JobName, job: &mut JobState, asked: Asked, said: Change) {
         job.stale = true;
+        if asked.barrier.is_some() {
+            // Hosts elsewhere are asked now.
+            job.operations.push_back(asked);
+            return;
+        }
         self.tell_asked(name, &asked, said.line.clone());
-        if let Some(operation) = asked.then_cancel(&said) {
+        if let Some(next) = asked.next(&said, true) {
             // Decided from the records as they are now; it is what is answered.
-            job.operations.push_front(Asked { operation, tries: 0, informed: false, ..asked });
+            job.operations.push_front(next);
             return;
         }
         if let JobOperation::Shutdown { instance } = &asked.operation {
@@ -268,14 +300,8 @@ impl Node {
 
     /// Stops the runs of a target, wherever they are: those that are not asked to, so many at a time.
     fn cancel_all(&self, name: &JobName, job: &JobState, view: &Job, target: &Target, said: &Change) -> Step {
-        let is_of = |item: Item, run: &Running| match target {
-            Target::Job => true,
-            Target::Item(wanted) => item == *wanted,
-            Target::Machine(server) => run.instance.address() == server.as_str(),
-            Target::Instance(instance) => run.instance == *instance,
-        };
         let running = job.records.iter().filter(|(item, (_, record))| {
-            record.running().is_some_and(|run| is_of(**item, run) && !run.cancelled)
+            record.running().is_some_and(|run| target.has(**item, run) && !run.cancelled)
         });
         let mut txn = guarded("command", view);
         let mut runs = 0;
@@ -302,7 +328,9 @@ impl Node {
                 | JobOperation::CancelAll { .. }
                 | JobOperation::Apply { .. }
         );
-        about_runs && !asked.informed && self.coordinators.has_others(&self.settings.id)
+        (about_runs || asked.barrier.is_some())
+            && !asked.informed
+            && self.coordinators.has_others(&self.settings.id)
     }
 
     pub(super) fn operation_not_done(
@@ -312,11 +340,13 @@ impl Node {
         intent: Intent,
         commit: &Commit,
     ) {
-        let Intent::Operation { mut asked, .. } = intent else { return };
+        let Intent::Operation { asked, .. } = intent else { return };
+        let mut asked = *asked;
         match commit {
             Commit::Conflict(_) if asked.tries < MOST_TRIES => {
                 asked.tries += 1;
                 asked.informed = true;
+                asked.barrier = asked.barrier.map(Barrier::anew);
                 job.operations.push_front(asked);
             }
             Commit::Conflict(what) => {

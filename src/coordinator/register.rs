@@ -9,6 +9,7 @@ use rosterd_domain::sharding::Sharding;
 use rosterd_domain::txn::{Guard, Txn, Write};
 use rosterd_domain::view::Job;
 
+use super::barrier::Barrier;
 use super::change::{self, Step, change};
 use super::dispatch;
 use super::handle::{Change, ChangeEffect};
@@ -23,12 +24,17 @@ impl Node {
         if let Some(damaged) = job.damaged.clone() {
             return self.mend_or_refuse(name, job, &damaged);
         }
-        while let Some(asked) = job.operations.pop_front() {
+        while let Some(mut asked) = job.operations.pop_front() {
+            if let Some(said) = asked.barrier.take().and_then(Barrier::answer) {
+                // Its runs have gone with the job.
+                self.reply(asked.request, name, Ok(said));
+                continue;
+            }
             match &asked.operation {
                 JobOperation::Apply { spec, dry_run: false } => {
                     let spec = spec.clone();
                     let said = Change::new(ChangeEffect::Created, "created").warning(spec.notes());
-                    return self.create(name, job, &spec, Intent::Operation { asked, said });
+                    return self.create(name, job, &spec, Intent::Operation { asked: Box::new(asked), said });
                 }
                 JobOperation::Apply { spec, .. } => {
                     let said =
@@ -75,7 +81,12 @@ impl Node {
         for registering in std::mem::take(&mut job.registering) {
             self.refuse(name, &registering, refusal(""));
         }
-        while let Some(asked) = job.operations.pop_front() {
+        while let Some(mut asked) = job.operations.pop_front() {
+            if asked.barrier.take().and_then(Barrier::answer).is_some() {
+                let why = "the change was made, and the job cannot be understood since: whether runs that were told before it have begun is not known";
+                self.reply(asked.request, name, Err(Refusal::new(Code::OutcomeUnknown, why)));
+                continue;
+            }
             let step = match (&asked.operation, &damaged.torn) {
                 (JobOperation::Remove { cancel: false }, _) => Err(refusal(
                     ": remove it with --cancel, whether runs of it are in flight is not looked at",
@@ -94,7 +105,7 @@ impl Node {
             };
             match step {
                 Ok(Step::Commit(txn, said)) => {
-                    return self.submit(name, job, txn, Intent::Operation { asked, said });
+                    return self.submit(name, job, txn, Intent::Operation { asked: Box::new(asked), said });
                 }
                 Ok(Step::Said(said)) => self.reply(asked.request, name, Ok(said)),
                 Err(refusal) => self.reply(asked.request, name, Err(refusal)),

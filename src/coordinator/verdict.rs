@@ -78,6 +78,7 @@ impl Node {
             self.send(stream, ToWorker::HeartbeatAck { sequence });
         }
         self.compare_runs(id, in_flight);
+        self.named_in_flight(id, in_flight);
     }
 
     /// Writes the lease that a worker counts with into its attachment, so that a finder need not wait longer.

@@ -11,6 +11,7 @@ use rosterd_domain::plan::Waiting;
 use rosterd_domain::snapshot::{Attachment, InstanceNode};
 use rosterd_domain::time::Mono;
 
+use super::barrier::Begun;
 use super::event::StreamId;
 use super::waitlist::Waitlist;
 use rosterd_session::frame::{Hello, RunRef};
@@ -79,6 +80,8 @@ pub(crate) struct Worker {
     pub(crate) lease: Duration,
     /// Runs that it has been told of on this stream, or had in flight when it came, and since when.
     pub(crate) known: BTreeMap<RunRef, Mono>,
+    /// Those of which user code has begun.
+    pub(crate) begun: Begun,
     /// Of these the ones that no record holds, since their jobs are without monitorExecution; as they were told, unless
     /// it came with them.
     pub(crate) apart: BTreeMap<RunRef, Option<Running>>,
@@ -135,6 +138,7 @@ impl Worker {
             moving: BTreeSet::new(),
             heard,
             over: None,
+            begun: Begun::of_hello(&hello.in_flight),
             known: hello.in_flight.iter().map(|run| (run.clone(), heard)).collect(),
             apart: BTreeMap::new(),
             taken_away: BTreeSet::new(),

@@ -60,6 +60,9 @@ mutants! {
     SHUTDOWNS_ARE_ONLY_SAID: "shutdowns_are_only_said", "a worker that is to give a job up is told once, and its next host lets it go on";
     CANCELS_ARE_ONLY_SAID: "cancels_are_only_said", "a worker that is to stop a run is told once, on the stream that it has";
     ANY_REPORT_COUNTS: "any_report_counts", "a report of whoever says it takes the place of an older one";
+    CHANGES_ANSWER_AT_ONCE: "changes_answer_at_once", "a change is acknowledged although runs that were told before it have not begun";
+    TOLD_IS_BEGUN: "told_is_begun", "a run whose worker was told of it counts as begun";
+    SETTLED_BY_ANYBODY: "settled_by_anybody", "a coordinator that does not host a run's worker says that the run has begun";
     CANCELLED_RUNS_AGAIN: "cancelled_runs_again", "a run that somebody cancelled is run again when its worker dies";
     KILLERS_GO_ON: "killers_go_on", "a run that kills its workers is failed over without end";
     OVERDUE_RUNS_STAY: "overdue_runs_stay", "a worker that does not stop a run at its timeout keeps it";

@@ -197,6 +197,8 @@ pub enum Command {
     Drain { instance: InstanceId, grace_ms: u64 },
     /// A worker is to give the job up, and may not come back to it until it has said that it did.
     Shutdown { instance: InstanceId },
+    /// Somebody waits until user code of a run has begun, or the run is over.
+    AwaitStart { item: Item, token: Token },
 }
 
 impl Command {
@@ -209,7 +211,7 @@ impl Command {
     pub fn instance(&self) -> Option<&InstanceId> {
         match self {
             Self::Drain { instance, .. } | Self::Shutdown { instance } => Some(instance),
-            Self::Cancel { .. } => None,
+            Self::Cancel { .. } | Self::AwaitStart { .. } => None,
         }
     }
 }

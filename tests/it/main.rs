@@ -10,6 +10,7 @@
 mod access;
 mod accounts;
 mod backup;
+mod barrier;
 #[path = "../support/certificates.rs"]
 mod certificates;
 mod coordinator;

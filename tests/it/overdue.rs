@@ -88,7 +88,10 @@ async fn a_run_that_kills_its_workers_is_given_up() {
             cluster.assigned("deadly", 1).await;
             cluster.trigger("deadly").await;
         }
+        // It may take as long as the lease of the one before, and it must not be dead by then.
+        let lives = raw.lives();
         sources.push(raw.trigger().await.source());
+        drop(lives);
     }
     assert_eq!(sources, [v1::RunSource::Manual, v1::RunSource::Failover]);
     let items = cluster

@@ -117,6 +117,21 @@ impl Raw {
         self.find("ReportAck", |said| if let Said::ReportAck(ack) = said { Some(ack) } else { None }).await
     }
 
+    /// Keeps its lease until what is given back is dropped.
+    pub fn lives(&self) -> tokio_util::task::AbortOnDropHandle<()> {
+        let sender = self.sender.clone();
+        tokio_util::task::AbortOnDropHandle::new(tokio::spawn(async move {
+            for sequence in 1.. {
+                let beat = v1::Heartbeat { sequence, ..Default::default() };
+                let beat = v1::SessionRequest { frame: Some(Frame::Heartbeat(beat)) };
+                if sender.send(beat).await.is_err() {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }))
+    }
+
     pub async fn heartbeat(&self, sequence: u64) {
         let lease = Some(prost_types::Duration::try_from(Duration::from_secs(30)).unwrap());
         self.send(Frame::Heartbeat(v1::Heartbeat { sequence, lease, ..Default::default() })).await;

@@ -25,6 +25,8 @@ mod work;
 mod world;
 
 #[allow(dead_code, reason = "shared with the simulation, whose worlds it listens to")]
+#[path = "../sim/barrier.rs"]
+mod barrier;
 #[path = "../sim/canary.rs"]
 mod canary;
 #[allow(dead_code, reason = "shared with the simulation, which uses more of it")]

@@ -15,6 +15,7 @@ use mimalloc::MiMalloc;
 #[global_allocator]
 static MEMORY: MiMalloc = MiMalloc;
 
+mod barrier;
 mod canary;
 mod clock;
 mod coverage;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use rosterd_coordinator::handle::{ChangeEffect, Handle, Operation};
 use rosterd_domain::id::JobName;
 
+use crate::barrier::forbids;
 use crate::canary;
 use crate::world::{Later, World};
 
@@ -45,8 +46,9 @@ pub fn ask_of(world: &World, url: String, handle: Handle, operation: Operation) 
     let asked = asked.replace('\n', " ");
     watch.note(|| format!("asked of {url}: {asked}"));
     let before = watch.lock().applied;
+    let asked_at = (watch.lock().shadow.in_flight(), before);
     tokio::spawn(async move {
-        let effect = effect(&operation);
+        let (effect, forbids) = (effect(&operation), forbids(&operation));
         let (asked_to_leave, shut_down) = match &operation {
             Operation::Drain { instance, .. } => (instance.worker(), None),
             Operation::Shutdown { job, instance } => (None, Some((job.clone(), instance.clone()))),
@@ -76,6 +78,9 @@ pub fn ask_of(world: &World, url: String, handle: Handle, operation: Operation) 
             };
             let shut_down = shut_down.and_then(of);
             watch.shut_down.extend(shut_down);
+            if let Some(forbids) = &forbids {
+                watch.acknowledged(&asked, forbids, &done.changes, &asked_at);
+            }
         }
         let changed = done.changes.iter().any(|(_, change)| change.effect != ChangeEffect::Unchanged);
         if let (Some((job, purpose)), true) = (effect, changed) {

@@ -65,6 +65,7 @@ const WRITES: &[&str] = &[
     "write: ask to leave",
     "write: assign",
     "write: attach",
+    "write: barrier",
     "write: command",
     "write: commands",
     "write: coordinator",

@@ -177,6 +177,7 @@ impl World {
         // Here a process notices at once when it wakes.
         self.judge_starts();
         let mut watch = self.watch.lock();
+        watch.judge_barriers(&self.log.lines());
         for fault in judge(&self.log.lines(), 0).faults {
             if !watch.is_of_two_jobs(&fault) && !is_not_promised(&fault, &watch.shadow.unmonitored) {
                 watch.broke(fault.rule, fault.text);

@@ -221,6 +221,10 @@ fn world_of(seed: u64) -> Plan {
     if bare.permille(250) {
         jobs.push(JobPlan { strategy: STRATEGIES[bare.index(4)], ..job("bare") });
     }
+    // What is scheduled while a crashed run waits for a taker is skipped there.
+    let mut skips = Rng::new(seed ^ 0x00_5c_1b_ed);
+    jobs[1].misfire = skips.permille(800);
+    jobs[2].misfire = skips.permille(800);
     let drift = if rng.permille(500) { 4500 } else { 0 };
     let store_clock = Rng::new(seed ^ 0x00_c1_0c_c5).permille(600);
     Plan {

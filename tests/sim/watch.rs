@@ -16,6 +16,7 @@ use rosterd_registry::memory::{Cause, Seen};
 use rosterd_session::frame::{FromWorker, ToWorker};
 use tokio::time::Instant;
 
+use crate::barrier::{Barrier, InFlight};
 use crate::clock::NodeClock;
 use crate::coverage::Coverage;
 use crate::due::Due;
@@ -159,6 +160,9 @@ pub struct Inner {
     pub applied: u64,
     /// The latest of them by job and purpose.
     pub purposes: BTreeMap<(String, &'static str), u64>,
+    /// What was in flight before each of those that people ask for, by its number.
+    pub at_change: BTreeMap<(String, &'static str), Vec<(u64, InFlight)>>,
+    pub barriers: Vec<Barrier>,
     /// A coordinator that dies right after its write number so-and-so.
     pub doomed: Option<(String, u64, Hand)>,
     pub deaths: Vec<String>,
@@ -181,7 +185,7 @@ pub struct Inner {
     pub calm: bool,
     /// When the first promise was broken.
     pub broke_at: Option<Duration>,
-    start: Since,
+    pub start: Since,
     base: Time,
     coverage: Coverage,
     told: bool,
@@ -198,6 +202,8 @@ impl Watch {
             last_commit: BTreeMap::new(),
             applied: 0,
             purposes: BTreeMap::new(),
+            at_change: BTreeMap::new(),
+            barriers: Vec::new(),
             doomed: None,
             deaths: Vec::new(),
             asked_to_leave: BTreeSet::new(),
@@ -260,6 +266,10 @@ impl Inner {
         self.note(|| describe(seen.session, txn, &changes));
         if let Some(txn) = txn {
             let job = job_of(txn).map(ToString::to_string).unwrap_or_default();
+            if matches!(txn.purpose, "apply" | "pause" | "disable") {
+                let before = (self.applied + 1, self.shadow.in_flight());
+                self.at_change.entry((job.clone(), txn.purpose)).or_default().push(before);
+            }
             self.purposes.insert((job, txn.purpose), self.applied + 1);
             self.coverage.count(format!("write: {}", txn.purpose));
             self.last_commit.insert(seen.session.to_owned(), Instant::now());

@@ -405,8 +405,7 @@ impl Session {
             Ok(Some(FromWorker::Hello(_))) => {
                 return self.refuse_stream("only the first frame of a stream is a Hello");
             }
-            // Nothing follows from it, and it comes with every run: it is not to wait where reports and heartbeats do.
-            Ok(None | Some(FromWorker::RunStarted { .. })) => return Ok(None),
+            Ok(None) => return Ok(None),
             Ok(Some(frame)) => frame,
             Err(defect) => {
                 let status = self.malformed(&defect.malformed);
@@ -464,7 +463,10 @@ impl Session {
                 self.answer(ToWorker::ReportAck { run: report.run, refusal: Some(refusal) })?;
                 None
             }
-            FromWorker::RunProgress { run: RunRef { job, .. }, .. } if !jobs.have(&job) => {
+            FromWorker::RunStarted { run: RunRef { job, .. }, .. }
+            | FromWorker::RunProgress { run: RunRef { job, .. }, .. }
+                if !jobs.have(&job) =>
+            {
                 self.counted(self.not_for(&job));
                 None
             }

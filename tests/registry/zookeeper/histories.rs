@@ -234,11 +234,14 @@ fn memory_and_zookeeper_live_the_same_lives() {
     assert!(!all || seen.contains(&(true, true)), "no answer of what was applied was lost: {seen:?}");
 }
 
+/// A machine that stands still for less ends no session but the one that is cut off.
+const SESSION: Duration = Duration::from_secs(10);
+
 /// How many lives with a session that the server ends by its own clock: each waits for that.
 const EXPIRING: u64 = 6;
 
 #[test]
 fn memory_and_zookeeper_end_sessions_alike() {
     let runtime = runtime();
-    live_all(Kind::Expiring, EXPIRING, 10, |life| runtime.block_on(both(&life, Duration::from_secs(5))).1);
+    live_all(Kind::Expiring, EXPIRING, 10, |life| runtime.block_on(both(&life, SESSION)).1);
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rosterd_coordinator::handle::{Operation, Target};
 use rosterd_domain::id::{Item, ServerAddress};
+use rosterd_domain::mutants;
 use rosterd_domain::verify::What;
 
 use super::races;
@@ -32,6 +33,16 @@ races! {
     ej_2038_a_trigger_waits_for_no_other_job: triggered_beside_a_long_one, [WORKERS_JOIN_BATCHES => "scene"];
     /// A run starts at another host while a removal is under way that is to wait for runs.
     a_removal_that_meets_a_start_is_refused: removal_meets_a_start, [REMOVAL_IGNORES_RECORDS => "scene"];
+    /// A job is paused a moment before a fire of which its worker was told already: it is answered once that has begun.
+    a_pause_waits_for_what_was_told_ahead: paused_right_before, [CHANGES_ANSWER_AT_ONCE => "barrier", TOLD_IS_BEGUN => "barrier"];
+    /// The same asked of a coordinator that does not host the worker: its host says when the run has begun.
+    a_pause_waits_for_what_another_host_told_ahead: paused_elsewhere, [CHANGES_ANSWER_AT_ONCE => "barrier", TOLD_IS_BEGUN => "barrier", SETTLED_BY_ANYBODY => "barrier"];
+    /// The parameter of a job is changed a moment before a fire, and an item of another is disabled.
+    an_apply_waits_for_what_was_told_ahead: applied_right_before, [CHANGES_ANSWER_AT_ONCE => "barrier"];
+    /// A job is removed with its runs a moment before a fire.
+    a_removal_waits_for_what_was_told_ahead: removed_right_before, [CHANGES_ANSWER_AT_ONCE => "barrier"];
+    /// A worker stands still with a run of which it was told ahead: the pause is answered when its lease has ended.
+    a_pause_waits_for_a_worker_that_stands_still: paused_while_frozen, [CHANGES_ANSWER_AT_ONCE => "barrier"];
     /// A job is removed and made again, and fires once.
     ej_246_delete_and_create_fires_once: deleted_and_created, [NEXT_FIRE_NOT_STORED => "no_fire_vanishes"];
     /// An item is disabled before its record is there: tools see it all the same.
@@ -368,6 +379,85 @@ fn cancelled_over_a_dead_stream() -> Faults {
         world.pass(secs(5)).await;
         let cancelled = record(&world, "again", item).is_some_and(|record| record.counters.cancelled == 1);
         want(&world, cancelled, "the run is stopped");
+        world
+    })
+}
+
+/// So long before a fire its workers have been told of it.
+const TOLD: Duration = Duration::from_millis(15);
+
+/// So many coordinators; c0 hosts a worker that was told of a fire which has not come, and somebody is asked for a change.
+async fn asked_right_before(coordinators: usize, asked: usize, operation: Operation) -> World {
+    let mut world = stage(coordinators, &[0], vec![short(2, 2000, 5)]);
+    start(&mut world, 0..1).await;
+    at_work(&mut world, "short", 1).await;
+    world.pass(secs(6)).await;
+    before_due(&mut world, 5, TOLD).await;
+    want(&world, runs(&world, "short"), "it is written");
+    ask(&world, asked, operation);
+    world
+}
+
+async fn answered(world: &mut World, what: &str) {
+    let done = format!("operation {what}: done");
+    until(world, "it is answered", |world| covered(world, &done) == 1).await;
+}
+
+fn paused_right_before() -> Faults {
+    scene(async || {
+        let mut world = asked_right_before(1, 0, pause("short", true)).await;
+        answered(&mut world, "Pause").await;
+        world.pass(secs(6)).await;
+        world
+    })
+}
+
+fn paused_elsewhere() -> Faults {
+    scene(async || {
+        let mut world = asked_right_before(2, 1, pause("short", true)).await;
+        // It begins when it wakes.
+        world.freeze_worker(0, secs(1));
+        answered(&mut world, "Pause").await;
+        world.pass(secs(6)).await;
+        world
+    })
+}
+
+fn applied_right_before() -> Faults {
+    scene(async || {
+        let other = JobPlan { period: 4, ..short(2, 2000, 5) };
+        let mut world = asked_right_before(2, 1, apply(&other)).await;
+        answered(&mut world, "Apply").await;
+        world.pass(secs(3)).await;
+        before_due(&mut world, 4, TOLD).await;
+        ask(&world, 0, disable("short", Target::Item(Item(1))));
+        answered(&mut world, "Enable").await;
+        world.pass(secs(6)).await;
+        world
+    })
+}
+
+fn removed_right_before() -> Faults {
+    scene(async || {
+        let remove = Operation::Remove { job: name("short"), cancel: true };
+        let mut world = asked_right_before(2, 1, remove).await;
+        world.chaos.deafen("c0", secs(1));
+        world.freeze_worker(0, millis(500));
+        answered(&mut world, "Remove").await;
+        world.pass(secs(6)).await;
+        world
+    })
+}
+
+fn paused_while_frozen() -> Faults {
+    scene(async || {
+        let mut world = asked_right_before(1, 0, pause("short", true)).await;
+        world.freeze_worker(0, secs(3));
+        world.pass(secs(2)).await;
+        let early = covered(&world, "operation Pause: done") > 0;
+        want(&world, !early || mutants::is_on(mutants::CHANGES_ANSWER_AT_ONCE), "it is not answered yet");
+        answered(&mut world, "Pause").await;
+        world.pass(secs(6)).await;
         world
     })
 }
