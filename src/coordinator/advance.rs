@@ -145,6 +145,10 @@ impl Node {
     }
 
     fn act(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) {
+        // Before anything is decided by it.
+        if self.foreign_config(name, job, view) {
+            return;
+        }
         // What is complete is announced before the next run of an item makes the record forget it.
         if self.guarantees(name, job, view) {
             return;

@@ -155,6 +155,14 @@ const NOT_ASKED_FOR: &[(&str, &str)] = &[
     ("recovery: attached to its host's next process", "no coordinator has the name of one before it"),
     ("recovery: dismiss by", "counted as a write"),
     ("worker ended: left without acknowledgement", "what a leave comes to where nobody answers"),
+    (
+        "write: foreign config",
+        "scene: a_schedule_that_another_tool_writes_holds_from_then_on (`races/tools.rs`)",
+    ),
+    (
+        "write: failover items",
+        "scene: crashed_items_that_another_tool_makes_and_removes_are_mirrors (`races/tools.rs`)",
+    ),
     ("write: announced", "its answer is written with what follows from it"),
     ("write: servers", "a server that nobody has used for a day"),
     ("worker ended", "of itself, for any reason but a leave"),

@@ -17,6 +17,7 @@ mod stage;
 mod store;
 mod table;
 mod thrift;
+mod tools;
 
 use rosterd_domain::verify::Fault;
 

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use rosterd_domain::verify::Fault;
 
 use super::bugs;
-use super::{Race, fires, found, held, holes, leaders, leases, operators, runs, store, thrift};
+use super::{Race, fires, found, held, holes, leaders, leases, operators, runs, store, thrift, tools};
 use crate::many::{self, env};
 use crate::play::play;
 use crate::script::Script;
@@ -22,6 +22,7 @@ fn scenes() -> Vec<&'static Race> {
         operators::RACES,
         holes::RACES,
         thrift::RACES,
+        tools::RACES,
     ];
     all.into_iter().flatten().collect()
 }
