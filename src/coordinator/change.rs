@@ -165,7 +165,9 @@ pub(super) fn change(
 pub(super) fn restated(job: &JobState, view: &Job, now: Time) -> Option<Txn> {
     let config = view.spec.config();
     let was = view.sharding.stated.as_ref().filter(|stated| !stated.is_by(config))?;
-    if mutants::is_on(mutants::FOREIGN_CONFIG_UNNOTICED) {
+    // A disable that keeps the generation writes no rights either.
+    let kept = mutants::is_on(mutants::DISABLE_KEEPS_GENERATION);
+    if kept || mutants::is_on(mutants::FOREIGN_CONFIG_UNNOTICED) {
         return None;
     }
     let is = Stated::by(config);
