@@ -20,6 +20,10 @@ pub(super) const MAX_DEPTH: usize = 32;
 const BUDGET: usize = 8;
 pub(super) const NODE_COST: usize = 32;
 
+/// What YAML may cost by its own length: the shortest value takes two bytes, and has its price twice.
+const YAML_BUDGET: usize = 40;
+const YAML_BASE: usize = 4096;
+
 /// How a tag begins that names a class of Elastic-Job; its JVMs refuse every other package.
 pub(super) const CLASS_TAG: &str = "!!org.apache.shardingsphere.elasticjob.";
 
@@ -37,7 +41,9 @@ pub(super) fn documents(bytes: &[u8], max_bytes: usize) -> Result<Vec<Value>, De
     {
         return Ok(vec![value]);
     }
-    let documents = yaml::documents(text, budget).map_err(unreadable)?;
+    // No text costs more by itself; with aliases it may not either.
+    let most = budget.min(YAML_BASE + YAML_BUDGET * text.len());
+    let documents = yaml::documents(text, most).map_err(unreadable)?;
     Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
 }
 
