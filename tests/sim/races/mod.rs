@@ -21,6 +21,8 @@ mod tools;
 
 use rosterd_domain::verify::Fault;
 
+pub use table::is_scene;
+
 /// The bugs, by their names in the code: those of the coordinators, and those of the client.
 pub mod bugs {
     pub use rosterd_client::mutants::*;

@@ -27,6 +27,11 @@ fn scenes() -> Vec<&'static Race> {
     all.into_iter().flatten().collect()
 }
 
+/// Whether there is a scene of this name.
+pub fn is_scene(name: &str) -> bool {
+    scenes().iter().any(|race| race.name == name)
+}
+
 /// The coordinators' bugs, and those of the client that scenes find: its own tests find all of these.
 fn all_bugs(scenes: &[&'static Race]) -> Vec<(&'static str, &'static str)> {
     let named = |bug: &str| scenes.iter().flat_map(|race| race.finds).any(|(of, _)| *of == bug);
