@@ -43,7 +43,7 @@ impl Groups {
         let groups = Self { below, own, made: AtomicU64::new(0) };
         // Whether it may is known once it did.
         groups.make()?.end();
-        groups.end_left(|pid, started| processes::runs(pid, started));
+        groups.end_left(processes::runs);
         Some(groups)
     }
 
