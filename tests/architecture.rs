@@ -97,7 +97,7 @@ const NODES: &[&str] = &[
 const DOMAIN: &[&str] = &[
     "serde",
     "serde_json",
-    "serde_yaml_ng",
+    "saphyr-parser",
     "thiserror",
     "unicode-normalization",
     "jiff",

@@ -9,9 +9,11 @@ use futures_util::FutureExt as _;
 use super::AppError;
 use super::lives::Open;
 use crate::config::{Config, Registry as RegistryConfig, ZooKeeper};
+use rosterd_domain::time::Time;
 use rosterd_registry::Registry;
 use rosterd_registry::embedded::{EmbeddedOptions, EmbeddedRegistry};
 use rosterd_registry::zookeeper::{Backoff, Credentials, Tls, ZooKeeperOptions, ZooKeeperRegistry};
+use rosterd_runtime::clock::{Clock as _, System};
 use rosterd_runtime::tasks::{Phase, Tasks};
 
 /// An opened store.
@@ -35,6 +37,7 @@ pub(super) fn data_dir(registry: &RegistryConfig) -> &Path {
 pub(super) async fn open(config: &Config, tasks: &Tasks) -> Result<Store, AppError> {
     match &config.registry {
         RegistryConfig::Embedded { data_dir } => {
+            compare_clock(data_dir, config.timing.max_clock_difference);
             let registry = EmbeddedRegistry::open(data_dir, EmbeddedOptions::new(config.namespace.clone()))?;
             Ok(Store { registry: Arc::new(registry), open: None, name: "embedded" })
         }
@@ -45,6 +48,21 @@ pub(super) async fn open(config: &Config, tasks: &Tasks) -> Result<Store, AppErr
             close_at_the_end(tasks, sessions.clone());
             Ok(Store { registry, open: Some(sessions.opener()), name: "zookeeper" })
         }
+    }
+}
+
+/// The embedded store lives on this machine and has no clock of its own; but time does not go back over a restart. A clock that is
+/// ahead at boot cannot be told from a long pause.
+fn compare_clock(data_dir: &Path, most: Duration) {
+    let Some(written) = EmbeddedRegistry::last_written(data_dir) else { return };
+    let Ok(since) = written.duration_since(std::time::UNIX_EPOCH) else { return };
+    let (written, now) = (Time(i64::try_from(since.as_millis()).unwrap_or(i64::MAX)), System.wall());
+    let behind = written.since(now);
+    if behind > most {
+        tracing::warn!(
+            "ALARM: the store was last written at {written}, and this machine's clock says {now}, {behind:?} earlier: it is wrong now, \
+             or was then; set it right (chrony, ntpd), or what was due in between is run again or late"
+        );
     }
 }
 

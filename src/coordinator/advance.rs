@@ -8,7 +8,7 @@ use std::time::Duration;
 use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress, TriggerId, Version, WorkerId};
 use rosterd_domain::item::{Event as ItemEvent, Record};
 use rosterd_domain::mutants;
-use rosterd_domain::plan::{self, Candidates, Facts, Hosted};
+use rosterd_domain::plan::{self, Candidates, Facts, Hosted, Plan};
 use rosterd_domain::sharding::Sharding;
 use rosterd_domain::snapshot::TriggerNode;
 use rosterd_domain::time::{Mono, Time};
@@ -145,6 +145,10 @@ impl Node {
     }
 
     fn act(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) {
+        // Before anything is decided by it.
+        if self.foreign_config(name, job, view) {
+            return;
+        }
         // What is complete is announced before the next run of an item makes the record forget it.
         if self.guarantees(name, job, view) {
             return;
@@ -221,6 +225,7 @@ impl Node {
         for reason in &plan.reasons {
             tracing::debug!(job = %name, "{reason}");
         }
+        alarm_of_set_back(name, job, &plan);
         let mut reserved: BTreeMap<WorkerId, u32> = BTreeMap::new();
         for entry in &plan.entries {
             if let plan::Entry::Started { run, .. } = entry {
@@ -485,6 +490,23 @@ impl Node {
         }
         self.submit(name, job, txn, Intent::Servers);
         true
+    }
+}
+
+/// A last fire goes back only where a clock was far ahead when it was written. Somebody should know: what ran ahead of its time
+/// runs again.
+fn alarm_of_set_back(name: &JobName, job: &JobState, plan: &Plan) {
+    for (item, (_, after)) in &plan.records {
+        let before = job.records.get(item).map(|(_, before)| before.last_fire);
+        if let Some(before) = before.filter(|before| *before > after.last_fire) {
+            tracing::warn!(
+                job = %name,
+                item = item.0,
+                "ALARM: the last fire of an item, {before}, lies far in the future: a clock was wrong when it was written. It is \
+                 set back to {}, and what has run ahead of its time runs again",
+                after.last_fire
+            );
+        }
     }
 }
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use rosterd_domain::id::{InstanceId, Item, JobName};
 use rosterd_domain::item::{Missed, Source};
-use rosterd_domain::job::{self, JobConfig, JobSpec};
+use rosterd_domain::job::{self, JobSpec};
 use rosterd_domain::mutants;
-use rosterd_domain::sharding::{Gap, Sharding};
+use rosterd_domain::sharding::{Gap, Sharding, Stated};
 use rosterd_domain::snapshot::Command;
 use rosterd_domain::snapshot::{Announced, Stage};
 use rosterd_domain::time::Time;
@@ -55,7 +55,9 @@ pub(super) fn shut_out(txn: &mut Txn, view: &Job, instance: &InstanceId) {
 
 /// Adds the rewriting of `sharding`: whatever was decided before is refused.
 pub(super) fn rewrite(txn: &mut Txn, view: &Job, sharding: &Sharding) {
-    let (job, expect, data) = (view.name.clone(), view.generation, sharding.encode().into());
+    let stated = || sharding.stating(Stated::by(view.spec.config())).encode();
+    let data = if sharding.stated.is_some() { sharding.encode() } else { stated() };
+    let (job, expect, data) = (view.name.clone(), view.generation, data.into());
     txn.write(Write::Assignment { job, expect, data });
 }
 
@@ -132,20 +134,10 @@ pub(super) fn change(
         );
         return Err(Refusal::new(Code::HandlerConflict, message));
     }
-    let mut sharding = view.sharding.withdrawn();
     let (old, new) = (view.spec.config(), next.config());
-    let same_schedule =
-        (&old.cron, old.zone(), view.spec.policy().gap) == (&new.cron, new.zone(), next.policy().gap);
-    if !same_schedule {
-        let before = old.cron.clone().map(|cron| (cron, old.zone().to_string()));
-        sharding = sharding.with_floor(now, before, settled(job, view));
-    }
-    if old.disabled && !new.disabled {
-        sharding.gap = Some(Gap { until: now, reason: Missed::Disabled });
-    }
-    if new.sharding_total_count > old.sharding_total_count {
-        sharding = sharding.raised(Item(old.sharding_total_count), now);
-    }
+    let (was, is) = (Stated::by(old), Stated::by(new));
+    let same_gap = view.spec.policy().gap == next.policy().gap;
+    let sharding = after(job, view, &was, &is, same_gap, now);
     let mut txn = guarded("apply", view);
     txn.guard(Guard::Config(view.name.clone(), view.config_version));
     txn.write(Write::Config(view.name.clone(), new.to_json().into()));
@@ -154,7 +146,7 @@ pub(super) fn change(
         txn.write(Write::HandlerType(view.name.clone(), next.handler().into()));
     }
     rewrite(&mut txn, view, &sharding);
-    switched_off(&mut txn, job, view, new);
+    switched_off(&mut txn, job, view, &was, &is);
     let (was, is) = (&view.spec.policy().guarantee, &next.policy().guarantee);
     if is.completed && !was.completed {
         // What completed before was nobody's to announce.
@@ -168,11 +160,48 @@ pub(super) fn change(
     Ok(Some((txn, changes)))
 }
 
+/// The transaction that takes over what another tool has written into `config`, as if it had been applied; `None` where
+/// nobody has. Without it a new schedule would hold for the time before it as well, and its scheduled times then for late.
+pub(super) fn restated(job: &JobState, view: &Job, now: Time) -> Option<Txn> {
+    let config = view.spec.config();
+    let was = view.sharding.stated.as_ref().filter(|stated| !stated.is_by(config))?;
+    // A disable that keeps the generation writes no rights either.
+    let kept = mutants::is_on(mutants::DISABLE_KEEPS_GENERATION);
+    if kept || mutants::is_on(mutants::FOREIGN_CONFIG_UNNOTICED) {
+        return None;
+    }
+    let is = Stated::by(config);
+    let mut txn = guarded("foreign config", view);
+    txn.guard(Guard::Config(view.name.clone(), view.config_version));
+    rewrite(&mut txn, view, &after(job, view, was, &is, true, now));
+    switched_off(&mut txn, job, view, was, &is);
+    if was.items != is.items {
+        txn.write(Write::RaiseNecessary(view.name.clone()));
+    }
+    Some(txn)
+}
+
+/// The rights once the job is as `is` says: each of its scheduled times belongs to the schedule that held then.
+fn after(job: &JobState, view: &Job, was: &Stated, is: &Stated, same_gap: bool, now: Time) -> Sharding {
+    let mut sharding = view.sharding.withdrawn();
+    if was.schedule != is.schedule || !same_gap {
+        sharding = sharding.with_floor(now, was.schedule.clone(), settled(job, view));
+    }
+    if was.disabled && !is.disabled {
+        sharding.gap = Some(Gap { until: now, reason: Missed::Disabled });
+    }
+    if is.items > was.items {
+        sharding = sharding.raised(Item(was.items), now);
+    }
+    sharding.stated = Some(is.clone());
+    sharding
+}
+
 /// What monitoring and failover keep in the tree goes with them; runs that are in flight go on.
-fn switched_off(txn: &mut Txn, job: &JobState, view: &Job, new: &JobConfig) {
-    let (old, name) = (view.spec.config(), &view.name);
-    let unmonitored = old.monitor_execution && !new.monitor_execution;
-    let no_failover = old.failover && !(new.failover && new.monitor_execution);
+fn switched_off(txn: &mut Txn, job: &JobState, view: &Job, was: &Stated, is: &Stated) {
+    let name = &view.name;
+    let unmonitored = was.monitor && !is.monitor;
+    let no_failover = was.failover && !(is.failover && is.monitor);
     for (item, (_, record)) in &job.records {
         let (job, item) = (name.clone(), *item);
         if record.running().is_some() && unmonitored {
@@ -217,6 +246,7 @@ pub(super) fn enable(view: &Job, target: &Target, enabled: bool, now: Time) -> R
             let config = config.map_err(|e| Refusal::new(Code::ConfigInvalid, e.to_string()))?;
             txn.guard(Guard::Config(name.clone(), view.config_version));
             txn.write(Write::Config(name.clone(), config.to_json().into()));
+            sharding.stated = Some(Stated::by(&config));
             sharding.gap = enabled.then_some(gap).or(sharding.gap);
             word.to_string()
         }
@@ -305,6 +335,7 @@ pub(super) fn mend(name: &JobName, torn: &Torn, spec: &JobSpec, now: Time) -> St
     let known = Sharding::decode(&torn.assignment);
     let mut sharding = known.map_or_else(|_| Sharding::made_at(now), |known| known.withdrawn());
     sharding.gap = Some(Gap { until: now, reason: Missed::Disabled });
+    sharding.stated = Some(Stated::by(spec.config()));
     let mut txn = Txn::new("apply");
     txn.guard(Guard::Incarnation(name.clone(), torn.incarnation.clone()));
     txn.guard(Guard::Config(name.clone(), torn.config_version));

@@ -215,9 +215,12 @@ impl Node {
             Intent::Dismiss { instance, .. } => {
                 self.dismiss(name, job, &instance, "its instance was deleted")
             }
-            Intent::Servers | Intent::ForeignTriggers | Intent::Switches | Intent::Commands => {
-                job.stale = true
-            }
+            Intent::Servers
+            | Intent::ForeignTriggers
+            | Intent::Switches
+            | Intent::Restated
+            | Intent::FailoverItems
+            | Intent::Commands => job.stale = true,
             Intent::Create { by } => self.told_by_worker(name, job, "created by a registration".into(), by),
             Intent::Overwrite { fields, by } => {
                 let what = format!("changed {} by a registration", names(&fields));

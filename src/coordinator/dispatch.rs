@@ -551,7 +551,6 @@ fn trigger(view: &Job, run: RunRef, running: &Running, offset: Option<Arc<[u8]>>
         offset: offset.unwrap_or_else(|| Arc::from(&[][..])),
         not_before: None,
         starts_in: Duration::ZERO,
-        start_before: None,
         // What is left of it: a run that is told late ends no later.
         timeout: policy.run_timeout.map(|whole| {
             let left = times_out(view, running).map_or(whole, |at| at.since(now));

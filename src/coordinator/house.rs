@@ -55,6 +55,7 @@ fn is_housekeeping(intent: &Intent) -> bool {
             | Intent::Assign { .. }
             | Intent::Mirrors(_)
             | Intent::Servers
+            | Intent::FailoverItems
     )
 }
 
@@ -76,6 +77,7 @@ impl Node {
             || self.assign(name, job, view)
             || self.mirrors(name, job, view)
             || self.forget_servers(name, job, view)
+            || self.forget_failovers(name, job, view)
     }
 
     /// Whether the calendar is about to bring the job up.

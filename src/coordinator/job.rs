@@ -108,6 +108,8 @@ pub(crate) struct JobState {
     pub(crate) mirrors: BTreeMap<Item, Option<InstanceId>>,
     /// Servers without an instance, and since when, for the leader.
     pub(crate) empty_servers: BTreeMap<ServerAddress, Mono>,
+    /// Nodes of crashed items that have not crashed, and since when, for the leader.
+    pub(crate) strange_failovers: BTreeMap<Item, Mono>,
     /// When the leader looks at everything again.
     pub(crate) reconcile_at: Option<Mono>,
     /// The job as it was when they were found: its assignment is the one that they follow.
@@ -250,10 +252,14 @@ pub(crate) enum Intent {
     Commands,
     /// Servers that nobody uses are forgotten.
     Servers,
+    /// Nodes that say of items that they have crashed, which they have not, are removed.
+    FailoverItems,
     /// Commands of older tools are taken over.
     ForeignTriggers,
     /// Items are as another tool marked them.
     Switches,
+    /// The configuration is as another tool wrote it.
+    Restated,
     /// The job is made for a registration, by the worker of this credential.
     Create { by: Option<Arc<str>> },
     /// A person's operation.

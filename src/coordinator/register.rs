@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rosterd_domain::id::JobName;
 use rosterd_domain::job::{self, JobSpec, diff};
-use rosterd_domain::sharding::Sharding;
+use rosterd_domain::sharding::{Sharding, Stated};
 use rosterd_domain::txn::{Guard, Txn, Write};
 use rosterd_domain::view::Job;
 
@@ -126,6 +126,8 @@ impl Node {
 
     fn create(&mut self, name: &JobName, job: &mut JobState, spec: &JobSpec, intent: Intent) {
         let mut txn = Txn::new("create");
+        let mut rights = Sharding::made_at(self.now.wall).numbered_by(self.numbering.offset);
+        rights.stated = Some(Stated::by(spec.config()));
         txn.guard(Guard::NoJob(name.clone()));
         txn.write(Write::CreateJob {
             job: name.clone(),
@@ -133,7 +135,7 @@ impl Node {
             handler_type: spec.handler().into(),
             config: spec.config().to_json().into(),
             policy: spec.policy().to_json().into(),
-            assignment: Sharding::made_at(self.now.wall).numbered_by(self.numbering.offset).encode().into(),
+            assignment: rights.encode().into(),
         });
         txn.write(Write::RaiseNecessary(name.clone()));
         self.submit(name, job, txn, intent);

@@ -1,9 +1,10 @@
-//! Items that another tool disables or enables, by the node `sharding/{item}/disabled`.
+//! What other tools write past us: items that they disable or enable, by the node `sharding/{item}/disabled`, and `config`.
 //!
 //! Which items are disabled `sharding` says; the nodes are written with it, in one transaction. Where they differ at one
 //! revision another tool has written: the job's leader takes that over. It looks after its election, when it is told that
 //! one has come or gone, and when it reconciles.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rosterd_domain::id::{Item, JobName};
@@ -11,12 +12,15 @@ use rosterd_domain::item::Missed;
 use rosterd_domain::mutants;
 use rosterd_domain::sharding::Gap;
 use rosterd_domain::snapshot::Switches;
+use rosterd_domain::time::Mono;
+use rosterd_domain::txn::{Guard, Write};
 use rosterd_domain::view::Job;
 
-use super::change::{led, rewrite};
+use super::change::{self, led, rewrite};
 use super::event::{Effect, Query};
 use super::job::{Intent, JobState};
 use super::node::{Node, ReadFor};
+use super::timers::Timer;
 use rosterd_registry::ReadError;
 
 impl Node {
@@ -68,6 +72,19 @@ impl Node {
         self.dirty.insert(name);
     }
 
+    /// Another tool has written `config`: whoever sees it first has that taken over, as if it had been applied.
+    pub(super) fn foreign_config(&mut self, name: &JobName, job: &mut JobState, view: &Job) -> bool {
+        // By a calendar that nobody believes nothing is written, and nothing starts meanwhile.
+        let calendar = view.spec.max_clock_diff(self.settings.max_clock_difference);
+        if self.no_starts() || !self.calendar_is_good(calendar) {
+            return false;
+        }
+        let Some(txn) = change::restated(job, view, self.now.wall) else { return false };
+        tracing::info!(job = %name, "its configuration was changed by a write of another tool");
+        self.submit(name, job, txn, Intent::Restated);
+        true
+    }
+
     /// Makes `sharding` say what the nodes say.
     pub(super) fn switches(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
         let Some(read) = job.switches.take().filter(|_| job.leads()) else { return false };
@@ -101,5 +118,39 @@ impl Node {
         job.switches_stale = true;
         self.submit(name, job, txn, Intent::Switches);
         true
+    }
+
+    /// The leader removes nodes that say of items that they have crashed, where the records have long said otherwise. Nobody goes
+    /// by them, but tools show them.
+    pub(super) fn forget_failovers(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
+        if !job.leads() || mutants::is_on(mutants::STRANGE_MIRRORS_STAY) {
+            job.strange_failovers.clear();
+            return false;
+        }
+        let record = |item: &Item| job.records.get(item);
+        let strange = view
+            .failover
+            .iter()
+            .filter(|item| record(item).is_none_or(|(_, record)| record.crashed().is_none()));
+        let since = |item: &Item| job.strange_failovers.get(item).copied().unwrap_or(self.now.mono);
+        let strange: BTreeMap<Item, Mono> = strange.map(|item| (*item, since(item))).collect();
+        let mut txn = led("failover items", view);
+        for (item, since) in &strange {
+            let until = since.plus(self.settings.store_retry);
+            if until > self.now.mono {
+                self.timers.insert((until, Timer::Job(name.clone())));
+                continue;
+            }
+            if let Some((version, _)) = record(item) {
+                txn.guard(Guard::Record(name.clone(), *item, *version));
+            }
+            txn.write(Write::FailoverItem { job: name.clone(), item: *item, crashed: None });
+        }
+        job.strange_failovers = strange;
+        let found = !txn.writes.is_empty();
+        if found {
+            self.submit(name, job, txn, Intent::FailoverItems);
+        }
+        found
     }
 }

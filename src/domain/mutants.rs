@@ -49,6 +49,8 @@ mutants! {
     FAILOVER_OF_DISABLED: "failover_of_disabled", "crashed runs of disabled items are run again";
     VERDICT_DROPS_MISFIRE: "verdict_drops_misfire", "a verdict takes the misfire mark with it";
     FOREIGN_TRIGGERS_STAY: "foreign_triggers_stay", "the command of an older tool to run an instance's items is not cleared";
+    FOREIGN_CONFIG_UNNOTICED: "foreign_config_unnoticed", "a schedule that another tool writes holds for the time before it too";
+    STRANGE_MIRRORS_STAY: "strange_mirrors_stay", "nodes of crashed items that another tool makes stay";
     FOREIGN_SWITCHES_UNTOLD: "foreign_switches_untold", "an item that another tool disables or enables is so at the next election or reconciliation only";
     TRIGGER_STAYS: "trigger_stays", "a trigger by hand stays when its run starts";
     MISFIRE_STAYS: "misfire_stays", "the misfire mark stays when its run starts";

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{InstanceId, Item};
 use crate::item::Missed;
+use crate::job::JobConfig;
 use crate::strategy::Assignment;
 use crate::time::Time;
 
@@ -61,6 +62,47 @@ pub struct Sharding {
     /// Where the schedules before it began, oldest first: as many as an item has not yet come to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub floors: Vec<Floor>,
+    /// What `config` said when it was last written with this; where it says otherwise, another tool has written it. None: it
+    /// was written by a coordinator that did not keep it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stated: Option<Stated>,
+}
+
+/// What of a configuration is not a matter of this moment alone: what it said before counts as well.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stated {
+    /// Expression and zone; none: by hand only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<(String, String)>,
+    /// How many items.
+    pub items: u32,
+    /// It gets no runs.
+    pub disabled: bool,
+    /// Runs are kept in the record.
+    pub monitor: bool,
+    /// Crashed runs are run again.
+    pub failover: bool,
+}
+
+impl Stated {
+    /// What a configuration says.
+    pub fn by(config: &JobConfig) -> Self {
+        Self {
+            schedule: config.cron.clone().map(|cron| (cron, config.zone().to_owned())),
+            items: config.sharding_total_count,
+            disabled: config.disabled,
+            monitor: config.monitor_execution,
+            failover: config.failover,
+        }
+    }
+
+    /// Whether that is what the configuration says.
+    pub fn is_by(&self, config: &JobConfig) -> bool {
+        let schedule = self.schedule.as_ref().map(|(cron, zone)| (cron.as_str(), zone.as_str()));
+        let rest = (config.sharding_total_count, config.disabled, config.monitor_execution, config.failover);
+        schedule == config.cron.as_deref().map(|cron| (cron, config.zone()))
+            && rest == (self.items, self.disabled, self.monitor, self.failover)
+    }
 }
 
 /// Changes of schedule that are remembered at most; of more the oldest are forgotten.
@@ -151,6 +193,12 @@ impl Sharding {
             }
         }
         Self { instances, owners, ..self.clone() }
+    }
+
+    /// The same written with a configuration that says this.
+    #[must_use]
+    pub fn stating(&self, stated: Stated) -> Self {
+        Self { stated: Some(stated), ..self.clone() }
     }
 
     /// The same with one more withdrawal, so that what was decided before is refused.

@@ -226,8 +226,6 @@ pub struct Trigger {
     pub not_before: Option<Time>,
     /// How far away that was when this was sent.
     pub starts_in: Duration,
-    /// Not to be started after.
-    pub start_before: Option<Time>,
     /// Stopped after.
     pub timeout: Option<Duration>,
     /// What the handler is.
@@ -245,6 +243,4 @@ pub enum CancelReason {
     Fenced,
     /// It took too long.
     TimedOut,
-    /// The worker's drain deadline came.
-    Drain,
 }

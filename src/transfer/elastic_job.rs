@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use rosterd_domain::id::{Item, JobName};
 use rosterd_domain::job::{self, Defects, JobSpec};
-use rosterd_domain::sharding::Sharding;
+use rosterd_domain::sharding::{Sharding, Stated};
 use rosterd_domain::time::Time;
 use rosterd_domain::view;
 
@@ -30,6 +30,7 @@ pub fn job(found: &ForeignJob, now: Time) -> Result<Taken, Vec<String>> {
     view::validate(&spec).map_err(said)?;
     let mut rights = Sharding::made_at(now);
     rights.disabled_items.clone_from(&found.disabled_items);
+    rights.stated = Some(Stated::by(spec.config()));
     let job = Job {
         name: found.name.clone(),
         handler: spec.handler().to_owned(),

@@ -354,7 +354,6 @@ fn to_trigger(trigger: rosterd_session::frame::Trigger) -> v1::Trigger {
         sharding_total_count: trigger.total,
         attempt: 1,
         offset: bytes::Bytes::copy_from_slice(&trigger.offset),
-        start_before: trigger.start_before.map(timestamp),
         timeout: trigger.timeout.map(duration),
         kind: to_kind(trigger.kind).into(),
         streaming: streams(trigger.kind),
@@ -408,7 +407,6 @@ fn to_reason(reason: CancelReason) -> v1::CancelReason {
         CancelReason::Operator => v1::CancelReason::Operator,
         CancelReason::Fenced => v1::CancelReason::Fenced,
         CancelReason::TimedOut => v1::CancelReason::TimedOut,
-        CancelReason::Drain => v1::CancelReason::Drain,
     }
 }
 

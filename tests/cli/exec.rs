@@ -252,6 +252,77 @@ fn what_a_program_has_started_dies_with_a_killed_guard() {
     assert!(!family.iter().any(|pid| alive(pid)), "the run is over, and what it started is not");
 }
 
+/// Whether a process may have groups below its own here. Where it may not, the test says that it was not run.
+fn has_groups() -> bool {
+    use std::io::Write as _;
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
+    let own =
+        own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/none").trim_start_matches('/');
+    let mounts = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
+    let probe = format!("probe-{}", std::process::id());
+    let may = mounts.iter().any(|mount| {
+        let folder = std::path::Path::new(mount).join(own).join(&probe);
+        let made = std::fs::create_dir(&folder).is_ok();
+        let kills = folder.join("cgroup.kill").exists();
+        made && std::fs::remove_dir(&folder).is_ok() && kills
+    });
+    if !may {
+        let thread = std::thread::current();
+        let test = thread.name().unwrap_or("a test");
+        writeln!(std::io::stdout().lock(), "\nNOT RUN: {test}: no cgroup v2 may be made here").unwrap();
+    }
+    may
+}
+
+/// A script that leaves session, parent and environment, and writes its number into a file.
+fn hides(file: &std::path::Path) -> String {
+    format!("env -i setsid sh -c 'echo $$ >> {}; exec sleep 1000' &", file.display())
+}
+
+#[test]
+fn what_hides_from_a_killed_guard_ends_with_the_group_of_its_run() {
+    if !has_groups() {
+        return;
+    }
+    let coordinator = Coordinator::start(LEASE);
+    let dir = tempfile::tempdir().unwrap();
+    let (file, parent) = (dir.path().join("pids"), dir.path().join("guard"));
+    let script = format!("{} echo $PPID > {}; {}", hides(&file), parent.display(), family(&file));
+    let _worker = Worker::start(&coordinator, &[], &script);
+    coordinator.registered();
+    coordinator.tells(trigger(0, 7));
+    let family = pids(&file, 3);
+    let guard = pids(&parent, 1).remove(0).parse().ok().and_then(Pid::from_raw).unwrap();
+    kill_process(guard, Signal::KILL).unwrap();
+    assert_eq!(outcome(&coordinator.completed()), v1::RunOutcome::Failed);
+    assert!(!family.iter().any(|pid| alive(pid)), "the run is over, and what it started is not");
+}
+
+#[test]
+fn what_a_killed_worker_and_its_killed_guard_leave_ends_when_the_next_worker_starts() {
+    if !has_groups() {
+        return;
+    }
+    let coordinator = Coordinator::start(LEASE);
+    let dir = tempfile::tempdir().unwrap();
+    let (file, parent) = (dir.path().join("pids"), dir.path().join("guard"));
+    let script = format!("{} echo $PPID > {}; {}", hides(&file), parent.display(), family(&file));
+    let worker = Worker::start(&coordinator, &[], &script);
+    coordinator.registered();
+    coordinator.tells(trigger(0, 7));
+    let family = pids(&file, 3);
+    let guard = pids(&parent, 1).remove(0).parse().ok().and_then(Pid::from_raw).unwrap();
+    // The guard cannot kill while it stands still.
+    kill_process(guard, Signal::STOP).unwrap();
+    drop(worker);
+    kill_process(guard, Signal::KILL).unwrap();
+    assert!(family.iter().any(|pid| alive(pid)), "something is left");
+    let next = Coordinator::start(LEASE);
+    let _worker = Worker::start(&next, &[], "true");
+    next.registered();
+    until("nothing is left", || !family.iter().any(|pid| alive(pid)));
+}
+
 /// The program runs as the same user; root could read everything.
 #[test]
 fn a_program_cannot_read_the_credential_of_its_worker() {

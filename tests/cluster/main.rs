@@ -40,6 +40,7 @@ mod proxy;
 #[path = "../it/raw.rs"]
 mod raw;
 mod sizes;
+mod tools;
 mod verify;
 mod versions;
 #[path = "../it/worker.rs"]

@@ -41,6 +41,12 @@ pub const WORDS: &[&str] = &[
     "streamingProcess: true",
     "scriptCommandLine: ",
     "elasticjob:\n  jobs:\n",
+    "&a [",
+    "*a, *a]",
+    "<<: *a\n",
+    "[[[[[[[[",
+    "- - - - - - - - ",
+    "{a: {a: {a: ",
 ];
 
 /// Every defect is told, and all of them together in a bounded text.

@@ -40,6 +40,7 @@ mod raw;
 mod restored;
 mod rights;
 mod seen;
+mod set_back;
 mod slow;
 mod storm;
 mod told;

@@ -20,6 +20,7 @@ use crate::barrier::{Barrier, InFlight};
 use crate::clock::NodeClock;
 use crate::coverage::Coverage;
 use crate::due::Due;
+use crate::foreign;
 use crate::invariants::{self, Invariant};
 use crate::lines::{brief, describe};
 use crate::process::Hand;
@@ -70,6 +71,8 @@ pub struct JobShadow {
     pub epoch: u64,
     /// The version of the reshard flag, while it is up.
     pub necessary: Option<u64>,
+    /// What a foreign tool wrote into `config`: it holds from when a coordinator has taken it over.
+    pub foreign_config: Option<String>,
 }
 
 impl JobShadow {
@@ -307,11 +310,7 @@ impl Inner {
         }
         let at = self.now();
         if matches!(seen.cause, Cause::Foreign) {
-            for (name, job) in &mut self.shadow.jobs {
-                if matches!(seen.view.job(name), Ok(Some(nodes)) if nodes.leader.is_none()) {
-                    job.deposed = job.leader.take().or(job.deposed.take());
-                }
-            }
+            foreign::follow(&mut self.shadow, &seen.view);
         }
         match txn {
             Some(txn) => self.follow(seen.session, at, txn, changes),
@@ -491,6 +490,13 @@ impl Inner {
                 if let Some(shadow) = jobs.get_mut(job) {
                     shadow.sharding = Sharding::decode(data).unwrap_or_default();
                     shadow.generation += 1;
+                    if txn.purpose == "foreign config"
+                        && let Some(config) = shadow.foreign_config.take()
+                    {
+                        let floor = shadow.sharding.floor.as_ref().map_or(at.0, |floor| floor.at.0);
+                        configure(shadow, &config, floor);
+                        self.shadow.unmonitored.extend((!shadow.monitor).then(|| job.clone()));
+                    }
                 }
             }
             Write::Trigger { job, item, node } => {

@@ -158,8 +158,6 @@ class Hand:
             return "an older run of the item is still in user code"
         if len(working) >= self._slots:
             return "no slot is free"
-        if trigger.HasField("start_before") and now.wall >= _unix(trigger.start_before):
-            return "it came after start_before"
         return ""
 
     def _start(self, run: Held) -> None:
@@ -359,7 +357,3 @@ def _outcome(run: Held, ending: Ending) -> types_pb2.RunOutcome:
 def stamp(unix: float) -> Timestamp:
     nanos = round(unix * 1e9)
     return Timestamp(seconds=nanos // 10**9, nanos=nanos % 10**9)
-
-
-def _unix(timestamp: Timestamp) -> float:
-    return timestamp.seconds + timestamp.nanos / 1e9

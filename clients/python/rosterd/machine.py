@@ -63,7 +63,6 @@ OFFER_AGAIN = 30.0
 _STOP_OF_CANCEL = {
     worker_pb2.CANCEL_REASON_FENCED: StopReason.FENCED,
     worker_pb2.CANCEL_REASON_TIMED_OUT: StopReason.TIMED_OUT,
-    worker_pb2.CANCEL_REASON_DRAIN: StopReason.DRAIN,
 }
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import frames as f
 import pytest
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from rosterd import JobRefused, Options, Rejected
 from rosterd._proto import worker_pb2
@@ -400,10 +399,9 @@ def drained(script: Script) -> None:
         (full, {}),
         (shut, {}),
         (drained, {}),
-        (None, {"start_before": Timestamp(seconds=int(WALL + 99))}),
         (None, {"job": "unknown"}),
     ],
-    ids=["lease", "occupied", "slots", "shut down", "drained", "start_before", "unknown job"],
+    ids=["lease", "occupied", "slots", "shut down", "drained", "unknown job"],
 )
 def test_what_may_not_start_is_reported_not_started(
     prepare: Callable[[Script], None] | None, fields: dict[str, Any]
@@ -521,7 +519,6 @@ def test_a_held_run_is_let_go_of_with_its_stream_and_may_come_again() -> None:
     [
         (worker_pb2.CANCEL_REASON_OPERATOR, "CANCELLED"),
         (worker_pb2.CANCEL_REASON_FENCED, "NOT_STARTED"),
-        (worker_pb2.CANCEL_REASON_DRAIN, "HANDED_BACK"),
     ],
 )
 def test_what_is_stopped_before_its_time_never_begins(reason: worker_pb2.CancelReason, outcome: str) -> None:
@@ -557,7 +554,6 @@ def test_the_timeout_of_a_held_run_counts_from_its_time() -> None:
         ("FENCED", EndKind.RETURNED, "ABORTED"),
         ("FENCED", EndKind.CANCELLED, "ABORTED"),
         ("TIMED_OUT", EndKind.CANCELLED, "TIMED_OUT"),
-        ("DRAIN", EndKind.CANCELLED, "HANDED_BACK"),
         ("UNSPECIFIED", EndKind.CANCELLED, "CANCELLED"),
     ],
 )

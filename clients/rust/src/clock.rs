@@ -9,7 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 pub trait Clock: Send + Sync + 'static {
     /// Since some fixed moment; only goes forward, also while the machine sleeps.
     fn now(&self) -> Duration;
-    /// What people's clocks say: for timestamps in reports, and for `start_before`.
+    /// What people's clocks say: for timestamps in reports.
     fn wall(&self) -> SystemTime;
     /// Ends when `now()` has reached `at`, or sooner: the caller looks again.
     fn sleep_until(&self, at: Duration) -> impl Future<Output = ()> + Send;

@@ -4,12 +4,14 @@ use std::ffi::OsString;
 use std::future::Future;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::{ChildStdin, Command};
 use tokio::task::JoinHandle;
 
+use super::cgroup::Group;
 use super::guard::{NAME, SELF};
 use super::output::{Printer, Stream, Tail, copy};
 use super::processes;
@@ -33,6 +35,8 @@ pub(super) struct Child {
     ended: bool,
     /// What its environment has, and no other run's.
     marks: Vec<String>,
+    /// Where its processes are.
+    group: Option<Arc<Group>>,
 }
 
 /// How it ended.
@@ -53,6 +57,7 @@ impl Child {
         label: &str,
         printer: &Printer,
         line: Option<&RunLine>,
+        group: Option<Group>,
     ) -> std::io::Result<Self> {
         let marks = environment.iter().filter(|(name, _)| MARKS.contains(name));
         let marks = marks.map(|(name, value)| format!("{name}={value}")).collect();
@@ -61,13 +66,16 @@ impl Child {
         if let Some(line) = line {
             command.arg("--run-log").arg(&line.path).arg("--run-line").arg(line.text());
         }
+        if let Some(group) = &group {
+            command.arg("--group").arg(group.folder());
+        }
         command.arg("--").args(program).envs(environment);
         for secret in ["ROSTERD_CREDENTIAL", "ROSTERD_CREDENTIAL_FILE", "ROSTERD_KEY"] {
             command.env_remove(secret);
         }
         // A group of its own: an interrupt from the terminal is for us to turn into a clean leave.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        let mut process = command.spawn()?;
+        let mut process = command.spawn().inspect_err(|_| group.iter().for_each(Group::end))?;
         let output = Tail::default();
         let lifeline = process.stdin.take();
         let missing = || std::io::Error::other("the program has no output");
@@ -78,7 +86,7 @@ impl Child {
             tokio::spawn(copy(err, Stream::Err, label.into(), output.clone(), printer.clone())),
         ];
         let beat = (silence / 10).clamp(Duration::from_millis(10), Duration::from_millis(300));
-        Ok(Self { process, lifeline, beat, output, copies, ended: false, marks })
+        Ok(Self { process, lifeline, beat, output, copies, ended: false, marks, group: group.map(Arc::new) })
     }
 
     /// Waits for its end; asks it to stop when `stop` comes first, and kills it `kill_after` later. `patience`: how
@@ -104,6 +112,9 @@ impl Child {
             }
         };
         self.ended = true;
+        if let Some(group) = self.group.take() {
+            let _ = tokio::task::spawn_blocking(move || group.end()).await;
+        }
         if status.signal().is_some() {
             // Perhaps it was the guard that was killed, which took the program with it, and nothing else.
             let marks = std::mem::take(&mut self.marks);
@@ -133,6 +144,8 @@ impl Drop for Child {
         while !self.ended && Instant::now() < until && matches!(self.process.try_wait(), Ok(None)) {
             std::thread::sleep(Duration::from_millis(1));
         }
+        // The guard has ended it, unless that was killed.
+        self.group.iter().for_each(|group| group.end());
         self.copies.iter().for_each(JoinHandle::abort);
     }
 }

@@ -23,6 +23,7 @@ use rustix::process::{
 };
 use rustix::time::{ClockId, clock_gettime};
 
+use super::cgroup::Group;
 use super::processes;
 use super::run_log::RunLine;
 
@@ -47,6 +48,9 @@ pub(crate) struct Guard {
     /// Become the program of this guard
     #[arg(long)]
     program_of: Option<i32>,
+    /// The control group of the run
+    #[arg(long)]
+    group: Option<PathBuf>,
     #[arg(last = true, required = true)]
     program: Vec<OsString>,
 }
@@ -73,6 +77,8 @@ impl Guard {
         if asked.is_err() || getppid().map(Pid::as_raw_pid) != Some(guard) {
             return ExitCode::from(126);
         }
+        // Without it the guard finds what the program starts all the same, as long as it lives.
+        let _joined = self.group().map(|group| group.join());
         cannot_start(&self.program[0], &Command::new(&self.program[0]).args(&self.program[1..]).exec())
     }
 
@@ -82,11 +88,15 @@ impl Guard {
             eprintln!("rosterd exec: processes that leave the program's group may outlive it: {error}");
         }
         let mut command = Command::new(SELF);
-        command.args([NAME, "--program-of", &getpid().as_raw_pid().to_string(), "--"]);
-        command.args(&self.program).stdin(Stdio::null()).process_group(0);
+        command.args([NAME, "--program-of", &getpid().as_raw_pid().to_string()]);
+        if let Some(folder) = &self.group {
+            command.arg("--group").arg(folder);
+        }
+        command.arg("--").args(&self.program).stdin(Stdio::null()).process_group(0);
         match command.spawn() {
             Ok(child) => {
-                let (status, alone) = guard(child, Duration::from_millis(self.silence_ms));
+                let (status, alone) =
+                    guard(child, Duration::from_millis(self.silence_ms), self.group().as_ref());
                 if alone && let Some(line) = self.line() {
                     line.say(What::Drop, "its worker was gone or stood still");
                 }
@@ -98,6 +108,10 @@ impl Guard {
 }
 
 impl Guard {
+    fn group(&self) -> Option<Group> {
+        self.group.clone().map(Group::at)
+    }
+
     fn line(&self) -> Option<RunLine> {
         RunLine::parse(self.run_log.clone()?, self.run_line.as_ref()?)
     }
@@ -109,7 +123,7 @@ fn cannot_start(program: &OsString, error: &Error) -> ExitCode {
 }
 
 /// Watches over the program until it has ended; also whether `exec` was gone or silent by then.
-fn guard(mut child: Child, silence: Duration) -> (ExitStatus, bool) {
+fn guard(mut child: Child, silence: Duration, run: Option<&Group>) -> (ExitStatus, bool) {
     let group = Pid::from_child(&child);
     let words = listen(group);
     let (mut silent_at, mut kill_at, mut killed) = (now() + silence, None::<Duration>, false);
@@ -139,6 +153,7 @@ fn guard(mut child: Child, silence: Duration) -> (ExitStatus, bool) {
         let silent = now() >= silent_at;
         if !killed && (silent || kill_at.is_some_and(|at| now() >= at)) {
             signal(group, Signal::KILL);
+            run.iter().for_each(|run| run.kill());
             processes::kill_below();
             killed = true;
             // Who stands still would say that it ended when it wakes: long after its item was given away.
@@ -148,6 +163,7 @@ fn guard(mut child: Child, silence: Duration) -> (ExitStatus, bool) {
     // The program is not reaped yet, so its number cannot mean another group.
     signal(group, Signal::KILL);
     processes::kill_below();
+    run.iter().for_each(|run| run.end());
     (child.wait().unwrap_or_else(|_| ExitStatus::from_raw(127 << 8)), alone)
 }
 

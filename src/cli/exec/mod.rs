@@ -10,6 +10,7 @@
 //! The secret stays here: it is neither in the environment nor in the arguments of a program, and no process of this
 //! user can read this one's memory.
 
+mod cgroup;
 mod child;
 pub(super) mod guard;
 mod job_command;
@@ -30,6 +31,7 @@ use rosterd_domain::time::Time;
 use rosterd_domain::verify::What;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
+use self::cgroup::Groups;
 use self::child::{Child, Finished};
 use self::job_command::Program;
 use self::output::Printer;
@@ -146,6 +148,7 @@ struct Setting {
     silence: Duration,
     printer: Printer,
     run_log: Option<RunLog>,
+    groups: Option<Groups>,
 }
 
 impl Exec {
@@ -171,6 +174,7 @@ impl Exec {
             silence: grace.map_or(self.guard_silence, |grace| grace.min(self.guard_silence)),
             printer: Printer::start(prefixed),
             run_log: run_log.transpose()?,
+            groups: Groups::of_this_process(),
         });
         let access = self.identity.access()?;
         let options = Options {
@@ -217,9 +221,10 @@ async fn attempt(setting: Arc<Setting>, run: Run) -> Result<String, RunFailure> 
     // A run of which nothing would be known must not begin.
     line.as_ref().map_or(Ok(()), |line| line.start(&run))?;
     let line = Told(line);
-    let child =
-        Child::start(&program, environment(&run), patience(), &label, &setting.printer, line.0.as_ref())
-            .map_err(|error| RunFailure::new(format!("{}: {error}", program[0].to_string_lossy())))?;
+    let group = setting.groups.as_ref().and_then(Groups::make);
+    let (environment, printer) = (environment(&run), &setting.printer);
+    let child = Child::start(&program, environment, patience(), &label, printer, line.0.as_ref(), group)
+        .map_err(|error| RunFailure::new(format!("{}: {error}", program[0].to_string_lossy())))?;
     let Finished { status, output, stopped } =
         child.finish(run.cancelled(), setting.kill_after, patience).await?;
     line.ended(if stopped { What::Cancel } else { What::End }, &ending(status));

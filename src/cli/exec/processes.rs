@@ -58,6 +58,16 @@ impl Process {
     }
 }
 
+/// This process: its number, and when it started.
+pub(super) fn this() -> Option<(i32, u64)> {
+    Process::read(getpid()).map(|own| (own.pid.as_raw_pid(), own.started))
+}
+
+/// Whether that process still runs.
+pub(super) fn runs(pid: i32, started: u64) -> bool {
+    Pid::from_raw(pid).and_then(Process::read).is_some_and(|found| found.started == started)
+}
+
 /// All processes that run.
 fn all() -> Vec<Process> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();

@@ -15,7 +15,7 @@ use super::read::{self, STRATEGIES, Source};
 use super::reader::{Reader, hidden};
 use super::shape::{self, Entry};
 use super::spec::{JobSpec, implied_kind};
-use super::{origin, tree};
+use super::{origin, tree, yaml};
 use crate::id::JobName;
 
 /// Largest job file read, in bytes.
@@ -105,7 +105,7 @@ impl JobSpec {
         let mut own = self.policy().values();
         own.insert("handler".to_owned(), self.handler().into());
         values.insert(OWN_KEY.to_owned(), Value::Object(own));
-        serde_yaml_ng::to_string(&values).expect("a tree of plain values can be written")
+        yaml::written(&values)
     }
 }
 

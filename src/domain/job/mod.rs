@@ -25,6 +25,7 @@ mod spec;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod yaml;
 
 pub use config::{
     ConfigFields, DEFAULT_STRATEGY, DEFAULT_ZONE, JobConfig, MAX_CRON, MAX_DESCRIPTION, MAX_ITEM_PARAMETERS,

@@ -8,24 +8,24 @@
 use std::cell::Cell;
 use std::fmt;
 
-use serde::de::{
-    DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, VariantAccess, Visitor,
-};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::defect::{Defect, DefectKind, Defects, printable};
-use super::fields;
+use super::yaml;
 
 /// Deepest nesting accepted; Elastic-Job's own forms need four levels.
-const MAX_DEPTH: usize = 32;
+pub(super) const MAX_DEPTH: usize = 32;
 /// What a tree may cost, its texts' bytes plus [`NODE_COST`] for each value: so many times its input's limit.
 const BUDGET: usize = 8;
-const NODE_COST: usize = 32;
+pub(super) const NODE_COST: usize = 32;
+
+/// What YAML may cost by its own length: the shortest value takes two bytes, and has its price twice.
+const YAML_BUDGET: usize = 40;
+const YAML_BASE: usize = 4096;
 
 /// How a tag begins that names a class of Elastic-Job; its JVMs refuse every other package.
-const CLASS_TAG: &str = "!!org.apache.shardingsphere.elasticjob.";
-/// The YAML reader forgets tags with two `!`, so while it reads they begin like this.
-const LOCAL_TAG: &str = "!kept-tag-of-org.apache.shardingsphere.elasticjob.";
+pub(super) const CLASS_TAG: &str = "!!org.apache.shardingsphere.elasticjob.";
 
 /// All documents in `bytes`: one for JSON, as many as there are for YAML. Empty documents are left out.
 pub(super) fn documents(bytes: &[u8], max_bytes: usize) -> Result<Vec<Value>, Defects> {
@@ -41,11 +41,9 @@ pub(super) fn documents(bytes: &[u8], max_bytes: usize) -> Result<Vec<Value>, De
     {
         return Ok(vec![value]);
     }
-    if nests_too_deep(text) {
-        return Err(unreadable(format!("its brackets nest too deep: at most {MAX_DEPTH} levels are read")));
-    }
-    let text = &text.replace(CLASS_TAG, LOCAL_TAG);
-    let documents = yaml(text, budget, true).or_else(|_| yaml(text, budget, false)).map_err(unreadable)?;
+    // No text costs more by itself; with aliases it may not either.
+    let most = budget.min(YAML_BASE + YAML_BUDGET * text.len());
+    let documents = yaml::documents(text, most).map_err(unreadable)?;
     Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
 }
 
@@ -58,18 +56,9 @@ fn unreadable(problem: impl fmt::Display) -> Defects {
 fn json(text: &str, budget: usize) -> Result<Value, String> {
     let budget = Cell::new(budget);
     let mut reader = serde_json::Deserializer::from_str(text);
-    let value = Tree::root(&budget, false).deserialize(&mut reader).map_err(|e| e.to_string())?;
+    let value = Tree::root(&budget).deserialize(&mut reader).map_err(|e| e.to_string())?;
     reader.end().map_err(|e| e.to_string())?;
     Ok(value)
-}
-
-/// With `verbatim`, plain scalars of text fields are taken as written; a list where a text belongs then fails
-/// as a whole, and the second reading, without it, lets the field's own check say so.
-fn yaml(text: &str, budget: usize, verbatim: bool) -> Result<Vec<Value>, String> {
-    let budget = Cell::new(budget);
-    serde_yaml_ng::Deserializer::from_str(text)
-        .map(|document| Tree::root(&budget, verbatim).deserialize(document).map_err(|e| e.to_string()))
-        .collect()
 }
 
 /// A tree as text: JSON, and before a mapping that stands for a tagged one the tag, as YAML has it.
@@ -108,38 +97,21 @@ fn write_all<'v>(
     into.push(close);
 }
 
-fn is_class_tag(tag: &str) -> bool {
+pub(super) fn is_class_tag(tag: &str) -> bool {
     let class = tag.strip_prefix(CLASS_TAG).unwrap_or_default();
     !class.is_empty() && class.chars().all(|c| c.is_ascii_alphanumeric() || "._$".contains(c))
 }
 
-/// The YAML parser's time grows with the square of the nesting, so hopeless texts are refused before it.
-/// Counts brackets wherever they stand, hence the generous bound.
-fn nests_too_deep(text: &str) -> bool {
-    const OPEN: i64 = 1000;
-    const DASHES: usize = 64;
-    let mut open = 0i64;
-    let brackets = text.bytes().any(|byte| {
-        open += i64::from(matches!(byte, b'[' | b'{')) - i64::from(matches!(byte, b']' | b'}'));
-        open > OPEN
-    });
-    let indicators = |line: &str| line.split(' ').take_while(|word| matches!(*word, "-" | "?" | ":")).count();
-    brackets || text.lines().any(|line| indicators(line.trim_start()) > DASHES)
-}
-
-/// Reads one value: how deep it may go, what it may cost, and whether it is a text.
+/// Reads one value of JSON: how deep it may go, and what it may cost.
 #[derive(Clone, Copy)]
 struct Tree<'b> {
     budget: &'b Cell<usize>,
     depth: usize,
-    verbatim: bool,
-    text: bool,
-    texts_below: bool,
 }
 
 impl<'b> Tree<'b> {
-    fn root(budget: &'b Cell<usize>, verbatim: bool) -> Self {
-        Self { budget, depth: 0, verbatim, text: false, texts_below: false }
+    fn root(budget: &'b Cell<usize>) -> Self {
+        Self { budget, depth: 0 }
     }
 
     fn spend<E: Error>(&self, bytes: usize) -> Result<(), E> {
@@ -154,23 +126,13 @@ impl<'b> Tree<'b> {
         }
         Ok(Self { depth: self.depth + 1, ..*self })
     }
-
-    fn field<E: Error>(&self, key: &str) -> Result<Self, E> {
-        let below = self.below()?;
-        let texts_below = self.texts_below || key == "props";
-        Ok(Self { text: self.texts_below || fields::is_text(key), texts_below, ..below })
-    }
 }
 
 impl<'de> DeserializeSeed<'de> for Tree<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        if self.verbatim && self.text {
-            deserializer.deserialize_option(self)
-        } else {
-            deserializer.deserialize_any(self)
-        }
+        deserializer.deserialize_any(self)
     }
 }
 
@@ -179,14 +141,6 @@ impl<'de> Visitor<'de> for Tree<'_> {
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a text, number, boolean, list or mapping")
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-
-    fn visit_none<E: Error>(self) -> Result<Value, E> {
-        Ok(Value::Null)
     }
 
     fn visit_unit<E: Error>(self) -> Result<Value, E> {
@@ -211,17 +165,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
 
     fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
         self.spend(value.len())?;
-        Ok(Value::String(value.replace(LOCAL_TAG, CLASS_TAG)))
-    }
-
-    fn visit_enum<A: EnumAccess<'de>>(self, tagged: A) -> Result<Value, A::Error> {
-        let (name, inner) = tagged.variant::<String>()?;
-        let tag = format!("!{name}").replace(LOCAL_TAG, CLASS_TAG);
-        if !is_class_tag(&tag) {
-            return Err(A::Error::custom(format_args!("the YAML tag {tag:?} is not accepted")));
-        }
-        let inner = inner.newtype_variant_seed(self.below()?)?;
-        Ok(Value::Object(Map::from_iter([(tag, inner)])))
+        Ok(Value::String(value.to_owned()))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
@@ -235,11 +179,11 @@ impl<'de> Visitor<'de> for Tree<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let below = self.below()?;
         let mut values = Map::new();
         while let Some(key) = map.next_key::<String>()? {
-            let key = key.replace(LOCAL_TAG, CLASS_TAG);
             self.spend(key.len())?;
-            let value = map.next_value_seed(self.field(&key)?)?;
+            let value = map.next_value_seed(below)?;
             if values.contains_key(&key) {
                 return Err(A::Error::custom(format_args!("the field {key:?} is there twice")));
             }
@@ -279,18 +223,33 @@ mod tests {
     }
 
     #[test]
+    fn aliases_that_repeat_aliases_are_refused_before_they_are_unfolded() {
+        let mut text = "a0: &a0 [x, x]\n".to_owned();
+        (1..30).for_each(|i| text += &format!("a{i}: &a{i} [*a{0}, *a{0}]\n", i - 1));
+        assert!(problem(&text).contains("it holds too much"), "{}", problem(&text));
+        let itself = problem("a: &a [*a, *a]\n");
+        assert!(itself.contains("deeper than 32") || itself.contains("too much"), "{itself}");
+        assert!(problem("a: *b\n").contains("line 1 column 4"), "{}", problem("a: *b\n"));
+    }
+
+    #[test]
+    fn a_refusal_names_the_field_and_where_it_stands() {
+        let text = "a: 1\nb:\n- x: 1\n- y: {z: 1, z: 2}\n";
+        let expected = "b[1].y: the field \"z\" is there twice at line 4 column 13";
+        assert!(problem(text).contains(expected), "{}", problem(text));
+        assert!(problem("a: [1\nb: 2\n").contains("at line 2 column"), "{}", problem("a: [1\nb: 2\n"));
+    }
+
+    #[test]
     fn deep_nesting_is_refused_fast() {
         for text in ["[".repeat(MAX), "- ".repeat(MAX / 2), "? ".repeat(MAX / 2), "{a: ".repeat(MAX / 4)] {
             assert!(documents(text.as_bytes(), MAX).is_err());
         }
         let nested = format!("{}1{}", "[".repeat(40), "]".repeat(40));
         assert!(problem(&nested).contains("deeper than 32"), "{}", problem(&nested));
-        let quoted = |brackets: &str| documents(format!("a: '{brackets}'").as_bytes(), MAX);
-        assert!(quoted(&"[]".repeat(600)).is_ok() && quoted(&"[".repeat(1000)).is_ok());
-        assert!(quoted(&"[".repeat(1001)).is_err());
-        for (indicators, found) in [(64, false), (65, true), (70, true)] {
-            assert_eq!(problem(&"- ".repeat(indicators)).contains("brackets nest too deep"), found);
-        }
+        let quoted = format!("a: '{}'", "[".repeat(5000));
+        assert!(documents(quoted.as_bytes(), MAX).is_ok(), "a text is no nesting");
+        assert!(problem(&"- ".repeat(65)).contains("deeper than 32"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::id::{InstanceId, Item};
 use crate::mutants;
-use crate::sharding::Sharding;
+use crate::sharding::{Sharding, Stated};
 use crate::strategy::{Assignment, Question};
 use crate::time::Time;
 use crate::txn::{Guard, Txn, Write};
@@ -62,6 +62,9 @@ pub fn assign(job: &Job, candidates: &Candidates) -> Option<Assigned> {
     let mut sharding = job.sharding.with_assignment(&assignment, job.rules.items);
     if (1..job.rules.items).contains(&job.sharding.items()) {
         sharding = sharding.raised(Item(job.sharding.items()), candidates.now);
+    }
+    if sharding != job.sharding && sharding.stated.is_none() {
+        sharding.stated = Some(Stated::by(job.spec.config()));
     }
     let moved = moved(&job.sharding, &sharding);
 

@@ -121,6 +121,11 @@ impl EmbeddedRegistry {
         })
     }
 
+    /// When something was last written in `dir`, as the machine's clock said then.
+    pub fn last_written(dir: &Path) -> Option<std::time::SystemTime> {
+        open::last_written(dir)
+    }
+
     /// Whether a registry was ever stored in `dir`.
     pub fn is_in(dir: &Path) -> bool {
         open::is_in(dir)

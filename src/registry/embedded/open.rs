@@ -82,6 +82,13 @@ impl Opened {
     }
 }
 
+/// The latest of the files that each commit writes.
+pub(super) fn last_written(dir: &Path) -> Option<std::time::SystemTime> {
+    let file = dir.join(DATABASE);
+    let files = [Note::path(dir), with_suffix(&file, "-wal"), file];
+    files.iter().filter_map(|file| file.metadata().ok()?.modified().ok()).max()
+}
+
 /// Whether there is a database, or what speaks for one.
 pub(super) fn is_in(dir: &Path) -> bool {
     dir.join(DATABASE).exists() || Note::path(dir).exists()

@@ -17,8 +17,11 @@ mod stage;
 mod store;
 mod table;
 mod thrift;
+mod tools;
 
 use rosterd_domain::verify::Fault;
+
+pub use table::is_scene;
 
 /// The bugs, by their names in the code: those of the coordinators, and those of the client.
 pub mod bugs {

@@ -1,7 +1,5 @@
 //! People change things while hosts act on what they knew before.
 
-use std::time::Duration;
-
 use rosterd_coordinator::handle::{Operation, Target};
 use rosterd_domain::id::{Item, ServerAddress};
 use rosterd_domain::mutants;
@@ -65,60 +63,8 @@ races! {
     a_crashed_run_that_is_cancelled_is_given_up: crashed_and_cancelled;
     /// A worker of another host is asked to leave. That host dies before it has heard of it, and the worker's node goes.
     who_is_asked_to_leave_is_told_by_its_next_host: asked_of_a_host_that_dies, [COMMANDS_GO_WITH_INSTANCES => "nothing_acknowledged_is_lost"];
-    /// A foreign tool writes a configuration that is none: whoever applies the job again mends it, and it can be removed.
-    a_job_that_cannot_be_understood_is_applied_again_or_removed: spoilt;
-    /// An older console fires a job by the data TRIGGER of an instance, another by a node: its items run once for each.
-    a_trigger_of_an_older_tool_runs_the_items_once: triggered_by_older_tools, [FOREIGN_TRIGGERS_STAY => "scene"];
-    /// A console disables an item by a node of its own, and enables it: the next fire obeys.
-    an_item_that_another_tool_disables_does_not_fire: switched_by_other_tools, [FOREIGN_SWITCHES_UNTOLD => "scene"];
     /// Items are moved while they run: nobody else starts them.
     items_that_move_while_they_run_run_once: moved_mid_run, [BUSY_IS_FREE => "one_runner"];
-}
-
-fn triggered_by_older_tools() -> Faults {
-    scene(async || {
-        let mut world = stage(2, &[0], vec![short(2, 50, 120)]);
-        start(&mut world, 0..1).await;
-        at_work(&mut world, "short", 1).await;
-        let id = instance(&world, "short", 0);
-        let ways = [(format!("/instances/{id}"), &b"TRIGGER"[..]), (format!("/trigger/{id}"), &b""[..])];
-        for (times, (path, data)) in (1..).zip(&ways) {
-            want(&world, world.store.foreign(&name("short"), path, Some(data), false), "it is written");
-            world.pass(secs(6)).await;
-            let ran = starts(&world, "short", "MANUAL");
-            want(&world, ran == 2 * times, "each item runs once for each command");
-        }
-        ask(&world, 1, disable("short", Target::Job));
-        world.pass(secs(1)).await;
-        world.store.foreign(&name("short"), &ways[0].0, Some(ways[0].1), false);
-        world.pass(secs(3)).await;
-        want(&world, starts(&world, "short", "MANUAL") == 4, "of a disabled job nothing runs");
-        ask(&world, 1, enable("short", Target::Job));
-        world.pass(secs(3)).await;
-        want(&world, starts(&world, "short", "MANUAL") == 4, "nor once it is enabled again");
-        world
-    })
-}
-
-fn switched_by_other_tools() -> Faults {
-    scene(async || {
-        let mut world = stage(2, &[0], vec![short(2, 50, 3)]);
-        start(&mut world, 0..1).await;
-        at_work(&mut world, "short", 1).await;
-        world.pass(secs(4)).await;
-        let path = "/sharding/1/disabled";
-        before_due(&mut world, 3, Duration::from_millis(500)).await;
-        want(&world, world.store.foreign(&name("short"), path, Some(b""), false), "it is written");
-        let before = starts(&world, "short", "NORMAL_TRIGGER");
-        world.pass(secs(2)).await;
-        want(&world, starts(&world, "short", "NORMAL_TRIGGER") == before + 1, "the other item fires alone");
-        before_due(&mut world, 3, Duration::from_millis(500)).await;
-        want(&world, world.store.foreign(&name("short"), path, None, false), "it is taken away");
-        let before = starts(&world, "short", "NORMAL_TRIGGER");
-        world.pass(secs(2)).await;
-        want(&world, starts(&world, "short", "NORMAL_TRIGGER") == before + 2, "both fire again");
-        world
-    })
 }
 
 pub fn pause(job: &str, paused: bool) -> Operation {
@@ -534,33 +480,6 @@ fn asked_of_a_host_that_dies() -> Faults {
         lose_coordinator(&mut world, 0);
         world.store.expire(&session);
         until(&mut world, "it leaves", |world| covered(world, "worker ended: left") == 1).await;
-        world
-    })
-}
-
-fn spoilt() -> Faults {
-    scene(async || {
-        let plan = short(2, 100, 3);
-        let mut world = stage(2, &[0, 1], vec![plan.clone()]);
-        start(&mut world, 0..2).await;
-        at_work(&mut world, "short", 2).await;
-        let spoil = |world: &World| world.store.foreign(&name("short"), "/config", Some(b"{"), false);
-        let answers = |world: &World, what| covered(world, what);
-        want(&world, spoil(&world), "it is spoilt");
-        world.pass(secs(4)).await;
-        let before = starts(&world, "short", "NORMAL_TRIGGER");
-        ask(&world, 0, trigger("short"));
-        ask(&world, 0, Operation::Remove { job: name("short"), cancel: false });
-        world.pass(secs(4)).await;
-        want(&world, starts(&world, "short", "NORMAL_TRIGGER") == before, "nothing begins");
-        want(&world, answers(&world, "operation Remove: CONFIG_DAMAGED") == 1, "what runs is not removed");
-        ask(&world, 1, apply(&plan));
-        until(&mut world, "it goes on", |world| starts(world, "short", "NORMAL_TRIGGER") > before + 1).await;
-        want(&world, spoil(&world), "it is spoilt again");
-        world.pass(secs(4)).await;
-        ask(&world, 0, Operation::Remove { job: name("short"), cancel: true });
-        until(&mut world, "it is removed", |world| covered(world, "operation Remove: done") == 1).await;
-        ask(&world, 1, apply(&plan));
         world
     })
 }

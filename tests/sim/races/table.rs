@@ -6,7 +6,7 @@ use std::fmt::Display;
 use rosterd_domain::verify::Fault;
 
 use super::bugs;
-use super::{Race, fires, found, held, holes, leaders, leases, operators, runs, store, thrift};
+use super::{Race, fires, found, held, holes, leaders, leases, operators, runs, store, thrift, tools};
 use crate::many::{self, env};
 use crate::play::play;
 use crate::script::Script;
@@ -22,8 +22,14 @@ fn scenes() -> Vec<&'static Race> {
         operators::RACES,
         holes::RACES,
         thrift::RACES,
+        tools::RACES,
     ];
     all.into_iter().flatten().collect()
+}
+
+/// Whether there is a scene of this name.
+pub fn is_scene(name: &str) -> bool {
+    scenes().iter().any(|race| race.name == name)
 }
 
 /// The coordinators' bugs, and those of the client that scenes find: its own tests find all of these.

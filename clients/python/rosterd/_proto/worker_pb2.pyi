@@ -15,7 +15,6 @@ class CancelReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CANCEL_REASON_OPERATOR: _ClassVar[CancelReason]
     CANCEL_REASON_FENCED: _ClassVar[CancelReason]
     CANCEL_REASON_TIMED_OUT: _ClassVar[CancelReason]
-    CANCEL_REASON_DRAIN: _ClassVar[CancelReason]
 
 class ReportResult(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -33,7 +32,6 @@ CANCEL_REASON_UNSPECIFIED: CancelReason
 CANCEL_REASON_OPERATOR: CancelReason
 CANCEL_REASON_FENCED: CancelReason
 CANCEL_REASON_TIMED_OUT: CancelReason
-CANCEL_REASON_DRAIN: CancelReason
 REPORT_RESULT_UNSPECIFIED: ReportResult
 REPORT_RESULT_ACCEPTED: ReportResult
 REPORT_RESULT_FENCED: ReportResult
@@ -259,7 +257,7 @@ class Assignment(_message.Message):
     def __init__(self, job: _Optional[str] = ..., items: _Optional[_Iterable[int]] = ..., generation: _Optional[int] = ..., sharding_total_count: _Optional[int] = ..., props: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class Trigger(_message.Message):
-    __slots__ = ("run", "fire_time", "source", "item_parameter", "job_parameter", "sharding_total_count", "attempt", "offset", "start_before", "timeout", "kind", "streaming", "max_attempts", "retry_backoff", "starts_in", "retry_backoff_multiplier", "retry_backoff_max", "task_id")
+    __slots__ = ("run", "fire_time", "source", "item_parameter", "job_parameter", "sharding_total_count", "attempt", "offset", "timeout", "kind", "streaming", "max_attempts", "retry_backoff", "starts_in", "retry_backoff_multiplier", "retry_backoff_max", "task_id")
     RUN_FIELD_NUMBER: _ClassVar[int]
     FIRE_TIME_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
@@ -268,7 +266,6 @@ class Trigger(_message.Message):
     SHARDING_TOTAL_COUNT_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
-    START_BEFORE_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     STREAMING_FIELD_NUMBER: _ClassVar[int]
@@ -286,7 +283,6 @@ class Trigger(_message.Message):
     sharding_total_count: int
     attempt: int
     offset: bytes
-    start_before: _timestamp_pb2.Timestamp
     timeout: _duration_pb2.Duration
     kind: _types_pb2.JobKind
     streaming: bool
@@ -296,7 +292,7 @@ class Trigger(_message.Message):
     retry_backoff_multiplier: int
     retry_backoff_max: _duration_pb2.Duration
     task_id: str
-    def __init__(self, run: _Optional[_Union[_types_pb2.RunRef, _Mapping]] = ..., fire_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[_Union[_types_pb2.RunSource, str]] = ..., item_parameter: _Optional[str] = ..., job_parameter: _Optional[str] = ..., sharding_total_count: _Optional[int] = ..., attempt: _Optional[int] = ..., offset: _Optional[bytes] = ..., start_before: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., timeout: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., kind: _Optional[_Union[_types_pb2.JobKind, str]] = ..., streaming: bool = ..., max_attempts: _Optional[int] = ..., retry_backoff: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., starts_in: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., retry_backoff_multiplier: _Optional[int] = ..., retry_backoff_max: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., task_id: _Optional[str] = ...) -> None: ...
+    def __init__(self, run: _Optional[_Union[_types_pb2.RunRef, _Mapping]] = ..., fire_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[_Union[_types_pb2.RunSource, str]] = ..., item_parameter: _Optional[str] = ..., job_parameter: _Optional[str] = ..., sharding_total_count: _Optional[int] = ..., attempt: _Optional[int] = ..., offset: _Optional[bytes] = ..., timeout: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., kind: _Optional[_Union[_types_pb2.JobKind, str]] = ..., streaming: bool = ..., max_attempts: _Optional[int] = ..., retry_backoff: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., starts_in: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., retry_backoff_multiplier: _Optional[int] = ..., retry_backoff_max: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., task_id: _Optional[str] = ...) -> None: ...
 
 class Cancel(_message.Message):
     __slots__ = ("run", "reason", "message")

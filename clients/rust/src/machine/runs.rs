@@ -29,7 +29,7 @@ impl Machine {
         if mutants::is_on(mutants::TRIGGERS_DROPPED) {
             return;
         }
-        let check = self.check(now, &id, &trigger);
+        let check = self.check(now, &id);
         self.hand.see(&id);
         match check {
             Check::Drop => tracing::debug!(%id, "trigger dropped: the run is in flight"),
@@ -49,7 +49,7 @@ impl Machine {
     }
 
     /// What must hold before user code starts. That the stream is current was checked when the frame came in.
-    pub(super) fn check(&self, now: Now, id: &RunId, trigger: &Trigger) -> Check {
+    pub(super) fn check(&self, now: Now, id: &RunId) -> Check {
         let no = |why: &str| Check::NotStarted(why.to_owned());
         let seen = self.hand.highest(id).filter(|_| !mutants::is_on(mutants::TOKENS_UNCHECKED));
         if self.hand.has(id) && !mutants::is_on(mutants::TOKENS_UNCHECKED) {
@@ -77,10 +77,6 @@ impl Machine {
         }
         if self.hand.runs.len() >= self.settings.slots as usize {
             return no("every slot of the worker is taken");
-        }
-        let start_before = trigger.start_before.and_then(|time| SystemTime::try_from(time).ok());
-        if start_before.is_some_and(|latest| now.wall > latest) {
-            return no("it came after the time by which it should have started");
         }
         Check::Start
     }
@@ -218,7 +214,6 @@ impl Machine {
         let why = match reason {
             CancelReason::Fenced => Why::Fenced(cancel.message),
             CancelReason::TimedOut => Why::TimedOut,
-            CancelReason::Drain => Why::DrainDeadline,
             CancelReason::Operator | CancelReason::Unspecified => Why::Operator(cancel.message),
         };
         self.stop(now, &id, &why);

@@ -38,7 +38,6 @@ fn a_stopped_run_reports_why_it_was_stopped_whatever_it_returned() {
     let cases = [
         (Reason::Operator, RunOutcome::Cancelled, 5_000),
         (Reason::TimedOut, RunOutcome::TimedOut, 5_000),
-        (Reason::Drain, RunOutcome::HandedBack, 5_000),
         (Reason::Fenced, RunOutcome::Aborted, 500),
     ];
     for (reason, outcome, grace) in cases {
@@ -60,7 +59,7 @@ fn a_stopped_run_reports_why_it_was_stopped_whatever_it_returned() {
 #[test]
 fn a_fence_outweighs_the_reason_before_it() {
     use proto::CancelReason as Reason;
-    for reason in [Reason::Operator, Reason::TimedOut, Reason::Drain] {
+    for reason in [Reason::Operator, Reason::TimedOut] {
         let mut bench = Bench::attached();
         bench.trigger(0, 1);
         bench.frame(cancel(0, 1, reason));

@@ -130,24 +130,6 @@ pub(super) fn every_branch_of_the_check() {
         &Then::NotStarted("every slot"),
     );
     case(
-        "start_before is in the past",
-        |bench| {
-            bench.advance(900);
-            let start_before = Some(prost_types::Timestamp { seconds: 0, nanos: 800_000_000 });
-            Trigger { start_before, ..trigger(0, 1) }
-        },
-        &Then::NotStarted("after the time by which"),
-    );
-    case(
-        "start_before is now",
-        |bench| {
-            bench.advance(800);
-            let start_before = Some(prost_types::Timestamp { seconds: 0, nanos: 800_000_000 });
-            Trigger { start_before, ..trigger(0, 1) }
-        },
-        &Then::Starts,
-    );
-    case(
         "between DrainRequest and the drain deadline",
         |bench| {
             bench.event(Event::Leave);
