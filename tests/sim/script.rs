@@ -143,7 +143,7 @@ impl Script {
         let plan = world_of(seed);
         let rates = appetite(&mut rng);
         let events = events(&mut rng, &plan);
-        let dead = if rng.permille(350) { left_behind(&mut rng, &plan) } else { Vec::new() };
+        let dead = if rng.permille(600) { left_behind(&mut rng, &plan) } else { Vec::new() };
         let Plan { coordinators, workers, times, jobs, slots, base, drift, store_clock, .. } = plan;
         let (until, least) = (TROUBLE, LEAST_FAULTS);
         Self {

@@ -101,7 +101,7 @@ pub fn any(rng: &mut Rng, plan: &Plan) -> Wish {
     let job = rng.index(plan.jobs.len());
     let items = u64::from(plan.jobs.get(job).map_or(1, |plan| plan.items));
     let mut small = |n: u64| u32::try_from(rng.below(n)).unwrap_or(0);
-    let (item, count, kind) = (small(items), 1 + small(5), small(20));
+    let (item, count, kind) = (small(items), 1 + small(5), small(21));
     let (cancel, instance, desk) = (rng.permille(300), rng.index(16), rng.index(plan.workers));
     let wants = match kind {
         0 | 1 => Wants::Pause,
@@ -120,9 +120,11 @@ pub fn any(rng: &mut Rng, plan: &Plan) -> Wish {
         18 => Wants::Strategy { strategy: rng.index(STRATEGIES.len()) },
         _ => {
             // What crashed is given up when failover is switched off in time, which is seldom.
-            let turned =
-                [Wants::FailoverTurned, Wants::FailoverTurned, Wants::MisfireTurned, Wants::MonitorTurned];
-            turned[rng.index(4)].clone()
+            match rng.index(6) {
+                0 => Wants::MisfireTurned,
+                1 => Wants::MonitorTurned,
+                _ => Wants::FailoverTurned,
+            }
         }
     };
     Wish { job, wants, back: crate::trouble::millis(rng.millis(1000, 12_000)) }

@@ -1,5 +1,7 @@
 //! People change things while hosts act on what they knew before.
 
+use std::time::Duration;
+
 use rosterd_coordinator::handle::{Operation, Target};
 use rosterd_domain::id::{Item, ServerAddress};
 use rosterd_domain::mutants;
