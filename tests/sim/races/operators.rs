@@ -60,6 +60,8 @@ races! {
     a_trigger_of_an_older_tool_runs_the_items_once: triggered_by_older_tools, [FOREIGN_TRIGGERS_STAY => "scene"];
     /// A console disables an item by a node of its own, and enables it: the next fire obeys.
     an_item_that_another_tool_disables_does_not_fire: switched_by_other_tools, [FOREIGN_SWITCHES_UNTOLD => "scene"];
+    /// A machine is removed as a worker on it comes: its node is put again, so that it can be disabled.
+    a_machine_that_is_removed_under_a_live_worker_comes_back: machine_removed_under_a_worker;
     /// Items are moved while they run: nobody else starts them.
     items_that_move_while_they_run_run_once: moved_mid_run, [BUSY_IS_FREE => "one_runner"];
 }
@@ -106,6 +108,23 @@ fn switched_by_other_tools() -> Faults {
         let before = starts(&world, "short", "NORMAL_TRIGGER");
         world.pass(secs(2)).await;
         want(&world, starts(&world, "short", "NORMAL_TRIGGER") == before + 2, "both fire again");
+        world
+    })
+}
+
+fn machine_removed_under_a_worker() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0], vec![short(2, 50, 3)]);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "short", 1).await;
+        let id = instance(&world, "short", 0);
+        let path = format!("/servers/{}", id.address());
+        want(&world, world.store.foreign(&name("short"), &path, None, false), "it is taken away");
+        world.pass(secs(5)).await;
+        let Ok(machine) = ServerAddress::new(id.address()) else { return world };
+        // Only one that is there can be disabled.
+        ask(&world, 1, disable("short", Target::Machine(machine)));
+        until(&mut world, "it is disabled", |world| covered(world, "operation Enable: done") == 1).await;
         world
     })
 }
