@@ -11,8 +11,8 @@ use rosterd_domain::time::Time;
 use tokio::sync::{broadcast, mpsc, watch};
 
 use rosterd_coordinator::handle::{
-    Done, DumpNode, Handle, Happening, Health, Inbox, InstanceRow, ItemRow, JobDetail, JobRow, MemberRow,
-    Operation, Peer, Room, ServerRow,
+    Done, DumpNode, Handle, Happening, Health, Inbox, InstanceRow, ItemRow, JobDetail, JobRow, MachineRow,
+    MemberRow, Operation, Peer, Room, ServerRow,
 };
 use rosterd_session::code::Refusal;
 
@@ -54,6 +54,7 @@ pub trait Backend: Send + Sync + 'static {
     fn items<'a>(&'a self, job: &'a JobName) -> Answer<'a, Vec<ItemRow>>;
     fn instances<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<InstanceRow>>;
     fn servers<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<ServerRow>>;
+    fn machines(&self) -> Answer<'_, Vec<MachineRow>>;
     fn members(&self) -> Answer<'_, Vec<MemberRow>>;
     fn dump<'a>(&'a self, job: &'a JobName) -> Answer<'a, BTreeMap<String, DumpNode>>;
     fn watch(&self) -> broadcast::Receiver<Arc<Happening>>;
@@ -114,6 +115,10 @@ impl Backend for Handle {
 
     fn servers<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<ServerRow>> {
         self.servers(job).boxed()
+    }
+
+    fn machines(&self) -> Answer<'_, Vec<MachineRow>> {
+        self.machines().boxed()
     }
 
     fn members(&self) -> Answer<'_, Vec<MemberRow>> {

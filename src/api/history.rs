@@ -9,7 +9,9 @@ use rosterd_domain::id::{Item, JobName};
 use rosterd_domain::time::Time;
 
 use super::backend::Answer;
-use rosterd_history::{EventFilter, EventRow, FireRow, HistoryError, Page, Reader, RunFilter, RunRow};
+use rosterd_history::{
+    EventFilter, EventRow, FireRow, HistoryError, Page, Reader, Recent, RunFilter, RunRow,
+};
 use rosterd_session::code::{Code, Refusal};
 
 /// How long the answer to a change waits for its line in the audit: a slow disk must not hold operators up.
@@ -27,6 +29,9 @@ pub trait History: Send + Sync + 'static {
     fn settle(&self) -> BoxFuture<'_, ()> {
         async {}.boxed()
     }
+
+    /// A job's runs that started at `from` or later, counted by their state.
+    fn recent<'a>(&'a self, job: &'a JobName, from: Time) -> Answer<'a, Vec<Recent>>;
 
     /// What became of each of the scheduled times, in ascending order, for each of the items.
     fn fires<'a>(&'a self, job: &'a JobName, items: Vec<Item>, due: Vec<Time>) -> Answer<'a, Vec<FireRow>>;
@@ -50,6 +55,10 @@ impl History for Reader {
             }
         }
         .boxed()
+    }
+
+    fn recent<'a>(&'a self, job: &'a JobName, from: Time) -> Answer<'a, Vec<Recent>> {
+        async move { self.recent(job, from).await.map_err(refusal) }.boxed()
     }
 
     fn fires<'a>(&'a self, job: &'a JobName, items: Vec<Item>, due: Vec<Time>) -> Answer<'a, Vec<FireRow>> {

@@ -19,8 +19,8 @@ use tokio_util::sync::CancellationToken;
 use rosterd_api::backend::{Answer, Backend, Conversation};
 use rosterd_coordinator::driver::{Driver, Gauge, HAPPENINGS, Sink, coordinator};
 use rosterd_coordinator::handle::{
-    Done, DumpNode, Handle, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MemberRow, Operation,
-    Peer, ServerRow,
+    Done, DumpNode, Handle, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MachineRow,
+    MemberRow, Operation, Peer, ServerRow,
 };
 use rosterd_coordinator::settings::Settings;
 use rosterd_registry::Registry;
@@ -238,6 +238,11 @@ impl Backend for Lives {
     fn servers<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<ServerRow>> {
         let handle = self.handle();
         async move { handle.servers(job).await }.boxed()
+    }
+
+    fn machines(&self) -> Answer<'_, Vec<MachineRow>> {
+        let handle = self.handle();
+        async move { handle.machines().await }.boxed()
     }
 
     fn members(&self) -> Answer<'_, Vec<MemberRow>> {

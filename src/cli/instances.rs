@@ -104,6 +104,7 @@ impl List {
                     row.instance.clone(),
                     row.job.clone(),
                     if row.enabled { "enabled" } else { "disabled" }.into(),
+                    if row.running > 0 { format!("running {}", row.running) } else { "ready".into() },
                     row.items.to_string(),
                     row.slots.to_string(),
                     row.host.clone(),
@@ -111,7 +112,7 @@ impl List {
                 ]
             };
             table(
-                ["INSTANCE", "JOB", "STATUS", "ITEMS", "SLOTS", "HOST", "CLIENT"],
+                ["INSTANCE", "JOB", "STATUS", "RUNS", "ITEMS", "SLOTS", "HOST", "CLIENT"],
                 instances.iter().map(row),
             )
         };

@@ -49,21 +49,16 @@ fn text(items: &[v1::ItemSummary]) -> String {
         return "no items".into();
     }
     let row = |item: &v1::ItemSummary| {
-        let state = match (item.state(), item.disabled) {
-            (v1::ItemState::Idle, _) if item.surplus => "surplus".to_owned(),
-            (v1::ItemState::Idle, true) => "disabled".to_owned(),
-            (state, disabled) => {
-                let elsewhere =
-                    item.running.as_ref().filter(|run| Some(&run.instance) != item.owner.as_ref());
-                let on = elsewhere.map(|run| format!(" on {}", run.instance)).unwrap_or_default();
-                json::state(state) + &on + if disabled { ", disabled" } else { "" }
-            }
-        };
+        let elsewhere = item.running.as_ref().filter(|run| Some(&run.instance) != item.owner.as_ref());
+        let on = elsewhere.map(|run| format!(" on {}", run.instance)).unwrap_or_default();
+        // What still runs of a disabled item, or waits to, is both.
+        let also = if item.disabled && item.state() != v1::ItemState::Idle { ", disabled" } else { "" };
+        let status = json::item_status(item) + &on + also;
         let last = item.last.as_ref().and_then(|last| json::outcome(last.outcome()));
         [
             item.item.to_string(),
             or_dash(&brief(&item.parameter, 16)),
-            state,
+            status,
             item.owner.clone().unwrap_or_else(|| "-".into()),
             item.token.to_string(),
             short_time(last_fire(item)),

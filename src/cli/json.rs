@@ -70,6 +70,7 @@ pub(crate) fn changes(changes: &[v1::JobChange]) -> Value {
             "fields": change.fields.iter().map(field_change).collect::<Value>(),
             "lines": change.lines,
             "warnings": change.warnings,
+            "code": Some(&change.code).filter(|code| !code.is_empty()),
         })
     };
     changes.iter().map(change).collect()
@@ -112,6 +113,7 @@ pub(crate) fn item(item: &v1::ItemSummary) -> Value {
         "owner": item.owner,
         "disabled": item.disabled,
         "surplus": item.surplus,
+        "status": item_status(item),
         "state": state(item.state()),
         "running": item.running.as_ref().map(in_flight),
         "crashed": item.crashed.as_ref().map(crashed),
@@ -146,12 +148,25 @@ pub(crate) fn instance(row: &v1::InstanceSummary) -> Value {
     json!({
         "instance": row.instance, "job": row.job, "address": row.address, "host": row.host,
         "slots": row.slots, "items": row.items, "enabled": row.enabled, "client": row.client,
-        "labels": row.labels,
+        "labels": row.labels, "state": word(row.state().as_str_name(), "INSTANCE_STATE_"), "running": row.running,
     })
 }
 
+/// `job` is null in a row over all jobs.
 pub(crate) fn machine(row: &v1::MachineSummary) -> Value {
-    json!({ "machine": row.machine, "job": row.job, "enabled": row.enabled, "instances": row.instances })
+    json!({
+        "machine": row.machine, "job": Some(&row.job).filter(|job| !job.is_empty()), "enabled": row.enabled,
+        "instances": row.instances, "jobs": row.jobs, "disabled_jobs": row.disabled_jobs,
+    })
+}
+
+pub(crate) fn stats(row: &v1::IntervalStats) -> Value {
+    json!({
+        "interval_ms": row.interval.as_ref().map(millis),
+        "runs": row.runs, "succeeded": row.succeeded, "failed": row.failed, "cancelled": row.cancelled,
+        "crashed": row.crashed, "timed_out": row.timed_out,
+        "records_processed": row.records_processed, "records_failed": row.records_failed,
+    })
 }
 
 pub(crate) fn run(run: &v1::RunRecord) -> Value {
@@ -202,6 +217,16 @@ pub(crate) fn status(status: v1::JobStatus) -> String {
 
 pub(crate) fn state(state: v1::ItemState) -> String {
     word(state.as_str_name(), "ITEM_STATE_")
+}
+
+/// What it is up to, in a word. A coordinator of an older version tells its state only.
+pub(crate) fn item_status(item: &v1::ItemSummary) -> String {
+    match (item.status(), item.state()) {
+        (v1::ItemStatus::Unspecified, v1::ItemState::Idle) if item.surplus => "surplus".to_owned(),
+        (v1::ItemStatus::Unspecified, v1::ItemState::Idle) if item.disabled => "disabled".to_owned(),
+        (v1::ItemStatus::Unspecified, state) => self::state(state),
+        (status, _) => word(status.as_str_name(), "ITEM_STATUS_"),
+    }
 }
 
 pub(crate) fn result(result: v1::FireResult) -> String {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rosterd_domain::id::{InstanceId, Item, JobName};
+use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress};
 use rosterd_domain::item::{Missed, Source};
 use rosterd_domain::job::{self, JobSpec};
 use rosterd_domain::mutants;
@@ -39,17 +39,20 @@ pub(super) fn led(purpose: &'static str, view: &Job) -> Txn {
     txn
 }
 
-/// Adds the removal of an instance that does not come back: its items are given to others, and nobody waits for it. Its worker
-/// may be on its way to another host, which has the command to tell it.
-pub(super) fn shut_out(txn: &mut Txn, view: &Job, instance: &InstanceId) {
-    txn.write(Write::RemoveInstance(view.name.clone(), instance.clone()));
-    if let Some(name) =
-        named("shutdown", instance).filter(|_| !mutants::is_on(mutants::SHUTDOWNS_ARE_ONLY_SAID))
-    {
-        let command = Command::Shutdown { instance: instance.clone() };
-        txn.write(Write::Command { job: view.name.clone(), name, command });
+/// Adds the removal of instances that do not come back: their items are given to others, and nobody waits for them. Their
+/// workers may be on their way to other hosts, which have the commands to tell them.
+pub(super) fn shut_out<'a>(txn: &mut Txn, view: &Job, instances: impl IntoIterator<Item = &'a InstanceId>) {
+    let mut sharding = view.sharding.clone();
+    for instance in instances {
+        txn.write(Write::RemoveInstance(view.name.clone(), instance.clone()));
+        let told = named("shutdown", instance);
+        if let Some(name) = told.filter(|_| !mutants::is_on(mutants::SHUTDOWNS_ARE_ONLY_SAID)) {
+            let command = Command::Shutdown { instance: instance.clone() };
+            txn.write(Write::Command { job: view.name.clone(), name, command });
+        }
+        sharding = sharding.without(instance);
     }
-    rewrite(txn, view, &view.sharding.without(instance));
+    rewrite(txn, view, &sharding);
     txn.write(Write::RaiseNecessary(view.name.clone()));
 }
 
@@ -262,12 +265,7 @@ pub(super) fn enable(view: &Job, target: &Target, enabled: bool, now: Time) -> R
             format!("item {item} {word}")
         }
         Target::Machine(server) => {
-            if !view.servers.contains_key(server) {
-                return Err(Refusal::new(
-                    Code::MachineUnknown,
-                    format!("job {name} has no machine \"{server}\""),
-                ));
-            }
+            check_machine(view, server)?;
             txn.write(Write::Server { job: name.clone(), server: server.clone(), enabled: Some(enabled) });
             txn.write(Write::RaiseNecessary(name));
             format!("machine {server} {word}")
@@ -292,6 +290,46 @@ pub(super) fn enable(view: &Job, target: &Target, enabled: bool, now: Time) -> R
         rewrite(&mut txn, view, &sharding);
     }
     Ok(Step::Commit(txn, Change::new(ChangeEffect::Changed, said)))
+}
+
+/// Shuts every instance on a machine down. Their hosts find the commands and tell the workers.
+pub(super) fn shut_down_machine(view: &Job, machine: &ServerAddress) -> Result<Step, Refusal> {
+    check_machine(view, machine)?;
+    let instances: Vec<&InstanceId> = instances_on(view, machine).collect();
+    if instances.is_empty() {
+        return Ok(Step::Said(Change::unchanged(format!("machine {machine} has no instance"))));
+    }
+    let mut txn = guarded("shutdown", view);
+    shut_out(&mut txn, view, instances.iter().copied());
+    let line = format!("machine {machine}: {} instances are shut down for this job", instances.len());
+    Ok(Step::Commit(txn, Change::new(ChangeEffect::Requested, line)))
+}
+
+/// Forgets a machine. One that comes back is registered again, and enabled.
+pub(super) fn remove_machine(view: &Job, machine: &ServerAddress) -> Result<Step, Refusal> {
+    check_machine(view, machine)?;
+    let instances = instances_on(view, machine).count();
+    if instances > 0 {
+        let message = format!(
+            "machine {machine} has {instances} instances of job {}: shut them down first (rosterd machines shutdown {machine})",
+            view.name
+        );
+        return Err(Refusal::new(Code::MachineInUse, message));
+    }
+    let mut txn = guarded("remove machine", view);
+    txn.write(Write::RemoveServer(view.name.clone(), machine.clone()));
+    Ok(Step::Commit(txn, Change::new(ChangeEffect::Changed, format!("machine {machine} removed"))))
+}
+
+fn instances_on<'a>(view: &'a Job, machine: &'a ServerAddress) -> impl Iterator<Item = &'a InstanceId> {
+    view.instances.keys().filter(|instance| instance.address() == machine.as_str())
+}
+
+fn check_machine(view: &Job, machine: &ServerAddress) -> Result<(), Refusal> {
+    if view.servers.contains_key(machine) {
+        return Ok(());
+    }
+    Err(Refusal::new(Code::MachineUnknown, format!("job {} has no machine \"{machine}\"", view.name)))
 }
 
 /// Without `cancel` nothing may be in flight. Nothing may have started since the records were read. Only so many

@@ -42,7 +42,7 @@ impl Node {
         let mut txn = guarded("dismiss", view);
         // A worker that is dead, or attached elsewhere, is another matter.
         txn.guard(Guard::Attachment(worker.id.clone(), worker.version));
-        shut_out(&mut txn, view, &instance);
+        shut_out(&mut txn, view, [&instance]);
         let worker = worker.id.clone();
         self.submit(name, job, txn, Intent::Dismiss { worker, instance });
         true

@@ -69,6 +69,19 @@ pub enum Operation {
     Drain { instance: InstanceId, grace: Duration },
     /// Shuts an instance down for one job.
     Shutdown { job: JobName, instance: InstanceId },
+    /// Does the same to a machine in each of these jobs. All are tried; those that refuse are among the changes.
+    Machine { machine: ServerAddress, jobs: Vec<JobName>, action: MachineAction },
+}
+
+/// What is done to a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MachineAction {
+    /// Takes it out of, or back into, service.
+    Enable { enabled: bool, cancel: bool },
+    /// Shuts all instances on it down.
+    Shutdown,
+    /// Forgets it; refused while it has instances.
+    Remove,
 }
 
 /// What is enabled or disabled.
@@ -119,6 +132,8 @@ pub enum ChangeEffect {
     Removed,
     /// Work was asked for or stopped, or an instance was asked to leave; the job's configuration stays.
     Requested,
+    /// One of several jobs, which stays as it was.
+    Refused(Code),
 }
 
 impl Change {
@@ -148,7 +163,7 @@ pub struct JobRow {
     pub time_zone: String,
     pub items: u32,
     pub description: String,
-    /// `enabled`, `disabled`, `paused`, `no_worker`, `removing` or `damaged`.
+    /// `enabled`, `resharding`, `disabled`, `paused`, `no_worker`, `removing` or `damaged`.
     pub status: &'static str,
     pub instances: u32,
     pub running: u32,
@@ -188,6 +203,24 @@ pub struct ItemRow {
     pub misfire: Option<Time>,
     pub last: Option<Ended>,
     pub counters: Counters,
+    pub status: ItemStatus,
+}
+
+/// What an item is up to: the first of these that holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ItemStatus {
+    Running,
+    /// Its run crashed and waits to be run again.
+    Crashed,
+    /// It is beyond the job's count.
+    Surplus,
+    Disabled,
+    /// No live instance owns it.
+    Unassigned,
+    /// It has run, and nothing waits for it.
+    Completed,
+    /// It waits for its next scheduled time, or for a trigger.
+    Pending,
 }
 
 /// An instance in a list.
@@ -202,6 +235,8 @@ pub struct InstanceRow {
     pub enabled: bool,
     pub client: String,
     pub labels: BTreeMap<String, String>,
+    /// Runs of the job in flight on it.
+    pub running: u32,
 }
 
 /// A machine in a list.
@@ -210,6 +245,16 @@ pub struct ServerRow {
     pub server: ServerAddress,
     pub job: JobName,
     pub enabled: bool,
+    pub instances: u32,
+}
+
+/// A machine in a list, over all jobs that know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MachineRow {
+    pub machine: ServerAddress,
+    pub jobs: u32,
+    pub disabled_jobs: u32,
+    /// Worker processes, each counted once.
     pub instances: u32,
 }
 

@@ -229,6 +229,8 @@ pub(crate) enum JobOperation {
     Shutdown {
         instance: InstanceId,
     },
+    ShutdownMachine(ServerAddress),
+    RemoveMachine(ServerAddress),
 }
 
 /// What the transaction under way is for.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use rosterd_domain::id::{InstanceId, Item, JobName, TriggerId};
+use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress, TriggerId};
 use rosterd_domain::job;
 use rosterd_domain::snapshot::TriggerNode;
 use rosterd_domain::time::Time;
@@ -13,11 +13,13 @@ use rosterd_domain::txn::{Commit, Guard};
 use rosterd_domain::view::{self, Job};
 
 use super::barrier::{Barrier, Passed};
-use super::change::{Step, apply, check_item, enable, guarded, pause, remove, shut_out};
+use super::change::{
+    Step, apply, check_item, enable, guarded, pause, remove, remove_machine, shut_down_machine, shut_out,
+};
 use super::command::{give_up, stop};
 use super::drain::drain;
 use super::event::{Effect, RequestId};
-use super::handle::{Change, ChangeEffect, Done, Happening, Operation, Target};
+use super::handle::{Change, ChangeEffect, Done, Happening, MachineAction, Operation, Target};
 use super::job::{Asked, Intent, JobOperation, JobState};
 use super::node::Node;
 use rosterd_session::code::{Code, Refusal};
@@ -37,6 +39,8 @@ pub(super) struct Pending {
     refusals: Vec<(JobName, Refusal)>,
     /// The place of each job in the request, where there are several.
     places: BTreeMap<JobName, usize>,
+    /// A job that refuses is a change like the others, rather than the answer.
+    partial: bool,
 }
 
 impl Pending {
@@ -61,6 +65,9 @@ impl Node {
             Operation::Apply { text, dry_run } => return self.apply_file(request, &text, dry_run, by),
             Operation::Drain { instance, grace } => {
                 return self.drain_instance(request, &instance, grace, by);
+            }
+            Operation::Machine { machine, jobs, action } => {
+                return self.on_machine(request, &machine, jobs, action, by);
             }
             Operation::Trigger { job, items, after_current } => {
                 (job, JobOperation::Trigger { items, after_current })
@@ -107,6 +114,34 @@ impl Node {
         }
     }
 
+    /// Asks each of the jobs for its part.
+    fn on_machine(
+        &mut self,
+        request: RequestId,
+        machine: &ServerAddress,
+        jobs: Vec<JobName>,
+        action: MachineAction,
+        by: Option<Arc<str>>,
+    ) {
+        if jobs.is_empty() {
+            let why = format!("no job has a machine \"{machine}\": see rosterd machines");
+            return self.out.push(Effect::Reply(request, Err(Refusal::new(Code::MachineUnknown, why))));
+        }
+        let places = jobs.iter().enumerate().map(|(place, name)| (name.clone(), place)).collect();
+        self.requests
+            .insert(request, Pending { left: jobs.len(), places, partial: true, ..Pending::default() });
+        for name in jobs {
+            let operation = match action {
+                MachineAction::Enable { enabled, cancel } => {
+                    JobOperation::Enable { target: Target::Machine(machine.clone()), enabled, cancel }
+                }
+                MachineAction::Shutdown => JobOperation::ShutdownMachine(machine.clone()),
+                MachineAction::Remove => JobOperation::RemoveMachine(machine.clone()),
+            };
+            self.ask(request, by.clone(), name, operation);
+        }
+    }
+
     /// Asks one job alone.
     pub(super) fn ask_alone(
         &mut self,
@@ -123,6 +158,9 @@ impl Node {
         let Some(pending) = self.requests.get_mut(&request) else { return };
         match part {
             Ok(change) => pending.done.changes.push((name.clone(), change)),
+            Err(Refusal { code, message }) if pending.partial => {
+                pending.done.changes.push((name.clone(), Change::new(ChangeEffect::Refused(code), message)));
+            }
             Err(refusal) => pending.refusals.push((name.clone(), refusal)),
         }
         pending.left = pending.left.saturating_sub(1);
@@ -203,6 +241,8 @@ impl Node {
             JobOperation::CancelAll { target, said } => Ok(self.cancel_all(name, job, view, target, said)),
             JobOperation::Drain { instance, grace } => drain(view, instance, *grace),
             JobOperation::Shutdown { instance } => self.shut_down(view, instance),
+            JobOperation::ShutdownMachine(machine) => shut_down_machine(view, machine),
+            JobOperation::RemoveMachine(machine) => remove_machine(view, machine),
         }
     }
 
@@ -261,7 +301,7 @@ impl Node {
         }
         // Where it is hosted elsewhere, its host finds it deleted and does the rest.
         let mut txn = guarded("shutdown", view);
-        shut_out(&mut txn, view, instance);
+        shut_out(&mut txn, view, [instance]);
         let line = format!("{instance} is shut down for this job");
         Ok(Step::Commit(txn, Change::new(ChangeEffect::Requested, line)))
     }

@@ -39,7 +39,10 @@ impl Node {
                 continue;
             }
             let seen = view.instances.get(instance);
-            if seen.is_some_and(|seen| seen.mine && seen.node.is_some()) {
+            // A machine may have been removed as this instance came.
+            if seen.is_some_and(|seen| seen.mine && seen.node.is_some())
+                && view.servers.contains_key(&worker.address)
+            {
                 continue;
             }
             joined |= seen.is_none() && !view.sharding.instances().contains(instance);

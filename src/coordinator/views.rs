@@ -1,16 +1,18 @@
 //! What people see: rows made from the registry as it is, on any coordinator alike.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use rosterd_domain::id::{CoordinatorId, Item, JobName};
-use rosterd_domain::item::Counters;
+use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName, ServerAddress};
+use rosterd_domain::item::{Counters, State};
 use rosterd_domain::snapshot::Snapshot;
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::view::{Job, Timeline};
 
-use super::handle::{Handle, InstanceRow, ItemRow, JobDetail, JobRow, MemberRow, ServerRow};
+use super::handle::{
+    Handle, InstanceRow, ItemRow, ItemStatus, JobDetail, JobRow, MachineRow, MemberRow, ServerRow,
+};
 use super::member::Member;
 use rosterd_registry::{DumpNode, ReadError};
 use rosterd_session::code::{Code, Refusal};
@@ -68,15 +70,20 @@ impl Handle {
         let snapshot = self.snapshot(name).await?;
         let view = self.decoded(name, &snapshot)?;
         let count = view.rules.items.max(snapshot.records.keys().next_back().map_or(0, |item| item.0 + 1));
-        Ok((0..count).map(Item).filter_map(|item| item_row(&view, &snapshot, item)).collect())
+        // Held fires are still to come.
+        let follows = Timeline::new(&view).next(self.inner.clock.wall()).is_some();
+        Ok((0..count).map(Item).filter_map(|item| item_row(&view, &snapshot, item, follows)).collect())
     }
 
     /// Instances of one job, or of all.
     pub async fn instances(&self, job: Option<&JobName>) -> Result<Vec<InstanceRow>, Refusal> {
         let mut rows = Vec::new();
         for name in self.names(job).await? {
-            let Some(nodes) = self.inner.registry.job(&name).await.map_err(unreadable)? else { continue };
-            let Ok(Some(view)) = Job::decode(&name, &nodes) else { continue };
+            let Some(snapshot) = self.inner.registry.snapshot(&name).await.map_err(unreadable)? else {
+                continue;
+            };
+            let Ok(Some(view)) = Job::decode(&name, &snapshot.nodes) else { continue };
+            let running = running_on(&snapshot);
             rows.extend(view.instances.iter().map(|(instance, seen)| {
                 let node = seen.node.as_ref();
                 InstanceRow {
@@ -89,6 +96,7 @@ impl Handle {
                     enabled: view.is_enabled(instance),
                     client: node.map(|node| node.client.clone()).unwrap_or_default(),
                     labels: node.map(|node| node.labels.clone()).unwrap_or_default(),
+                    running: running.get(instance).copied().unwrap_or_default(),
                 }
             }));
         }
@@ -109,6 +117,35 @@ impl Handle {
             }));
         }
         Ok(rows)
+    }
+
+    /// All machines, each over the jobs that know it.
+    pub async fn machines(&self) -> Result<Vec<MachineRow>, Refusal> {
+        #[derive(Default)]
+        struct Machine {
+            jobs: u32,
+            disabled: u32,
+            instances: BTreeSet<InstanceId>,
+        }
+        let mut machines: BTreeMap<ServerAddress, Machine> = BTreeMap::new();
+        for name in self.names(None).await? {
+            let Some(nodes) = self.inner.registry.job(&name).await.map_err(unreadable)? else { continue };
+            for (server, enabled) in nodes.servers {
+                let on = nodes.instances.keys().filter(|instance| instance.address() == server.as_str());
+                let on: Vec<InstanceId> = on.cloned().collect();
+                let machine = machines.entry(server).or_default();
+                machine.jobs += 1;
+                machine.disabled += u32::from(!enabled);
+                machine.instances.extend(on);
+            }
+        }
+        let row = |(machine, of): (ServerAddress, Machine)| MachineRow {
+            machine,
+            jobs: of.jobs,
+            disabled_jobs: of.disabled,
+            instances: u32::try_from(of.instances.len()).unwrap_or(u32::MAX),
+        };
+        Ok(machines.into_iter().map(row).collect())
     }
 
     /// The coordinators of the namespace whose session lives.
@@ -206,6 +243,7 @@ fn status(decoded: &Result<Option<Job>, String>) -> &'static str {
         Ok(Some(view)) if view.rules.disabled => "disabled",
         Ok(Some(view)) if view.paused => "paused",
         Ok(Some(view)) if !view.instances.keys().any(|instance| view.is_enabled(instance)) => "no_worker",
+        Ok(Some(view)) if view.necessary.is_some() => "resharding",
         Ok(Some(_)) => "enabled",
     }
 }
@@ -222,7 +260,16 @@ fn sum(snapshot: &Snapshot) -> Counters {
     all
 }
 
-fn item_row(view: &Job, snapshot: &Snapshot, item: Item) -> Option<ItemRow> {
+fn running_on(snapshot: &Snapshot) -> BTreeMap<InstanceId, u32> {
+    let mut running = BTreeMap::new();
+    for run in snapshot.records.values().filter_map(|(_, record)| record.running()) {
+        *running.entry(run.instance.clone()).or_default() += 1;
+    }
+    running
+}
+
+/// `follows`: a scheduled time is still to come.
+fn item_row(view: &Job, snapshot: &Snapshot, item: Item, follows: bool) -> Option<ItemRow> {
     let record = snapshot.records.get(&item).map(|(_, record)| record.clone());
     if record.is_none() && item.0 >= view.rules.items {
         return None;
@@ -232,18 +279,32 @@ fn item_row(view: &Job, snapshot: &Snapshot, item: Item) -> Option<ItemRow> {
     let parameter = view.spec.config().sharding_item_parameters.get(item).unwrap_or_default().to_string();
     let disabled = view.sharding.disabled_items.contains(&item);
     let record = record.unwrap_or_else(|| rosterd_domain::item::Record::new(view.base, Time::default()));
+    let surplus = item.0 >= view.rules.items;
+    let status = match &record.state {
+        State::Running(_) => ItemStatus::Running,
+        State::Crashed(_) => ItemStatus::Crashed,
+        State::Idle if surplus => ItemStatus::Surplus,
+        State::Idle if disabled => ItemStatus::Disabled,
+        State::Idle if owner.is_none() => ItemStatus::Unassigned,
+        State::Idle if follows || record.misfire.is_some() || view.triggers.contains_key(&item) => {
+            ItemStatus::Pending
+        }
+        State::Idle if record.last.is_some() => ItemStatus::Completed,
+        State::Idle => ItemStatus::Pending,
+    };
     Some(ItemRow {
         item,
         parameter,
         owner,
         disabled,
-        surplus: item.0 >= view.rules.items,
+        surplus,
         state: record.state,
         token: record.token,
         last_fire: record.last_fire,
         misfire: record.misfire,
         last: record.last,
         counters: record.counters,
+        status,
     })
 }
 

@@ -30,7 +30,9 @@ use rosterd_domain::time::Time;
 pub use ledger::{Fate, FireRow, FireRun};
 pub use reader::Reader;
 pub use recorder::Recorder;
-pub use rows::{Detail, EventFilter, EventKind, EventRow, Page, RunFilter, RunRow, RunState, UnrunRow};
+pub use rows::{
+    Detail, EventFilter, EventKind, EventRow, Page, Recent, RunFilter, RunRow, RunState, UnrunRow,
+};
 
 use queue::Queue;
 use writer::Writer;

@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 
 use super::ledger::{FireRow, Ledger};
 use super::queue::Queue;
-use super::rows::{EventFilter, EventRow, Page, RunFilter, RunRow, UnrunRow, missed_named};
+use super::rows::{EventFilter, EventRow, Page, Recent, RunFilter, RunRow, UnrunRow, missed_named};
 use super::sql::{Shelf, Tally};
 use super::{HistoryError, MAX_ANSWER, MAX_PAGE};
 
@@ -76,6 +76,12 @@ impl Reader {
         }
         let filter = RunFilter { job: Some(job.clone()), ..RunFilter::default() };
         Ok(self.runs(filter, Page { size: n, token: None }).await?.0)
+    }
+
+    /// A job's runs that started at `from` or later, counted by their state.
+    pub async fn recent(&self, job: &JobName, from: Time) -> Result<Vec<Recent>, HistoryError> {
+        let job = job.clone();
+        self.ask(move |shelf| Ok(shelf.recent(&job, from)?)).await
     }
 
     /// Events, newest first, and where the next page begins.

@@ -103,6 +103,19 @@ impl fmt::Display for RunState {
     }
 }
 
+/// Runs of one state, counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recent {
+    /// The state.
+    pub state: RunState,
+    /// How many.
+    pub runs: u64,
+    /// Records that they processed.
+    pub processed: u64,
+    /// Records that failed.
+    pub failed: u64,
+}
+
 /// What kind of thing an event tells of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventKind {

@@ -105,6 +105,8 @@ codes! {
     InstanceUnknown = "INSTANCE_UNKNOWN", Unknown;
     /// No such machine of the job.
     MachineUnknown = "MACHINE_UNKNOWN", Unknown;
+    /// Instances on the machine work for the job: shut them down first (`rosterd machines shutdown`), or wait until they have left.
+    MachineInUse = "MACHINE_IN_USE", Precondition;
     /// No such run is in flight.
     RunUnknown = "RUN_UNKNOWN", Unknown;
     /// The item is running: wait, cancel the run, or ask for one run after it (--after-current).

@@ -104,6 +104,19 @@ fn changed(job: &str, line: &str) -> Vec<v1::JobChange> {
     vec![v1::JobChange { job: job.into(), lines: vec![line.into()], effect, ..Default::default() }]
 }
 
+/// A change of several jobs, of which one stays as it was.
+fn refused_by_one(machine: &str) -> Vec<v1::JobChange> {
+    let mut changes = changed("words", &format!("machine {machine} removed"));
+    changes.push(v1::JobChange {
+        job: "nightly".into(),
+        lines: vec![format!("machine {machine} has 1 instances: shut them down first")],
+        effect: v1::JobEffect::Refused.into(),
+        code: "MACHINE_IN_USE".into(),
+        ..Default::default()
+    });
+    changes
+}
+
 /// What applying `words` would do, or did.
 fn applied(dry_run: bool) -> Vec<v1::JobChange> {
     let cron = v1::FieldChange {
@@ -120,6 +133,7 @@ fn applied(dry_run: bool) -> Vec<v1::JobChange> {
         effect: effect.into(),
         fields: vec![cron],
         warnings: vec![],
+        code: String::new(),
     }]
 }
 
@@ -279,7 +293,10 @@ script! {
         spec: "jobName: words\nshardingTotalCount: 3\n".into(),
         generation: 4,
         epoch: 2,
-        upcoming: (1..=i64::from(q.upcoming)).filter_map(|n| at(5 * n)).collect()
+        upcoming: (1..=i64::from(q.upcoming)).filter_map(|n| at(5 * n)).collect(),
+        stats: q.intervals.iter().map(|interval| v1::IntervalStats {
+            interval: Some(*interval), runs: 9, succeeded: 5, failed: 1, records_processed: 700, records_failed: 3, ..Default::default()
+        }).collect()
     };
     apply_jobs(ApplyJobsRequest q) -> ApplyJobsResponse { changes: applied(q.dry_run) };
     trigger_job(TriggerJobRequest q) -> TriggerJobResponse { trigger_id: "t-1".into(), changes: changed("words", "items 1, 2 run now") };
@@ -293,6 +310,11 @@ script! {
     };
     cancel_run(CancelRunRequest q) -> CancelRunResponse { changes: changed(&q.job, "item 3 is told to stop") };
     drain_instance(DrainInstanceRequest q) -> DrainInstanceResponse { changes: changed("", "asked to leave") };
+    set_machine_enabled(SetMachineEnabledRequest q) -> SetMachineEnabledResponse {
+        changes: changed("words", if q.enabled { "machine enabled" } else { "machine disabled" })
+    };
+    shutdown_machine(ShutdownMachineRequest q) -> ShutdownMachineResponse { changes: changed("words", "1 instances are shut down") };
+    remove_machine(RemoveMachineRequest q) -> RemoveMachineResponse { changes: refused_by_one(&q.machine) };
     shutdown_instance(ShutdownInstanceRequest q) -> ShutdownInstanceResponse { changes: changed(&q.job, "shut down") };
     list_items(ListItemsRequest q) -> ListItemsResponse {
         items: match q.page_token.as_str() { "" => items()[..1].to_vec(), _ => items()[1..].to_vec() },
@@ -301,12 +323,15 @@ script! {
     list_instances(ListInstancesRequest q) -> ListInstancesResponse {
         instances: vec![v1::InstanceSummary {
             instance: "10.0.0.7@-@w-1".into(), job: "words".into(), address: "10.0.0.7".into(), host: "c-1".into(),
-            slots: 8, items: 2, enabled: true, client: "python/0.1".into(), labels: [("zone".into(), "a".into())].into(),
+            slots: 8, items: 2, enabled: true, running: 1, state: v1::InstanceState::Running.into(), client: "python/0.1".into(), labels: [("zone".into(), "a".into())].into(),
         }],
         next_page_token: String::new()
     };
     list_machines(ListMachinesRequest q) -> ListMachinesResponse {
-        machines: vec![v1::MachineSummary { machine: "10.0.0.7".into(), job: "words".into(), enabled: false, instances: 1 }],
+        machines: vec![v1::MachineSummary {
+            machine: "10.0.0.7".into(), job: if q.over_all_jobs { String::new() } else { "words".into() },
+            enabled: q.over_all_jobs, instances: 1, jobs: if q.over_all_jobs { 3 } else { 1 }, disabled_jobs: 1,
+        }],
         next_page_token: String::new()
     };
     list_runs(ListRunsRequest q) -> ListRunsResponse {

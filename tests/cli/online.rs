@@ -23,12 +23,22 @@ fn lists_are_tables_for_people() {
     );
     assert_eq!(
         served.rosterd(&["instances"]).ok(),
-        "INSTANCE        JOB    STATUS   ITEMS  SLOTS  HOST  CLIENT\n\
-         10.0.0.7@-@w-1  words  enabled  2      8      c-1   python/0.1\n"
+        "INSTANCE        JOB    STATUS   RUNS       ITEMS  SLOTS  HOST  CLIENT\n\
+         10.0.0.7@-@w-1  words  enabled  running 1  2      8      c-1   python/0.1\n"
     );
     assert_eq!(
         served.rosterd(&["machines", "--job", "words"]).ok(),
         "MACHINE   JOB    STATUS    INSTANCES\n10.0.0.7  words  disabled  1\n"
+    );
+    assert_eq!(
+        served.rosterd(&["machines"]).ok(),
+        "MACHINE   STATUS           JOBS  DISABLED  INSTANCES\n10.0.0.7  partly disabled  3     1         1\n"
+    );
+    assert_eq!(
+        served.rosterd(&["jobs", "stats", "words", "--last", "1m,1h"]).ok(),
+        "LAST  RUNS  SUCCEEDED  FAILED  CANCELLED  CRASHED  TIMED OUT  RECORDS  RECORDS FAILED\n\
+         1m    9     5          1       0          0        0          700      3\n\
+         1h    9     5          1       0          0        0          700      3\n"
     );
     assert_eq!(
         served.rosterd(&["cluster"]).ok(),
@@ -94,6 +104,11 @@ fn lists_are_json_for_programs() {
     assert_eq!((&events[1]["kind"], &events[1]["job"]), (&json!("worker"), &json!("")));
     let instances = served.rosterd(&["instances", "--json"]).json();
     assert_eq!(instances[0]["labels"], json!({ "zone": "a" }));
+    assert_eq!((&instances[0]["state"], &instances[0]["running"]), (&json!("running"), &json!(1)));
+    let machines = served.rosterd(&["machines", "--json"]).json();
+    assert_eq!((&machines[0]["job"], &machines[0]["disabled_jobs"]), (&json!(null), &json!(1)));
+    let machines = served.rosterd(&["machines", "--by-job", "--json"]).json();
+    assert_eq!((&machines[0]["job"], &machines[0]["jobs"]), (&json!("words"), &json!(1)));
 }
 
 #[test]
@@ -159,6 +174,13 @@ fn changes_ask_for_what_was_typed() {
             "words: items 1, 2 run now\ntrigger t-1\n",
             "items: [1, 2], after_current: true",
         ),
+        (
+            &["machines", "disable", "10.0.0.7", "--cancel"],
+            "words: machine disabled\n",
+            "set_machine_enabled SetMachineEnabledRequest { machine: \"10.0.0.7\", enabled: false, cancel: true }",
+        ),
+        (&["machines", "enable", "10.0.0.7"], "words: machine enabled\n", "enabled: true, cancel: false"),
+        (&["machines", "shutdown", "m"], "words: 1 instances are shut down\n", "shutdown_machine"),
         (&["instances", "drain", "A", "--grace", "30s"], "asked to leave\n", "seconds: 30"),
         (&["instances", "shutdown", "A", "--job", "words"], "words: shut down\n", "instance: \"A\""),
     ];
@@ -167,9 +189,30 @@ fn changes_ask_for_what_was_typed() {
         assert!(served.asked().contains(asked), "{args:?}: {}", served.asked());
     }
     let triggered = served.rosterd(&["jobs", "trigger", "words", "--json"]).json();
-    let change = json!({ "job": "words", "effect": "changed", "fields": [], "lines": ["items 1, 2 run now"], "warnings": [] });
+    let change = json!({ "job": "words", "effect": "changed", "fields": [], "lines": ["items 1, 2 run now"], "warnings": [], "code": null });
     let wanted = json!({ "trigger_id": "t-1", "changes": [change] });
     assert_eq!(triggered, wanted);
+}
+
+/// What was done is told, what was not is named, and the exit code says that there is such a one.
+#[test]
+fn a_change_that_one_of_several_jobs_refuses_is_a_failure_that_tells_the_rest() {
+    let served = Served::start();
+    let removed = served.rosterd(&["machines", "remove", "m"]);
+    assert_eq!(removed.code, Some(1));
+    assert_eq!(
+        removed.out,
+        "words: machine m removed\n\
+         nightly: refused: MACHINE_IN_USE: machine m has 1 instances: shut them down first\n"
+    );
+    assert_eq!(removed.err, "rosterd: MACHINE_IN_USE: 1 of 2 jobs refused and stay as they were\n");
+    let removed = served.rosterd(&["machines", "remove", "m", "--json"]);
+    let told: serde_json::Value = serde_json::from_str(&removed.out).unwrap();
+    assert_eq!(
+        (&told["changes"][1]["effect"], &told["changes"][1]["code"]),
+        (&json!("refused"), &json!("MACHINE_IN_USE"))
+    );
+    assert_eq!((&told["changes"][0]["effect"], removed.code), (&json!("changed"), Some(1)));
 }
 
 #[test]

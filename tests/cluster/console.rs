@@ -202,7 +202,7 @@ async fn a_configuration_is_read_updated_and_removed() {
     }
     console.call(&["config.remove", "rare"]);
     soon("it has gone", || async {
-        let request = v1::GetJobRequest { job: "rare".into(), upcoming: 0 };
+        let request = v1::GetJobRequest { job: "rare".into(), upcoming: 0, ..Default::default() };
         fleet.admin().get_job(request).await.is_err_and(|status| code(&status) == "JOB_UNKNOWN")
     })
     .await;

@@ -410,8 +410,11 @@ async fn a_job_that_another_tool_has_spoilt_is_applied_again_or_removed() {
     let spoil = async || {
         client.set_data(&config, b"{", None).await.unwrap();
         wait("it is told of", || async {
-            let refusal =
-                fleet.admin().get_job(v1::GetJobRequest { job: "count".into(), upcoming: 1 }).await.err()?;
+            let refusal = fleet
+                .admin()
+                .get_job(v1::GetJobRequest { job: "count".into(), upcoming: 1, ..Default::default() })
+                .await
+                .err()?;
             (code(&refusal) == "CONFIG_DAMAGED").then_some(())
         })
         .await;

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rosterd_api::edge::EdgeConfig;
-use rosterd_coordinator::handle::{Happening, Health, Operation, Target};
-use rosterd_domain::id::{Item, JobName};
+use rosterd_coordinator::handle::{Happening, Health, MachineAction, Operation, ServerRow, Target};
+use rosterd_domain::id::{Item, JobName, ServerAddress};
 use rosterd_wire::proto::v1;
 use rosterd_wire::proto::v1::admin_service_client::AdminServiceClient;
 use rosterd_wire::proto::v1::watch_response::Event;
@@ -92,12 +92,64 @@ async fn a_request_that_is_wrong_names_its_field_and_changes_nothing() {
     let mut admin = admin(&served).await;
     let status = admin.pause_job(v1::PauseJobRequest { job: "a/b".into() }).await.unwrap_err();
     assert_eq!((status.code(), reason(&status)), (Code::InvalidArgument, "NAME_INVALID".into()));
-    let status = admin.get_job(v1::GetJobRequest { job: "absent".into(), upcoming: 0 }).await.unwrap_err();
+    let status =
+        admin.get_job(v1::GetJobRequest { job: "absent".into(), ..Default::default() }).await.unwrap_err();
     assert_eq!((status.code(), reason(&status)), (Code::NotFound, "JOB_UNKNOWN".into()));
     let outcome = v1::RunOutcome::HandedBack.into();
     let status = admin.list_runs(v1::ListRunsRequest { outcome, ..Default::default() }).await.unwrap_err();
     assert_eq!(reason(&status), "REQUEST_INVALID");
     assert!(served.fake.operations.lock().unwrap().is_empty());
+}
+
+/// The jobs that know a machine are found, and asked for as one operation.
+#[tokio::test]
+async fn what_is_asked_of_a_machine_is_asked_of_the_jobs_that_know_it() {
+    let served = serve(config()).await;
+    let address = |text: &str| ServerAddress::new(text).unwrap();
+    let row = |job: &str, server: &str| ServerRow {
+        server: address(server),
+        job: JobName::new(job).unwrap(),
+        enabled: true,
+        instances: 1,
+    };
+    *served.fake.servers.lock().unwrap() = vec![row("a", "m"), row("b", "other"), row("c", "m")];
+    let mut admin = admin(&served).await;
+    let disable = v1::SetMachineEnabledRequest { machine: "m".into(), enabled: false, cancel: true };
+    admin.set_machine_enabled(disable.clone()).await.unwrap();
+    admin.shutdown_machine(v1::ShutdownMachineRequest { machine: "m".into() }).await.unwrap();
+    admin.remove_machine(v1::RemoveMachineRequest { machine: "m".into() }).await.unwrap();
+    let jobs = vec![JobName::new("a").unwrap(), JobName::new("c").unwrap()];
+    let of = |action| Operation::Machine { machine: address("m"), jobs: jobs.clone(), action };
+    let expected = [
+        of(MachineAction::Enable { enabled: false, cancel: true }),
+        of(MachineAction::Shutdown),
+        of(MachineAction::Remove),
+    ];
+    assert_eq!(served.fake.operations.lock().unwrap().as_slice(), expected);
+    let both = v1::SetMachineEnabledRequest { enabled: true, ..disable };
+    let status = admin.set_machine_enabled(both).await.unwrap_err();
+    assert_eq!((reason(&status), status.message().contains("cancel")), ("REQUEST_INVALID".into(), true));
+    assert_eq!(served.fake.operations.lock().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn runs_are_counted_for_each_interval() {
+    let served = serve(config()).await;
+    served.fake.jobs.lock().unwrap().1 = vec![job("j")];
+    let mut admin = admin(&served).await;
+    let span = |seconds| prost_types::Duration { seconds, nanos: 0 };
+    let mut ask = v1::GetJobRequest { job: "j".into(), intervals: vec![span(3600), span(60)], upcoming: 0 };
+    let stats = admin.get_job(ask.clone()).await.unwrap().into_inner().stats;
+    assert_eq!(stats.iter().map(|stats| stats.interval.unwrap().seconds).collect::<Vec<_>>(), [3600, 60]);
+    // The history counts from the beginning of each.
+    assert!(stats[1].runs - stats[0].runs >= 3540_000 - 10_000, "{stats:?}");
+    assert_eq!((stats[0].succeeded, stats[0].failed, stats[0].records_processed), (stats[0].runs, 0, 7));
+    for bad in [vec![span(0)], vec![span(-1)], vec![span(7 * 86_400 + 1)], vec![span(1); 9]] {
+        ask.intervals = bad;
+        let status = admin.get_job(ask.clone()).await.unwrap_err();
+        assert_eq!((status.code(), reason(&status)), (Code::InvalidArgument, "REQUEST_INVALID".into()));
+        assert!(status.message().contains("intervals"), "{status:?}");
+    }
 }
 
 /// What is asked for reaches the history, and what that says comes back.

@@ -54,7 +54,7 @@ const KEEPS: &str = "?? ?? no no ok ok ??";
 const MAKES: &str = "?? ?? no no no ok ??";
 
 /// Every method, and what becomes of who asks: `??` is UNAUTHENTICATED, `no` PERMISSION_DENIED.
-const TABLE: [(&str, &str); 28] = [
+const TABLE: [(&str, &str); 31] = [
     ("/rosterd.v1.WorkerService/Session", WORKS),
     ("/rosterd.v1.AdminService/ListJobs", LOOKS),
     ("/rosterd.v1.AdminService/GetJob", LOOKS),
@@ -75,6 +75,9 @@ const TABLE: [(&str, &str); 28] = [
     ("/rosterd.v1.AdminService/CancelRun", KEEPS),
     ("/rosterd.v1.AdminService/DrainInstance", KEEPS),
     ("/rosterd.v1.AdminService/ShutdownInstance", KEEPS),
+    ("/rosterd.v1.AdminService/SetMachineEnabled", KEEPS),
+    ("/rosterd.v1.AdminService/ShutdownMachine", KEEPS),
+    ("/rosterd.v1.AdminService/RemoveMachine", KEEPS),
     ("/rosterd.v1.AdminService/ApplyJobs", MAKES),
     ("/rosterd.v1.AdminService/RemoveJob", MAKES),
     ("/rosterd.v1.BackupService/Backup", MAKES),

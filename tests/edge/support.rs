@@ -17,15 +17,17 @@ use rosterd_api::edge::{Edge, EdgeConfig};
 use rosterd_api::grpc::admin::Info;
 use rosterd_api::history::History;
 use rosterd_coordinator::handle::{
-    Change, ChangeEffect, Done, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MemberRow,
-    Operation, Peer, Room, ServerRow,
+    Change, ChangeEffect, Done, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MachineRow,
+    MemberRow, Operation, Peer, Room, ServerRow,
 };
 use rosterd_coordinator::member::Member;
 use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName, Namespace, TriggerId};
 use rosterd_domain::item::Counters;
 use rosterd_domain::schedule::Schedule;
 use rosterd_domain::time::Time;
-use rosterd_history::{EventFilter, EventKind, EventRow, Fate, FireRow, Page, RunFilter, RunRow};
+use rosterd_history::{
+    EventFilter, EventKind, EventRow, Fate, FireRow, Page, Recent, RunFilter, RunRow, RunState,
+};
 use rosterd_registry::DumpNode;
 use rosterd_runtime::clock::System;
 use rosterd_runtime::tasks::{Phase, Tasks};
@@ -93,6 +95,7 @@ pub(crate) struct Fake {
     pub(crate) refuse: Mutex<Option<Refusal>>,
     pub(crate) jobs: Mutex<(Jobs, Vec<JobRow>)>,
     pub(crate) instances: Mutex<Vec<InstanceRow>>,
+    pub(crate) servers: Mutex<Vec<ServerRow>>,
     pub(crate) operations: Mutex<Vec<Operation>>,
     /// How many frames an inbox takes that nobody looks at.
     pub(crate) inbox: AtomicUsize,
@@ -193,6 +196,11 @@ impl Backend for Fake {
     }
 
     fn servers<'a>(&'a self, _job: Option<&'a JobName>) -> Answer<'a, Vec<ServerRow>> {
+        let rows = self.servers.lock().unwrap().clone();
+        async move { Ok(rows) }.boxed()
+    }
+
+    fn machines(&self) -> Answer<'_, Vec<MachineRow>> {
         async { Ok(Vec::new()) }.boxed()
     }
 
@@ -258,6 +266,12 @@ impl History for Blank {
         async { Ok((vec![row], page.token)) }.boxed()
     }
 
+    fn recent<'a>(&'a self, _: &'a JobName, from: Time) -> Answer<'a, Vec<Recent>> {
+        let state = RunState::Finished;
+        async move { Ok(vec![Recent { state, runs: from.0.unsigned_abs(), processed: 7, failed: 2 }]) }
+            .boxed()
+    }
+
     fn fires<'a>(&'a self, _job: &'a JobName, items: Vec<Item>, due: Vec<Time>) -> Answer<'a, Vec<FireRow>> {
         let pairs = due.into_iter().flat_map(|fire| items.clone().into_iter().map(move |item| (fire, item)));
         let pairs: Vec<_> = pairs
@@ -299,6 +313,7 @@ pub(crate) async fn serve(config: EdgeConfig) -> Served {
         refuse: Mutex::default(),
         jobs: Mutex::new((Jobs::Listed, vec![job("j")])),
         instances: Mutex::default(),
+        servers: Mutex::default(),
         operations: Mutex::default(),
         inbox: AtomicUsize::new(1_000_000),
         unread: AtomicBool::new(false),
@@ -351,6 +366,7 @@ pub(crate) fn instance(client: &str) -> InstanceRow {
         enabled: true,
         client: client.into(),
         labels: BTreeMap::from([("zone".to_owned(), client.to_owned())]),
+        running: 0,
     }
 }
 

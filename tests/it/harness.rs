@@ -395,7 +395,7 @@ impl Cluster {
     }
 
     pub async fn job(&self, job: &str) -> v1::GetJobResponse {
-        let request = v1::GetJobRequest { job: job.into(), upcoming: 3 };
+        let request = v1::GetJobRequest { job: job.into(), upcoming: 3, ..Default::default() };
         self.admin().get_job(request).await.unwrap().into_inner()
     }
 

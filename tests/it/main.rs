@@ -26,6 +26,7 @@ mod input;
 mod judge;
 mod kinds;
 mod log;
+mod machines;
 mod mutants;
 mod net;
 mod operate;

@@ -17,7 +17,7 @@ use rosterd_coordinator::driver::NoHistory;
 use rosterd_coordinator::settings::Settings;
 use rosterd_domain::id::{CoordinatorId, Item, JobName};
 use rosterd_domain::time::Time;
-use rosterd_history::{EventFilter, EventRow, FireRow, Page, RunFilter, RunRow};
+use rosterd_history::{EventFilter, EventRow, FireRow, Page, Recent, RunFilter, RunRow};
 use rosterd_registry::Registry;
 use rosterd_registry::memory::{MemoryStore, SessionOptions};
 use rosterd_runtime::clock::Simulated;
@@ -90,6 +90,10 @@ impl History for Blank {
 
     fn events(&self, _: EventFilter, _: Page) -> Answer<'_, (Vec<EventRow>, Option<String>)> {
         async { Ok((Vec::new(), None)) }.boxed()
+    }
+
+    fn recent<'a>(&'a self, _: &'a JobName, _: Time) -> Answer<'a, Vec<Recent>> {
+        async { Ok(Vec::new()) }.boxed()
     }
 
     fn fires<'a>(&'a self, _: &'a JobName, _: Vec<Item>, _: Vec<Time>) -> Answer<'a, Vec<FireRow>> {

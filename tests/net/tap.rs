@@ -7,8 +7,8 @@ use futures_util::future::BoxFuture;
 use rosterd::app::lives::Lives;
 use rosterd_api::backend::{Answer, Backend, Conversation, Frames};
 use rosterd_coordinator::handle::{
-    Done, DumpNode, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MemberRow, Operation, Peer,
-    Room, ServerRow,
+    Done, DumpNode, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MachineRow, MemberRow,
+    Operation, Peer, Room, ServerRow,
 };
 use rosterd_domain::id::{CoordinatorId, JobName, Namespace};
 use rosterd_domain::time::Time;
@@ -140,6 +140,10 @@ impl Backend for Tap {
 
     fn servers<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<ServerRow>> {
         self.lives.servers(job)
+    }
+
+    fn machines(&self) -> Answer<'_, Vec<MachineRow>> {
+        self.lives.machines()
     }
 
     fn members(&self) -> Answer<'_, Vec<MemberRow>> {

@@ -18,7 +18,10 @@ fn effect(operation: &Operation) -> Option<(JobName, &'static str)> {
         Operation::Enable { job, enabled: false, .. } => (job.clone(), "disable"),
         Operation::Remove { job, .. } => (job.clone(), "remove"),
         Operation::Shutdown { job, .. } => (job.clone(), "shutdown"),
-        Operation::Apply { .. } | Operation::Cancel { .. } | Operation::Drain { .. } => return None,
+        Operation::Apply { .. }
+        | Operation::Cancel { .. }
+        | Operation::Drain { .. }
+        | Operation::Machine { .. } => return None,
     })
 }
 

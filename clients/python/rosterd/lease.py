@@ -56,8 +56,8 @@ class Lease:
         """When runs must be told to stop; in the past where there is no lease."""
         if self._since is None:
             return float("-inf")
-        # A budget as long as a short lease would leave nothing to run in.
-        budget = min(self._stop_budget, self.length / 3)
+        # Of a short lease a quarter, so that a heartbeat may be lost.
+        budget = min(self._stop_budget, self.length / 4)
         return self._since + self.length * (1 - DRIFT) - budget
 
     def valid(self, boot: float) -> bool:

@@ -903,6 +903,31 @@ def test_a_goodbye_without_answer_is_said_to_the_next_coordinator() -> None:
     assert script.all(Finish) == [Finish(None)]
 
 
+def test_another_coordinator_is_asked_where_none_says_draining() -> None:
+    script = running()
+    script.feed(Leave())
+    script.wait(5, answer=True)
+    assert script.all(Close) == [], "a run is in flight"
+    script.end(5)
+    script.recv(f.report_ack(5))
+    script.clear()
+    script.wait(2.9, answer=True)
+    assert script.all(Close) == []
+    script.wait(0.2, answer=True)
+    assert [effect.address for effect in script.all(Open)] == ["b:1"]
+
+
+def test_a_worker_that_leaves_tries_again_within_a_second() -> None:
+    script = running()
+    script.feed(Leave())
+    for _ in range(12):
+        script.feed(Lost(script.stream, "UNAVAILABLE", "gone"))
+        stream, before = script.stream, script.time
+        while script.stream == stream and script.time < before + 2:
+            script.wait(0.05)
+        assert script.time <= before + 1.1
+
+
 def test_leaving_is_bounded_where_nobody_answers() -> None:
     script = attached()
     script.feed(Leave())
@@ -945,6 +970,29 @@ def test_a_callback_is_called_once_and_answered_from_memory() -> None:
     script.feed(CallbackEnded("c1", ""))
     script.recv(f.callback("c1", "ALL_STARTED"))
     assert [(done.callback_id, done.error) for done in script.sent("callback_done")] == [("c1", ""), ("c1", "")]
+
+
+def test_as_many_callbacks_as_slots_are_taken_at_a_time() -> None:
+    script = attached()
+    for n in range(5):
+        script.recv(f.callback(f"c{n}", "ALL_STARTED"))
+    assert len(script.all(StartCallback)) == 4
+    [refused] = script.sent("callback_done")
+    assert refused.callback_id == "c4"
+    assert "too many" in refused.error
+    script.feed(CallbackEnded("c0", ""))
+    script.recv(f.callback("c4", "ALL_STARTED"))
+    assert len(script.all(StartCallback)) == 5, "it is asked again"
+
+
+def test_of_a_short_lease_a_quarter_at_most_is_for_stopping() -> None:
+    script = Script()
+    script.attach(lease=1, budget=0.5)
+    script.recv(f.trigger(5))
+    script.wait(0.7)
+    assert script.stopped() == []
+    script.wait(0.1)
+    assert script.stopped() == [(5, StopReason.LEASE)]
 
 
 def test_a_callback_that_takes_too_long_has_failed() -> None:

@@ -13,11 +13,11 @@ use tonic::{Request, Response, Status};
 
 use super::paging::{PART, page};
 use super::rows;
-use super::{fires, rights, watching};
+use super::{fires, rights, stats, watching};
 use crate::access::Principal;
 use crate::backend::Backend;
 use crate::history::History;
-use rosterd_coordinator::handle::{Done, Health, InstanceRow, Operation, ServerRow, Target};
+use rosterd_coordinator::handle::{Done, Health, InstanceRow, MachineAction, Operation, ServerRow, Target};
 use rosterd_history::{EventFilter, Page, RunFilter, RunState};
 use rosterd_runtime::clock::SharedClock;
 use rosterd_runtime::mutants;
@@ -102,6 +102,19 @@ impl Admin {
 }
 
 impl Admin {
+    /// Does something to a machine for all jobs that know it.
+    async fn on_machine(
+        &self,
+        who: Option<Principal>,
+        machine: String,
+        action: MachineAction,
+    ) -> Result<Done, Status> {
+        let machine = named("machine", ServerAddress::new(machine))?;
+        let rows = self.backend.servers(None).await.map_err(refused)?;
+        let jobs = rows.into_iter().filter(|row| row.server == machine).map(|row| row.job).collect();
+        self.operate(who, Operation::Machine { machine, jobs, action }).await
+    }
+
     /// How many bytes of rows go into one answer.
     fn room(&self) -> usize {
         self.max_send / 4 * 3
@@ -117,6 +130,9 @@ impl Admin {
         Err(refused(Refusal::new(Code::MessageTooLarge, what)))
     }
 }
+
+/// An operation that enables cancels nothing.
+const CANCEL_GOES: &str = "it goes with enabled = false only: leave it out";
 
 /// Where not even one row fits.
 const ONE_ROW: &str = "raise that limit on the coordinator";
@@ -143,12 +159,20 @@ impl AdminService for Admin {
     }
 
     async fn get_job(&self, request: Request<v1::GetJobRequest>) -> Answer<v1::GetJobResponse> {
-        let v1::GetJobRequest { job: name, upcoming } = request.into_inner();
+        let v1::GetJobRequest { job: name, upcoming, intervals } = request.into_inner();
         if upcoming > 1000 {
             return Err(invalid("upcoming", format!("{upcoming} is more than 1000")));
         }
-        let detail = self.backend.job(&job(name)?, upcoming as usize).await.map_err(refused)?;
-        self.answer(rows::detail(detail), "ask for fewer scheduled times")
+        let name = job(name)?;
+        let intervals = stats::intervals(intervals)?;
+        let detail = self.backend.job(&name, upcoming as usize).await.map_err(refused)?;
+        let now = self.clock.wall();
+        let mut answer = rows::detail(detail);
+        for interval in intervals {
+            let counted = self.history.recent(&name, now.minus(interval)).await.map_err(refused)?;
+            answer.stats.push(stats::row(interval, counted));
+        }
+        self.answer(answer, "ask for fewer scheduled times")
     }
 
     async fn apply_jobs(&self, request: Request<v1::ApplyJobsRequest>) -> Answer<v1::ApplyJobsResponse> {
@@ -197,7 +221,7 @@ impl AdminService for Admin {
         };
         let (enabled, cancel) = (request.enabled, request.cancel);
         if enabled && cancel {
-            return Err(invalid("cancel", "it goes with enabled = false only: leave it out"));
+            return Err(invalid("cancel", CANCEL_GOES));
         }
         let operation = Operation::Enable { job: job(request.job)?, target, enabled, cancel };
         let done = self.operate(who, operation).await?;
@@ -244,6 +268,37 @@ impl AdminService for Admin {
         Ok(Response::new(v1::ShutdownInstanceResponse { changes: rows::changes(done) }))
     }
 
+    async fn set_machine_enabled(
+        &self,
+        request: Request<v1::SetMachineEnabledRequest>,
+    ) -> Answer<v1::SetMachineEnabledResponse> {
+        let (who, v1::SetMachineEnabledRequest { machine, enabled, cancel }) =
+            (who(&request), request.into_inner());
+        if enabled && cancel {
+            return Err(invalid("cancel", CANCEL_GOES));
+        }
+        let done = self.on_machine(who, machine, MachineAction::Enable { enabled, cancel }).await?;
+        Ok(Response::new(v1::SetMachineEnabledResponse { changes: rows::changes(done) }))
+    }
+
+    async fn shutdown_machine(
+        &self,
+        request: Request<v1::ShutdownMachineRequest>,
+    ) -> Answer<v1::ShutdownMachineResponse> {
+        let (who, machine) = (who(&request), request.into_inner().machine);
+        let done = self.on_machine(who, machine, MachineAction::Shutdown).await?;
+        Ok(Response::new(v1::ShutdownMachineResponse { changes: rows::changes(done) }))
+    }
+
+    async fn remove_machine(
+        &self,
+        request: Request<v1::RemoveMachineRequest>,
+    ) -> Answer<v1::RemoveMachineResponse> {
+        let (who, machine) = (who(&request), request.into_inner().machine);
+        let done = self.on_machine(who, machine, MachineAction::Remove).await?;
+        Ok(Response::new(v1::RemoveMachineResponse { changes: rows::changes(done) }))
+    }
+
     async fn list_items(&self, request: Request<v1::ListItemsRequest>) -> Answer<v1::ListItemsResponse> {
         let v1::ListItemsRequest { job: name, page_token } = request.into_inner();
         let rows = self.backend.items(&job(name)?).await.map_err(refused)?;
@@ -268,7 +323,17 @@ impl AdminService for Admin {
         &self,
         request: Request<v1::ListMachinesRequest>,
     ) -> Answer<v1::ListMachinesResponse> {
-        let v1::ListMachinesRequest { job, page_token } = request.into_inner();
+        let v1::ListMachinesRequest { job, page_token, over_all_jobs } = request.into_inner();
+        if over_all_jobs {
+            if !job.is_empty() {
+                return Err(invalid("over_all_jobs", "it goes without job: leave one of them out"));
+            }
+            let rows = self.backend.machines().await.map_err(refused)?.into_iter();
+            let keyed = rows.map(|row| (row.machine.to_string(), rows::machine_over_all(row)));
+            let (machines, next_page_token) = page(keyed, &page_token, self.room());
+            let machines = values(machines);
+            return self.answer(v1::ListMachinesResponse { machines, next_page_token }, ONE_ROW);
+        }
         let rows = self.backend.servers(any_job(job)?.as_ref()).await.map_err(refused)?;
         let key = |row: &ServerRow| format!("{}{PART}{}", row.job, row.server);
         let keyed = rows.into_iter().map(|row| (key(&row), rows::machine(row)));

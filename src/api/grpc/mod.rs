@@ -7,5 +7,6 @@ pub mod health;
 mod paging;
 mod rights;
 mod rows;
+mod stats;
 mod watching;
 pub mod worker;

@@ -22,6 +22,7 @@ pub(super) async fn check(
             .map(|specs| specs.iter().map(|spec| spec.config().job_name.clone()).collect())
             .unwrap_or_default(),
         Operation::Drain { instance, .. } => worked_for(instance, backend).await?,
+        Operation::Machine { jobs, .. } => jobs.clone(),
         Operation::Trigger { job, .. }
         | Operation::Pause { job, .. }
         | Operation::Enable { job, .. }

@@ -7,8 +7,8 @@ use rosterd_domain::item::{Counters, Ended, Outcome, Running, State};
 use rosterd_domain::time::Time;
 
 use rosterd_coordinator::handle::{
-    Change, ChangeEffect, Done, FieldChange, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow,
-    MemberRow, ServerRow,
+    Change, ChangeEffect, Done, FieldChange, Happening, Health, InstanceRow, ItemRow, ItemStatus, JobDetail,
+    JobRow, MachineRow, MemberRow, ServerRow,
 };
 use rosterd_history::{EventKind, EventRow, Fate, FireRow, RunRow};
 use rosterd_wire::convert::to_source;
@@ -35,6 +35,7 @@ pub(super) fn job(row: JobRow) -> v1::JobSummary {
         "disabled" => v1::JobStatus::Disabled,
         "paused" => v1::JobStatus::Paused,
         "no_worker" => v1::JobStatus::NoWorker,
+        "resharding" => v1::JobStatus::Resharding,
         "removing" => v1::JobStatus::Removing,
         "damaged" => v1::JobStatus::Damaged,
         _ => v1::JobStatus::Unspecified,
@@ -63,6 +64,7 @@ pub(super) fn detail(detail: JobDetail) -> v1::GetJobResponse {
         generation: detail.generation,
         epoch: detail.epoch,
         upcoming: detail.upcoming.into_iter().map(timestamp).collect(),
+        stats: Vec::new(),
     }
 }
 
@@ -124,6 +126,15 @@ pub(super) fn item(row: ItemRow) -> v1::ItemSummary {
             (v1::ItemState::Crashed, None, Some(crashed))
         }
     };
+    let status = match row.status {
+        ItemStatus::Running => v1::ItemStatus::Running,
+        ItemStatus::Crashed => v1::ItemStatus::Crashed,
+        ItemStatus::Surplus => v1::ItemStatus::Surplus,
+        ItemStatus::Disabled => v1::ItemStatus::Disabled,
+        ItemStatus::Unassigned => v1::ItemStatus::Unassigned,
+        ItemStatus::Completed => v1::ItemStatus::Completed,
+        ItemStatus::Pending => v1::ItemStatus::Pending,
+    };
     v1::ItemSummary {
         item: row.item.0,
         parameter: row.parameter,
@@ -138,6 +149,7 @@ pub(super) fn item(row: ItemRow) -> v1::ItemSummary {
         misfire: row.misfire.map(timestamp),
         last: row.last.map(ended),
         counters: Some(counters(row.counters)),
+        status: status.into(),
     }
 }
 
@@ -176,6 +188,8 @@ pub(super) fn instance(row: InstanceRow) -> v1::InstanceSummary {
         enabled: row.enabled,
         client: row.client,
         labels: row.labels.into_iter().collect(),
+        state: if row.running > 0 { v1::InstanceState::Running } else { v1::InstanceState::Ready }.into(),
+        running: row.running,
     }
 }
 
@@ -185,6 +199,19 @@ pub(super) fn machine(row: ServerRow) -> v1::MachineSummary {
         job: row.job.into(),
         enabled: row.enabled,
         instances: row.instances,
+        jobs: 1,
+        disabled_jobs: u32::from(!row.enabled),
+    }
+}
+
+pub(super) fn machine_over_all(row: MachineRow) -> v1::MachineSummary {
+    v1::MachineSummary {
+        machine: row.machine.into(),
+        job: String::new(),
+        enabled: row.disabled_jobs < row.jobs,
+        instances: row.instances,
+        jobs: row.jobs,
+        disabled_jobs: row.disabled_jobs,
     }
 }
 
@@ -269,6 +296,10 @@ pub(super) fn changes(done: Done) -> Vec<v1::JobChange> {
         effect: effect(change.effect).into(),
         fields: change.fields.into_iter().map(field_change).collect(),
         warnings: change.warnings,
+        code: match change.effect {
+            ChangeEffect::Refused(code) => code.to_string(),
+            _ => String::new(),
+        },
     };
     done.changes.into_iter().map(change).collect()
 }
@@ -281,6 +312,7 @@ fn effect(effect: ChangeEffect) -> v1::JobEffect {
         ChangeEffect::Created => v1::JobEffect::Created,
         ChangeEffect::Changed => v1::JobEffect::Changed,
         ChangeEffect::Removed => v1::JobEffect::Removed,
+        ChangeEffect::Refused(_) => v1::JobEffect::Refused,
         ChangeEffect::Requested => v1::JobEffect::Requested,
     }
 }

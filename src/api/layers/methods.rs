@@ -83,7 +83,9 @@ pub fn access(path: &str) -> Option<Access> {
                 Some(Access::View)
             }
             "TriggerJob" | "PauseJob" | "ResumeJob" | "SetEnabled" | "CancelRun" | "DrainInstance"
-            | "ShutdownInstance" => Some(Access::Operate),
+            | "ShutdownInstance" | "SetMachineEnabled" | "ShutdownMachine" | "RemoveMachine" => {
+                Some(Access::Operate)
+            }
             "ApplyJobs" | "RemoveJob" => Some(Access::Administer),
             _ => None,
         };

@@ -80,7 +80,7 @@ fn rows(jobs: &[v1::JobSummary]) -> String {
 
 impl Show {
     pub(crate) async fn run(self) -> Result {
-        let question = v1::GetJobRequest { job: self.name, upcoming: 5 };
+        let question = v1::GetJobRequest { job: self.name, upcoming: 5, ..Default::default() };
         let answer = self.server.ask(question, |mut c, q| async move { c.get_job(q).await }).await?;
         self.form.show(
             || json::job_detail(&answer),
@@ -124,7 +124,7 @@ fn detail(answer: &v1::GetJobResponse) -> String {
 
 impl Next {
     pub(crate) async fn run(self) -> Result {
-        let question = v1::GetJobRequest { job: self.name, upcoming: self.count };
+        let question = v1::GetJobRequest { job: self.name, upcoming: self.count, ..Default::default() };
         let answer = self.server.ask(question, |mut c, q| async move { c.get_job(q).await }).await?;
         let text = || match answer.upcoming.as_slice() {
             [] => "no scheduled time follows".to_owned(),

@@ -3,11 +3,12 @@
 mod apply;
 mod change;
 mod list;
+mod stats;
 
 use clap::Subcommand;
 use serde_json::json;
 
-use super::failure::Result;
+use super::failure::{Failure, Result};
 use super::json;
 use super::show::Form;
 use rosterd_wire::proto::v1;
@@ -20,6 +21,8 @@ pub(crate) enum Jobs {
     Show(list::Show),
     /// List a job's next scheduled times
     Next(list::Next),
+    /// Count a job's latest runs and the records that they processed
+    Stats(stats::Stats),
     /// Make or change jobs from a job file
     Apply(apply::Apply),
     /// Say what applying a job file would change
@@ -46,6 +49,7 @@ impl Jobs {
             Self::List(list) => list.run().await,
             Self::Show(show) => show.run().await,
             Self::Next(next) => next.run().await,
+            Self::Stats(stats) => stats.run().await,
             Self::Apply(apply) => apply.run().await,
             Self::Diff(diff) => diff.run().await,
             Self::Trigger(trigger) => trigger.run().await,
@@ -66,12 +70,26 @@ pub(crate) fn report(form: Form, changes: &[v1::JobChange]) -> Result {
             eprintln!("rosterd: {}: warning: {warning}", change.job);
         }
     }
-    form.show(|| json!({ "changes": json::changes(changes) }), || lines(changes))
+    form.show(|| json!({ "changes": json::changes(changes) }), || lines(changes))?;
+    // Of several jobs some may have been changed all the same.
+    let refused = |change: &&v1::JobChange| change.effect() == v1::JobEffect::Refused;
+    match changes.iter().find(refused) {
+        None => Ok(()),
+        Some(first) => {
+            let count = changes.iter().filter(refused).count();
+            let what = format!("{count} of {} jobs refused and stay as they were", changes.len());
+            Err(Failure::failed(first.code.as_str(), what))
+        }
+    }
 }
 
 fn lines(changes: &[v1::JobChange]) -> String {
     let of = |change: &v1::JobChange| -> String {
         let about = if change.job.is_empty() { String::new() } else { format!("{}: ", change.job) };
+        let about = match change.effect() {
+            v1::JobEffect::Refused => format!("{about}refused: {}: ", change.code),
+            _ => about,
+        };
         if change.fields.is_empty() {
             return change.lines.iter().map(|line| format!("{about}{line}\n")).collect();
         }

@@ -10,7 +10,8 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 
 use super::{DAY, signed, unsigned};
 use crate::rows::{
-    EventFilter, EventKind, EventRow, RunFilter, RunRow, RunState, UnrunRow, became_named, source_named,
+    EventFilter, EventKind, EventRow, Recent, RunFilter, RunRow, RunState, UnrunRow, became_named,
+    source_named,
 };
 
 const RUN: &str = "job, item, token, fire, source, instance, worker, trigger_id, state, requeued, since, started, \
@@ -61,6 +62,25 @@ impl Shelf {
             }
         }
         Ok(())
+    }
+
+    /// A job's runs since a time, counted by their state.
+    pub(crate) fn recent(&self, job: &JobName, from: Time) -> rusqlite::Result<Vec<Recent>> {
+        let mut statement = self.db.prepare_cached(
+            "SELECT state, count(*), cast(min(total(processed), 9e18) AS INTEGER), \
+             cast(min(total(failed), 9e18) AS INTEGER) FROM runs INDEXED BY runs_job \
+             WHERE job = ? AND since >= ? GROUP BY state ORDER BY state",
+        )?;
+        let rows = statement.query_map(params![job.as_str(), from.0], |row| {
+            let state: String = row.get(0)?;
+            Ok(Recent {
+                state: parsed(0, RunState::named(&state))?,
+                runs: unsigned(row.get(1)?),
+                processed: unsigned(row.get(2)?),
+                failed: unsigned(row.get(3)?),
+            })
+        })?;
+        rows.collect()
     }
 
     /// Events, in the same way, out of both of their tables. Where the next page begins is a number over both: twice that

@@ -76,6 +76,28 @@ async fn runs_are_found_by_what_is_known_of_them() {
 }
 
 #[tokio::test]
+async fn a_jobs_runs_are_counted_by_their_state_since_a_time() {
+    let mut desk = Desk::new();
+    let detail = |processed, failed| Some(Detail { processed, failed, ..Detail::default() });
+    desk.record(&ended(0, 1, run(Source::NormalTrigger, 10), Outcome::Succeeded), detail(100, 1));
+    desk.record(&ended(0, 2, run(Source::NormalTrigger, 20), Outcome::Succeeded), detail(7, 2));
+    desk.record(&ended(1, 1, run(Source::NormalTrigger, 20), Outcome::Succeeded), detail(u64::MAX, 0));
+    desk.record(&ended(0, 3, run(Source::NormalTrigger, 30), Outcome::Failed), detail(5, 4));
+    desk.record(&started(0, 4, run(Source::NormalTrigger, 40)), None);
+    let another = JobName::new("another").unwrap();
+    desk.recorder.record(&another, at(0), &started(0, 2, run(Source::NormalTrigger, 40)), None);
+    desk.write();
+    let counted = desk.reader.recent(&job(), at(20)).await.unwrap();
+    let shown: Vec<_> = counted.iter().map(|recent| (recent.state, recent.runs, recent.failed)).collect();
+    assert_eq!(shown, [(RunState::Error, 1, 4), (RunState::Finished, 2, 2), (RunState::Running, 1, 0)]);
+    // More than can be counted is the most that can.
+    assert!(counted[1].processed >= i64::MAX as u64 / 2, "{counted:?}");
+    assert_eq!((counted[0].processed, counted[2].processed), (5, 0));
+    let last = desk.reader.recent(&job(), at(31)).await.unwrap();
+    assert_eq!(last.iter().map(|recent| recent.state).collect::<Vec<_>>(), [RunState::Running]);
+}
+
+#[tokio::test]
 async fn events_are_kept_with_whose_doing_they_were() {
     let mut desk = Desk::new();
     desk.recorder.event(at(1), None, EventKind::Coordinator, "started", None);

@@ -65,8 +65,27 @@ races! {
     a_crashed_run_that_is_cancelled_is_given_up: crashed_and_cancelled;
     /// A worker of another host is asked to leave. That host dies before it has heard of it, and the worker's node goes.
     who_is_asked_to_leave_is_told_by_its_next_host: asked_of_a_host_that_dies, [COMMANDS_GO_WITH_INSTANCES => "nothing_acknowledged_is_lost"];
+    /// A machine is removed as a worker on it comes: its node is put again, so that it can be disabled.
+    a_machine_that_is_removed_under_a_live_worker_comes_back: machine_removed_under_a_worker;
     /// Items are moved while they run: nobody else starts them.
     items_that_move_while_they_run_run_once: moved_mid_run, [BUSY_IS_FREE => "one_runner"];
+}
+
+fn machine_removed_under_a_worker() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0], vec![short(2, 50, 3)]);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "short", 1).await;
+        let id = instance(&world, "short", 0);
+        let path = format!("/servers/{}", id.address());
+        want(&world, world.store.foreign(&name("short"), &path, None, false), "it is taken away");
+        world.pass(secs(5)).await;
+        let Ok(machine) = ServerAddress::new(id.address()) else { return world };
+        // Only one that is there can be disabled.
+        ask(&world, 1, disable("short", Target::Machine(machine)));
+        until(&mut world, "it is disabled", |world| covered(world, "operation Enable: done") == 1).await;
+        world
+    })
 }
 
 pub fn pause(job: &str, paused: bool) -> Operation {

@@ -46,7 +46,6 @@ impl Lease {
     pub(crate) fn shorten(&mut self, length: Duration) {
         self.length = self.length.min(length);
         self.agreed = Some(self.length);
-        self.budget = self.budget.min(self.length / 4);
     }
 
     /// The same for its heartbeats.
@@ -71,9 +70,9 @@ impl Lease {
         }
     }
 
-    /// What user code gets to stop in.
+    /// What user code gets to stop in: of a short lease a quarter, so that a heartbeat may be lost.
     pub(crate) fn budget(&self) -> Duration {
-        self.budget
+        self.budget.min(self.length / 4)
     }
 
     /// When user code is told to stop: the lease's end on the fastest of clocks, less the stop budget.
@@ -82,7 +81,7 @@ impl Lease {
         if mutants::is_on(mutants::LEASE_ENDLESS) {
             return self.proof.map(|proof| proof + usable * 1000);
         }
-        self.proof.map(|proof| proof + usable.saturating_sub(self.budget))
+        self.proof.map(|proof| proof + usable.saturating_sub(self.budget()))
     }
 
     pub(crate) fn valid(&self, now: Duration) -> bool {
@@ -174,7 +173,8 @@ mod tests {
         assert_eq!(lease.stops_at(), Some(MS(895)));
         let mut tiny = Lease::none();
         tiny.grant(MS(10), MS(100), MS(500), true);
-        assert_eq!(tiny.stops_at(), Some(MS(10)), "a budget above the lease leaves nothing");
+        assert_eq!(tiny.stops_at(), Some(Duration::from_micros(84_500)), "a quarter at most is for stopping");
+        assert_eq!(tiny.budget(), MS(25));
     }
 
     #[test]

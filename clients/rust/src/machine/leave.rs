@@ -7,7 +7,8 @@ use super::words::{Effect, Exit, Now, RunId};
 use super::{Machine, Phase, Request, Why};
 use crate::proto::{DrainRequest, Goodbye};
 
-/// A Goodbye without its acknowledgement is said again, on another stream, after this.
+/// A Goodbye without its acknowledgement, or a DrainRequest at rest without its Draining, is said again on another
+/// stream after this.
 pub(crate) const GOODBYE_TIMEOUT: Duration = Duration::from_secs(3);
 /// What a worker with nothing to do, or past its drain deadline, gives to the rest of the leave.
 pub(crate) const LEAVE_MARGIN: Duration = Duration::from_secs(10);
@@ -21,6 +22,8 @@ pub(crate) struct Leave {
     stopped: bool,
     /// Nothing is in flight since.
     idle_since: Option<Duration>,
+    /// DrainRequest was sent on the current stream.
+    asked_at: Option<Duration>,
     /// Draining was received on the current stream.
     confirmed: bool,
     goodbye_until: Option<Duration>,
@@ -35,7 +38,19 @@ impl Leave {
 
     pub(crate) fn deadline(&self) -> Duration {
         let runs = if self.stopped { Duration::MAX } else { self.runs_until };
-        runs.min(self.gives_up_at()).min(self.goodbye_until.unwrap_or(Duration::MAX))
+        let answer = self.answer_until().unwrap_or(Duration::MAX);
+        runs.min(self.gives_up_at()).min(answer)
+    }
+
+    /// When another coordinator is asked, unless this one answers what was said last. While something is in flight
+    /// nobody waits for Draining.
+    fn answer_until(&self) -> Option<Duration> {
+        let draining = self.asked_at.zip(self.idle_since).filter(|_| !self.confirmed);
+        self.goodbye_until.or(draining.map(|(asked, idle)| asked.max(idle) + GOODBYE_TIMEOUT))
+    }
+
+    pub(crate) fn asked(&mut self, now: Duration) {
+        self.asked_at = Some(now);
     }
 
     /// The drain deadline has passed: nothing may start any more.
@@ -51,6 +66,7 @@ impl Leave {
 
     /// A new stream knows nothing of the leave yet.
     pub(crate) fn restart(&mut self) {
+        self.asked_at = None;
         self.confirmed = false;
         self.goodbye_until = None;
     }
@@ -68,6 +84,7 @@ impl Machine {
             runs_until: now.mono + grace,
             stopped: false,
             idle_since: None,
+            asked_at: self.link.is_open().then_some(now.mono),
             confirmed: false,
             goodbye_until: None,
         });
@@ -114,9 +131,9 @@ impl Machine {
             tracing::warn!(in_flight, "left without acknowledgement");
             return self.exit(Exit::LeaveTimedOut { in_flight });
         }
-        if leave.goodbye_until.is_some_and(|until| now.mono >= until) {
-            leave.goodbye_until = None;
-            self.lose(now, "no answer to the goodbye");
+        if leave.answer_until().is_some_and(|until| now.mono >= until) {
+            let what = if leave.goodbye_until.is_some() { "goodbye" } else { "request to drain" };
+            self.lose(now, &format!("no answer to the {what}"));
         }
         let Some(leave) = &mut self.leave else { return };
         if !leave.stopped && now.mono >= leave.runs_until {

@@ -13,7 +13,9 @@ pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// A Hello without Welcome is given up after this.
 pub(crate) const WELCOME_TIMEOUT: Duration = Duration::from_secs(3);
 const BACKOFF_FIRST: Duration = Duration::from_millis(200);
-const BACKOFF_MOST: Duration = Duration::from_secs(10);
+pub(crate) const BACKOFF_MOST: Duration = Duration::from_secs(10);
+/// The same while the worker leaves, which is bounded.
+pub(crate) const BACKOFF_MOST_LEAVING: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) enum Phase {
@@ -127,19 +129,19 @@ impl Link {
         self.failures = 0;
     }
 
-    /// The stream or the attempt is over: wait, then the next address.
-    pub(crate) fn lose(&mut self, now: Duration) {
+    /// The stream or the attempt is over: wait, `most` at most, then the next address.
+    pub(crate) fn lose(&mut self, now: Duration, most: Duration) {
         self.at = (self.at + 1) % self.addresses().max(1);
-        self.phase = Phase::Waiting { until: now + self.backoff() };
+        self.phase = Phase::Waiting { until: now + self.backoff(most) };
         self.failures = self.failures.saturating_add(1);
     }
 
-    /// The first attempt is immediate, then 0.2 s to 10 s, doubling, each cut by up to a half.
-    fn backoff(&mut self) -> Duration {
+    /// The first attempt is immediate, then from 0.2 s on, doubling, each cut by up to a half.
+    fn backoff(&mut self, most: Duration) -> Duration {
         if self.failures == 0 {
             return Duration::ZERO;
         }
-        let full = BACKOFF_FIRST.saturating_mul(1 << (self.failures - 1).min(10)).min(BACKOFF_MOST);
+        let full = BACKOFF_FIRST.saturating_mul(1 << (self.failures - 1).min(10)).min(most);
         full / 2 + full.mul_f64(self.random.unit() / 2.0)
     }
 
@@ -190,7 +192,7 @@ mod tests {
         let mut delays = Vec::new();
         for _ in 0..12 {
             link.dial(MS(0));
-            link.lose(MS(0));
+            link.lose(MS(0), BACKOFF_MOST);
             let Phase::Waiting { until } = link.phase else { panic!("not waiting") };
             delays.push(until);
         }
@@ -200,7 +202,7 @@ mod tests {
             assert!(*delay >= full / 2 && *delay <= full, "{index}: {delay:?} of {full:?}");
         }
         link.healthy();
-        link.lose(MS(5));
+        link.lose(MS(5), BACKOFF_MOST);
         assert!(matches!(link.phase, Phase::Waiting { until } if until == MS(5)));
     }
 
@@ -210,7 +212,7 @@ mod tests {
             let mut link = Link::new(vec!["a".into()], seed);
             (0..8)
                 .map(|_| {
-                    link.lose(MS(0));
+                    link.lose(MS(0), BACKOFF_MOST);
                     link.deadline(MS(0), MS(0))
                 })
                 .collect::<Vec<_>>()
@@ -226,7 +228,7 @@ mod tests {
         link.welcome(MS(0), Beats::new(MS(0), MS(1)), vec!["a".into(), "c".into(), "c".into()]);
         let mut seen = Vec::new();
         for _ in 0..4 {
-            link.lose(MS(0));
+            link.lose(MS(0), BACKOFF_MOST);
             seen.push(link.dial(MS(0)).1);
         }
         assert_eq!(seen, ["b", "c", "a", "b"]);
@@ -236,10 +238,10 @@ mod tests {
     fn streams_are_numbered_by_their_hello() {
         let mut link = link(&["a"]);
         link.dial(MS(0));
-        link.lose(MS(0));
+        link.lose(MS(0), BACKOFF_MOST);
         link.dial(MS(0));
         assert_eq!(link.greet(MS(0)), 1);
-        link.lose(MS(0));
+        link.lose(MS(0), BACKOFF_MOST);
         assert_eq!(link.current(), None);
         link.dial(MS(0));
         assert_eq!(link.greet(MS(0)), 2);

@@ -275,6 +275,11 @@ impl Machine {
         if let Some(done) = self.answered.iter().find(|done| done.callback_id == callback.callback_id) {
             return self.send(Request::CallbackDone(done.clone()));
         }
+        if self.callbacks.len() >= self.settings.slots as usize {
+            let error = "too many callbacks at a time: as many as slots are taken".into();
+            let callback_id = callback.callback_id;
+            return self.send(Request::CallbackDone(CallbackDone { callback_id, error, timed_out: false }));
+        }
         let timeout: Option<Duration> = callback.timeout.and_then(|timeout| timeout.try_into().ok());
         let until = timeout.filter(|timeout| !timeout.is_zero()).map(|timeout| now.mono + timeout);
         self.callbacks.insert(callback.callback_id.clone(), until);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::lease::{Beats, DEFAULT_BEAT, DEFAULT_BUDGET, DEFAULT_LEASE};
+use super::link::{BACKOFF_MOST, BACKOFF_MOST_LEAVING};
 use super::words::{Effect, Exit, Now};
 use super::{Identity, Machine, Phase, Request, Transit};
 use crate::connect::LinkError;
@@ -85,6 +86,7 @@ impl Machine {
             Some(_) if mutants::is_on(mutants::LEAVE_NOT_REPEATED) => {}
             Some(leave) => {
                 leave.restart();
+                leave.asked(now.mono);
                 self.send(Request::DrainRequest(DrainRequest {}));
             }
             None => self.register_all(),
@@ -137,7 +139,8 @@ impl Machine {
         if let Some(connection) = self.link.current() {
             self.effects.push(Effect::Close { connection });
         }
-        self.link.lose(now.mono);
+        let most = if self.leave.is_some() { BACKOFF_MOST_LEAVING } else { BACKOFF_MOST };
+        self.link.lose(now.mono, most);
         self.hand.let_go();
         if let Some(leave) = &mut self.leave {
             leave.restart();

@@ -195,3 +195,35 @@ fn a_callback_that_does_not_end_is_stopped_at_the_drain_deadline() {
     assert!(bench.said.contains(&Effect::StopCallback { callback_id: "c".into() }));
     assert!(says_goodbye(&bench));
 }
+
+#[test]
+fn another_coordinator_is_asked_where_none_says_draining() {
+    let mut bench = Bench::attached();
+    bench.trigger(0, 1);
+    bench.event(Event::Leave);
+    bench.live(5_000);
+    assert!(!bench.said.iter().any(|effect| matches!(effect, Effect::Close { .. })), "a run is in flight");
+    bench.done(0, 1);
+    bench.acknowledge(0, 1, proto::ReportResult::Accepted);
+    bench.after(|bench| bench.live(7_999));
+    assert!(!bench.said.iter().any(|effect| matches!(effect, Effect::Close { .. })));
+    bench.live(8_000);
+    assert!(
+        bench.said.iter().any(|effect| matches!(effect, Effect::Connect { .. })),
+        "three seconds at rest"
+    );
+}
+
+#[test]
+fn a_worker_that_leaves_tries_again_within_a_second() {
+    let mut bench = Bench::attached();
+    bench.trigger(0, 1);
+    bench.event(Event::Leave);
+    for _ in 0..12 {
+        bench.close();
+        let pause = bench.machine.deadline().saturating_sub(bench.mono);
+        assert!(pause <= ms(1_000), "{pause:?}");
+        let next = u64::try_from((bench.mono + pause).as_millis()).unwrap() + 1;
+        bench.advance(next);
+    }
+}

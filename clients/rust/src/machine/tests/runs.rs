@@ -341,3 +341,18 @@ fn callbacks_are_answered_once_and_in_time() {
         |frame| matches!(frame, Request::CallbackDone(done) if done.callback_id == "c1" && !done.timed_out && done.error.is_empty())
     ));
 }
+
+#[test]
+fn as_many_callbacks_as_slots_are_taken_at_a_time() {
+    let mut bench = Bench::attached();
+    let callback =
+        |id: u32| Response::Callback(proto::Callback { callback_id: format!("c{id}"), ..Default::default() });
+    (0..4).for_each(|id| bench.frame(callback(id)));
+    let started = bench.said.iter().filter(|effect| matches!(effect, Effect::StartCallback(_))).count();
+    assert_eq!(started, 3);
+    let refused = |frame: &Request| matches!(frame, Request::CallbackDone(done) if done.callback_id == "c3" && done.error.contains("too many"));
+    assert!(bench.said_frame(refused));
+    bench.event(Event::CallbackEnded { callback_id: "c0".into(), error: String::new() });
+    bench.after(|bench| bench.frame(callback(3)));
+    assert!(bench.said.iter().any(|effect| matches!(effect, Effect::StartCallback(_))), "it is asked again");
+}
