@@ -39,6 +39,7 @@ mod rights;
 pub mod settings;
 mod switches;
 mod timers;
+mod unattended;
 mod verdict;
 mod views;
 mod waitlist;

@@ -42,6 +42,7 @@ mod seen;
 mod slow;
 mod storm;
 mod told;
+mod unattended;
 mod verify;
 mod wordcount;
 mod worker;
