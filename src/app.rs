@@ -330,7 +330,7 @@ fn parts(settings: Settings, address: SocketAddr, recorder: Recorder, metrics: A
         name: named(address),
         ids: Box::new(|| Box::new(|| uuid::Uuid::new_v4().simple().to_string())),
         sink: Box::new(move || Box::new(history::ToHistory(recorder.clone()))),
-        gauge: Box::new(move || Box::new(gauge::ToMetrics(metrics.clone()))),
+        gauge: Box::new(move || Box::new(gauge::ToMetrics::new(metrics.clone()))),
         place: Place::OwnThread,
     }
 }

@@ -3,17 +3,40 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rosterd_domain::item::{Missed, Outcome, Source};
 use rosterd_domain::plan::{Became, Entry};
 
 use rosterd_coordinator::driver::Gauge;
 use rosterd_coordinator::event::VERDICT;
 use rosterd_runtime::telemetry::Metrics;
 
-pub(super) struct ToMetrics(pub(super) Arc<Metrics>);
+/// Outcomes of a transaction.
+const COMMITS: [&str; 2] = ["applied", "not_applied"];
+
+pub(super) struct ToMetrics(Arc<Metrics>);
+
+impl ToMetrics {
+    /// Every series whose labels are known is there from the start: what appears with its first event has no rate at it.
+    pub(super) fn new(metrics: Arc<Metrics>) -> Self {
+        for source in Source::ALL {
+            metrics.runs_started.get_or_create(&[("source", source.as_str())]);
+        }
+        for outcome in Outcome::ALL {
+            metrics.runs.get_or_create(&[("outcome", outcome.as_str())]);
+        }
+        for reason in Missed::ALL {
+            metrics.missed.get_or_create(&[("reason", reason.as_str())]);
+        }
+        for outcome in COMMITS {
+            metrics.commits.get_or_create(&[("outcome", outcome)]);
+        }
+        Self(metrics)
+    }
+}
 
 impl Gauge for ToMetrics {
     fn committed(&mut self, purpose: &'static str, took: Duration, applied: bool) {
-        let what = if applied { "applied" } else { "not_applied" };
+        let what = COMMITS[usize::from(!applied)];
         self.0.commits.get_or_create(&[("outcome", what)]).inc();
         self.0.commit_seconds.observe(took.as_secs_f64());
         if applied && purpose == VERDICT {
@@ -26,6 +49,14 @@ impl Gauge for ToMetrics {
         for (gauge, count) in gauges {
             gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
         }
+    }
+
+    fn unattended(&mut self, jobs: usize, items: usize, oldest: Duration) {
+        let gauges = [(&self.0.jobs_without_workers, jobs), (&self.0.items_without_owner, items)];
+        for (gauge, count) in gauges {
+            gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+        self.0.oldest_waiting_seconds.set(oldest.as_secs_f64());
     }
 
     #[allow(clippy::cast_precision_loss, reason = "of milliseconds there are not so many")]

@@ -33,6 +33,7 @@ impl Node {
     pub(super) fn advance(&mut self, name: &JobName) {
         let Some(mut job) = self.jobs.remove(name) else { return };
         let keep = self.turn(name, &mut job);
+        job.unattended = None;
         if keep {
             self.jobs.insert(name.clone(), job);
         } else {

@@ -484,7 +484,14 @@ impl Node {
         let mine = hosted.map(|(item, _)| item);
         let generation_moved = before.as_ref().is_none_or(|before| before.generation != view.generation);
         if generation_moved {
-            let since = |item| job.gained.get(&item).copied().unwrap_or(self.now.wall);
+            // Who gains an item whose owner has gone has it since now, also where it stood under the dead one until then.
+            let goes_on = |item| {
+                let owner = before.as_ref().map(|before| before.sharding.owner(item));
+                owner.is_none_or(|owner| owner.is_some_and(|owner| job.hosted.contains_key(owner)))
+                    || mutants::is_on(mutants::DEAD_OWNERS_COUNT)
+            };
+            let known = |item: &Item| job.gained.get(item).copied().filter(|_| goes_on(*item));
+            let since = |item| known(&item).unwrap_or(self.now.wall);
             job.gained = mine.map(|item| (item, since(item))).collect();
         }
         job.view = Some(view.clone());
@@ -587,5 +594,7 @@ fn records_are_behind(job: &JobState, before: Option<&Job>) -> bool {
     };
     let gains = view.generation != before.generation && !ours(view).is_subset(&ours(before));
     let waits = |item: &Item| job.records.get(item).is_some_and(|(_, record)| record.crashed().is_some());
-    gains || view.failover.iter().any(|item| !before.failover.contains(item) && !waits(item))
+    gains
+        || super::unattended::has_orphans(view, before)
+        || view.failover.iter().any(|item| !before.failover.contains(item) && !waits(item))
 }

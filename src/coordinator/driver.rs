@@ -72,6 +72,8 @@ pub trait Gauge: Send + 'static {
     fn entry(&mut self, _entry: &Entry) {}
     /// So many jobs are known, so many of them are led, and so many frames wait to be taken in.
     fn there(&mut self, _jobs: usize, _led: usize, _waiting: usize) {}
+    /// So many jobs led here have no worker, so many of their items no owner; the oldest scheduled time waits for so long.
+    fn unattended(&mut self, _jobs: usize, _items: usize, _oldest: Duration) {}
     /// This machine's clock is so many milliseconds ahead of the store's, or behind.
     fn clock(&mut self, _ahead: i64) {}
 }
@@ -369,6 +371,8 @@ impl Driver {
             self.count_at = now.mono.plus(COUNT_AGAIN);
             let (jobs, led) = self.node.count_jobs();
             self.gauge.there(jobs, led, self.inbox.len());
+            let (jobs, items, oldest) = self.node.unattended();
+            self.gauge.unattended(jobs, items, oldest);
             self.gauge.clock(self.node.clock_ahead());
         }
     }

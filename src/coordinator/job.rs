@@ -13,6 +13,7 @@ use rosterd_domain::mutants;
 use rosterd_domain::plan::{Plan, Report};
 use rosterd_domain::snapshot::Switches;
 use rosterd_domain::time::{Mono, Time};
+use rosterd_domain::unattended::Unattended;
 use rosterd_domain::view::Job;
 
 use super::barrier::Barrier;
@@ -138,6 +139,8 @@ pub(crate) struct JobState {
     pub(crate) looks_again: Option<Mono>,
     /// The last transaction was the host's: others come first now.
     pub(crate) yield_turn: bool,
+    /// What nobody attends to, as it was found since its last turn.
+    pub(crate) unattended: Option<Unattended>,
     /// Callbacks of the fire under way.
     pub(crate) guarantee: super::guarantee::Guarantee,
 }

@@ -41,6 +41,7 @@ pub mod settings;
 
 mod switches;
 mod timers;
+mod unattended;
 mod verdict;
 mod views;
 mod waitlist;

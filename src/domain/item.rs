@@ -29,6 +29,9 @@ pub enum Source {
 }
 
 impl Source {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::NormalTrigger, Self::Misfire, Self::Failover, Self::Manual];
+
     /// The name that user code and tools see.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -57,6 +60,10 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Succeeded, Self::Failed, Self::Cancelled, Self::Crashed, Self::TimedOut];
+
     /// The name that tools see.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -90,6 +97,10 @@ pub enum Missed {
 }
 
 impl Missed {
+    /// All of them.
+    pub const ALL: [Self; 7] =
+        [Self::Down, Self::NoWorker, Self::NoSlot, Self::TooLate, Self::Clock, Self::Paused, Self::Disabled];
+
     /// The name that tools see.
     pub fn as_str(self) -> &'static str {
         match self {

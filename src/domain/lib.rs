@@ -17,5 +17,6 @@ pub mod snapshot;
 pub mod strategy;
 pub mod time;
 pub mod txn;
+pub mod unattended;
 pub mod verify;
 pub mod view;

@@ -82,6 +82,7 @@ mutants! {
     GIVEN_UP_IS_ANSWERED: "given_up_is_answered", "a worker that gives an answer up in time has answered: a fire that is to be skipped runs";
     ASKS_AND_LEAVES: "asks_and_leaves", "who leads gives that up while a worker of its own is being asked, and another is asked again";
     COMMANDS_GO_WITH_INSTANCES: "commands_go_with_instances", "the command to drain an instance is cleared when its node is not there";
+    DEAD_OWNERS_COUNT: "dead_owners_count", "an item whose owner has died counts as owned until somebody else has it";
     MISSES_UNCOUNTED: "misses_uncounted", "missed scheduled times are passed over without a count";
     SLOTS_UNCOUNTED: "slots_uncounted", "runs in flight take no slot";
     SPEAKS_BEFORE_COMMIT: "speaks_before_commit", "a Trigger is sent before its run is written down";

@@ -293,16 +293,11 @@ pub(super) fn became_named(became: &str, reason: &str) -> Option<Became> {
 }
 
 pub(super) fn missed_named(name: &str) -> Option<Missed> {
-    use Missed::{Clock, Disabled, Down, NoSlot, NoWorker, Paused, TooLate};
-    [Down, NoWorker, NoSlot, TooLate, Clock, Paused, Disabled]
-        .into_iter()
-        .find(|missed| missed.as_str() == name)
+    Missed::ALL.into_iter().find(|missed| missed.as_str() == name)
 }
 
 pub(super) fn source_named(name: &str) -> Option<Source> {
-    [Source::NormalTrigger, Source::Misfire, Source::Failover, Source::Manual]
-        .into_iter()
-        .find(|source| source.as_str() == name)
+    Source::ALL.into_iter().find(|source| source.as_str() == name)
 }
 
 /// Cuts a text to at most `max` bytes, between characters, and says so at its end.

@@ -204,6 +204,12 @@ metrics! {
     jobs: Gauge = Gauge::default();
     /// Jobs led by this coordinator
     jobs_led: Gauge = Gauge::default();
+    /// Jobs led by this coordinator, enabled and not paused, that no enabled worker is there for
+    jobs_without_workers: Gauge = Gauge::default();
+    /// Enabled items of jobs led by this coordinator, enabled and not paused, that no enabled worker owns
+    items_without_owner: Gauge = Gauge::default();
+    /// Age of the oldest scheduled time that this coordinator knows to be neither run nor recorded
+    oldest_waiting_seconds: Gauge<f64, AtomicU64> = Gauge::default();
     /// How far this machine's clock is ahead of the store's at least, below zero behind; 0 on the embedded store
     clock_ahead_seconds: Gauge<f64, AtomicU64> = Gauge::default();
     /// Worker streams that are open

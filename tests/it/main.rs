@@ -45,6 +45,7 @@ mod set_back;
 mod slow;
 mod storm;
 mod told;
+mod unattended;
 mod verify;
 mod wordcount;
 mod worker;

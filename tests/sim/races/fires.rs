@@ -30,6 +30,10 @@ races! {
     k8s_42649_hundreds_of_misses_stop_no_job: down_for_very_long, [MISSES_UNCOUNTED => "no_fire_vanishes"];
     /// No worker for long: one entry for the gap, not one a fire.
     pj_761_no_worker_is_one_entry: nobody_works, [MISSES_UNCOUNTED => "no_fire_vanishes"];
+    /// All workers had gone for long, and the job fired on: what it missed, it missed for that reason and no other.
+    who_dies_last_leaves_one_reason: dies_and_comes_back, [DEAD_OWNERS_COUNT => "scene"];
+    /// The same where the next worker comes to another coordinator.
+    who_comes_to_another_finds_one_reason: comes_to_another;
     /// What is sent late is counted so, and nothing else is.
     xxl_1693_what_is_late_is_counted: held_up;
     /// The schedule changes while a run is in flight.
@@ -173,6 +177,34 @@ fn nobody_works() -> Faults {
         let counters = record(&world, "short", 0).map(|record| record.counters).unwrap_or_default();
         let counted = counters.missed.values().sum::<u64>() + counters.misfired;
         want(&world, counted > 110, "they are counted");
+        world
+    })
+}
+
+fn dies_and_comes_back() -> Faults {
+    leaves_one_reason(1)
+}
+
+fn comes_to_another() -> Faults {
+    leaves_one_reason(2)
+}
+
+fn leaves_one_reason(coordinators: usize) -> Faults {
+    scene(async || {
+        let workers: Vec<usize> = (0..coordinators).collect();
+        let mut world = stage(coordinators, &workers, vec![short(2, 200, 1)]);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "short", 1).await;
+        before_due(&mut world, 1, millis(400)).await;
+        world.pass(secs(20)).await;
+        lose_worker(&mut world, 0);
+        world.pass(secs(40)).await;
+        let last = coordinators - 1;
+        world.desks[last].retired = false;
+        world.start_worker(last);
+        world.pass(secs(5)).await;
+        want(&world, covered(&world, "item: miss no_worker") >= 2, "it had no worker");
+        want(&world, covered(&world, "item: miss too_late") == 0, "nobody was late");
         world
     })
 }

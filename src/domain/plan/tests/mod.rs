@@ -10,6 +10,7 @@ mod hour;
 mod properties;
 mod speed;
 mod spoilt;
+mod unattended;
 mod world;
 
 #[test]
