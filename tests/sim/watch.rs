@@ -379,10 +379,9 @@ impl Inner {
         }
     }
 
-    /// Whether a fault is about a run of a job that was removed with its runs, and one of a later job of that name. Who
-    /// removes a job so does not wait until each of its runs has heard of it, which takes a lease where its host is cut
-    /// off; one that was given out right before may even begin after one of the later job. Its token is lower than those of
-    /// the later job, and by that it is told from them.
+    /// Whether a fault is about a run of a job that was removed with its runs, and one of a later job of that name. The
+    /// removal does not wait until each run has heard of it, which takes a lease where its host is cut off; one that was
+    /// told right before may even begin after one of the later job. Their tokens tell them apart.
     pub fn is_of_two_jobs(&self, fault: &Fault) -> bool {
         let [one, other] = fault.runs.as_slice() else { return false };
         let (earlier, later) = (one.token.min(other.token), one.token.max(other.token));
@@ -396,13 +395,10 @@ impl Inner {
     pub fn said(&mut self, process: &str, frame: &FromWorker) {
         let (at, shadow) = (self.now(), &self.shadow);
         let said = |invariant: &mut Box<dyn Invariant>| {
-            let said = invariant.said(process, frame);
-            let said = match frame {
-                FromWorker::Heartbeat { in_flight, .. } => {
-                    said.and(invariant.beat(process, in_flight, shadow, at))
-                }
-                _ => said,
-            };
+            let said = invariant.said(process, frame).and(match frame {
+                FromWorker::Heartbeat { in_flight, .. } => invariant.beat(process, in_flight, shadow, at),
+                _ => Ok(()),
+            });
             Some((invariant.name(), said.err()?))
         };
         let found: Vec<_> = self.invariants.iter_mut().filter_map(said).collect();
