@@ -176,7 +176,7 @@ impl Node {
         let mut waiting = VecDeque::new();
         let mut acts = false;
         while let Some(mut asked) = job.operations.pop_front() {
-            if self.must_look(&asked) {
+            if Self::must_look(&asked) {
                 asked.informed = true;
                 job.operations.push_front(asked);
                 job.stale_records = true;
@@ -359,7 +359,7 @@ impl Node {
     }
 
     /// Whether an operation is about runs, of which other hosts know more than is known here.
-    fn must_look(&self, asked: &Asked) -> bool {
+    fn must_look(asked: &Asked) -> bool {
         let about_runs = matches!(
             asked.operation,
             JobOperation::Trigger { .. }
@@ -368,9 +368,8 @@ impl Node {
                 | JobOperation::CancelAll { .. }
                 | JobOperation::Apply { .. }
         );
-        (about_runs || asked.barrier.is_some())
-            && !asked.informed
-            && self.coordinators.has_others(&self.settings.id)
+        // Also where no other coordinator is known: one that comes is seen later than what it writes.
+        (about_runs || asked.barrier.is_some()) && !asked.informed
     }
 
     pub(super) fn operation_not_done(

@@ -44,6 +44,8 @@ async fn counted(mut cluster: Cluster, loss: Option<Loss>) {
     if let Some(loss) = &loss {
         let begun = |verdict: &Verdict| of_two(verdict).len() == 2;
         old = of_two(&cluster.verdict_when("both runs of who is to be lost", begun).await);
+        // `exec` says that a run begins before it starts the program.
+        wait("both programs of who is to be lost", || async { (paused(&results) == 2).then_some(()) }).await;
         loss.strike(&mut cluster, "two");
     }
     cluster
@@ -65,6 +67,20 @@ async fn counted(mut cluster: Cluster, loss: Option<Loss>) {
     assert_eq!((done("MANUAL"), done("FAILOVER")), (6 - old.len(), old.len()), "\n{}", verdict.table());
     let counters = cluster.counters("wordcount").await;
     assert_eq!((counters.succeeded, counters.crashed), (6, old.len() as u64));
+}
+
+/// How many programs stand at their first file.
+fn paused(results: &str) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let read = |process: &Path, name| std::fs::read(process.join(name)).unwrap_or_default();
+    let has = |of: &[u8], word: &str| of.split(|byte| *byte == 0).any(|part| part == word.as_bytes());
+    processes
+        .filter(|process| {
+            let process = process.path();
+            has(&read(&process, "environ"), "WORDCOUNT_PAUSE=3600")
+                && has(&read(&process, "cmdline"), results)
+        })
+        .count()
 }
 
 /// What the second worker has run.

@@ -145,14 +145,14 @@ fn a_foreign_file_is_left_alone() {
     let dir = crate::words::dir();
     let file = dir.path().join("registry.db");
     fs::write(&file, "my shopping list").unwrap();
-    assert!(error(dir.path()).contains("is not a registry"));
+    assert!(error(dir.path()).contains("is not a store"));
     assert_eq!(fs::read(&file).unwrap(), b"my shopping list");
     fs::remove_file(&file).unwrap();
     let foreign = rusqlite::Connection::open(&file).unwrap();
     foreign.execute_batch("CREATE TABLE node (a)").unwrap();
     drop(foreign);
     let before = fs::read(&file).unwrap();
-    assert!(error(dir.path()).contains("is not a registry"));
+    assert!(error(dir.path()).contains("is not a store"));
     assert_eq!(fs::read(&file).unwrap(), before);
 }
 

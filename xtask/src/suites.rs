@@ -79,7 +79,7 @@ const fn programs(name: &'static str, what: &'static str, picks: &'static [Pick]
 }
 
 /// How many seeds of the simulation a build plays, unless the environment says otherwise.
-pub(crate) const SEEDS: (&str, &str) = ("ROSTERD_SIM_SEEDS", "3500");
+pub(crate) const SEEDS: (&str, &str) = ("ROSTERD_SIM_SEEDS", "3000");
 
 /// The table. A suite whose test program cargo does not know is passed over and named.
 pub(crate) const SUITES: &[Suite] = &[
