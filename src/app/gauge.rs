@@ -19,16 +19,16 @@ impl ToMetrics {
     /// Every series whose labels are known is there from the start: what appears with its first event has no rate at it.
     pub(super) fn new(metrics: Arc<Metrics>) -> Self {
         for source in Source::ALL {
-            metrics.runs_started.get_or_create(&[("source", source.as_str())]);
+            drop(metrics.runs_started.get_or_create(&[("source", source.as_str())]));
         }
         for outcome in Outcome::ALL {
-            metrics.runs.get_or_create(&[("outcome", outcome.as_str())]);
+            drop(metrics.runs.get_or_create(&[("outcome", outcome.as_str())]));
         }
         for reason in Missed::ALL {
-            metrics.missed.get_or_create(&[("reason", reason.as_str())]);
+            drop(metrics.missed.get_or_create(&[("reason", reason.as_str())]));
         }
         for outcome in COMMITS {
-            metrics.commits.get_or_create(&[("outcome", outcome)]);
+            drop(metrics.commits.get_or_create(&[("outcome", outcome)]));
         }
         Self(metrics)
     }

@@ -138,6 +138,8 @@ scripts! {
     /// A calendar jumped by a day in the moment between the start of its coordinator and the first event that it heard, from
     /// which on it was watched.
     a_calendar_jumped_before_its_coordinator_heard_anything;
+    /// A coordinator that had just come knew of no other, and acknowledged a change by what it had read when it came.
+    a_change_was_acknowledged_by_who_had_just_come;
 }
 
 /// None is forgotten in the folder.
