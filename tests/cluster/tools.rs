@@ -114,7 +114,7 @@ async fn a_configuration_that_another_tool_spoils_stops_its_job_alone_until_it_i
         tool.write("rare/config", bad.as_bytes()).await;
         wait("both coordinators to say so", || async {
             for seat in 0..2 {
-                let request = v1::GetJobRequest { job: "rare".into(), upcoming: 0, intervals: 0 };
+                let request = v1::GetJobRequest { job: "rare".into(), upcoming: 0, intervals: Vec::new() };
                 let said = fleet.admin_of(seat).get_job(request).await.err()?;
                 assert_eq!(code(&said), "CONFIG_DAMAGED", "{said:?}");
             }

@@ -142,7 +142,7 @@ async fn runs_are_counted_for_each_interval() {
     let stats = admin.get_job(ask.clone()).await.unwrap().into_inner().stats;
     assert_eq!(stats.iter().map(|stats| stats.interval.unwrap().seconds).collect::<Vec<_>>(), [3600, 60]);
     // The history counts from the beginning of each.
-    assert!(stats[1].runs - stats[0].runs >= 3540_000 - 10_000, "{stats:?}");
+    assert!(stats[1].runs - stats[0].runs >= 3_540_000 - 10_000, "{stats:?}");
     assert_eq!((stats[0].succeeded, stats[0].failed, stats[0].records_processed), (stats[0].runs, 0, 7));
     for bad in [vec![span(0)], vec![span(-1)], vec![span(7 * 86_400 + 1)], vec![span(1); 9]] {
         ask.intervals = bad;
