@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rosterd_domain::id::{Epoch, JobName};
 use rosterd_domain::mutants;
-use rosterd_domain::txn::Write;
+use rosterd_domain::txn::{Purpose, Write};
 use rosterd_domain::view::Job;
 
 use super::change::guarded;
@@ -24,7 +24,7 @@ impl Node {
             job.leaderless = None;
         }
         if job.leads() && self.gives_up(name, job, view) {
-            let mut txn = guarded("abdicate", view);
+            let mut txn = guarded(Purpose::Abdicate, view);
             txn.write(Write::Abdicate { job: name.clone(), expect: view.epoch });
             self.submit(name, job, txn, Intent::Abdicate);
             return true;
@@ -35,7 +35,7 @@ impl Node {
         if view.leader.is_some() || self.no_starts() || self.waits_for_another(name, job, view) {
             return false;
         }
-        let mut txn = guarded("elect", view);
+        let mut txn = guarded(Purpose::Elect, view);
         let (coordinator, expect) = (self.settings.id.clone(), view.epoch);
         txn.write(Write::Elect { job: name.clone(), coordinator, expect });
         txn.write(Write::RaiseNecessary(name.clone()));

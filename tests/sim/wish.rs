@@ -190,8 +190,8 @@ fn operation(world: &World, plan: &JobPlan, job: &JobName, wants: &Wants) -> Opt
     })
 }
 
-fn apply(plan: &JobPlan) -> Operation {
-    Operation::Apply { text: plan.config(), dry_run: false }
+pub fn apply(plan: &JobPlan) -> Operation {
+    Operation::apply(&plan.config(), false).unwrap_or_else(|refusal| unreachable!("{refusal}"))
 }
 
 /// An instance that owns items: of this job, or of any.

@@ -8,7 +8,7 @@ use crate::id::{InstanceId, Item, JobName, Version};
 use crate::item::{Event, Record, Running};
 use crate::mutants;
 use crate::time::Time;
-use crate::txn::{Guard, Write};
+use crate::txn::{Guard, Purpose, Write};
 use crate::view::{Job, Timeline};
 
 /// So many bytes of what runs have left go into one transaction, or one run's.
@@ -61,7 +61,7 @@ impl<'a> Draft<'a> {
         let seats: Vec<Seat<'a>> = facts.hosted.iter().map(seat).collect();
         let place = |instance| seats.binary_search_by(|seat| seat.instance.cmp(instance)).ok();
         let mut plan = Plan::default();
-        plan.txn.purpose = "host";
+        plan.txn.purpose = Purpose::Host;
         Self {
             seat_of: job.sharding.instances().iter().map(place).collect(),
             seats,

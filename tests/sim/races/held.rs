@@ -2,6 +2,7 @@
 
 use rosterd_coordinator::handle::Operation;
 use rosterd_domain::id::Item;
+use rosterd_domain::txn::Purpose;
 use rosterd_registry::memory::CommitFault;
 
 use super::races;
@@ -47,7 +48,7 @@ async fn both_held() -> World {
     start(&mut world, 0..2).await;
     at_work(&mut world, "again", 2).await;
     before_due(&mut world, 20, secs(1)).await;
-    lose(&world, "announce", CommitFault::LoseBefore, 10_000);
+    lose(&world, Purpose::Announce, CommitFault::LoseBefore, 10_000);
     until(&mut world, "both are held", |world| (0..2).all(|item| is_held(world, item))).await;
     world
 }
@@ -104,7 +105,7 @@ fn slow_start_elsewhere() -> Faults {
         at_work(&mut world, "again", 2).await;
         before_due(&mut world, 20, secs(1)).await;
         let other = if leader(&world, "again") == Some(0) { "c1" } else { "c0" };
-        slow(&world, other, "host", secs(8), 1);
+        slow(&world, other, Purpose::Host, secs(8), 1);
         let before = starts(&world, "again", "NORMAL_TRIGGER");
         world.pass(secs(5)).await;
         want(&world, starts(&world, "again", "NORMAL_TRIGGER") == before + 1, "one begins");
@@ -202,7 +203,7 @@ fn held_run_crashes() -> Faults {
         at_work(&mut world, "again", 4).await;
         before_due(&mut world, 20, secs(1)).await;
         // Who leads is about to ask, and for long.
-        slow(&world, "", "announce", secs(8), 1);
+        slow(&world, "", Purpose::Announce, secs(8), 1);
         until(&mut world, "all are held", |world| (0..4).all(|item| is_held(world, item))).await;
         let crashed = if leader(&world, "again") == Some(0) { 2 } else { 0 };
         lose_worker(&mut world, crashed);
