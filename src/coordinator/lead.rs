@@ -10,7 +10,7 @@ use rosterd_domain::txn::{Purpose, Write};
 use rosterd_domain::view::Job;
 
 use super::change::guarded;
-use super::job::{Intent, JobState};
+use super::job::{Asked, Intent, JobState};
 use super::node::Node;
 use super::timers::Timer;
 
@@ -61,7 +61,10 @@ impl Node {
             is_for_others || (!view.rules.announces() && self.coordinators.rank(name, &self.settings.id) > 0);
         // Standing in is no reason to keep what one cannot do any more.
         let stands_in = !is_for_others && job.stands_in == Some(self.coordinators.changes);
-        if !better || stands_in || !job.operations.is_empty() {
+        // What only waits for runs to begin may wait for what another leader announces.
+        let waits =
+            |asked: &Asked| asked.barrier.is_some() && !mutants::is_on(mutants::WAITING_KEEPS_LEADING);
+        if !better || stands_in || !job.operations.iter().all(waits) {
             return false;
         }
         let steady = self.members_since.plus(self.settings.election_patience * 3);

@@ -70,8 +70,10 @@ impl Inner {
         (asked_at, before): &(InFlight, u64),
     ) {
         let at = self.start.elapsed();
-        for (job, _) in changes.iter().filter(|(_, change)| change.effect != ChangeEffect::Created) {
-            let written = purpose.and_then(|purpose| self.at_change.get(&(job.to_string(), purpose)));
+        for (job, change) in changes.iter().filter(|(_, change)| change.effect != ChangeEffect::Created) {
+            // Where all was so already, a write after it was asked for is another's, and forbids by itself.
+            let written = purpose.filter(|_| change.effect != ChangeEffect::Unchanged);
+            let written = written.and_then(|purpose| self.at_change.get(&(job.to_string(), purpose)));
             // Perhaps somebody else's: what was in flight then is older still.
             let first = written.into_iter().flatten().find(|(number, _)| number > before);
             let then = first.map_or(asked_at, |(_, in_flight)| in_flight);

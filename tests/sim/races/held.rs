@@ -5,6 +5,7 @@ use rosterd_domain::id::Item;
 use rosterd_domain::txn::Purpose;
 use rosterd_registry::memory::CommitFault;
 
+use super::operators::pause;
 use super::races;
 use super::stage::*;
 use crate::log::JobPlan;
@@ -24,6 +25,9 @@ races! {
     held_runs_do_not_wait_for_who_leaves: leaders_worker_leaves, [DRAINED_ARE_ASKED => "scene"];
     /// A worker is asked to leave while it is being asked: its answer counts, and nobody else is asked.
     who_is_being_asked_may_leave: asked_worker_leaves, [ASKS_AND_LEAVES => "scene"];
+    /// Who leads loses its worker while runs are held, and is asked for a change that waits for them: another leads, and has
+    /// them begin.
+    who_has_nobody_to_ask_gives_up_while_a_change_waits: leader_alone_with_a_change, [WAITING_KEEPS_LEADING => "scene"];
     /// Of a fire that is skipped nothing begins, nor what finds a slot when the others have ended.
     of_a_skipped_fire_nothing_begins: skipped_with_few_slots;
     /// A worker gives an answer up by its own clock, a moment before its time is over for who asked: the fire is skipped.
@@ -79,6 +83,23 @@ fn instance_leaves() -> Faults {
         until(&mut world, "it has left", |world| covered(world, "operation Shutdown: done") == 1).await;
         lose_coordinator(&mut world, 0);
         world.pass(secs(8)).await;
+        world
+    })
+}
+
+fn leader_alone_with_a_change() -> Faults {
+    scene(async || {
+        let mut world = both_held().await;
+        let Some(leads) = leader(&world, "again") else { return world };
+        let alone = format!("c{leads}");
+        let Some(desk) = (0..2).find(|desk| host(&world, *desk).as_ref() == Some(&alone)) else {
+            return world;
+        };
+        lose_worker(&mut world, desk);
+        ask(&world, leads, pause("again", true));
+        until(&mut world, "it is written", |world| covered(world, "write: pause") == 1).await;
+        world.chaos.let_go();
+        until(&mut world, "it is answered", |world| covered(world, "operation Pause: done") == 1).await;
         world
     })
 }

@@ -105,7 +105,7 @@ fn machine_forgotten() -> Faults {
             action,
         };
         // What its worker was told ahead has begun before anybody is told that it is disabled.
-        before_due(&mut world, 3, millis(100)).await;
+        before_due(&mut world, 3, TOLD).await;
         ask(&world, 0, of(MachineAction::Enable { enabled: false, cancel: false }));
         until(&mut world, "both jobs are disabled there", |world| covered(world, "write: disable") == 2)
             .await;

@@ -115,7 +115,7 @@ fn changed_often() -> Faults {
         let wrong = plan.config().replace("misfire: false", "misfire: perhaps").replace("items", "itmes");
         let refused = Operation::apply(&format!("{wrong}nonsense: true\n"), false);
         let said = refused.err().map(|refusal| refusal.to_string()).unwrap_or_default();
-        want(&world, said.contains("misfire") && !canary::sings(&said), "what is wrong is refused");
+        want(&world, said.contains("nonsense") && !canary::sings(&said), &format!("what is wrong is refused: {said}"));
         world
     })
 }
