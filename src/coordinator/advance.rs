@@ -204,6 +204,8 @@ impl Node {
             gained: &job.gained,
             hosted: &hosted,
             reports: &job.reports,
+            progressed: job.progress.said(),
+            writes_progressed: job.progress.is_due(self.now.mono),
             dead: &job.dead,
             in_user_code: &in_user_code,
             timeout_grace: self.settings.timeout_grace,
@@ -221,6 +223,7 @@ impl Node {
         self.set_calendar(name, job, next);
         self.look_again(name, job, view);
         if plan.txn.writes.is_empty() {
+            self.progress_written(name, job, Vec::new(), plan.more);
             return false;
         }
         for reason in &plan.reasons {

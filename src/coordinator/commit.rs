@@ -246,6 +246,7 @@ impl Node {
         for (item, written) in std::mem::take(&mut plan.records) {
             self.put_written(name, job, item, written);
         }
+        self.progress_written(name, job, std::mem::take(&mut plan.offsets), plan.more);
         // The triggers that were taken are still in the cached decision state: they must not start again.
         job.stale |= plan
             .entries

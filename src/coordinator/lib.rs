@@ -33,6 +33,7 @@ pub mod node;
 mod operate;
 mod overdue;
 mod presence;
+mod progress;
 mod quota;
 mod reconcile;
 mod register;

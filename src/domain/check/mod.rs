@@ -11,6 +11,7 @@ mod story;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 pub use assigned::check_assign;
 
@@ -107,6 +108,21 @@ impl<'a> Case<'a> {
             && report.worker == run.worker
             && (run.held || report.ended != Reported::Skipped);
         valid.then_some(report)
+    }
+
+    /// How far the run in flight has come, as its worker said.
+    fn progressed(&self, item: Item, before: &Record) -> Option<Arc<[u8]>> {
+        let said = self.facts.progressed.get(&item).filter(|said| said.token == before.token)?;
+        before.running().filter(|run| run.worker == said.worker).map(|_| said.offset.clone())
+    }
+
+    /// The offset that the plan writes of a run that goes on; where it has room for no more, not all are.
+    fn goes_on(&self, item: Item) -> Option<Arc<[u8]>> {
+        let (_, before) = self.before.get(&item).filter(|_| self.facts.writes_progressed)?;
+        let runs =
+            self.after(item).is_some_and(|after| after.token == before.token && after.running().is_some());
+        let written = || self.plan.offsets.iter().any(|(of, _)| *of == item);
+        self.progressed(item, before).filter(|_| runs && (!self.plan.more || written()))
     }
 
     /// Whether a run is taken away by this plan: its worker may go on with it.

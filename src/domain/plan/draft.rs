@@ -127,6 +127,11 @@ impl<'a> Draft<'a> {
         room
     }
 
+    /// Whether it writes as many offsets of runs that go on as it may write records.
+    pub(super) fn full_of_offsets(&self) -> bool {
+        self.plan.offsets.len() >= self.facts.most_writes.max(1)
+    }
+
     /// Applies one row of the item's table; one that does not fit is a defect of the planner, and is dropped.
     pub(super) fn apply(&mut self, item: Item, event: Event, why: impl FnOnce() -> String) -> bool {
         let Some(record) = self.record(item) else { return false };

@@ -224,6 +224,8 @@ fn ends_while_its_worker_moves() -> Faults {
         until(&mut world, "it is taken over", |world| starts(world, "again", "FAILOVER") == 1).await;
         let ended = |world: &World| covered(world, "item: end succeeded (reported)");
         until(&mut world, "its own run has ended", |world| ended(world) == 1).await;
+        // What the other said half way is written by then.
+        world.pass(secs(2)).await;
         slow(&world, "c1", Purpose::Host, secs(3), 1);
         until(&mut world, "the end is under way", |world| world.chaos.holds() == 0).await;
         slow(&world, "c0", Purpose::Instances, secs(4), 1);

@@ -115,7 +115,11 @@ fn changed_often() -> Faults {
         let wrong = plan.config().replace("misfire: false", "misfire: perhaps").replace("items", "itmes");
         let refused = Operation::apply(&format!("{wrong}nonsense: true\n"), false);
         let said = refused.err().map(|refusal| refusal.to_string()).unwrap_or_default();
-        want(&world, said.contains("nonsense") && !canary::sings(&said), &format!("what is wrong is refused: {said}"));
+        want(
+            &world,
+            said.contains("nonsense") && !canary::sings(&said),
+            &format!("what is wrong is refused: {said}"),
+        );
         world
     })
 }

@@ -13,7 +13,7 @@ use super::world::{World, instance, job, noon, worker};
 use crate::id::{Item, JobName, Token, TriggerId, Version};
 use crate::item::{Counters, Crashed, Ended, Missed, Outcome, Record, Running, Source, State};
 use crate::job::{JobSpec, Policy};
-use crate::plan::{Class, Entry, Report, Reported, Waiting, ahead};
+use crate::plan::{Class, Entry, Progressed, Report, Reported, Waiting, ahead};
 use crate::sharding::{Floor, Gap};
 use crate::snapshot::{Announced, Stage, TriggerNode};
 use crate::time::Time;
@@ -80,6 +80,7 @@ struct Slice {
     ended: Option<Source>,
     mark: Option<i64>,
     report: Option<(bool, bool, Reported, bool)>,
+    progressed: Option<(bool, bool)>,
     trigger: Option<i64>,
     gained: Option<i64>,
     gap: Option<i64>,
@@ -103,10 +104,11 @@ fn slice() -> impl Strategy<Value = Slice> {
     let last = prop_oneof![9 => ago(), 1 => Just(-86_400_000)];
     let run = (0..4u8, ago(), 0..5usize, sources.clone(), proptest::bool::weighted(0.2), option::of(sources));
     let report = option::weighted(0.4, (likely(), likely(), reported, any::<bool>()));
+    let progressed = option::weighted(0.3, (likely(), likely()));
     let asked = (option::weighted(0.2, ago()), option::weighted(0.2, ago()), option::weighted(0.1, ago()));
     let flags = (proptest::bool::weighted(0.1), proptest::bool::weighted(0.2), proptest::bool::weighted(0.2));
-    (0..4usize, last, run, option::weighted(0.3, ago()), report, asked, flags).prop_map(
-        |(owner, last, run, mark, report, asked, (disabled, in_user_code, cancelled))| {
+    (0..4usize, last, run, option::weighted(0.3, ago()), (report, progressed), asked, flags).prop_map(
+        |(owner, last, run, mark, (report, progressed), asked, (disabled, in_user_code, cancelled))| {
             let (state, since, runner, source, held, ended) = run;
             Slice {
                 cancelled,
@@ -121,6 +123,7 @@ fn slice() -> impl Strategy<Value = Slice> {
                 ended,
                 mark,
                 report,
+                progressed,
                 trigger: asked.0,
                 gained: asked.1,
                 gap: asked.2,
@@ -284,6 +287,11 @@ fn fill(world: &mut World, item: Item, slice: &Slice, before: &dyn Fn(i64) -> Ti
         }
         _ => State::Idle,
     };
+    if let (Some((right_token, right_worker)), State::Running(_)) = (slice.progressed, &state) {
+        let token = Token(107 - u64::from(!right_token));
+        let worker = super::world::worker((slice.runner + usize::from(!right_worker)) % 5);
+        world.progressed.insert(item, Progressed { token, worker, offset: [3u8].into() });
+    }
     let in_flight = u64::from(matches!(state, State::Running(_)));
     let record = Record {
         token: Token(107),
