@@ -93,7 +93,10 @@ fn events(record: &Record) -> Vec<Event> {
         Event::Skip { latest: at, count: 1 },
         Event::Miss { latest: at, count: u64::MAX, reason: Missed::Down },
         Event::DropMisfire { reason: Missed::Disabled },
-        Event::Cap { last_fire: Time(at.0.saturating_sub(1)) },
+        Event::Cap {
+            last_fire: Time(at.0.saturating_sub(1)),
+            schedule: ("0 0 * * * ?".into(), "UTC".into()),
+        },
     ]
 }
 

@@ -722,6 +722,19 @@ def test_progress_is_merged_and_paced() -> None:
     assert [progress.percent for progress in script.sent("run_progress")] == [0, 49]
 
 
+def test_an_offset_goes_out_along_the_way_and_again_on_a_new_stream() -> None:
+    script = running()
+    script.feed(Progressed(key(5), 0, "", b"one"))
+    assert script.sent("run_progress") == []  # A run that is over soon says so with its end.
+    script.wait(0.3)
+    assert [progress.offset for progress in script.sent("run_progress")] == [b"one"]
+    script.clear()
+    script.reattach()
+    script.wait(0.3)
+    # Another host may not know.
+    assert [progress.offset for progress in script.sent("run_progress")] == [b"one"]
+
+
 def test_progress_without_a_stream_wakes_nobody() -> None:
     script = running()
     script.feed(Lost(script.stream, "UNAVAILABLE", "gone"))

@@ -164,7 +164,21 @@ impl<'a> Case<'a> {
     }
 
     /// The first scheduled time after `after`, from the schedules themselves.
-    fn next_due(&self, after: Time) -> Option<Time> {
+    fn next_due(&self, record: &Record, after: Time) -> Option<Time> {
+        let config = self.job.spec.config();
+        let is_of = |cron: &str, zone: &str| config.cron.as_deref() == Some(cron) && config.zone() == zone;
+        let ahead = record.ahead.as_ref().filter(|ahead| is_of(&ahead.schedule.0, &ahead.schedule.1));
+        let mut due = self.next_of_job(after);
+        while let (Some(time), Some(ahead)) = (due, ahead) {
+            if time <= ahead.since || ahead.until < time {
+                break;
+            }
+            due = self.next_of_job(time);
+        }
+        due
+    }
+
+    fn next_of_job(&self, after: Time) -> Option<Time> {
         let mut from = after;
         for (until, schedule) in &self.job.rules.before {
             let due = schedule.as_ref().filter(|_| from < *until).and_then(|schedule| schedule.next(from));

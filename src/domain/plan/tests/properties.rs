@@ -11,7 +11,7 @@ use proptest::sample::select;
 
 use super::world::{World, instance, job, noon, worker};
 use crate::id::{Item, JobName, Token, TriggerId, Version};
-use crate::item::{Counters, Crashed, Ended, Missed, Outcome, Record, Running, Source, State};
+use crate::item::{Ahead, Counters, Crashed, Ended, Missed, Outcome, Record, Running, Source, State};
 use crate::job::{JobSpec, Policy};
 use crate::plan::{Class, Entry, Progressed, Report, Reported, Waiting, ahead};
 use crate::sharding::{Floor, Gap};
@@ -81,6 +81,8 @@ struct Slice {
     mark: Option<i64>,
     report: Option<(bool, bool, Reported, bool)>,
     progressed: Option<(bool, bool)>,
+    leapt: Option<i64>,
+    ahead: Option<(i64, i64)>,
     trigger: Option<i64>,
     gained: Option<i64>,
     gap: Option<i64>,
@@ -105,33 +107,46 @@ fn slice() -> impl Strategy<Value = Slice> {
     let run = (0..4u8, ago(), 0..5usize, sources.clone(), proptest::bool::weighted(0.2), option::of(sources));
     let report = option::weighted(0.4, (likely(), likely(), reported, any::<bool>()));
     let progressed = option::weighted(0.3, (likely(), likely()));
+    let ahead = option::weighted(0.3, (ago(), 1..90_000_000_i64));
+    let clock = (option::weighted(0.1, ago()), ahead);
     let asked = (option::weighted(0.2, ago()), option::weighted(0.2, ago()), option::weighted(0.1, ago()));
     let flags = (proptest::bool::weighted(0.1), proptest::bool::weighted(0.2), proptest::bool::weighted(0.2));
-    (0..4usize, last, run, option::weighted(0.3, ago()), (report, progressed), asked, flags).prop_map(
-        |(owner, last, run, mark, (report, progressed), asked, (disabled, in_user_code, cancelled))| {
-            let (state, since, runner, source, held, ended) = run;
-            Slice {
-                cancelled,
-                deaths: u32::try_from(runner).unwrap(),
+    (0..4usize, last, run, option::weighted(0.3, ago()), (report, progressed), (asked, clock), flags)
+        .prop_map(
+            |(
                 owner,
                 last,
-                state,
-                since,
-                runner,
-                source,
-                held,
-                ended,
+                run,
                 mark,
-                report,
-                progressed,
-                trigger: asked.0,
-                gained: asked.1,
-                gap: asked.2,
-                disabled,
-                in_user_code,
-            }
-        },
-    )
+                (report, progressed),
+                (asked, (leapt, ahead)),
+                (disabled, in_user_code, cancelled),
+            )| {
+                let (state, since, runner, source, held, ended) = run;
+                Slice {
+                    cancelled,
+                    deaths: u32::try_from(runner).unwrap(),
+                    owner,
+                    last,
+                    state,
+                    since,
+                    runner,
+                    source,
+                    held,
+                    ended,
+                    mark,
+                    report,
+                    progressed,
+                    leapt,
+                    ahead,
+                    trigger: asked.0,
+                    gained: asked.1,
+                    gap: asked.2,
+                    disabled,
+                    in_user_code,
+                }
+            },
+        )
 }
 
 #[derive(Debug, Clone)]
@@ -297,6 +312,13 @@ fn fill(world: &mut World, item: Item, slice: &Slice, before: &dyn Fn(i64) -> Ti
         token: Token(107),
         last_fire,
         state,
+        leapt: slice.leapt.map(|ago| Time(world.now.0 - ago)),
+        ahead: slice.ahead.map(|(from, length)| {
+            let config = world.job.spec.config();
+            let schedule = (config.cron.clone().unwrap_or_default(), config.zone().to_owned());
+            let since = before(from);
+            Ahead { since, until: Time(since.0 + length), schedule }
+        }),
         misfire: slice.mark.map(|ago| Time(before(ago).0.min(last_fire.0))),
         last: slice.ended.map(|source| ended(source, fire, since)),
         counters: Counters { fired: 6 + in_flight, succeeded: 6, ..Counters::default() },
