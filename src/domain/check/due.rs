@@ -3,7 +3,8 @@
 
 use super::Case;
 use crate::id::Item;
-use crate::item::{Record, State};
+use crate::item::{Record, Running, State};
+use crate::plan::times_out;
 use crate::time::Time;
 
 pub(super) fn check(case: &mut Case<'_>) {
@@ -11,7 +12,7 @@ pub(super) fn check(case: &mut Case<'_>) {
         let (Some((_, before)), Some(after)) = (case.before.get(&item), case.after(item)) else { continue };
         if let Some(run) = before.running() {
             let reported = case.report_of(item, before.token, run).is_some();
-            let over = reported || case.facts.dead.contains(&run.worker);
+            let over = reported || case.facts.dead.contains(&run.worker) || is_overdue(case, run);
             let ended = after.counters.ended() > before.counters.ended();
             case.expect(!over || ended, item, || "its run is over and not ended".into());
         }
@@ -25,6 +26,14 @@ pub(super) fn check(case: &mut Case<'_>) {
         let now = case.facts.now;
         case.expect(next > now, None, || format!("the calendar is asked to look at {next}, now is {now}"));
     }
+}
+
+/// Whether a run of a worker here has gone on for longer than it may.
+fn is_overdue(case: &Case<'_>, run: &Running) -> bool {
+    let facts = case.facts;
+    let here = facts.hosted.get(&run.instance).is_some_and(|hosted| hosted.worker == run.worker);
+    let late = times_out(case.job, run).is_some_and(|at| at.plus(facts.timeout_grace) <= facts.now);
+    here && late && !facts.no_starts
 }
 
 fn settled(case: &mut Case<'_>, item: Item, after: &Record) {

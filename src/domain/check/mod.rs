@@ -168,14 +168,11 @@ impl<'a> Case<'a> {
         let config = self.job.spec.config();
         let is_of = |cron: &str, zone: &str| config.cron.as_deref() == Some(cron) && config.zone() == zone;
         let ahead = record.ahead.as_ref().filter(|ahead| is_of(&ahead.schedule.0, &ahead.schedule.1));
-        let mut due = self.next_of_job(after);
-        while let (Some(time), Some(ahead)) = (due, ahead) {
-            if time <= ahead.since || ahead.until < time {
-                break;
-            }
-            due = self.next_of_job(time);
+        let due = self.next_of_job(after)?;
+        match ahead {
+            Some(ahead) if ahead.since < due && due <= ahead.until => self.next_of_job(ahead.until),
+            _ => Some(due),
         }
-        due
     }
 
     fn next_of_job(&self, after: Time) -> Option<Time> {

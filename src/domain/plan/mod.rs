@@ -227,11 +227,13 @@ pub fn host(job: &Job, records: &BTreeMap<Item, (Version, Record)>, facts: &Fact
     let mut draft = Draft::new(job, records, facts);
     complete::complete(&mut draft);
     crash::crash(&mut draft);
+    if !facts.no_starts {
+        overdue::overdue(&mut draft);
+    }
     progressed::write(&mut draft);
     if facts.no_starts {
         due::look_again(&mut draft);
     } else {
-        overdue::overdue(&mut draft);
         if due::account(&mut draft) {
             start::start(&mut draft);
         }
