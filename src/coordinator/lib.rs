@@ -41,6 +41,7 @@ mod rights;
 pub mod settings;
 
 mod switches;
+mod tell;
 mod timers;
 mod unattended;
 mod verdict;

@@ -302,7 +302,7 @@ fn grounds(world: &World, plan: &Plan) -> Vec<Changed<World>> {
                     .get(item)
                     .filter(|report| report.token == *token && report.worker == run.worker);
                 if report.is_none() && !world.dead.contains(&run.worker) {
-                    put(format!("{} is dead", run.worker), &|w| drop(w.dead.insert(run.worker.clone())));
+                    put(format!("{} is dead", run.worker), &|w| w.dead.extend([run.worker.clone()]));
                 } else if report.is_none() {
                     put(format!("{} lives", run.worker), &|w| w.dead.retain(|one| *one != run.worker));
                 } else if !world.dead.contains(&run.worker) {
