@@ -305,7 +305,7 @@ class Hand:
         if run is None or run.phase is not Phase.IN_USER_CODE:
             return
         run.progress = run.progressed = (said.percent, said.message, said.offset)
-        if said.offset is not None and run.progress_at == float("-inf"):
+        if run.progress == (0, "", said.offset) and run.progress_at == float("-inf"):
             # A run that is over sooner says so with its end alone.
             run.progress_at = now.boot + PROGRESS_EVERY
 

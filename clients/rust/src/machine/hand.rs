@@ -95,6 +95,8 @@ pub(crate) struct Progress {
     /// There is something to say.
     pub(crate) waits: bool,
     pub(crate) sent_at: Option<Duration>,
+    /// When the first offset was set.
+    pub(crate) offset_at: Option<Duration>,
 }
 
 #[derive(Debug)]

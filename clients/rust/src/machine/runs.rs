@@ -276,8 +276,8 @@ impl Machine {
         held.progress.offset = Some(offset);
         held.progress.waits = true;
         // A run that is over sooner says so with its end alone.
-        held.progress.sent_at.get_or_insert(now.mono);
-        if self.link.is_open() {
+        let since = *held.progress.offset_at.get_or_insert(now.mono);
+        if self.link.is_open() && now.mono >= since + PROGRESS_EVERY {
             self.effects.extend(held.progress.take(now.mono, id));
         }
     }
