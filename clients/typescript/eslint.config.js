@@ -23,5 +23,8 @@ export default tseslint.config(
       "@typescript-eslint/no-non-null-assertion": "off",
     },
   },
-  { files: ["scripts/**/*.js"], languageOptions: { globals: { console: "readonly", process: "readonly", URL: "readonly" } } },
+  {
+    files: ["scripts/**/*.js"],
+    languageOptions: { globals: { console: "readonly", process: "readonly", URL: "readonly" } },
+  },
 );

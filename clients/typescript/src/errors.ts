@@ -2,12 +2,17 @@
 
 /** The worker cannot go on. */
 export class RosterdError extends Error {
-  override name = "RosterdError";
+  static {
+    // On the prototype, so that the first line of a stack has it.
+    this.prototype.name = "RosterdError";
+  }
 }
 
 /** The coordinator refused the job, and the worker has no other. */
 export class JobRefused extends RosterdError {
-  override name = "JobRefused";
+  static {
+    this.prototype.name = "JobRefused";
+  }
 
   constructor(
     /** A code of the table of error codes, for example `JOB_UNKNOWN`. */
@@ -22,7 +27,9 @@ export class JobRefused extends RosterdError {
 
 /** Every coordinator rejected this worker before it was ever welcomed: credential, namespace or a bad Hello. */
 export class Rejected extends RosterdError {
-  override name = "Rejected";
+  static {
+    this.prototype.name = "Rejected";
+  }
 
   constructor(
     /** The name of a gRPC status, for example `UNAUTHENTICATED`. */
@@ -35,7 +42,9 @@ export class Rejected extends RosterdError {
 
 /** An option, a name or a value that cannot be; the message names the field, the value and the remedy. */
 export class InvalidOption extends TypeError {
-  override name = "InvalidOption";
+  static {
+    this.prototype.name = "InvalidOption";
+  }
 }
 
 /**
@@ -43,10 +52,14 @@ export class InvalidOption extends TypeError {
  * by its own choice.
  */
 export class Cancelled extends Error {
-  override name = "Cancelled";
+  static {
+    this.prototype.name = "Cancelled";
+  }
 }
 
 /** A failure that is not tried again, whatever the job says of retries. */
 export class Fatal extends Error {
-  override name = "Fatal";
+  static {
+    this.prototype.name = "Fatal";
+  }
 }

@@ -116,7 +116,10 @@ export class Jobs {
   /** The config of this worker has no effect: said once for each set of differences. */
   #warnOfDifferences(job: Job, found: readonly ConfigDifference[]): void {
     const differences = found
-      .map(({ field, stored, offered }) => `${field} is ${stored ?? "(none)"} in the store and ${offered ?? "(none)"} here`)
+      .map(
+        ({ field, stored, offered }) =>
+          `${field} is ${stored ?? "(none)"} in the store and ${offered ?? "(none)"} here`,
+      )
       .join(", ");
     const known = job.differences;
     job.differences = differences;

@@ -1,0 +1,128 @@
+/** The only file that reads a clock, and the memory that the thread of the stream and the one of user code share. */
+
+import { uptime } from "node:os";
+import { StopReason, type Now } from "./machine/words.js";
+
+/** A machine that slept for less than this has not slept; the drift of the lease has room for it. */
+const SHORTEST_SLEEP = 50;
+/** How long the clock that sleeps is believed without a look at the one that does not. */
+const LOOK_EVERY = 250;
+
+const LEASE = 0;
+const SLEPT = 1;
+const STREAM = 2;
+const LEAVING = 3;
+const LINES = 4;
+const WORDS = 5;
+/** Where there is no lease. */
+const NEVER = -(2n ** 62n);
+
+const REASONS = Object.values(StopReason);
+
+/** What is posted to the thread so that it reads the same memory and the same clock. */
+export interface SharedParts {
+  readonly buffer: SharedArrayBuffer;
+  /** How far the clock that goes on while the machine sleeps was ahead of the other, at first. */
+  readonly ahead: number;
+}
+
+/** A clock that goes on while the machine sleeps, so that a lease ends there too. Both threads agree on it. */
+export class Shared {
+  readonly parts: SharedParts;
+  readonly #words: BigInt64Array;
+  readonly #flags: Int32Array;
+  #lookedAt = -Infinity;
+  #wallAhead = 0;
+
+  private constructor(parts: SharedParts) {
+    this.parts = parts;
+    this.#words = new BigInt64Array(parts.buffer, 0, WORDS);
+    this.#flags = new Int32Array(parts.buffer, WORDS * 8);
+  }
+
+  static create(slots: number): Shared {
+    const buffer = new SharedArrayBuffer(WORDS * 8 + slots * 4);
+    // The quickest of three looks: a process that is held up between two clocks sees them further apart.
+    const looks = [0, 1, 2].map(() => uptime() * 1e3 - monotonic());
+    const shared = new Shared({ buffer, ahead: Math.max(...looks) });
+    Atomics.store(shared.#words, LEASE, NEVER);
+    return shared;
+  }
+
+  static of(parts: SharedParts): Shared {
+    return new Shared(parts);
+  }
+
+  // ---- the clock
+
+  now(): Now {
+    return { boot: this.boot(), wall: performance.timeOrigin + performance.now() };
+  }
+
+  boot(): number {
+    const mono = monotonic();
+    this.#lookAfterSleep(mono);
+    return mono + Number(Atomics.load(this.#words, SLEPT));
+  }
+
+  /** Node has no clock that goes on while the machine sleeps but one of coarse steps: what it is ahead is added. */
+  #lookAfterSleep(mono: number): void {
+    const wallAhead = Date.now() - mono;
+    if (mono < this.#lookedAt + LOOK_EVERY && Math.abs(wallAhead - this.#wallAhead) < SHORTEST_SLEEP) return;
+    this.#lookedAt = mono;
+    this.#wallAhead = wallAhead;
+    const known = Atomics.load(this.#words, SLEPT);
+    const slept = uptime() * 1e3 - monotonic() - this.parts.ahead - Number(known);
+    if (slept < SHORTEST_SLEEP) return;
+    // The other thread may have found the same sleep just now.
+    Atomics.compareExchange(this.#words, SLEPT, known, known + BigInt(Math.round(slept)));
+  }
+
+  // ---- the lease, the stream, leaving: set by the thread of the stream
+
+  set leaseStopsAt(boot: number) {
+    Atomics.store(this.#words, LEASE, Number.isFinite(boot) ? BigInt(Math.floor(boot * 1e3)) : NEVER);
+  }
+
+  /** Milliseconds until user code must stop; not above zero: the lease has ended. */
+  leaseLeft(): number {
+    return Number(Atomics.load(this.#words, LEASE)) / 1e3 - this.boot();
+  }
+
+  /** The stream that is attached; 0: none. */
+  get liveStream(): number {
+    return Number(Atomics.load(this.#words, STREAM));
+  }
+
+  set liveStream(stream: number) {
+    Atomics.store(this.#words, STREAM, BigInt(stream));
+  }
+
+  get leaving(): boolean {
+    return Atomics.load(this.#words, LEAVING) !== 0n;
+  }
+
+  setLeaving(): void {
+    Atomics.store(this.#words, LEAVING, 1n);
+  }
+
+  // ---- why the run in a place must stop: a handler that never waits can still look
+
+  setStop(place: number, reason: StopReason | undefined): void {
+    Atomics.store(this.#flags, place, reason === undefined ? 0 : REASONS.indexOf(reason) + 1);
+  }
+
+  stop(place: number): StopReason | undefined {
+    return REASONS[Atomics.load(this.#flags, place) - 1];
+  }
+
+  // ---- log lines that user code's thread has not taken yet
+
+  lines(change: 1 | -1): number {
+    return Number(Atomics.add(this.#words, LINES, BigInt(change))) + change;
+  }
+}
+
+function monotonic(): number {
+  return Number(process.hrtime.bigint()) / 1e6;
+}
