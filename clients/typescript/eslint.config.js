@@ -11,6 +11,10 @@ export default tseslint.config(
     rules: {
       "max-lines": ["error", 600],
       "max-lines-per-function": ["error", 70],
+      "@typescript-eslint/no-confusing-void-expression": [
+        "error",
+        { ignoreArrowShorthand: true, ignoreVoidReturningFunctions: true },
+      ],
       "@typescript-eslint/restrict-template-expressions": ["error", { allowNumber: true, allowBoolean: true }],
     },
   },

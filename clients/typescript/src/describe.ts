@@ -27,7 +27,7 @@ export function textOf(result: unknown): string {
   if (result === undefined || result === null) return "";
   if (typeof result === "string") return result;
   try {
-    return (JSON.stringify(result) as string | undefined) ?? inspect(result);
+    return JSON.stringify(result) ?? inspect(result);
   } catch {
     return inspect(result);
   }

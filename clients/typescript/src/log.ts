@@ -55,6 +55,6 @@ export function stderrLogger(): Logger {
 }
 
 function text(value: unknown): string {
-  const written = typeof value === "string" ? value : (JSON.stringify(value) ?? "undefined");
+  const written = typeof value === "string" ? value : String(JSON.stringify(value));
   return /^[^\s"=]+$/.test(written) ? written : JSON.stringify(written);
 }

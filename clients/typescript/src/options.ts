@@ -94,8 +94,8 @@ export function resolve(options: WorkerOptions, environment: Environment = proce
     longestDelayMs: options.longestDelayMs ?? 10_000,
   };
   const access: Access = {
-    credential: (options.credential ?? environment["ROSTERD_CREDENTIAL"]) || undefined,
-    insecureCredential: options.insecureCredential ?? environment["ROSTERD_INSECURE_CREDENTIAL"] === "true",
+    credential: unlessEmpty(options.credential ?? environment.ROSTERD_CREDENTIAL),
+    insecureCredential: options.insecureCredential ?? environment.ROSTERD_INSECURE_CREDENTIAL === "true",
     given: givenCertificates(options),
     files: filesOf(environment),
   };
@@ -109,8 +109,12 @@ function serversOf(given: WorkerOptions["server"], environment: Environment): st
   const texts = typeof given === "string" ? [given] : (given ?? []);
   const servers = texts.flatMap(listed);
   if (servers.length > 0) return servers;
-  const named = listed(environment["ROSTERD_SERVER"] ?? "");
+  const named = listed(environment.ROSTERD_SERVER ?? "");
   return named.length > 0 ? named : [DEFAULT_SERVER];
+}
+
+function unlessEmpty(text: string | undefined): string | undefined {
+  return text === "" ? undefined : text;
 }
 
 function listed(text: string): string[] {

@@ -13,7 +13,7 @@ import {
   type SessionResponse,
 } from "../proto/rosterd/v1/worker_pb.js";
 import { VERSION } from "../version.js";
-import { explained, targetOf } from "./target.js";
+import { explained, plain, targetOf } from "./target.js";
 
 const METHOD = "/rosterd.v1.WorkerService/Session";
 /** Frames that wait to be written; the machine's credits and rates keep it far below. Full: the stream is given up. */
@@ -123,7 +123,7 @@ export class Stream {
     call.on("error", () => undefined);
     call.on("status", ({ code, details }: StatusObject) => {
       this.#ended?.();
-      const text = details === "" || details === "OK" ? "the coordinator ended the stream" : details;
+      const text = details === "" || details === "OK" ? "the coordinator ended the stream" : plain(details);
       this.#tellLost(code === status.OK ? "" : status[code], text);
     });
   }

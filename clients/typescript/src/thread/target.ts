@@ -22,6 +22,14 @@ export function explained(code: string, detail: string): { code: string; detail:
   return remedy === undefined ? { code, detail } : { code: "UNAUTHENTICATED", detail: `${remedy} (${detail})` };
 }
 
+/** What gRPC says of a connection that does not come, without what surrounds it. */
+export function plain(details: string): string {
+  const text = details
+    .replace(/^No connection established\. Last error: /, "")
+    .replace(/\.? Resolution note: .*$/s, "");
+  return text.replace(/^Error: /, "").trim();
+}
+
 /** Without a port the scheme's own. */
 export function targetOf(address: string): string {
   if (!address.includes("://")) return address;
