@@ -27,7 +27,9 @@ export function textOf(result: unknown): string {
   if (result === undefined || result === null) return "";
   if (typeof result === "string") return result;
   try {
-    return JSON.stringify(result) ?? inspect(result);
+    // Of a function, say, there is none.
+    const text: unknown = JSON.stringify(result);
+    return typeof text === "string" ? text : inspect(result);
   } catch {
     return inspect(result);
   }

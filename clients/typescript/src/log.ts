@@ -1,6 +1,7 @@
 /** Where log lines go, and the ids of the run that writes them. */
 
 import { AsyncLocalStorage } from "node:async_hooks";
+import { inspect } from "node:util";
 import type { Level } from "./machine/events.js";
 
 /** What a log line is about. */
@@ -55,6 +56,6 @@ export function stderrLogger(): Logger {
 }
 
 function text(value: unknown): string {
-  const written = typeof value === "string" ? value : String(JSON.stringify(value));
+  const written = typeof value === "string" ? value : inspect(value, { breakLength: Infinity });
   return /^[^\s"=]+$/.test(written) ? written : JSON.stringify(written);
 }

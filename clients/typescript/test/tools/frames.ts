@@ -18,7 +18,7 @@ export const FIRE = 1_700_000_000_000;
 
 type FrameInit = NonNullable<MessageInitShape<typeof SessionResponseSchema>["frame"]>;
 type TriggerInit = Partial<
-  Pick<Trigger, "streaming" | "maxAttempts" | "retryBackoffMultiplier" | "offset" | "attempt">
+  Pick<Trigger, "itemParameter" | "streaming" | "maxAttempts" | "retryBackoffMultiplier" | "offset" | "attempt">
 >;
 
 export const frame = (init: FrameInit): SessionResponse => create(SessionResponseSchema, { frame: init });

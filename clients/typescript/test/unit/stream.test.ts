@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { fromBinary } from "@bufbuild/protobuf";
 import { test } from "node:test";
 import { StopReason } from "../../src/machine/words.js";
-import { SessionResponseSchema, type CancelReason } from "../../src/proto/rosterd/v1/worker_pb.js";
+import { SessionResponseSchema } from "../../src/proto/rosterd/v1/worker_pb.js";
 import { instant } from "../../src/machine/time.js";
 import * as f from "../tools/frames.js";
 import { attached, key, running, Script } from "../tools/script.js";
@@ -70,7 +70,9 @@ test("frames and fields that are not known are ignored", () => {
 
 test("a cancel reason that is not known cancels", () => {
   const script = running();
-  script.recv(f.frame({ case: "cancel", value: { run: f.ref(5), reason: 99 as CancelReason } }));
+  const frame = f.cancel(5);
+  Object.assign(frame.frame.value ?? {}, { reason: 99 });
+  script.recv(frame);
   script.end(5);
   assert.deepEqual(script.reports(), [[5, "CANCELLED"]]);
 });
