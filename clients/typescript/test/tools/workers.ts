@@ -6,6 +6,11 @@ import { fileURLToPath } from "node:url";
 import { Worker, type Logger, type WorkerOptions } from "../../src/index.js";
 import { PATIENCE, type Coordinator, type Session } from "./coordinator.js";
 
+// The tests' own servers are on loopback; nothing of the environment may lead elsewhere.
+for (const name of ["SERVER", "CREDENTIAL", "CA", "CERT", "KEY", "INSECURE_CREDENTIAL"]) {
+  Reflect.deleteProperty(process.env, `ROSTERD_${name}`);
+}
+
 const CONFORMANCE = fileURLToPath(new URL("../../conformance/worker.js", import.meta.url));
 
 /** Waits for a state. */
