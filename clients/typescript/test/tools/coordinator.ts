@@ -4,7 +4,7 @@
  */
 
 import assert from "node:assert/strict";
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { fromBinary, toBinary } from "@bufbuild/protobuf";
 import {
   Server,
   ServerCredentials,

@@ -52,7 +52,7 @@ export class RealCoordinator {
     };
     child.stdout.setEncoding("utf8").on("data", hear);
     child.stderr.setEncoding("utf8").on("data", hear);
-    await until(() => /serving address=/.test(said) || child.exitCode !== null, "the coordinator serves");
+    await until(() => said.includes("serving address=") || child.exitCode !== null, "the coordinator serves");
     const [, address] = /serving address=(\S+)/.exec(said) ?? [];
     assert.ok(address, said);
     this.address = address;
@@ -61,7 +61,7 @@ export class RealCoordinator {
   async kill(): Promise<void> {
     const child = this.#child;
     this.#child = undefined;
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    if (child?.exitCode !== null || child.signalCode !== null) return;
     child.kill("SIGKILL");
     await once(child, "exit");
   }

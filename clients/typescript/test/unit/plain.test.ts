@@ -275,6 +275,7 @@ test("the generated code is fresh", () => {
 
 test("lines on standard error have time, level, message and fields", () => {
   const written: string[] = [];
+  // eslint-disable-next-line @typescript-eslint/unbound-method -- it is only put back
   const { write } = process.stderr;
   process.stderr.write = ((text: string) => written.push(text)) as unknown as typeof write;
   try {
