@@ -13,7 +13,7 @@ const MAX_PROGRESS = 1024;
 const PROGRESS_EVERY = 250;
 
 /** Why a run exists. */
-export type Source = keyof typeof RunSource;
+export type Source = "UNSPECIFIED" | "NORMAL_TRIGGER" | "MISFIRE" | "FAILOVER" | "MANUAL";
 
 /** What a run needs of the worker that runs it. */
 export interface Outlet {
