@@ -26,53 +26,71 @@ export interface SharedParts {
   readonly ahead: number;
 }
 
+/** What clocks there are, in milliseconds. */
+export interface Clocks {
+  /** Stands still while the machine sleeps; the same in all threads. */
+  readonly mono: () => number;
+  /** Goes on while the machine sleeps; of coarse steps, and dear to ask. */
+  readonly uptime: () => number;
+  /** May be set. */
+  readonly wall: () => number;
+}
+
+const OF_MACHINE: Clocks = {
+  mono: () => Number(process.hrtime.bigint()) / 1e6,
+  uptime: () => uptime() * 1e3,
+  wall: () => Date.now(),
+};
+
 /** A clock that goes on while the machine sleeps, so that a lease ends there too. Both threads agree on it. */
 export class Shared {
   readonly parts: SharedParts;
+  readonly #clocks: Clocks;
   readonly #words: BigInt64Array;
   readonly #flags: Int32Array;
   #lookedAt = -Infinity;
   #wallAhead = 0;
 
-  private constructor(parts: SharedParts) {
+  private constructor(parts: SharedParts, clocks: Clocks) {
     this.parts = parts;
+    this.#clocks = clocks;
     this.#words = new BigInt64Array(parts.buffer, 0, WORDS);
     this.#flags = new Int32Array(parts.buffer, WORDS * 8);
   }
 
-  static create(slots: number): Shared {
+  static create(slots: number, clocks = OF_MACHINE): Shared {
     const buffer = new SharedArrayBuffer(WORDS * 8 + slots * 4);
     // The quickest of three looks: a process that is held up between two clocks sees them further apart.
-    const looks = [0, 1, 2].map(() => uptime() * 1e3 - monotonic());
-    const shared = new Shared({ buffer, ahead: Math.max(...looks) });
+    const looks = [0, 1, 2].map(() => clocks.uptime() - clocks.mono());
+    const shared = new Shared({ buffer, ahead: Math.max(...looks) }, clocks);
     Atomics.store(shared.#words, LEASE, NEVER);
     return shared;
   }
 
-  static of(parts: SharedParts): Shared {
-    return new Shared(parts);
+  static of(parts: SharedParts, clocks = OF_MACHINE): Shared {
+    return new Shared(parts, clocks);
   }
 
   // ---- the clock
 
   now(): Now {
-    return { boot: this.boot(), wall: performance.timeOrigin + performance.now() };
+    return { boot: this.boot(), wall: this.#clocks.wall() };
   }
 
   boot(): number {
-    const mono = monotonic();
+    const mono = this.#clocks.mono();
     this.#lookAfterSleep(mono);
     return mono + Number(Atomics.load(this.#words, SLEPT));
   }
 
   /** Node has no clock that goes on while the machine sleeps but one of coarse steps: what it is ahead is added. */
   #lookAfterSleep(mono: number): void {
-    const wallAhead = Date.now() - mono;
+    const wallAhead = this.#clocks.wall() - mono;
     if (mono < this.#lookedAt + LOOK_EVERY && Math.abs(wallAhead - this.#wallAhead) < SHORTEST_SLEEP) return;
     this.#lookedAt = mono;
     this.#wallAhead = wallAhead;
     const known = Atomics.load(this.#words, SLEPT);
-    const slept = uptime() * 1e3 - monotonic() - this.parts.ahead - Number(known);
+    const slept = this.#clocks.uptime() - this.#clocks.mono() - this.parts.ahead - Number(known);
     if (slept < SHORTEST_SLEEP) return;
     // The other thread may have found the same sleep just now.
     Atomics.compareExchange(this.#words, SLEPT, known, known + BigInt(Math.round(slept)));
@@ -121,8 +139,4 @@ export class Shared {
   lines(change: 1 | -1): number {
     return Number(Atomics.add(this.#words, LINES, BigInt(change))) + change;
   }
-}
-
-function monotonic(): number {
-  return Number(process.hrtime.bigint()) / 1e6;
 }

@@ -10,7 +10,7 @@ export { Cancelled, Fatal, InvalidOption, JobRefused, Rejected, RosterdError } f
 export type { Dataflow, Fire, Handler, JobOptions } from "./job.js";
 export { runIds, withRunIds, type Fields, type Logger, type RunIds } from "./log.js";
 export type { WorkerOptions } from "./options.js";
-export { Run, type Source } from "./run.js";
+export type { Run, Source } from "./run.js";
 export type { Hooks, RunEnd } from "./runner.js";
 export { VERSION } from "./version.js";
 export { Worker, type RunOptions } from "./worker.js";

@@ -49,14 +49,14 @@ export interface Dataflow<T> extends JobOptions {
   process: (run: Run, data: NonNullable<T>, signal: AbortSignal) => unknown;
 }
 
-/** @internal */
+/** A job with its handler. */
 export interface Job {
   readonly name: string;
   readonly handler: Handler;
   readonly options: JobOptions;
 }
 
-/** @internal */
+/** Checks what was given. */
 export function jobOf(name: string, handler: Handler, options: JobOptions): Job {
   if (typeof name !== "string" || name === "") {
     throw new InvalidOption(`job: a job needs a name, not ${JSON.stringify(name)}: give it as text`);
@@ -73,7 +73,7 @@ export function jobOf(name: string, handler: Handler, options: JobOptions): Job 
   return { name, handler, options };
 }
 
-/** @internal */
+/** As it is registered. */
 export function registrationOf(job: Job): Registration {
   const { handlerType, overwrite } = job.options;
   return {
@@ -109,7 +109,7 @@ function fileText(job: string, file: URL): string {
   }
 }
 
-/** @internal One attempt, with its hooks. */
+/** One attempt, with its hooks. */
 export async function attempt(job: Job, run: Run): Promise<unknown> {
   const { before, after, onError } = job.options;
   try {
@@ -128,7 +128,6 @@ export async function attempt(job: Job, run: Run): Promise<unknown> {
 }
 
 /**
- * @internal
  * Ends earlier where the run must stop, and in good order between two batches where the worker leaves. The length of
  * what was processed is counted, unless `process` counts itself.
  */

@@ -33,7 +33,7 @@ export function runIds(): RunIds | undefined {
   return ofRun.getStore();
 }
 
-/** @internal */
+/** Carries out an action of a run. */
 export function withIds<T>(ids: RunIds, action: () => T): T {
   return ofRun.run(ids, action);
 }

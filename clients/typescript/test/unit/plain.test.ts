@@ -261,6 +261,32 @@ test("both threads see one clock, one lease and one reason", () => {
   assert.deepEqual([other.liveStream, other.leaving, one.lines(1), other.lines(-1)], [3, true, 1, 0]);
 });
 
+test("a machine that slept past the lease finds it over, in both threads", () => {
+  let [mono, slept, set] = [1_000, 0, 0];
+  const clocks = {
+    mono: () => mono,
+    uptime: () => Math.floor((mono + slept) / 10) * 10,
+    wall: () => 1_700_000_000_000 + mono + slept + set,
+  };
+  const one = Shared.create(1, clocks);
+  const other = Shared.of(one.parts, clocks);
+  one.leaseStopsAt = one.boot() + 5_000;
+  mono += 1_000;
+  assert.deepEqual([one.leaseLeft(), other.leaseLeft()], [4_000, 4_000]);
+  slept += 60_000;
+  mono += 1;
+  assert.ok(one.leaseLeft() < 0 && other.leaseLeft() < 0);
+  assert.ok(Math.abs(one.boot() - other.boot()) < 1);
+  assert.ok(Math.abs(one.boot() - 62_001) <= 10);
+  set -= 3_600_000;
+  assert.ok(Math.abs(one.boot() - 62_001) <= 10, "a calendar that is set is no sleep");
+  // Slept again, and the calendar was set back by as much: found a moment later.
+  slept += 10_000;
+  set -= 10_000;
+  mono += 250;
+  assert.ok(Math.abs(other.boot() - 72_251) <= 10);
+});
+
 // ---- the package
 
 test("the version is the package's", () => {

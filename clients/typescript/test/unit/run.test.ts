@@ -4,10 +4,11 @@ import assert from "node:assert/strict";
 import { create } from "@bufbuild/protobuf";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Cancelled, Fatal, Run } from "../../src/index.js";
+import { Cancelled, Fatal } from "../../src/index.js";
 import { stderrLogger } from "../../src/log.js";
 import { StopReason, type Key } from "../../src/machine/words.js";
 import { TriggerSchema } from "../../src/proto/rosterd/v1/worker_pb.js";
+import { Run } from "../../src/run.js";
 import { Runner, type Call } from "../../src/runner.js";
 import { runDataflow, runHandler } from "../../src/testing.js";
 
