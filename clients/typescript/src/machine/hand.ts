@@ -18,7 +18,7 @@ import {
   type Trigger,
 } from "../proto/rosterd/v1/worker_pb.js";
 import type { Emit, Level } from "./events.js";
-import { held, outcomeOf, pauseAfter, reportInstead, reportOf, working, type Held } from "./held.js";
+import { held, outcomeOf, pauseAfter, reportInstead, reportOf, type Held } from "./held.js";
 import { millis, stamp } from "./time.js";
 import {
   itemId,
@@ -26,7 +26,6 @@ import {
   keyOf,
   keyText,
   refOf,
-  sameItem,
   StopReason,
   type Ending,
   type Key,
@@ -52,7 +51,20 @@ export interface Offer {
 export class Hand {
   readonly #slots: number;
   readonly #emit: Emit;
+  // In the order in which they came, then in which they ended. What follows is parts of it: bursts of thousands of runs
+  // are common, so no event looks at all of them.
   readonly #held = new Map<KeyId, Held>();
+  readonly #active = new Map<KeyId, Held>();
+  readonly #ofItem = new Map<string, Held[]>();
+  #unstopped = 0;
+  // Not later than the time at which time alone has something for a run.
+  #soonest = Infinity;
+  readonly #toTell = new Set<Held>();
+  readonly #progressing = new Set<Held>();
+  // Reports that were not sent on the stream of now, and how many were.
+  #unsent = new Map<KeyId, Held>();
+  #underWay = 0;
+  #stream = 0;
   readonly #highest = new Map<string, bigint>();
 
   constructor(slots: number, emit: Emit) {
@@ -67,7 +79,7 @@ export class Hand {
   }
 
   working(): string[] {
-    return this.#working().map((run) => keyText(run.key));
+    return [...this.#active.values()].map((run) => keyText(run.key));
   }
 
   empty(): boolean {
@@ -76,15 +88,34 @@ export class Hand {
 
   /** Nothing is left but reports. */
   atRest(): boolean {
-    return this.#working().length === 0;
+    return this.#active.size === 0;
   }
 
   hasUnstopped(): boolean {
-    return this.#working().some((run) => run.stop === undefined);
+    return this.#unstopped > 0;
   }
 
-  #working(): Held[] {
-    return [...this.#held.values()].filter(working);
+  #add(run: Held): void {
+    this.#held.set(keyId(run.key), run);
+    this.#active.set(keyId(run.key), run);
+    this.#ofItem.set(itemId(run.key), [...this.#activeOf(run.key), run]);
+    this.#unstopped += 1;
+  }
+
+  /** It is over here, but for a report. */
+  #settle(run: Held): void {
+    this.#held.delete(keyId(run.key));
+    if (!this.#active.delete(keyId(run.key))) return;
+    const others = this.#activeOf(run.key).filter((other) => other !== run);
+    if (others.length > 0) this.#ofItem.set(itemId(run.key), others);
+    else this.#ofItem.delete(itemId(run.key));
+    if (run.stop === undefined) this.#unstopped -= 1;
+    this.#toTell.delete(run);
+    this.#progressing.delete(run);
+  }
+
+  #activeOf(key: Key): Held[] {
+    return this.#ofItem.get(itemId(key)) ?? [];
   }
 
   // ---- a run begins
@@ -103,13 +134,13 @@ export class Hand {
       this.#supersede(now, key);
       objection ||= this.#objection(key);
     }
-    this.#held.set(keyId(key), run);
+    this.#add(run);
     if (objection !== "") {
       this.#note("warn", `did not start ${keyText(key)}: ${objection}`);
       this.#report(now, run, RunOutcome.NOT_STARTED, objection);
     } else if (offer.startsIn > 0) {
       run.phase = "waiting";
-      run.nextAt = now.boot + offer.startsIn;
+      this.#later(run, now.boot + offer.startsIn);
     } else {
       this.#start(run);
     }
@@ -117,9 +148,9 @@ export class Hand {
 
   /** The stream is lost: what has not begun is sent again on the next one, so it may come again. */
   letGo(): void {
-    for (const run of this.#working()) {
+    for (const run of [...this.#active.values()]) {
       if (run.phase !== "waiting") continue;
-      this.#held.delete(keyId(run.key));
+      this.#settle(run);
       const item = itemId(run.key);
       if (this.#highest.get(item) === run.key.token) this.#highest.set(item, run.key.token - 1n);
     }
@@ -127,13 +158,17 @@ export class Hand {
 
   /** A higher token says that older runs of the item are not believed any more. */
   #supersede(now: Now, key: Key): void {
-    for (const older of this.#working()) if (sameItem(older.key, key)) this.#stop(now, older, StopReason.FENCED);
+    for (const older of this.#activeOf(key)) this.#stop(now, older, StopReason.FENCED);
   }
 
   #objection(key: Key): string {
-    const busy = this.#working();
-    if (busy.some((run) => sameItem(run.key, key))) return "an older run of the item is still in user code";
-    return busy.length >= this.#slots ? "no slot is free" : "";
+    if (this.#activeOf(key).length > 0) return "an older run of the item is still in user code";
+    return this.#active.size >= this.#slots ? "no slot is free" : "";
+  }
+
+  #later(run: Held, at: number): void {
+    run.nextAt = at;
+    this.#soonest = Math.min(this.#soonest, at);
   }
 
   #start(run: Held): void {
@@ -144,50 +179,55 @@ export class Hand {
   }
 
   began(now: Now, key: Key): void {
-    const run = this.#held.get(keyId(key));
+    const run = this.#active.get(keyId(key));
     if (run === undefined) return;
     run.toldFrom = now.wall;
+    this.#toTell.add(run);
     if (run.startedAt !== undefined) return;
     run.startedAt = now.wall;
     const timeout = millis(run.trigger.timeout);
     if (timeout > 0) {
       run.timeoutAt = now.boot + timeout;
+      this.#soonest = Math.min(this.#soonest, run.timeoutAt);
       run.deadline = now.wall + timeout;
     }
   }
 
   /** What is to be said of runs that have begun. Of one that has ended meanwhile its report says it. */
   *dueStarted(): Generator<RunStarted> {
-    for (const run of this.#held.values()) {
+    for (const run of this.#toTell) {
       if (run.toldFrom === undefined || run.phase !== "in user code") continue;
       yield create(RunStartedSchema, { run: refOf(run.key), startedAt: stamp(run.toldFrom), attempt: run.attempt });
-      run.toldFrom = undefined;
     }
+    this.#toTell.clear();
   }
 
   // ---- a run is stopped
 
   cancel(now: Now, key: Key, reason: StopReason): void {
-    const run = this.#held.get(keyId(key));
-    if (run !== undefined && working(run)) this.#stop(now, run, reason);
+    const run = this.#active.get(keyId(key));
+    if (run !== undefined) this.#stop(now, run, reason);
   }
 
   stopAll(now: Now, reason: StopReason): void {
-    for (const run of this.#working()) this.#stop(now, run, reason);
+    for (const run of [...this.#active.values()]) this.#stop(now, run, reason);
   }
 
   /** The coordinator marked the old identity dead: old reports go, old runs stop and are not reported. */
   disown(now: Now): void {
     for (const run of [...this.#held.values()]) {
       if (run.phase === "in user code") this.#stop(now, run, StopReason.DEAD);
-      else this.#held.delete(keyId(run.key));
+      else this.#settle(run);
     }
+    this.#unsent.clear();
+    this.#underWay = 0;
   }
 
   #stop(now: Now, run: Held, reason: StopReason): void {
     const told = run.stop !== undefined;
     // What takes the right away outweighs an earlier reason; otherwise the first one counts.
     const outweighs = reason === StopReason.FENCED || reason === StopReason.DEAD;
+    if (!told) this.#unstopped -= 1;
     if (!told || (outweighs && run.stop !== StopReason.DEAD)) run.stop = reason;
     if (run.phase === "between") {
       this.#close(now, run, { kind: "cancelled", error: `cancelled: ${reason}` });
@@ -202,7 +242,7 @@ export class Hand {
   // ---- a run ends
 
   ended(now: Now, key: Key, ending: Ending): void {
-    const run = this.#held.get(keyId(key));
+    const run = this.#active.get(keyId(key));
     if (run?.phase !== "in user code") return;
     run.processed += ending.processed ?? 0;
     run.failed += ending.failed ?? 0;
@@ -213,14 +253,14 @@ export class Hand {
       return;
     }
     run.phase = "between";
-    run.nextAt = now.boot + pauseAfter(run.trigger, run.attempt);
+    this.#later(run, now.boot + pauseAfter(run.trigger, run.attempt));
     const summary = (ending.error ?? "").split("\n", 1)[0] ?? "";
     this.#note("warn", `attempt ${run.attempt} of ${keyText(key)} failed: ${summary}`);
   }
 
   #close(now: Now, run: Held, ending: Ending): void {
     if (run.stop === StopReason.DEAD) {
-      this.#held.delete(keyId(run.key));
+      this.#settle(run);
       return;
     }
     const outcome = outcomeOf(run, ending);
@@ -233,28 +273,31 @@ export class Hand {
   #report(now: Now, run: Held, outcome: RunOutcome, error: string, output = ""): void {
     run.report = reportOf(run, now.wall, outcome, error, output);
     run.phase = "reported";
-    run.progress = undefined;
     // Reports go out in the order in which runs ended.
-    this.#held.delete(keyId(run.key));
+    this.#settle(run);
     this.#held.set(keyId(run.key), run);
+    this.#unsent.set(keyId(run.key), run);
   }
 
   // ---- reports
 
-  /** How many reports are under way on this stream. */
-  underWay(stream: number): number {
-    return [...this.#held.values()].filter((run) => run.report !== undefined && run.sentOn === stream).length;
+  /** How many reports are under way on the stream of now. */
+  get underWay(): number {
+    return this.#underWay;
   }
 
   /** The reports to be sent on this stream now; at most `credits` of them may be unacknowledged. */
   *dueReports(stream: number, credits: number): Generator<RunCompleted> {
-    let free = credits - this.underWay(stream);
-    for (const run of this.#held.values()) {
-      if (free <= 0) return;
-      if (run.report === undefined || run.sentOn === stream) continue;
-      free -= 1;
-      run.sentOn = stream;
-      yield run.report;
+    if (stream !== this.#stream) {
+      this.#stream = stream;
+      this.#underWay = 0;
+      this.#unsent = new Map([...this.#held].filter(([, run]) => run.report !== undefined));
+    }
+    for (const [id, run] of this.#unsent) {
+      if (this.#underWay >= credits) return;
+      this.#unsent.delete(id);
+      this.#underWay += 1;
+      if (run.report !== undefined) yield run.report;
     }
   }
 
@@ -264,6 +307,7 @@ export class Hand {
     const run = this.#held.get(keyId(key));
     if (run?.report === undefined) return;
     this.#held.delete(keyId(key));
+    if (!this.#unsent.delete(keyId(key))) this.#underWay -= 1;
     if (ack.result === ReportResult.ACCEPTED) return;
     const why = `${ack.code}: ${ack.message}`;
     if (ack.result !== ReportResult.INVALID || run.replaces) {
@@ -272,24 +316,27 @@ export class Hand {
     }
     this.#note("error", `the report of ${keyText(key)} was refused, it is reported as failed: ${why}`);
     run.report = reportInstead(run, run.report, why);
-    run.sentOn = 0;
     run.replaces = true;
     this.#held.set(keyId(key), run);
+    this.#unsent.set(keyId(key), run);
   }
 
   // ---- progress
 
   progressed(key: Key, percent: number, message: string): void {
-    const run = this.#held.get(keyId(key));
-    if (run?.phase === "in user code") run.progress = { percent, message };
+    const run = this.#active.get(keyId(key));
+    if (run?.phase !== "in user code") return;
+    run.progress = { percent, message };
+    this.#progressing.add(run);
   }
 
   /** Only the last progress of a run is kept, and it goes out four times a second at most. */
   *dueProgress(now: Now): Generator<RunProgress> {
-    for (const run of this.#held.values()) {
+    for (const run of this.#progressing) {
       if (run.progress === undefined || now.boot < run.progressAt) continue;
       const progress = run.progress;
       run.progress = undefined;
+      this.#progressing.delete(run);
       run.progressAt = now.boot + PROGRESS_EVERY;
       yield create(RunProgressSchema, { run: refOf(run.key), ...progress });
     }
@@ -298,21 +345,24 @@ export class Hand {
   // ---- time
 
   *timers(live: boolean): Generator<number> {
-    for (const run of this.#held.values()) {
-      if (run.phase === "waiting" || run.phase === "between") yield run.nextAt;
-      if (run.stop === undefined && working(run)) yield run.timeoutAt;
-      if (run.progress !== undefined && live) yield run.progressAt;
-    }
+    yield this.#soonest;
+    if (live) for (const run of this.#progressing) yield run.progressAt;
   }
 
   expire(now: Now, mayStart: boolean): void {
-    for (const run of this.#working()) {
+    if (now.boot < this.#soonest) return;
+    for (const run of [...this.#active.values()]) {
       if (run.stop === undefined && now.boot >= run.timeoutAt) {
         this.#stop(now, run, StopReason.TIMED_OUT);
       } else if ((run.phase === "waiting" || run.phase === "between") && now.boot >= run.nextAt && mayStart) {
         if (run.phase === "between") run.attempt += 1;
         this.#start(run);
       }
+    }
+    this.#soonest = Infinity;
+    for (const run of this.#active.values()) {
+      if (run.phase === "waiting" || run.phase === "between") this.#later(run, run.nextAt);
+      if (run.stop === undefined) this.#soonest = Math.min(this.#soonest, run.timeoutAt);
     }
   }
 

@@ -62,8 +62,6 @@ export interface Held {
   progress: { percent: number; message: string } | undefined;
   progressAt: number;
   report: RunCompleted | undefined;
-  /** The stream that the report went out on last; 0: none. */
-  sentOn: number;
   /** The report says that the one before it was refused. */
   replaces: boolean;
 }
@@ -96,13 +94,8 @@ export function held(
     progress: undefined,
     progressAt: -Infinity,
     report: undefined,
-    sentOn: 0,
     replaces: false,
   };
-}
-
-export function working(run: Held): boolean {
-  return run.phase !== "reported";
 }
 
 export function outcomeOf(run: Held, ending: Ending): RunOutcome {

@@ -131,7 +131,7 @@ export class Machine {
 
   /** How many reports are under way, for tests. */
   get reportsUnderWay(): number {
-    return this.#hand.underWay(this.#stream);
+    return this.#hand.underWay;
   }
 
   /** Whether a run is in flight that was not told to stop, for tests. */
