@@ -13,7 +13,12 @@ const SLEPT = 1;
 const STREAM = 2;
 const LEAVING = 3;
 const LINES = 4;
-const WORDS = 5;
+const TURNS = 5;
+const WORDS = 6;
+/** How long user code's thread waits for the other one, before it takes a lease for over. */
+const PATIENCE = 25;
+/** One turn may have been under way when the process stood still: only the next has looked at the socket since. */
+const ENOUGH_TURNS = 2n;
 /** Where there is no lease. */
 const NEVER = -(2n ** 62n);
 
@@ -105,6 +110,28 @@ export class Shared {
   /** Milliseconds until user code must stop; not above zero: the lease has ended. */
   leaseLeft(): number {
     return Number(Atomics.load(this.#words, LEASE)) / 1e3 - this.boot();
+  }
+
+  /**
+   * Whether user code must stop. Where a process that stood still goes on, an acknowledgement that waited in the socket
+   * still counts: so the thread that reads it gets a moment, in which no user code goes on.
+   */
+  leaseOver(): boolean {
+    const first = Atomics.load(this.#words, TURNS);
+    const until = this.#clocks.mono() + PATIENCE;
+    while (this.leaseLeft() <= 0) {
+      const turns = Atomics.load(this.#words, TURNS);
+      const wait = until - this.#clocks.mono();
+      if (turns >= first + ENOUGH_TURNS || wait <= 0) return true;
+      Atomics.wait(this.#words, TURNS, turns, wait);
+    }
+    return false;
+  }
+
+  /** The thread of the stream has done all that there was to do. */
+  turned(): void {
+    Atomics.add(this.#words, TURNS, 1n);
+    Atomics.notify(this.#words, TURNS);
   }
 
   /** The stream that is attached; 0: none. */

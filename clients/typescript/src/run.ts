@@ -17,8 +17,8 @@ export type Source = "UNSPECIFIED" | "NORMAL_TRIGGER" | "MISFIRE" | "FAILOVER" |
 
 /** What a run needs of the worker that runs it. */
 export interface Outlet {
-  /** Milliseconds; not above zero: it has ended. */
-  readonly leaseLeft: () => number;
+  /** The lease has ended. */
+  readonly leaseOver: () => boolean;
   /** Why the run must stop, as the thread of the stream says it, also while this one takes no messages. */
   readonly told: () => StopReason | undefined;
   readonly leaving: () => boolean;
@@ -128,7 +128,7 @@ export class Run {
       const told = this.#outlet.told();
       if (told !== undefined) {
         this.stop(told);
-      } else if (this.#outlet.leaseLeft() <= 0) {
+      } else if (this.#outlet.leaseOver()) {
         this.#outlet.expired(this.#key);
         this.stop(StopReason.LEASE);
       }

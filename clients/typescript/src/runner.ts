@@ -37,7 +37,9 @@ export interface Hooks {
 
 /** What the runner needs of the thread of the stream. */
 export interface Line {
+  /** Milliseconds until the lease ends. */
   readonly leaseLeft: () => number;
+  readonly leaseOver: () => boolean;
   readonly liveStream: () => number;
   readonly leaving: () => boolean;
   readonly stop: (place: number) => StopReason | undefined;
@@ -135,7 +137,7 @@ export class Runner {
 
   /** Since the machine looked, this thread may have been kept busy: right before user code it looks once more. */
   #lastLook(call: Call): string {
-    if (this.#line.leaseLeft() <= 0) return "the lease had ended before user code began";
+    if (this.#line.leaseOver()) return "the lease had ended before user code began";
     const stop = this.#line.stop(call.place);
     if (stop !== undefined) return `cancelled: ${stop}`;
     if (call.stream !== 0 && call.stream !== this.#line.liveStream()) {
@@ -151,7 +153,7 @@ export class Runner {
     return new Run(
       { ...call, deadline },
       {
-        leaseLeft: this.#line.leaseLeft,
+        leaseOver: this.#line.leaseOver,
         told: () => this.#line.stop(call.place),
         leaving: this.#line.leaving,
         expired: (key) => {

@@ -129,7 +129,7 @@ function runFor(init: RunInit, progress: { percent: number; message: string }[])
     props,
   };
   return new Run(parts, {
-    leaseLeft: () => Infinity,
+    leaseOver: () => false,
     told: () => undefined,
     leaving: () => init.leaving ?? false,
     expired: () => undefined,

@@ -149,6 +149,7 @@ export class Worker {
       this.#jobs,
       {
         leaseLeft: () => shared.leaseLeft(),
+        leaseOver: () => shared.leaseOver(),
         liveStream: () => shared.liveStream,
         leaving: () => shared.leaving,
         stop: (place) => shared.stop(place),

@@ -71,12 +71,13 @@ export class Driver {
     for (const event of proofs) this.#feed(event);
     for (const event of waiting) if (!provesLease(event)) this.#feed(event);
     this.#arm();
+    this.#shared.turned();
   }
 
   #feed(event: Event): void {
     if (this.#over) return;
-    if (event.type === "ended") this.#freePlace(keyId(event.key));
     try {
+      if (event.type === "ended") this.#freePlace(keyId(event.key));
       const effects = this.#machine.handle(this.#shared.now(), event);
       // Before any effect: user code may be called by the next line.
       this.#shared.leaseStopsAt = this.#machine.leaseStopsAt;

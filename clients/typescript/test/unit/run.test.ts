@@ -26,7 +26,7 @@ function runWith(leaseLeft: () => number, expired: Key[]): Run {
       props: {},
     },
     {
-      leaseLeft,
+      leaseOver: () => leaseLeft() <= 0,
       told: () => undefined,
       leaving: () => false,
       expired: (key) => expired.push(key),
@@ -90,6 +90,7 @@ for (const [name, { left = 1_000, stop, live = 1 }, error] of LAST) {
     };
     const line = {
       leaseLeft: () => left,
+      leaseOver: () => left <= 0,
       liveStream: () => live,
       leaving: () => false,
       stop: () => stop,

@@ -304,6 +304,29 @@ test("a cancel reaches a handler that never awaits", async () => {
   }
 });
 
+test("an acknowledgement that waited in the socket while the process stood still counts first, whatever came before it", async () => {
+  coordinator.answerHeartbeats = false;
+  const program = new Program(coordinator);
+  try {
+    // The first lease ends some 7 s after the Hello, that of the heartbeat some 3 s later.
+    const session = await greeted({ lease: 9_000, interval: 3_000, budget: 2_000 });
+    const begun = performance.now();
+    session.send(f.trigger(7, { itemParameter: "sleep 60000" }));
+    const { sequence } = await session.expect("heartbeat", ["runStarted"]);
+    program.kill("SIGSTOP");
+    await until(() => performance.now() > begun + 7_500, "the first lease is over");
+    session.send(f.assignment(), f.heartbeatAck(sequence));
+    coordinator.answerHeartbeats = true;
+    await until(() => performance.now() > begun + 8_000, "they are in the socket");
+    program.kill("SIGCONT");
+    await session.expectHeartbeatWith(7);
+    session.send(f.cancel(7));
+    assert.equal(f.outcome(await session.expect("runCompleted")), "CANCELLED", program.errors);
+  } finally {
+    program.kill();
+  }
+});
+
 test("a process that stood still past its lease takes nothing for done", async () => {
   const program = new Program(coordinator);
   try {
