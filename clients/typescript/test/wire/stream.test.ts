@@ -73,6 +73,18 @@ test("the next coordinator takes over, also one that only Welcome named", async 
   await working.leave(session);
 });
 
+test("a credential goes nowhere in plain text, also where it is Welcome that named the address", async () => {
+  const logger = new Lines();
+  const worker = workerOf(coordinator.address, { credential: "s3cret", logger }).job("hello", () => undefined);
+  working = new Working(worker);
+  await greeted({ coordinators: ["http://192.0.2.1:7700"] });
+  coordinator.stop();
+  const refusal = "no stream with http://192.0.2.1:7700: server 'http://192.0.2.1:7700': the credential would go there";
+  await until(() => logger.all.some((line) => line.includes(refusal)), "it is refused");
+  assert.ok(!logger.all.some((line) => line.includes("s3cret")));
+  worker.stop(0);
+});
+
 test("a coordinator that comes up later is found", async () => {
   const { port } = coordinator;
   coordinator.stop();
