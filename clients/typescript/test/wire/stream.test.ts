@@ -75,7 +75,10 @@ test("the next coordinator takes over, also one that only Welcome named", async 
 
 test("a credential goes nowhere in plain text, also where it is Welcome that named the address", async () => {
   const logger = new Lines();
-  const worker = workerOf(coordinator.address, { credential: "s3cret", logger }).job("hello", () => undefined);
+  const worker = workerOf(coordinator.address, { credential: "s3cret", logger, leaveTimeoutMs: 100 }).job(
+    "hello",
+    () => undefined,
+  );
   working = new Working(worker);
   await greeted({ coordinators: ["http://192.0.2.1:7700"] });
   coordinator.stop();
