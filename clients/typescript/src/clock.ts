@@ -55,6 +55,7 @@ export class Shared {
   readonly #flags: Int32Array;
   #lookedAt = -Infinity;
   #wallAhead = 0;
+  #foundOver: bigint | undefined;
 
   private constructor(parts: SharedParts, clocks: Clocks) {
     this.parts = parts;
@@ -117,12 +118,18 @@ export class Shared {
    * still counts: so the thread that reads it gets a moment, in which no user code goes on.
    */
   leaseOver(): boolean {
+    if (this.leaseLeft() > 0) return false;
+    // One that was found over once is not waited for again.
+    if (Atomics.load(this.#words, LEASE) === this.#foundOver) return true;
     const first = Atomics.load(this.#words, TURNS);
     const until = this.#clocks.mono() + PATIENCE;
     while (this.leaseLeft() <= 0) {
       const turns = Atomics.load(this.#words, TURNS);
       const wait = until - this.#clocks.mono();
-      if (turns >= first + ENOUGH_TURNS || wait <= 0) return true;
+      if (turns >= first + ENOUGH_TURNS || wait <= 0) {
+        this.#foundOver = Atomics.load(this.#words, LEASE);
+        return this.leaseLeft() <= 0;
+      }
       Atomics.wait(this.#words, TURNS, turns, wait);
     }
     return false;

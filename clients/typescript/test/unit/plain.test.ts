@@ -261,6 +261,23 @@ test("both threads see one clock, one lease and one reason", () => {
   assert.deepEqual([other.liveStream, other.leaving, one.lines(1), other.lines(-1)], [3, true, 1, 0]);
 });
 
+test("the thread that renews the lease gets one moment, and not another for the same lease", () => {
+  let asked = 0;
+  // Each look at the clock takes a millisecond.
+  const clocks = { mono: () => (asked += 1), uptime: () => asked, wall: () => asked };
+  const shared = Shared.create(1, clocks);
+  const looks = (action: () => void) => {
+    const before = asked;
+    action();
+    return asked - before;
+  };
+  shared.leaseStopsAt = 0;
+  assert.ok(looks(() => assert.ok(shared.leaseOver())) > 3, "it waits");
+  assert.ok(looks(() => assert.ok(shared.leaseOver())) <= 3, "it does not wait again");
+  shared.leaseStopsAt = 1_000_000;
+  assert.equal(shared.leaseOver(), false);
+});
+
 test("a machine that slept past the lease finds it over, in both threads", () => {
   let [mono, slept, set] = [1_000, 0, 0];
   const clocks = {
