@@ -206,13 +206,13 @@ test("an item whose worker was killed runs again at another worker, with a highe
 
 test("a busy handler keeps its lease at the real coordinator", async () => {
   await coordinator.apply(
-    jobFile("busy", ["busy 4000;output done"], { failover: true, rosterd: { disconnect_grace_ms: 1_000 } }),
+    jobFile("busy", ["busy 8000;output done"], { failover: true, rosterd: { disconnect_grace_ms: 3_000 } }),
   );
   const worker = program("busy");
   await attached(worker);
   await coordinator.ask("jobs", "trigger", "busy");
   const run = await ended("busy");
-  assert.deepEqual([run.outcome, run.output], ["succeeded", "done"]);
+  assert.deepEqual([run.outcome, run.output], ["succeeded", "done"], worker.errors);
   assert.equal((await coordinator.runs("busy")).length, 1);
 });
 
