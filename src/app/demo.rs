@@ -12,6 +12,7 @@ use super::lives::Lives;
 use rosterd_api::backend::Backend as _;
 use rosterd_coordinator::handle::{Happening, Operation};
 use rosterd_runtime::tasks::{Phase, Tasks};
+use rosterd_session::code::Refusal;
 
 const JOB: &str = "demo";
 const FILE: &str = "\
@@ -27,8 +28,8 @@ description: the demonstration of rosterd dev
 pub(super) async fn start(lives: &Lives, address: SocketAddr) -> Result<Tasks, AppError> {
     let tasks = Tasks::default();
     let (handle, happenings) = (lives.handle(), lives.watch());
-    let applied = handle.operate(Operation::Apply { text: FILE.into(), dry_run: false }).await;
-    applied.map_err(|refusal| AppError::Demo(refusal.to_string()))?;
+    let refused = |refusal: Refusal| AppError::Demo(refusal.to_string());
+    handle.operate(Operation::apply(FILE, false).map_err(refused)?).await.map_err(refused)?;
     println!("{}", banner(address));
     let stop = tasks.stop(Phase::Edge);
     tasks.session(Phase::Edge, "demo narrator", {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use rosterd_domain::item::{Missed, Outcome, Source};
 use rosterd_domain::plan::{Became, Entry};
+use rosterd_domain::txn::Purpose;
 
 use rosterd_coordinator::driver::Gauge;
-use rosterd_coordinator::event::VERDICT;
 use rosterd_runtime::telemetry::Metrics;
 
 /// Outcomes of a transaction.
@@ -35,11 +35,11 @@ impl ToMetrics {
 }
 
 impl Gauge for ToMetrics {
-    fn committed(&mut self, purpose: &'static str, took: Duration, applied: bool) {
+    fn committed(&mut self, purpose: Purpose, took: Duration, applied: bool) {
         let what = COMMITS[usize::from(!applied)];
         self.0.commits.get_or_create(&[("outcome", what)]).inc();
         self.0.commit_seconds.observe(took.as_secs_f64());
-        if applied && purpose == VERDICT {
+        if applied && purpose == Purpose::Verdict {
             self.0.workers_expired.inc();
         }
     }

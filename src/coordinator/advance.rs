@@ -12,7 +12,7 @@ use rosterd_domain::plan::{self, Candidates, Facts, Hosted, Plan};
 use rosterd_domain::sharding::Sharding;
 use rosterd_domain::snapshot::TriggerNode;
 use rosterd_domain::time::{Mono, Time};
-use rosterd_domain::txn::{Guard, Txn, Write};
+use rosterd_domain::txn::{Guard, Purpose, Txn, Write};
 use rosterd_domain::view::Job;
 
 use super::change::{guarded, led};
@@ -102,7 +102,7 @@ impl Node {
     /// The job does not exist, is being removed, or cannot be understood.
     fn without_view(&mut self, name: &JobName, job: &mut JobState) -> bool {
         if job.ending {
-            let mut txn = Txn::new("sweep");
+            let mut txn = Txn::new(Purpose::Sweep);
             txn.write(Write::SweepJob { job: name.clone(), limit: CHUNK });
             self.submit(name, job, txn, Intent::Sweep);
             return true;
@@ -204,6 +204,8 @@ impl Node {
             gained: &job.gained,
             hosted: &hosted,
             reports: &job.reports,
+            progressed: job.progress.said(),
+            writes_progressed: job.progress.is_due(self.now.mono),
             dead: &job.dead,
             in_user_code: &in_user_code,
             timeout_grace: self.settings.timeout_grace,
@@ -221,6 +223,7 @@ impl Node {
         self.set_calendar(name, job, next);
         self.look_again(name, job, view);
         if plan.txn.writes.is_empty() {
+            self.progress_written(name, job, Vec::new(), plan.more);
             return false;
         }
         for reason in &plan.reasons {
@@ -396,7 +399,7 @@ impl Node {
         if new.is_empty() {
             return false;
         }
-        let mut txn = led("records", view);
+        let mut txn = led(Purpose::Records, view);
         txn.guard(Guard::Generation(name.clone(), view.generation));
         for (item, (_, record)) in &new {
             let record = Box::new(record.clone());
@@ -420,7 +423,7 @@ impl Node {
         if job.mirrors.is_empty() {
             return false;
         }
-        let mut txn = led("mirrors", view);
+        let mut txn = led(Purpose::Mirrors, view);
         let chunk: Vec<(Item, Option<InstanceId>)> =
             job.mirrors.iter().take(CHUNK).map(|(item, owner)| (*item, owner.clone())).collect();
         for (item, instance) in &chunk {
@@ -434,7 +437,7 @@ impl Node {
     /// Commands of older tools: the items of the named instance are triggered once, where they may run and are not
     /// running, and the command is cleared.
     fn foreign_triggers(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
-        let mut txn = guarded("foreign trigger", view);
+        let mut txn = guarded(Purpose::ForeignTrigger, view);
         txn.guard(Guard::Generation(name.clone(), view.generation));
         let mine = view.foreign_triggers.iter().filter(|(instance, _)| job.hosted.contains_key(*instance));
         for (instance, how) in mine {
@@ -477,7 +480,7 @@ impl Node {
             .collect();
         job.empty_servers = empty;
         let (now, retention) = (self.now.mono, self.settings.server_retention);
-        let mut txn = led("servers", view);
+        let mut txn = led(Purpose::Servers, view);
         for (server, since) in &job.empty_servers {
             let until = since.plus(retention);
             if until <= now {

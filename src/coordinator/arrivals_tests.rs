@@ -6,7 +6,7 @@ use std::time::Duration;
 use rosterd_domain::id::{CoordinatorId, JobName, Namespace, Revision, ServerAddress, StreamNumber, Version};
 use rosterd_domain::snapshot::Attachment;
 use rosterd_domain::time::Time;
-use rosterd_domain::txn::Commit;
+use rosterd_domain::txn::{Commit, Purpose};
 
 use super::*;
 use crate::event::{Answer, Effect, Event, Now, Query, ReadId, TxnId};
@@ -31,7 +31,7 @@ fn worker(name: u64) -> WorkerId {
 /// What a node wants done, and has not been told the end of.
 #[derive(Default)]
 struct Stage {
-    commits: Vec<(TxnId, &'static str)>,
+    commits: Vec<(TxnId, Purpose)>,
     reads: Vec<(ReadId, Query)>,
     sent: Vec<(StreamId, ToWorker)>,
 }
@@ -49,10 +49,10 @@ impl Stage {
     }
 
     /// All transactions of this purpose are applied.
-    fn apply(&mut self, node: &mut Node, now: Now, purpose: &str) -> usize {
+    fn apply(&mut self, node: &mut Node, now: Now, purpose: Purpose) -> usize {
         let (these, others) = self.commits.drain(..).partition(|(_, of)| *of == purpose);
         self.commits = others;
-        let these: Vec<(TxnId, &str)> = these;
+        let these: Vec<(TxnId, Purpose)> = these;
         for (id, _) in &these {
             self.play(node, now, Event::Committed(*id, Commit::Committed(Revision(1))));
         }
@@ -144,7 +144,7 @@ fn begun(elsewhere: impl Iterator<Item = u64>) -> (Node, Stage) {
     let mut node = Node::new(settings, "session".into(), Box::new(ids));
     let mut stage = Stage::default();
     stage.play(&mut node, at(0.0), Event::Start);
-    stage.apply(&mut node, at(0.0), "coordinator");
+    stage.apply(&mut node, at(0.0), Purpose::Coordinator);
     let read = elsewhere.map(|name| (worker(name), (Version(3), attachment()))).collect();
     stage.answer(&mut node, at(0.0), &Query::Attachments, Answer::Attachments(Ok(read)));
     (node, stage)
@@ -171,7 +171,7 @@ fn who_comes_meanwhile_delays_no_welcome() {
     for name in 1..=2 {
         stage.hello(&mut node, at(1.0), name, name, std::slice::from_ref(&job));
         stage.found(&mut node, at(1.0), name);
-        stage.apply(&mut node, at(1.0), "attach");
+        stage.apply(&mut node, at(1.0), Purpose::Attach);
         assert_eq!(stage.wants(&reading), 1, "one reading at a time");
     }
     stage.answer(&mut node, at(1.1), &reading, Answer::Job(Box::new(Ok(None))));
@@ -187,7 +187,7 @@ fn a_reading_that_fails_welcomes_nobody() {
     let reading = Query::Job(job.clone());
     stage.hello(&mut node, at(1.0), 1, 1, std::slice::from_ref(&job));
     stage.found(&mut node, at(1.0), 1);
-    stage.apply(&mut node, at(1.0), "attach");
+    stage.apply(&mut node, at(1.0), Purpose::Attach);
     let failed = Err(ReadError::Unavailable("no answer".into()));
     stage.answer(&mut node, at(1.1), &reading, Answer::Job(Box::new(failed)));
     assert_eq!((stage.welcomed(), stage.wants(&reading)), (Vec::new(), 0));
@@ -202,7 +202,7 @@ fn nothing_is_written_for_who_has_given_up() {
     stage.hello(&mut node, at(1.0), 1, 1, &[]);
     stage.play(&mut node, at(1.5), Event::Closed(1));
     stage.found(&mut node, at(1.6), 1);
-    assert_eq!(stage.apply(&mut node, at(1.6), "attach"), 0);
+    assert_eq!(stage.apply(&mut node, at(1.6), Purpose::Attach), 0);
     assert!(node.workers.is_empty());
 }
 
@@ -218,7 +218,7 @@ fn only_so_many_are_attached_at_a_time_and_nobody_waits_in_vain() {
     // A Welcome, or an end, is another one's turn; one that has gone has none.
     stage.play(&mut node, at(1.1), Event::Closed(most + 1));
     stage.found(&mut node, at(1.1), 1);
-    stage.apply(&mut node, at(1.1), "attach");
+    stage.apply(&mut node, at(1.1), Purpose::Attach);
     assert_eq!(stage.welcomed(), [1]);
     assert_eq!([1, 2, 3].map(|more| asked(&stage, most + more)), [0, 1, 0]);
     // The first in the queue has waited too long for another one to get in line.
@@ -243,17 +243,17 @@ fn who_is_on_the_way_here_is_not_declared_dead() {
     let living = || Answer::Coordinators(Ok(myself()));
     stage.play(&mut node, at(5.1), Event::Tick);
     stage.answer(&mut node, at(5.2), &Query::Coordinators, living());
-    assert_eq!(stage.apply(&mut node, at(5.2), "verdict"), 1);
+    assert_eq!(stage.apply(&mut node, at(5.2), Purpose::Verdict), 1);
     assert!(!node.elsewhere.contains_key(&worker(3)));
     // A lease after it was heard the second is dead as well; the first is still waited for.
     stage.play(&mut node, at(8.9), Event::Tick);
     assert_eq!(stage.wants(&Query::Coordinators), 0);
     stage.play(&mut node, at(9.1), Event::Tick);
     stage.answer(&mut node, at(9.2), &Query::Coordinators, living());
-    assert_eq!(stage.apply(&mut node, at(9.2), "verdict"), 1);
+    assert_eq!(stage.apply(&mut node, at(9.2), Purpose::Verdict), 1);
     assert_eq!(node.elsewhere.keys().collect::<Vec<_>>(), [&worker(1)]);
     stage.found(&mut node, at(9.3), 1);
-    stage.apply(&mut node, at(9.3), "attach");
+    stage.apply(&mut node, at(9.3), Purpose::Attach);
     assert_eq!(stage.welcomed(), [1]);
 }
 
@@ -263,19 +263,19 @@ fn a_host_waits_for_the_hello_that_it_has_not_looked_at() {
     let (mut node, mut stage) = node(0..0);
     stage.hello(&mut node, at(1.0), 1, 1, &[]);
     stage.found(&mut node, at(1.0), 1);
-    stage.apply(&mut node, at(1.0), "attach");
+    stage.apply(&mut node, at(1.0), Purpose::Attach);
     stage.play(&mut node, at(5.0), Event::Closed(1));
     stage.hello(&mut node, at(5.9), 2, 1, &[]);
     stage.play(&mut node, at(6.1), Event::Tick);
     assert_eq!(
-        (stage.apply(&mut node, at(6.1), "verdict"), node.workers[&worker(1)].phase),
+        (stage.apply(&mut node, at(6.1), Purpose::Verdict), node.workers[&worker(1)].phase),
         (0, Phase::Attached)
     );
     // It was refused: now silence counts, from when it was last heard.
     let none = Answer::Attachment(Err(ReadError::Unavailable("no answer".into())));
     stage.answer(&mut node, at(6.2), &Query::Attachment(worker(1)), none);
     stage.play(&mut node, at(7.3), Event::Tick);
-    assert_eq!(stage.apply(&mut node, at(7.3), "verdict"), 1);
+    assert_eq!(stage.apply(&mut node, at(7.3), Purpose::Verdict), 1);
 }
 
 /// The earlier stream of the two kept its place among those who come, and its worker from being marked dead, until it
@@ -315,7 +315,7 @@ fn those_who_are_dead_together_are_judged_together() {
     while stage.wants(&Query::Coordinators) > 0 {
         readings += 1;
         stage.answer(&mut node, at(5.2), &Query::Coordinators, Answer::Coordinators(Ok(myself())));
-        stage.apply(&mut node, at(5.2), "verdict");
+        stage.apply(&mut node, at(5.2), Purpose::Verdict);
     }
     assert_eq!((readings, node.elsewhere.len()), (2, 0));
 }
@@ -327,7 +327,7 @@ fn a_verdict_whose_fate_is_not_known_is_looked_into_until_it_is() {
     let living = || Answer::Coordinators(Ok(myself()));
     stage.play(&mut node, at(5.1), Event::Tick);
     stage.answer(&mut node, at(5.2), &Query::Coordinators, living());
-    let verdict = stage.commits.iter().find(|(_, of)| *of == "verdict").map(|(id, _)| *id);
+    let verdict = stage.commits.iter().find(|(_, of)| *of == Purpose::Verdict).map(|(id, _)| *id);
     stage.commits.clear();
     stage.play(&mut node, at(5.3), Event::Committed(verdict.unwrap(), Commit::Unknown));
     for seconds in [5.4, 6.5] {
@@ -340,7 +340,7 @@ fn a_verdict_whose_fate_is_not_known_is_looked_into_until_it_is() {
     stage.alone(&mut node, at(8.0));
     stage.play(&mut node, at(13.1), Event::Tick);
     stage.answer(&mut node, at(13.2), &Query::Coordinators, living());
-    assert_eq!(stage.apply(&mut node, at(13.2), "verdict"), 1);
+    assert_eq!(stage.apply(&mut node, at(13.2), Purpose::Verdict), 1);
     assert!(node.elsewhere.is_empty());
 }
 
@@ -357,7 +357,7 @@ fn a_lease_is_counted_from_when_the_host_is_known_to_have_gone() {
     }
     stage.play(&mut node, at(9.1), Event::Tick);
     stage.alone(&mut node, at(9.2));
-    assert_eq!(stage.apply(&mut node, at(9.2), "verdict"), 1);
+    assert_eq!(stage.apply(&mut node, at(9.2), Purpose::Verdict), 1);
 }
 
 /// The coordinators were asked for before the attachment was found, and its host came in between.
@@ -372,5 +372,8 @@ fn who_is_missing_in_an_older_reading_has_not_gone() {
         stage.answer(&mut node, at(0.2), &Query::Coordinators, Answer::Coordinators(Ok(living.clone())));
     }
     stage.play(&mut node, at(6.0), Event::Tick);
-    assert_eq!((stage.apply(&mut node, at(6.0), "verdict"), stage.wants(&Query::Coordinators)), (0, 0));
+    assert_eq!(
+        (stage.apply(&mut node, at(6.0), Purpose::Verdict), stage.wants(&Query::Coordinators)),
+        (0, 0)
+    );
 }

@@ -10,7 +10,7 @@ use rosterd_domain::id::{InstanceId, JobName, StreamNumber, Version, WorkerId};
 use rosterd_domain::mutants;
 use rosterd_domain::snapshot::Attachment;
 use rosterd_domain::time::Mono;
-use rosterd_domain::txn::{Commit, Txn, Write};
+use rosterd_domain::txn::{Commit, Purpose, Txn, Write};
 
 use super::event::{Query, StreamId};
 use super::job::Registering;
@@ -192,7 +192,7 @@ impl Node {
                 (version, Write::Attachment { worker: worker.clone(), expect, node })
             }
         };
-        let mut txn = Txn::new("attach");
+        let mut txn = Txn::new(Purpose::Attach);
         txn.write(write);
         let mut new = Worker::new(worker.clone(), instance, &hello, stream, node, version, heard);
         new.fresh = expect.is_none();

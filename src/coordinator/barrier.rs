@@ -13,7 +13,7 @@ use rosterd_domain::item::Running;
 use rosterd_domain::mutants;
 use rosterd_domain::snapshot::Command;
 use rosterd_domain::time::Mono;
-use rosterd_domain::txn::{Txn, Write};
+use rosterd_domain::txn::{Purpose, Txn, Write};
 use rosterd_domain::view::Job;
 
 use super::change::guarded;
@@ -168,7 +168,7 @@ impl Node {
             });
             running.map(|run| (run, false)).collect()
         });
-        let mut txn = guarded("barrier", view);
+        let mut txn = guarded(Purpose::Barrier, view);
         let mut left = BTreeMap::new();
         for ((item, token), asked) in runs {
             let Some(run) = job.running(item, token) else { continue };

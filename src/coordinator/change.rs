@@ -10,7 +10,7 @@ use rosterd_domain::sharding::{Gap, Sharding, Stated};
 use rosterd_domain::snapshot::Command;
 use rosterd_domain::snapshot::{Announced, Stage};
 use rosterd_domain::time::Time;
-use rosterd_domain::txn::{Guard, Txn, Write};
+use rosterd_domain::txn::{Guard, Purpose, Txn, Write};
 use rosterd_domain::view::Job;
 
 use super::command::named;
@@ -26,14 +26,14 @@ pub(super) enum Step {
     Said(Change),
 }
 
-pub(super) fn guarded(purpose: &'static str, view: &Job) -> Txn {
+pub(super) fn guarded(purpose: Purpose, view: &Job) -> Txn {
     let mut txn = Txn::new(purpose);
     txn.guard(Guard::Incarnation(view.name.clone(), view.incarnation.clone()));
     txn
 }
 
 /// The same for what the leader alone may write.
-pub(super) fn led(purpose: &'static str, view: &Job) -> Txn {
+pub(super) fn led(purpose: Purpose, view: &Job) -> Txn {
     let mut txn = guarded(purpose, view);
     txn.guard(Guard::Epoch(view.name.clone(), view.epoch));
     txn
@@ -141,7 +141,7 @@ pub(super) fn change(
     let (was, is) = (Stated::by(old), Stated::by(new));
     let same_gap = view.spec.policy().gap == next.policy().gap;
     let sharding = after(job, view, &was, &is, same_gap, now);
-    let mut txn = guarded("apply", view);
+    let mut txn = guarded(Purpose::Apply, view);
     txn.guard(Guard::Config(view.name.clone(), view.config_version));
     txn.write(Write::Config(view.name.clone(), new.to_json().into()));
     txn.write(Write::Policy(view.name.clone(), next.policy().to_json().into()));
@@ -174,7 +174,7 @@ pub(super) fn restated(job: &JobState, view: &Job, now: Time) -> Option<Txn> {
         return None;
     }
     let is = Stated::by(config);
-    let mut txn = guarded("foreign config", view);
+    let mut txn = guarded(Purpose::ForeignConfig, view);
     txn.guard(Guard::Config(view.name.clone(), view.config_version));
     rewrite(&mut txn, view, &after(job, view, was, &is, true, now));
     switched_off(&mut txn, job, view, was, &is);
@@ -227,7 +227,7 @@ pub(super) fn pause(view: &Job, paused: bool, now: Time) -> Step {
     if !paused {
         sharding.gap = Some(Gap { until: now, reason: Missed::Paused });
     }
-    let mut txn = guarded("pause", view);
+    let mut txn = guarded(Purpose::Pause, view);
     txn.write(Write::Paused(view.name.clone(), paused));
     if !paused || !mutants::is_on(mutants::PAUSE_KEEPS_GENERATION) {
         rewrite(&mut txn, view, &sharding);
@@ -238,7 +238,7 @@ pub(super) fn pause(view: &Job, paused: bool, now: Time) -> Step {
 pub(super) fn enable(view: &Job, target: &Target, enabled: bool, now: Time) -> Result<Step, Refusal> {
     let (name, word) = (view.name.clone(), if enabled { "enabled" } else { "disabled" });
     let mut sharding = view.sharding.withdrawn();
-    let mut txn = guarded(if enabled { "enable" } else { "disable" }, view);
+    let mut txn = guarded(if enabled { Purpose::Enable } else { Purpose::Disable }, view);
     let gap = Gap { until: now, reason: Missed::Disabled };
     let said = match target {
         Target::Job if view.rules.disabled != enabled => {
@@ -299,7 +299,7 @@ pub(super) fn shut_down_machine(view: &Job, machine: &ServerAddress) -> Result<S
     if instances.is_empty() {
         return Ok(Step::Said(Change::unchanged(format!("machine {machine} has no instance"))));
     }
-    let mut txn = guarded("shutdown", view);
+    let mut txn = guarded(Purpose::Shutdown, view);
     shut_out(&mut txn, view, instances.iter().copied());
     let line = format!("machine {machine}: {} instances are shut down for this job", instances.len());
     Ok(Step::Commit(txn, Change::new(ChangeEffect::Requested, line)))
@@ -316,7 +316,7 @@ pub(super) fn remove_machine(view: &Job, machine: &ServerAddress) -> Result<Step
         );
         return Err(Refusal::new(Code::MachineInUse, message));
     }
-    let mut txn = guarded("remove machine", view);
+    let mut txn = guarded(Purpose::RemoveMachine, view);
     txn.write(Write::RemoveServer(view.name.clone(), machine.clone()));
     Ok(Step::Commit(txn, Change::new(ChangeEffect::Changed, format!("machine {machine} removed"))))
 }
@@ -349,7 +349,7 @@ pub(super) fn remove(job: &JobState, view: &Job, cancel: bool, most: usize) -> R
         return Err(Refusal::new(Code::RunInFlight, message));
     }
     nobody_is_asked_to_leave(view)?;
-    let mut txn = guarded("remove", view);
+    let mut txn = guarded(Purpose::Remove, view);
     if job.records.len() <= most && !mutants::is_on(mutants::REMOVAL_IGNORES_RECORDS) {
         for (item, (version, _)) in &job.records {
             txn.guard(Guard::Record(view.name.clone(), *item, *version));
@@ -362,7 +362,7 @@ pub(super) fn remove(job: &JobState, view: &Job, cancel: bool, most: usize) -> R
 
 /// Removes a job that cannot be understood, whatever runs.
 pub(super) fn remove_torn(name: &JobName, torn: &Torn) -> Step {
-    let mut txn = Txn::new("remove");
+    let mut txn = Txn::new(Purpose::Remove);
     txn.guard(Guard::Incarnation(name.clone(), torn.incarnation.clone()));
     txn.write(Write::EndJob(name.clone()));
     Step::Commit(txn, Change::new(ChangeEffect::Removed, "removed (it could not be understood)"))
@@ -374,7 +374,7 @@ pub(super) fn mend(name: &JobName, torn: &Torn, spec: &JobSpec, now: Time) -> St
     let mut sharding = known.map_or_else(|_| Sharding::made_at(now), |known| known.withdrawn());
     sharding.gap = Some(Gap { until: now, reason: Missed::Disabled });
     sharding.stated = Some(Stated::by(spec.config()));
-    let mut txn = Txn::new("apply");
+    let mut txn = Txn::new(Purpose::Apply);
     txn.guard(Guard::Incarnation(name.clone(), torn.incarnation.clone()));
     txn.guard(Guard::Config(name.clone(), torn.config_version));
     txn.write(Write::Config(name.clone(), spec.config().to_json().into()));

@@ -9,7 +9,7 @@ use rosterd_domain::item::{Event, Record};
 use rosterd_domain::mutants;
 use rosterd_domain::snapshot::Command;
 use rosterd_domain::time::Time;
-use rosterd_domain::txn::{Txn, Write};
+use rosterd_domain::txn::{Purpose, Txn, Write};
 use rosterd_domain::view::Job;
 
 use super::change::guarded;
@@ -33,7 +33,7 @@ pub(super) enum Now {
 impl Node {
     /// Carries out the commands that are for workers here; true when a transaction is under way.
     pub(super) fn commands(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
-        let mut txn = guarded("commands", view);
+        let mut txn = guarded(Purpose::Commands, view);
         let mut waits = false;
         job.told_to_stop.retain(|item, (token, _)| stops(view, *item, *token));
         for (command_name, command) in &view.commands {

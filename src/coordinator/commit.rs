@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rosterd_domain::id::{InstanceId, Item, JobName, Revision, WorkerId};
-use rosterd_domain::item::{Outcome, Running};
+use rosterd_domain::item::Outcome;
 use rosterd_domain::mutants;
-use rosterd_domain::plan::{Entry, Plan, Reported};
+use rosterd_domain::plan::{Entry, Plan};
 use rosterd_domain::snapshot::{JobNodes, Snapshot};
 use rosterd_domain::txn::Commit;
 use rosterd_domain::view::Job;
@@ -20,7 +20,7 @@ use super::house::House;
 use super::job::{Damaged, Intent, JobState, Told, Torn};
 use super::node::{Node, ReadFor, TxnFor};
 use rosterd_registry::ReadError;
-use rosterd_session::frame::{Completed, RunRef, ToWorker};
+use rosterd_session::frame::ToWorker;
 
 /// Transactions of a job that may be refused one after the other before the next one waits, and how long it then
 /// waits at first.
@@ -246,6 +246,7 @@ impl Node {
         for (item, written) in std::mem::take(&mut plan.records) {
             self.put_written(name, job, item, written);
         }
+        self.progress_written(name, job, std::mem::take(&mut plan.offsets), plan.more);
         // The triggers that were taken are still in the cached decision state: they must not start again.
         job.stale |= plan
             .entries
@@ -263,35 +264,6 @@ impl Node {
         for item in touched {
             self.dispatch(name, job, item);
         }
-    }
-
-    /// An entry goes to the history and to who watches.
-    fn tell_entry(&mut self, name: &JobName, job: &JobState, entry: Entry) {
-        let detail = match &entry {
-            Entry::Ended { item, token, run, .. } => {
-                let detail = job.details.get(item);
-                let detail = detail.filter(|(of, detail)| *of == run.worker && detail.run.token == *token);
-                detail.map(|(_, detail)| detail.clone())
-            }
-            Entry::Started { .. } | Entry::Unrun { .. } => None,
-        };
-        self.out.push(Effect::Record { job: name.clone(), at: self.now.wall, entry, detail });
-    }
-
-    /// The end of a run that no record held. Of one that was told by another host its start is all that is known.
-    pub(super) fn record_unmonitored(
-        &mut self,
-        name: &JobName,
-        run: &RunRef,
-        told: Option<Running>,
-        detail: Option<Arc<Completed>>,
-    ) {
-        let (item, token) = (run.item, run.token);
-        let (Some(run), Some(detail)) = (told, detail) else { return };
-        let Reported::Done(outcome) = detail.ended else { return };
-        let at = self.now.wall;
-        let entry = Entry::Ended { item, token, run, outcome, at, requeued: false };
-        self.out.push(Effect::Record { job: name.clone(), at, entry, detail: Some(detail) });
     }
 
     /// A worker's instance of this job is put: a move is a step further. Where the worker asked for that, the job is its once

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rosterd_domain::id::{InstanceId, JobName};
 use rosterd_domain::mutants;
-use rosterd_domain::txn::Guard;
+use rosterd_domain::txn::{Guard, Purpose};
 use rosterd_domain::view::Job;
 
 use super::change::{guarded, shut_out};
@@ -39,7 +39,7 @@ impl Node {
         job.standing = standing;
         let Some((instance, worker)) = deleted else { return false };
         tracing::warn!(job = %name, %instance, "an instance was deleted: it is shut down for this job");
-        let mut txn = guarded("dismiss", view);
+        let mut txn = guarded(Purpose::Dismiss, view);
         // A worker that is dead, or attached elsewhere, is another matter.
         txn.guard(Guard::Attachment(worker.id.clone(), worker.version));
         shut_out(&mut txn, view, [&instance]);

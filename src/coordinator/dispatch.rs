@@ -16,7 +16,6 @@ use rosterd_domain::view::Job;
 
 use super::command::stops;
 use super::event::{Query, StreamId};
-use super::handle::Happening;
 use super::job::JobState;
 use super::node::{Node, ReadFor};
 use super::worker::Phase;
@@ -27,7 +26,7 @@ use rosterd_session::frame::{CancelReason, Completed, Kind, RunRef, ToWorker, Tr
 /// How often a worker is told of a run before it is ended: each time for three heartbeats, all of which do not name it.
 const MOST_TOLD: u32 = 5;
 /// Offsets up to this many bytes are kept in memory between runs.
-const SHORT_OFFSET: usize = 1024;
+pub(super) const SHORT_OFFSET: usize = 1024;
 
 impl Node {
     /// Puts a record into the cache and keeps the workers' slots true.
@@ -42,9 +41,8 @@ impl Node {
         let before =
             job.records.get(&item).and_then(|(_, before)| before.running()).map(|run| run.worker.clone());
         let after = record.running().map(|run| run.worker.clone());
-        if before != after
-            && let Some(worker) = before.and_then(|before| self.workers.get_mut(&before))
-        {
+        let stays = before == after;
+        if !stays && let Some(worker) = before.and_then(|before| self.workers.get_mut(&before)) {
             worker.runs.remove(&(name.clone(), item));
             worker.unheeded.retain(|run, _| (&run.job, run.item) != (name, item));
             if !worker.waiting.is_empty() {
@@ -52,14 +50,19 @@ impl Node {
             }
         }
         // Also where nothing has changed: the worker may have come here since.
-        if let Some(worker) = after.and_then(|after| self.workers.get_mut(&after)) {
-            worker.runs.insert((name.clone(), item));
+        if let Some(worker) = after.as_ref().and_then(|after| self.workers.get_mut(after))
+            && worker.runs.insert((name.clone(), item))
+            && stays
+        {
+            // Its last host may have written how far the run has come.
+            job.offsets.remove(&item);
         }
         if last_end(job, item) != record.last.as_ref().map(|last| last.token)
             && !mutants::is_on(mutants::OFFSETS_STAY)
         {
             job.offsets.remove(&item);
         }
+        job.progress.is_of(item, record.running().map(|_| record.token));
         job.records.insert(item, (version, record));
     }
 
@@ -76,8 +79,12 @@ impl Node {
         let report = job.reports.get(&item).filter(|report| {
             ended.is_some_and(|last| last.token == report.token && last.instance.is_of(&report.worker))
         });
-        let left = report.and_then(|report| match &report.offset {
-            Some(left) => Some(Some(left.clone())),
+        let progressed = |report: &Report| {
+            let said = job.progress.said().get(&item).filter(|said| said.token == report.token);
+            said.map(|said| said.offset.clone())
+        };
+        let left = report.and_then(|report| match report.offset.clone().or_else(|| progressed(report)) {
+            Some(left) => Some(Some(left)),
             None => job.offsets.get(&item).cloned(),
         });
         self.put_record(name, job, item, version, record);
@@ -347,19 +354,6 @@ impl Node {
         });
         self.dirty.insert(name.clone());
         true
-    }
-
-    /// Only of a run that is the worker's.
-    pub(super) fn progress(&mut self, id: &WorkerId, run: RunRef, percent: u32, message: String) {
-        let record = self.jobs.get(&run.job).and_then(|job| job.records.get(&run.item));
-        let running = record.filter(|(_, record)| record.token == run.token);
-        let running = running.and_then(|(_, record)| record.running()).is_some_and(|run| run.worker == *id);
-        let apart = || self.workers.get(id).is_some_and(|worker| worker.apart.contains_key(&run));
-        if !running && !apart() {
-            return;
-        }
-        let RunRef { job, item, token } = run;
-        self.out.push(super::event::Effect::Tell(Happening::Progress { job, item, token, percent, message }));
     }
 
     pub(super) fn run_completed(&mut self, stream: StreamId, id: &WorkerId, completed: Completed) {

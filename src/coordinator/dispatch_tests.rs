@@ -106,13 +106,13 @@ fn nothing_comes_of_what_a_worker_says_of_jobs_that_are_not_its() {
     assert_eq!(answered(&mut node), [(7, false)]);
     let run = RunRef { job: other.clone(), item: Item(0), token: Token(7) };
     node.compare_runs(&id, std::slice::from_ref(&run));
-    node.progress(&id, run, 50, "half".into());
+    node.progress(&id, run, 50, "half".into(), None);
     assert_eq!(node.jobs.keys().collect::<Vec<_>>(), [&name]);
     assert!(!node.out.iter().any(|effect| matches!(effect, Effect::Tell(_))), "{:?}", node.out);
     // Of a job that it works for, the run of another is not its own to speak of either.
-    node.progress(&id, RunRef { job: name.clone(), item: Item(0), token: Token(4) }, 50, "half".into());
+    node.progress(&id, RunRef { job: name.clone(), item: Item(0), token: Token(4) }, 50, "half".into(), None);
     assert!(!node.out.iter().any(|effect| matches!(effect, Effect::Tell(_))), "{:?}", node.out);
-    node.progress(&id, RunRef { job: name, item: Item(0), token: Token(5) }, 50, "half".into());
+    node.progress(&id, RunRef { job: name, item: Item(0), token: Token(5) }, 50, "half".into(), None);
     assert!(node.out.iter().any(|effect| matches!(effect, Effect::Tell(_))), "its own is told");
 }
 

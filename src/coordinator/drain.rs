@@ -9,7 +9,7 @@ use std::time::Duration;
 use rosterd_domain::id::{InstanceId, WorkerId};
 use rosterd_domain::mutants;
 use rosterd_domain::snapshot::Command;
-use rosterd_domain::txn::{Commit, Txn, Write};
+use rosterd_domain::txn::{Commit, Purpose, Txn, Write};
 use rosterd_domain::view::Job;
 
 use super::change::{Step, guarded, rewrite};
@@ -78,7 +78,7 @@ impl Node {
         let mut node = worker.attachment.clone();
         node.leave_grace_ms = Some(grace_ms);
         let (expect, node) = (Some(worker.version), Box::new(node));
-        let mut txn = Txn::new("ask to leave");
+        let mut txn = Txn::new(Purpose::AskToLeave);
         txn.write(Write::Attachment { worker: id.clone(), expect, node });
         self.commit(TxnFor::AskToLeave { worker: id.clone(), grace_ms, asker }, txn);
     }
@@ -162,7 +162,7 @@ pub(super) fn drain(view: &Job, instance: &InstanceId, grace: Duration) -> Resul
         return Err(Refusal::new(Code::InstanceUnknown, why));
     };
     let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
-    let mut txn = guarded("command", view);
+    let mut txn = guarded(Purpose::Command, view);
     let command = Command::Drain { instance: instance.clone(), grace_ms };
     txn.write(Write::Command { job: view.name.clone(), name, command });
     rewrite(&mut txn, view, &view.sharding);

@@ -16,7 +16,7 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use rosterd_domain::id::{JobName, Token};
 use rosterd_domain::plan::Entry;
 use rosterd_domain::time::{Mono, Time};
-use rosterd_domain::txn::{Commit, Txn, Write};
+use rosterd_domain::txn::{Commit, Purpose, Txn, Write};
 use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
 
 use super::event::{Answer, Effect, Event, Now, Query, RequestId, StreamId, TxnId};
@@ -65,7 +65,7 @@ impl Sink for NoHistory {
 /// What the driver measures.
 pub trait Gauge: Send + 'static {
     /// A transaction ended after this long.
-    fn committed(&mut self, _purpose: &'static str, _took: Duration, _applied: bool) {}
+    fn committed(&mut self, _purpose: Purpose, _took: Duration, _applied: bool) {}
     /// A run was sent this long after its scheduled time.
     fn sent(&mut self, _lag: Duration) {}
     /// An entry was committed.
@@ -91,7 +91,7 @@ pub(crate) enum FromEdge {
 }
 
 enum Ended {
-    Commit(u64, &'static str, Mono, Commit),
+    Commit(u64, Purpose, Mono, Commit),
     Read(u64, Answer),
 }
 
@@ -219,7 +219,7 @@ impl Driver {
                     self.node.set_numbering(Numbered { offset, given });
                     return true;
                 };
-                let mut txn = Txn::new("number");
+                let mut txn = Txn::new(Purpose::Number);
                 txn.write(Write::Numbering { offset, expect: numbering.version });
                 // Whatever became of it is read.
                 if matches!(self.registry.commit(txn).await, Commit::Fenced) {

@@ -15,9 +15,6 @@ use rosterd_registry::{Hint, ReadError};
 use rosterd_session::code::Refusal;
 use rosterd_session::frame::{Completed, FromWorker, ToWorker};
 
-/// The purpose of transactions that mark a worker dead.
-pub const VERDICT: &str = "verdict";
-
 /// Both clocks, read once per event.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Now {

@@ -15,7 +15,7 @@ use rosterd_domain::mutants;
 use rosterd_domain::plan::{Report, Reported};
 use rosterd_domain::snapshot::{Announced, Stage};
 use rosterd_domain::time::{Mono, Time};
-use rosterd_domain::txn::{Txn, Write};
+use rosterd_domain::txn::{Purpose, Txn, Write};
 use rosterd_domain::view::Job;
 
 use super::advance::CHUNK;
@@ -154,7 +154,7 @@ impl Node {
                 let calling = job.guarantee.completed.as_mut();
                 let from = calling.as_ref().map_or(0, |calling| calling.cleared);
                 let upto = view.rules.items.min(from.saturating_add(CLEARED));
-                let mut txn = led("announced", view);
+                let mut txn = led(Purpose::Announced, view);
                 for item in (from..upto).map(Item) {
                     txn.write(Write::Completed { job: name.clone(), item, present: false });
                 }
@@ -288,7 +288,7 @@ impl Node {
         let Some((instance, _)) = job.hosted.iter().find(|(_, id)| there(id)) else { return Step::Waiting };
         let instance = Some(instance.clone());
         let announced = Announced { fire, callback: (self.ids)(), instance, answered: false };
-        let mut txn = led("announce", view);
+        let mut txn = led(Purpose::Announce, view);
         txn.write(Write::Announced { job: name.clone(), stage, announced: Box::new(announced) });
         self.submit(name, job, txn, Intent::Announce);
         Step::Writing
@@ -410,7 +410,7 @@ fn completed(job: &JobState, view: &Job) -> Option<Time> {
 }
 
 fn release(name: &JobName, job: &JobState, view: &Job, items: &[Item]) -> Txn {
-    let mut txn = led("release", view);
+    let mut txn = led(Purpose::Release, view);
     for item in items {
         if let Some((version, record)) = job.records.get(item) {
             let record = Box::new(applied(record, &Event::Release));

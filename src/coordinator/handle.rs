@@ -11,8 +11,10 @@ use rosterd_domain::id::{
 };
 use rosterd_domain::item::{Counters, Ended, Missed, Running, State};
 pub use rosterd_domain::job::Change as FieldChange;
+use rosterd_domain::job::{self, JobSpec};
 use rosterd_domain::plan::{Became, Entry};
 use rosterd_domain::time::Time;
+use rosterd_domain::view;
 use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
 
 use super::driver::{FromEdge, REQUESTS};
@@ -53,8 +55,8 @@ pub struct WorkerStream {
 /// What people may do. Each is answered once its effect is durable.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operation {
-    /// Makes or changes jobs from a job file; all or nothing is decided per job.
-    Apply { text: String, dry_run: bool },
+    /// Makes or changes jobs; all or nothing is decided per job. [`Operation::apply`] reads them from a job file.
+    Apply { specs: Vec<JobSpec>, dry_run: bool },
     /// Fires now: all items, or these.
     Trigger { job: JobName, items: Vec<Item>, after_current: bool },
     /// Holds scheduled fires, or lets them go on.
@@ -71,6 +73,15 @@ pub enum Operation {
     Shutdown { job: JobName, instance: InstanceId },
     /// Does the same to a machine in each of these jobs. All are tried; those that refuse are among the changes.
     Machine { machine: ServerAddress, jobs: Vec<JobName>, action: MachineAction },
+}
+
+impl Operation {
+    /// Makes or changes the jobs of a job file. Every defect is named at once; the coordinator never sees a file.
+    pub fn apply(file: &str, dry_run: bool) -> Result<Self, Refusal> {
+        let specs = job::parse_file_with(file.as_bytes(), view::validate);
+        let specs = specs.map_err(|defects| Refusal::new(Code::ConfigInvalid, defects.to_string()))?;
+        Ok(Self::Apply { specs, dry_run })
+    }
 }
 
 /// What is done to a machine.

@@ -19,6 +19,7 @@ use rosterd_domain::view::Job;
 use super::barrier::Barrier;
 use super::event::{RequestId, StreamId};
 use super::handle::{Change, FieldChange, Target};
+use super::progress::Progress;
 use rosterd_session::frame::{Completed, Offer, Props};
 
 /// Why a job cannot be understood.
@@ -87,6 +88,8 @@ pub(crate) struct JobState {
     pub(crate) unregistering: BTreeMap<InstanceId, StreamId>,
     /// Since when this host is responsible for an item.
     pub(crate) gained: BTreeMap<Item, Time>,
+    /// How far runs in flight have come, not written yet.
+    pub(crate) progress: Progress,
     /// Offsets as far as they are known.
     pub(crate) offsets: BTreeMap<Item, Option<Arc<[u8]>>>,
     /// Offsets being read, and the item's last run that had ended when they were asked for.

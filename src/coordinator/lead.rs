@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use rosterd_domain::id::{Epoch, JobName};
 use rosterd_domain::mutants;
-use rosterd_domain::txn::Write;
+use rosterd_domain::txn::{Purpose, Write};
 use rosterd_domain::view::Job;
 
 use super::change::guarded;
-use super::job::{Intent, JobState};
+use super::job::{Asked, Intent, JobState};
 use super::node::Node;
 use super::timers::Timer;
 
@@ -24,7 +24,7 @@ impl Node {
             job.leaderless = None;
         }
         if job.leads() && self.gives_up(name, job, view) {
-            let mut txn = guarded("abdicate", view);
+            let mut txn = guarded(Purpose::Abdicate, view);
             txn.write(Write::Abdicate { job: name.clone(), expect: view.epoch });
             self.submit(name, job, txn, Intent::Abdicate);
             return true;
@@ -35,7 +35,7 @@ impl Node {
         if view.leader.is_some() || self.no_starts() || self.waits_for_another(name, job, view) {
             return false;
         }
-        let mut txn = guarded("elect", view);
+        let mut txn = guarded(Purpose::Elect, view);
         let (coordinator, expect) = (self.settings.id.clone(), view.epoch);
         txn.write(Write::Elect { job: name.clone(), coordinator, expect });
         txn.write(Write::RaiseNecessary(name.clone()));
@@ -61,7 +61,10 @@ impl Node {
             is_for_others || (!view.rules.announces() && self.coordinators.rank(name, &self.settings.id) > 0);
         // Standing in is no reason to keep what one cannot do any more.
         let stands_in = !is_for_others && job.stands_in == Some(self.coordinators.changes);
-        if !better || stands_in || !job.operations.is_empty() {
+        // What only waits for runs to begin may wait for what another leader announces.
+        let waits =
+            |asked: &Asked| asked.barrier.is_some() && !mutants::is_on(mutants::WAITING_KEEPS_LEADING);
+        if !better || stands_in || !job.operations.iter().all(waits) {
             return false;
         }
         let steady = self.members_since.plus(self.settings.election_patience * 3);

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use rosterd_domain::id::{Item, JobName, WorkerId};
 use rosterd_domain::mutants;
 use rosterd_domain::plan::{Report, Reported};
-use rosterd_domain::txn::{Commit, Txn, Write};
+use rosterd_domain::txn::{Commit, Purpose, Txn, Write};
 
 use super::command::is_told;
 use super::event::Query;
@@ -39,7 +39,7 @@ impl Node {
         let mut node = worker.attachment.clone();
         node.draining = true;
         worker.attachment = node.clone();
-        let mut txn = Txn::new("drain");
+        let mut txn = Txn::new(Purpose::Drain);
         txn.write(Write::Attachment {
             worker: id.clone(),
             expect: Some(worker.version),
@@ -186,7 +186,7 @@ impl Node {
         if let Some(stream) = worker.stream.filter(|_| mutants::is_on(mutants::GOODBYE_ACK_BEFORE_COMMIT)) {
             self.out.push(super::event::Effect::Send(stream, ToWorker::GoodbyeAck));
         }
-        let mut txn = Txn::new("goodbye");
+        let mut txn = Txn::new(Purpose::Goodbye);
         txn.write(Write::RemoveAttachment { worker: id.clone(), expect: worker.version });
         self.commit(TxnFor::Goodbye(id.clone()), txn);
     }

@@ -33,6 +33,7 @@ pub mod node;
 mod operate;
 mod overdue;
 mod presence;
+mod progress;
 mod quota;
 mod reconcile;
 mod register;
@@ -40,6 +41,7 @@ mod rights;
 pub mod settings;
 
 mod switches;
+mod tell;
 mod timers;
 mod unattended;
 mod verdict;

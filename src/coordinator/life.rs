@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rosterd_domain::id::CoordinatorId;
 use rosterd_domain::mutants;
-use rosterd_domain::txn::Txn;
+use rosterd_domain::txn::{Purpose, Txn};
 
 use super::calendar::Jump;
 use super::event::{Effect, Query, ReadId, StreamId};
@@ -86,7 +86,7 @@ impl Node {
         self.told = self.now.mono;
         self.clock_is_written();
         let data = self.myself();
-        let mut txn = Txn::new("coordinator");
+        let mut txn = Txn::new(Purpose::Coordinator);
         txn.write(rosterd_domain::txn::Write::Coordinator { id: self.settings.id.clone(), data });
         self.commit(TxnFor::Own, txn);
     }

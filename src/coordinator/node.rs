@@ -439,7 +439,9 @@ impl Node {
                 self.heartbeat(stream, id, sequence, &in_flight, lease);
             }
             FromWorker::RunStarted { run, .. } => self.run_started(id, run),
-            FromWorker::RunProgress { run, percent, message } => self.progress(id, run, percent, message),
+            FromWorker::RunProgress { run, percent, message, offset } => {
+                self.progress(id, run, percent, message, offset);
+            }
             FromWorker::RunCompleted(completed) => self.run_completed(stream, id, *completed),
             FromWorker::CallbackDone(done) => self.callback_done(stream, id, &done),
             FromWorker::DrainRequest => self.drain_requested(id),

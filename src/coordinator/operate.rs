@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress, TriggerId};
-use rosterd_domain::job;
+use rosterd_domain::job::JobSpec;
 use rosterd_domain::snapshot::TriggerNode;
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::Write;
-use rosterd_domain::txn::{Commit, Guard};
-use rosterd_domain::view::{self, Job};
+use rosterd_domain::txn::{Commit, Guard, Purpose};
+use rosterd_domain::view::Job;
 
 use super::barrier::{Barrier, Passed};
 use super::change::{
@@ -62,7 +62,7 @@ impl Node {
             return self.out.push(Effect::Reply(request, Err(refusal)));
         }
         let (job, operation) = match operation {
-            Operation::Apply { text, dry_run } => return self.apply_file(request, &text, dry_run, by),
+            Operation::Apply { specs, dry_run } => return self.apply_jobs(request, specs, dry_run, by),
             Operation::Drain { instance, grace } => {
                 return self.drain_instance(request, &instance, grace, by);
             }
@@ -90,20 +90,10 @@ impl Node {
         self.dirty.insert(name);
     }
 
-    fn apply_file(&mut self, request: RequestId, text: &str, dry_run: bool, by: Option<Arc<str>>) {
-        let specs = match job::parse_file_with(text.as_bytes(), view::validate) {
-            Ok(specs) => specs,
-            Err(defects) => {
-                let refusal = Refusal::new(Code::ConfigInvalid, defects.to_string());
-                return self.out.push(Effect::Reply(request, Err(refusal)));
-            }
-        };
+    fn apply_jobs(&mut self, request: RequestId, specs: Vec<JobSpec>, dry_run: bool, by: Option<Arc<str>>) {
         if specs.is_empty() {
-            let refusal = Refusal::new(
-                Code::ConfigInvalid,
-                "the file holds no job: it needs at least jobName and shardingTotalCount",
-            );
-            return self.out.push(Effect::Reply(request, Err(refusal)));
+            let why = "there is no job to apply: name at least one";
+            return self.out.push(Effect::Reply(request, Err(Refusal::new(Code::ConfigInvalid, why))));
         }
         let names = specs.iter().map(|spec| spec.config().job_name.clone());
         let places = names.enumerate().map(|(place, name)| (name, place)).collect();
@@ -260,7 +250,7 @@ impl Node {
             return Err(Refusal::new(Code::Disabled, format!("job {name} is disabled: enable it first")));
         }
         let id = TriggerId::new((self.ids)()).map_err(|e| Refusal::new(Code::NameInvalid, e.to_string()))?;
-        let mut txn = guarded("trigger", view);
+        let mut txn = guarded(Purpose::Trigger, view);
         txn.guard(Guard::Generation(name.clone(), view.generation));
         for item in &items {
             check_item(view, *item)?;
@@ -300,7 +290,7 @@ impl Node {
             ));
         }
         // Where it is hosted elsewhere, its host finds it deleted and does the rest.
-        let mut txn = guarded("shutdown", view);
+        let mut txn = guarded(Purpose::Shutdown, view);
         shut_out(&mut txn, view, [instance]);
         let line = format!("{instance} is shut down for this job");
         Ok(Step::Commit(txn, Change::new(ChangeEffect::Requested, line)))
@@ -343,7 +333,7 @@ impl Node {
         let running = job.records.iter().filter(|(item, (_, record))| {
             record.running().is_some_and(|run| target.has(**item, run) && !run.cancelled)
         });
-        let mut txn = guarded("command", view);
+        let mut txn = guarded(Purpose::Command, view);
         let mut runs = 0;
         for (item, (version, record)) in running.take(self.settings.max_records_per_txn) {
             stop(&mut txn, name, *item, *version, record);
@@ -415,7 +405,7 @@ impl Node {
 /// Asks for the run of one item to be stopped. One that crashed and waits to be run again is given up.
 fn cancel_item(job: &JobState, view: &Job, item: Item, now: Time) -> Result<Step, Refusal> {
     check_item(view, item)?;
-    let (name, mut txn) = (&view.name, guarded("command", view));
+    let (name, mut txn) = (&view.name, guarded(Purpose::Command, view));
     let said = match job.records.get(&item) {
         Some((version, record)) if record.running().is_some() => {
             stop(&mut txn, name, item, *version, record);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rosterd_domain::id::{JobName, WorkerId};
 use rosterd_domain::item::Source;
 use rosterd_domain::mutants;
-use rosterd_domain::txn::{Guard, Txn, Write};
+use rosterd_domain::txn::{Guard, Purpose, Txn, Write};
 use rosterd_domain::view::Job;
 
 use super::advance::CHUNK;
@@ -28,7 +28,7 @@ impl Node {
             return true;
         }
         self.look_at_left_behind(job, view);
-        let mut txn = guarded("instances", view);
+        let mut txn = guarded(Purpose::Instances, view);
         let (mut put, mut removed, mut joined) = (Vec::new(), Vec::new(), false);
         for (instance, id) in &job.hosted {
             let Some(worker) = self.workers.get(id).filter(|worker| worker.present() && !worker.writing)

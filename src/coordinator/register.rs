@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rosterd_domain::id::JobName;
 use rosterd_domain::job::{self, JobSpec, diff};
 use rosterd_domain::sharding::{Sharding, Stated};
-use rosterd_domain::txn::{Guard, Txn, Write};
+use rosterd_domain::txn::{Guard, Purpose, Txn, Write};
 use rosterd_domain::view::Job;
 
 use super::barrier::Barrier;
@@ -125,7 +125,7 @@ impl Node {
     }
 
     fn create(&mut self, name: &JobName, job: &mut JobState, spec: &JobSpec, intent: Intent) {
-        let mut txn = Txn::new("create");
+        let mut txn = Txn::new(Purpose::Create);
         let mut rights = Sharding::made_at(self.now.wall).numbered_by(self.numbering.offset);
         rights.stated = Some(Stated::by(spec.config()));
         txn.guard(Guard::NoJob(name.clone()));

@@ -13,7 +13,7 @@ use rosterd_domain::mutants;
 use rosterd_domain::sharding::Gap;
 use rosterd_domain::snapshot::Switches;
 use rosterd_domain::time::Mono;
-use rosterd_domain::txn::{Guard, Write};
+use rosterd_domain::txn::{Guard, Purpose, Write};
 use rosterd_domain::view::Job;
 
 use super::change::{self, led, rewrite};
@@ -112,7 +112,7 @@ impl Node {
             return false;
         }
         tracing::info!(job = %name, ?disabled, ?enabled, "items are switched by a write of another tool");
-        let mut txn = led("foreign switch", view);
+        let mut txn = led(Purpose::ForeignSwitch, view);
         rewrite(&mut txn, view, &sharding);
         // Whatever comes of it: the nodes may have changed meanwhile.
         job.switches_stale = true;
@@ -134,7 +134,7 @@ impl Node {
             .filter(|item| record(item).is_none_or(|(_, record)| record.crashed().is_none()));
         let since = |item: &Item| job.strange_failovers.get(item).copied().unwrap_or(self.now.mono);
         let strange: BTreeMap<Item, Mono> = strange.map(|item| (*item, since(item))).collect();
-        let mut txn = led("failover items", view);
+        let mut txn = led(Purpose::FailoverItems, view);
         for (item, since) in &strange {
             let until = since.plus(self.settings.store_retry);
             if until > self.now.mono {

@@ -9,11 +9,11 @@ use rosterd_domain::id::{Version, WorkerId};
 use rosterd_domain::mutants;
 use rosterd_domain::snapshot::Attachment;
 use rosterd_domain::time::Mono;
-use rosterd_domain::txn::{Commit, Txn, Write};
+use rosterd_domain::txn::{Commit, Purpose, Txn, Write};
 use rosterd_domain::view::Job;
 
 use super::command::is_told;
-use super::event::{Query, ReadId, StreamId, VERDICT};
+use super::event::{Query, ReadId, StreamId};
 use super::job::JobState;
 use super::node::{Node, ReadFor, TxnFor};
 use super::settings::Settings;
@@ -88,7 +88,7 @@ impl Node {
             worker.writing = true;
             worker.attachment.lease_ms = u64::try_from(worker.lease.as_millis()).unwrap_or(u64::MAX);
             let node = Box::new(worker.attachment.clone());
-            let mut txn = Txn::new("lease");
+            let mut txn = Txn::new(Purpose::Lease);
             txn.write(Write::Attachment { worker: id.clone(), expect: Some(worker.version), node });
             self.commit(TxnFor::Lease(id.clone()), txn);
         }
@@ -137,7 +137,7 @@ impl Node {
             }
             worker.writing = true;
         }
-        let mut txn = Txn::new(VERDICT);
+        let mut txn = Txn::new(Purpose::Verdict);
         txn.write(Write::RemoveAttachment { worker: id.clone(), expect: version });
         self.commit(if leaving { TxnFor::Goodbye(id.clone()) } else { TxnFor::Verdict(id.clone()) }, txn);
     }
@@ -349,7 +349,7 @@ impl Node {
         let Some(found) = self.elsewhere.get_mut(id) else { return };
         found.condemned = true;
         tracing::warn!(worker = %id, "worker marked dead: its host is gone and it attached nowhere else");
-        let mut txn = Txn::new(VERDICT);
+        let mut txn = Txn::new(Purpose::Verdict);
         txn.write(Write::RemoveAttachment { worker: id.clone(), expect: found.version });
         self.commit(TxnFor::Elsewhere(id.clone()), txn);
     }

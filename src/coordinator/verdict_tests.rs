@@ -11,7 +11,7 @@ use rosterd_domain::id::{
 use rosterd_domain::item::{Record, Running, Source, State};
 use rosterd_domain::snapshot::{self, Attachment, InstanceSeen, JobNodes};
 use rosterd_domain::time::{Mono, Time};
-use rosterd_domain::txn::{Commit, Write};
+use rosterd_domain::txn::{Commit, Purpose, Write};
 use rosterd_domain::view::Job;
 
 use crate::event::{Answer, Effect, Event, Now, Query};
@@ -35,7 +35,7 @@ fn play(node: &mut Node, now: Now, event: Event) -> (Vec<ToWorker>, usize) {
         for effect in node.handle(now, event) {
             match effect {
                 Effect::Commit(id, txn) => {
-                    verdicts += usize::from(txn.purpose == "verdict");
+                    verdicts += usize::from(txn.purpose == Purpose::Verdict);
                     events.push_back(Event::Committed(id, Commit::Committed(Revision(1))));
                 }
                 Effect::Read(id, Query::Attachments) => {
@@ -140,7 +140,7 @@ fn who_gives_up_before_the_welcome_is_no_dead_worker() {
         Effect::Commit(_, txn) => Some(txn.purpose),
         _ => None,
     };
-    assert_eq!(effects.iter().filter_map(purposes).collect::<Vec<_>>(), ["goodbye"]);
+    assert_eq!(effects.iter().filter_map(purposes).collect::<Vec<_>>(), [Purpose::Goodbye]);
     assert_eq!(play(&mut node, at(5.0), Event::Tick).1, 0);
 }
 
@@ -211,7 +211,7 @@ fn what_was_read_before_a_leave_does_not_take_it_back() {
     let (id, before) = (id.clone(), (worker.version, worker.attachment.clone()));
     let effects = node.handle(at(1.0), Event::Frame(1, FromWorker::DrainRequest));
     let drain = effects.iter().find_map(|effect| match effect {
-        Effect::Commit(id, txn) if txn.purpose == "drain" => Some(*id),
+        Effect::Commit(id, txn) if txn.purpose == Purpose::Drain => Some(*id),
         _ => None,
     });
     node.own_read(&id, Ok(Some(before.clone())));

@@ -5,6 +5,7 @@
 //! [`Record::apply`]; nothing else changes a record.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -147,12 +148,38 @@ pub struct Record {
     /// The latest scheduled time that was skipped and waits to be run as a misfire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misfire: Option<Time>,
+    /// Where the last fire moved by more than [`LEAP`] at once: to this, without a run of its own. By it is known since when
+    /// the calendar was ahead, should the last fire have to be set back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leapt: Option<Time>,
+    /// Scheduled times that a calendar which was ahead has accounted for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ahead: Option<Ahead>,
     /// How the last run ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<Ended>,
     /// Everything that ever became of the item's fires.
     #[serde(default, skip_serializing_if = "Counters::is_empty")]
     pub counters: Counters,
+}
+
+/// Moved further than this at once, a last fire may have followed a calendar that leapt.
+pub const LEAP: Duration = Duration::from_secs(3 * 3600);
+
+/// Scheduled times after `since` and up to `until` have been accounted for, though the last fire says otherwise, which was
+/// set back. They are not taken for new ones when they come; those of another schedule are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ahead {
+    pub since: Time,
+    pub until: Time,
+    pub schedule: (String, String),
+}
+
+impl Ahead {
+    /// Whether the time is one of them.
+    pub fn has(&self, time: Time) -> bool {
+        self.since < time && time <= self.until
+    }
 }
 
 /// What an item is doing.
@@ -277,8 +304,8 @@ pub enum Event {
     Miss { latest: Time, count: u64, reason: Missed },
     /// The misfire mark will not be run.
     DropMisfire { reason: Missed },
-    /// A last fire that lies in the future is set back.
-    Cap { last_fire: Time },
+    /// A last fire that lies in the future is set back, where this is the schedule: expression and zone.
+    Cap { last_fire: Time, schedule: (String, String) },
 }
 
 /// An event that may not happen in the item's state.
@@ -299,6 +326,8 @@ impl Record {
             last_fire: now,
             state: State::Idle,
             misfire: None,
+            leapt: None,
+            ahead: None,
             last: None,
             counters: Counters::default(),
         }
@@ -381,7 +410,8 @@ impl Record {
             }
             (State::Crashed(_), Event::GiveUp { .. }) => next.state = State::Idle,
             (_, Event::Misfire { latest, count }) if *latest > self.last_fire => {
-                next.last_fire = *latest;
+                // The latest of them has a run of its own.
+                next.moves(*latest, (*count > 1).then_some(Time(latest.0 - 1)));
                 next.misfire = Some(*latest);
                 add(&mut next.counters.misfired, *count);
                 if mutants::is_on(mutants::MARK_MOVES_TOKEN) && self.running().is_some() {
@@ -390,11 +420,11 @@ impl Record {
             }
             // Also an idle item: where runs are not monitored the record does not know that one is in user code.
             (_, Event::Skip { latest, count }) if *latest > self.last_fire => {
-                next.last_fire = *latest;
+                next.moves(*latest, Some(*latest));
                 add(&mut next.counters.skipped, *count);
             }
             (_, Event::Miss { latest, count, reason }) if *latest > self.last_fire => {
-                next.last_fire = *latest;
+                next.moves(*latest, Some(*latest));
                 if !mutants::is_on(mutants::MISSES_UNCOUNTED) {
                     add(next.counters.missed.entry(*reason).or_default(), *count);
                 }
@@ -403,17 +433,39 @@ impl Record {
                 next.misfire = None;
                 add(next.counters.missed.entry(*reason).or_default(), 1);
             }
-            (_, Event::Cap { last_fire }) if *last_fire < self.last_fire => next.last_fire = *last_fire,
+            (_, Event::Cap { last_fire, schedule }) if *last_fire < self.last_fire => {
+                next.set_back(*last_fire, schedule.clone());
+            }
             _ => return Err(self.illegal(event)),
         }
         Ok(next)
+    }
+
+    /// The last fire moves on, past scheduled times up to `leapt` that had no run.
+    fn moves(&mut self, to: Time, leapt: Option<Time>) {
+        let far = to > self.last_fire.plus(LEAP);
+        if let Some(leapt) = leapt.filter(|_| far) {
+            self.leapt = Some(leapt);
+        }
+        self.last_fire = to;
+        self.ahead.take_if(|ahead| ahead.until <= to);
+    }
+
+    /// It lies in the future, and is set back. What was accounted for there is kept in mind.
+    fn set_back(&mut self, to: Time, schedule: (String, String)) {
+        let until = self.last_fire;
+        let since = self.leapt.take().filter(|leapt| *leapt > to).unwrap_or(Time(until.0 - 1));
+        let since = self.ahead.as_ref().map_or(since, |before| before.since.min(since));
+        let ahead = Ahead { since, until, schedule };
+        self.ahead = (since < until).then_some(ahead);
+        self.last_fire = to;
     }
 
     fn start(&mut self, run: &Running) {
         self.token = self.token.next();
         match run.source {
             Source::NormalTrigger if mutants::is_on(mutants::NEXT_FIRE_NOT_STORED) => {}
-            Source::NormalTrigger => self.last_fire = run.fire,
+            Source::NormalTrigger => self.moves(run.fire, None),
             Source::Misfire if mutants::is_on(mutants::MISFIRE_STAYS) => {}
             Source::Misfire => self.misfire = None,
             _ if mutants::is_on(mutants::ANY_RUN_MOVES_LAST_FIRE) => self.last_fire = run.fire,

@@ -125,11 +125,14 @@ fn a_last_fire_is_only_ever_set_back() {
     for record in states() {
         let Time(at) = record.last_fire;
         for last_fire in [Time(at), Time(at + 1)] {
-            assert!(record.apply(&Event::Cap { last_fire }).is_err(), "{last_fire} of {at}");
+            assert!(
+                record.apply(&Event::Cap { last_fire, schedule: schedule() }).is_err(),
+                "{last_fire} of {at}"
+            );
         }
         let last_fire = Time(at - 1);
-        let capped = record.apply(&Event::Cap { last_fire }).unwrap();
-        assert_eq!(capped, Record { last_fire, ..record });
+        let capped = record.apply(&Event::Cap { last_fire, schedule: schedule() }).unwrap();
+        assert_eq!(capped, Record { last_fire, ahead: capped.ahead.clone(), ..record });
     }
 }
 
@@ -152,4 +155,33 @@ fn a_record_reads_back_and_an_idle_one_is_short() {
     }
     let text = serde_json::to_string(&states()[0]).unwrap();
     assert_eq!(text, r#"{"token":7,"last_fire":"1970-01-01T00:00:10Z"}"#);
+}
+
+fn schedule() -> (String, String) {
+    ("0 0 * * * ?".to_owned(), "UTC".to_owned())
+}
+
+/// What a calendar that leapt ahead has accounted for since is known once it is set back.
+#[test]
+fn a_last_fire_that_is_set_back_is_kept_in_mind() {
+    let hour = |n: i64| Time(n * 3_600_000);
+    let record = Record::new(Token(1), hour(1));
+    let leapt = record.apply(&Event::Miss { latest: hour(27), count: 26, reason: Missed::TooLate }).unwrap();
+    let there = leapt.apply(&Event::Skip { latest: hour(29), count: 2 }).unwrap();
+    let back = there.apply(&Event::Cap { last_fire: hour(4), schedule: schedule() }).unwrap();
+    let ahead = Ahead { since: hour(27), until: hour(29), schedule: schedule() };
+    assert_eq!((back.last_fire, back.leapt, back.ahead.clone()), (hour(4), None, Some(ahead.clone())));
+    assert_eq!([hour(27), hour(28), hour(29), hour(30)].map(|at| ahead.has(at)), [false, true, true, false]);
+    let later = back.apply(&Event::Skip { latest: hour(27), count: 23 }).unwrap();
+    assert_eq!(later.ahead, Some(ahead), "they are yet to come");
+    let beyond = later.apply(&Event::Skip { latest: hour(30), count: 1 }).unwrap();
+    assert_eq!(beyond.ahead, None);
+    // One that came in its time, after which the calendar leapt, and nothing was passed over: itself alone.
+    let one = record.apply(&Event::Misfire { latest: hour(27), count: 1 }).unwrap();
+    let back = one.apply(&Event::Cap { last_fire: hour(2), schedule: schedule() }).unwrap();
+    assert_eq!(back.ahead.map(|ahead| (ahead.has(hour(26)), ahead.has(hour(27)))), Some((false, true)));
+    // All of them were passed over: they are all yet to be run.
+    let none = record.apply(&Event::Miss { latest: hour(27), count: 26, reason: Missed::TooLate }).unwrap();
+    let back = none.apply(&Event::Cap { last_fire: hour(2), schedule: schedule() }).unwrap();
+    assert_eq!(back.ahead, None);
 }

@@ -10,6 +10,7 @@ pub mod item;
 pub mod job;
 pub mod mutants;
 pub mod plan;
+mod purpose;
 pub mod rank;
 pub mod schedule;
 pub mod sharding;

@@ -81,6 +81,9 @@ mutants! {
     ELECTED_FOR_NOTHING: "elected_for_nothing", "who cannot lead a job is elected for it again and again, and gives it up at once";
     GIVEN_UP_IS_ANSWERED: "given_up_is_answered", "a worker that gives an answer up in time has answered: a fire that is to be skipped runs";
     ASKS_AND_LEAVES: "asks_and_leaves", "who leads gives that up while a worker of its own is being asked, and another is asked again";
+    PROGRESS_IS_NOT_WRITTEN: "progress_is_not_written", "how far a run has come is written with its end alone";
+    PROGRESS_IS_UNGUARDED: "progress_is_unguarded", "how far a run has come is written though another has taken its place";
+    WAITING_KEEPS_LEADING: "waiting_keeps_leading", "who has been asked for a change leads on until runs have begun that only another leader can let begin";
     COMMANDS_GO_WITH_INSTANCES: "commands_go_with_instances", "the command to drain an instance is cleared when its node is not there";
     DEAD_OWNERS_COUNT: "dead_owners_count", "an item whose owner has died counts as owned until somebody else has it";
     MISSES_UNCOUNTED: "misses_uncounted", "missed scheduled times are passed over without a count";

@@ -15,14 +15,15 @@ use crate::id::{
     Version, WorkerId,
 };
 use crate::item::Record;
+pub use crate::purpose::Purpose;
 use crate::snapshot::{Announced, Attachment, Command, ForeignTrigger, InstanceNode, Stage, TriggerNode};
 use crate::time::Time;
 
 /// What one commit asks for. Guards are checked first, then the writes are applied in order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Txn {
-    /// Why, for logs and failure injection; a fixed word such as `start`.
-    pub purpose: &'static str,
+    /// Why.
+    pub purpose: Purpose,
     /// What must still hold.
     pub guards: Vec<Guard>,
     /// What is then written.
@@ -183,7 +184,7 @@ pub enum Commit {
 
 impl Txn {
     /// A transaction without guards or writes yet.
-    pub fn new(purpose: &'static str) -> Self {
+    pub fn new(purpose: Purpose) -> Self {
         Self { purpose, ..Self::default() }
     }
 

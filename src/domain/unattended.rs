@@ -46,6 +46,7 @@ pub fn unattended(
             continue;
         }
         let Some((_, record)) = records.get(&item) else { continue };
+        let timeline = timeline.of(record);
         let mut next = timeline.next(record.last_fire);
         while let Some(gap) = next.and_then(|due| job.sharding.gap_of(item, due)) {
             // Nothing was to be run then.

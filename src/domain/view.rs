@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::id::{
     CommandName, CoordinatorId, Epoch, Generation, InstanceId, Item, JobName, ServerAddress, Token, Version,
 };
+use crate::item::{Ahead, Record};
 use crate::job::{Gap, JobConfig, JobSpec, Policy, TooLate};
 use crate::mutants;
 use crate::schedule::{GapPolicy, Schedule};
@@ -254,6 +255,8 @@ impl Job {
 pub struct Timeline<'a> {
     schedule: Option<&'a Schedule>,
     before: &'a [(Time, Option<Schedule>)],
+    /// Expression and zone of the schedule.
+    stated: Option<(&'a str, &'a str)>,
     /// The last answers, each good for every question from the one asked up to the answer: items mostly ask
     /// the same. The latest first.
     known: Cell<[Option<Known>; KNOWN]>,
@@ -274,7 +277,9 @@ impl<'a> Timeline<'a> {
     /// The scheduled times of `job`.
     pub fn new(job: &'a Job) -> Self {
         let Rules { schedule, before, .. } = &job.rules;
-        Self { schedule: schedule.as_ref(), before, known: Cell::new([None; KNOWN]) }
+        let config = job.spec.config();
+        let stated = config.cron.as_deref().map(|cron| (cron, config.zone()));
+        Self { schedule: schedule.as_ref(), before, stated, known: Cell::new([None; KNOWN]) }
     }
 
     /// The spans of (after, until] in order, each with the schedule that holds in it; those that lie outside hold
@@ -323,6 +328,50 @@ impl<'a> Timeline<'a> {
     }
 }
 
+impl Timeline<'_> {
+    /// Those of an item, which may have been accounted for by a calendar that was ahead.
+    pub fn of<'t>(&'t self, record: &'t Record) -> ItemTimeline<'t> {
+        let of_schedule = |ahead: &&Ahead| self.stated == Some((&ahead.schedule.0, &ahead.schedule.1));
+        ItemTimeline { line: self, ahead: record.ahead.as_ref().filter(of_schedule) }
+    }
+}
+
+/// The scheduled times of one item.
+#[derive(Debug, Clone, Copy)]
+pub struct ItemTimeline<'t> {
+    line: &'t Timeline<'t>,
+    ahead: Option<&'t Ahead>,
+}
+
+impl ItemTimeline<'_> {
+    /// The first scheduled time after `after`.
+    pub fn next(&self, after: Time) -> Option<Time> {
+        let next = self.line.next(after)?;
+        match self.ahead.filter(|ahead| ahead.has(next)) {
+            Some(ahead) => self.line.next(ahead.until),
+            None => Some(next),
+        }
+    }
+
+    /// How many scheduled times lie in (after, until].
+    pub fn count(&self, after: Time, until: Time) -> u64 {
+        let all = self.line.count(after, until);
+        let Some(ahead) = self.ahead else { return all };
+        let (since, upto) = (ahead.since.max(after), ahead.until.min(until));
+        all - if since < upto { self.line.count(since, upto) } else { 0 }
+    }
+
+    /// The latest scheduled time in (after, until].
+    pub fn latest(&self, after: Time, until: Time) -> Option<Time> {
+        let latest = self.line.latest(after, until)?;
+        match self.ahead.filter(|ahead| ahead.has(latest)) {
+            Some(ahead) if ahead.since > after => self.line.latest(after, ahead.since),
+            Some(_) => None,
+            None => Some(latest),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -337,7 +386,8 @@ mod tests {
         let (two, five, one) = (every(2), every(5), every(1));
         let at = Time::from_seconds;
         let before = vec![(at(11), Some(two)), (at(19), Some(five))];
-        let line = Timeline { schedule: Some(&one), before: &before, known: Cell::new([None; KNOWN]) };
+        let line =
+            Timeline { schedule: Some(&one), before: &before, stated: None, known: Cell::new([None; KNOWN]) };
         let mut due = Vec::new();
         let mut after = at(6);
         while let Some(next) = line.next(after).filter(|next| *next <= at(22)) {

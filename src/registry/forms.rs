@@ -167,7 +167,16 @@ mod tests {
         };
         let missed = BTreeMap::from([(Missed::Down, 2)]);
         let counters = Counters { fired: 7, succeeded: 6, missed, ..Counters::default() };
-        Record { token: Token(7), last_fire: at, state, misfire: Some(at), last: Some(last), counters }
+        Record {
+            token: Token(7),
+            last_fire: at,
+            state,
+            misfire: Some(at),
+            leapt: None,
+            ahead: None,
+            last: Some(last),
+            counters,
+        }
     }
 
     /// A node of ours that a later version wrote, with fields of its own, is read as one of this version.

@@ -47,8 +47,8 @@ pub enum FromWorker {
     Heartbeat { sequence: u64, in_flight: Vec<RunRef>, lease: Option<Duration> },
     /// User code has begun.
     RunStarted { run: RunRef, at: Option<Time>, attempt: u32 },
-    /// For people who watch.
-    RunProgress { run: RunRef, percent: u32, message: String },
+    /// For people who watch, and how far the item has come, for its next run.
+    RunProgress { run: RunRef, percent: u32, message: String, offset: Option<Arc<[u8]>> },
     /// A run's end.
     RunCompleted(Box<Completed>),
     /// A callback was answered.

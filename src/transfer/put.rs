@@ -9,7 +9,7 @@ use rosterd_domain::id::{Item, JobName, Token};
 use rosterd_domain::item::{Event, Outcome, Record};
 use rosterd_domain::snapshot::JobNodes;
 use rosterd_domain::time::Time;
-use rosterd_domain::txn::{Commit, Guard, Txn, Write};
+use rosterd_domain::txn::{Commit, Guard, Purpose, Txn, Write};
 
 use super::take::why_none;
 use super::{Export, Job};
@@ -231,7 +231,7 @@ pub(super) fn crash(job: &mut Job, now: Time) -> Vec<String> {
 async fn raise(registry: &dyn Registry, tokens: Token) -> Result<Token, PutError> {
     let now = registry.numbering().await?;
     let (given, Some(offset)) = (now.ceiling(), now.raised_above(tokens)) else { return Ok(now.ceiling()) };
-    let mut txn = Txn::new("number");
+    let mut txn = Txn::new(Purpose::Number);
     txn.write(Write::Numbering { offset, expect: now.version });
     match registry.commit(txn).await {
         Commit::Committed(_) => Ok(given),
@@ -251,11 +251,11 @@ async fn one(
     let (name, incarnation): (Arc<str>, Arc<str>) = (ids().into(), ids().into());
     commit(registry, prepare_txn(&job, &name)?).await?;
     for writes in chunks(writes(&job)) {
-        let mut txn = prepared("import", &job.name, &name);
+        let mut txn = prepared(Purpose::Import, &job.name, &name);
         txn.writes = writes;
         commit(registry, txn).await?;
     }
-    let mut txn = prepared("reveal", &job.name, &name);
+    let mut txn = prepared(Purpose::Reveal, &job.name, &name);
     txn.write(Write::RevealJob { job: job.name.clone(), name, incarnation: incarnation.clone() });
     txn.write(Write::RaiseNecessary(job.name.clone()));
     match registry.commit(txn).await {
@@ -270,7 +270,7 @@ async fn one(
 }
 
 async fn remove(registry: &dyn Registry, job: &JobName, before: Before) -> Result<(), String> {
-    let mut txn = Txn::new("remove");
+    let mut txn = Txn::new(Purpose::Remove);
     match before {
         Before::Nothing => return Ok(()),
         Before::Remains => {}
@@ -282,14 +282,14 @@ async fn remove(registry: &dyn Registry, job: &JobName, before: Before) -> Resul
         if registry.job(job).await.map_err(|error| error.to_string())?.is_none() {
             return Ok(());
         }
-        let mut txn = Txn::new("sweep");
+        let mut txn = Txn::new(Purpose::Sweep);
         txn.write(Write::SweepJob { job: job.clone(), limit: SWEEP });
         commit(registry, txn).await?;
     }
     Err("what was there before cannot be swept: somebody makes it again".to_owned())
 }
 
-pub(super) fn prepared(purpose: &'static str, job: &JobName, name: &Arc<str>) -> Txn {
+pub(super) fn prepared(purpose: Purpose, job: &JobName, name: &Arc<str>) -> Txn {
     let mut txn = Txn::new(purpose);
     txn.guard(Guard::Prepared(job.clone(), name.clone()));
     txn
@@ -297,7 +297,7 @@ pub(super) fn prepared(purpose: &'static str, job: &JobName, name: &Arc<str>) ->
 
 pub(super) fn prepare_txn(job: &Job, name: &Arc<str>) -> Result<Txn, String> {
     let policy = policy(job)?;
-    let mut txn = Txn::new("prepare");
+    let mut txn = Txn::new(Purpose::Prepare);
     txn.guard(Guard::NoJob(job.name.clone()));
     txn.write(Write::PrepareJob {
         job: job.name.clone(),

@@ -12,7 +12,7 @@ use rosterd_domain::sharding::Sharding;
 use rosterd_domain::snapshot::Snapshot;
 use rosterd_domain::strategy::Assignment;
 use rosterd_domain::time::Time;
-use rosterd_domain::txn::{Commit, Guard, Txn, Write};
+use rosterd_domain::txn::{Commit, Guard, Purpose, Txn, Write};
 
 use super::Job;
 use super::put::{self, CHUNK, CHUNK_BYTES};
@@ -198,7 +198,7 @@ impl Work<'_> {
     async fn raise(&mut self, tokens: Token) -> Attempt<()> {
         let now = self.registry.numbering().await.map_err(|error| self.unread(error))?;
         if let Some(offset) = now.raised_above(tokens) {
-            let mut txn = Txn::new("number");
+            let mut txn = Txn::new(Purpose::Number);
             txn.write(Write::Numbering { offset, expect: now.version });
             self.commit(txn).await?;
         }
@@ -219,7 +219,7 @@ impl Work<'_> {
             None => *self.given.insert(self.ceiling().await?),
         };
         let guarded = || {
-            let mut txn = Txn::new("restore");
+            let mut txn = Txn::new(Purpose::Restore);
             txn.guard(Guard::Incarnation(name.clone(), incarnation.clone()));
             txn
         };
@@ -332,11 +332,11 @@ impl Work<'_> {
             record.token = record.token.max(given);
         }
         for writes in put::chunks(put::writes(&self.job)) {
-            let mut txn = put::prepared("restore", &job, &name);
+            let mut txn = put::prepared(Purpose::Restore, &job, &name);
             txn.writes = writes;
             self.commit(txn).await?;
         }
-        let mut txn = put::prepared("reveal", &job, &name);
+        let mut txn = put::prepared(Purpose::Reveal, &job, &name);
         txn.write(Write::RevealJob { job: job.clone(), name, incarnation });
         txn.write(Write::RaiseNecessary(job));
         self.commit(txn).await
@@ -344,7 +344,7 @@ impl Work<'_> {
 
     async fn sweep(&self) -> Attempt<()> {
         let name = &self.job.name;
-        let mut txn = Txn::new("remove");
+        let mut txn = Txn::new(Purpose::Remove);
         txn.write(Write::EndJob(name.clone()));
         self.commit(txn).await?;
         for _ in 0..put::MOST_SWEEPS {
@@ -352,7 +352,7 @@ impl Work<'_> {
                 None => return Ok(()),
                 Some(nodes) if nodes.config.is_some() => break,
                 Some(_) => {
-                    let mut txn = Txn::new("sweep");
+                    let mut txn = Txn::new(Purpose::Sweep);
                     txn.write(Write::SweepJob { job: name.clone(), limit: put::SWEEP });
                     self.commit(txn).await?;
                 }

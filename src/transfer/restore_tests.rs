@@ -14,7 +14,7 @@ use rosterd_domain::item::{Event, Missed, Record, Running, Source};
 use rosterd_domain::sharding::Sharding;
 use rosterd_domain::snapshot::Snapshot;
 use rosterd_domain::time::Time;
-use rosterd_domain::txn::{Commit, Guard, Txn, Write};
+use rosterd_domain::txn::{Commit, Guard, Purpose, Txn, Write};
 use rosterd_registry::memory::{MemoryStore, SessionOptions};
 use rosterd_registry::{Hints, Read, Registry};
 
@@ -143,7 +143,7 @@ fn running(token: u64) -> Record {
 
 async fn put(registry: &dyn Registry, guards: Vec<Guard>, writes: Vec<Write>) {
     for chunk in writes.chunks(150) {
-        let txn = Txn { purpose: "test", guards: guards.clone(), writes: chunk.to_vec() };
+        let txn = Txn { purpose: Purpose::Other, guards: guards.clone(), writes: chunk.to_vec() };
         let commit = registry.commit(txn).await;
         assert!(matches!(commit, Commit::Committed(_)), "{commit:?}");
     }

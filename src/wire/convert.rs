@@ -83,6 +83,7 @@ pub fn from_worker(frame: v1::SessionRequest) -> Result<Option<FromWorker>, Defe
             run: run(Code::ReportInvalid, "run_progress.run", progress.run)?,
             percent: progress.percent.min(100),
             message: text::line(&progress.message, MAX_PROGRESS),
+            offset: offset("run_progress.offset", progress.offset)?,
         },
         In::RunCompleted(completed) => return from_completed(completed).map(Some),
         In::CallbackDone(done) => FromWorker::CallbackDone(CallbackDone {
@@ -224,21 +225,26 @@ fn completed_parts(completed: v1::RunCompleted) -> Result<FromWorker, Malformed>
             return Err(Malformed::new(Code::ReportInvalid, "run_completed.outcome", what));
         }
     };
-    if let Some(offset) = completed.offset.as_ref().filter(|offset| offset.len() > MAX_OFFSET) {
-        let what = format!("its {} bytes are more than {MAX_OFFSET}; keep less in it", offset.len());
-        return Err(Malformed::new(Code::ReportInvalid, "run_completed.offset", what));
-    }
     Ok(FromWorker::RunCompleted(Box::new(Completed {
         run,
         ended,
         error: error(&completed.error),
         counts: (completed.processed, completed.failed),
-        offset: completed.offset.map(|offset| Arc::from(&offset[..])),
+        offset: offset("run_completed.offset", completed.offset)?,
         started_at: completed.started_at.and_then(scalar::to_time),
         ended_at: completed.ended_at.and_then(scalar::to_time),
         output: scalar::tail(&text::lines(&completed.output), MAX_OUTPUT).to_owned(),
         attempt: completed.attempt.max(1),
     })))
+}
+
+fn offset(field: &str, offset: Option<bytes::Bytes>) -> Result<Option<Arc<[u8]>>, Malformed> {
+    let Some(offset) = offset else { return Ok(None) };
+    if offset.len() > MAX_OFFSET {
+        let what = format!("its {} bytes are more than {MAX_OFFSET}; keep less in it", offset.len());
+        return Err(Malformed::new(Code::ReportInvalid, field, what));
+    }
+    Ok(Some(Arc::from(&offset[..])))
 }
 
 fn name<T>(code: Code, field: &str, parsed: Result<T, NameError>) -> Result<T, Malformed> {

@@ -95,7 +95,8 @@ fn a_job_that_is_no_name_is_refused_for_itself_alone() {
 
 #[test]
 fn a_progress_is_capped() {
-    let progress = v1::RunProgress { run: report().run, percent: 400, message: "m".repeat(5000) };
+    let progress =
+        v1::RunProgress { run: report().run, percent: 400, message: "m".repeat(5000), offset: None };
     let Some(FromWorker::RunProgress { percent, message, .. }) = taken(In::RunProgress(progress)).unwrap()
     else {
         panic!()

@@ -8,7 +8,7 @@ use rosterd_domain::item::{Event, Missed, Record, Running, Source};
 use rosterd_domain::sharding::Sharding;
 use rosterd_domain::snapshot::{Announced, Stage, TriggerNode};
 use rosterd_domain::time::Time;
-use rosterd_domain::txn::{Commit, Guard, Txn, Write};
+use rosterd_domain::txn::{Commit, Guard, Purpose, Txn, Write};
 use rosterd_history::{EventFilter, EventKind, History, Options, Page};
 use rosterd_registry::Registry;
 use rosterd_registry::embedded::{EmbeddedOptions, EmbeddedRegistry};
@@ -36,7 +36,7 @@ fn store(dir: &Path, writes: Vec<Write>) {
 
 fn store_with(dir: &Path, guards: Vec<Guard>, writes: Vec<Write>) {
     let (registry, runtime) = open(dir);
-    let commit = runtime.block_on(registry.commit(Txn { purpose: "test", guards, writes }));
+    let commit = runtime.block_on(registry.commit(Txn { purpose: Purpose::Other, guards, writes }));
     assert!(matches!(commit, Commit::Committed(_)), "{commit:?}");
 }
 

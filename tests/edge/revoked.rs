@@ -192,7 +192,8 @@ async fn a_frame_says_nothing_of_jobs_that_are_not_its_credentials() {
         panic!("an answer")
     };
     assert_eq!((ack.result(), ack.code.as_str()), (v1::ReportResult::Invalid, "PERMISSION_DENIED"));
-    let progress = |job: &str| v1::RunProgress { run: Some(run(job)), percent: 1, message: "m".into() };
+    let progress =
+        |job: &str| v1::RunProgress { run: Some(run(job)), percent: 1, message: "m".into(), offset: None };
     attached.send(Frame::RunProgress(progress("b-1"))).await;
     let beat = v1::Heartbeat { sequence: 1, runs_in_flight: in_flight, lease: None };
     attached.send(Frame::Heartbeat(beat)).await;

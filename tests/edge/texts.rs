@@ -31,7 +31,7 @@ async fn what_a_worker_says_of_itself_and_its_runs_controls_no_terminal() {
     for text in told.iter().flat_map(|(key, value)| [key, value]).chain([&hello.client]) {
         assert!(text.contains("ERROR forged") && !text.contains(is_unfit), "{text:?}");
     }
-    let progress = v1::RunProgress { run: run(), percent: 1, message: HOSTILE.into() };
+    let progress = v1::RunProgress { run: run(), percent: 1, message: HOSTILE.into(), offset: None };
     worker.send(Frame::RunProgress(progress)).await;
     let Some(FromWorker::RunProgress { message, .. }) = seen.frame().await else { panic!("no progress") };
     assert!(message.contains("ERROR forged") && !message.contains(is_unfit), "{message:?}");

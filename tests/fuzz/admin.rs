@@ -13,7 +13,7 @@ use rosterd_domain::id::*;
 use rosterd_domain::item::{Missed, Outcome, Running, Source};
 use rosterd_domain::plan::{Became, Entry};
 use rosterd_domain::time::Time;
-use rosterd_domain::txn::{Commit, Txn, Write};
+use rosterd_domain::txn::{Commit, Purpose, Txn, Write};
 use rosterd_history::{Clock, EventKind, History, Options, Reader};
 use rosterd_registry::Registry;
 use rosterd_registry::memory::{MemoryStore, SessionOptions};
@@ -220,7 +220,7 @@ pub fn coordinators(input: &[u8]) -> String {
             let [which, _, data @ ..] = line else { continue };
             let Ok(id) = CoordinatorId::new(format!("10.0.0.{}@-@other", which % 5)) else { continue };
             let data: Arc<str> = String::from_utf8_lossy(data).into();
-            let mut txn = Txn::new("node");
+            let mut txn = Txn::new(Purpose::Other);
             txn.write(Write::Coordinator { id, data });
             assert!(matches!(other.commit(txn).await, Commit::Committed(_)));
             tokio::time::sleep(Duration::from_millis(700)).await;

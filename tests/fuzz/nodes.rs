@@ -8,7 +8,7 @@ use rosterd_domain::item::{Event, Missed, Outcome, Record, Running, Source};
 use rosterd_domain::sharding::Sharding;
 use rosterd_domain::snapshot::{Announced, Attachment, Command, InstanceNode, TriggerNode};
 use rosterd_domain::time::Time;
-use rosterd_domain::txn::{Commit, Txn, Write};
+use rosterd_domain::txn::{Commit, Purpose, Txn, Write};
 use rosterd_domain::view::{Job, Timeline};
 use rosterd_registry::memory::{MemoryStore, SessionOptions};
 use rosterd_registry::{ReadError, Registry};
@@ -93,7 +93,10 @@ fn events(record: &Record) -> Vec<Event> {
         Event::Skip { latest: at, count: 1 },
         Event::Miss { latest: at, count: u64::MAX, reason: Missed::Down },
         Event::DropMisfire { reason: Missed::Disabled },
-        Event::Cap { last_fire: Time(at.0.saturating_sub(1)) },
+        Event::Cap {
+            last_fire: Time(at.0.saturating_sub(1)),
+            schedule: ("0 0 * * * ?".into(), "UTC".into()),
+        },
     ]
 }
 
@@ -219,7 +222,7 @@ pub fn tree(input: &[u8]) -> String {
             policy: "{}".into(),
             assignment: Sharding::made_at(Time(0)).encode().into(),
         };
-        let mut txn = Txn::new("made");
+        let mut txn = Txn::new(Purpose::Other);
         txn.write(made);
         assert!(matches!(session.commit(txn).await, Commit::Committed(_)));
         let mut kind = String::new();

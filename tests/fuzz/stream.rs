@@ -104,7 +104,7 @@ pub fn conversation(input: &[u8]) -> String {
 pub async fn apply(handle: &Handle) {
     let applied = "jobName: words\ncron: 0/5 * * * * ?\nshardingTotalCount: 3\nfailover: true\n---\n\
                    jobName: by-hand\nshardingTotalCount: 2\nrosterd:\n  guarantee:\n    started: true\n    completed: true\n";
-    let apply = Operation::Apply { text: applied.to_owned(), dry_run: false };
+    let apply = Operation::apply(applied, false).unwrap();
     handle.operate_as(apply, None).await.unwrap();
 }
 

@@ -252,6 +252,31 @@ async fn an_offset_is_handed_back() {
     assert_eq!(found, ["", "x", "xx", "xxx"]);
 }
 
+/// A run that is taken over goes on from where the killed one had come, not from where the last one ended.
+#[tokio::test]
+async fn a_taker_goes_on_from_the_offset_of_the_killed_run() {
+    let mut cluster = Cluster::start(SHORT).await;
+    cluster.apply(job("far", 1, json!({ "failover": true }))).await;
+    let does = vec![Does { offset_first: true, ..runs_until("far", cluster.home.path("gate")) }];
+    cluster.worker("a", does.clone());
+    cluster.assigned("far", 1).await;
+    cluster.trigger("far").await;
+    let written = || async {
+        cluster.dump("far").await.remove("/offset/0").filter(|node| !node.data.is_empty()).map(|_| ())
+    };
+    wait("what the run had said is written", written).await;
+    cluster.worker("b", does);
+    wait("b is there", || async { (cluster.instances("far").await.len() == 2).then_some(()) }).await;
+    cluster.kill("a");
+    cluster.verdict_when("a failover", |verdict| verdict.by_source("far", "FAILOVER").len() == 1).await;
+    cluster.home.open("gate");
+    cluster.verdict_when("its end", |verdict| verdict.done("far", "FAILOVER").len() == 1).await;
+    let mut starts: Vec<Line> = cluster.lines().into_iter().filter(|line| line.what == What::Start).collect();
+    starts.sort_by_key(|line| line.at);
+    let found: Vec<&str> = starts.iter().map(|line| line.detail.rsplit('|').next().unwrap()).collect();
+    assert_eq!(found, ["", "x"]);
+}
+
 #[tokio::test]
 async fn a_dataflow_fetches_until_there_is_nothing_where_it_streams() {
     let mut cluster = Cluster::start(LONG).await;

@@ -101,6 +101,7 @@ fn frames(turn: u64) -> Frame {
             run: Some(run("report".into(), turn % 4, turn)),
             percent: 7,
             message: "\u{1b}]0;forged\u{7}\nforged".repeat(40),
+            offset: Some(vec![b'x'; 64 << 10].into()),
         }),
         7 => Frame::Unregister(v1::Unregister { job: "report".into() }),
         _ => Frame::CallbackDone(v1::CallbackDone {

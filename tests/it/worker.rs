@@ -47,6 +47,8 @@ pub struct Does {
     pub panics: bool,
     /// Each run appends a byte to its offset, and says the offset it found.
     pub offset: bool,
+    /// The same as soon as it begins.
+    pub offset_first: bool,
     /// Each run says how far it is.
     pub progress: bool,
     /// Hooks around each attempt and callbacks of each fire are called, and written down.
@@ -151,6 +153,9 @@ async fn work(log: Arc<Log>, does: Arc<Does>, run: Run) -> Result<String, Failur
     if does.progress {
         run.progress(40, "on the way");
     }
+    if does.offset_first {
+        one_further(&run)?;
+    }
     while !over(&does, run.item(), began) {
         tokio::select! {
             biased;
@@ -171,12 +176,16 @@ async fn work(log: Arc<Log>, does: Arc<Does>, run: Run) -> Result<String, Failur
         return Err(Failure::new(format!("attempt {} is to fail", run.attempt())));
     }
     if does.offset {
-        let mut offset = run.offset().to_vec();
-        offset.push(b'x');
-        run.set_offset(offset)?;
+        one_further(&run)?;
     }
     watch.over(What::End, "ok");
     Ok(does.output.clone())
+}
+
+fn one_further(run: &Run) -> Result<(), Failure> {
+    let mut offset = run.offset().to_vec();
+    offset.push(b'x');
+    run.set_offset(offset)
 }
 
 fn over(does: &Does, item: u32, began: u64) -> bool {

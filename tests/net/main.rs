@@ -37,6 +37,8 @@ mod coverage;
 #[allow(dead_code, reason = "shared with the simulation, which uses more of it")]
 #[path = "../sim/due.rs"]
 mod due;
+#[path = "../sim/follow.rs"]
+mod follow;
 #[path = "../sim/foreign.rs"]
 mod foreign;
 #[path = "../support/handled.rs"]

@@ -4,12 +4,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rosterd_domain::id::Version;
-use rosterd_domain::txn::{Commit, Txn, Write};
+use rosterd_domain::txn::{Commit, Purpose, Txn, Write};
 use rosterd_registry::memory::*;
 use rosterd_registry::{Hint, ReadError, Registry, SessionState};
 use tokio::time::Instant;
 
 use crate::words::*;
+
+const LOSE_BEFORE: Purpose = Purpose::Apply;
+const LOSE_AFTER: Purpose = Purpose::Attach;
+const REFUSE: Purpose = Purpose::Assign;
 
 /// Faults that a test sets by the transaction's purpose.
 #[derive(Default)]
@@ -20,9 +24,9 @@ struct Scripted {
 impl Faults for Scripted {
     fn on_commit(&self, _session: &str, txn: &Txn) -> CommitFault {
         match txn.purpose {
-            "lose_before" => CommitFault::LoseBefore,
-            "lose_after" => CommitFault::LoseAfter,
-            "refuse" => CommitFault::Refuse("no".into()),
+            LOSE_BEFORE => CommitFault::LoseBefore,
+            LOSE_AFTER => CommitFault::LoseAfter,
+            REFUSE => CommitFault::Refuse("no".into()),
             _ => CommitFault::None,
         }
     }
@@ -52,7 +56,7 @@ fn store() -> (MemoryStore, Arc<Scripted>) {
     (MemoryStore::with_faults(&namespace(), faults.clone()), faults)
 }
 
-fn named(purpose: &'static str, write: Write) -> Txn {
+fn named(purpose: Purpose, write: Write) -> Txn {
     Txn { purpose, ..txn([], [write]) }
 }
 
@@ -60,12 +64,12 @@ fn named(purpose: &'static str, write: Write) -> Txn {
 async fn an_unknown_outcome_is_either_one() {
     let (store, _) = store();
     let registry = store.open("a", SessionOptions::default());
-    assert_eq!(registry.commit(named("lose_before", create(&j(), "i1"))).await, Commit::Unknown);
+    assert_eq!(registry.commit(named(LOSE_BEFORE, create(&j(), "i1"))).await, Commit::Unknown);
     assert_eq!(registry.job(&j()).await.unwrap(), None);
-    assert_eq!(registry.commit(named("lose_after", create(&j(), "i1"))).await, Commit::Unknown);
+    assert_eq!(registry.commit(named(LOSE_AFTER, create(&j(), "i1"))).await, Commit::Unknown);
     assert!(registry.job(&j()).await.unwrap().is_some());
-    assert_eq!(registry.commit(named("lose_after", create(&j(), "i1"))).await, Commit::Unknown);
-    assert_eq!(registry.commit(named("refuse", assign(0, "a"))).await, Commit::Unavailable("no".into()));
+    assert_eq!(registry.commit(named(LOSE_AFTER, create(&j(), "i1"))).await, Commit::Unknown);
+    assert_eq!(registry.commit(named(REFUSE, assign(0, "a"))).await, Commit::Unavailable("no".into()));
     let read = registry.offset(&j(), rosterd_domain::id::Item(0)).await;
     assert_eq!(read, Err(ReadError::Unavailable("no".into())));
 }
@@ -160,7 +164,7 @@ async fn the_observer_sees_every_change_and_nothing_else() {
     let log = seen.clone();
     store.observe(Box::new(move |change| {
         let cause = match change.cause {
-            Cause::Txn(txn) => txn.purpose,
+            Cause::Txn(txn) => txn.purpose.as_str(),
             Cause::SessionEnd => "end",
             Cause::Foreign => "foreign",
         };
@@ -169,12 +173,12 @@ async fn the_observer_sees_every_change_and_nothing_else() {
         assert_eq!(change.view.revision(), change.revision);
     }));
     let registry = store.open("a", SessionOptions::default());
-    registry.commit(named("make", create(&j(), "i1"))).await;
-    registry.commit(named("make", create(&j(), "i1"))).await;
-    registry.commit(named("join", write_instance("w"))).await;
+    registry.commit(named(Purpose::Create, create(&j(), "i1"))).await;
+    registry.commit(named(Purpose::Create, create(&j(), "i1"))).await;
+    registry.commit(named(Purpose::Instances, write_instance("w"))).await;
     assert!(store.foreign(&j(), "/servers/x", Some(b""), false));
     store.expire(&registry.session());
-    let expected = [("make", "a#1", 0), ("join", "a#1", 1), ("foreign", "", 1), ("end", "a#1", 0)]
+    let expected = [("create", "a#1", 0), ("instances", "a#1", 1), ("foreign", "", 1), ("end", "a#1", 0)]
         .map(|(cause, session, n)| (cause.to_owned(), session.to_owned(), n));
     assert_eq!(*seen.lock().unwrap(), expected);
 }

@@ -6,7 +6,7 @@ use rosterd_domain::id::*;
 use rosterd_domain::item::Record;
 use rosterd_domain::snapshot::{Announced, Attachment, Command, InstanceNode, Snapshot, TriggerNode};
 use rosterd_domain::time::Time;
-use rosterd_domain::txn::{Commit, Guard, Txn, Write};
+use rosterd_domain::txn::{Commit, Guard, Purpose, Txn, Write};
 use rosterd_registry::Registry;
 
 /// A directory in which a store may be: its owner's alone.
@@ -156,7 +156,7 @@ pub fn running(item: u32, unique: Option<&str>) -> Write {
 }
 
 pub fn txn(guards: impl IntoIterator<Item = Guard>, writes: impl IntoIterator<Item = Write>) -> Txn {
-    let mut txn = Txn::new("test");
+    let mut txn = Txn::new(Purpose::Other);
     guards.into_iter().for_each(|guard| txn.guard(guard));
     writes.into_iter().for_each(|write| txn.write(write));
     txn

@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rosterd_coordinator::handle::{Change, ChangeEffect, Operation, Target};
+use rosterd_coordinator::handle::{Change, ChangeEffect, MachineAction, Operation, Target};
 use rosterd_domain::id::{Item, JobName, Token};
 use rosterd_domain::item::Running;
+use rosterd_domain::txn::Purpose;
 use rosterd_domain::verify::{Line, What};
 
 use crate::watch::{Inner, Shadow};
@@ -35,13 +36,16 @@ impl Shadow {
 }
 
 /// Of what nothing may begin after the operation, and the purpose of its transaction where that comes before its answer.
-pub fn forbids(operation: &Operation) -> Option<(Target, &'static str)> {
+pub fn forbids(operation: &Operation) -> Option<(Target, Option<Purpose>)> {
     Some(match operation {
-        Operation::Apply { dry_run: false, .. } => (Target::Job, "apply"),
-        Operation::Pause { paused: true, .. } => (Target::Job, "pause"),
-        Operation::Enable { enabled: false, target, .. } => (target.clone(), "disable"),
-        Operation::Remove { .. } => (Target::Job, ""),
-        Operation::Cancel { item, .. } => (Target::Item(*item), ""),
+        Operation::Apply { dry_run: false, .. } => (Target::Job, Some(Purpose::Apply)),
+        Operation::Pause { paused: true, .. } => (Target::Job, Some(Purpose::Pause)),
+        Operation::Enable { enabled: false, target, .. } => (target.clone(), Some(Purpose::Disable)),
+        Operation::Machine { machine, action: MachineAction::Enable { enabled: false, .. }, .. } => {
+            (Target::Machine(machine.clone()), Some(Purpose::Disable))
+        }
+        Operation::Remove { .. } => (Target::Job, None),
+        Operation::Cancel { item, .. } => (Target::Item(*item), None),
         _ => return None,
     })
 }
@@ -61,15 +65,17 @@ impl Inner {
     pub fn acknowledged(
         &mut self,
         asked: &str,
-        (target, purpose): &(Target, &'static str),
+        (target, purpose): &(Target, Option<Purpose>),
         changes: &[(JobName, Change)],
         (asked_at, before): &(InFlight, u64),
     ) {
         let at = self.start.elapsed();
-        for (job, _) in changes.iter().filter(|(_, change)| change.effect != ChangeEffect::Created) {
-            let written = self.at_change.get(&(job.to_string(), *purpose)).map_or(&[][..], Vec::as_slice);
+        for (job, change) in changes.iter().filter(|(_, change)| change.effect != ChangeEffect::Created) {
+            // Where all was so already, a write after it was asked for is another's, and forbids by itself.
+            let written = purpose.filter(|_| change.effect != ChangeEffect::Unchanged);
+            let written = written.and_then(|purpose| self.at_change.get(&(job.to_string(), purpose)));
             // Perhaps somebody else's: what was in flight then is older still.
-            let first = written.iter().find(|(number, _)| number > before);
+            let first = written.into_iter().flatten().find(|(number, _)| number > before);
             let then = first.map_or(asked_at, |(_, in_flight)| in_flight);
             let runs = then.iter().filter(|((of, item), (_, run))| of == job && is_of(target, *item, run));
             let barrier = |((job, item), (token, _)): (&(JobName, Item), &(Token, Running))| Barrier {

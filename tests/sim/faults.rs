@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rosterd_domain::txn::Txn;
+use rosterd_domain::txn::{Purpose, Txn};
 use rosterd_registry::Hint;
 use rosterd_registry::memory::{CommitFault, Faults, HintFault, Step};
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,7 @@ pub enum Forced {
 #[derive(Debug, Clone)]
 pub struct Hold {
     pub of: String,
-    pub purpose: &'static str,
+    pub purpose: Purpose,
     pub fault: CommitFault,
     pub takes: Duration,
     /// So many of them.

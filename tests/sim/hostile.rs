@@ -142,7 +142,15 @@ impl Hostile {
             10 | 11 => {
                 let run = self.some_run();
                 let message = "\u{1b}[31mforged".to_owned();
-                ("hostile: Progress", FromWorker::RunProgress { run, percent: 200, message })
+                (
+                    "hostile: Progress",
+                    FromWorker::RunProgress {
+                        run,
+                        percent: 200,
+                        message,
+                        offset: Some(b"forged"[..].into()),
+                    },
+                )
             }
             12 => {
                 let job = self.some_job();

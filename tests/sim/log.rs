@@ -146,6 +146,13 @@ impl Work {
         let token = self.run.token();
         self.run.set_offset(token.to_string()).ok();
         let over = Instant::now() + length;
+        let half = tokio::time::sleep(length / 2);
+        tokio::pin!(half);
+        tokio::select! {
+            biased;
+            () = self.run.cancelled() => {}
+            () = &mut half => drop(self.run.set_offset(format!("{token}, half"))),
+        }
         tokio::select! {
             biased;
             () = self.run.cancelled() => {

@@ -22,6 +22,7 @@ mod coverage;
 mod desks;
 mod due;
 mod faults;
+mod follow;
 mod foreign;
 mod found;
 #[path = "../support/handled.rs"]

@@ -4,20 +4,21 @@ use std::time::Duration;
 
 use rosterd_coordinator::handle::{ChangeEffect, Handle, Operation};
 use rosterd_domain::id::JobName;
+use rosterd_domain::txn::Purpose;
 
 use crate::barrier::forbids;
 use crate::canary;
 use crate::world::{Later, World};
 
 /// The transaction that an operation makes, and its job.
-fn effect(operation: &Operation) -> Option<(JobName, &'static str)> {
+fn effect(operation: &Operation) -> Option<(JobName, Purpose)> {
     Some(match operation {
-        Operation::Trigger { job, .. } => (job.clone(), "trigger"),
-        Operation::Pause { job, .. } => (job.clone(), "pause"),
-        Operation::Enable { job, enabled: true, .. } => (job.clone(), "enable"),
-        Operation::Enable { job, enabled: false, .. } => (job.clone(), "disable"),
-        Operation::Remove { job, .. } => (job.clone(), "remove"),
-        Operation::Shutdown { job, .. } => (job.clone(), "shutdown"),
+        Operation::Trigger { job, .. } => (job.clone(), Purpose::Trigger),
+        Operation::Pause { job, .. } => (job.clone(), Purpose::Pause),
+        Operation::Enable { job, enabled: true, .. } => (job.clone(), Purpose::Enable),
+        Operation::Enable { job, enabled: false, .. } => (job.clone(), Purpose::Disable),
+        Operation::Remove { job, .. } => (job.clone(), Purpose::Remove),
+        Operation::Shutdown { job, .. } => (job.clone(), Purpose::Shutdown),
         Operation::Apply { .. }
         | Operation::Cancel { .. }
         | Operation::Drain { .. }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rosterd_coordinator::handle::{Operation, Target};
 use rosterd_domain::id::{Item, JobName};
+use rosterd_domain::txn::Purpose;
 use rosterd_domain::verify::{Line, What};
 use rosterd_registry::memory::CommitFault;
 
@@ -12,6 +13,7 @@ use crate::faults::{Forced, Hold, Rates};
 use crate::log::JobPlan;
 use crate::operator;
 use crate::play::{at_peace, block_on, job, plan, secs, starts};
+use crate::wish::apply;
 use crate::world::{Later, Plan, World};
 
 fn world(coordinators: usize, workers: usize, jobs: Vec<JobPlan>) -> World {
@@ -124,7 +126,7 @@ fn a_job_that_is_removed_and_made_again_runs_again() {
             world.pass(secs(8)).await;
             operator::ask(&mut world, Operation::Remove { job: name.clone(), cancel: true });
             world.pass(secs(3)).await;
-            operator::ask(&mut world, Operation::Apply { text: plan.config(), dry_run: false });
+            operator::ask(&mut world, apply(&plan));
         }
         world.pass(secs(45)).await;
         at_peace(&world);
@@ -163,7 +165,7 @@ fn a_schedule_that_changes_twice_at_once_loses_no_fire() {
             for period in [5, 1, 3, 2] {
                 let changed =
                     JobPlan { period: if round % 2 == 0 { period } else { 6 - period }, ..slow.clone() };
-                operator::ask(&mut world, Operation::Apply { text: changed.config(), dry_run: false });
+                operator::ask(&mut world, apply(&changed));
                 world.pass(Duration::from_millis(700)).await;
             }
         }
@@ -212,7 +214,7 @@ fn what_is_written_while_a_calendar_is_a_day_ahead_is_dated_by_what_it_should_sa
         world.pass(secs(2)).await;
         let name = JobName::new("short").unwrap();
         let more = JobPlan { items: 5, period: 2, ..plan };
-        operator::ask(&mut world, Operation::Apply { text: more.config(), dry_run: false });
+        operator::ask(&mut world, apply(&more));
         operator::ask(&mut world, Operation::Pause { job: name.clone(), paused: true });
         world.pass(secs(3)).await;
         operator::ask(&mut world, Operation::Pause { job: name.clone(), paused: false });
@@ -327,15 +329,14 @@ fn a_run_of_a_surplus_item_ends_with_its_worker() {
             let first = |line: &Line| line.what == What::Start && line.item == 1;
             let holder = world.log.lines().into_iter().find(first).map(|line| line.worker);
             let desk = usize::from(holder.is_some_and(|process| process.starts_with("w1.")));
-            let text = JobPlan { items: 1, ..plan }.config();
-            operator::ask(&mut world, Operation::Apply { text, dry_run: false });
+            operator::ask(&mut world, apply(&JobPlan { items: 1, ..plan }));
             world.pass(secs(2)).await;
             world.desks[desk].retired = true;
             world.crash_worker(desk, false);
             if declared_dead {
                 let (of, fault) = (format!("c{desk}"), CommitFault::LoseBefore);
                 let takes = Duration::from_millis(2);
-                world.chaos.hold(Hold { of, purpose: "host", fault, takes, times: 100 });
+                world.chaos.hold(Hold { of, purpose: Purpose::Host, fault, takes, times: 100 });
                 for _ in 0..1000 {
                     if verdicts(&world) == 0 {
                         world.pass(Duration::from_millis(10)).await;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use rosterd_domain::txn::Purpose;
 use rosterd_domain::verify::{Line, What};
 use rosterd_registry::memory::CommitFault;
 
@@ -134,7 +135,7 @@ fn what_a_new_leader_has_to_write_stands_in_no_fires_way() {
             world.crash_coordinator(leads, false);
             // Its workers have come to others.
             world.pass(Duration::from_secs(3)).await;
-            for purpose in ["elect", "assign", "mirrors"] {
+            for purpose in [Purpose::Elect, Purpose::Assign, Purpose::Mirrors] {
                 let (of, fault, takes) = (String::new(), CommitFault::None, Duration::from_millis(28));
                 world.chaos.hold(Hold { of, purpose, fault, takes, times: 100 });
             }

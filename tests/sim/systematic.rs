@@ -13,6 +13,7 @@ use crate::log::JobPlan;
 use crate::operator;
 use crate::play::{Outcome, block_on, job, plan, settle_after};
 use crate::strike::doom;
+use crate::wish::apply;
 use crate::world::{Plan, Times, World};
 
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +56,7 @@ fn scenario(fault: Fault) -> (Outcome, u64, u64) {
             operator::ask(&mut world, enabled(true));
         }
         let more = JobPlan { items: 3, ..job("again") };
-        operator::ask(&mut world, Operation::Apply { text: more.config(), dry_run: false });
+        operator::ask(&mut world, apply(&more));
         world.pass(Duration::from_millis(1200)).await;
         world.leave(1);
         world.pass(Duration::from_millis(1500)).await;

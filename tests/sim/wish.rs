@@ -171,27 +171,32 @@ fn operation(world: &World, plan: &JobPlan, job: &JobName, wants: &Wants) -> Opt
         }
         Wants::MadeAgain => Operation::Remove { job: job.clone(), cancel: true },
         Wants::Cancel { item } => Operation::Cancel { job: job.clone(), item: Item(item) },
-        Wants::Count { items } => apply(&JobPlan { items, ..plan.clone() }),
-        Wants::Period { seconds } => apply(&JobPlan { period: seconds, ..plan.clone() }),
+        Wants::Count { items } => changed(JobPlan { items, ..plan.clone() })?,
+        Wants::Period { seconds } => changed(JobPlan { period: seconds, ..plan.clone() })?,
         Wants::Zone { zone } => {
-            apply(&JobPlan { zone: ZONES.get(zone % ZONES.len()).copied(), ..plan.clone() })
+            changed(JobPlan { zone: ZONES.get(zone % ZONES.len()).copied(), ..plan.clone() })?
         }
         Wants::Strategy { strategy } => {
             let strategy = STRATEGIES[strategy % STRATEGIES.len()];
-            apply(&JobPlan { strategy, ..plan.clone() })
+            changed(JobPlan { strategy, ..plan.clone() })?
         }
-        Wants::FailoverTurned => apply(&JobPlan { failover: !plan.failover, ..plan.clone() }),
-        Wants::MisfireTurned => apply(&JobPlan { misfire: !plan.misfire, ..plan.clone() }),
+        Wants::FailoverTurned => changed(JobPlan { failover: !plan.failover, ..plan.clone() })?,
+        Wants::MisfireTurned => changed(JobPlan { misfire: !plan.misfire, ..plan.clone() })?,
         // Neither failover nor misfire goes without it.
         Wants::MonitorTurned => {
             let (failover, misfire) = (plan.failover && !plan.monitor, plan.misfire && !plan.monitor);
-            apply(&JobPlan { monitor: !plan.monitor, failover, misfire, ..plan.clone() })
+            changed(JobPlan { monitor: !plan.monitor, failover, misfire, ..plan.clone() })?
         }
     })
 }
 
-fn apply(plan: &JobPlan) -> Operation {
-    Operation::Apply { text: plan.config(), dry_run: false }
+/// A change that the job does not take is nothing to ask for.
+fn changed(plan: JobPlan) -> Option<Operation> {
+    Operation::apply(&plan.config(), false).ok()
+}
+
+pub fn apply(plan: &JobPlan) -> Operation {
+    Operation::apply(&plan.config(), false).unwrap_or_else(|refusal| unreachable!("{refusal}"))
 }
 
 /// An instance that owns items: of this job, or of any.

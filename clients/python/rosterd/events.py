@@ -123,6 +123,7 @@ class Progressed:
     key: Key
     percent: int
     message: str
+    offset: bytes | None = None
 
 
 @dataclass(frozen=True)

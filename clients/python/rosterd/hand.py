@@ -15,7 +15,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from ._proto import types_pb2, worker_pb2
 from .clock import Now
-from .events import Emit, Ending, EndKind, Key, Note, StartRun, StopReason, StopRun
+from .events import Emit, Ending, EndKind, Key, Note, Progressed, StartRun, StopReason, StopRun
 from .lease import seconds
 from .text import shorten
 
@@ -65,7 +65,9 @@ class Held:
     deadline: float | None = None
     # When it begins (WAITING), or begins again (BETWEEN).
     next_at: float = 0.0
-    progress: tuple[int, str] | None = None
+    progress: tuple[int, str, bytes | None] | None = None
+    # The last of it, which another coordinator may not know.
+    progressed: tuple[int, str, bytes | None] = (0, "", None)
     progress_at: float = float("-inf")
     report: worker_pb2.RunCompleted | None = None
     # The stream that the report went out on last; 0: none.
@@ -298,18 +300,28 @@ class Hand:
 
     # ---- progress
 
-    def progressed(self, key: Key, percent: int, message: str) -> None:
-        run = self._held.get(key)
-        if run is not None and run.phase is Phase.IN_USER_CODE:
-            run.progress = (percent, message)
+    def progressed(self, said: Progressed, now: Now) -> None:
+        run = self._held.get(said.key)
+        if run is None or run.phase is not Phase.IN_USER_CODE:
+            return
+        run.progress = run.progressed = (said.percent, said.message, said.offset)
+        if said.offset is not None and run.progress_at == float("-inf"):
+            # A run that is over sooner says so with its end alone.
+            run.progress_at = now.boot + PROGRESS_EVERY
+
+    def say_offsets_again(self) -> None:
+        """Another coordinator may not know how far runs have come."""
+        for run in self._held.values():
+            if run.progressed[2] is not None and run.phase is Phase.IN_USER_CODE:
+                run.progress = run.progressed
 
     def due_progress(self, now: Now) -> Iterator[worker_pb2.RunProgress]:
         """Only the last progress of a run is kept, and it goes out at most every PROGRESS_EVERY."""
         for run in self._held.values():
             if run.progress is not None and now.boot >= run.progress_at:
-                percent, message = run.progress
+                percent, message, offset = run.progress
                 run.progress, run.progress_at = None, now.boot + PROGRESS_EVERY
-                yield worker_pb2.RunProgress(run=run.key.ref(), percent=percent, message=message)
+                yield worker_pb2.RunProgress(run=run.key.ref(), percent=percent, message=message, offset=offset)
 
     # ---- time
 

@@ -198,8 +198,8 @@ class Machine:
             case Expired(key):
                 # Also where an acknowledgement has come meanwhile: user code stops, so nobody may take it for done.
                 self._hand.cancel(now, key, StopReason.LEASE)
-            case Progressed(key, percent, message):
-                self._hand.progressed(key, percent, message)
+            case Progressed():
+                self._hand.progressed(event, now)
             case CallbackEnded(callback_id, error):
                 self._callback_ended(callback_id, error)
             case Leave(grace, signalled):
@@ -303,6 +303,7 @@ class Machine:
         self._lease.welcomed(self._hello_sent, welcome, same)
         self._route.learn(welcome.coordinators)
         self._link, self._link_by = Link.LIVE, float("inf")
+        self._hand.say_offsets_again()
         self._last_heartbeat = self._hello_sent
         self._last_renewed = now.boot
         self._offer_at.clear()

@@ -193,12 +193,19 @@ class Run:
             raise Cancelled(self.cancelled.reason)
 
     def set_offset(self, offset: bytes) -> None:
-        """The item's new offset, at most 64 KiB: handed to its next run once this one's outcome is recorded."""
+        """How far the item has come, at most 64 KiB: handed to its next run.
+
+        Written down with the outcome, and about once a second until then, so that a run that takes this one's place
+        after a crash goes on from there.
+        """
         data = bytes(offset)
         if len(data) > MAX_OFFSET:
             raise ValueError(f"an offset may have {MAX_OFFSET} bytes, not {len(data)}")
         with self._lock:
             self._new_offset = data
+            told, self._progress_told = self._progress_told, True
+        if not told:
+            self._outlet.progress(self)
 
     def count(self, processed: int = 0, failed: int = 0) -> None:
         """Adds to the counts of records that the outcome will carry."""
@@ -216,10 +223,10 @@ class Run:
         if not told:
             self._outlet.progress(self)
 
-    def _take_progress(self) -> tuple[int, str]:
+    def _take_progress(self) -> tuple[int, str, bytes | None]:
         with self._lock:
             self._progress_told = False
-            return self._progress
+            return *self._progress, self._new_offset
 
     def _counts(self) -> tuple[int, int, bytes | None]:
         with self._lock:

@@ -153,13 +153,16 @@ impl Run {
         self.said().offset.clone().unwrap_or_else(|| self.0.start.offset.clone())
     }
 
-    /// Committed together with the outcome and handed to the item's next run. At most 64 KiB.
+    /// How far the item has come, at most 64 KiB: handed to its next run. Written down with the outcome, and about once a
+    /// second until then, so that a run that takes this one's place after a crash goes on from there.
     pub fn set_offset(&self, offset: impl Into<Bytes>) -> Result<(), Failure> {
         let offset = offset.into();
         if offset.len() > limits::OFFSET_BYTES {
             return Err(Failure::fatal(format!("an offset of {} bytes: at most 64 KiB", offset.len())));
         }
-        self.said().offset = Some(offset);
+        self.said().offset = Some(offset.clone());
+        let run = self.0.start.id.clone();
+        let _ = self.0.events.try_send(Event::Offset { run, offset });
         Ok(())
     }
 

@@ -83,7 +83,7 @@ impl Admin {
     async fn operate(&self, who: Option<Principal>, operation: Operation) -> Result<Done, Status> {
         let what = match &operation {
             // A job file may hold secrets among its parameters.
-            Operation::Apply { text, dry_run } => format!("Apply {} bytes, dry_run: {dry_run}", text.len()),
+            Operation::Apply { specs, dry_run } => format!("Apply {} jobs, dry_run: {dry_run}", specs.len()),
             other => format!("{other:?}"),
         };
         let done = match rights::check(who.as_ref(), &operation, &*self.backend).await {
@@ -181,7 +181,8 @@ impl AdminService for Admin {
             let what = format!("{} bytes are more than {}", text.len(), convert::MAX_CONFIG);
             return Err(invalid("text", what + ": apply the jobs in parts"));
         }
-        let done = self.operate(who, Operation::Apply { text, dry_run }).await?;
+        let operation = Operation::apply(&text, dry_run).map_err(refused)?;
+        let done = self.operate(who, operation).await?;
         Ok(Response::new(v1::ApplyJobsResponse { changes: rows::changes(done) }))
     }
 

@@ -2,7 +2,6 @@
 //! before the coordinator is asked; knows nothing of roles, which the path has settled.
 
 use rosterd_domain::id::{InstanceId, JobName};
-use rosterd_domain::job::parse_file;
 
 use crate::access::Principal;
 use crate::backend::Backend;
@@ -17,10 +16,7 @@ pub(super) async fn check(
 ) -> Result<(), Refusal> {
     let Some(who) = who.filter(|who| !who.jobs.are_all()) else { return Ok(()) };
     let jobs = match operation {
-        // What cannot be read changes nothing, and the coordinator says best what is wrong with it.
-        Operation::Apply { text, .. } => parse_file(text.as_bytes())
-            .map(|specs| specs.iter().map(|spec| spec.config().job_name.clone()).collect())
-            .unwrap_or_default(),
+        Operation::Apply { specs, .. } => specs.iter().map(|spec| spec.config().job_name.clone()).collect(),
         Operation::Drain { instance, .. } => worked_for(instance, backend).await?,
         Operation::Machine { jobs, .. } => jobs.clone(),
         Operation::Trigger { job, .. }

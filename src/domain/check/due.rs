@@ -3,7 +3,8 @@
 
 use super::Case;
 use crate::id::Item;
-use crate::item::{Record, State};
+use crate::item::{Record, Running, State};
+use crate::plan::times_out;
 use crate::time::Time;
 
 pub(super) fn check(case: &mut Case<'_>) {
@@ -11,7 +12,7 @@ pub(super) fn check(case: &mut Case<'_>) {
         let (Some((_, before)), Some(after)) = (case.before.get(&item), case.after(item)) else { continue };
         if let Some(run) = before.running() {
             let reported = case.report_of(item, before.token, run).is_some();
-            let over = reported || case.facts.dead.contains(&run.worker);
+            let over = reported || case.facts.dead.contains(&run.worker) || is_overdue(case, run);
             let ended = after.counters.ended() > before.counters.ended();
             case.expect(!over || ended, item, || "its run is over and not ended".into());
         }
@@ -27,9 +28,17 @@ pub(super) fn check(case: &mut Case<'_>) {
     }
 }
 
+/// Whether a run of a worker here has gone on for longer than it may.
+fn is_overdue(case: &Case<'_>, run: &Running) -> bool {
+    let facts = case.facts;
+    let here = facts.hosted.get(&run.instance).is_some_and(|hosted| hosted.worker == run.worker);
+    let late = times_out(case.job, run).is_some_and(|at| at.plus(facts.timeout_grace) <= facts.now);
+    here && late && !facts.no_starts
+}
+
 fn settled(case: &mut Case<'_>, item: Item, after: &Record) {
     let (job, now) = (case.job, case.facts.now);
-    let overdue = case.next_due(after.last_fire).filter(|due| *due <= now);
+    let overdue = case.next_due(after, after.last_fire).filter(|due| *due <= now);
     if let Some(due) = overdue {
         let in_gap = job.sharding.gap_of(item, due).is_some();
         case.expect(!in_gap, item, || format!("{due} lies in a gap and is not recorded"));
@@ -39,7 +48,7 @@ fn settled(case: &mut Case<'_>, item: Item, after: &Record) {
     }
     let busy = case.in_user_code(item) || case.plan.unmonitored.iter().any(|(started, ..)| *started == item);
     if !job.paused {
-        looked_for(case, item, after.last_fire, overdue);
+        looked_for(case, item, after, overdue);
         if let Some(due) = overdue {
             let old = due.plus(job.rules.catch_up) < now;
             let waits = match &after.state {
@@ -66,10 +75,10 @@ fn settled(case: &mut Case<'_>, item: Item, after: &Record) {
 }
 
 /// The calendar looks again at the next scheduled time and when one that waits becomes too old.
-fn looked_for(case: &mut Case<'_>, item: Item, last: Time, overdue: Option<Time>) {
+fn looked_for(case: &mut Case<'_>, item: Item, after: &Record, overdue: Option<Time>) {
     let now = case.facts.now;
     let too_old = overdue.map(|due| Time(due.plus(case.job.rules.catch_up).0 + 1)).filter(|at| *at > now);
-    let due = case.next_due(last.max(now));
+    let due = case.next_due(after, after.last_fire.max(now));
     let latest = [due, too_old].into_iter().flatten().min();
     if let Some(latest) = latest {
         let next = case.plan.next;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::Case;
 use crate::id::Item;
 use crate::item::{Record, Running, Source};
+use crate::plan::Report;
 use crate::txn::Write;
 
 pub(super) fn check(case: &mut Case<'_>, item: Item) {
@@ -28,6 +29,9 @@ fn expected(case: &Case<'_>, item: Item, before: &Record) -> BTreeMap<&'static s
             expected.insert(kind, write);
         }
     };
+    if let Some(data) = case.goes_on(item) {
+        put(Write::Offset { job: job.clone(), item, data });
+    }
     let Some(after) = case.written(item) else { return expected };
     let marks = |run: &Running| case.job.rules.guarantee_completed && run.source != Source::Manual;
     let ended = before.running().filter(|_| ended(before, after));
@@ -73,7 +77,8 @@ fn expected(case: &Case<'_>, item: Item, before: &Record) -> BTreeMap<&'static s
         put(Write::Misfire { job: job.clone(), item, marked: after.misfire.is_some() });
     }
     let report = ended.and_then(|run| case.report_of(item, before.token, run));
-    if let Some(data) = report.and_then(|report| report.offset.clone()) {
+    let left = |report: &Report| report.offset.clone().or_else(|| case.progressed(item, before));
+    if let Some(data) = report.and_then(left) {
         put(Write::Offset { job, item, data });
     }
     expected

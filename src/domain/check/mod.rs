@@ -11,6 +11,7 @@ mod story;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 pub use assigned::check_assign;
 
@@ -109,6 +110,21 @@ impl<'a> Case<'a> {
         valid.then_some(report)
     }
 
+    /// How far the run in flight has come, as its worker said.
+    fn progressed(&self, item: Item, before: &Record) -> Option<Arc<[u8]>> {
+        let said = self.facts.progressed.get(&item).filter(|said| said.token == before.token)?;
+        before.running().filter(|run| run.worker == said.worker).map(|_| said.offset.clone())
+    }
+
+    /// The offset that the plan writes of a run that goes on; where it has room for no more, not all are.
+    fn goes_on(&self, item: Item) -> Option<Arc<[u8]>> {
+        let (_, before) = self.before.get(&item).filter(|_| self.facts.writes_progressed)?;
+        let runs =
+            self.after(item).is_some_and(|after| after.token == before.token && after.running().is_some());
+        let written = || self.plan.offsets.iter().any(|(of, _)| *of == item);
+        self.progressed(item, before).filter(|_| runs && (!self.plan.more || written()))
+    }
+
     /// Whether a run is taken away by this plan: its worker may go on with it.
     fn is_taken_away(&self, item: Item, token: Token, run: &Running, outcome: Outcome) -> bool {
         outcome == Outcome::TimedOut
@@ -148,7 +164,18 @@ impl<'a> Case<'a> {
     }
 
     /// The first scheduled time after `after`, from the schedules themselves.
-    fn next_due(&self, after: Time) -> Option<Time> {
+    fn next_due(&self, record: &Record, after: Time) -> Option<Time> {
+        let config = self.job.spec.config();
+        let is_of = |cron: &str, zone: &str| config.cron.as_deref() == Some(cron) && config.zone() == zone;
+        let ahead = record.ahead.as_ref().filter(|ahead| is_of(&ahead.schedule.0, &ahead.schedule.1));
+        let due = self.next_of_job(after)?;
+        match ahead {
+            Some(ahead) if ahead.since < due && due <= ahead.until => self.next_of_job(ahead.until),
+            _ => Some(due),
+        }
+    }
+
+    fn next_of_job(&self, after: Time) -> Option<Time> {
         let mut from = after;
         for (until, schedule) in &self.job.rules.before {
             let due = schedule.as_ref().filter(|_| from < *until).and_then(|schedule| schedule.next(from));

@@ -47,6 +47,11 @@ pub(super) fn check(case: &mut Case<'_>) {
             }
         }
     }
+    for item in case.items() {
+        if let (Some((version, _)), Some(_)) = (case.before.get(&item), case.goes_on(item)) {
+            needed.push(Guard::Record(name(), item, *version));
+        }
+    }
     for item in plan.records.keys() {
         rests_on_rights |= silent_change(case, *item);
     }
@@ -57,7 +62,7 @@ pub(super) fn check(case: &mut Case<'_>) {
     for guard in &plan.txn.guards {
         case.expect(needed.contains(guard), None, || format!("nothing needs the guard {guard:?}"));
     }
-    for guard in needed.iter().filter(|guard| matches!(guard, Guard::Attachment(..))) {
+    for guard in needed.iter().filter(|guard| matches!(guard, Guard::Attachment(..) | Guard::Record(..))) {
         case.expect(case.has(guard), None, || format!("{guard:?} is missing"));
     }
 }

@@ -65,7 +65,9 @@ impl Story<'_, '_> {
         if self.record.last_fire > self.case.facts.furthest_last_fire
             && written.last_fire < self.record.last_fire
         {
-            self.apply(&Event::Cap { last_fire: now });
+            let config = self.case.job.spec.config();
+            let schedule = (config.cron.clone().unwrap_or_default(), config.zone().to_owned());
+            self.apply(&Event::Cap { last_fire: now, schedule });
         }
     }
 
@@ -84,7 +86,7 @@ impl Story<'_, '_> {
     fn started(&mut self, token: Token, run: &Running) {
         self.starts += 1;
         if run.source == Source::NormalTrigger {
-            let due = self.case.next_due(self.record.last_fire);
+            let due = self.case.next_due(&self.record, self.record.last_fire);
             self.case.expect(due == Some(run.fire), self.item, || {
                 format!("{} is started, the oldest scheduled time is {due:?}", run.fire)
             });
@@ -152,7 +154,7 @@ impl Story<'_, '_> {
             return self.dropped(first, latest, count, became);
         }
         let (mut counted, mut due) = (0, last);
-        while let Some(next) = self.case.next_due(due).filter(|next| *next <= latest) {
+        while let Some(next) = self.case.next_due(&self.record, due).filter(|next| *next <= latest) {
             if counted == 0 {
                 self.case
                     .expect(next == first, self.item, || format!("{next} is passed over before {first}"));
@@ -222,7 +224,7 @@ impl Story<'_, '_> {
         };
         self.case
             .expect(!late || old, item, || format!("{latest} may still wait behind the run and is {became}"));
-        let next_has_come = self.case.next_due(latest).is_some_and(|next| next <= facts.now);
+        let next_has_come = self.case.next_due(&self.record, latest).is_some_and(|next| next <= facts.now);
         let superseded = !busy && next_has_come && self.no_slot();
         let fits = match became {
             Became::Misfired => (busy || superseded) && job.rules.misfire || old && job.rules.run_late,

@@ -46,7 +46,7 @@ fn plain(draft: &Draft<'_>, item: Item, record: &Record) -> bool {
     let (job, facts) = (draft.job, draft.facts);
     record.state.is_idle()
         && record.misfire.is_none()
-        && draft.timeline.next(record.last_fire) == Some(facts.now)
+        && draft.timeline.of(record).next(record.last_fire) == Some(facts.now)
         && !draft.disabled(item)
         && !job.triggers.contains_key(&item)
         && !facts.reports.contains_key(&item)

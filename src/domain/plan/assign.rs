@@ -9,7 +9,7 @@ use crate::mutants;
 use crate::sharding::{Sharding, Stated};
 use crate::strategy::{Assignment, Question};
 use crate::time::Time;
-use crate::txn::{Guard, Txn, Write};
+use crate::txn::{Guard, Purpose, Txn, Write};
 use crate::view::Job;
 
 /// Instances that an item may be given to.
@@ -68,7 +68,7 @@ pub fn assign(job: &Job, candidates: &Candidates) -> Option<Assigned> {
     }
     let moved = moved(&job.sharding, &sharding);
 
-    let mut txn = Txn::new("assign");
+    let mut txn = Txn::new(Purpose::Assign);
     txn.guard(Guard::Incarnation(job.name.clone(), job.incarnation.clone()));
     if !mutants::is_on(mutants::PLAN_IGNORES_EPOCH) {
         txn.guard(Guard::Epoch(job.name.clone(), job.epoch));

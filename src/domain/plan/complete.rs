@@ -2,7 +2,7 @@
 //! from the record that it came too late.
 
 use super::draft::Draft;
-use super::{Entry, Report, Reported};
+use super::{Entry, Report, Reported, progressed};
 use crate::id::Item;
 use crate::item::{Event, Outcome};
 use crate::mutants;
@@ -29,8 +29,8 @@ fn end(draft: &mut Draft<'_>, item: Item, report: &Report) -> bool {
     if report.ended == Reported::Skipped && !run.held {
         return true;
     }
-    let left = report.offset.as_ref().map_or(0, |left| left.len());
-    if draft.full(item) || !draft.has_room_for(left) {
+    let left = report.offset.clone().or_else(|| progressed::of(draft, item, token, &run.worker));
+    if draft.full(item) || !draft.has_room_for(left.as_ref().map_or(0, |left| left.len())) {
         return false;
     }
     let (outcome, again) = match report.ended {
@@ -70,7 +70,7 @@ fn end(draft: &mut Draft<'_>, item: Item, report: &Report) -> bool {
     if requeue {
         draft.write(Write::FailoverItem { job: job.clone(), item, crashed: Some((run.fire, token)) });
     }
-    if let Some(data) = report.offset.clone() {
+    if let Some(data) = left {
         draft.write(Write::Offset { job, item, data });
     }
     draft.plan.entries.push(Entry::Ended { item, token, run, outcome, at, requeued: requeue });

@@ -8,7 +8,7 @@ use crate::id::{InstanceId, Item, JobName, Version};
 use crate::item::{Event, Record, Running};
 use crate::mutants;
 use crate::time::Time;
-use crate::txn::{Guard, Write};
+use crate::txn::{Guard, Purpose, Write};
 use crate::view::{Job, Timeline};
 
 /// So many bytes of what runs have left go into one transaction, or one run's.
@@ -61,7 +61,7 @@ impl<'a> Draft<'a> {
         let seats: Vec<Seat<'a>> = facts.hosted.iter().map(seat).collect();
         let place = |instance| seats.binary_search_by(|seat| seat.instance.cmp(instance)).ok();
         let mut plan = Plan::default();
-        plan.txn.purpose = "host";
+        plan.txn.purpose = Purpose::Host;
         Self {
             seat_of: job.sharding.instances().iter().map(place).collect(),
             seats,
@@ -125,6 +125,11 @@ impl<'a> Draft<'a> {
         self.plan.more |= !room;
         self.bytes += if room { bytes } else { 0 };
         room
+    }
+
+    /// Whether it writes as many offsets of runs that go on as it may write records.
+    pub(super) fn full_of_offsets(&self) -> bool {
+        self.plan.offsets.len() >= self.facts.most_writes.max(1)
     }
 
     /// Applies one row of the item's table; one that does not fit is a defect of the planner, and is dropped.

@@ -95,7 +95,7 @@ pub(super) fn candidate(draft: &Draft<'_>, item: Item) -> Option<Wanted> {
     if !free(draft, record) || draft.disabled(item) {
         return None;
     }
-    let due = || draft.timeline.next(record.last_fire).filter(|due| *due <= draft.facts.now);
+    let due = || draft.timeline.of(record).next(record.last_fire).filter(|due| *due <= draft.facts.now);
     if record.crashed().is_some() {
         // Reached only with a bug put in: it takes the place of the run that waits.
         let fire = record.misfire?;
@@ -136,7 +136,7 @@ fn nothing_to_do(timeline: &Timeline<'_>, job: &Job, facts: &Facts<'_>, item: It
     record.misfire.is_none()
         && record.last_fire <= facts.furthest_last_fire
         && !job.triggers.contains_key(&item)
-        && timeline.next(record.last_fire).is_none_or(|next| next > facts.now)
+        && timeline.of(record).next(record.last_fire).is_none_or(|next| next > facts.now)
 }
 
 /// Asks for a look at the item's next scheduled time, and when one that waits becomes too old.
@@ -144,13 +144,15 @@ fn look_for(draft: &mut Draft<'_>, item: Item) {
     if draft.job.paused || draft.disabled(item) {
         return;
     }
-    let Some(last) = draft.record(item).map(|record| record.last_fire) else { return };
+    let Some(record) = draft.record(item) else { return };
     let (now, window) = (draft.facts.now, draft.job.rules.catch_up);
-    let mut next = draft.timeline.next(last);
+    let timeline = draft.timeline.of(record);
+    let (mut next, mut too_old) = (timeline.next(record.last_fire), None);
     if let Some(due) = next.filter(|due| *due <= now) {
-        draft.look_at(Some(Time(due.plus(window).0.saturating_add(STEP))).filter(|at| *at > now));
-        next = draft.timeline.next(now);
+        too_old = Some(Time(due.plus(window).0.saturating_add(STEP))).filter(|at| *at > now);
+        next = timeline.next(now);
     }
+    draft.look_at(too_old);
     draft.look_at(next);
 }
 
@@ -175,15 +177,17 @@ impl Settling<'_, '_> {
 
     /// The oldest scheduled time that is not accounted for.
     fn overdue(&self) -> Option<Time> {
-        self.draft.timeline.next(self.last_fire()).filter(|due| *due <= self.now())
+        let record = self.draft.record(self.item)?;
+        self.draft.timeline.of(record).next(record.last_fire).filter(|due| *due <= self.now())
     }
 
     /// The latest scheduled time up to `until` that is not accounted for.
     fn newest(&self, until: Time) -> Option<Time> {
-        let last = self.last_fire();
-        let first = self.draft.timeline.next(last).filter(|first| *first <= until)?;
-        match self.draft.timeline.next(first) {
-            Some(second) if second <= until => self.draft.timeline.latest(last, until),
+        let record = self.draft.record(self.item)?;
+        let timeline = self.draft.timeline.of(record);
+        let first = timeline.next(record.last_fire).filter(|first| *first <= until)?;
+        match timeline.next(first) {
+            Some(second) if second <= until => timeline.latest(record.last_fire, until),
             _ => Some(first),
         }
     }
@@ -195,7 +199,9 @@ impl Settling<'_, '_> {
         let last = self.last_fire();
         if last > furthest {
             let why = || format!("ALARM: its last fire {last} lies in the future and is set back to {now}");
-            if self.draft.apply(self.item, Event::Cap { last_fire: now }, why) {
+            let config = self.draft.job.spec.config();
+            let schedule = (config.cron.clone().unwrap_or_default(), config.zone().to_owned());
+            if self.draft.apply(self.item, Event::Cap { last_fire: now, schedule }, why) {
                 self.draft.guard_generation();
             }
         }
@@ -270,11 +276,12 @@ impl Settling<'_, '_> {
 
     /// Records what became of the scheduled times in (last fire, until].
     fn pass(&mut self, until: Time, became: Became, why: fmt::Arguments<'_>) -> bool {
-        let last = self.last_fire();
-        let (Some(first), Some(latest)) = (self.draft.timeline.next(last), self.newest(until)) else {
+        let Some(record) = self.draft.record(self.item) else { return false };
+        let (timeline, last) = (self.draft.timeline.of(record), record.last_fire);
+        let (Some(first), Some(latest)) = (timeline.next(last), self.newest(until)) else {
             return false;
         };
-        let count = if first == latest { 1 } else { self.draft.timeline.count(last, latest) };
+        let count = if first == latest { 1 } else { timeline.count(last, latest) };
         let event = match became {
             Became::Misfired => Event::Misfire { latest, count },
             Became::Skipped => Event::Skip { latest, count },

@@ -13,6 +13,7 @@ mod crash;
 mod draft;
 mod due;
 mod overdue;
+mod progressed;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -51,6 +52,10 @@ pub struct Facts<'a> {
     pub hosted: &'a BTreeMap<InstanceId, Hosted>,
     /// Reports that wait to be committed.
     pub reports: &'a BTreeMap<Item, Report>,
+    /// How far runs in flight have come, as their workers said.
+    pub progressed: &'a BTreeMap<Item, Progressed>,
+    /// It is time to write that down; else it waits for the run's end.
+    pub writes_progressed: bool,
     /// Workers that are surely dead: their attachment is gone.
     pub dead: &'a BTreeSet<WorkerId>,
     /// Items that are in user code although their record is idle (jobs without monitorExecution).
@@ -91,6 +96,17 @@ pub struct Report {
     pub ended: Reported,
     /// The item's new offset.
     pub offset: Option<Arc<[u8]>>,
+}
+
+/// How far a run in flight has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progressed {
+    /// The run.
+    pub token: Token,
+    /// Who says so.
+    pub worker: WorkerId,
+    /// The item's offset by then.
+    pub offset: Arc<[u8]>,
 }
 
 /// What a worker may say of a run's end.
@@ -184,6 +200,8 @@ pub struct Plan {
     /// Runs of a job without monitorExecution: the record does not hold them, so they are sent once, after the
     /// commit, and are among [`Facts::in_user_code`] from then on.
     pub unmonitored: Vec<(Item, Token, Running)>,
+    /// Offsets of runs that go on.
+    pub offsets: Vec<(Item, Arc<[u8]>)>,
     /// What waits for a free slot, by instance.
     pub waiting: BTreeMap<InstanceId, Vec<Waiting>>,
     /// When to look again by the calendar, if nothing else happens: the next scheduled time, or when one that waits
@@ -209,10 +227,13 @@ pub fn host(job: &Job, records: &BTreeMap<Item, (Version, Record)>, facts: &Fact
     let mut draft = Draft::new(job, records, facts);
     complete::complete(&mut draft);
     crash::crash(&mut draft);
+    if !facts.no_starts {
+        overdue::overdue(&mut draft);
+    }
+    progressed::write(&mut draft);
     if facts.no_starts {
         due::look_again(&mut draft);
     } else {
-        overdue::overdue(&mut draft);
         if due::account(&mut draft) {
             start::start(&mut draft);
         }

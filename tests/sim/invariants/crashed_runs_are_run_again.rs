@@ -8,6 +8,7 @@
 use super::Invariant;
 use crate::watch::Step;
 use rosterd_domain::item::Outcome;
+use rosterd_domain::txn::Purpose;
 
 /// Nothing is kept: whether it is run in the end is judged when the world has settled.
 #[derive(Default)]
@@ -40,7 +41,7 @@ impl Invariant for CrashedRunsAreRunAgain {
                 }
             }
             let waited = change.before.as_ref().and_then(|before| before.crashed());
-            let cancels = step.txn.is_some_and(|txn| txn.purpose == "command");
+            let cancels = step.txn.is_some_and(|txn| txn.purpose == Purpose::Command);
             if let (Some(crashed), true) = (waited, applies && !cancels)
                 && change.after.crashed().is_none()
                 && change.started.as_ref().is_none_or(|(run, _)| run.fire != crashed.fire)

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use rosterd_domain::id::InstanceId;
 use rosterd_domain::sharding::Sharding;
-use rosterd_domain::txn::Write;
+use rosterd_domain::txn::{Purpose, Write};
 use rosterd_domain::view::Job;
 
 use super::Invariant;
@@ -25,7 +25,7 @@ impl Invariant for FewMoves {
     }
 
     fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
-        let Some(txn) = step.txn.filter(|txn| txn.purpose == "assign") else { return Ok(()) };
+        let Some(txn) = step.txn.filter(|txn| txn.purpose == Purpose::Assign) else { return Ok(()) };
         for write in &txn.writes {
             let Write::Assignment { job, data, .. } = write else { continue };
             let (Some(before), Ok(after)) = (step.before.jobs.get(job), Sharding::decode(data)) else {

@@ -1,5 +1,6 @@
 //! A run begins with what the last run of its item left, whoever hosted that: each Trigger of the run that its record names
-//! carries the offset that was written last.
+//! carries the offset that was written last. What a run says of its offset while it runs is written while it is the item's,
+//! and never over that of a later one.
 //!
 //! Source: found by reading. A host to which a worker came back had kept the offset of its own last run, and the work done at
 //! another host since was done again, and its offset written over. Elastic-Job keeps offsets in `offset/{item}` for
@@ -22,6 +23,12 @@ pub struct OffsetsGoOn {
     left: BTreeMap<(JobName, Item), Arc<[u8]>>,
 }
 
+/// The run that said it: honest workers leave the number of their run.
+fn said_by(offset: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(offset).ok()?;
+    text.split(',').next()?.parse().ok()
+}
+
 impl Invariant for OffsetsGoOn {
     fn name(&self) -> &'static str {
         "offsets_go_on"
@@ -31,7 +38,17 @@ impl Invariant for OffsetsGoOn {
         for write in step.txn.into_iter().flat_map(|txn| &txn.writes) {
             match write {
                 Write::Offset { job, item, data } => {
-                    drop(self.left.insert((job.clone(), *item), data.clone()))
+                    let of = (job.clone(), *item);
+                    let record = step.before.records.get(&of);
+                    let runs =
+                        record.filter(|record| record.running().is_some()).map(|record| record.token.0);
+                    if let Some(token) = said_by(data).filter(|token| runs.is_some_and(|runs| runs != *token))
+                    {
+                        return Err(format!(
+                            "the offset of item {item} of {job} is by run {token}, {runs:?} is in flight"
+                        ));
+                    }
+                    self.left.insert(of, data.clone());
                 }
                 Write::CreateJob { job, .. } => self.left.retain(|(other, _), _| other != job),
                 _ => {}

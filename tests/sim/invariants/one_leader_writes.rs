@@ -1,5 +1,5 @@
-//! An assignment is written by the leader's session alone, at the epoch and the generation that it read, and takes
-//! away the reshard flag that it read. Nobody is elected while somebody leads.
+//! What is a leader's to write is written by its session alone, an assignment at the epoch and the generation that it read,
+//! and takes away the reshard flag that it read. Nobody is elected while somebody leads.
 //!
 //! Source: Curator's CURATOR-696 and CURATOR-498. Two leaders at once after a session that was reconnected, and writes of an
 //! older session that arrived late and took the node of the new leader away.
@@ -22,7 +22,7 @@ impl Invariant for OneLeaderWrites {
         for write in step.txn.into_iter().flat_map(|txn| &txn.writes) {
             taken_or_unread(step, write)?;
         }
-        let Some(txn) = step.txn.filter(|txn| matches!(txn.purpose, "assign" | "records" | "mirrors")) else {
+        let Some(txn) = step.txn.filter(|txn| txn.purpose.is_led()) else {
             return Ok(());
         };
         let Some(job) = crate::watch::job_of(txn) else { return Ok(()) };

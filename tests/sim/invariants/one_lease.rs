@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rosterd_domain::id::WorkerId;
 use rosterd_domain::time::Time;
-use rosterd_domain::txn::Write;
+use rosterd_domain::txn::{Purpose, Write};
 use rosterd_session::frame::{FromWorker, ToWorker};
 
 use super::Invariant;
@@ -31,7 +31,7 @@ impl Invariant for OneLease {
     }
 
     fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
-        let Some(txn) = step.txn.filter(|txn| txn.purpose == "verdict") else { return Ok(()) };
+        let Some(txn) = step.txn.filter(|txn| txn.purpose == Purpose::Verdict) else { return Ok(()) };
         for write in &txn.writes {
             let Write::RemoveAttachment { worker, .. } = write else { continue };
             let Some(last) = self.acknowledged.get(worker) else { continue };

@@ -6,7 +6,7 @@
 
 use rosterd_domain::id::{InstanceId, Item};
 use rosterd_domain::sharding::Sharding;
-use rosterd_domain::txn::Write;
+use rosterd_domain::txn::{Purpose, Write};
 
 use super::{Invariant, Resting};
 use crate::watch::{JobShadow, Step};
@@ -21,7 +21,7 @@ impl Invariant for OneOwner {
     }
 
     fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
-        let Some(txn) = step.txn.filter(|txn| txn.purpose == "assign") else { return Ok(()) };
+        let Some(txn) = step.txn.filter(|txn| txn.purpose == Purpose::Assign) else { return Ok(()) };
         for write in &txn.writes {
             let Write::Assignment { job, data, .. } = write else { continue };
             let (Some(shadow), Ok(plan)) = (step.before.jobs.get(job), Sharding::decode(data)) else {

@@ -4,6 +4,7 @@ use super::races;
 use super::stage::*;
 use crate::log::JobPlan;
 use crate::world::World;
+use rosterd_domain::txn::Purpose;
 
 races! {
     /// The process dies after each start: what was started is not started again.
@@ -220,7 +221,7 @@ fn held_up() -> Faults {
         // A host that has been late writes ahead of its time by half a second at most.
         for (nth, takes) in [(1, 1500), (2, 1500), (3, 300)] {
             before_due(&mut world, 2, millis(800)).await;
-            slow(&world, "c0", "host", millis(takes), 1);
+            slow(&world, "c0", Purpose::Host, millis(takes), 1);
             world.pass(secs(5)).await;
             let most = 3 * nth.min(2);
             want(

@@ -2,8 +2,10 @@
 
 use rosterd_coordinator::handle::Operation;
 use rosterd_domain::id::Item;
+use rosterd_domain::txn::Purpose;
 use rosterd_registry::memory::CommitFault;
 
+use super::operators::pause;
 use super::races;
 use super::stage::*;
 use crate::log::JobPlan;
@@ -23,6 +25,9 @@ races! {
     held_runs_do_not_wait_for_who_leaves: leaders_worker_leaves, [DRAINED_ARE_ASKED => "scene"];
     /// A worker is asked to leave while it is being asked: its answer counts, and nobody else is asked.
     who_is_being_asked_may_leave: asked_worker_leaves, [ASKS_AND_LEAVES => "scene"];
+    /// Who leads loses its worker while runs are held, and is asked for a change that waits for them: another leads, and has
+    /// them begin.
+    who_has_nobody_to_ask_gives_up_while_a_change_waits: leader_alone_with_a_change, [WAITING_KEEPS_LEADING => "scene"];
     /// Of a fire that is skipped nothing begins, nor what finds a slot when the others have ended.
     of_a_skipped_fire_nothing_begins: skipped_with_few_slots;
     /// A worker gives an answer up by its own clock, a moment before its time is over for who asked: the fire is skipped.
@@ -47,7 +52,7 @@ async fn both_held() -> World {
     start(&mut world, 0..2).await;
     at_work(&mut world, "again", 2).await;
     before_due(&mut world, 20, secs(1)).await;
-    lose(&world, "announce", CommitFault::LoseBefore, 10_000);
+    lose(&world, Purpose::Announce, CommitFault::LoseBefore, 10_000);
     until(&mut world, "both are held", |world| (0..2).all(|item| is_held(world, item))).await;
     world
 }
@@ -82,6 +87,23 @@ fn instance_leaves() -> Faults {
     })
 }
 
+fn leader_alone_with_a_change() -> Faults {
+    scene(async || {
+        let mut world = both_held().await;
+        let Some(leads) = leader(&world, "again") else { return world };
+        let alone = format!("c{leads}");
+        let Some(desk) = (0..2).find(|desk| host(&world, *desk).as_ref() == Some(&alone)) else {
+            return world;
+        };
+        lose_worker(&mut world, desk);
+        ask(&world, leads, pause("again", true));
+        until(&mut world, "it is written", |world| covered(world, "write: pause") == 1).await;
+        world.chaos.let_go();
+        until(&mut world, "it is answered", |world| covered(world, "operation Pause: done") == 1).await;
+        world
+    })
+}
+
 fn more_items_than_slots() -> Faults {
     scene(async || {
         let mut world = stage(1, &[0], vec![JobPlan { items: 3, ..held(20) }]);
@@ -104,7 +126,7 @@ fn slow_start_elsewhere() -> Faults {
         at_work(&mut world, "again", 2).await;
         before_due(&mut world, 20, secs(1)).await;
         let other = if leader(&world, "again") == Some(0) { "c1" } else { "c0" };
-        slow(&world, other, "host", secs(8), 1);
+        slow(&world, other, Purpose::Host, secs(8), 1);
         let before = starts(&world, "again", "NORMAL_TRIGGER");
         world.pass(secs(5)).await;
         want(&world, starts(&world, "again", "NORMAL_TRIGGER") == before + 1, "one begins");
@@ -202,7 +224,7 @@ fn held_run_crashes() -> Faults {
         at_work(&mut world, "again", 4).await;
         before_due(&mut world, 20, secs(1)).await;
         // Who leads is about to ask, and for long.
-        slow(&world, "", "announce", secs(8), 1);
+        slow(&world, "", Purpose::Announce, secs(8), 1);
         until(&mut world, "all are held", |world| (0..4).all(|item| is_held(world, item))).await;
         let crashed = if leader(&world, "again") == Some(0) { 2 } else { 0 };
         lose_worker(&mut world, crashed);

@@ -2,6 +2,7 @@
 
 use rosterd_coordinator::handle::Target;
 use rosterd_domain::id::ServerAddress;
+use rosterd_domain::txn::Purpose;
 use rosterd_domain::verify::{Line, What};
 
 use super::races;
@@ -111,7 +112,7 @@ fn slow_plan() -> Faults {
         at_work(&mut world, "short", 2).await;
         world.pass(secs(5)).await;
         let leads = leader(&world, "short").unwrap_or(0);
-        slow(&world, "", "assign", secs(4), 1);
+        slow(&world, "", Purpose::Assign, secs(4), 1);
         let from = world.elapsed();
         world.start_worker(2);
         until(&mut world, "the plan is under way", |world| world.chaos.holds() == 0).await;
@@ -134,7 +135,7 @@ fn shared_start() -> Faults {
         start(&mut world, 0..2).await;
         at_work(&mut world, "short", 2).await;
         before_due(&mut world, 5, millis(200)).await;
-        slow(&world, "c0", "host", millis(1500), 1);
+        slow(&world, "c0", Purpose::Host, millis(1500), 1);
         // One of the two goes to the other host while the start of both is on its way.
         until(&mut world, "the start is in flight", |world| world.chaos.holds() == 0).await;
         cut(&world, 0);

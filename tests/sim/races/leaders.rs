@@ -1,5 +1,7 @@
 //! Leaders come and go while they plan.
 
+use rosterd_domain::txn::Purpose;
+
 use super::races;
 use super::stage::*;
 use crate::log::JobPlan;
@@ -126,7 +128,7 @@ async fn planning(takes: std::time::Duration) -> (crate::world::World, usize, us
     at_work(&mut world, "short", 2).await;
     world.pass(secs(5)).await;
     let leads = leader(&world, "short").unwrap_or(0);
-    slow(&world, &format!("c{leads}"), "assign", takes, 1);
+    slow(&world, &format!("c{leads}"), Purpose::Assign, takes, 1);
     world.desks[2].first = Some(1 - leads);
     world.desks[3].first = Some(1 - leads);
     world.start_worker(2);
@@ -174,13 +176,13 @@ fn deposed_while_planning() -> Faults {
         let leads = leader(&world, "short").unwrap_or(0);
         let (gone, other) = ((leads + 1) % 3, (leads + 2) % 3);
         // A host goes with its worker: that raises no flag, whose version would refuse the old plan as well.
-        slow(&world, &format!("c{leads}"), "assign", secs(4), 1);
+        slow(&world, &format!("c{leads}"), Purpose::Assign, secs(4), 1);
         lose_coordinator(&mut world, gone);
         lose_worker(&mut world, gone);
         until(&mut world, "the plan is under way", |world| world.chaos.holds() == 0).await;
         world.chaos.deafen(&format!("c{leads}"), secs(6));
         // The next one plans late, so that the old plan comes first.
-        slow(&world, &format!("c{other}"), "assign", secs(5), 1);
+        slow(&world, &format!("c{other}"), Purpose::Assign, secs(5), 1);
         let deposed = world.store.foreign(&name("short"), "/leader/election/instance", None, false);
         want(&world, deposed, "a tool removes the leader");
         until(&mut world, "the other leads", |world| leader(world, "short") == Some(other)).await;
@@ -192,7 +194,7 @@ fn deposed_while_planning() -> Faults {
 fn late_election() -> Faults {
     scene(async || {
         let mut world = stage(2, &[0, 1], vec![short(2, 100, 2)]);
-        slow(&world, "", "elect", secs(3), 1);
+        slow(&world, "", Purpose::Elect, secs(3), 1);
         start(&mut world, 0..2).await;
         world.pass(secs(8)).await;
         at_work(&mut world, "short", 2).await;

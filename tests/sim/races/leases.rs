@@ -7,6 +7,7 @@ use super::stage::*;
 use crate::log::JobPlan;
 use crate::strike::part;
 use crate::wire::Way;
+use rosterd_domain::txn::Purpose;
 
 races! {
     /// A verdict that was decided before its worker attached elsewhere does nothing.
@@ -51,7 +52,7 @@ fn late_verdict() -> Faults {
         start(&mut world, 0..2).await;
         at_work(&mut world, "short", 2).await;
         world.pass(secs(5)).await;
-        slow(&world, "c0", "verdict", secs(3), 1);
+        slow(&world, "c0", Purpose::Verdict, secs(3), 1);
         world.freeze_worker(0, secs(30));
         until(&mut world, "the verdict is under way", |world| world.chaos.holds() == 0).await;
         world.thaw_worker(0);
@@ -84,8 +85,8 @@ fn start_for_who_moved() -> Faults {
         start(&mut world, 0..1).await;
         at_work(&mut world, "short", 1).await;
         before_due(&mut world, 5, millis(200)).await;
-        slow(&world, "c0", "host", millis(1500), 1);
-        slow(&world, "c1", "host", millis(3000), 1);
+        slow(&world, "c0", Purpose::Host, millis(1500), 1);
+        slow(&world, "c1", Purpose::Host, millis(3000), 1);
         until(&mut world, "the start is in flight", |world| world.chaos.holds() < 2).await;
         cut(&world, 0);
         until(&mut world, "it is attached elsewhere", |world| host(world, 0).as_deref() == Some("c1")).await;
@@ -197,7 +198,7 @@ fn slow_goodbye() -> Faults {
         let mut world = stage(1, &[0, 0], vec![again(2, 300, 2)]);
         start(&mut world, 0..2).await;
         at_work(&mut world, "again", 2).await;
-        slow(&world, "c0", "goodbye", secs(1), 1);
+        slow(&world, "c0", Purpose::Goodbye, secs(1), 1);
         world.leave(0);
         world.pass(secs(6)).await;
         want(&world, covered(&world, "worker ended: left") == 1, "it has left");
@@ -215,10 +216,10 @@ fn lease_ends_in_a_goodbye() -> Faults {
         at_work(&mut world, "again", 2).await;
         before_due(&mut world, 20, secs(1)).await;
         let Some(item) = item_of(&world, "again", 0) else { return world };
-        lose(&world, "announce", CommitFault::LoseBefore, 10_000);
+        lose(&world, Purpose::Announce, CommitFault::LoseBefore, 10_000);
         until(&mut world, "it is held", |world| running(world, "again", item).is_some_and(|run| run.held))
             .await;
-        lose(&world, "host", CommitFault::LoseBefore, 10_000);
+        lose(&world, Purpose::Host, CommitFault::LoseBefore, 10_000);
         world.leave(0);
         world.pass(secs(1)).await;
         world.freeze_worker(0, secs(9));

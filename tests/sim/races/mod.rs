@@ -12,6 +12,7 @@ mod holes;
 mod leaders;
 mod leases;
 mod operators;
+mod progress;
 mod runs;
 mod stage;
 mod store;

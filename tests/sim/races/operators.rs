@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use rosterd_coordinator::handle::{Operation, Target};
+use rosterd_coordinator::handle::{MachineAction, Operation, Target};
 use rosterd_domain::id::{Item, ServerAddress};
 use rosterd_domain::mutants;
+use rosterd_domain::txn::Purpose;
 use rosterd_domain::verify::What;
 
 use super::races;
@@ -67,6 +68,8 @@ races! {
     who_is_asked_to_leave_is_told_by_its_next_host: asked_of_a_host_that_dies, [COMMANDS_GO_WITH_INSTANCES => "nothing_acknowledged_is_lost"];
     /// A machine is removed as a worker on it comes: its node is put again, so that it can be disabled.
     a_machine_that_is_removed_under_a_live_worker_comes_back: machine_removed_under_a_worker;
+    /// A machine is disabled and shut down in two jobs at once, and forgotten; when it comes back it is as new.
+    a_machine_is_forgotten_in_all_its_jobs: machine_forgotten, [CHANGES_ANSWER_AT_ONCE => "barrier"];
     /// Items are moved while they run: nobody else starts them.
     items_that_move_while_they_run_run_once: moved_mid_run, [BUSY_IS_FREE => "one_runner"];
 }
@@ -84,6 +87,42 @@ fn machine_removed_under_a_worker() -> Faults {
         // Only one that is there can be disabled.
         ask(&world, 1, disable("short", Target::Machine(machine)));
         until(&mut world, "it is disabled", |world| covered(world, "operation Enable: done") == 1).await;
+        world
+    })
+}
+
+fn machine_forgotten() -> Faults {
+    scene(async || {
+        let mut world = stage(1, &[0, 0], vec![short(2, 100, 3), again(2, 100, 3)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "short", 2).await;
+        at_work(&mut world, "again", 2).await;
+        world.pass(secs(6)).await;
+        let Ok(machine) = ServerAddress::new(instance(&world, "short", 1).address()) else { return world };
+        let of = |action| Operation::Machine {
+            machine: machine.clone(),
+            jobs: ["short", "again"].map(name).into(),
+            action,
+        };
+        // What its worker was told ahead has begun before anybody is told that it is disabled.
+        before_due(&mut world, 3, TOLD).await;
+        ask(&world, 0, of(MachineAction::Enable { enabled: false, cancel: false }));
+        until(&mut world, "both jobs are disabled there", |world| covered(world, "write: disable") == 2)
+            .await;
+        ask(&world, 0, of(MachineAction::Remove));
+        let owns = |world: &World| ["short", "again"].map(|job| item_of(world, job, 1).is_some());
+        until(&mut world, "its items are given away", |world| owns(world) == [false; 2]).await;
+        want(&world, covered(&world, "write: remove machine") == 0, "nobody forgets a machine in use");
+        ask(&world, 0, of(MachineAction::Shutdown));
+        until(&mut world, "it is shut down", |world| covered(world, "write: shutdown") == 2).await;
+        lose_worker(&mut world, 1);
+        world.pass(secs(10)).await;
+        ask(&world, 0, of(MachineAction::Remove));
+        until(&mut world, "it is forgotten", |world| covered(world, "write: remove machine") == 2).await;
+        world.desks[1].retired = false;
+        world.start_worker(1);
+        at_work(&mut world, "short", 2).await;
+        at_work(&mut world, "again", 2).await;
         world
     })
 }
@@ -168,7 +207,7 @@ fn made_again_meanwhile() -> Faults {
         let mut world = stage(2, &[0, 1], vec![plan.clone()]);
         start(&mut world, 0..1).await;
         at_work(&mut world, "short", 1).await;
-        slow(&world, "c0", "host", millis(6500), 1);
+        slow(&world, "c0", Purpose::Host, millis(6500), 1);
         until(&mut world, "the start is in flight", |world| world.chaos.holds() == 0).await;
         world.start_worker(1);
         world.pass(millis(300)).await;
@@ -176,7 +215,7 @@ fn made_again_meanwhile() -> Faults {
         world.pass(millis(600)).await;
         ask(&world, 1, apply(&plan));
         world.pass(secs(2)).await;
-        slow(&world, "c1", "host", secs(4), 5);
+        slow(&world, "c1", Purpose::Host, secs(4), 5);
         world.pass(secs(9)).await;
         world
     })
@@ -189,7 +228,7 @@ fn removal_meets_a_start() -> Faults {
         at_work(&mut world, "again", 1).await;
         before_due(&mut world, 10, millis(300)).await;
         until(&mut world, "nothing runs", |world| !runs(world, "again")).await;
-        slow(&world, "c1", "remove", millis(600), 1);
+        slow(&world, "c1", Purpose::Remove, millis(600), 1);
         ask(&world, 1, Operation::Remove { job: name("again"), cancel: false });
         world.pass(secs(2)).await;
         want(&world, world.chaos.holds() == 0, "the removal was under way");
@@ -221,7 +260,7 @@ fn deleted_and_created() -> Faults {
 fn disabled_at_once() -> Faults {
     scene(async || {
         let mut world = stage(2, &[0, 1], vec![short(2, 100, 2)]);
-        slow(&world, "", "records", secs(2), 1);
+        slow(&world, "", Purpose::Records, secs(2), 1);
         start(&mut world, 0..2).await;
         until(&mut world, "the records are under way", |world| world.chaos.holds() == 0).await;
         let leads = leader(&world, "short").unwrap_or(0);

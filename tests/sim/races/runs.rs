@@ -2,6 +2,7 @@
 
 use rosterd_coordinator::handle::Target;
 use rosterd_domain::id::Item;
+use rosterd_domain::txn::Purpose;
 
 use super::races;
 use super::stage::*;
@@ -163,8 +164,8 @@ fn two_takers() -> Faults {
         at_work(&mut world, "again", 3).await;
         until(&mut world, "all run", |world| starts(world, "again", "NORMAL_TRIGGER") >= 3).await;
         lose_worker(&mut world, 2);
-        slow(&world, "c0", "host", millis(300), 20);
-        slow(&world, "c1", "host", millis(300), 20);
+        slow(&world, "c0", Purpose::Host, millis(300), 20);
+        slow(&world, "c1", Purpose::Host, millis(300), 20);
         world.pass(secs(12)).await;
         want(&world, starts(&world, "again", "FAILOVER") == 1, "it is run again once");
         world
@@ -180,7 +181,7 @@ fn taker_dies_too() -> Faults {
         lose_worker(&mut world, 3);
         until(&mut world, "it is taken over", |world| starts(world, "again", "FAILOVER") == 1).await;
         if let Some(desk) = taker(&world, "again") {
-            slow(&world, "c", "host", millis(300), 40);
+            slow(&world, "c", Purpose::Host, millis(300), 40);
             lose_worker(&mut world, desk);
         }
         until(&mut world, "it is taken over again", |world| starts(world, "again", "FAILOVER") >= 2).await;
@@ -223,9 +224,11 @@ fn ends_while_its_worker_moves() -> Faults {
         until(&mut world, "it is taken over", |world| starts(world, "again", "FAILOVER") == 1).await;
         let ended = |world: &World| covered(world, "item: end succeeded (reported)");
         until(&mut world, "its own run has ended", |world| ended(world) == 1).await;
-        slow(&world, "c1", "host", secs(3), 1);
+        // What the other said half way is written by then.
+        world.pass(secs(2)).await;
+        slow(&world, "c1", Purpose::Host, secs(3), 1);
         until(&mut world, "the end is under way", |world| world.chaos.holds() == 0).await;
-        slow(&world, "c0", "instances", secs(4), 1);
+        slow(&world, "c0", Purpose::Instances, secs(4), 1);
         cut(&world, 1);
         until(&mut world, "the worker is attached elsewhere", |world| {
             host(world, 1).as_deref() == Some("c0")
@@ -354,7 +357,7 @@ fn slow_starts() -> Faults {
         start(&mut world, 0..1).await;
         at_work(&mut world, "short", 1).await;
         until(&mut world, "both ran", |world| starts(world, "short", "NORMAL_TRIGGER") >= 2).await;
-        slow(&world, "c0", "host", millis(400), 4);
+        slow(&world, "c0", Purpose::Host, millis(400), 4);
         world.pass(secs(5)).await;
         world
     })
@@ -411,7 +414,7 @@ fn moves_while_it_registers() -> Faults {
         world.pass(secs(1)).await;
         // The other hears of nothing that is written from now on.
         world.chaos.deafen("c1", secs(15));
-        slow(&world, "c0", "instances", millis(300), 2);
+        slow(&world, "c0", Purpose::Instances, millis(300), 2);
         world.start_worker(0);
         until(&mut world, "it is attached", |world| host(world, 0).as_deref() == Some("c0")).await;
         world.pass(millis(100)).await;
@@ -423,8 +426,8 @@ fn moves_while_it_registers() -> Faults {
         ask(&world, 0, trigger(long));
         until(&mut world, "the long job runs", |world| running(world, long, 0).is_some()).await;
         // Of the next host's registrations, which come by name, the second is under way at a scheduled time of the first.
-        slow(&world, "c1", "instances", millis(2), 1);
-        slow(&world, "c1", "instances", secs(5), 1);
+        slow(&world, "c1", Purpose::Instances, millis(2), 1);
+        slow(&world, "c1", Purpose::Instances, secs(5), 1);
         cut(&world, 0);
         until(&mut world, "it is attached elsewhere", |world| host(world, 0).as_deref() == Some("c1")).await;
         world.pass(secs(20)).await;

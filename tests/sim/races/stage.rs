@@ -7,6 +7,7 @@ use rosterd_coordinator::handle::{Operation, Target};
 use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName, WorkerId};
 use rosterd_domain::item::{Record, Running, Source};
 use rosterd_domain::rank::rank;
+use rosterd_domain::txn::Purpose;
 use rosterd_registry::memory::CommitFault;
 
 use crate::faults::Hold;
@@ -14,6 +15,7 @@ use crate::log::JobPlan;
 use crate::operator;
 use crate::play::{block_on, busy, job, plan, settle_after};
 pub use crate::play::{secs, starts};
+pub use crate::wish::apply;
 use crate::world::{Plan, World};
 use rosterd_domain::verify::Fault;
 
@@ -204,13 +206,13 @@ pub async fn before_due(world: &mut World, period: u64, by: Duration) {
 }
 
 /// The next writes of this purpose take so long.
-pub fn slow(world: &World, of: &str, purpose: &'static str, takes: Duration, times: u32) {
+pub fn slow(world: &World, of: &str, purpose: Purpose, takes: Duration, times: u32) {
     let hold = Hold { of: of.into(), purpose, fault: CommitFault::None, takes, times };
     world.chaos.hold(hold);
 }
 
 /// The next writes of this purpose are lost, or their replies are.
-pub fn lose(world: &World, purpose: &'static str, fault: CommitFault, times: u32) {
+pub fn lose(world: &World, purpose: Purpose, fault: CommitFault, times: u32) {
     world.chaos.hold(Hold { of: String::new(), purpose, fault, takes: millis(2), times });
 }
 
@@ -230,10 +232,6 @@ pub fn enable(job: &str, target: Target) -> Operation {
 
 pub fn trigger(job: &str) -> Operation {
     Operation::Trigger { job: name(job), items: Vec::new(), after_current: true }
-}
-
-pub fn apply(plan: &JobPlan) -> Operation {
-    Operation::Apply { text: plan.config(), dry_run: false }
 }
 
 /// The stream of the worker at a desk breaks.

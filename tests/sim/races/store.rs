@@ -5,6 +5,7 @@ use rosterd_registry::memory::CommitFault;
 use super::races;
 use super::stage::*;
 use crate::world::World;
+use rosterd_domain::txn::Purpose;
 
 races! {
     /// A coordinator is cut off from the store in the middle of a run: its worker stops before another runs the item.
@@ -128,7 +129,7 @@ fn lost_replies() -> Faults {
             for _ in 0..3 {
                 until(&mut world, "it runs", |world| runs(world, "again")).await;
                 // The next write of the host is the one that ends the run.
-                lose(&world, "host", fault.clone(), 1);
+                lose(&world, Purpose::Host, fault.clone(), 1);
                 until(&mut world, "it has ended", |world| !runs(world, "again")).await;
             }
         }
@@ -139,7 +140,7 @@ fn lost_replies() -> Faults {
 fn lost_attach() -> Faults {
     scene(async || {
         let mut world = stage(1, &[0], vec![short(1, 100, 1)]);
-        lose(&world, "attach", CommitFault::LoseBefore, 1);
+        lose(&world, Purpose::Attach, CommitFault::LoseBefore, 1);
         start(&mut world, 0..1).await;
         at_work(&mut world, "short", 1).await;
         world.pass(secs(3)).await;
@@ -166,7 +167,7 @@ fn slow_store() -> Faults {
         start(&mut world, 0..1).await;
         at_work(&mut world, "short", 1).await;
         world.pass(secs(3)).await;
-        slow(&world, "c0", "host", millis(2500), 2);
+        slow(&world, "c0", Purpose::Host, millis(2500), 2);
         world.pass(secs(6)).await;
         world.suspend(0, secs(9));
         world.pass(secs(12)).await;

@@ -6,7 +6,9 @@ use std::fmt::Display;
 use rosterd_domain::verify::Fault;
 
 use super::bugs;
-use super::{Race, fires, found, held, holes, leaders, leases, operators, runs, store, thrift, tools};
+use super::{
+    Race, fires, found, held, holes, leaders, leases, operators, progress, runs, store, thrift, tools,
+};
 use crate::many::{self, env};
 use crate::play::play;
 use crate::script::Script;
@@ -20,6 +22,7 @@ fn scenes() -> Vec<&'static Race> {
         fires::RACES,
         leaders::RACES,
         operators::RACES,
+        progress::RACES,
         holes::RACES,
         thrift::RACES,
         tools::RACES,

@@ -5,6 +5,7 @@ use rosterd_domain::id::Item;
 
 use super::races;
 use super::stage::*;
+use crate::canary;
 use crate::invariants::few_writes;
 use crate::log::JobPlan;
 use crate::play::job;
@@ -112,9 +113,13 @@ fn changed_often() -> Faults {
         }
         // What is wrong with a job is said without what it is given.
         let wrong = plan.config().replace("misfire: false", "misfire: perhaps").replace("items", "itmes");
-        ask(&world, 0, Operation::Apply { text: format!("{wrong}nonsense: true\n"), dry_run: false });
-        world.pass(secs(2)).await;
-        want(&world, covered(&world, "operation Apply: CONFIG_INVALID") == 1, "what is wrong is refused");
+        let refused = Operation::apply(&format!("{wrong}nonsense: true\n"), false);
+        let said = refused.err().map(|refusal| refusal.to_string()).unwrap_or_default();
+        want(
+            &world,
+            said.contains("nonsense") && !canary::sings(&said),
+            &format!("what is wrong is refused: {said}"),
+        );
         world
     })
 }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use rosterd_coordinator::handle::{Operation, Target};
+use rosterd_domain::txn::Purpose;
 use rosterd_domain::verify::What;
 
 use super::races;
@@ -150,7 +151,7 @@ fn flagged() -> Faults {
         until(&mut world, "it is taken down", |world| !there(world, "short", path)).await;
         // The plan that is due for who joins is refused once; the flag goes before it is tried again.
         let leads = leader(&world, "short").unwrap_or(0);
-        slow(&world, &format!("c{leads}"), "assign", millis(800), 1);
+        slow(&world, &format!("c{leads}"), Purpose::Assign, millis(800), 1);
         world.start_worker(1);
         until(&mut world, "a plan is under way", |world| world.chaos.holds() == 0).await;
         tool(&world, "short", path, None);

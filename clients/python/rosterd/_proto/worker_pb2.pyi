@@ -315,14 +315,16 @@ class RunStarted(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.RunRef, _Mapping]] = ..., started_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., attempt: _Optional[int] = ...) -> None: ...
 
 class RunProgress(_message.Message):
-    __slots__ = ("run", "percent", "message")
+    __slots__ = ("run", "percent", "message", "offset")
     RUN_FIELD_NUMBER: _ClassVar[int]
     PERCENT_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
     run: _types_pb2.RunRef
     percent: int
     message: str
-    def __init__(self, run: _Optional[_Union[_types_pb2.RunRef, _Mapping]] = ..., percent: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+    offset: bytes
+    def __init__(self, run: _Optional[_Union[_types_pb2.RunRef, _Mapping]] = ..., percent: _Optional[int] = ..., message: _Optional[str] = ..., offset: _Optional[bytes] = ...) -> None: ...
 
 class RunCompleted(_message.Message):
     __slots__ = ("run", "outcome", "error", "processed", "failed", "offset", "started_at", "ended_at", "output", "attempt")

@@ -90,7 +90,10 @@ pub(crate) struct Held {
 /// The latest progress, and when the last one went out.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    pub(crate) waiting: Option<(u32, String)>,
+    pub(crate) latest: (u32, String),
+    pub(crate) offset: Option<Bytes>,
+    /// There is something to say.
+    pub(crate) waits: bool,
     pub(crate) sent_at: Option<Duration>,
 }
 

@@ -157,6 +157,7 @@ impl Machine {
             Event::Connected { .. } | Event::Closed { .. } | Event::Frame { .. } => {}
             Event::Ended(ended) => self.on_ended(now, ended),
             Event::Progress { run, percent, message } => self.on_progress(now, &run, percent, message),
+            Event::Offset { run, offset } => self.on_offset(now, &run, offset),
             Event::CallbackEnded { callback_id, error } => self.on_callback_ended(callback_id, error),
             Event::Leave => self.begin_leave(now, self.settings.drain_deadline),
             Event::Signal => self.on_signal(now),

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
+
 use super::hand::{Held, Progress, Stage, Why};
 use super::words::{Effect, Ended, Now, RunId, Start, UserResult};
 use super::{Machine, Request, limits};
@@ -262,9 +264,28 @@ impl Machine {
 
     pub(super) fn on_progress(&mut self, now: Now, id: &RunId, percent: u32, message: String) {
         let Some(held) = self.hand.runs.get_mut(id) else { return };
-        held.progress.waiting = Some((percent.min(100), limits::cut(message, limits::PROGRESS_BYTES)));
+        held.progress.latest = (percent.min(100), limits::cut(message, limits::PROGRESS_BYTES));
+        held.progress.waits = true;
         if self.link.is_open() {
             self.effects.extend(held.progress.take(now.mono, id));
+        }
+    }
+
+    pub(super) fn on_offset(&mut self, now: Now, id: &RunId, offset: Bytes) {
+        let Some(held) = self.hand.runs.get_mut(id) else { return };
+        held.progress.offset = Some(offset);
+        held.progress.waits = true;
+        // A run that is over sooner says so with its end alone.
+        held.progress.sent_at.get_or_insert(now.mono);
+        if self.link.is_open() {
+            self.effects.extend(held.progress.take(now.mono, id));
+        }
+    }
+
+    /// Another coordinator may not know how far runs have come.
+    pub(super) fn say_offsets_again(&mut self) {
+        for held in self.hand.runs.values_mut() {
+            held.progress.waits |= held.progress.offset.is_some();
         }
     }
 
@@ -345,9 +366,13 @@ impl Progress {
         if self.sent_at.is_some_and(|at| now < at + PROGRESS_EVERY) {
             return None;
         }
-        let (percent, message) = self.waiting.take()?;
+        if !std::mem::take(&mut self.waits) {
+            return None;
+        }
         self.sent_at = Some(now);
-        Some(Effect::Send(Request::RunProgress(RunProgress { run: Some(id.to_proto()), percent, message })))
+        let ((percent, message), offset) = (self.latest.clone(), self.offset.clone());
+        let progress = RunProgress { run: Some(id.to_proto()), percent, message, offset };
+        Some(Effect::Send(Request::RunProgress(progress)))
     }
 }
 

@@ -82,6 +82,7 @@ impl Machine {
         self.credit = welcome.max_unacknowledged_reports.max(1) as usize;
         self.transit = Transit::default();
         self.hand.resend();
+        self.say_offsets_again();
         match &mut self.leave {
             Some(_) if mutants::is_on(mutants::LEAVE_NOT_REPEATED) => {}
             Some(leave) => {

@@ -96,6 +96,11 @@ pub(crate) enum Event {
         percent: u32,
         message: String,
     },
+    /// The item has come so far.
+    Offset {
+        run: RunId,
+        offset: Bytes,
+    },
     CallbackEnded {
         callback_id: String,
         error: String,

@@ -7,6 +7,7 @@ mod checker;
 mod golden;
 mod guards;
 mod hour;
+mod leap;
 mod properties;
 mod speed;
 mod spoilt;

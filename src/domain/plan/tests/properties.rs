@@ -11,9 +11,9 @@ use proptest::sample::select;
 
 use super::world::{World, instance, job, noon, worker};
 use crate::id::{Item, JobName, Token, TriggerId, Version};
-use crate::item::{Counters, Crashed, Ended, Missed, Outcome, Record, Running, Source, State};
+use crate::item::{Ahead, Counters, Crashed, Ended, Missed, Outcome, Record, Running, Source, State};
 use crate::job::{JobSpec, Policy};
-use crate::plan::{Class, Entry, Report, Reported, Waiting, ahead};
+use crate::plan::{Class, Entry, Progressed, Report, Reported, Waiting, ahead};
 use crate::sharding::{Floor, Gap};
 use crate::snapshot::{Announced, Stage, TriggerNode};
 use crate::time::Time;
@@ -80,6 +80,9 @@ struct Slice {
     ended: Option<Source>,
     mark: Option<i64>,
     report: Option<(bool, bool, Reported, bool)>,
+    progressed: Option<(bool, bool)>,
+    leapt: Option<i64>,
+    ahead: Option<(i64, i64)>,
     trigger: Option<i64>,
     gained: Option<i64>,
     gap: Option<i64>,
@@ -103,32 +106,47 @@ fn slice() -> impl Strategy<Value = Slice> {
     let last = prop_oneof![9 => ago(), 1 => Just(-86_400_000)];
     let run = (0..4u8, ago(), 0..5usize, sources.clone(), proptest::bool::weighted(0.2), option::of(sources));
     let report = option::weighted(0.4, (likely(), likely(), reported, any::<bool>()));
+    let progressed = option::weighted(0.3, (likely(), likely()));
+    let ahead = option::weighted(0.3, (ago(), 1..90_000_000_i64));
+    let clock = (option::weighted(0.1, ago()), ahead);
     let asked = (option::weighted(0.2, ago()), option::weighted(0.2, ago()), option::weighted(0.1, ago()));
     let flags = (proptest::bool::weighted(0.1), proptest::bool::weighted(0.2), proptest::bool::weighted(0.2));
-    (0..4usize, last, run, option::weighted(0.3, ago()), report, asked, flags).prop_map(
-        |(owner, last, run, mark, report, asked, (disabled, in_user_code, cancelled))| {
-            let (state, since, runner, source, held, ended) = run;
-            Slice {
-                cancelled,
-                deaths: u32::try_from(runner).unwrap(),
+    (0..4usize, last, run, option::weighted(0.3, ago()), (report, progressed), (asked, clock), flags)
+        .prop_map(
+            |(
                 owner,
                 last,
-                state,
-                since,
-                runner,
-                source,
-                held,
-                ended,
+                run,
                 mark,
-                report,
-                trigger: asked.0,
-                gained: asked.1,
-                gap: asked.2,
-                disabled,
-                in_user_code,
-            }
-        },
-    )
+                (report, progressed),
+                (asked, (leapt, ahead)),
+                (disabled, in_user_code, cancelled),
+            )| {
+                let (state, since, runner, source, held, ended) = run;
+                Slice {
+                    cancelled,
+                    deaths: u32::try_from(runner).unwrap(),
+                    owner,
+                    last,
+                    state,
+                    since,
+                    runner,
+                    source,
+                    held,
+                    ended,
+                    mark,
+                    report,
+                    progressed,
+                    leapt,
+                    ahead,
+                    trigger: asked.0,
+                    gained: asked.1,
+                    gap: asked.2,
+                    disabled,
+                    in_user_code,
+                }
+            },
+        )
 }
 
 #[derive(Debug, Clone)]
@@ -284,11 +302,23 @@ fn fill(world: &mut World, item: Item, slice: &Slice, before: &dyn Fn(i64) -> Ti
         }
         _ => State::Idle,
     };
+    if let (Some((right_token, right_worker)), State::Running(_)) = (slice.progressed, &state) {
+        let token = Token(107 - u64::from(!right_token));
+        let worker = super::world::worker((slice.runner + usize::from(!right_worker)) % 5);
+        world.progressed.insert(item, Progressed { token, worker, offset: [3u8].into() });
+    }
     let in_flight = u64::from(matches!(state, State::Running(_)));
     let record = Record {
         token: Token(107),
         last_fire,
         state,
+        leapt: slice.leapt.map(|ago| Time(world.now.0 - ago)),
+        ahead: slice.ahead.map(|(from, length)| {
+            let config = world.job.spec.config();
+            let schedule = (config.cron.clone().unwrap_or_default(), config.zone().to_owned());
+            let since = before(from);
+            Ahead { since, until: Time(since.0 + length), schedule }
+        }),
         misfire: slice.mark.map(|ago| Time(before(ago).0.min(last_fire.0))),
         last: slice.ended.map(|source| ended(source, fire, since)),
         counters: Counters { fired: 6 + in_flight, succeeded: 6, ..Counters::default() },

@@ -109,6 +109,7 @@ fn other_guard(guard: &Guard) -> Guard {
         Guard::Incarnation(job, _) => Guard::Incarnation(job, "another".into()),
         Guard::Generation(job, generation) => Guard::Generation(job, Generation(generation.0 + 1)),
         Guard::Attachment(worker, version) => Guard::Attachment(worker, version.next()),
+        Guard::Record(job, item, version) => Guard::Record(job, item, version.next()),
         Guard::NoAttachment(_) => Guard::NoAttachment(worker(7)),
         other => panic!("{other:?}"),
     }
@@ -286,6 +287,12 @@ fn grounds(world: &World, plan: &Plan) -> Vec<Changed<World>> {
         put(format!("a newer record of {item}"), &|w| w.records.get_mut(item).unwrap().0 = version.next());
         put(format!("no record of {item}"), &|w| drop(w.records.remove(item)));
     }
+    for (item, _) in &plan.offsets {
+        let version = world.records[item].0;
+        put(format!("a newer record of {item}"), &|w| w.records.get_mut(item).unwrap().0 = version.next());
+        put(format!("another run of {item}"), &|w| w.progressed.get_mut(item).unwrap().token = Token(3));
+        put(format!("another's run of {item}"), &|w| w.progressed.get_mut(item).unwrap().worker = worker(9));
+    }
     for entry in &plan.entries {
         match entry {
             Entry::Started { item, run, .. } => of_a_start(plan, *item, run, &mut put),
@@ -294,7 +301,9 @@ fn grounds(world: &World, plan: &Plan) -> Vec<Changed<World>> {
                     .reports
                     .get(item)
                     .filter(|report| report.token == *token && report.worker == run.worker);
-                if report.is_none() {
+                if report.is_none() && !world.dead.contains(&run.worker) {
+                    put(format!("{} is dead", run.worker), &|w| w.dead.extend([run.worker.clone()]));
+                } else if report.is_none() {
                     put(format!("{} lives", run.worker), &|w| w.dead.retain(|one| *one != run.worker));
                 } else if !world.dead.contains(&run.worker) {
                     put(format!("no report of {item}"), &|w| drop(w.reports.remove(item)));

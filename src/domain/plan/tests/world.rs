@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::check::{Records, check};
 use crate::id::{Epoch, Generation, InstanceId, Item, JobName, Revision, Token, Version, WorkerId};
 use crate::item::Record;
-use crate::plan::{Entry, Facts, Hosted, Plan, Report, host};
+use crate::plan::{Entry, Facts, Hosted, Plan, Progressed, Report, host};
 use crate::snapshot::{InstanceNode, InstanceSeen, JobNodes, Node};
 use crate::strategy::Assignment;
 use crate::time::Time;
@@ -89,6 +89,7 @@ pub(super) struct World {
     pub(super) gained: BTreeMap<Item, Time>,
     pub(super) hosted: BTreeMap<InstanceId, Hosted>,
     pub(super) reports: BTreeMap<Item, Report>,
+    pub(super) progressed: BTreeMap<Item, Progressed>,
     pub(super) dead: BTreeSet<WorkerId>,
     pub(super) in_user_code: BTreeSet<Item>,
     pub(super) most_writes: usize,
@@ -109,6 +110,7 @@ impl World {
             gained: BTreeMap::new(),
             hosted: BTreeMap::new(),
             reports: BTreeMap::new(),
+            progressed: BTreeMap::new(),
             dead: BTreeSet::new(),
             in_user_code: BTreeSet::new(),
             most_writes: usize::MAX,
@@ -136,6 +138,8 @@ impl World {
             gained: &self.gained,
             hosted: &self.hosted,
             reports: &self.reports,
+            progressed: &self.progressed,
+            writes_progressed: true,
             dead: &self.dead,
             in_user_code: &self.in_user_code,
             timeout_grace: Duration::from_secs(10),
@@ -172,6 +176,9 @@ impl World {
                 }
                 Entry::Unrun { .. } => {}
             }
+        }
+        for (item, _) in &plan.offsets {
+            self.progressed.remove(item);
         }
         self.in_user_code.extend(plan.unmonitored.iter().map(|(item, ..)| *item));
         for write in &plan.txn.writes {

@@ -311,6 +311,36 @@ fn progress_is_cut_thinned_and_the_latest_wins() {
 }
 
 #[test]
+fn an_offset_goes_out_along_the_way_and_again_on_a_new_stream() {
+    let mut bench = Bench::attached();
+    bench.trigger(0, 1);
+    bench.said.clear();
+    let said = |bench: &Bench| {
+        let offsets = bench.frames().filter_map(|frame| match frame {
+            Request::RunProgress(progress) => Some(progress.offset.clone().unwrap_or_default()),
+            _ => None,
+        });
+        offsets.collect::<Vec<_>>()
+    };
+    let come = |bench: &mut Bench, so_far: &'static str| {
+        bench.event(Event::Offset { run: id(0, 1), offset: Bytes::from_static(so_far.as_bytes()) });
+    };
+    come(&mut bench, "one");
+    assert_eq!(said(&bench), Vec::<Bytes>::new(), "a run that is over soon says so with its end");
+    bench.advance(300);
+    come(&mut bench, "two");
+    come(&mut bench, "three");
+    assert_eq!(said(&bench), ["two"]);
+    bench.after(|bench| bench.reattach("w1"));
+    bench.advance(3_000);
+    assert_eq!(
+        said(&bench).last().map(|last| &last[..]),
+        Some(b"three".as_slice()),
+        "another host may not know"
+    );
+}
+
+#[test]
 fn callbacks_are_answered_once_and_in_time() {
     let mut bench = Bench::attached();
     let callback = |id: &str| {
