@@ -24,7 +24,7 @@ export interface Outlet {
   readonly leaving: () => boolean;
   /** The run has found by its own look that its lease had ended. */
   readonly expired: (key: Key) => void;
-  readonly progress: (key: Key, percent: number, message: string) => void;
+  readonly progress: (key: Key, percent: number, message: string, offset?: Uint8Array) => void;
   readonly now: () => number;
   readonly log: Logger;
 }
@@ -86,8 +86,11 @@ export class Run {
   #processed = 0;
   #failed = 0;
   #newOffset: Buffer | undefined;
-  #progress: { percent: number; message: string } | undefined;
+  #progress = { percent: 0, message: "" };
+  #untold = false;
   #progressAt = -Infinity;
+  // When the first offset was set.
+  #offsetAt: number | undefined;
   #progressTimer: NodeJS.Timeout | undefined;
 
   /** @internal */
@@ -151,11 +154,16 @@ export class Run {
     return this.#outlet.leaving();
   }
 
-  /** The item's new offset, at most 64 KiB: handed to its next run once this one's outcome is recorded. */
+  /**
+   * How far the item has come, at most 64 KiB: handed to its next run. Written down with the outcome, and about once a second
+   * until then, so that a run that takes this one's place after a crash goes on from there.
+   */
   setOffset(offset: Uint8Array | string): void {
     const data = Buffer.from(offset as Uint8Array);
     if (data.length > MAX_OFFSET) throw new RangeError(`an offset may have ${MAX_OFFSET} bytes, not ${data.length}`);
     this.#newOffset = data;
+    // A run that is over sooner says so with its end alone.
+    this.#tellProgressAt(Math.max(this.#progressAt, (this.#offsetAt ??= this.#outlet.now())) + PROGRESS_EVERY);
   }
 
   /** Adds to the counts of records that the outcome will carry. */
@@ -173,7 +181,12 @@ export class Run {
   progress(percent: number, message = ""): void {
     const whole = Math.max(0, Math.min(100, Math.trunc(percent) || 0));
     this.#progress = { percent: whole, message: shorten(message, MAX_PROGRESS) };
-    const wait = this.#progressAt + PROGRESS_EVERY - this.#outlet.now();
+    this.#tellProgressAt(this.#progressAt + PROGRESS_EVERY);
+  }
+
+  #tellProgressAt(at: number): void {
+    this.#untold = true;
+    const wait = at - this.#outlet.now();
     if (wait <= 0) this.#tellProgress();
     else
       this.#progressTimer ??= setTimeout(() => {
@@ -184,11 +197,10 @@ export class Run {
   #tellProgress(): void {
     clearTimeout(this.#progressTimer);
     this.#progressTimer = undefined;
-    const progress = this.#progress;
-    if (progress === undefined || this.#over) return;
-    this.#progress = undefined;
+    if (!this.#untold || this.#over) return;
+    this.#untold = false;
     this.#progressAt = this.#outlet.now();
-    this.#outlet.progress(this.#key, progress.percent, progress.message);
+    this.#outlet.progress(this.#key, this.#progress.percent, this.#progress.message, this.#newOffset);
   }
 
   /** @internal */

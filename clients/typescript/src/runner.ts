@@ -159,8 +159,8 @@ export class Runner {
         expired: (key) => {
           this.#line.post({ type: "expired", key });
         },
-        progress: (key, percent, message) => {
-          this.#line.post({ type: "progressed", key, percent, message });
+        progress: (key, percent, message, offset) => {
+          this.#line.post({ type: "progressed", key, percent, message, offset });
         },
         now: () => this.#line.now().boot,
         log: this.#log,

@@ -26,7 +26,13 @@ export type UserEvent =
   | { readonly type: "ended"; readonly key: Key; readonly ending: Ending }
   /** User code has found by its own look that its lease had ended, and goes by that. */
   | { readonly type: "expired"; readonly key: Key }
-  | { readonly type: "progressed"; readonly key: Key; readonly percent: number; readonly message: string }
+  | {
+      readonly type: "progressed";
+      readonly key: Key;
+      readonly percent: number;
+      readonly message: string;
+      readonly offset?: Uint8Array | undefined;
+    }
   | { readonly type: "callbackEnded"; readonly id: string; readonly error: string }
   /**
    * Leave in good order; runs have `grace` milliseconds, undefined: what the options say. Where a signal asked for it,

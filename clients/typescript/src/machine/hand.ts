@@ -18,7 +18,7 @@ import {
   type Trigger,
 } from "../proto/rosterd/v1/worker_pb.js";
 import type { Emit, Level } from "./events.js";
-import { held, outcomeOf, pauseAfter, reportInstead, reportOf, type Held } from "./held.js";
+import { held, outcomeOf, pauseAfter, reportInstead, reportOf, type Held, type Progress } from "./held.js";
 import { millis, stamp } from "./time.js";
 import {
   itemId,
@@ -323,22 +323,33 @@ export class Hand {
 
   // ---- progress
 
-  progressed(key: Key, percent: number, message: string): void {
-    const run = this.#active.get(keyId(key));
+  progressed(said: Progress & { readonly key: Key }): void {
+    const run = this.#active.get(keyId(said.key));
     if (run?.phase !== "in user code") return;
-    run.progress = { percent, message };
+    const { percent, message, offset } = said;
+    run.progress = run.progressed = { percent, message, offset };
     this.#progressing.add(run);
+  }
+
+  /** Another coordinator may not know how far runs have come. */
+  sayOffsetsAgain(): void {
+    for (const run of this.#active.values()) {
+      if (run.phase !== "in user code" || run.progressed?.offset === undefined) continue;
+      run.progress = run.progressed;
+      this.#progressing.add(run);
+    }
   }
 
   /** Only the last progress of a run is kept, and it goes out four times a second at most. */
   *dueProgress(now: Now): Generator<RunProgress> {
     for (const run of this.#progressing) {
       if (run.progress === undefined || now.boot < run.progressAt) continue;
-      const progress = run.progress;
+      const { percent, message, offset } = run.progress;
       run.progress = undefined;
       this.#progressing.delete(run);
       run.progressAt = now.boot + PROGRESS_EVERY;
-      yield create(RunProgressSchema, { run: refOf(run.key), ...progress });
+      const known = offset === undefined ? {} : { offset };
+      yield create(RunProgressSchema, { run: refOf(run.key), percent, message, ...known });
     }
   }
 

@@ -37,6 +37,13 @@ export type Phase =
   /** Only the report is left. */
   | "reported";
 
+/** What a run says of itself while it goes on. */
+export interface Progress {
+  readonly percent: number;
+  readonly message: string;
+  readonly offset?: Uint8Array | undefined;
+}
+
 /** A run in flight. */
 export interface Held {
   readonly key: Key;
@@ -59,7 +66,9 @@ export interface Held {
   deadline: number | undefined;
   /** When it begins (waiting), or begins again (between). */
   nextAt: number;
-  progress: { percent: number; message: string } | undefined;
+  progress: Progress | undefined;
+  /** The last of it, which another coordinator may not know. */
+  progressed: Progress | undefined;
   progressAt: number;
   report: RunCompleted | undefined;
   /** The report says that the one before it was refused. */
@@ -92,6 +101,7 @@ export function held(
     deadline: undefined,
     nextAt: 0,
     progress: undefined,
+    progressed: undefined,
     progressAt: -Infinity,
     report: undefined,
     replaces: false,

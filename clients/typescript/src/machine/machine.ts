@@ -165,7 +165,7 @@ export class Machine {
         // Also where an acknowledgement has come meanwhile: user code stops, so nobody may take it for done.
         return this.#hand.cancel(now, event.key, StopReason.LEASE);
       case "progressed":
-        return this.#hand.progressed(event.key, event.percent, event.message);
+        return this.#hand.progressed(event);
       case "callbackEnded":
         return this.#callbacks.ended(event.id, event.error);
       case "leave":
@@ -273,6 +273,7 @@ export class Machine {
     this.#route.learn(welcome.coordinators);
     this.#link = "live";
     this.#linkBy = Infinity;
+    this.#hand.sayOffsetsAgain();
     this.#lastHeartbeat = this.#helloSent;
     this.#lastRenewed = now.boot;
     this.#note("info", `attached to ${this.#server} as ${welcome.instanceId}`);

@@ -97,6 +97,18 @@ test("progress goes out four times a second at most, the latest value", () => {
   );
 });
 
+test("an offset goes out along the way, and again on a new stream", () => {
+  const script = running();
+  script.feed({ type: "progressed", key: key(5), percent: 0, message: "", offset: Buffer.from("one") });
+  const offsets = () => script.sent("runProgress").map((progress) => Buffer.from(progress.offset ?? []).toString());
+  assert.deepEqual(offsets(), ["one"]);
+  script.clear();
+  script.reattach();
+  script.wait(300);
+  // Another coordinator may not know it.
+  assert.deepEqual(offsets(), ["one"]);
+});
+
 test("progress of a run that is over is not sent", () => {
   const script = running();
   script.end(5);
