@@ -483,8 +483,9 @@ fn no_file_is_too_long() {
 /// Nobody should need more to begin, comments and empty lines included.
 #[test]
 fn a_hello_worker_has_a_dozen_lines() {
-    for example in ["clients/rust/examples/hello.rs", "clients/python/examples/hello.py"] {
-        let text = fs::read_to_string(root().join(example)).unwrap();
+    let languages = ["rust/examples/hello.rs", "python/examples/hello.py", "typescript/examples/hello.ts"];
+    for example in languages.map(|example| format!("clients/{example}")) {
+        let text = fs::read_to_string(root().join(&example)).unwrap();
         assert!(text.contains("token") || text.contains("item"), "{example} says what it works on");
         assert!(text.lines().count() <= 12, "{example}: {} lines", text.lines().count());
     }

@@ -108,7 +108,7 @@ fn reach<'a>(file: &str, packages: &'a [Package], shares: &impl Fn(&str, &str) -
                 |pick: &Pick| matches!(pick, Pick::Test("rosterd" | "rosterd-sim", name) if *name == folder);
             let runs = |suite: &Suite| match suite.kind {
                 Kind::Programs(picks) => picks.iter().any(of_folder),
-                Kind::Check | Kind::Doctests | Kind::Python => false,
+                Kind::Check | Kind::Doctests | Kind::Python | Kind::Node => false,
             };
             let tries = |suite: &&Suite| runs(suite) || shares(suite.name, folder);
             (SUITES.iter().filter(tries).map(|suite| suite.name).collect(), Vec::new())
@@ -116,10 +116,11 @@ fn reach<'a>(file: &str, packages: &'a [Package], shares: &impl Fn(&str, &str) -
         ("tests", "architecture.rs") | ("docs", _) => named(&["domain", "unit"]),
         // Tests of coordinators run its worker.
         ("clients", "python") => named(&["python", "it"]),
+        ("clients", "typescript") => named(&["typescript"]),
         ("examples", _) => named(&["it", "unit"]),
         ("proto", _) | ("build.rs", _) => {
-            // The Python client has its generated code committed.
-            (vec!["python"], vec!["rosterd-wire", "rosterd-client"])
+            // These have their generated code committed.
+            (vec!["python", "typescript"], vec!["rosterd-wire", "rosterd-client"])
         }
         (name, "") if name.ends_with(".md") => named(&["unit"]),
         _ => (Vec::new(), vec![&owner(file, packages)?.name]),
@@ -147,7 +148,7 @@ fn reached(
         }),
         Kind::Doctests => !crates.is_empty(),
         Kind::Check => !files.is_empty(),
-        Kind::Python => false,
+        Kind::Python | Kind::Node => false,
     };
     suites.extend(SUITES.iter().filter(tries).map(|suite| suite.name));
     suites

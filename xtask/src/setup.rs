@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 
 use crate::command::{is_installed, must, output};
 use crate::suites::{Kind, SUITES, Suite};
-use crate::{console, python, tools, zookeeper};
+use crate::{console, node, python, tools, zookeeper};
 
 /// What all suites need.
 pub(crate) fn everything() -> Result<()> {
@@ -22,6 +22,9 @@ pub(crate) fn for_suites(suites: &[Suite]) -> Result<()> {
         packages.extend(python::packages());
     }
     install(&packages)?;
+    if suites.iter().any(|suite| matches!(suite.kind, Kind::Node | Kind::Check)) {
+        node::setup()?;
+    }
     if python {
         python::setup()?;
     }

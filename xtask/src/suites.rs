@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 
 use crate::metadata::Target;
-use crate::{console, zookeeper};
+use crate::{console, node, zookeeper};
 
 /// One suite.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +43,8 @@ pub(crate) enum Kind {
     Doctests,
     /// The Python client's own tests.
     Python,
+    /// The TypeScript client's own tests.
+    Node,
 }
 
 /// Some test programs of one package.
@@ -197,6 +199,16 @@ pub(crate) const SUITES: &[Suite] = &[
         shipped: false,
         arguments: &[],
     },
+    Suite {
+        name: "typescript",
+        what: "the TypeScript client, at a real coordinator too; its fences at PostgreSQL and Redis",
+        kind: Kind::Node,
+        packages: node::PACKAGES,
+        lane: Lane::Waits,
+        threads: None,
+        shipped: true,
+        arguments: &[],
+    },
 ];
 
 /// The suites that were asked for, all without a word; in the table's order.
@@ -210,7 +222,7 @@ pub(crate) fn chosen(only: &[String]) -> Result<Vec<Suite>> {
 
 /// The table for people.
 pub(crate) fn list() -> String {
-    SUITES.iter().map(|suite| format!("  {:<9} {}\n", suite.name, suite.what)).collect()
+    SUITES.iter().map(|suite| format!("  {:<10} {}\n", suite.name, suite.what)).collect()
 }
 
 /// What cargo must build for these suites. Always with the whole workspace's features, so that nothing is built twice.
@@ -259,7 +271,7 @@ mod tests {
     #[test]
     fn an_unknown_suite_is_refused_with_the_list() {
         let error = chosen(&["simm".into()]).unwrap_err().to_string();
-        assert!(error.contains("\"simm\"") && error.contains("  sim "), "{error}");
+        assert!(error.contains("\"simm\"") && error.contains("  sim  "), "{error}");
     }
 
     #[test]

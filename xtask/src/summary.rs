@@ -67,6 +67,20 @@ pub(crate) fn pytest(line: &str) -> Option<Tally> {
     Some(Tally { passed: sum(&counts, &["passed"]), failed, not_run: sum(&counts, &["skipped"]) })
 }
 
+/// A line at the end of Node's own runner: `ℹ pass 231`, `ℹ fail 0`, and so on; each adds to the whole.
+pub(crate) fn node(line: &str) -> Option<Tally> {
+    let line = plain(line);
+    let (what, count) = line.trim().strip_prefix("ℹ ")?.split_once(' ')?;
+    let count = count.parse().ok()?;
+    let none = Tally::default();
+    Some(match what {
+        "pass" => Tally { passed: count, ..none },
+        "fail" | "cancelled" => Tally { failed: count, ..none },
+        "skipped" | "todo" => Tally { not_run: count, ..none },
+        _ => return None,
+    })
+}
+
 fn pairs(text: &str, separator: char) -> Vec<(u64, &str)> {
     let pair = |text: &'_ str| -> Option<(u64, usize)> {
         let (count, _) = text.split_once(' ')?;
@@ -120,6 +134,16 @@ mod tests {
         let line = "test a::b - should panic ... \u{1b}[32mok\u{1b}[0m <1.234s>\n";
         assert_eq!(timed(line), Some(("a::b - should panic".to_owned(), 1.234)));
         assert_eq!(timed("test a::b ... ok"), None);
+    }
+
+    #[test]
+    fn a_summary_of_node_is_read_line_by_line() {
+        let said = ["✔ a run ends (1.2ms)", "ℹ tests 9", "\u{1b}[34mℹ pass 7\u{1b}[39m", "ℹ fail 1", "ℹ cancelled 1"];
+        let mut tally = Tally::default();
+        for line in said.into_iter().chain(["ℹ skipped 2", "ℹ duration_ms 46.6"]) {
+            tally += node(line).unwrap_or_default();
+        }
+        assert_eq!(tally, Tally { passed: 7, failed: 2, not_run: 2 });
     }
 
     #[test]

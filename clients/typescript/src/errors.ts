@@ -1,0 +1,65 @@
+/** What a user of this package can meet. */
+
+/** The worker cannot go on. */
+export class RosterdError extends Error {
+  static {
+    // On the prototype, so that the first line of a stack has it.
+    this.prototype.name = "RosterdError";
+  }
+}
+
+/** The coordinator refused the job, and the worker has no other. */
+export class JobRefused extends RosterdError {
+  static {
+    this.prototype.name = "JobRefused";
+  }
+
+  constructor(
+    /** A code of the table of error codes, for example `JOB_UNKNOWN`. */
+    readonly code: string,
+    /** What the coordinator says of it. */
+    readonly detail: string,
+    readonly job: string,
+  ) {
+    super(`job '${job}' was refused: ${code}: ${detail}`);
+  }
+}
+
+/** Every coordinator rejected this worker before it was ever welcomed: credential, namespace or a bad Hello. */
+export class Rejected extends RosterdError {
+  static {
+    this.prototype.name = "Rejected";
+  }
+
+  constructor(
+    /** The name of a gRPC status, for example `UNAUTHENTICATED`. */
+    readonly code: string,
+    readonly detail: string,
+  ) {
+    super(`the coordinator rejected this worker: ${code}: ${detail}`);
+  }
+}
+
+/** An option, a name or a value that cannot be; the message names the field, the value and the remedy. */
+export class InvalidOption extends TypeError {
+  static {
+    this.prototype.name = "InvalidOption";
+  }
+}
+
+/**
+ * The reason of a run's `AbortSignal` once the run must stop. A handler that throws it ends its run as cancelled, also
+ * by its own choice.
+ */
+export class Cancelled extends Error {
+  static {
+    this.prototype.name = "Cancelled";
+  }
+}
+
+/** A failure that is not tried again, whatever the job says of retries. */
+export class Fatal extends Error {
+  static {
+    this.prototype.name = "Fatal";
+  }
+}

@@ -1,0 +1,26 @@
+/** What all fences share. */
+
+/** What a fence has to know of a run: a `Run` has it all. */
+export interface Guarded {
+  readonly job: string;
+  readonly item: number;
+  readonly token: bigint;
+}
+
+/** The store has seen a higher token: another run of the item took this one's place, and nothing was written. */
+export class Fenced extends Error {
+  static {
+    this.prototype.name = "Fenced";
+  }
+
+  constructor(
+    /** Which write was refused. */
+    readonly what: string,
+    readonly token: bigint,
+    /** The token that the store has seen; undefined: the store does not say. */
+    readonly seen: bigint | undefined,
+  ) {
+    const than = seen === undefined ? "a higher one was seen" : `token ${String(seen)} was seen`;
+    super(`${what}: token ${String(token)} came too late, ${than}: another run of the item took this one's place`);
+  }
+}

@@ -1,0 +1,76 @@
+/** The callbacks of fires: each is called once, and its answer kept, since it is asked for again after a loss. */
+
+import { create } from "@bufbuild/protobuf";
+import { CallbackDoneSchema, type Callback, type CallbackDone } from "../proto/rosterd/v1/worker_pb.js";
+import { shorten } from "../text.js";
+import type { Emit } from "./events.js";
+import { MAX_ERROR } from "./held.js";
+import { millis } from "./time.js";
+
+const MAX_REMEMBERED = 128;
+
+export class Callbacks {
+  readonly #slots: number;
+  readonly #emit: Emit;
+  readonly #answer: (done: CallbackDone) => void;
+  // By when each must be answered.
+  readonly #open = new Map<string, number>();
+  readonly #done = new Map<string, CallbackDone>();
+
+  constructor(slots: number, emit: Emit, answer: (done: CallbackDone) => void) {
+    this.#slots = slots;
+    this.#emit = emit;
+    this.#answer = answer;
+  }
+
+  get any(): boolean {
+    return this.#open.size > 0;
+  }
+
+  deadline(): number {
+    return Math.min(...this.#open.values());
+  }
+
+  asked(boot: number, callback: Callback): void {
+    const id = callback.callbackId;
+    if (this.#open.has(id)) return;
+    const known = this.#done.get(id);
+    if (known !== undefined) {
+      this.#answer(known);
+    } else if (this.#open.size >= this.#slots) {
+      this.#answer(done(id, "too many callbacks at a time", false));
+    } else {
+      const timeout = millis(callback.timeout);
+      this.#open.set(id, timeout > 0 ? boot + timeout : Infinity);
+      this.#emit({ type: "startCallback", callback });
+    }
+  }
+
+  ended(id: string, error: string, timedOut = false): void {
+    if (!this.#open.delete(id)) return;
+    const answer = done(id, error, timedOut);
+    this.#done.set(id, answer);
+    if (this.#done.size > MAX_REMEMBERED) this.#forgetOldest();
+    if (error !== "") this.#emit({ type: "note", level: "error", text: `callback ${id} failed: ${error}` });
+    this.#answer(answer);
+  }
+
+  #forgetOldest(): void {
+    for (const id of this.#done.keys()) {
+      this.#done.delete(id);
+      return;
+    }
+  }
+
+  expire(boot: number): void {
+    for (const [id, by] of [...this.#open]) if (boot >= by) this.ended(id, "timed out", true);
+  }
+
+  abandon(): void {
+    for (const id of [...this.#open.keys()]) this.ended(id, "the worker left");
+  }
+}
+
+function done(callbackId: string, error: string, timedOut: boolean): CallbackDone {
+  return create(CallbackDoneSchema, { callbackId, error: shorten(error, MAX_ERROR), timedOut });
+}

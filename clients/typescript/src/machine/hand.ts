@@ -1,0 +1,383 @@
+/**
+ * The runs in flight: every run that is in user code, or between attempts, or whose outcome is not acknowledged.
+ *
+ * Owns the life of a run: the checks before it starts, stopping, retries, its report until that is acknowledged. Knows
+ * nothing of streams but the number of the one that something was sent on. Called by the machine only.
+ */
+
+import { create } from "@bufbuild/protobuf";
+import { RunOutcome, type RunRef } from "../proto/rosterd/v1/types_pb.js";
+import {
+  ReportResult,
+  RunProgressSchema,
+  RunStartedSchema,
+  type ReportAck,
+  type RunCompleted,
+  type RunProgress,
+  type RunStarted,
+  type Trigger,
+} from "../proto/rosterd/v1/worker_pb.js";
+import type { Emit, Level } from "./events.js";
+import { held, outcomeOf, pauseAfter, reportInstead, reportOf, type Held, type Progress } from "./held.js";
+import { millis, stamp } from "./time.js";
+import {
+  itemId,
+  keyId,
+  keyOf,
+  keyText,
+  refOf,
+  StopReason,
+  type Ending,
+  type Key,
+  type KeyId,
+  type Now,
+} from "./words.js";
+
+const PROGRESS_EVERY = 250;
+
+/** A Trigger that is to be taken, with what the machine knows of it. */
+export interface Offer {
+  readonly trigger: Trigger;
+  readonly ref: RunRef;
+  readonly stream: number;
+  readonly instanceId: string;
+  readonly props: Readonly<Record<string, string>>;
+  /** How long it is kept before it begins. */
+  readonly startsIn: number;
+  /** What the machine has against starting it, or empty. */
+  readonly objection: string;
+}
+
+export class Hand {
+  readonly #slots: number;
+  readonly #emit: Emit;
+  // In the order in which they came, then in which they ended. What follows is parts of it: bursts of thousands of runs
+  // are common, so no event looks at all of them.
+  readonly #held = new Map<KeyId, Held>();
+  readonly #active = new Map<KeyId, Held>();
+  readonly #ofItem = new Map<string, Held[]>();
+  #unstopped = 0;
+  // Not later than the time at which time alone has something for a run.
+  #soonest = Infinity;
+  readonly #toTell = new Set<Held>();
+  readonly #progressing = new Set<Held>();
+  // Reports that were not sent on the stream of now, and how many were.
+  #unsent = new Map<KeyId, Held>();
+  #underWay = 0;
+  #stream = 0;
+  readonly #highest = new Map<string, bigint>();
+
+  constructor(slots: number, emit: Emit) {
+    this.#slots = slots;
+    this.#emit = emit;
+  }
+
+  // ---- what is in flight
+
+  refs(): RunRef[] {
+    return [...this.#held.values()].map((run) => refOf(run.key));
+  }
+
+  working(): string[] {
+    return [...this.#active.values()].map((run) => keyText(run.key));
+  }
+
+  empty(): boolean {
+    return this.#held.size === 0;
+  }
+
+  /** Nothing is left but reports. */
+  atRest(): boolean {
+    return this.#active.size === 0;
+  }
+
+  hasUnstopped(): boolean {
+    return this.#unstopped > 0;
+  }
+
+  #add(run: Held): void {
+    this.#held.set(keyId(run.key), run);
+    this.#active.set(keyId(run.key), run);
+    this.#ofItem.set(itemId(run.key), [...this.#activeOf(run.key), run]);
+    this.#unstopped += 1;
+  }
+
+  /** It is over here, but for a report. */
+  #settle(run: Held): void {
+    this.#held.delete(keyId(run.key));
+    if (!this.#active.delete(keyId(run.key))) return;
+    const others = this.#activeOf(run.key).filter((other) => other !== run);
+    if (others.length > 0) this.#ofItem.set(itemId(run.key), others);
+    else this.#ofItem.delete(itemId(run.key));
+    if (run.stop === undefined) this.#unstopped -= 1;
+    this.#toTell.delete(run);
+    this.#progressing.delete(run);
+  }
+
+  #activeOf(key: Key): Held[] {
+    return this.#ofItem.get(itemId(key)) ?? [];
+  }
+
+  // ---- a run begins
+
+  take(now: Now, offer: Offer): void {
+    const key = keyOf(offer.ref);
+    if (this.#held.has(keyId(key))) return;
+    const run = held(key, offer.trigger, offer.stream, offer.instanceId, offer.props);
+    const seen = this.#highest.get(itemId(key));
+    let objection = offer.objection;
+    if (seen !== undefined && key.token <= seen) {
+      // It is over here, or older than what the item has seen. Who asks has to know.
+      objection = `a run ${String(seen)} of the item was seen already`;
+    } else {
+      this.#highest.set(itemId(key), key.token);
+      this.#supersede(now, key);
+      objection ||= this.#objection(key);
+    }
+    this.#add(run);
+    if (objection !== "") {
+      this.#note("warn", `did not start ${keyText(key)}: ${objection}`);
+      this.#report(now, run, RunOutcome.NOT_STARTED, objection);
+    } else if (offer.startsIn > 0) {
+      run.phase = "waiting";
+      this.#later(run, now.boot + offer.startsIn);
+    } else {
+      this.#start(run);
+    }
+  }
+
+  /** The stream is lost: what has not begun is sent again on the next one, so it may come again. */
+  letGo(): void {
+    for (const run of [...this.#active.values()]) {
+      if (run.phase !== "waiting") continue;
+      this.#settle(run);
+      const item = itemId(run.key);
+      if (this.#highest.get(item) === run.key.token) this.#highest.set(item, run.key.token - 1n);
+    }
+  }
+
+  /** A higher token says that older runs of the item are not believed any more. */
+  #supersede(now: Now, key: Key): void {
+    for (const older of this.#activeOf(key)) this.#stop(now, older, StopReason.FENCED);
+  }
+
+  #objection(key: Key): string {
+    if (this.#activeOf(key).length > 0) return "an older run of the item is still in user code";
+    return this.#active.size >= this.#slots ? "no slot is free" : "";
+  }
+
+  #later(run: Held, at: number): void {
+    run.nextAt = at;
+    this.#soonest = Math.min(this.#soonest, at);
+  }
+
+  #start(run: Held): void {
+    run.phase = "in user code";
+    const { key, trigger, instanceId, attempt, offset, deadline, props } = run;
+    const stream = run.startedAt === undefined ? run.stream : 0;
+    this.#emit({ type: "startRun", key, trigger, instanceId, attempt, offset, deadline, props, stream });
+  }
+
+  began(now: Now, key: Key): void {
+    const run = this.#active.get(keyId(key));
+    if (run === undefined) return;
+    run.toldFrom = now.wall;
+    this.#toTell.add(run);
+    if (run.startedAt !== undefined) return;
+    run.startedAt = now.wall;
+    const timeout = millis(run.trigger.timeout);
+    if (timeout > 0) {
+      run.timeoutAt = now.boot + timeout;
+      this.#soonest = Math.min(this.#soonest, run.timeoutAt);
+      run.deadline = now.wall + timeout;
+    }
+  }
+
+  /** What is to be said of runs that have begun. Of one that has ended meanwhile its report says it. */
+  *dueStarted(): Generator<RunStarted> {
+    for (const run of this.#toTell) {
+      if (run.toldFrom === undefined || run.phase !== "in user code") continue;
+      yield create(RunStartedSchema, { run: refOf(run.key), startedAt: stamp(run.toldFrom), attempt: run.attempt });
+    }
+    this.#toTell.clear();
+  }
+
+  // ---- a run is stopped
+
+  cancel(now: Now, key: Key, reason: StopReason): void {
+    const run = this.#active.get(keyId(key));
+    if (run !== undefined) this.#stop(now, run, reason);
+  }
+
+  stopAll(now: Now, reason: StopReason): void {
+    for (const run of [...this.#active.values()]) this.#stop(now, run, reason);
+  }
+
+  /** The coordinator marked the old identity dead: old reports go, old runs stop and are not reported. */
+  disown(now: Now): void {
+    for (const run of [...this.#held.values()]) {
+      if (run.phase === "in user code") this.#stop(now, run, StopReason.DEAD);
+      else this.#settle(run);
+    }
+    this.#unsent.clear();
+    this.#underWay = 0;
+  }
+
+  #stop(now: Now, run: Held, reason: StopReason): void {
+    const told = run.stop !== undefined;
+    // What takes the right away outweighs an earlier reason; otherwise the first one counts.
+    const outweighs = reason === StopReason.FENCED || reason === StopReason.DEAD;
+    if (!told) this.#unstopped -= 1;
+    if (!told || (outweighs && run.stop !== StopReason.DEAD)) run.stop = reason;
+    if (run.phase === "between") {
+      this.#close(now, run, { kind: "cancelled", error: `cancelled: ${reason}` });
+    } else if (run.phase === "waiting") {
+      this.#close(now, run, { kind: "not begun", error: `cancelled: ${reason}` });
+    } else if (!told) {
+      this.#note("warn", `stopping ${keyText(run.key)}: ${reason}`);
+      this.#emit({ type: "stopRun", key: run.key, reason });
+    }
+  }
+
+  // ---- a run ends
+
+  ended(now: Now, key: Key, ending: Ending): void {
+    const run = this.#active.get(keyId(key));
+    if (run?.phase !== "in user code") return;
+    run.processed += ending.processed ?? 0;
+    run.failed += ending.failed ?? 0;
+    if (ending.offset !== undefined) run.newOffset = run.offset = ending.offset;
+    const again = ending.kind === "raised" && run.stop === undefined && run.attempt < run.trigger.maxAttempts;
+    if (!again) {
+      this.#close(now, run, ending);
+      return;
+    }
+    run.phase = "between";
+    this.#later(run, now.boot + pauseAfter(run.trigger, run.attempt));
+    const summary = (ending.error ?? "").split("\n", 1)[0] ?? "";
+    this.#note("warn", `attempt ${run.attempt} of ${keyText(key)} failed: ${summary}`);
+  }
+
+  #close(now: Now, run: Held, ending: Ending): void {
+    if (run.stop === StopReason.DEAD) {
+      this.#settle(run);
+      return;
+    }
+    const outcome = outcomeOf(run, ending);
+    const error = ending.error ?? "";
+    if (outcome === RunOutcome.FAILED) this.#note("error", `${keyText(run.key)} failed: ${error}`);
+    const why = error === "" && run.stop !== undefined ? `cancelled: ${run.stop}` : error;
+    this.#report(now, run, outcome, why, ending.output);
+  }
+
+  #report(now: Now, run: Held, outcome: RunOutcome, error: string, output = ""): void {
+    run.report = reportOf(run, now.wall, outcome, error, output);
+    run.phase = "reported";
+    // Reports go out in the order in which runs ended.
+    this.#settle(run);
+    this.#held.set(keyId(run.key), run);
+    this.#unsent.set(keyId(run.key), run);
+  }
+
+  // ---- reports
+
+  /** How many reports are under way on the stream of now. */
+  get underWay(): number {
+    return this.#underWay;
+  }
+
+  /** The reports to be sent on this stream now; at most `credits` of them may be unacknowledged. */
+  *dueReports(stream: number, credits: number): Generator<RunCompleted> {
+    if (stream !== this.#stream) {
+      this.#stream = stream;
+      this.#underWay = 0;
+      this.#unsent = new Map([...this.#held].filter(([, run]) => run.report !== undefined));
+    }
+    for (const [id, run] of this.#unsent) {
+      if (this.#underWay >= credits) return;
+      this.#unsent.delete(id);
+      this.#underWay += 1;
+      if (run.report !== undefined) yield run.report;
+    }
+  }
+
+  acknowledged(ack: ReportAck): void {
+    if (ack.run === undefined) return;
+    const key = keyOf(ack.run);
+    const run = this.#held.get(keyId(key));
+    if (run?.report === undefined) return;
+    this.#held.delete(keyId(key));
+    if (!this.#unsent.delete(keyId(key))) this.#underWay -= 1;
+    if (ack.result === ReportResult.ACCEPTED) return;
+    const why = `${ack.code}: ${ack.message}`;
+    if (ack.result !== ReportResult.INVALID || run.replaces) {
+      this.#note("warn", `the report of ${keyText(key)} was not accepted: ${why}`);
+      return;
+    }
+    this.#note("error", `the report of ${keyText(key)} was refused, it is reported as failed: ${why}`);
+    run.report = reportInstead(run, run.report, why);
+    run.replaces = true;
+    this.#held.set(keyId(key), run);
+    this.#unsent.set(keyId(key), run);
+  }
+
+  // ---- progress
+
+  progressed(said: Progress & { readonly key: Key }): void {
+    const run = this.#active.get(keyId(said.key));
+    if (run?.phase !== "in user code") return;
+    const { percent, message, offset } = said;
+    run.progress = run.progressed = { percent, message, offset };
+    this.#progressing.add(run);
+  }
+
+  /** Another coordinator may not know how far runs have come. */
+  sayOffsetsAgain(): void {
+    for (const run of this.#active.values()) {
+      if (run.phase !== "in user code" || run.progressed?.offset === undefined) continue;
+      run.progress = run.progressed;
+      this.#progressing.add(run);
+    }
+  }
+
+  /** Only the last progress of a run is kept, and it goes out four times a second at most. */
+  *dueProgress(now: Now): Generator<RunProgress> {
+    for (const run of this.#progressing) {
+      if (run.progress === undefined || now.boot < run.progressAt) continue;
+      const { percent, message, offset } = run.progress;
+      run.progress = undefined;
+      this.#progressing.delete(run);
+      run.progressAt = now.boot + PROGRESS_EVERY;
+      const known = offset === undefined ? {} : { offset };
+      yield create(RunProgressSchema, { run: refOf(run.key), percent, message, ...known });
+    }
+  }
+
+  // ---- time
+
+  *timers(live: boolean): Generator<number> {
+    yield this.#soonest;
+    if (live) for (const run of this.#progressing) yield run.progressAt;
+  }
+
+  expire(now: Now, mayStart: boolean): void {
+    if (now.boot < this.#soonest) return;
+    for (const run of [...this.#active.values()]) {
+      if (run.stop === undefined && now.boot >= run.timeoutAt) {
+        this.#stop(now, run, StopReason.TIMED_OUT);
+      } else if ((run.phase === "waiting" || run.phase === "between") && now.boot >= run.nextAt && mayStart) {
+        if (run.phase === "between") run.attempt += 1;
+        this.#start(run);
+      }
+    }
+    this.#soonest = Infinity;
+    for (const run of this.#active.values()) {
+      if (run.phase === "waiting" || run.phase === "between") this.#later(run, run.nextAt);
+      if (run.stop === undefined) this.#soonest = Math.min(this.#soonest, run.timeoutAt);
+    }
+  }
+
+  #note(level: Level, text: string): void {
+    this.#emit({ type: "note", level, text });
+  }
+}

@@ -1,0 +1,65 @@
+//! The TypeScript client: what it is built with, its tests, its linters. Its packages are installed beside it, as npm does.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::command::{must, root, shown, watched};
+use crate::summary::{Tally, node};
+
+/// What its tests of fences start.
+pub(crate) const PACKAGES: &[&str] = &["openssl", "postgresql", "redis-server"];
+
+/// Its folders of tests: its own, over real sockets, at a real coordinator, and at servers that it fences writes to.
+const TESTS: [&str; 4] =
+    ["build/test/unit/", "build/test/wire/", "build/test/coordinator/", "build/test/fences/"];
+
+fn folder() -> PathBuf {
+    root().join("clients/typescript")
+}
+
+fn npm(words: &[&str]) -> Command {
+    let mut command = Command::new("npm");
+    command.current_dir(folder()).arg("--silent").args(words);
+    command
+}
+
+/// Installs its packages by the lock file; does nothing where that was done.
+pub(crate) fn setup() -> Result<()> {
+    let wanted = std::fs::read_to_string(folder().join("package-lock.json"))?;
+    let stamp = folder().join("node_modules/made-from.json");
+    if std::fs::read_to_string(&stamp).is_ok_and(|made| made == wanted) {
+        println!("    node: ready in {}", folder().join("node_modules").display());
+        return Ok(());
+    }
+    must(&mut npm(&["ci", "--no-audit", "--no-fund"]))?;
+    Ok(std::fs::write(stamp, wanted)?)
+}
+
+/// Builds and runs its tests.
+pub(crate) fn test(shipped: Option<&Path>, mark: &str, rest: &[String]) -> Result<Tally> {
+    must(&mut npm(&["run", "build:tests"]))?;
+    let mut command = Command::new("node");
+    command.current_dir(folder()).args(["--enable-source-maps", "--test", "--test-reporter=spec"]);
+    command.args(rest).args(TESTS);
+    if let Some(shipped) = shipped {
+        command.env("ROSTERD_BINARY", shipped);
+    }
+    let mut tally = Tally::default();
+    let status = watched(&mut command, mark, &mut |line| tally += node(line).unwrap_or_default())?;
+    if tally == Tally::default() {
+        bail!("{status}, without a summary: {}", shown(&command));
+    }
+    if !status.success() && tally.failed == 0 {
+        println!("    {status}: {}", shown(&command));
+        tally.failed = 1;
+    }
+    Ok(tally)
+}
+
+/// Its linters.
+pub(crate) fn linters() -> Result<Vec<Command>> {
+    setup()?;
+    Ok(vec![npm(&["run", "lint"])])
+}
