@@ -21,7 +21,7 @@ fn folder() -> PathBuf {
 
 fn npm(words: &[&str]) -> Command {
     let mut command = Command::new("npm");
-    command.current_dir(folder()).arg("--silent").args(words);
+    command.current_dir(folder()).args(words);
     command
 }
 

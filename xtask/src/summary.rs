@@ -138,7 +138,13 @@ mod tests {
 
     #[test]
     fn a_summary_of_node_is_read_line_by_line() {
-        let said = ["✔ a run ends (1.2ms)", "ℹ tests 9", "\u{1b}[34mℹ pass 7\u{1b}[39m", "ℹ fail 1", "ℹ cancelled 1"];
+        let said = [
+            "✔ a run ends (1.2ms)",
+            "ℹ tests 9",
+            "\u{1b}[34mℹ pass 7\u{1b}[39m",
+            "ℹ fail 1",
+            "ℹ cancelled 1",
+        ];
         let mut tally = Tally::default();
         for line in said.into_iter().chain(["ℹ skipped 2", "ℹ duration_ms 46.6"]) {
             tally += node(line).unwrap_or_default();

@@ -92,8 +92,9 @@ pub(crate) struct Held {
 pub(crate) struct Progress {
     pub(crate) latest: (u32, String),
     pub(crate) offset: Option<Bytes>,
-    /// There is something to say.
+    /// There is something to say: `latest`, or an offset alone.
     pub(crate) waits: bool,
+    pub(crate) offset_waits: bool,
     pub(crate) sent_at: Option<Duration>,
     /// When the first offset was set.
     pub(crate) offset_at: Option<Duration>,

@@ -274,10 +274,9 @@ impl Machine {
     pub(super) fn on_offset(&mut self, now: Now, id: &RunId, offset: Bytes) {
         let Some(held) = self.hand.runs.get_mut(id) else { return };
         held.progress.offset = Some(offset);
-        held.progress.waits = true;
-        // A run that is over sooner says so with its end alone.
-        let since = *held.progress.offset_at.get_or_insert(now.mono);
-        if self.link.is_open() && now.mono >= since + PROGRESS_EVERY {
+        held.progress.offset_waits = true;
+        held.progress.offset_at.get_or_insert(now.mono);
+        if self.link.is_open() {
             self.effects.extend(held.progress.take(now.mono, id));
         }
     }
@@ -285,7 +284,7 @@ impl Machine {
     /// Another coordinator may not know how far runs have come.
     pub(super) fn say_offsets_again(&mut self) {
         for held in self.hand.runs.values_mut() {
-            held.progress.waits |= held.progress.offset.is_some();
+            held.progress.offset_waits |= held.progress.offset.is_some();
         }
     }
 
@@ -366,9 +365,12 @@ impl Progress {
         if self.sent_at.is_some_and(|at| now < at + PROGRESS_EVERY) {
             return None;
         }
-        if !std::mem::take(&mut self.waits) {
+        // A run that is over sooner says how far it has come with its end alone.
+        let settled = self.offset_at.is_some_and(|at| now >= at + PROGRESS_EVERY);
+        if !self.waits && !(self.offset_waits && settled) {
             return None;
         }
+        (self.waits, self.offset_waits) = (false, false);
         self.sent_at = Some(now);
         let ((percent, message), offset) = (self.latest.clone(), self.offset.clone());
         let progress = RunProgress { run: Some(id.to_proto()), percent, message, offset };

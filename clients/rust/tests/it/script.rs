@@ -160,12 +160,14 @@ impl Peer {
 
     /// The next frame that `which` picks; others are passed over.
     pub(crate) async fn until<T>(&mut self, which: impl Fn(Request) -> Option<T>) -> T {
-        loop {
+        // Under a clock that stands still heartbeats would follow one another for ever.
+        for _ in 0..10_000 {
             let frame = self.next().await.expect("the stream is open");
             if let Some(picked) = which(frame) {
                 return picked;
             }
         }
+        panic!("10,000 frames came, and not the one that was waited for");
     }
 
     /// Lives beside the worker for a while; what it says is dropped.
