@@ -367,7 +367,7 @@ impl Progress {
         }
         // A run that is over sooner says how far it has come with its end alone.
         let settled = self.offset_at.is_some_and(|at| now >= at + PROGRESS_EVERY);
-        if !self.waits && !(self.offset_waits && settled) {
+        if !(self.waits || self.offset_waits && settled) {
             return None;
         }
         (self.waits, self.offset_waits) = (false, false);
