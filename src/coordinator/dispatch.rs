@@ -537,6 +537,7 @@ fn trigger(view: &Job, run: RunRef, running: &Running, offset: Option<Arc<[u8]>>
     let (config, policy) = (view.spec.config(), view.spec.policy());
     Trigger {
         task_id: task_id(&run.job, run.item, &running.instance),
+        incarnation: view.incarnation.clone(),
         fire: running.fire,
         source: running.source,
         item_parameter: config.sharding_item_parameters.get(run.item).unwrap_or_default().to_string(),

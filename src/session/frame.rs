@@ -210,6 +210,8 @@ pub struct Trigger {
     pub run: RunRef,
     /// As Elastic-Job names it.
     pub task_id: String,
+    /// The job's incarnation: tells its traces from those of every other job, also of one with the same name.
+    pub incarnation: Arc<str>,
     /// Its time.
     pub fire: Time,
     /// Why.

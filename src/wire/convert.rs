@@ -17,6 +17,7 @@ use crate::proto::v1;
 use crate::scalar::{self, duration, timestamp};
 use crate::status::{Malformed, cut};
 use crate::text;
+use crate::trace::traceparent;
 use rosterd_session::code::{Code, Refusal};
 use rosterd_session::frame::{
     CallbackDone, CancelReason, Completed, FromWorker, Hello, Kind, RunRef, ToWorker,
@@ -351,6 +352,7 @@ pub fn to_worker(to: ToWorker) -> Result<v1::SessionResponse, Option<Refusal>> {
 
 fn to_trigger(trigger: rosterd_session::frame::Trigger) -> v1::Trigger {
     let retries = trigger.retries;
+    let parent = traceparent(&trigger.incarnation, trigger.fire, &trigger.run);
     v1::Trigger {
         run: Some(to_run(trigger.run)),
         fire_time: Some(timestamp(trigger.fire)),
@@ -368,6 +370,7 @@ fn to_trigger(trigger: rosterd_session::frame::Trigger) -> v1::Trigger {
         retry_backoff_multiplier: retries.backoff_multiplier,
         retry_backoff_max: Some(duration(retries.backoff_max)),
         task_id: trigger.task_id,
+        trace_context: [("traceparent".to_owned(), parent)].into(),
         starts_in: (!trigger.starts_in.is_zero()).then(|| duration(trigger.starts_in)),
     }
 }

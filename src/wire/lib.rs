@@ -7,3 +7,4 @@ pub mod proto;
 pub mod scalar;
 pub mod status;
 pub mod text;
+mod trace;
