@@ -31,6 +31,8 @@ impl Target {
 /// How everything that is tried is built, so that it is built once: the profile of the program that is shipped, with our own
 /// crates as `.cargo/tests.toml` says.
 pub(crate) const PROFILE: [&str; 3] = ["--release", "--config", ".cargo/tests.toml"];
+/// All crates that have tests.
+const WORKSPACE: [&str; 3] = ["--workspace", "--exclude", "rosterd-bench"];
 /// The bugs that the simulation switches on by name, off unless it does.
 pub(crate) const FEATURES: [&str; 2] = ["--features", "rosterd/mutants,rosterd-sim/mutants"];
 
@@ -64,8 +66,7 @@ pub(crate) struct Program {
 /// Builds test programs of the workspace; `None` when that failed (the compiler has said why).
 pub(crate) fn build(arguments: &[String]) -> Result<Option<Vec<Program>>> {
     let mut command = cargo();
-    command.args(["test", "--workspace", "--exclude", "rosterd-bench"]).args(PROFILE).args(FEATURES);
-    command.args(arguments);
+    command.arg("test").args(WORKSPACE).args(PROFILE).args(FEATURES).args(arguments);
     built(command)
 }
 
@@ -120,12 +121,34 @@ fn package(id: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::command::root;
 
     #[test]
     fn a_package_is_known_by_both_forms_of_its_id() {
         assert_eq!(package("path+file:///a/clients/rust#rosterd-client@0.1.0"), "rosterd-client");
         assert_eq!(package("path+file:///a/xtask#0.1.0"), "xtask");
+    }
+
+    /// The libraries of a build, each with its version and features.
+    fn libraries(arguments: &[&str]) -> BTreeSet<String> {
+        let format = ["--locked", "--prefix", "none", "--format", "{p} [{f}]"];
+        let tree = output(cargo().arg("tree").args(format).args(arguments)).unwrap();
+        let lines = tree.lines().map(|line| line.trim_end_matches(" (*)").to_owned());
+        // Our own are built for each of the two.
+        lines.filter(|line| !line.is_empty() && !line.contains(&*root().to_string_lossy())).collect()
+    }
+
+    /// A library that has other features in the tests than in the program is compiled twice, and only the time would tell.
+    #[test]
+    fn the_tests_use_the_libraries_of_the_program_with_its_features() {
+        let program = libraries(&["--package", "rosterd", "--edges", "normal"]);
+        let tests = libraries(&[&WORKSPACE[..], &FEATURES, &["--edges", "normal,dev"]].concat());
+        assert!(program.len() > 100, "{program:?}");
+        let twice: Vec<_> = program.difference(&tests).collect();
+        assert!(twice.is_empty(), "name their features once, in [workspace.dependencies]: {twice:#?}");
     }
 
     #[test]
