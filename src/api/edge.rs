@@ -33,6 +33,9 @@ use super::layers::observe::Observer;
 use super::layers::origin::Origins;
 use super::layers::{auth, deadlines, is_grpc, limits, observe, origin};
 use super::listen::{Incoming, ListenLimits, serve};
+use super::operator::Operator;
+use super::rest::Recent;
+use super::rest::{self, Rest, problem};
 use super::tls::ServerTls;
 use rosterd_runtime::clock::SharedClock;
 use rosterd_runtime::shares::Shares;
@@ -151,14 +154,22 @@ impl Edge {
         };
         let stop = tasks.stop(Phase::Edge);
         let gate = BackupGate::new(backups, history.clone(), stop.clone(), config.max_send);
+        let operator = Arc::new(Operator { backend: backend.clone(), history: history.clone() });
         let admin = Admin {
             backend: backend.clone(),
-            history,
+            history: history.clone(),
+            operator: operator.clone(),
             clock: clock.clone(),
             info,
-            stop,
+            stop: stop.clone(),
             max_send: config.max_send,
         };
+        let recent = Recent::new(format!("{}-{}", backend.id(), admin.info.started.0));
+        let (kept, watched, at) = (recent.clone(), backend.clone(), clock.clone());
+        tasks.restartable(Phase::Edge, "live", move || {
+            rest::follow(kept.clone(), watched.watch(), at.clone())
+        });
+        let rest = Rest { backend: backend.clone(), history, operator, clock: clock.clone(), stop, recent };
         let grpc = Routes::default()
             .add_service(limited!(WorkerServiceServer::new(workers), config))
             .add_service(limited!(AdminServiceServer::new(admin), config))
@@ -179,10 +190,12 @@ impl Edge {
         // The last one is the outermost.
         Ok(http_routes(site)
             .merge(grpc)
+            .merge(rest::routes(Arc::new(rest)))
             .layer(from_fn_with_state(deadlines, deadlines::layer))
             .layer(from_fn_with_state(auth, auth::layer))
             .layer(from_fn_with_state(limits, limits::layer))
             .layer(from_fn_with_state(origins, origin::layer))
+            .layer(from_fn(problem::layer))
             .layer(from_fn_with_state(observer, observe::layer)))
     }
 }

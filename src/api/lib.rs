@@ -1,4 +1,4 @@
-//! The edge: gRPC and HTTP on one port. It parses, limits and answers; it decides nothing about jobs.
+//! The edge: gRPC, REST and HTTP on one port. It parses, limits and answers; it decides nothing about jobs.
 //!
 //! Of the coordinator it sees [`backend::Backend`] alone. Proto types stop at `grpc`.
 
@@ -7,6 +7,7 @@ pub mod backend;
 pub mod backup;
 pub mod connection;
 pub mod edge;
+mod fires;
 pub mod grpc;
 pub mod history;
 pub mod http;
@@ -14,5 +15,8 @@ pub mod layers;
 mod link;
 pub mod listen;
 pub mod monitor;
+pub mod operator;
+pub mod rest;
+mod rights;
 mod seldom;
 pub mod tls;

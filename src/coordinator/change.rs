@@ -77,12 +77,16 @@ pub(super) fn apply(
     job: &JobState,
     view: &Job,
     spec: &JobSpec,
-    dry_run: bool,
+    (dry_run, expected): (bool, Option<&JobSpec>),
     now: Time,
 ) -> Result<Step, Refusal> {
     let warnings = spec.notes();
     match change(job, view, spec, now)? {
+        // Also where it was this very change that made it so, and the answer was lost.
         None => Ok(Step::Said(Change::unchanged("unchanged").warning(warnings))),
+        Some(_) if expected.is_some_and(|expected| *expected != *view.spec) => {
+            Err(other_than_expected(&view.name))
+        }
         Some((_, fields)) if dry_run => {
             let line = format!("would change {}", names(&fields));
             Ok(Step::Said(Change { fields, warnings, ..Change::new(ChangeEffect::WouldChange, line) }))
@@ -92,6 +96,12 @@ pub(super) fn apply(
             Ok(Step::Commit(txn, Change { fields, warnings, ..Change::new(ChangeEffect::Changed, line) }))
         }
     }
+}
+
+/// Somebody has changed the job meanwhile.
+pub(super) fn other_than_expected(name: &JobName) -> Refusal {
+    let what = format!("job {name} is not as it was when it was read: read it again, and change that");
+    Refusal::new(Code::ConfigChanged, what)
 }
 
 /// The names of fields, for a line.

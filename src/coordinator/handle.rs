@@ -55,8 +55,9 @@ pub struct WorkerStream {
 /// What people may do. Each is answered once its effect is durable.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operation {
-    /// Makes or changes jobs; all or nothing is decided per job. [`Operation::apply`] reads them from a job file.
-    Apply { specs: Vec<JobSpec>, dry_run: bool },
+    /// Makes or changes jobs; all or nothing is decided per job. [`Operation::apply`] reads them from a job file. `expected`: only
+    /// a job that is still so is changed.
+    Apply { specs: Vec<JobSpec>, dry_run: bool, expected: Option<Box<JobSpec>> },
     /// Fires now: all items, or these.
     Trigger { job: JobName, items: Vec<Item>, after_current: bool },
     /// Holds scheduled fires, or lets them go on.
@@ -80,7 +81,7 @@ impl Operation {
     pub fn apply(file: &str, dry_run: bool) -> Result<Self, Refusal> {
         let specs = job::parse_file_with(file.as_bytes(), view::validate);
         let specs = specs.map_err(|defects| Refusal::new(Code::ConfigInvalid, defects.to_string()))?;
-        Ok(Self::Apply { specs, dry_run })
+        Ok(Self::Apply { specs, dry_run, expected: None })
     }
 }
 

@@ -206,6 +206,8 @@ pub(crate) enum JobOperation {
     Apply {
         spec: Box<JobSpec>,
         dry_run: bool,
+        /// What it is to replace; none: whatever is there.
+        expected: Option<Box<JobSpec>>,
     },
     Trigger {
         items: Vec<Item>,

@@ -62,7 +62,9 @@ impl Node {
             return self.out.push(Effect::Reply(request, Err(refusal)));
         }
         let (job, operation) = match operation {
-            Operation::Apply { specs, dry_run } => return self.apply_jobs(request, specs, dry_run, by),
+            Operation::Apply { specs, dry_run, expected } => {
+                return self.apply_jobs(request, specs, (dry_run, expected), by);
+            }
             Operation::Drain { instance, grace } => {
                 return self.drain_instance(request, &instance, grace, by);
             }
@@ -90,7 +92,13 @@ impl Node {
         self.dirty.insert(name);
     }
 
-    fn apply_jobs(&mut self, request: RequestId, specs: Vec<JobSpec>, dry_run: bool, by: Option<Arc<str>>) {
+    fn apply_jobs(
+        &mut self,
+        request: RequestId,
+        specs: Vec<JobSpec>,
+        (dry_run, expected): (bool, Option<Box<JobSpec>>),
+        by: Option<Arc<str>>,
+    ) {
         if specs.is_empty() {
             let why = "there is no job to apply: name at least one";
             return self.out.push(Effect::Reply(request, Err(Refusal::new(Code::ConfigInvalid, why))));
@@ -100,7 +108,8 @@ impl Node {
         self.requests.insert(request, Pending { left: specs.len(), places, ..Pending::default() });
         for spec in specs {
             let name = spec.config().job_name.clone();
-            self.ask(request, by.clone(), name, JobOperation::Apply { spec: Box::new(spec), dry_run });
+            let (spec, expected) = (Box::new(spec), expected.clone());
+            self.ask(request, by.clone(), name, JobOperation::Apply { spec, dry_run, expected });
         }
     }
 
@@ -222,7 +231,9 @@ impl Node {
         asked: &Asked,
     ) -> Result<Step, Refusal> {
         match &asked.operation {
-            JobOperation::Apply { spec, dry_run } => apply(job, view, spec, *dry_run, self.now.wall),
+            JobOperation::Apply { spec, dry_run, expected } => {
+                apply(job, view, spec, (*dry_run, expected.as_deref()), self.now.wall)
+            }
             JobOperation::Trigger { items, after_current } => self.trigger(job, view, items, *after_current),
             JobOperation::Pause(paused) => Ok(pause(view, *paused, self.now.wall)),
             JobOperation::Enable { target, enabled, .. } => enable(view, target, *enabled, self.now.wall),

@@ -31,7 +31,10 @@ impl Node {
                 continue;
             }
             match &asked.operation {
-                JobOperation::Apply { spec, dry_run: false } => {
+                JobOperation::Apply { expected: Some(_), .. } => {
+                    self.reply(asked.request, name, Err(change::other_than_expected(name)));
+                }
+                JobOperation::Apply { spec, dry_run: false, .. } => {
                     let spec = spec.clone();
                     let said = Change::new(ChangeEffect::Created, "created").warning(spec.notes());
                     return self.create(name, job, &spec, Intent::Operation { asked: Box::new(asked), said });
@@ -92,7 +95,8 @@ impl Node {
                     ": remove it with --cancel, whether runs of it are in flight is not looked at",
                 )),
                 (JobOperation::Remove { cancel: true }, Some(torn)) => Ok(change::remove_torn(name, torn)),
-                (JobOperation::Apply { spec, dry_run }, Some(torn)) => {
+                (JobOperation::Apply { expected: Some(_), .. }, _) => Err(change::other_than_expected(name)),
+                (JobOperation::Apply { spec, dry_run, .. }, Some(torn)) => {
                     let step = change::mend(name, torn, spec, self.now.wall);
                     Ok(if *dry_run {
                         let line = "would change what cannot be understood";

@@ -93,6 +93,8 @@ codes! {
     ConfigInvalid = "CONFIG_INVALID", Invalid;
     /// The stored configuration cannot be read: apply it again.
     ConfigDamaged = "CONFIG_DAMAGED", Precondition;
+    /// The job's configuration is another than the one that the change was made for: read it again, and change that.
+    ConfigChanged = "CONFIG_CHANGED", Superseded;
     /// The job is being removed: try again when it is gone.
     JobRemoving = "JOB_REMOVING", Precondition;
     /// The worker has not registered the job on this stream.

@@ -10,11 +10,14 @@ mod auth;
 #[path = "../support/certificates.rs"]
 mod certificates;
 mod flood;
+#[path = "../support/http.rs"]
+mod http;
 mod log;
 mod opening;
 mod origin;
 mod pages;
 mod probes;
+mod rest;
 mod revoked;
 mod session;
 mod shutdown;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use prost::Message;
 use rosterd_api::access::subject::PeerNames;
 use rosterd_api::grpc::admin::{Admin, Info};
+use rosterd_api::operator::Operator;
 use rosterd_api::tls::{Clients, Material, ServerTls};
 use rosterd_domain::id::*;
 use rosterd_domain::item::{Missed, Outcome, Running, Source};
@@ -183,9 +184,11 @@ pub fn requests(input: &[u8]) -> String {
         let (handle, driver) = start(&store);
         let driver = tokio::spawn(driver.run());
         apply(&handle).await;
+        let (backend, history) = (Arc::new(handle.clone()), Arc::new(HISTORY.1.clone()));
         let admin = Admin {
-            backend: Arc::new(handle.clone()),
-            history: Arc::new(HISTORY.1.clone()),
+            backend: backend.clone(),
+            history: history.clone(),
+            operator: Arc::new(Operator { backend, history }),
             clock: Arc::new(Simulated::new(Time::from_seconds(NOW))),
             info: Info { registry: "embedded", started: Time::from_seconds(NOW) },
             stop: tokio_util::sync::CancellationToken::new(),

@@ -22,6 +22,8 @@ mod forms;
 mod guarantee;
 mod harness;
 mod hostile;
+#[path = "../support/http.rs"]
+mod http;
 mod input;
 mod judge;
 mod kinds;
@@ -38,6 +40,7 @@ mod programs;
 mod pulse;
 mod python;
 mod raw;
+mod rest;
 mod restored;
 mod rights;
 mod seen;

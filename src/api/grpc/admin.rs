@@ -13,10 +13,12 @@ use tonic::{Request, Response, Status};
 
 use super::paging::{PART, page};
 use super::rows;
-use super::{fires, rights, stats, watching};
+use super::{stats, watching};
 use crate::access::Principal;
 use crate::backend::Backend;
+use crate::fires;
 use crate::history::History;
+use crate::operator::Operator;
 use rosterd_coordinator::handle::{Done, Health, InstanceRow, MachineAction, Operation, ServerRow, Target};
 use rosterd_history::{EventFilter, Page, RunFilter, RunState};
 use rosterd_runtime::clock::SharedClock;
@@ -44,6 +46,8 @@ pub struct Admin {
     pub backend: Arc<dyn Backend>,
     /// What was.
     pub history: Arc<dyn History>,
+    /// Carries changes out.
+    pub operator: Arc<Operator>,
     /// What time it is.
     pub clock: SharedClock,
     /// Who answers.
@@ -81,23 +85,7 @@ fn any_job(text: String) -> Result<Option<JobName>, Status> {
 
 impl Admin {
     async fn operate(&self, who: Option<Principal>, operation: Operation) -> Result<Done, Status> {
-        let what = match &operation {
-            // A job file may hold secrets among its parameters.
-            Operation::Apply { specs, dry_run } => format!("Apply {} jobs, dry_run: {dry_run}", specs.len()),
-            other => format!("{other:?}"),
-        };
-        let done = match rights::check(who.as_ref(), &operation, &*self.backend).await {
-            Ok(()) => self.backend.operate(operation, who.as_ref().map(|who| who.name.clone())).await,
-            Err(refusal) => Err(refusal),
-        };
-        if done.is_ok() {
-            // Whoever is told that it is done finds it in the audit, also after a crash.
-            self.history.settle().await;
-        }
-        let who = who.map_or_else(|| "anonymous".to_owned(), |who| who.name.to_string());
-        let outcome = done.as_ref().map_or_else(|refusal| refusal.code.as_str(), |_| "done");
-        tracing::info!(target: "rosterd::audit", principal = who, operation = what, outcome, "a change was asked for");
-        done.map_err(refused)
+        self.operator.operate(who, operation).await.map_err(refused)
     }
 }
 
@@ -397,15 +385,8 @@ impl AdminService for Admin {
             size: page_size(request.page_size, 1000, 10_000),
             token: request.page_token,
         };
-        let mut page = fires::page(span).map_err(|defect| malformed(&defect))?;
-        if let Some((after, until, most)) = page.asks() {
-            page.take(self.backend.due(&name, after, until, most).await.map_err(refused)?);
-        }
-        let fires = match page.due.is_empty() {
-            true => Vec::new(),
-            false => self.history.fires(&name, page.items, page.due).await.map_err(refused)?,
-        };
-        let (fires, next_page_token) = fires::cut(fires, page.after, page.size, page.more);
+        let (fires, next_page_token) =
+            fires::of(span, &name, &*self.backend, &*self.history).await.map_err(refused)?;
         let fires = fires.into_iter().map(|fire| rows::fire(&name, fire)).collect();
         self.answer(v1::ListFiresResponse { fires, next_page_token }, "ask with a smaller page_size")
     }

@@ -2,10 +2,8 @@
 
 pub mod admin;
 pub mod backup;
-mod fires;
 pub mod health;
 mod paging;
-mod rights;
 mod rows;
 mod stats;
 mod watching;

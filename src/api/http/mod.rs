@@ -12,6 +12,7 @@ use axum::routing::get;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 
 use super::backend::Backend;
+use super::rest;
 use rosterd_coordinator::handle::Health;
 use rosterd_runtime::telemetry::Metrics;
 use rosterd_session::code::Refusal;
@@ -67,6 +68,10 @@ async fn healthz(State(site): State<Arc<Site>>) -> Response {
 async fn unknown(request: Request) -> Response {
     if super::layers::is_grpc(request.headers()) {
         return tonic::Status::unimplemented("no such service").into_http();
+    }
+    let path = request.uri().path();
+    if rest::is_api(path) {
+        return rest::unknown(path);
     }
     answer(StatusCode::NOT_FOUND, TEXT, "no such page\n".to_owned())
 }

@@ -10,7 +10,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use base64::Engine as _;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 
 use super::methods::{Access, Methods, access};
 use super::{is_grpc, refused};
@@ -50,11 +50,11 @@ impl Auth {
 
     fn decide(
         &self,
-        path: &str,
+        (method, path): (&Method, &str),
         headers: &HeaderMap,
         certificate: Option<&PeerNames>,
     ) -> Result<Option<Principal>, Refusal> {
-        let rule = access(path);
+        let rule = access(method, path);
         if rule == Some(Access::Open) {
             return Ok(None);
         }
@@ -122,7 +122,7 @@ pub async fn layer(State(auth): State<Arc<Auth>>, mut request: Request, next: Ne
     }
     let remote = request.extensions().get::<Remote>().cloned();
     let certificate = remote.as_ref().and_then(|remote| remote.certificate.get());
-    match auth.decide(request.uri().path(), request.headers(), certificate) {
+    match auth.decide((request.method(), request.uri().path()), request.headers(), certificate) {
         Ok(None) => next.run(request).await,
         Ok(Some(principal)) => {
             let revoked = auth.methods.streams(request.uri().path()).then(|| principal.revoked.clone());
@@ -203,7 +203,7 @@ mod tests {
     fn a_secret_says_who_asks() {
         let auth = auth();
         let (worker, operator) = (secret(1).text().to_owned(), secret(2).text().to_owned());
-        let who = |value: &str| name(auth.decide("/metrics", &with(value), None));
+        let who = |value: &str| name(auth.decide((&Method::GET, "/metrics"), &with(value), None));
         assert_eq!(who(&format!("Bearer {operator}")).unwrap(), "ops");
         assert_eq!(who(&basic(&operator)).unwrap(), "ops");
         assert_eq!(who(&format!("Bearer {worker}")), Err(Code::PermissionDenied));
@@ -212,14 +212,16 @@ mod tests {
         }
         let mut twice = with(&format!("Bearer {operator}"));
         twice.append(header::AUTHORIZATION, HeaderValue::from_static("Bearer x"));
-        assert_eq!(name(auth.decide("/metrics", &twice, None)), Err(Code::Unauthenticated));
+        assert_eq!(name(auth.decide((&Method::GET, "/metrics"), &twice, None)), Err(Code::Unauthenticated));
     }
 
     #[test]
     fn a_certificate_says_who_asks_unless_a_secret_does() {
         let auth = auth();
         let names = |name: &str| PeerNames { common: Some(name.to_owned()), ..PeerNames::default() };
-        let who = |headers: &HeaderMap, common| name(auth.decide("/metrics", headers, Some(&names(common))));
+        let who = |headers: &HeaderMap, common| {
+            name(auth.decide((&Method::GET, "/metrics"), headers, Some(&names(common))))
+        };
         assert_eq!(who(&HeaderMap::new(), "host").unwrap(), "host");
         assert_eq!(who(&HeaderMap::new(), "stranger"), Err(Code::Unauthenticated));
         assert_eq!(who(&with(&format!("Bearer {}", secret(2).text())), "host").unwrap(), "ops");
@@ -230,8 +232,11 @@ mod tests {
     fn a_path_without_a_rule_is_denied_to_everybody() {
         let auth = auth();
         let operator = with(&format!("Bearer {}", secret(2).text()));
-        assert_eq!(name(auth.decide("/debug", &operator, None)), Err(Code::PermissionDenied));
-        assert_eq!(name(auth.decide("/debug", &HeaderMap::new(), None)), Err(Code::Unauthenticated));
-        assert!(auth.decide("/healthz", &HeaderMap::new(), None).unwrap().is_none());
+        assert_eq!(name(auth.decide((&Method::GET, "/debug"), &operator, None)), Err(Code::PermissionDenied));
+        assert_eq!(
+            name(auth.decide((&Method::GET, "/debug"), &HeaderMap::new(), None)),
+            Err(Code::Unauthenticated)
+        );
+        assert!(auth.decide((&Method::GET, "/healthz"), &HeaderMap::new(), None).unwrap().is_none());
     }
 }

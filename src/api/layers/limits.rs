@@ -90,7 +90,7 @@ pub async fn layer(State(limits): State<Arc<Limits>>, request: Request, next: Ne
         return limits.probe(probe, grpc, request, next).await;
     }
     let streams = limits.methods.streams(path);
-    let (places, what) = match (streams, access(path)) {
+    let (places, what) = match (streams, access(request.method(), path)) {
         (false, _) => (&limits.calls, "requests"),
         (true, Some(Access::Worker)) => (&limits.workers, "workers"),
         (true, _) => (&limits.watchers, "watchers"),

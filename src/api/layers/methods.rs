@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use http::Method;
 use prost::Message as _;
 
+use crate::rest::table::{self, Found};
 use rosterd_wire::proto::v1::DESCRIPTOR;
 
 /// What a credential may do.
@@ -74,8 +76,14 @@ impl Access {
     }
 }
 
-/// The rule for a path; `None`: it is not served.
-pub fn access(path: &str) -> Option<Access> {
+/// The rule for a request; `None`: it is not served.
+pub fn access(method: &Method, path: &str) -> Option<Access> {
+    match table::find(method, path) {
+        Some(Found::Route(route)) => return Some(route.access),
+        // Refused there, with the method that it takes.
+        Some(Found::OtherMethod(_)) => return Some(Access::View),
+        None => {}
+    }
     if let Some(method) = path.strip_prefix("/rosterd.v1.AdminService/") {
         return match method {
             "ListJobs" | "GetJob" | "ListItems" | "ListInstances" | "ListMachines" | "ListRuns"
@@ -169,12 +177,15 @@ impl Methods {
 
     /// Whether the path is one that streams.
     pub fn streams(&self, path: &str) -> bool {
-        self.0.get(path).copied().unwrap_or(false)
+        let route = table::find(&Method::GET, path);
+        matches!(route, Some(Found::Route(route)) if route.streams)
+            || self.0.get(path).copied().unwrap_or(false)
     }
 
     /// The path as a label: one of a closed set.
     pub fn label(&self, path: &str) -> String {
-        self.0.get_key_value(path).map_or_else(|| "other".to_owned(), |(known, _)| known.clone())
+        let known = self.0.get_key_value(path).map(|(known, _)| known.clone());
+        known.or_else(|| table::template(path).map(str::to_owned)).unwrap_or_else(|| "other".to_owned())
     }
 }
 
@@ -187,14 +198,14 @@ mod tests {
         let methods = Methods::default();
         assert!(methods.paths().any(|path| path == "/rosterd.v1.AdminService/ListJobs"));
         for path in methods.paths() {
-            assert!(access(path).is_some(), "{path} has no rule: say who may call it");
+            assert!(access(&Method::POST, path).is_some(), "{path} has no rule: say who may call it");
         }
     }
 
     #[test]
     fn a_path_spelled_otherwise_has_no_rule() {
         for path in ["//metrics", "/metrics/", "/METRICS", "/%6detrics", "/healthz/../metrics", ""] {
-            assert_eq!(access(path), None, "{path}");
+            assert_eq!(access(&Method::GET, path), None, "{path}");
         }
     }
 
@@ -208,7 +219,8 @@ mod tests {
 
     #[test]
     fn what_takes_no_credential_takes_no_place_of_others() {
-        for path in Methods::default().paths().filter(|path| access(path) == Some(Access::Open)) {
+        for path in Methods::default().paths().filter(|path| access(&Method::GET, path) == Some(Access::Open))
+        {
             assert!(probe(path).is_some(), "{path} is open, and has no places of its own");
         }
     }
@@ -220,5 +232,7 @@ mod tests {
         assert!(methods.streams("/rosterd.v1.AdminService/Watch"));
         assert!(!methods.streams("/rosterd.v1.AdminService/ListJobs"));
         assert_eq!(methods.label("/no/such"), "other");
+        assert!(methods.streams("/api/live") && !methods.streams("/api/jobs"));
+        assert_eq!(methods.label("/api/jobs/report/trigger"), "/api/jobs/{job}/trigger");
     }
 }

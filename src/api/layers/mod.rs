@@ -26,6 +26,8 @@ fn refused(grpc: bool, refusal: &Refusal) -> Response {
         return status::status(refusal).into_http();
     }
     let mut response = Response::new(Body::from(format!("{refusal}\n")));
+    // For who writes it in another form.
+    response.extensions_mut().insert(refusal.clone());
     *response.status_mut() = status::http(refusal.code.class());
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, plain);

@@ -43,6 +43,8 @@ impl Origins {
         }
         if grpc {
             no_page(request.headers())?;
+        } else if !request.method().is_safe() {
+            own_page(request)?;
         }
         if self.loopback {
             let authority = request.uri().authority().map(|authority| authority.as_str().as_bytes());
@@ -64,6 +66,32 @@ fn no_page(headers: &HeaderMap) -> Result<(), Refusal> {
         None => return Ok(()),
     };
     let what = format!("{told}: gRPC is not for web pages: use a client of gRPC, which sends no such header");
+    Err(Refusal::new(Code::OriginRefused, what))
+}
+
+/// A browser sends what changes something from a page of this server, or not at all: a person's password or loopback
+/// address is of no use to other pages. Other programs send neither header.
+fn own_page(request: &Request) -> Result<(), Refusal> {
+    let headers = request.headers();
+    let site = headers.get("sec-fetch-site").map(|site| site.as_bytes());
+    let foreign = site.is_some_and(|site| !matches!(site, b"none" | b"same-origin"));
+    let origin = headers.get(header::ORIGIN).map(|origin| origin.as_bytes());
+    let of = |origin: &[u8]| -> Option<Vec<u8>> {
+        let text = std::str::from_utf8(origin).ok()?;
+        Some(text.split_once("://")?.1.as_bytes().to_ascii_lowercase())
+    };
+    let authority = request.uri().authority().map(|authority| authority.as_str().as_bytes());
+    let host = authority.or_else(|| headers.get(header::HOST).map(|host| host.as_bytes()));
+    let host = host.map(<[u8]>::to_ascii_lowercase);
+    let other = origin.is_some_and(|origin| of(origin).is_none_or(|origin| host.as_ref() != Some(&origin)));
+    if !foreign && !other {
+        return Ok(());
+    }
+    let told = origin.or(site).unwrap_or_default();
+    let what = format!(
+        "it comes from a page of {:?}: changes are taken from pages of this server and from programs",
+        shown(told)
+    );
     Err(Refusal::new(Code::OriginRefused, what))
 }
 

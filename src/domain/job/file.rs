@@ -101,11 +101,20 @@ impl JobSpec {
 
     /// The job as a file that [`parse_file`] reads.
     pub fn to_file(&self) -> String {
+        yaml::written(&self.file_fields())
+    }
+
+    /// The same as JSON.
+    pub fn to_json_file(&self) -> String {
+        Value::Object(self.file_fields()).to_string()
+    }
+
+    fn file_fields(&self) -> Map<String, Value> {
         let mut values: Map<String, Value> = self.config().node_fields().into_iter().collect();
         let mut own = self.policy().values();
         own.insert("handler".to_owned(), self.handler().into());
         values.insert(OWN_KEY.to_owned(), Value::Object(own));
-        yaml::written(&values)
+        values
     }
 }
 

@@ -1,5 +1,5 @@
 //! Whether a change stays within the jobs that a credential is for. Looking is not restricted by job. Called
-//! before the coordinator is asked; knows nothing of roles, which the path has settled.
+//! by `operator` before the coordinator is asked; knows nothing of roles, which the path has settled.
 
 use rosterd_domain::id::{InstanceId, JobName};
 
@@ -9,7 +9,7 @@ use rosterd_coordinator::handle::Operation;
 use rosterd_session::code::{Code, Refusal};
 
 /// Refuses a change of a job that is not the asker's.
-pub(super) async fn check(
+pub(crate) async fn check(
     who: Option<&Principal>,
     operation: &Operation,
     backend: &dyn Backend,

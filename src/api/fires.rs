@@ -1,41 +1,61 @@
-//! Pages of `ListFires`: how many scheduled times of a span a page needs. The latest scheduled time comes first, and the items of one in
-//! ascending order; a token names the last pair of the page before. Pure; called by `admin`.
+//! A job's scheduled times with the result of each, in pages: how many scheduled times of a span a page needs. The latest scheduled time comes first, and the items of one in
+//! ascending order; a token names the last pair of the page before. Called by `grpc::admin` and `rest`.
 
 use std::cmp::Reverse;
 use std::ops::Range;
 use std::time::Duration;
 
-use rosterd_domain::id::Item;
+use rosterd_domain::id::{Item, JobName};
 use rosterd_domain::time::Time;
 
+use crate::backend::Backend;
+use crate::history::History;
 use rosterd_history::FireRow;
-use rosterd_session::code::Code;
+use rosterd_session::code::{Code, Refusal};
 use rosterd_wire::status::Malformed;
 
 /// What is asked for.
-pub(super) struct Span {
-    pub(super) from: Time,
-    pub(super) to: Time,
-    pub(super) items: Range<u32>,
-    pub(super) size: usize,
-    pub(super) token: String,
+pub(crate) struct Span {
+    pub(crate) from: Time,
+    pub(crate) to: Time,
+    pub(crate) items: Range<u32>,
+    pub(crate) size: usize,
+    pub(crate) token: String,
 }
 
 /// What a page needs of the history.
-pub(super) struct Page {
-    pub(super) due: Vec<Time>,
-    pub(super) items: Vec<Item>,
+struct Page {
+    due: Vec<Time>,
+    items: Vec<Item>,
     /// The last pair of the page before.
-    pub(super) after: Option<(Time, u32)>,
-    pub(super) size: usize,
+    after: Option<(Time, u32)>,
+    size: usize,
     /// There are scheduled times before these.
-    pub(super) more: bool,
+    more: bool,
     /// From, and before.
     span: (Time, Time),
 }
 
+/// The rows of a page, and the token of the next one; empty: there is none.
+pub(crate) async fn of(
+    span: Span,
+    job: &JobName,
+    backend: &dyn Backend,
+    history: &dyn History,
+) -> Result<(Vec<FireRow>, String), Refusal> {
+    let mut page = page(span).map_err(|defect| defect.refusal)?;
+    if let Some((after, until, most)) = page.asks() {
+        page.take(backend.due(job, after, until, most).await?);
+    }
+    let fires = match page.due.is_empty() {
+        true => Vec::new(),
+        false => history.fires(job, page.items, page.due).await?,
+    };
+    Ok(cut(fires, page.after, page.size, page.more))
+}
+
 /// A page whose scheduled times are yet to be found: by the schedules that held at the time, which are others' to know.
-pub(super) fn page(span: Span) -> Result<Page, Malformed> {
+fn page(span: Span) -> Result<Page, Malformed> {
     let after = token(&span.token)?;
     let items: Vec<Item> = span.items.map(Item).collect();
     let step = Duration::from_millis(1);
@@ -46,7 +66,7 @@ pub(super) fn page(span: Span) -> Result<Page, Malformed> {
 
 impl Page {
     /// Which scheduled times are wanted: the latest of those after the first and not after the second, at most so many.
-    pub(super) fn asks(&self) -> Option<(Time, Time, usize)> {
+    fn asks(&self) -> Option<(Time, Time, usize)> {
         let step = Duration::from_millis(1);
         let wanted = !self.items.is_empty() && self.span.0 < self.span.1;
         wanted.then(|| (self.span.0.minus(step), self.span.1.minus(step), self.most() + 1))
@@ -58,7 +78,7 @@ impl Page {
     }
 
     /// The scheduled times, the last one first.
-    pub(super) fn take(&mut self, mut due: Vec<Time>) {
+    fn take(&mut self, mut due: Vec<Time>) {
         self.more = due.len() > self.most();
         due.truncate(self.most());
         due.reverse();
@@ -67,7 +87,7 @@ impl Page {
 }
 
 /// The rows of a page, and the token of the next one; empty: there is none.
-pub(super) fn cut(
+fn cut(
     mut fires: Vec<FireRow>,
     after: Option<(Time, u32)>,
     size: usize,

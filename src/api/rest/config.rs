@@ -1,0 +1,96 @@
+//! A job's configuration: read with a tag, and written under it, so that nobody overwrites what they have not seen.
+
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use rosterd_coordinator::handle::Operation;
+use rosterd_domain::job::{self as file, JobSpec};
+use rosterd_session::code::Code;
+use rosterd_wire::convert::MAX_CONFIG;
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+use utoipa::IntoParams;
+
+use super::problem::Problem;
+use super::shape::{self, JobChange};
+use super::{Answer, Json, Query, Rest, Shared, Who, job};
+
+/// The one job that is stored under a name; `None`: there is none.
+async fn stored(rest: &Rest, name: &str) -> Result<JobSpec, Problem> {
+    let name = job(name.to_owned())?;
+    let text = rest.backend.job(&name, 0).await?.spec;
+    let unreadable =
+        |why: String| Problem::new(Code::ConfigInvalid, format!("the stored configuration of {name}: {why}"));
+    let specs = file::parse_file(text.as_bytes()).map_err(|defects| unreadable(defects.to_string()))?;
+    specs.into_iter().next().ok_or_else(|| unreadable("it is empty".to_owned()))
+}
+
+/// Changes with the configuration, and with nothing else.
+fn tag(spec: &JobSpec) -> String {
+    let digest = Sha256::digest(spec.to_file());
+    let hex: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("\"{hex}\"")
+}
+
+#[utoipa::path(get, path = "/api/jobs/config/{job}", tag = "configuration", params(("job" = String, Path)), responses((status = 200, body = Object, description = "A job file as JSON, Elastic-Job's field names. The header ETag names this state of it."), (status = 404, body = Problem)))]
+/// Shows a job's configuration.
+pub(super) async fn get_config(State(rest): Shared, Path(name): Path<String>) -> Result<Response, Problem> {
+    let spec = stored(&rest, &name).await?;
+    let mut response = Json(shape::raw(spec.to_json_file())).into_response();
+    let tag = HeaderValue::from_str(&tag(&spec)).unwrap_or(HeaderValue::from_static("\"\""));
+    response.headers_mut().insert(header::ETAG, tag);
+    Ok(response)
+}
+
+/// How a job file is applied.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Apply {
+    /// Change nothing, say what would be changed.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+#[utoipa::path(put, path = "/api/jobs/config", tag = "configuration", params(Apply, ("If-Match" = Option<String>, Header, description = "The ETag of the configuration that this one replaces: if it is another by now, 412 and nothing is changed. Goes with one job.")), request_body(content = String, description = "A job file, JSON or YAML, with one job or several.", content_type = "application/json"), responses((status = 200, body = Vec<JobChange>), (status = 400, body = Problem), (status = 412, body = Problem)))]
+/// Makes or changes jobs.
+pub(super) async fn put_config(
+    State(rest): Shared,
+    who: Who,
+    headers: HeaderMap,
+    Query(how): Query<Apply>,
+    text: String,
+) -> Answer<Vec<JobChange>> {
+    if text.len() > MAX_CONFIG {
+        let what = format!("{} bytes are more than {MAX_CONFIG}: apply the jobs in parts", text.len());
+        return Err(Problem::invalid("body", what));
+    }
+    let mut operation = Operation::apply(&text, how.dry_run)?;
+    if let (Some(wanted), Operation::Apply { specs, expected, .. }) =
+        (headers.get(header::IF_MATCH), &mut operation)
+    {
+        let [spec] = &specs[..] else {
+            return Err(Problem::invalid(
+                "If-Match",
+                "it goes with a file of one job: apply them one by one",
+            ));
+        };
+        let current = stored(&rest, spec.config().job_name.as_str()).await.ok();
+        let current = current.filter(|current| {
+            let names = wanted.to_str().unwrap_or_default();
+            names.split(',').any(|name| name.trim() == "*" || name.trim() == tag(current))
+        });
+        // Until the change is committed it stays what it is now, or the change is refused.
+        *expected = Some(Box::new(current.ok_or_else(changed)?));
+    }
+    let done = rest.operator.operate(who.0, operation).await.map_err(|refusal| match refusal.code {
+        Code::ConfigChanged => Problem::from(refusal).under(StatusCode::PRECONDITION_FAILED),
+        _ => refusal.into(),
+    })?;
+    Ok(Json(done.changes.into_iter().map(shape::change).collect()))
+}
+
+fn changed() -> Problem {
+    let what = "the configuration is not the one of If-Match (any more): read it again, and change that";
+    Problem::new(Code::ConfigChanged, what).under(StatusCode::PRECONDITION_FAILED)
+}

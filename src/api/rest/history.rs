@@ -1,0 +1,138 @@
+//! What was: runs, fires, events. Of the coordinator that is asked, as far as its history keeps them.
+
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use http::Uri;
+use rosterd_domain::id::Item;
+use rosterd_domain::time::Time;
+use rosterd_history::{EventFilter, EventKind, Page as Rows, RunFilter, RunState};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::paging::Paged;
+use super::problem::Problem;
+use super::shape::{self, Event, Fire, Run};
+use super::{Page, Query, Shared, job};
+use crate::fires;
+
+/// Which rows of the history.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Asked {
+    /// Only of this job.
+    job: Option<String>,
+    /// Only of this item.
+    item: Option<u32>,
+    /// Only runs of this state: TASK_RUNNING, TASK_FINISHED, TASK_ERROR and so on.
+    state: Option<String>,
+    /// Only events of this kind.
+    kind: Option<String>,
+    /// Only events that this credential asked for.
+    principal: Option<String>,
+    /// Not before this (RFC 3339).
+    from: Option<String>,
+    /// Before this (RFC 3339).
+    to: Option<String>,
+    /// Rows of a page: 1 to 1000, 100 unless said.
+    limit: Option<usize>,
+    /// From the `Link` header of the last answer (`rel="next"`).
+    cursor: Option<String>,
+}
+
+const MOST: usize = 1000;
+
+impl Asked {
+    fn rows(&self) -> Result<Rows, Problem> {
+        match self.limit.unwrap_or(100) {
+            size @ 1..=MOST => Ok(Rows { size, token: self.cursor.clone() }),
+            size => Err(Problem::invalid("limit", format!("{size} is not from 1 to {MOST}"))),
+        }
+    }
+
+    fn times(&self) -> Result<(Option<Time>, Option<Time>), Problem> {
+        let read = |field: &str, text: &Option<String>| {
+            let read = text.as_deref().map(Time::parse).transpose();
+            read.map_err(|error| Problem::invalid(field, error))
+        };
+        Ok((read("from", &self.from)?, read("to", &self.to)?))
+    }
+}
+
+#[utoipa::path(get, path = "/api/runs", tag = "history", params(Asked), responses((status = 200, body = Vec<Run>)))]
+/// Lists runs, the latest first.
+pub(super) async fn runs(
+    State(rest): Shared,
+    uri: Uri,
+    Query(asked): Query<Asked>,
+) -> Result<Page<Run>, Problem> {
+    let state = asked.state.as_deref().map(|text| {
+        RunState::ALL.into_iter().find(|state| state.as_str() == text).ok_or_else(|| {
+            let known: Vec<_> = RunState::ALL.iter().map(|state| state.as_str()).collect();
+            Problem::invalid("state", format!("{text:?} is not one of {}", known.join(", ")))
+        })
+    });
+    let (from, to) = asked.times()?;
+    let filter = RunFilter {
+        job: asked.job.clone().map(job).transpose()?,
+        item: asked.item.map(Item),
+        state: state.transpose()?,
+        instance: None,
+        from,
+        to,
+    };
+    let (rows, next) = rest.history.runs(filter, asked.rows()?).await?;
+    Ok(Page::of(Paged { rows: rows.into_iter().map(shape::run).collect(), next }, &uri))
+}
+
+#[utoipa::path(get, path = "/api/events", tag = "history", params(Asked), responses((status = 200, body = Vec<Event>)))]
+/// Lists what was done to jobs and workers, and by whom, the latest first.
+pub(super) async fn events(
+    State(rest): Shared,
+    uri: Uri,
+    Query(asked): Query<Asked>,
+) -> Result<Page<Event>, Problem> {
+    let kind = asked.kind.as_deref().map(|text| {
+        EventKind::ALL.into_iter().find(|kind| kind.as_str() == text).ok_or_else(|| {
+            let known: Vec<_> = EventKind::ALL.iter().map(|kind| kind.as_str()).collect();
+            Problem::invalid("kind", format!("{text:?} is not one of {}", known.join(", ")))
+        })
+    });
+    let (from, to) = asked.times()?;
+    let filter = EventFilter {
+        job: asked.job.clone().map(job).transpose()?,
+        kind: kind.transpose()?,
+        principal: asked.principal.clone(),
+        from,
+        to,
+    };
+    let (rows, next) = rest.history.events(filter, asked.rows()?).await?;
+    Ok(Page::of(Paged { rows: rows.into_iter().map(shape::event).collect(), next }, &uri))
+}
+
+#[utoipa::path(get, path = "/api/jobs/{job}/fires", tag = "history", params(("job" = String, Path), Asked), responses((status = 200, body = Vec<Fire>), (status = 404, body = Problem)))]
+/// Lists a job's scheduled times with the result of each, the latest first: those of the last hour unless said.
+pub(super) async fn list_fires(
+    State(rest): Shared,
+    uri: Uri,
+    Path(name): Path<String>,
+    Query(asked): Query<Asked>,
+) -> Result<Page<Fire>, Problem> {
+    let name = job(name)?;
+    let row = rest.backend.job(&name, 0).await?.row;
+    let (from, to) = asked.times()?;
+    let to = to.unwrap_or_else(|| rest.clock.wall());
+    let from = from.unwrap_or_else(|| to.minus(Duration::from_secs(3600)));
+    let rows = asked.rows()?;
+    let span = fires::Span {
+        from: from.max(row.made.unwrap_or(from)),
+        to,
+        items: asked.item.map_or(0..row.items, |item| item..item.saturating_add(1)),
+        size: rows.size,
+        token: rows.token.unwrap_or_default(),
+    };
+    let (fires, next) = fires::of(span, &name, &*rest.backend, &*rest.history).await?;
+    let next = (!next.is_empty()).then_some(next);
+    Ok(Page::of(Paged { rows: fires.into_iter().map(shape::fire).collect(), next }, &uri))
+}

@@ -1,0 +1,186 @@
+//! What is: jobs, items, machines, instances, coordinators.
+
+use std::collections::BTreeMap;
+
+use axum::extract::{Path, State};
+use http::Uri;
+use rosterd_coordinator::handle::{JobRow, ServerRow};
+use rosterd_domain::id::JobName;
+use rosterd_session::code::Code;
+use rosterd_wire::status;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::paging::Listing;
+use super::problem::Problem;
+use super::shape::{self, Cluster, ErrorPage, Instance, Job, JobBrief, Server, ServerJob, Sharding};
+use super::{Answer, Json, Page, Query, Shared, api_version, job, server};
+
+/// Machines by the job that knows them.
+fn by_job(rows: &[ServerRow]) -> BTreeMap<&JobName, Vec<&ServerRow>> {
+    let mut found: BTreeMap<&JobName, Vec<&ServerRow>> = BTreeMap::new();
+    for row in rows {
+        found.entry(&row.job).or_default().push(row);
+    }
+    found
+}
+
+fn contains(name: &str, part: Option<&String>) -> bool {
+    part.is_none_or(|part| name.to_lowercase().contains(&part.to_lowercase()))
+}
+
+#[utoipa::path(get, path = "/api/jobs/count", tag = "jobs", responses((status = 200, body = u64, description = "How many jobs there are.")))]
+/// Counts the jobs.
+pub(super) async fn count_jobs(State(rest): Shared) -> Answer<usize> {
+    Ok(Json(rest.backend.jobs().await?.len()))
+}
+
+#[utoipa::path(get, path = "/api/jobs", tag = "jobs", params(Listing), responses((status = 200, body = Vec<JobBrief>)))]
+/// Lists jobs. Sorted by jobName, status, state, cron, instanceCount or nextFireTime.
+pub(super) async fn list_jobs(
+    State(rest): Shared,
+    uri: Uri,
+    Query(listing): Query<Listing>,
+) -> Result<Page<JobBrief>, Problem> {
+    let (field, descending) =
+        listing.order(&["jobName", "status", "state", "cron", "instanceCount", "nextFireTime"])?;
+    let (jobs, servers) = (rest.backend.jobs().await?, rest.backend.servers(None).await?);
+    let servers = by_job(&servers);
+    let shown = |row: JobRow| {
+        let known = servers.get(&row.name).map_or(&[][..], Vec::as_slice);
+        shape::job(row, known)
+    };
+    let rows =
+        jobs.into_iter().filter(|row| contains(row.name.as_str(), listing.contains.as_ref())).map(shown);
+    let wanted = |job: &JobBrief| {
+        listing.status.as_ref().is_none_or(|wanted| *wanted == word(&job.status) || *wanted == job.state)
+    };
+    let keyed = rows.filter(wanted).map(|job| {
+        let key = match field {
+            "status" => word(&job.status),
+            "state" => job.state.clone(),
+            "cron" => job.cron.clone().unwrap_or_default(),
+            "instanceCount" => format!("{:010}", job.instance_count),
+            "nextFireTime" => job.next_fire_time.clone().unwrap_or_default(),
+            _ => String::new(),
+        };
+        ((key, job.job_name.clone()), job)
+    });
+    Ok(Page::of(listing.page(keyed.collect(), descending)?, &uri))
+}
+
+/// A word of the API, as JSON has it.
+fn word(value: &impl serde::Serialize) -> String {
+    let text = serde_json::to_value(value).ok();
+    text.as_ref().and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// How a job is asked for.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Upcoming {
+    /// How many scheduled times to come to list: 0 to 1000, 5 unless said.
+    upcoming: Option<usize>,
+}
+
+#[utoipa::path(get, path = "/api/jobs/{job}", tag = "jobs", params(("job" = String, Path), Upcoming), responses((status = 200, body = Job), (status = 404, body = Problem)))]
+/// Shows a job.
+pub(super) async fn get_job(
+    State(rest): Shared,
+    Path(name): Path<String>,
+    Query(query): Query<Upcoming>,
+) -> Answer<Job> {
+    let name = job(name)?;
+    let upcoming = query.upcoming.unwrap_or(5);
+    if upcoming > 1000 {
+        return Err(Problem::invalid("upcoming", format!("{upcoming} is more than 1000")));
+    }
+    let detail = rest.backend.job(&name, upcoming).await?;
+    let servers = rest.backend.servers(Some(&name)).await?;
+    Ok(Json(shape::detail(detail, &servers.iter().collect::<Vec<_>>())))
+}
+
+#[utoipa::path(get, path = "/api/jobs/{job}/sharding", tag = "jobs", params(("job" = String, Path)), responses((status = 200, body = Vec<Sharding>), (status = 404, body = Problem)))]
+/// Lists a job's items.
+pub(super) async fn list_items(State(rest): Shared, Path(name): Path<String>) -> Answer<Vec<Sharding>> {
+    let name = job(name)?;
+    let items = rest.backend.items(&name).await?.into_iter();
+    Ok(Json(items.filter_map(|row| shape::sharding(&name, row)).collect()))
+}
+
+#[utoipa::path(get, path = "/api/servers/count", tag = "servers", responses((status = 200, body = u64)))]
+/// Counts the machines.
+pub(super) async fn count_servers(State(rest): Shared) -> Answer<usize> {
+    Ok(Json(rest.backend.machines().await?.len()))
+}
+
+#[utoipa::path(get, path = "/api/servers", tag = "servers", params(Listing), responses((status = 200, body = Vec<Server>)))]
+/// Lists machines. Sorted by serverIp, instancesNum or jobsNum.
+pub(super) async fn list_servers(
+    State(rest): Shared,
+    uri: Uri,
+    Query(listing): Query<Listing>,
+) -> Result<Page<Server>, Problem> {
+    let (field, descending) = listing.order(&["serverIp", "instancesNum", "jobsNum"])?;
+    let rows = rest.backend.machines().await?.into_iter().map(shape::server);
+    let keyed = rows.filter(|row| contains(&row.server_ip, listing.contains.as_ref())).map(|row| {
+        let key = match field {
+            "instancesNum" => format!("{:010}", row.instances_num),
+            "jobsNum" => format!("{:010}", row.jobs_num),
+            _ => String::new(),
+        };
+        ((key, row.server_ip.clone()), row)
+    });
+    Ok(Page::of(listing.page(keyed.collect(), descending)?, &uri))
+}
+
+#[utoipa::path(get, path = "/api/servers/{server}/jobs", tag = "servers", params(("server" = String, Path)), responses((status = 200, body = Vec<ServerJob>), (status = 404, body = Problem)))]
+/// Lists the jobs that a machine works for.
+pub(super) async fn server_jobs(State(rest): Shared, Path(address): Path<String>) -> Answer<Vec<ServerJob>> {
+    let address = server(address)?;
+    let rows = rest.backend.servers(None).await?;
+    let jobs: Vec<_> = rows.iter().filter(|row| row.server == address).map(shape::server_job).collect();
+    if jobs.is_empty() {
+        let what = format!("no job has a machine \"{address}\": see /api/servers");
+        return Err(Problem::new(Code::MachineUnknown, what));
+    }
+    Ok(Json(jobs))
+}
+
+/// Which instances.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct OfJob {
+    /// Only of this job.
+    job: Option<String>,
+}
+
+#[utoipa::path(get, path = "/api/instances", tag = "servers", params(OfJob), responses((status = 200, body = Vec<Instance>)))]
+/// Lists instances: worker processes under each of their jobs.
+pub(super) async fn list_instances(State(rest): Shared, Query(query): Query<OfJob>) -> Answer<Vec<Instance>> {
+    let of = query.job.map(job).transpose()?;
+    let rows = rest.backend.instances(of.as_ref()).await?.into_iter();
+    Ok(Json(rows.map(shape::instance).collect()))
+}
+
+#[utoipa::path(get, path = "/api/cluster", tag = "cluster", responses((status = 200, body = Cluster)))]
+/// Shows the coordinators.
+pub(super) async fn cluster(State(rest): Shared) -> Answer<Cluster> {
+    let health = *rest.backend.health().borrow();
+    let coordinators = rest.backend.members().await?.into_iter().map(shape::coordinator).collect();
+    let namespace = rest.backend.namespace().to_string();
+    Ok(Json(Cluster { namespace, health: health.as_str(), version: api_version(), coordinators }))
+}
+
+#[utoipa::path(get, path = "/api/errors/{code}", tag = "cluster", params(("code" = String, Path)), responses((status = 200, body = ErrorPage), (status = 404, body = Problem)))]
+/// Explains a code of a refusal.
+pub(super) async fn error_page(Path(text): Path<String>) -> Answer<ErrorPage> {
+    let Some(code) = Code::ALL.iter().find(|code| code.as_str() == text) else {
+        let what = format!("{text:?} is not a code of rosterd's");
+        return Err(Problem::invalid("code", what).under(http::StatusCode::NOT_FOUND));
+    };
+    let remedy = code.remedy().trim().to_owned();
+    Ok(Json(ErrorPage { code: code.as_str(), status: status::http(code.class()).as_u16(), remedy }))
+}

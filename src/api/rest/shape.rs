@@ -1,0 +1,534 @@
+//! What REST shows: Elastic-Job's names where it has one, in its spelling. Durations are milliseconds, times RFC 3339 in UTC.
+
+use std::collections::BTreeMap;
+
+use rosterd_coordinator::handle::{
+    Change, ChangeEffect, InstanceRow, ItemRow, ItemStatus, JobDetail, JobRow, MachineRow, MemberRow,
+    ServerRow,
+};
+use rosterd_domain::id::{InstanceId, JobName, task_id};
+use rosterd_domain::item::{self, Source, State};
+use rosterd_domain::time::Time;
+use rosterd_history::{EventRow, Fate, FireRow, RunRow};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// A job's status in Elastic-Job's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub(crate) enum JobStatus {
+    /// An enabled instance works for it.
+    Ok,
+    /// Machines know it, and no instance is live.
+    Crashed,
+    /// It, or each machine that knows it, is disabled.
+    Disabled,
+    /// Its items are about to be reassigned.
+    ShardingFlag,
+}
+
+/// A job in a list.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct JobBrief {
+    pub(crate) job_name: String,
+    pub(crate) status: JobStatus,
+    /// `enabled`, `resharding`, `disabled`, `paused`, `no_worker`, `removing` or `damaged`.
+    pub(crate) state: String,
+    pub(crate) description: String,
+    /// Absent: it runs only when triggered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cron: Option<String>,
+    pub(crate) time_zone: String,
+    pub(crate) handler_type: String,
+    /// Instances that work for it now.
+    pub(crate) instance_count: u32,
+    pub(crate) sharding_total_count: u32,
+    /// Runs in flight.
+    pub(crate) running: u32,
+    /// The coordinator that plans its assignment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) leader: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) next_fire_time: Option<String>,
+    pub(crate) counters: Counters,
+}
+
+/// All runs and results of fires, of a job or an item. Each only grows.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Counters {
+    pub(crate) runs: u64,
+    pub(crate) succeeded: u64,
+    pub(crate) failed: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) crashed: u64,
+    pub(crate) timed_out: u64,
+    /// Scheduled times merged into a later run.
+    pub(crate) misfired: u64,
+    pub(crate) skipped: u64,
+    /// Scheduled times that were not run, by reason.
+    pub(crate) missed: BTreeMap<String, u64>,
+}
+
+/// A job in full.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Job {
+    #[serde(flatten)]
+    pub(crate) brief: JobBrief,
+    /// The job file, as YAML.
+    pub(crate) file: String,
+    /// Grows with every change of the assignment.
+    pub(crate) generation: u64,
+    /// Grows with every election of a leader.
+    pub(crate) epoch: u64,
+    /// The next scheduled times.
+    pub(crate) upcoming: Vec<String>,
+}
+
+/// A machine, over all jobs that know it.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Server {
+    pub(crate) server_ip: String,
+    /// Worker processes on it.
+    pub(crate) instances_num: u32,
+    pub(crate) jobs_num: u32,
+    /// For how many of its jobs it is disabled.
+    pub(crate) disabled_jobs_num: u32,
+}
+
+/// A job that a machine works for.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ServerJob {
+    pub(crate) job_name: String,
+    /// `OK` or `DISABLED`, of this machine for this job; `CRASHED`: no instance is on it.
+    pub(crate) status: JobStatus,
+    pub(crate) instance_count: u32,
+}
+
+/// An item's status in Elastic-Job's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub(crate) enum ShardingStatus {
+    Disabled,
+    Running,
+    /// No live instance owns it.
+    ShardingFlag,
+    /// It waits for its next fire.
+    Pending,
+    Completed,
+}
+
+/// An item.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Sharding {
+    pub(crate) item: u32,
+    pub(crate) parameter: String,
+    /// The machine of the instance that owns it; empty: none does.
+    pub(crate) server_ip: String,
+    pub(crate) instance_id: String,
+    pub(crate) status: ShardingStatus,
+    /// Another instance than its owner runs it, or its crashed run waits for one.
+    pub(crate) failover: bool,
+    /// Elastic-Job's id of the task; empty: none is in flight.
+    pub(crate) task_id: String,
+    /// Of the run in flight, else of the last one.
+    pub(crate) token: u64,
+    /// Of the run in flight: its scheduled time, or its trigger's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) fire_time: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) source: Option<&'static str>,
+    /// The outcome of the last run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) last_outcome: Option<&'static str>,
+    /// The latest scheduled time that is accounted for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) last_fire_time: Option<String>,
+    pub(crate) counters: Counters,
+}
+
+/// A worker process under one of its jobs.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Instance {
+    pub(crate) instance_id: String,
+    pub(crate) job_name: String,
+    pub(crate) server_ip: String,
+    /// The coordinator at which its stream ends.
+    pub(crate) coordinator: String,
+    pub(crate) slots: u32,
+    pub(crate) items: u32,
+    pub(crate) running: u32,
+    pub(crate) enabled: bool,
+    pub(crate) client: String,
+    pub(crate) labels: BTreeMap<String, String>,
+}
+
+/// A run, as the history of the coordinator that is asked keeps it.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Run {
+    pub(crate) task_id: String,
+    pub(crate) job_name: String,
+    pub(crate) item: u32,
+    pub(crate) token: u64,
+    pub(crate) fire_time: String,
+    pub(crate) source: &'static str,
+    pub(crate) instance_id: String,
+    /// Elastic-Job's name of its state: TASK_RUNNING, TASK_FINISHED, TASK_ERROR, TASK_FAILED, TASK_KILLED, TASK_LOST, TASK_UNKNOWN.
+    pub(crate) state: &'static str,
+    /// Absent: it is in flight, or its end was not seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) outcome: Option<&'static str>,
+    pub(crate) started_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ended_at: Option<String>,
+    pub(crate) attempt: u32,
+    pub(crate) error: String,
+    pub(crate) output: String,
+    pub(crate) processed: u64,
+    pub(crate) failed: u64,
+}
+
+/// A scheduled time for an item, and its result.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Fire {
+    pub(crate) fire_time: String,
+    pub(crate) item: u32,
+    /// `pending`, `run`, `misfired`, `missed`, `skipped` or `unknown`.
+    pub(crate) result: &'static str,
+    /// Of a missed one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
+    /// More than one after a failover.
+    pub(crate) runs: u32,
+    /// Of its last run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) state: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) instance_id: Option<String>,
+}
+
+/// A line of the audit, or something that happened to a worker or an assignment.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Event {
+    pub(crate) at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) job_name: Option<String>,
+    pub(crate) kind: &'static str,
+    pub(crate) what: String,
+    /// The credential that asked for it; empty: anonymous, or nobody.
+    pub(crate) principal: String,
+}
+
+/// A coordinator.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Coordinator {
+    pub(crate) id: String,
+    pub(crate) url: String,
+    /// It answers this request.
+    pub(crate) asked: bool,
+    pub(crate) draining: bool,
+    pub(crate) version: String,
+    pub(crate) started_at: String,
+    /// Jobs that it leads.
+    pub(crate) leads: u64,
+    /// Workers whose streams end there.
+    pub(crate) workers: u64,
+    /// From a scheduled time to its Trigger, the longest since it last wrote of itself.
+    pub(crate) lag_ms: u64,
+    /// Ahead of the store's clock.
+    pub(crate) clock_ahead_ms: i64,
+    /// Since a committed write last showed that its session lives; absent: not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) proved_ago_ms: Option<u64>,
+}
+
+/// The cluster as the coordinator that is asked sees it.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Cluster {
+    pub(crate) namespace: String,
+    /// `starting`, `serving`, `suspended`, `draining` or `clock_off`: of the coordinator that is asked.
+    pub(crate) health: &'static str,
+    pub(crate) version: String,
+    pub(crate) coordinators: Vec<Coordinator>,
+}
+
+/// What a change did to one job.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct JobChange {
+    pub(crate) job_name: String,
+    /// `unchanged`, `would_create`, `would_change`, `created`, `changed`, `removed`, `requested` or `refused`.
+    pub(crate) effect: &'static str,
+    /// The same for people.
+    pub(crate) line: String,
+    pub(crate) fields: Vec<FieldChange>,
+    /// Fields that are kept without effect, and what to use instead.
+    pub(crate) warnings: Vec<String>,
+    /// Where it was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) code: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) trigger_id: Option<String>,
+}
+
+/// A field that differs. Values that may be secrets are replaced by their length.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct FieldChange {
+    pub(crate) field: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) old: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) new: Option<String>,
+}
+
+/// A code of the table of error codes.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ErrorPage {
+    pub(crate) code: &'static str,
+    pub(crate) status: u16,
+    /// What it means and what to do.
+    pub(crate) remedy: String,
+}
+
+/// JSON that is written already.
+pub(crate) fn raw(text: String) -> Box<serde_json::value::RawValue> {
+    serde_json::value::RawValue::from_string(text).unwrap_or_default()
+}
+
+pub(crate) fn time(at: Time) -> String {
+    at.to_string()
+}
+
+/// A time that may be before all times, which stands for none.
+fn known(at: Time) -> Option<String> {
+    (at.0 > 0).then(|| time(at))
+}
+
+fn counters(counters: item::Counters) -> Counters {
+    Counters {
+        runs: counters.fired,
+        succeeded: counters.succeeded,
+        failed: counters.failed,
+        cancelled: counters.cancelled,
+        crashed: counters.crashed,
+        timed_out: counters.timed_out,
+        misfired: counters.misfired,
+        skipped: counters.skipped,
+        missed: counters.missed.into_iter().map(|(reason, count)| (reason.to_string(), count)).collect(),
+    }
+}
+
+/// `servers`: the machines that know the job.
+pub(crate) fn job(row: JobRow, servers: &[&ServerRow]) -> JobBrief {
+    let all_disabled = !servers.is_empty() && servers.iter().all(|server| !server.enabled);
+    let status = match row.status {
+        "disabled" | "removing" => JobStatus::Disabled,
+        "no_worker" if all_disabled => JobStatus::Disabled,
+        "no_worker" | "damaged" => JobStatus::Crashed,
+        "resharding" => JobStatus::ShardingFlag,
+        _ => JobStatus::Ok,
+    };
+    JobBrief {
+        job_name: row.name.to_string(),
+        status,
+        state: row.status.to_owned(),
+        description: row.description,
+        cron: row.cron,
+        time_zone: row.time_zone,
+        handler_type: row.handler_type,
+        instance_count: row.instances,
+        sharding_total_count: row.items,
+        running: row.running,
+        leader: row.leader,
+        next_fire_time: row.next_fire.map(time),
+        counters: counters(row.counters),
+    }
+}
+
+pub(crate) fn detail(detail: JobDetail, servers: &[&ServerRow]) -> Job {
+    Job {
+        brief: job(detail.row, servers),
+        file: detail.spec,
+        generation: detail.generation,
+        epoch: detail.epoch,
+        upcoming: detail.upcoming.into_iter().map(time).collect(),
+    }
+}
+
+pub(crate) fn server(row: MachineRow) -> Server {
+    Server {
+        server_ip: row.machine.to_string(),
+        instances_num: row.instances,
+        jobs_num: row.jobs,
+        disabled_jobs_num: row.disabled_jobs,
+    }
+}
+
+pub(crate) fn server_job(row: &ServerRow) -> ServerJob {
+    let status = match (row.enabled, row.instances) {
+        (false, _) => JobStatus::Disabled,
+        (true, 0) => JobStatus::Crashed,
+        (true, _) => JobStatus::Ok,
+    };
+    ServerJob { job_name: row.job.to_string(), status, instance_count: row.instances }
+}
+
+/// `None`: the item is beyond the job's count.
+pub(crate) fn sharding(job: &JobName, row: ItemRow) -> Option<Sharding> {
+    let status = match row.status {
+        ItemStatus::Surplus => return None,
+        ItemStatus::Running => ShardingStatus::Running,
+        ItemStatus::Disabled => ShardingStatus::Disabled,
+        ItemStatus::Unassigned => ShardingStatus::ShardingFlag,
+        ItemStatus::Completed => ShardingStatus::Completed,
+        ItemStatus::Crashed | ItemStatus::Pending => ShardingStatus::Pending,
+    };
+    let in_flight = match &row.state {
+        State::Running(run) => Some((run.instance.clone(), run.fire, run.source)),
+        _ => None,
+    };
+    let crashed = matches!(row.state, State::Crashed(_));
+    let elsewhere = in_flight
+        .as_ref()
+        .is_some_and(|(runs, _, source)| *source == Source::Failover && row.owner.as_ref() != Some(runs));
+    Some(Sharding {
+        item: row.item.0,
+        parameter: row.parameter,
+        server_ip: row.owner.as_ref().map(|owner| owner.address().to_string()).unwrap_or_default(),
+        instance_id: row.owner.as_ref().map(InstanceId::to_string).unwrap_or_default(),
+        status,
+        failover: crashed || elsewhere,
+        task_id: in_flight.as_ref().map(|(runs, _, _)| task_id(job, row.item, runs)).unwrap_or_default(),
+        token: row.token.0,
+        fire_time: in_flight.as_ref().map(|(_, fire, _)| time(*fire)),
+        source: in_flight.as_ref().map(|(_, _, source)| source.as_str()),
+        last_outcome: row.last.as_ref().map(|last| last.outcome.as_str()),
+        last_fire_time: row.last.is_some().then(|| known(row.last_fire)).flatten(),
+        counters: counters(row.counters),
+    })
+}
+
+pub(crate) fn instance(row: InstanceRow) -> Instance {
+    Instance {
+        instance_id: row.instance.to_string(),
+        job_name: row.job.to_string(),
+        server_ip: row.address,
+        coordinator: row.host,
+        slots: row.slots,
+        items: row.items,
+        running: row.running,
+        enabled: row.enabled,
+        client: row.client,
+        labels: row.labels,
+    }
+}
+
+pub(crate) fn run(row: RunRow) -> Run {
+    Run {
+        task_id: task_id(&row.job, row.item, &row.instance),
+        job_name: row.job.to_string(),
+        item: row.item.0,
+        token: row.token.0,
+        fire_time: time(row.fire),
+        source: row.source.as_str(),
+        instance_id: row.instance.to_string(),
+        state: row.state.as_str(),
+        outcome: row.state.outcome().map(|outcome| outcome.as_str()),
+        started_at: time(row.started.unwrap_or(row.since)),
+        ended_at: row.ended.map(time),
+        attempt: row.attempt,
+        error: row.error,
+        output: row.output,
+        processed: row.processed,
+        failed: row.failed,
+    }
+}
+
+pub(crate) fn fire(row: FireRow) -> Fire {
+    let result = match row.became {
+        Fate::Pending => "pending",
+        Fate::Unknown => "unknown",
+        Fate::Run => "run",
+        Fate::Misfired => "misfired",
+        Fate::Skipped => "skipped",
+        Fate::Missed => "missed",
+    };
+    Fire {
+        fire_time: time(row.fire),
+        item: row.item.0,
+        result,
+        reason: row.reason.map(|reason| reason.to_string()),
+        runs: row.run.as_ref().map_or(0, |run| run.runs),
+        state: row.run.as_ref().map(|run| run.state.as_str()),
+        instance_id: row.run.map(|run| run.instance.to_string()),
+    }
+}
+
+pub(crate) fn event(row: EventRow) -> Event {
+    Event {
+        at: time(row.at),
+        job_name: row.job.map(|job| job.to_string()),
+        kind: row.kind.as_str(),
+        what: row.text,
+        principal: row.principal.unwrap_or_default(),
+    }
+}
+
+pub(crate) fn coordinator(row: MemberRow) -> Coordinator {
+    Coordinator {
+        id: row.id.to_string(),
+        url: row.member.url,
+        asked: row.asked,
+        draining: row.member.draining,
+        version: row.member.version,
+        started_at: time(row.member.started),
+        leads: row.member.leads,
+        workers: row.member.workers,
+        lag_ms: row.member.lag_ms,
+        clock_ahead_ms: row.member.clock_ahead_ms,
+        proved_ago_ms: row.proved_ago.map(|ago| u64::try_from(ago.as_millis()).unwrap_or(u64::MAX)),
+    }
+}
+
+pub(crate) fn change((name, change): (JobName, Change)) -> JobChange {
+    let shown = |value: Option<String>, secret: bool| {
+        value.map(|value| if secret { format!("(hidden, {} bytes)", value.len()) } else { value })
+    };
+    let (effect, code) = match change.effect {
+        ChangeEffect::Unchanged => ("unchanged", None),
+        ChangeEffect::WouldCreate => ("would_create", None),
+        ChangeEffect::WouldChange => ("would_change", None),
+        ChangeEffect::Created => ("created", None),
+        ChangeEffect::Changed => ("changed", None),
+        ChangeEffect::Removed => ("removed", None),
+        ChangeEffect::Requested => ("requested", None),
+        ChangeEffect::Refused(code) => ("refused", Some(code.as_str())),
+    };
+    let fields = change.fields.into_iter().map(|field| FieldChange {
+        field: field.field,
+        old: shown(field.from, field.secret),
+        new: shown(field.to, field.secret),
+    });
+    JobChange {
+        job_name: name.to_string(),
+        effect,
+        line: change.line,
+        fields: fields.collect(),
+        warnings: change.warnings,
+        code,
+        trigger_id: change.trigger.map(|trigger| trigger.to_string()),
+    }
+}

@@ -1,0 +1,273 @@
+//! REST, spoken by hand over HTTP/1: Elastic-Job's routes, rights, problems, pages, tags, live events.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rosterd_api::access::{Credentials, Grant};
+use rosterd_api::layers::methods::Role;
+use rosterd_coordinator::handle::{Happening, MachineAction, Operation, ServerRow, Target};
+use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
+
+use crate::auth::secret;
+use crate::http::{self, Answered};
+use crate::support::{Served, config, job, serve, soon};
+
+async fn ask_with(address: SocketAddr, method: &str, path: &str, heads: &str, body: &str) -> Answered {
+    soon("an answer", http::ask(address, method, path, heads, body)).await
+}
+
+async fn ask(served: &Served, method: &str, path: &str) -> Answered {
+    ask_with(served.address, method, path, "", "").await
+}
+
+fn machine(address: &str, job: &str, enabled: bool) -> ServerRow {
+    let (server, job) = (ServerAddress::new(address).unwrap(), JobName::new(job).unwrap());
+    ServerRow { server, job, enabled, instances: 0 }
+}
+
+#[tokio::test]
+async fn jobs_have_elastic_jobs_words_for_their_status() {
+    let served = serve(config()).await;
+    let of = |name: &str, status| {
+        let mut row = job(name);
+        row.status = status;
+        row
+    };
+    served.fake.jobs.lock().unwrap().1 = vec![
+        of("a", "enabled"),
+        of("b", "no_worker"),
+        of("c", "no_worker"),
+        of("d", "disabled"),
+        of("e", "resharding"),
+        of("f", "paused"),
+    ];
+    *served.fake.servers.lock().unwrap() = vec![machine("m1", "b", true), machine("m1", "c", false)];
+    let answer = ask(&served, "GET", "/api/jobs").await;
+    let rows = answer.json();
+    let status: Vec<&str> =
+        rows.as_array().unwrap().iter().map(|row| row["status"].as_str().unwrap()).collect();
+    assert_eq!(status, ["OK", "CRASHED", "DISABLED", "DISABLED", "SHARDING_FLAG", "OK"]);
+    assert_eq!(ask(&served, "GET", "/api/jobs/count").await.body, "6");
+    let crashed = ask(&served, "GET", "/api/jobs?status=CRASHED").await.json();
+    assert_eq!(crashed[0]["jobName"], "b");
+}
+
+#[tokio::test]
+async fn lists_come_sorted_and_in_pages() {
+    let served = serve(config()).await;
+    served.fake.jobs.lock().unwrap().1 = ["a", "b", "c", "d", "e"].map(job).to_vec();
+    let mut path = "/api/jobs?sort=-jobName&limit=2".to_owned();
+    let mut seen = Vec::new();
+    loop {
+        let page = ask(&served, "GET", &path).await;
+        let rows = page.json();
+        seen.extend(rows.as_array().unwrap().iter().map(|row| row["jobName"].as_str().unwrap().to_owned()));
+        let Some(link) = page.head("link") else { break };
+        let (next, relation) = link.split_once(">; ").unwrap();
+        assert_eq!(relation, "rel=\"next\"");
+        path = next.trim_start_matches('<').to_owned();
+    }
+    assert_eq!(seen, ["e", "d", "c", "b", "a"]);
+}
+
+#[tokio::test]
+async fn changes_are_the_operations_that_grpc_asks_for() {
+    let served = serve(config()).await;
+    *served.fake.servers.lock().unwrap() = vec![machine("m1", "j", true), machine("m1", "k", true)];
+    let (name, m1) = (JobName::new("j").unwrap(), ServerAddress::new("m1").unwrap());
+    let enable = |target, enabled, cancel| Operation::Enable { job: name.clone(), target, enabled, cancel };
+    let both = || vec![name.clone(), JobName::new("k").unwrap()];
+    let on_all = |action| Operation::Machine { machine: m1.clone(), jobs: both(), action };
+    let on_one = |action| Operation::Machine { machine: m1.clone(), jobs: vec![name.clone()], action };
+    let off = MachineAction::Enable { enabled: false, cancel: false };
+    let wanted = [
+        (
+            "POST",
+            "/api/jobs/j/trigger?items=0,2",
+            Operation::Trigger { job: name.clone(), items: vec![Item(0), Item(2)], after_current: false },
+        ),
+        ("POST", "/api/jobs/j/disable?cancel=true", enable(Target::Job, false, true)),
+        ("DELETE", "/api/jobs/j/disable", enable(Target::Job, true, false)),
+        ("POST", "/api/jobs/j/sharding/3/disable", enable(Target::Item(Item(3)), false, false)),
+        ("DELETE", "/api/jobs/j/sharding/3/disable", enable(Target::Item(Item(3)), true, false)),
+        ("POST", "/api/jobs/j/sharding/3/cancel", Operation::Cancel { job: name.clone(), item: Item(3) }),
+        ("POST", "/api/jobs/j/pause", Operation::Pause { job: name.clone(), paused: true }),
+        ("DELETE", "/api/jobs/j/pause", Operation::Pause { job: name.clone(), paused: false }),
+        ("DELETE", "/api/jobs/config/j?cancel=true", Operation::Remove { job: name.clone(), cancel: true }),
+        ("POST", "/api/servers/m1/disable", on_all(off)),
+        ("POST", "/api/servers/m1/shutdown", on_all(MachineAction::Shutdown)),
+        ("DELETE", "/api/servers/m1", on_all(MachineAction::Remove)),
+        ("POST", "/api/servers/m1/jobs/j/disable", enable(Target::Machine(m1.clone()), false, false)),
+        ("DELETE", "/api/servers/m1/jobs/j/disable", enable(Target::Machine(m1.clone()), true, false)),
+        ("POST", "/api/servers/m1/jobs/j/shutdown", on_one(MachineAction::Shutdown)),
+        ("DELETE", "/api/servers/m1/jobs/j", on_one(MachineAction::Remove)),
+    ];
+    for (method, path, operation) in wanted {
+        let answer = ask(&served, method, path).await;
+        assert_eq!(answer.code, 200, "{method} {path}: {}", answer.body);
+        assert_eq!(answer.json()[0]["effect"], "requested", "{method} {path}");
+        assert_eq!(served.fake.operations.lock().unwrap().pop(), Some(operation), "{method} {path}");
+    }
+}
+
+/// What is refused, by whichever layer, says what, why and what to do, in one form.
+#[tokio::test]
+async fn refusals_are_problems_with_a_code_and_its_page() {
+    let served = serve(config()).await;
+    for (method, path, code, status) in [
+        ("GET", "/api/jobs/nosuch", "JOB_UNKNOWN", 404),
+        ("GET", "/api/servers/nosuch/jobs", "MACHINE_UNKNOWN", 404),
+        ("GET", "/api/jobs?limit=0", "REQUEST_INVALID", 400),
+        ("GET", "/api/jobs?colour=red", "REQUEST_INVALID", 400),
+        ("GET", "/api/jobs?sort=colour", "REQUEST_INVALID", 400),
+        ("GET", "/api/runs?from=yesterday", "REQUEST_INVALID", 400),
+        ("POST", "/api/jobs/j/sharding/x/disable", "REQUEST_INVALID", 400),
+        ("POST", "/api/jobs/a%2Fb/trigger", "NAME_INVALID", 400),
+        ("GET", "/api/nosuch", "REQUEST_INVALID", 404),
+    ] {
+        let answer = ask(&served, method, path).await;
+        assert_eq!(answer.code, status, "{method} {path}: {}", answer.body);
+        assert_eq!(answer.head("content-type"), Some("application/problem+json"), "{path}");
+        let problem = answer.json();
+        assert_eq!((problem["code"].as_str(), problem["status"].as_u64()), (Some(code), Some(status.into())));
+        let page = ask(&served, "GET", problem["type"].as_str().unwrap()).await;
+        assert_eq!((page.code, page.json()["code"].as_str()), (200, Some(code)));
+    }
+    assert!(served.fake.operations.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_trigger_by_get_is_refused_with_a_pointer_and_changes_nothing() {
+    let served = serve(config()).await;
+    let answer = ask(&served, "GET", "/api/jobs/j/trigger").await;
+    assert_eq!((answer.code, answer.head("allow")), (405, Some("POST")));
+    assert!(answer.json()["detail"].as_str().unwrap().contains("POST"), "{}", answer.body);
+    assert!(served.fake.operations.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_page_of_another_site_changes_nothing() {
+    let served = serve(config()).await;
+    for heads in ["Origin: http://evil.example\r\n", "Sec-Fetch-Site: cross-site\r\n", "Origin: null\r\n"] {
+        let answer = ask_with(served.address, "POST", "/api/jobs/j/trigger", heads, "").await;
+        assert_eq!((answer.code, answer.json()["code"].as_str()), (403, Some("ORIGIN_REFUSED")), "{heads}");
+    }
+    for heads in ["Origin: http://localhost\r\nSec-Fetch-Site: same-origin\r\n", ""] {
+        assert_eq!(
+            ask_with(served.address, "POST", "/api/jobs/j/trigger", heads, "").await.code,
+            200,
+            "{heads}"
+        );
+    }
+    assert_eq!(served.fake.operations.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn rights_are_those_of_grpc() {
+    let (viewer, operator, worker) = (secret(1), secret(2), secret(3));
+    let grants = vec![
+        Grant::by_secret("looks", Role::Viewer, &viewer),
+        Grant::by_secret("runs", Role::Operator, &operator),
+        Grant::by_secret("works", Role::Worker, &worker),
+    ];
+    let mut config = config();
+    config.credentials = Credentials::new(grants);
+    let served = serve(config).await;
+    for (who, method, path, code) in [
+        (None, "GET", "/api/jobs", 401),
+        (Some(&worker), "GET", "/api/jobs", 403),
+        (Some(&viewer), "GET", "/api/jobs", 200),
+        (Some(&viewer), "POST", "/api/jobs/j/trigger", 403),
+        (Some(&operator), "POST", "/api/jobs/j/trigger", 200),
+        (Some(&operator), "DELETE", "/api/jobs/config/j", 403),
+        (Some(&operator), "PUT", "/api/jobs/config", 403),
+        (Some(&operator), "GET", "/api/nosuch", 403),
+    ] {
+        let heads =
+            who.map(|secret| format!("Authorization: Bearer {}\r\n", secret.text())).unwrap_or_default();
+        let answer = ask_with(served.address, method, path, &heads, "").await;
+        assert_eq!(answer.code, code, "{method} {path}: {}", answer.body);
+        if code != 200 {
+            assert_eq!(answer.head("content-type"), Some("application/problem+json"));
+        }
+    }
+}
+
+/// Reads server-sent events: id and kind of each.
+async fn events(stream: &mut BufReader<TcpStream>, count: usize) -> Vec<(String, String)> {
+    let (mut found, mut id, mut kind) = (Vec::new(), String::new(), String::new());
+    while found.len() < count {
+        let mut line = String::new();
+        soon("an event", stream.read_line(&mut line)).await.unwrap();
+        let line = line.trim_end();
+        if let Some(text) = line.strip_prefix("id: ") {
+            id = text.to_owned();
+        } else if let Some(text) = line.strip_prefix("event: ") {
+            kind = text.to_owned();
+        } else if line.is_empty() && !kind.is_empty() {
+            found.push((std::mem::take(&mut id), std::mem::take(&mut kind)));
+        }
+    }
+    found
+}
+
+async fn live(served: &Served, heads: &str) -> BufReader<TcpStream> {
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    stream
+        .write_all(format!("GET /api/live HTTP/1.1\r\nHost: localhost\r\n{heads}\r\n").as_bytes())
+        .await
+        .unwrap();
+    let mut stream = BufReader::new(stream);
+    loop {
+        let mut line = String::new();
+        soon("the head", stream.read_line(&mut line)).await.unwrap();
+        if line.trim_end().is_empty() {
+            return stream;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_watcher_that_comes_back_misses_nothing() {
+    let served = serve(config()).await;
+    let tell = |what: &str| {
+        let (job, what) = (JobName::new("j").unwrap(), what.to_owned());
+        served.fake.happenings.send(Arc::new(Happening::Job { job, what, by: None })).unwrap();
+    };
+    let mut first = live(&served, "").await;
+    tell("a");
+    let seen = events(&mut first, 1).await;
+    drop(first);
+    tell("b");
+    tell("c");
+    let mut again = live(&served, &format!("Last-Event-ID: {}\r\n", seen[0].0)).await;
+    let rest = events(&mut again, 2).await;
+    assert!(rest.iter().all(|(_, kind)| kind == "job"), "{rest:?}");
+    // One of another coordinator's life says nothing of what was missed here.
+    let mut foreign = live(&served, "Last-Event-ID: other-1.7\r\n").await;
+    assert_eq!(events(&mut foreign, 1).await[0].1, "lost");
+}
+
+#[tokio::test]
+async fn the_api_describes_itself() {
+    let served = serve(config()).await;
+    let document = ask(&served, "GET", "/api/openapi.json").await.json();
+    assert!(document["openapi"].as_str().unwrap().starts_with("3.1"), "{}", document["openapi"]);
+    assert!(document["paths"]["/api/jobs/{job}/sharding"]["get"]["responses"]["200"].is_object());
+    let page = ask(&served, "GET", "/api").await;
+    assert_eq!(page.head("content-security-policy"), Some("default-src 'none'; frame-ancestors 'none'"));
+    assert!(page.body.contains("POST /api/jobs/{job}/trigger"), "{}", page.body);
+    assert!(!page.body.contains("<script"));
+}
+
+#[tokio::test]
+async fn an_instance_is_drained() {
+    let served = serve(config()).await;
+    let answer = ask(&served, "POST", "/api/instances/10.0.0.1@-@w-1/drain?graceMs=1500").await;
+    assert_eq!(answer.code, 200, "{}", answer.body);
+    let instance = InstanceId::new("10.0.0.1@-@w-1").unwrap();
+    let grace = std::time::Duration::from_millis(1500);
+    assert_eq!(served.fake.operations.lock().unwrap().pop(), Some(Operation::Drain { instance, grace }));
+}
