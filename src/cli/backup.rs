@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -16,6 +15,7 @@ use super::show::say;
 use super::store::directory;
 use crate::app::backup::{Directory, Part, Summary, Use, check};
 use crate::config::value;
+use rosterd_runtime::private;
 use rosterd_wire::proto::v1;
 use rosterd_wire::proto::v1::backup_response::Part as Message;
 use rosterd_wire::proto::v1::backup_service_client::BackupServiceClient;
@@ -82,8 +82,8 @@ impl Backup {
             Failure::failed("BACKUP", format!("{} cannot be written: {error}", path.display()))
         };
         // For its owner alone: parameters may be secrets.
-        let options = File::options().write(true).create(true).truncate(true).mode(0o600).open(beside);
-        let mut file = BufWriter::new(options.map_err(|error| failed(beside, error))?);
+        let made = private::create_anew(beside).map_err(|error| failed(beside, error))?;
+        let mut file = BufWriter::new(made);
         let take = |data: &[u8]| file.write_all(data).map_err(|error| failed(beside, error));
         let damaged = match &self.data_dir {
             Some(data_dir) => self.of_directory(data_dir, take).await?,

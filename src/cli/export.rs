@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -12,6 +11,7 @@ use super::failure::{Failure, Result};
 use super::show::say;
 use super::store::Store;
 use crate::app::transfer;
+use rosterd_runtime::private;
 
 #[derive(Debug, Args)]
 pub(crate) struct Export {
@@ -64,7 +64,7 @@ impl Export {
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".part");
-    let mut file = fs::File::options().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+    let mut file = private::create_anew(Path::new(&beside))?;
     let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
     if let Err(error) = written.and_then(|()| fs::rename(&beside, path)) {
         // What is left of it is of no use; that it cannot be removed either changes nothing.

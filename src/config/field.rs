@@ -62,7 +62,7 @@ pub const FIELDS: &[Field] = &[
     row("timeout_grace", "10s", "how long after its timeout a run is taken away from a worker that does not end it; lease and the clients' stop_grace (5s) together, or longer"),
     row("session", "10s", "a coordinator that is silent for so long loses its store session; at least twice lease"),
     row("clock_drift_ppm", "5000", "how much faster or slower than ours a machine's clock may run, in millionths"),
-    row("max_clock_difference", "2s", "no fires while this clock and the store's are further apart"),
+    row("max_clock_difference", "2s", "no fires while this clock and ZooKeeper's are further apart, and none for a minute after this clock jumped by more"),
     row("drain_deadline", "30s", "how long a coordinator that stops waits for its workers to attach elsewhere"),
     row("server_retention", "1d", "a machine without instances that is not disabled is forgotten after this"),
     row("max_receive_bytes", "1MiB", "largest message that is taken"),

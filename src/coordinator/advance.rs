@@ -37,7 +37,9 @@ impl Node {
         if keep {
             self.jobs.insert(name.clone(), job);
         } else {
-            self.calendar.retain(|(_, other)| other != name);
+            if job.existed {
+                self.calendar.retain(|(_, other)| other != name);
+            }
             if job.watched && !mutants::is_on(mutants::WATCHES_STAY) {
                 self.out.push(Effect::Watch(name.clone(), false));
             }
@@ -115,16 +117,24 @@ impl Node {
         self.refuse_or_create(name, job);
         let wanted = job.writing.is_some() || !job.idle() || job.damaged.is_some();
         if !wanted {
-            self.forget_workers(name);
+            self.forget_workers(name, job);
         }
         wanted
     }
 
-    fn forget_workers(&mut self, name: &JobName) {
-        self.movers.remove(name);
-        self.readers.remove(name);
-        let here: Vec<WorkerId> = self.workers.keys().cloned().collect();
-        for id in here {
+    /// Who may have to do with a job that is no more. Of a name that somebody only said that is whoever said it: it costs no look
+    /// at all workers here, of which there are thousands, as are the names that one may say.
+    pub(super) fn heard_of(&mut self, name: &JobName, job: &mut JobState) -> BTreeSet<WorkerId> {
+        let coming = [self.movers.remove(name), self.readers.remove(name)];
+        if job.existed {
+            return self.workers.keys().cloned().collect();
+        }
+        let named_by = std::mem::take(&mut job.named_by);
+        coming.into_iter().flatten().flatten().chain(named_by).collect()
+    }
+
+    fn forget_workers(&mut self, name: &JobName, job: &mut JobState) {
+        for id in self.heard_of(name, job) {
             if let Some(worker) = self.workers.get_mut(&id) {
                 let known: Vec<RunRef> =
                     worker.known.keys().filter(|run| run.job == *name).cloned().collect();

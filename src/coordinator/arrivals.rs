@@ -1,11 +1,15 @@
 //! Workers come, thousands of them at once when another coordinator has died. What is done for one is worth it only if
 //! it is done while its client waits: so only some Hellos are worked on at a time, in the order in which they came; one
 //! whose stream has ended meanwhile costs nothing more; and who would wait in vain is told to come again.
+//!
+//! Credentials have turns, and of one only so many names are looked up at a time that nobody here knows: whoever says
+//! thousands, on thousands of streams, waits for itself.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::time::Duration;
 
-use rosterd_domain::id::{InstanceId, WorkerId};
+use rosterd_domain::id::{InstanceId, JobName, WorkerId};
 use rosterd_domain::mutants;
 use rosterd_domain::time::Mono;
 
@@ -19,6 +23,12 @@ use rosterd_session::frame::Hello;
 pub(super) const AT_A_TIME: usize = 2000;
 /// How long a Hello waits for its turn. Clients wait three seconds for their Welcome, and some of that is for the work.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Names of one credential's Hellos that nobody here knows and that are looked up at a time: as many as one may say, or a
+/// fleet of workers whose coordinator has died. A Hello with more has its turn when no other of its credential has.
+const NAMES_AT_A_TIME: usize = 3000;
+
+/// Under which credential a stream came; none where nobody is asked.
+type Credential = Option<String>;
 
 /// A Hello that was read, and when.
 #[derive(Debug)]
@@ -31,10 +41,14 @@ struct Arrival {
 /// Who is on the way here.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
-    /// Hellos that wait for their turn; those of streams that have ended among them.
-    waiting: VecDeque<Arrival>,
-    /// Streams whose Hello is worked on.
-    under_way: BTreeSet<StreamId>,
+    /// Hellos that wait for their turn, by credential; those of streams that have ended among them. None is empty.
+    waiting: BTreeMap<Credential, VecDeque<Arrival>>,
+    /// Who had the last turn.
+    last: Credential,
+    /// Streams whose Hello is worked on, under which credential, and how many names are looked up for it.
+    under_way: BTreeMap<StreamId, (Credential, usize)>,
+    /// How many names are looked up for each credential.
+    looked_up: BTreeMap<Credential, usize>,
     /// Streams of both kinds that say whose they are, and whose; and the other way round.
     coming: BTreeMap<StreamId, WorkerId>,
     comers: BTreeSet<(WorkerId, StreamId)>,
@@ -46,7 +60,44 @@ pub(super) struct Arrivals {
 impl Arrivals {
     /// Nobody has come who could be looked at now.
     pub(super) fn is_settled(&self) -> bool {
-        self.attached.is_empty() && (self.waiting.is_empty() || self.under_way.len() >= AT_A_TIME)
+        self.attached.is_empty() && self.next().is_none()
+    }
+
+    /// Whose turn it is.
+    fn next(&self) -> Option<&Credential> {
+        let has_room =
+            |of: &&Credential| self.looked_up.get(*of).is_none_or(|names| *names < NAMES_AT_A_TIME);
+        let after = self.waiting.range::<Credential, _>((Bound::Excluded(&self.last), Bound::Unbounded));
+        let before = self.waiting.range::<Credential, _>(..=&self.last);
+        let mut turns = after.chain(before).map(|(of, _)| of);
+        if self.under_way.len() < AT_A_TIME { turns.find(has_room) } else { None }
+    }
+
+    /// The Hello whose turn it is.
+    fn pop(&mut self) -> Option<Arrival> {
+        let of = self.next()?.clone();
+        let queue = self.waiting.get_mut(&of)?;
+        let first = queue.pop_front();
+        if queue.is_empty() {
+            self.waiting.remove(&of);
+        }
+        self.last = of;
+        first
+    }
+
+    fn begin(&mut self, stream: StreamId, of: Credential, names: usize) {
+        *self.looked_up.entry(of.clone()).or_default() += names;
+        self.under_way.insert(stream, (of, names));
+    }
+
+    fn end(&mut self, stream: StreamId) {
+        let Some((of, names)) = self.under_way.remove(&stream) else { return };
+        if let Some(all) = self.looked_up.get_mut(&of) {
+            *all -= names;
+            if *all == 0 {
+                self.looked_up.remove(&of);
+            }
+        }
     }
 
     pub(super) fn attached(&mut self, worker: WorkerId, has_runs: bool) {
@@ -61,31 +112,45 @@ impl Node {
             return self.close(stream, Some(refusal));
         }
         let now = self.now.mono;
-        self.forget_departed();
-        if self.arrivals.waiting.front().is_some_and(|first| now.since(first.heard) >= PATIENCE) {
+        let of = self.credential_of(stream);
+        self.forget_departed(&of);
+        let first = self.arrivals.waiting.get(&of).and_then(VecDeque::front);
+        if first.is_some_and(|first| now.since(first.heard) >= PATIENCE) {
             return self.close(stream, Some(self.come_again()));
         }
         if let Some((worker, _)) = &hello.identity {
             self.arrivals.coming.insert(stream, worker.clone());
             self.arrivals.comers.insert((worker.clone(), stream));
         }
-        self.arrivals.waiting.push_back(Arrival { stream, hello, heard: now });
+        self.arrivals.waiting.entry(of).or_default().push_back(Arrival { stream, hello, heard: now });
         self.admit();
     }
 
-    /// Those at the head of the queue that wait no more.
-    fn forget_departed(&mut self) {
-        while let Some(first) = self.arrivals.waiting.front()
-            && !self.is_greeting(first.stream)
-        {
-            self.arrivals.waiting.pop_front();
+    fn credential_of(&self, stream: StreamId) -> Credential {
+        self.streams.get(&stream).and_then(|stream| stream.peer.principal.clone())
+    }
+
+    /// Those at the head of a queue that wait no more.
+    fn forget_departed(&mut self, of: &Credential) {
+        let Some(mut queue) = self.arrivals.waiting.remove(of) else { return };
+        while queue.front().is_some_and(|first| !self.is_greeting(first.stream)) {
+            queue.pop_front();
         }
+        if !queue.is_empty() {
+            self.arrivals.waiting.insert(of.clone(), queue);
+        }
+    }
+
+    /// How many names a Hello says that nobody here knows.
+    fn unknown_names(&self, hello: &Hello) -> usize {
+        let runs: BTreeSet<&JobName> = hello.in_flight.iter().map(|run| &run.job).collect();
+        let names = hello.jobs.iter().chain(&hello.asked).chain(runs);
+        names.filter(|name| !self.jobs.contains_key(*name)).count()
     }
 
     /// Lets those in whose turn it is.
     pub(super) fn admit(&mut self) {
-        while self.arrivals.under_way.len() < AT_A_TIME {
-            let Some(Arrival { stream, hello, heard }) = self.arrivals.waiting.pop_front() else { return };
+        while let Some(Arrival { stream, hello, heard }) = self.arrivals.pop() {
             if !self.is_greeting(stream) {
                 continue;
             }
@@ -94,7 +159,8 @@ impl Node {
                 self.close(stream, Some(refusal));
                 continue;
             }
-            self.arrivals.under_way.insert(stream);
+            let names = self.unknown_names(&hello);
+            self.arrivals.begin(stream, self.credential_of(stream), names);
             self.hello(stream, hello, heard);
         }
     }
@@ -114,7 +180,7 @@ impl Node {
 
     /// A stream has its Welcome, or its end: another one may have its turn.
     pub(super) fn arrived(&mut self, stream: StreamId) {
-        self.arrivals.under_way.remove(&stream);
+        self.arrivals.end(stream);
         if let Some(worker) = self.arrivals.coming.remove(&stream) {
             self.arrivals.comers.remove(&(worker, stream));
         }

@@ -85,6 +85,18 @@ impl Stage {
     }
 
     fn hello(&mut self, node: &mut Node, now: Now, stream: StreamId, name: u64, jobs: &[JobName]) {
+        self.hello_of(node, now, stream, name, jobs, Peer::default());
+    }
+
+    fn hello_of(
+        &mut self,
+        node: &mut Node,
+        now: Now,
+        stream: StreamId,
+        name: u64,
+        jobs: &[JobName],
+        peer: Peer,
+    ) {
         let hello = Hello {
             namespace: None,
             identity: Some((worker(name), KEY.into())),
@@ -99,7 +111,7 @@ impl Stage {
             sent_at: None,
             holds_triggers: true,
         };
-        self.play(node, now, Event::Opened(stream, Peer::default()));
+        self.play(node, now, Event::Opened(stream, peer));
         self.play(node, now, Event::Frame(stream, FromWorker::Hello(Box::new(hello))));
     }
 
@@ -229,6 +241,31 @@ fn only_so_many_are_attached_at_a_time_and_nobody_waits_in_vain() {
     assert_eq!(stage.closed()[1..], [(most + 3, Code::Overloaded)]);
     stage.hello(&mut node, at(3.3), most + 5, most + 5, &[]);
     assert_eq!(asked(&stage, most + 5), 1);
+}
+
+/// On thousands of streams its workers said thousands of names each: whoever came meanwhile was told to come again.
+#[test]
+fn a_credential_that_says_thousands_of_names_keeps_no_other_waiting() {
+    let (mut node, mut stage) = node(0..0);
+    let peer = |name: &str| Peer { principal: Some(name.into()), ..Peer::default() };
+    let names = (0..NAMES_AT_A_TIME).map(|n| JobName::new(format!("said-{n}")).unwrap());
+    let names: Vec<JobName> = names.collect();
+    for name in 1..=3 {
+        stage.hello_of(&mut node, at(1.0), name, name, &names, peer("hostile"));
+    }
+    stage.hello_of(&mut node, at(1.0), 4, 4, &[], peer("honest"));
+    let asked = |stage: &Stage, name| stage.wants(&Query::Attachment(worker(name)));
+    assert_eq!([1, 2, 3, 4].map(|name| asked(&stage, name)), [1, 0, 0, 1]);
+    assert!(node.arrivals.is_settled(), "nobody can be looked at now");
+    // Its own line is too long, and no other's.
+    stage.hello_of(&mut node, at(3.1), 5, 5, &[], peer("hostile"));
+    stage.hello_of(&mut node, at(3.1), 6, 6, &[], peer("honest"));
+    assert_eq!((stage.closed(), asked(&stage, 6)), (vec![(5, Code::Overloaded)], 1));
+    // An end is another one's turn.
+    stage.play(&mut node, at(3.2), Event::Closed(1));
+    assert_eq!(stage.closed()[1..], [(2, Code::Overloaded), (3, Code::Overloaded)]);
+    stage.hello_of(&mut node, at(3.3), 7, 7, &names, peer("hostile"));
+    assert_eq!(asked(&stage, 7), 1);
 }
 
 #[test]

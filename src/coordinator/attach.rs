@@ -71,8 +71,10 @@ impl Node {
         let by = self.streams.get(&stream).and_then(|stream| stream.peer.principal.clone());
         let has_key = |stored: &Attachment| key::matches(&stored.resume_key, &shown);
         // Whoever had the key and another credential would have the rights of neither alone.
-        let is_another =
-            |stored: &Attachment| by.is_some() && stored.principal.is_some() && stored.principal != by;
+        let is_another = |stored: &Attachment| {
+            let differs = by.is_some() && stored.principal.is_some() && stored.principal != by;
+            differs && !mutants::is_on(mutants::ANY_CREDENTIAL_RESUMES)
+        };
         if matches!(&read, Ok(Some((_, stored))) if has_key(stored) && !is_another(stored)) {
             self.lives(&worker, heard);
         }
@@ -123,12 +125,16 @@ impl Node {
     fn attach_again(
         &mut self,
         stream: StreamId,
-        hello: Box<Hello>,
+        mut hello: Box<Hello>,
         heard: Mono,
         worker: WorkerId,
         version: Version,
         stored: Attachment,
     ) {
+        // A worker stays on the machine that it came with: else one that is disabled would be left by another name.
+        if !mutants::is_on(mutants::ADDRESS_AS_SAID) {
+            hello.address = stored.address.clone();
+        }
         if let Some(known) = self.workers.get_mut(&worker) {
             if known.phase == Phase::Condemned || known.writing {
                 // What is under way decides; the client comes again.

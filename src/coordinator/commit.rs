@@ -322,8 +322,11 @@ impl Node {
         }
         let (read, exists) = (job.loaded && !job.stale_records, job.view.is_some());
         job.stale_records |= came_meanwhile;
-        self.jobs.insert(name.clone(), job);
         let readers = self.readers.remove(&name).unwrap_or_default();
+        if !job.existed {
+            job.named_by.extend(readers.iter().cloned());
+        }
+        self.jobs.insert(name.clone(), job);
         if read {
             self.moved_in_all(readers, &name, exists);
         } else if !readers.is_empty() {
@@ -361,6 +364,7 @@ impl Node {
         if let ReadError::Damaged { .. } = error {
             tracing::error!(job = %name, "{error}: the job is left alone until that node is mended or deleted");
             job.loaded = true;
+            job.existed = true;
             job.view = None;
             job.damaged = Some(Damaged { why: format!("{error}: mend that node, or delete it"), torn: None });
             job.stale = false;
@@ -388,6 +392,7 @@ impl Node {
             // Its end may have been seen in two steps.
             return self.job_has_gone(name, job, before.is_some() || was_ending);
         };
+        job.existed = true;
         let configured = nodes.config.is_some();
         let torn = torn(&nodes);
         match Job::decode_after(name, nodes, before.as_deref()) {

@@ -14,6 +14,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use rosterd_domain::id::{JobName, Token};
+use rosterd_domain::mutants as bugs;
 use rosterd_domain::plan::Entry;
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::{Commit, Purpose, Txn, Write};
@@ -214,7 +215,8 @@ impl Driver {
         let now = Token(u64::try_from(self.clock.wall().0).unwrap_or(0).saturating_mul(1000));
         loop {
             if let Ok(numbering) = self.registry.numbering().await {
-                let Some(offset) = numbering.raised_above(now) else {
+                let stays = bugs::is_on(bugs::TOKENS_GO_BACK);
+                let Some(offset) = numbering.raised_above(now).filter(|_| !stays) else {
                     let (offset, given) = (numbering.offset, numbering.ceiling());
                     self.node.set_numbering(Numbered { offset, given });
                     return true;

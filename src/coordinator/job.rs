@@ -50,6 +50,10 @@ pub(crate) struct JobState {
     pub(crate) damaged: Option<Damaged>,
     /// It is there without an incarnation: being removed.
     pub(crate) ending: bool,
+    /// It was there at some time.
+    pub(crate) existed: bool,
+    /// Who named it when it was looked up for them, until then nobody else here has to do with it.
+    pub(crate) named_by: BTreeSet<WorkerId>,
     /// The records of all its items; own writes keep those of hosted items true.
     pub(crate) records: BTreeMap<Item, (Version, Record)>,
     /// The decision state may be behind.

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use rosterd_domain::id::{JobName, WorkerId};
+use rosterd_domain::mutants;
 
 use super::event::StreamId;
 use super::node::Node;
@@ -26,7 +27,8 @@ impl Node {
 
     /// The worker is no instance of the job any more. No state is made for a job that is not known here.
     pub(super) fn loses(&mut self, id: &WorkerId, name: &JobName) {
-        let Some(worker) = self.workers.get_mut(id) else { return };
+        let stays = mutants::is_on(mutants::LOST_JOBS_STAY);
+        let Some(worker) = self.workers.get_mut(id).filter(|_| !stays) else { return };
         worker.lost.insert(name.clone());
         worker.jobs.remove(name);
         worker.asks_for.remove(name);

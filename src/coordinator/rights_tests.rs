@@ -1,6 +1,6 @@
 //! What a credential's name and its jobs mean to who comes back.
 
-use rosterd_domain::id::{Item, JobName, Revision, StreamNumber, Token, Version, WorkerId};
+use rosterd_domain::id::{Item, JobName, Revision, ServerAddress, StreamNumber, Token, Version, WorkerId};
 use rosterd_domain::item::{Record, Running, Source, State};
 use rosterd_domain::snapshot::Attachment;
 use rosterd_domain::txn::{Commit, Write};
@@ -85,6 +85,32 @@ fn a_worker_comes_back_with_the_credential_that_it_came_with_and_no_other() {
     assert_eq!(came(Some("a"), Peer::default()), (Some(Some("a".into())), None));
 }
 
+/// It left the machine that an operator had disabled by another name.
+#[test]
+fn a_worker_that_comes_back_stays_on_the_machine_that_it_came_with() {
+    let mut node = host();
+    let (id, stored) = attached(&node, None);
+    let before = stored.address.clone();
+    node.handle(at(1.0), Event::Opened(2, Peer::default()));
+    let address = ServerAddress::new("elsewhere").unwrap();
+    let identity = Some((id.clone(), KEY.into()));
+    let hello = Hello { identity, stream: StreamNumber(2), address, ..hello() };
+    let effects = node.handle(at(1.0), Event::Frame(2, FromWorker::Hello(Box::new(hello))));
+    let read = effects.iter().find_map(|effect| match effect {
+        Effect::Read(read, Query::Attachment(_)) => Some(*read),
+        _ => None,
+    });
+    let found = Answer::Attachment(Ok(Some((Version(0), stored))));
+    let effects = node.handle(at(1.1), Event::Read(read.unwrap(), found));
+    let Some(Effect::Commit(attach, txn)) = effects.last() else { panic!("no attach in {effects:?}") };
+    let [Write::Attachment { node: written, .. }] = &txn.writes[..] else { panic!("{txn:?}") };
+    assert_eq!(written.address, before);
+    let instance = node.workers[&id].instance.clone();
+    node.handle(at(1.2), Event::Committed(*attach, Commit::Committed(Revision(1))));
+    let worker = &node.workers[&id];
+    assert_eq!((&worker.instance, &worker.address), (&instance, &before));
+}
+
 /// One whose worker runs item 0 of a job under token 5.
 fn at_work() -> (Node, WorkerId, Attachment, JobName) {
     let mut node = host();
@@ -146,6 +172,21 @@ fn a_worker_whose_credential_lost_a_job_is_no_instance_of_it_and_its_run_is_stop
         let worker = &node.workers[&id];
         assert!(!worker.jobs.contains(&name) && worker.concerns(&name), "it may say how the run ended");
     }
+}
+
+/// Thousands of names that are only said, each of which cost a look at each of thousands of workers, were seconds of silence.
+#[test]
+fn a_name_that_is_only_said_concerns_nobody_but_who_said_it() {
+    let mut node = host();
+    let (id, other) = (node.workers.keys().next().unwrap().clone(), WorkerId::new("other").unwrap());
+    let said = JobName::new("said").unwrap();
+    let mut job = JobState { loaded: true, named_by: [other.clone()].into(), ..JobState::default() };
+    assert_eq!(node.heard_of(&said, &mut job), [other.clone()].into());
+    node.movers.insert(said.clone(), [other.clone()].into());
+    assert_eq!(node.heard_of(&said, &mut job), [other].into());
+    // One that was there may have been heard of by anybody.
+    let mut job = JobState { existed: true, ..job };
+    assert_eq!(node.heard_of(&said, &mut job), [id].into());
 }
 
 /// A job that there is not gets no state because somebody says that it had it.

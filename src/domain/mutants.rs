@@ -62,6 +62,10 @@ mutants! {
     SHUTDOWNS_ARE_ONLY_SAID: "shutdowns_are_only_said", "a worker that is to give a job up is told once, and its next host lets it go on";
     CANCELS_ARE_ONLY_SAID: "cancels_are_only_said", "a worker that is to stop a run is told once, on the stream that it has";
     ANY_REPORT_COUNTS: "any_report_counts", "a report of whoever says it takes the place of an older one";
+    ANY_CREDENTIAL_RESUMES: "any_credential_resumes", "whoever shows the key of a worker is that worker, under any credential";
+    LOST_JOBS_STAY: "lost_jobs_stay", "a worker that comes back keeps the jobs that its credential has lost";
+    ADDRESS_AS_SAID: "address_as_said", "a worker that comes back is on the machine that it names this time";
+    TOKENS_GO_BACK: "tokens_go_back", "a coordinator numbers tokens as its store does, which may have gone back in time";
     CHANGES_ANSWER_AT_ONCE: "changes_answer_at_once", "a change is acknowledged although runs that were told before it have not begun";
     TOLD_IS_BEGUN: "told_is_begun", "a run whose worker was told of it counts as begun";
     SETTLED_BY_ANYBODY: "settled_by_anybody", "a coordinator that does not host a run's worker says that the run has begun";

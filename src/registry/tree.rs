@@ -103,7 +103,7 @@ pub(crate) struct Applied {
 }
 
 /// A node with its children.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(crate) stat: Stat,
     pub(crate) children: BTreeMap<Box<str>, Node>,
@@ -123,7 +123,7 @@ impl Node {
 }
 
 /// All nodes.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Tree {
     root: Node,
     revision: Revision,
@@ -203,6 +203,15 @@ impl Tree {
             self.ephemerals.get(&session)?.iter().map(|path| Op::Remove { path: path.clone() }).collect();
         // Removing leaves cannot be refused.
         self.apply(&ops, session).ok()
+    }
+
+    /// What of it outlives all sessions.
+    pub(crate) fn persistent(&self) -> Self {
+        let mut tree = self.clone();
+        for session in self.ephemerals.keys() {
+            tree.end_session(*session);
+        }
+        tree
     }
 
     /// Takes changes back, the last first. The revision stays: it never goes back.

@@ -32,6 +32,14 @@ pub fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
+/// The same in the place of what is left there of an earlier one, or was put there.
+pub fn create_anew(path: &Path) -> io::Result<File> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => create(path),
+    }
+}
+
 /// Takes from others what they may do to a file; that it is not there is as well.
 pub fn close(path: &Path) -> io::Result<()> {
     let found = match path.symlink_metadata() {

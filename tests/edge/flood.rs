@@ -84,6 +84,37 @@ async fn ten_thousand_heartbeats_in_frames_of_their_own_do_not_end_the_connectio
     }
 }
 
+/// A head whose frames go on and on, empty or full (CVE-2024-27316, RUSTSEC-2024-0332).
+#[tokio::test]
+async fn a_head_that_never_ends_ends_its_connection_alone() {
+    let field = [0, 1, b'a', 1, b'b'];
+    for fragment in [Vec::new(), field.repeat(3000)] {
+        let mut served = serve(config()).await;
+        let channel = served.channel().await;
+        served.attached(channel.clone()).await;
+        let frame = |kind: u8, stream: u32, payload: &[u8]| {
+            let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+            [&length[1..], &[kind, 0], &stream.to_be_bytes(), payload].concat()
+        };
+        let (mut reads, mut writes) = TcpStream::connect(served.address).await.unwrap().into_split();
+        // The preface, settings, and a head without its end.
+        let opening =
+            [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, &[]), &frame(1, 1, &[])].concat();
+        writes.write_all(&opening).await.unwrap();
+        let more = frame(9, 1, &fragment);
+        let flood = async { while writes.write_all(&more).await.is_ok() {} };
+        let mut heard = Vec::new();
+        soon("the end of the connection", async {
+            tokio::select! {
+                () = flood => {}
+                _ended = reads.read_to_end(&mut heard) => {}
+            }
+        })
+        .await;
+        served.attached(channel).await;
+    }
+}
+
 /// Who sends more than is taken is slowed down: by then it still hears what is said to it, and no other stream waits.
 #[tokio::test]
 async fn frames_that_find_no_room_hold_back_their_stream_and_no_other() {

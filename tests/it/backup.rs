@@ -265,6 +265,40 @@ async fn a_restore_that_is_killed_behind_any_job_is_completed_by_the_same_comman
     }
 }
 
+/// Killed at another moment each time. What it leaves beside is replaced by the next one, and if somebody has put a link there,
+/// nothing is written through it.
+#[tokio::test]
+async fn a_backup_that_is_killed_leaves_the_one_before_it_whole() {
+    let (cluster, file) = several().await;
+    let (url, part) = (cluster.url(), file.with_extension("backup.part"));
+    let backup = ["backup", "--server", &url, "--out", text(&file), "--force"];
+    let restore = ["restore", "--server", &url, text(&file), "--overwrite", "--dry-run"];
+    let mut killed = 0;
+    for bytes in (0..4000).step_by(400) {
+        let mut child = command(&backup).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let written = || std::fs::metadata(&part).map_or(0, |part| part.len());
+        until("so much to be written, or all of it", || {
+            written() >= bytes || child.try_wait().unwrap().is_some()
+        })
+        .await;
+        child.kill().unwrap();
+        killed += u32::from(!child.wait().unwrap().success());
+        assert_eq!(done(&restore).lines().filter(|line| line.contains("would be restored")).count(), JOBS);
+    }
+    assert!(killed > 0, "each of them was too quick");
+    let victim = cluster.home.path("victim");
+    std::fs::write(&victim, "of somebody else").unwrap();
+    let _left = std::fs::remove_file(&part);
+    std::os::unix::fs::symlink(&victim, &part).unwrap();
+    done(&backup);
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "of somebody else");
+    let mode = |path: &Path| {
+        std::os::unix::fs::PermissionsExt::mode(&path.symlink_metadata().unwrap().permissions())
+    };
+    assert_eq!(mode(&file) & 0o7777, 0o600);
+    assert!(!part.exists());
+}
+
 /// Into an empty store: what is restored stays, also without --overwrite.
 #[tokio::test]
 async fn a_restore_into_an_empty_store_goes_on_where_it_was_killed() {

@@ -18,6 +18,7 @@ mod crash;
 mod disk;
 mod features;
 mod fields;
+mod forgotten;
 mod forms;
 mod guarantee;
 mod harness;

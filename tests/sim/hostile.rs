@@ -1,6 +1,6 @@
 //! A worker that says whatever can be said, under a credential of its own, beside the honest ones: reports and progress of
-//! runs that others have, runs in flight that nobody gave it, tokens of any size, jobs that it gives up and never had,
-//! registrations of nonsense, Hellos without end. What only the edge keeps from it (the names of jobs that are not its
+//! runs that others have, that these have begun, runs in flight that nobody gave it, tokens of any size, jobs that it gives up
+//! and never had, registrations of nonsense, Hellos without end. What only the edge keeps from it (the names of jobs that are not its
 //! credential's in Register and in the jobs of a Hello) it does not say; all else must come to nothing in the coordinator.
 //!
 //! The promise is that of every world: the invariants, the judge and the rest at the end know nothing of it.
@@ -31,6 +31,7 @@ pub const SAID: &[&str] = &[
     "hostile: Hello",
     "hostile: Progress",
     "hostile: Register",
+    "hostile: Started",
     "hostile: Unregister",
 ];
 
@@ -132,7 +133,7 @@ impl Hostile {
     }
 
     fn frame(&mut self) -> (&'static str, FromWorker) {
-        match self.rng.below(16) {
+        match self.rng.below(17) {
             0..=2 => {
                 let (sequence, in_flight) = (self.rng.next(), self.some_runs(20));
                 let lease = self.rng.permille(300).then(|| self.rng.millis(1, 4000));
@@ -168,6 +169,10 @@ impl Hostile {
                 let config = self.rng.permille(500).then_some(Err(nonsense));
                 let (handler_type, overwrite) = (String::new(), self.rng.permille(500));
                 ("hostile: Register", FromWorker::Register { job, handler_type, config, overwrite })
+            }
+            15 => {
+                let (run, attempt) = (self.some_run(), u32::MAX);
+                ("hostile: Started", FromWorker::RunStarted { run, at: None, attempt })
             }
             _ if self.rng.permille(500) => ("hostile: Drain", FromWorker::DrainRequest),
             _ => ("hostile: Goodbye", FromWorker::Goodbye),

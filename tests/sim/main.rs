@@ -16,6 +16,7 @@ use mimalloc::MiMalloc;
 static MEMORY: MiMalloc = MiMalloc;
 
 mod barrier;
+mod by_hand;
 mod canary;
 mod clock;
 mod coverage;

@@ -24,10 +24,16 @@ const SHRUNK: u64 = 3;
 /// What a bare `cargo test` plays; a build says `ROSTERD_SIM_SEEDS` (`cargo xtask test`).
 const SEEDS: u64 = 60;
 
+/// The script of a seed. `HOSTILE=RATE`: with the hostile worker in any case, at so many frames a second at least.
+fn script(seed: u64) -> Script {
+    let script = Script::of(seed);
+    Script { hostile: script.hostile.max(env("HOSTILE").unwrap_or(0)), ..script }
+}
+
 /// A seed that broke a promise: which, what happened last, and how to see it again.
 #[allow(clippy::print_stdout, reason = "what was found is the result")]
 fn report(seed: u64) {
-    let script = Script::of(seed);
+    let script = script(seed);
     let Some(first) = play(&script, false).broken.into_iter().next() else {
         return println!("seed {seed} breaks nothing when it is played again: the simulation is not exact");
     };
@@ -43,7 +49,8 @@ fn report(seed: u64) {
         Ok(()) => println!("play it again: SCRIPT={} cargo xtask sim", file.display()),
         Err(error) => println!("it could not be kept at {}: {error}", file.display()),
     }
-    println!("the whole of it: SEED={seed} cargo xtask sim\n");
+    let hostile = env("HOSTILE").map(|rate| format!("HOSTILE={rate} ")).unwrap_or_default();
+    println!("the whole of it: {hostile}SEED={seed} cargo xtask sim\n");
 }
 
 #[derive(Default)]
@@ -75,7 +82,7 @@ fn play_all(first: u64, count: u64, threads: usize) -> Found {
         found.take(outcome);
         found.broken.len()
     };
-    many::play_all((first, count), threads, |seed| play(&Script::of(seed), false), take)
+    many::play_all((first, count), threads, |seed| play(&script(seed), false), take)
 }
 
 /// The first seed of each of the first few promises that were broken.
@@ -123,7 +130,7 @@ fn replay() {
             .map_err(|error| error.to_string())
             .and_then(|text| Script::read(&text))
             .unwrap_or_else(|why| panic!("SCRIPT={file}: {why}")),
-        (_, Some(seed)) => Script::of(seed),
+        (_, Some(seed)) => script(seed),
         _ => return,
     };
     if let Ok(file) = std::env::var("KEEP") {

@@ -10,7 +10,7 @@ use rosterd_coordinator::handle::{Handle, Operation};
 use rosterd_domain::id::{CoordinatorId, Namespace};
 use rosterd_domain::time::Time;
 use rosterd_domain::verify::What;
-use rosterd_registry::memory::MemoryStore;
+use rosterd_registry::memory::{Copied, MemoryStore};
 use serde::{Deserialize, Serialize};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -25,7 +25,7 @@ use crate::faults::Chaos;
 use crate::log::{JobPlan, Log};
 use crate::process::Hand;
 use crate::rng::Rng;
-use crate::watch::Watch;
+use crate::watch::{Shadow, Watch};
 use crate::wire::{Net, Way};
 
 /// When the world begins.
@@ -79,6 +79,13 @@ pub struct Plan {
     /// What happens is written down: it takes half of the time.
     pub told: bool,
     pub verbose: bool,
+}
+
+/// What the store held at one time, and what the writes had said by then.
+pub struct Remembered {
+    store: Copied,
+    shadow: Shadow,
+    numbered: u64,
 }
 
 /// Something that is to happen.
@@ -248,6 +255,26 @@ impl World {
             world.give_store_a_clock();
         }
         world
+    }
+
+    /// As a copy of the store's directory would.
+    pub fn remembers(&self) -> Remembered {
+        let watch = self.watch.lock();
+        let (shadow, numbered) = (watch.shadow.clone(), watch.numbered());
+        drop(watch);
+        Remembered { store: self.store.copied(), shadow, numbered }
+    }
+
+    /// What a store holds in the place of one that was lost.
+    pub fn remembers_nothing(&self, new: &MemoryStore) -> Remembered {
+        Remembered { store: new.copied(), shadow: Shadow::default(), numbered: 0 }
+    }
+
+    /// The store goes back in time; no coordinator has it open.
+    pub fn put_back(&self, remembered: Remembered) {
+        let Remembered { store, shadow, numbered } = remembered;
+        self.store.put_back(store);
+        self.watch.lock().goes_back(shadow, numbered);
     }
 
     /// Starts every process.

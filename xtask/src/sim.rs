@@ -19,12 +19,17 @@ struct Request {
     result: &'static str,
     seeds: Option<u64>,
     first: Option<u64>,
+    /// The hostile worker is in every world.
+    hostile: bool,
 }
+
+/// The frames that the hostile worker says in a second, where it is asked for.
+const HOSTILE: &str = "16";
 
 /// With each bug so many seeds are played, until one finds it.
 const MUTANT_SEEDS: u64 = 60;
 
-const WRITE: &str = "write `sim [--network] --seeds N [--from SEED]`, `sim --mutants`, \
+const WRITE: &str = "write `sim [--network | --hostile] --seeds N [--from SEED]`, `sim --mutants`, \
                      `SEED=N … sim [--network]` or `SCRIPT=FILE … sim`";
 
 const USAGE: &str = "\
@@ -32,7 +37,8 @@ cargo xtask sim …
 
   --seeds N            N seeds, with progress; from seed 1 on, or --from SEED
   --mutants            each guard switched off in turn, and what finds it
-  --network …          the same with the real network stack, in a simulated network; not with --mutants
+  --hostile            with --seeds: the hostile worker in every world, and not in half of them
+  --network …          the same with the real network stack, in a simulated network; not with --mutants or --hostile
 
 Without these it plays one again and tells what happens in it:
 
@@ -46,7 +52,8 @@ played again there.
 
 impl Request {
     fn read(arguments: &[String], seed: Option<&str>, script: bool) -> Result<Self> {
-        let mut request = Self { program: "sim", test: "", result: "", seeds: None, first: None };
+        let mut request =
+            Self { program: "sim", test: "", result: "", seeds: None, first: None, hostile: false };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
@@ -59,6 +66,7 @@ impl Request {
                     request.seeds = Some(number(argument, arguments.next())?);
                 }
                 "--network" => request.program = "net",
+                "--hostile" => request.hostile = true,
                 "--from" => request.first = Some(number(argument, arguments.next())?),
                 _ => bail!("{argument:?} is not known: {WRITE}"),
             }
@@ -71,7 +79,8 @@ impl Request {
             request.is("seeds::replay", "test result");
         }
         let networked = request.program == "net";
-        if request.test.is_empty() || networked && (script || !request.test.starts_with("seeds::")) {
+        let alone = request.hostile && (networked || request.test != "seeds::seeds");
+        if request.test.is_empty() || alone || networked && (script || !request.test.starts_with("seeds::")) {
             bail!("{WRITE}");
         }
         Ok(request)
@@ -115,6 +124,9 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     if let Some(first) = request.first {
         command.env("FIRST", first.to_string());
     }
+    if request.hostile {
+        command.env("HOSTILE", HOSTILE);
+    }
     told(&mut command, request.result)
 }
 
@@ -134,6 +146,10 @@ mod tests {
         assert_eq!((network.program, network.seeds), ("net", Some(3)));
         assert_eq!(read("--network", Some("7")).unwrap().test, "seeds::replay");
         assert!(read("--network --mutants", None).is_err());
+        assert!(read("--hostile --seeds 3", None).unwrap().hostile && !seeds.hostile);
+        for wrong in ["--hostile", "--hostile --mutants", "--hostile --network --seeds 3"] {
+            assert!(read(wrong, None).is_err(), "{wrong}");
+        }
         let mutants = read("--mutants", None).unwrap();
         assert_eq!((mutants.result, mutants.seeds), ("mutants caught", Some(MUTANT_SEEDS)));
         assert_eq!(read("", Some("12")).unwrap().test, "seeds::replay");

@@ -116,7 +116,7 @@ class Machine:
         self._differences: dict[str, list[str]] = {}
         # As they were told last; they outlive the stream.
         self._props: dict[str, dict[str, str]] = {}
-        self._route = Route(options.servers, chance)
+        self._route = Route(options.servers, chance, options.may_learn)
         self._lease = Lease()
         self._out: list[Effect] = []
         self._hand = Hand(options.slots, self._emit)
@@ -301,7 +301,12 @@ class Machine:
         self._credits = max(1, welcome.max_unacknowledged_reports)
         self._rejections = 0
         self._lease.welcomed(self._hello_sent, welcome, same)
-        self._route.learn(welcome.coordinators)
+        for passed_over in self._route.learn(welcome.coordinators):
+            self._note(
+                logging.WARNING,
+                f"coordinator {passed_over}, which only a Welcome named, is not used: name it (ROSTERD_SERVER), or the "
+                "authorities that vouch for it (ROSTERD_CA)",
+            )
         self._link, self._link_by = Link.LIVE, float("inf")
         self._hand.say_offsets_again()
         self._last_heartbeat = self._hello_sent

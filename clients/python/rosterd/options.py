@@ -97,6 +97,20 @@ class Options:
             and not loopback(address)
         )
 
+    def may_learn(self, address: str) -> bool:
+        """Whether a coordinator is gone to that only a Welcome has named.
+
+        Whoever can write the store, or plays a coordinator, names whom it likes, and any address has a certificate of
+        some authority. So with a credential, or over TLS, only the hosts that were given are, and those whom
+        authorities vouch for that were chosen for this.
+        """
+        if self.credential is None and not any(map(secure, self.servers)):
+            return True
+        host = _host(address)
+        if host and any(host == _host(server) or (loopback(server) and loopback(address)) for server in self.servers):
+            return True
+        return secure(address) and (self.root_certificates is not None or "root_certificates" in self._files)
+
     def certificates(self) -> tuple[bytes | None, bytes | None, bytes | None]:
         """Roots, key and certificate as they are now: what was renewed counts from the next connection on."""
 
@@ -124,8 +138,15 @@ def exposed(address: str) -> str:
     )
 
 
+def _host(address: str) -> str:
+    try:
+        return urlsplit(address if "://" in address else f"http://{address}").hostname or ""
+    except ValueError:
+        return ""
+
+
 def loopback(address: str) -> bool:
-    host = urlsplit(address if "://" in address else f"http://{address}").hostname or ""
+    host = _host(address)
     try:
         found = ipaddress.ip_address(host)
     except ValueError:

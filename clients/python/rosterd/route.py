@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 FIRST_DELAY = 0.2
 LONGEST_DELAY = 10.0
+# Of so many addresses that are passed over it is kept in mind that it was said.
+MOST_PASSED_OVER = 100
 
 
 def secure(address: str) -> bool:
@@ -16,9 +18,12 @@ def secure(address: str) -> bool:
 class Route:
     """The given coordinators, then those that the last Welcome named."""
 
-    def __init__(self, given: Sequence[str], chance: random.Random) -> None:
+    def __init__(self, given: Sequence[str], chance: random.Random, may_learn: Callable[[str], bool]) -> None:
         if not given:
             raise ValueError("no coordinator is given")
+        self._may_learn = may_learn
+        # Of these it was said.
+        self._passed_over: set[str] = set()
         self._given = tuple(given)
         self._addresses = tuple(dict.fromkeys(given))
         self._chance = chance
@@ -29,14 +34,23 @@ class Route:
     def addresses(self) -> tuple[str, ...]:
         return self._addresses
 
-    def learn(self, addresses: Iterable[str]) -> None:
+    def learn(self, addresses: Iterable[str]) -> list[str]:
+        """Those that are passed over, where that is new."""
         current = self._addresses[self._position]
         # The credential that went over TLS so far goes nowhere in the clear.
         tls = all(secure(address) for address in self._given)
         learned = (_complete(address, tls) for address in addresses if address)
-        wanted = [address for address in learned if secure(address) or not tls]
+        wanted: list[str] = []
+        unwanted: list[str] = []
+        for address in learned:
+            may = address in self._given or ((secure(address) or not tls) and self._may_learn(address))
+            (wanted if may else unwanted).append(address)
         self._addresses = tuple(dict.fromkeys([*self._given, *wanted]))
         self._position = self._addresses.index(current) if current in self._addresses else -1
+        new = [address for address in dict.fromkeys(unwanted) if address not in self._passed_over]
+        new = new[: MOST_PASSED_OVER - len(self._passed_over)]
+        self._passed_over.update(new)
+        return new
 
     def take(self) -> str:
         """The next coordinator in turn; counts as an attempt."""

@@ -230,13 +230,57 @@ def test_a_welcome_without_a_heartbeat_acknowledged_does_not_reset_the_back_off(
 
 
 def test_coordinators_of_the_welcome_are_tried_and_a_secret_never_goes_in_the_clear() -> None:
-    script = Script(servers=("https://a:1",))
+    script = Script(servers=("https://a:1",), root_certificates=b"ca")
     script.attach(coordinators=("http://plain:1", "https://b:1", "c:1"))
     seen = []
     for _ in range(3):
         script.reattach(coordinators=("http://plain:1", "https://b:1", "c:1"))
         seen.append(script.all(Open)[-1].address)
     assert seen == ["https://b:1", "https://c:1", "https://a:1"]
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "learned"),
+    [
+        # A planted address with a certificate of any authority got the credential.
+        ("https://a.example:1", {"credential": "s3cret"}, ["https://a.example:2"]),
+        # Nor is a certificate shown to others, or work taken from them.
+        ("https://a.example:1", {}, ["https://a.example:2"]),
+        (
+            "https://a.example:1",
+            {"credential": "s3cret", "root_certificates": b"ca"},
+            ["https://a.example:2", "https://evil.example:1", "https://a.example.evil:1"],
+        ),
+        ("localhost:1", {"credential": "s3cret"}, ["http://127.0.0.1:3"]),
+        ("10.0.0.1:1", {"credential": "s3cret", "insecure_credential": True}, []),
+    ],
+)
+def test_a_credential_goes_to_no_coordinator_that_only_a_welcome_named(
+    given: str, options: dict[str, Any], learned: list[str]
+) -> None:
+    named = (
+        "https://a.example:2",
+        "https://evil.example:1",
+        "https://a.example.evil:1",
+        "http://127.0.0.1:3",
+        "http://",
+    )
+    script = Script(servers=(given,), **options)
+    script.attach(coordinators=named)
+    seen = []
+    for _ in range(len(learned) + 1):
+        script.reattach(coordinators=named)
+        seen.append(script.all(Open)[-1].address)
+    assert seen == [*learned, given]
+    said = [note.text for note in script.all(Note) if "only a Welcome named" in note.text]
+    assert len(said) == len(named) - len(learned), said
+
+
+def test_without_a_credential_and_tls_whoever_a_welcome_names_is_tried() -> None:
+    script = Script(servers=("10.0.0.1:1",))
+    script.attach(coordinators=("http://10.0.0.2:1",))
+    script.reattach()
+    assert script.all(Open)[-1].address == "http://10.0.0.2:1"
 
 
 def test_connect_and_welcome_are_bounded() -> None:

@@ -12,7 +12,7 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::{AlertDescription, CertificateError, Error as TlsError};
 use tonic::metadata::{Ascii, MetadataValue};
-use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity, Uri};
 
 use crate::connect::{LinkError, url};
 use crate::error::{Error, Result};
@@ -120,6 +120,56 @@ impl Access {
             )),
         }
     }
+}
+
+/// Which coordinators are gone to that only a Welcome has named. Whoever can write the store, or plays a coordinator, names
+/// whom it likes, and any address has a certificate of some authority: the credential goes to none of these.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) enum Learn {
+    /// All: no credential is shown, and nobody is asked who they are.
+    #[default]
+    All,
+    /// Those on hosts that were given.
+    Of {
+        /// The hosts.
+        hosts: Vec<String>,
+        /// And those whom authorities vouch for that were chosen for this.
+        vouched: bool,
+        /// All that were given speak TLS, so that others must.
+        tls: bool,
+    },
+}
+
+impl Access {
+    /// What a worker that was given these addresses learns of others.
+    pub(crate) fn learns(&self, given: &[String]) -> Learn {
+        let are_secure = || given.iter().map(|address| is_secure(address));
+        if self.credential.is_none() && !are_secure().any(|secure| secure) {
+            return Learn::All;
+        }
+        let hosts = given.iter().filter_map(|address| host(address)).collect();
+        Learn::Of { hosts, vouched: self.ca.is_some(), tls: are_secure().all(|secure| secure) }
+    }
+}
+
+impl Learn {
+    pub(crate) fn takes(&self, address: &str) -> bool {
+        let Self::Of { hosts, vouched, tls } = self else { return true };
+        let Some(named) = host(address) else { return false };
+        let is_given =
+            |given: &String| given.eq_ignore_ascii_case(&named) || is_loopback(given) && is_loopback(&named);
+        let secure = is_secure(address);
+        (secure || !tls) && (hosts.iter().any(is_given) || secure && *vouched)
+    }
+}
+
+fn is_secure(address: &str) -> bool {
+    address.starts_with("https://")
+}
+
+fn host(address: &str) -> Option<String> {
+    let uri: Uri = url(address).parse().ok()?;
+    uri.host().map(|host| host.trim_matches(['[', ']']).to_owned())
 }
 
 fn read(what: &str, variable: &str, path: &Path) -> std::result::Result<Vec<u8>, String> {
@@ -265,6 +315,38 @@ mod tests {
             Access { insecure_credential: true, ..access() }.endpoint(far).unwrap();
             Access::default().endpoint(far).unwrap();
         }
+    }
+
+    /// A planted address with a certificate of any authority of the system got the credential.
+    #[test]
+    fn a_credential_goes_to_no_coordinator_that_only_a_welcome_named() {
+        let given = |servers: &[&str], access: &Access| {
+            let servers: Vec<String> = servers.iter().map(ToString::to_string).collect();
+            access.learns(&servers)
+        };
+        let system = given(&["https://a.example:1"], &access());
+        for near in ["https://a.example:2", "https://A.example"] {
+            assert!(system.takes(near), "{near}");
+        }
+        for far in [
+            "https://evil.example:1",
+            "https://a.example.evil:1",
+            "http://a.example:1",
+            "a.example:1",
+            "",
+            "https://",
+        ] {
+            assert!(!system.takes(far), "{far}");
+        }
+        // Nor is a certificate shown to others, or work taken from them.
+        assert!(!given(&["https://a.example:1"], &Access::default()).takes("https://evil.example:1"));
+        let own = given(&["https://a.example:1"], &Access { ca: Some("ca.pem".into()), ..access() });
+        assert!(own.takes("https://b.example:1") && !own.takes("http://b.example:1"));
+        let plain = given(&["localhost:1"], &access());
+        assert!(plain.takes("http://127.0.0.1:2") && !plain.takes("http://evil.example:1"));
+        let trusted = Access { insecure_credential: true, ..access() };
+        assert!(!given(&["10.0.0.1:1"], &trusted).takes("http://evil.example:1"));
+        assert_eq!(given(&["10.0.0.1:1"], &Access::default()), Learn::All);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use crate::access::Learn;
 use crate::clock::{BootClock, Clock};
 use crate::connect::{Connector, TonicConnector};
 use crate::error::{Error, Failure, Result};
@@ -32,8 +33,9 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker of the coordinator at `server`: `host:port` or a URL. Name others by [`Worker::server`]; those
-    /// that the coordinator names are found anyhow.
+    /// A worker of the coordinator at `server`: `host:port` or a URL. Name others by [`Worker::server`]. Those that the
+    /// coordinator names are found anyhow; with a credential, or over TLS, only on the hosts that were given, and, with
+    /// authorities of your own ([`Worker::ca`]), those whom these vouch for.
     pub fn connect(server: impl Into<String>) -> Self {
         Self::new(Options { servers: vec![server.into()], ..Options::default() })
     }
@@ -151,6 +153,7 @@ impl Worker {
         self.check()?;
         let access = self.options.access();
         access.check(&self.options.servers)?;
+        let learn = access.learns(&self.options.servers);
         let connector = TonicConnector::new(access)?;
         let handlers = Handle::current();
         let killed = CancellationToken::new();
@@ -168,7 +171,7 @@ impl Worker {
                     None => signals::orders(Arc::new(BootClock)),
                 };
                 let kill = once_then_never(killed.cancelled_owned().boxed(), || Event::Kill);
-                this.go(connector, BootClock, handlers, stream::select(kill, orders).boxed()).await
+                this.go(connector, learn, BootClock, handlers, stream::select(kill, orders).boxed()).await
             });
             drop(done.send(exit));
         };
@@ -180,17 +183,18 @@ impl Worker {
     /// For embedding and for tests: works in place, on the calling runtime, over any network and any clock, without
     /// threads or signals. Ends when [`Worker::shutdown`] does and the leave is through. Dropping the future is a
     /// crash: handlers are dropped and nobody is told. Under a paused clock and with a seed it is deterministic, as
-    /// long as its handlers are.
+    /// long as its handlers are. Which of the addresses that coordinators name are gone to is the connector's affair.
     pub async fn drive<C: Connector, K: Clock>(mut self, connector: C, clock: K) -> Result<()> {
         self.check()?;
         let shutdown = self.shutdown.take().unwrap_or_else(|| Box::pin(std::future::pending()));
         let orders = once_then_never(shutdown, || Event::Leave);
-        self.go(connector, clock, Handle::current(), orders).await
+        self.go(connector, Learn::All, clock, Handle::current(), orders).await
     }
 
     async fn go<C: Connector, K: Clock>(
         self,
         connector: C,
+        learn: Learn,
         clock: K,
         handlers: Handle,
         orders: BoxStream<'static, Event>,
@@ -199,6 +203,7 @@ impl Worker {
             self.options;
         let machine = Machine::new(Settings {
             servers,
+            learn,
             namespace,
             address,
             labels,

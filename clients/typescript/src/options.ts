@@ -4,9 +4,11 @@ import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { InvalidOption } from "./errors.js";
 import type { Logger } from "./log.js";
-import { secure } from "./machine/route.js";
+import { hostOf, loopback, secure, type Trusted } from "./machine/hosts.js";
 import type { Settings } from "./machine/words.js";
 import type { Hooks } from "./runner.js";
+
+export { hostOf, loopback };
 
 const DEFAULT_SERVER = "localhost:7700";
 const MAX_SLOTS = 4096;
@@ -82,8 +84,16 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Parses, and reports all defects at once. */
 export function resolve(options: WorkerOptions, environment: Environment = process.env): Resolved {
+  const servers = serversOf(options.server, environment);
+  const access: Access = {
+    credential: unlessEmpty(options.credential ?? environment.ROSTERD_CREDENTIAL),
+    insecureCredential: options.insecureCredential ?? environment.ROSTERD_INSECURE_CREDENTIAL === "true",
+    given: givenCertificates(options),
+    files: filesOf(environment),
+  };
   const settings: Settings = {
-    servers: serversOf(options.server, environment),
+    servers,
+    trusted: trustedBy(servers, access),
     namespace: options.namespace ?? "",
     address: options.address ?? "",
     labels: { ...options.labels },
@@ -92,12 +102,6 @@ export function resolve(options: WorkerOptions, environment: Environment = proce
     leaveTimeoutMs: options.leaveTimeoutMs ?? 10_000,
     connectTimeoutMs: options.connectTimeoutMs ?? 3_000,
     longestDelayMs: options.longestDelayMs ?? 10_000,
-  };
-  const access: Access = {
-    credential: unlessEmpty(options.credential ?? environment.ROSTERD_CREDENTIAL),
-    insecureCredential: options.insecureCredential ?? environment.ROSTERD_INSECURE_CREDENTIAL === "true",
-    given: givenCertificates(options),
-    files: filesOf(environment),
   };
   const { health } = options;
   const defects = [...defectsOf(settings), ...defectsOfAccess(settings, access), ...defectsOfHealth(health)];
@@ -187,6 +191,13 @@ function* defectsOfHealth(health: WorkerOptions["health"]): Generator<string> {
 
 // ---- the credential and the certificates
 
+/** Without a credential and TLS nobody is asked who they are. */
+function trustedBy(given: readonly string[], access: Access): Trusted | undefined {
+  if (access.credential === undefined && !given.some(secure)) return undefined;
+  const vouched = access.given.rootCertificates !== undefined || access.files.rootCertificates !== undefined;
+  return { given, vouched };
+}
+
 /** Whether others could read the credential on its way to this coordinator. */
 export function exposesCredential(access: Access, address: string): boolean {
   return access.credential !== undefined && !access.insecureCredential && !secure(address) && !loopback(address);
@@ -213,25 +224,4 @@ export function certificates(access: Access): Certificates {
     }
   }
   return { ...found, ...access.given };
-}
-
-export function hostOf(address: string): string | undefined {
-  try {
-    const { hostname } = new URL(address.includes("://") ? address : `http://${address}`);
-    return hostname.replace(/^\[|\]$/g, "");
-  } catch {
-    return undefined;
-  }
-}
-
-export function loopback(address: string): boolean {
-  const host = hostOf(address);
-  if (host === undefined) return false;
-  // The URL parser writes all forms of an address in one way: 127.1 as 127.0.0.1, ::ffff:127.0.0.1 as ::ffff:7f00:1.
-  return (
-    host === "localhost" ||
-    host === "::1" ||
-    /^127(\.\d+){3}$/.test(host) ||
-    /^::ffff:7f[0-9a-f]{2}:[0-9a-f]+$/.test(host)
-  );
 }

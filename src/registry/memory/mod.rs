@@ -33,6 +33,10 @@ pub struct SessionOptions {
     pub timeout: Option<Duration>,
 }
 
+/// What a store held at one time, and what outlives all sessions: such as a copy of its directory.
+#[derive(Debug, Clone)]
+pub struct Copied(Tree);
+
 /// The store's own clock.
 pub type StoreClock = Box<dyn Fn() -> Time + Send>;
 
@@ -202,6 +206,19 @@ impl MemoryStore {
         drop(inner);
         self.deliver(deliveries);
         true
+    }
+
+    /// A copy of what it holds.
+    pub fn copied(&self) -> Copied {
+        Copied(self.shared.lock().tree.persistent())
+    }
+
+    /// All sessions end, and it holds what it held then.
+    pub fn put_back(&self, copied: Copied) {
+        for (session, _) in self.sessions().iter().filter(|(_, state)| *state != SessionState::Gone) {
+            self.expire(session);
+        }
+        self.shared.lock().tree = copied.0;
     }
 
     /// Cuts a session off: commits and reads wait until it is resumed or ended; hints wait as well.

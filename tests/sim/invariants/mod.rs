@@ -45,6 +45,7 @@ mod right_to_start;
 mod settles;
 mod slots;
 mod sums;
+mod tokens_are_new;
 mod tokens_grow;
 
 /// A promise.
@@ -90,6 +91,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<ended_once::EndedOnce>::default(),
         Box::<no_overlap::NoOverlap>::default(),
         Box::<tokens_grow::TokensGrow>::default(),
+        Box::<tokens_are_new::TokensAreNew>::default(),
         Box::<no_fire_vanishes::NoFireVanishes>::default(),
         Box::<one_leader_writes::OneLeaderWrites>::default(),
         Box::<removed_is_gone::RemovedIsGone>::default(),

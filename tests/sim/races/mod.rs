@@ -9,6 +9,7 @@
 mod fires;
 mod held;
 mod holes;
+mod imposters;
 mod leaders;
 mod leases;
 mod operators;

@@ -7,7 +7,8 @@ use rosterd_domain::verify::Fault;
 
 use super::bugs;
 use super::{
-    Race, fires, found, held, holes, leaders, leases, operators, progress, runs, store, thrift, tools,
+    Race, fires, found, held, holes, imposters, leaders, leases, operators, progress, runs, store, thrift,
+    tools,
 };
 use crate::many::{self, env};
 use crate::play::play;
@@ -24,6 +25,7 @@ fn scenes() -> Vec<&'static Race> {
         operators::RACES,
         progress::RACES,
         holes::RACES,
+        imposters::RACES,
         thrift::RACES,
         tools::RACES,
     ];
@@ -39,7 +41,9 @@ pub fn is_scene(name: &str) -> bool {
 fn all_bugs(scenes: &[&'static Race]) -> Vec<(&'static str, &'static str)> {
     let named = |bug: &str| scenes.iter().flat_map(|race| race.finds).any(|(of, _)| *of == bug);
     let client = rosterd_client::mutants::ALL.iter().filter(|(bug, _)| named(bug));
-    rosterd_domain::mutants::ALL.iter().chain(client).copied().collect()
+    let only = std::env::var("BUGS").ok();
+    let asked = |bug: &str| only.as_ref().is_none_or(|only| only.split(',').any(|asked| asked == bug));
+    rosterd_domain::mutants::ALL.iter().chain(client).filter(|(bug, _)| asked(bug)).copied().collect()
 }
 
 /// The first scene that finds a bug, and the promise that it finds broken.

@@ -3,9 +3,11 @@
 //! One stream at a time: a stream is left before another is opened, and what still comes out of a stream that was
 //! left is recognised by its number and dropped. Decides only; the driver connects.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::lease::Beats;
+use crate::access::Learn;
 use crate::mutants;
 
 /// A TCP connection (and TLS, HTTP/2) is given up after this.
@@ -16,6 +18,8 @@ const BACKOFF_FIRST: Duration = Duration::from_millis(200);
 pub(crate) const BACKOFF_MOST: Duration = Duration::from_secs(10);
 /// The same while the worker leaves, which is bounded.
 pub(crate) const BACKOFF_MOST_LEAVING: Duration = Duration::from_secs(1);
+/// Of so many addresses that are passed over it is kept in mind that it was said.
+const MOST_PASSED_OVER: usize = 100;
 
 #[derive(Debug)]
 pub(crate) enum Phase {
@@ -48,6 +52,10 @@ pub(crate) struct Open {
 pub(crate) struct Link {
     given: Vec<String>,
     learned: Vec<String>,
+    /// Which others may be learned.
+    learn: Learn,
+    /// Those of a Welcome that may not.
+    passed_over: BTreeSet<String>,
     at: usize,
     failures: u32,
     connection: u64,
@@ -61,6 +69,8 @@ impl Link {
         Self {
             given,
             learned: Vec::new(),
+            learn: Learn::All,
+            passed_over: BTreeSet::new(),
             at: 0,
             failures: 0,
             connection: 0,
@@ -68,6 +78,11 @@ impl Link {
             phase: Phase::Waiting { until: Duration::ZERO },
             random: Random(seed),
         }
+    }
+
+    /// Learns only such addresses of a Welcome.
+    pub(crate) fn learning(self, learn: Learn) -> Self {
+        Self { learn, ..self }
     }
 
     /// The connection whose frames count; frames of any other are dropped.
@@ -114,8 +129,17 @@ impl Link {
         let here = self.given.iter().chain(&self.learned).nth(self.at).cloned();
         self.learned.clear();
         for address in others {
-            if !self.given.contains(&address) && !self.learned.contains(&address) {
+            if self.given.contains(&address) || self.learned.contains(&address) {
+                continue;
+            }
+            if self.learn.takes(&address) {
                 self.learned.push(address);
+            } else if self.passed_over.len() < MOST_PASSED_OVER && self.passed_over.insert(address.clone()) {
+                tracing::warn!(
+                    address,
+                    "a coordinator that only a Welcome named is not used: name it (ROSTERD_SERVER), or the authorities \
+                     that vouch for it (ROSTERD_CA)"
+                );
             }
         }
         // Stay where we are in the new list, so that "next" means another one.
@@ -179,6 +203,7 @@ impl Random {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Access;
 
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -232,6 +257,21 @@ mod tests {
             seen.push(link.dial(MS(0)).1);
         }
         assert_eq!(seen, ["b", "c", "a", "b"]);
+    }
+
+    #[test]
+    fn an_address_that_may_not_be_learned_is_never_gone_to() {
+        let access = Access { credential: Some("s3cret".into()), ..Access::default() };
+        let given = ["https://a:1".to_owned()];
+        let mut link = Link::new(given.to_vec(), 7).learning(access.learns(&given));
+        link.dial(MS(0));
+        let named = ["https://evil:1", "https://a:2", "http://a:3"].map(str::to_owned);
+        link.welcome(MS(0), Beats::new(MS(0), MS(1)), named.to_vec());
+        assert_eq!((link.addresses(), link.passed_over.len()), (2, 2));
+        for address in ["https://a:2", "https://a:1", "https://a:2"] {
+            link.lose(MS(0), BACKOFF_MOST);
+            assert_eq!(link.dial(MS(0)).1, address);
+        }
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub(crate) struct Machine {
 impl Machine {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
-            link: Link::new(settings.servers.clone(), settings.seed),
+            link: Link::new(settings.servers.clone(), settings.seed).learning(settings.learn.clone()),
             lease: Lease::none(),
             me: None,
             jobs: Jobs::new(&settings.jobs),

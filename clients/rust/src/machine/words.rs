@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 
+use crate::access::Learn;
 use crate::connect::LinkError;
 use crate::options::OnRefused;
 use crate::proto;
@@ -62,6 +63,8 @@ pub(crate) struct JobSpec {
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) servers: Vec<String>,
+    /// Which coordinators of a Welcome are gone to besides.
+    pub(crate) learn: Learn,
     pub(crate) namespace: String,
     pub(crate) address: String,
     pub(crate) labels: BTreeMap<String, String>,

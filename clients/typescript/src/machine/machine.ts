@@ -80,7 +80,7 @@ export class Machine {
 
   constructor(settings: Settings, registrations: readonly Registration[], chance: Chance) {
     this.#settings = settings;
-    this.#route = new Route(settings.servers, chance);
+    this.#route = new Route(settings.servers, settings.trusted, chance);
     const emit = (effect: Effect) => void this.#out.push(effect);
     this.#jobs = new Jobs(registrations, this.#send.bind(this), this.#note.bind(this));
     this.#hand = new Hand(settings.slots, emit);
@@ -270,7 +270,13 @@ export class Machine {
     this.#credits = Math.max(1, welcome.maxUnacknowledgedReports);
     this.#rejections = 0;
     this.#lease.welcomed(this.#helloSent, welcome, same);
-    this.#route.learn(welcome.coordinators);
+    for (const address of this.#route.learn(welcome.coordinators)) {
+      this.#note(
+        "warn",
+        `coordinator ${address}, which only a Welcome named, is not used: name it (ROSTERD_SERVER), or the ` +
+          "authorities that vouch for it (ROSTERD_CA)",
+      );
+    }
     this.#link = "live";
     this.#linkBy = Infinity;
     this.#hand.sayOffsetsAgain();

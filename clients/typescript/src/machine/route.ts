@@ -1,25 +1,29 @@
 /** Which coordinator to try next, and when. */
 
+import { mayLearn, secure, type Trusted } from "./hosts.js";
+
 const FIRST_DELAY = 200;
+/** Of so many addresses that are passed over it is kept in mind that it was said. */
+const MOST_PASSED_OVER = 100;
 
 /** A number from 0 to 1, by chance. */
 export type Chance = () => number;
 
-export function secure(address: string): boolean {
-  return address.startsWith("https://");
-}
-
 /** The given coordinators, then those that the last Welcome named. */
 export class Route {
   readonly #given: readonly string[];
+  readonly #trusted: Trusted | undefined;
+  /** Of these it was said. */
+  readonly #passedOver = new Set<string>();
   #addresses: readonly string[];
   readonly #chance: Chance;
   #position = -1;
   #attempts = 0;
 
-  constructor(given: readonly string[], chance: Chance) {
+  constructor(given: readonly string[], trusted: Trusted | undefined, chance: Chance) {
     if (given.length === 0) throw new Error("no coordinator is given");
     this.#given = given;
+    this.#trusted = trusted;
     this.#addresses = [...new Set(given)];
     this.#chance = chance;
   }
@@ -28,14 +32,20 @@ export class Route {
     return this.#addresses;
   }
 
-  learn(addresses: readonly string[]): void {
+  /** Those that are passed over, where that is new. */
+  learn(addresses: readonly string[]): readonly string[] {
     const current = this.#addresses[this.#position];
     // The credential that went over TLS so far goes nowhere in the clear.
     const tls = this.#given.every(secure);
     const learned = addresses.filter((address) => address !== "").map((address) => complete(address, tls));
-    const wanted = learned.filter((address) => secure(address) || !tls);
-    this.#addresses = [...new Set([...this.#given, ...wanted])];
+    const wanted = (address: string) =>
+      this.#given.includes(address) || ((secure(address) || !tls) && mayLearn(this.#trusted, address));
+    this.#addresses = [...new Set([...this.#given, ...learned.filter(wanted)])];
     this.#position = current === undefined ? -1 : this.#addresses.indexOf(current);
+    const fresh = (address: string) => !wanted(address) && !this.#passedOver.has(address);
+    const passedOver = [...new Set(learned.filter(fresh))].slice(0, MOST_PASSED_OVER - this.#passedOver.size);
+    for (const address of passedOver) this.#passedOver.add(address);
+    return passedOver;
   }
 
   /** The next coordinator in turn; counts as an attempt. */

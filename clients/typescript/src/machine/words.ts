@@ -2,6 +2,7 @@
 
 import { create } from "@bufbuild/protobuf";
 import { RunRefSchema, type RunRef } from "../proto/rosterd/v1/types_pb.js";
+import type { Trusted } from "./hosts.js";
 
 /** One instant on both clocks, in milliseconds. */
 export interface Now {
@@ -69,6 +70,8 @@ export type Defeat =
 /** What the machine has to know of the options; times are in milliseconds. */
 export interface Settings {
   readonly servers: readonly string[];
+  /** Which coordinators are gone to that only a Welcome has named; without it all. */
+  readonly trusted?: Trusted | undefined;
   readonly namespace: string;
   readonly address: string;
   readonly labels: Readonly<Record<string, string>>;

@@ -4,7 +4,7 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { Client, connectivityState, credentials, Metadata, status, type ChannelOptions } from "@grpc/grpc-js";
 import type { ChannelCredentials, ClientDuplexStream, StatusObject } from "@grpc/grpc-js";
 import type { Event, Frame } from "../machine/events.js";
-import { secure } from "../machine/route.js";
+import { secure } from "../machine/hosts.js";
 import { certificates, exposed, exposesCredential, loopback, type Access } from "../options.js";
 import {
   SessionRequestSchema,

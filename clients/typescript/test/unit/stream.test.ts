@@ -3,7 +3,9 @@
 import assert from "node:assert/strict";
 import { fromBinary } from "@bufbuild/protobuf";
 import { test } from "node:test";
+import type { WorkerOptions } from "../../src/index.js";
 import { StopReason } from "../../src/machine/words.js";
+import { resolve } from "../../src/options.js";
 import { SessionResponseSchema } from "../../src/proto/rosterd/v1/worker_pb.js";
 import { instant } from "../../src/machine/time.js";
 import * as f from "../tools/frames.js";
@@ -132,6 +134,38 @@ test("coordinators of the Welcome are tried, and a secret that went over TLS nev
   }
   assert.deepEqual(seen, ["https://b:1", "https://c:1", "https://a:1"]);
 });
+
+const HOSTS = [
+  "https://a.example:2",
+  "https://evil.example:1",
+  "https://a.example.evil:1",
+  "http://127.0.0.1:3",
+  "http://b c",
+];
+const LEARNED: [WorkerOptions & { server: string }, string[]][] = [
+  // A planted address with a certificate of any authority got the credential.
+  [{ server: "https://a.example:1", credential: "s3cret" }, ["https://a.example:2"]],
+  // Nor is a certificate shown to others, or work taken from them.
+  [{ server: "https://a.example:1" }, ["https://a.example:2"]],
+  [{ server: "https://a.example:1", credential: "s3cret", rootCertificates: "ca" }, HOSTS.slice(0, 3)],
+  [{ server: "localhost:1", credential: "s3cret" }, ["http://127.0.0.1:3"]],
+  [{ server: "10.0.0.1:1", credential: "s3cret", insecureCredential: true }, []],
+  [{ server: "10.0.0.1:1" }, HOSTS],
+];
+
+for (const [options, learned] of LEARNED) {
+  test(`a credential goes to no coordinator that only a Welcome named: ${JSON.stringify(options)}`, () => {
+    const script = new Script(resolve(options, {}).settings).attach("w1", { coordinators: HOSTS });
+    const seen: (string | undefined)[] = [];
+    for (let n = 0; n <= learned.length; n += 1) {
+      script.reattach("w1", { coordinators: HOSTS });
+      seen.push(script.all("open").at(-1)?.address);
+    }
+    assert.deepEqual(seen, [...learned, options.server]);
+    const said = script.all("note").filter(({ text }) => text.includes("only a Welcome named"));
+    assert.equal(said.length, HOSTS.length - learned.length);
+  });
+}
 
 test("connecting takes 3 s at most, and Welcome two thirds of the lease", () => {
   const closed = (script: Script) => script.all("close").map((effect) => effect.stream);

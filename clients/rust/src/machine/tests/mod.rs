@@ -15,6 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use super::words::{Effect, Ended, Event, Exit, JobSpec, Now, RunId, Settings, Start, UserResult};
 use super::{Machine, Request, Response};
+use crate::access::Learn;
 use crate::connect::LinkError;
 use crate::options::OnRefused;
 use crate::proto;
@@ -42,6 +43,7 @@ pub(super) fn settings() -> Settings {
     let job = |name: &str| JobSpec { name: name.into(), handler_type: name.into(), ..JobSpec::default() };
     Settings {
         servers: vec!["a".into(), "b".into()],
+        learn: Learn::All,
         namespace: String::new(),
         address: "here".into(),
         labels: BTreeMap::new(),

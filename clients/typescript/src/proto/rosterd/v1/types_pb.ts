@@ -124,7 +124,8 @@ export enum RunOutcome {
   CANCELLED = 3,
 
   /**
-   * Only in answers of the coordinator: the worker's lease expired, or it reported ABORTED.
+   * Only in answers of the coordinator: the worker's lease expired, it reported ABORTED, or it never named the run in its
+   * heartbeats.
    *
    * @generated from enum value: RUN_OUTCOME_CRASHED = 4;
    */

@@ -242,7 +242,8 @@ export type Hello = Message<"rosterd.v1.Hello"> & {
   streamNumber: bigint;
 
   /**
-   * The worker's address as operators know it: a label, and the name of its machine. Rights never come from it.
+   * The worker's address as operators know it: a label, and the name of its machine. Rights never come from it. That of the
+   * first Hello counts for as long as the worker_id does.
    *
    * @generated from field: string address = 5;
    */
@@ -746,7 +747,7 @@ export type Trigger = Message<"rosterd.v1.Trigger"> & {
   attempt: number;
 
   /**
-   * The item's offset: what the last completed run left. At most 64 KiB.
+   * The item's offset: how far its last run has come, by its report or by its RunProgress. At most 64 KiB.
    *
    * @generated from field: bytes offset = 8;
    */

@@ -1,0 +1,60 @@
+//! A worker that is told of a run and does not know of it, spoken by hand: a client that dropped a Trigger because of its token
+//! kept the item for ever; neither cancel nor disable freed it.
+
+use rosterd_wire::proto::v1;
+use serde_json::json;
+
+use crate::harness::*;
+use crate::judge::What;
+use crate::python;
+use crate::raw::{self, Raw};
+
+/// Heartbeats of 100 ms, so that five times three of them are told apart from everything else that ends a run.
+const QUICK: Timing = timing(30_000, 100, 60_000);
+
+/// It lives, and names the run in no heartbeat. The run is ended for it and runs elsewhere: in Rust, then in Python.
+#[tokio::test]
+async fn a_run_that_its_worker_never_names_is_ended_and_run_elsewhere() {
+    for language in ["rust", "python"] {
+        let mut cluster = Cluster::start(QUICK).await;
+        cluster.apply(job("steady", 1, json!({ "failover": true }))).await;
+        let (mut raw, _) = Raw::attached(cluster.channel(), raw::hello()).await;
+        raw.registered("steady").await;
+        cluster.assigned("steady", 1).await;
+        cluster.home.open("gate");
+        let _lives = raw.lives();
+        cluster.trigger("steady").await;
+        let first = raw.trigger().await.run.unwrap();
+        if language == "python" {
+            python::start(&mut cluster, "other", "steady");
+        } else {
+            cluster.worker("other", vec![runs_for("steady", 1)]);
+        }
+        // Nothing new for it; that is acknowledged once its run is known to have begun, or is over.
+        let mut admin = cluster.admin();
+        let disabling = tokio::spawn(async move {
+            let target = Some(v1::set_enabled_request::Target::Machine("by-hand".into()));
+            let job = "steady".to_owned();
+            admin.set_enabled(v1::SetEnabledRequest { job, target, enabled: false, cancel: false }).await
+        });
+        // It is told of it five times, always under the same token.
+        for _ in 1..5 {
+            assert_eq!(raw.trigger().await.run.as_ref(), Some(&first));
+        }
+        cluster
+            .items_when("steady", "another run of it has succeeded", |items| {
+                items[0].counters.as_ref().unwrap().succeeded == 1
+            })
+            .await;
+        disabling.await.unwrap().unwrap();
+        let counters = cluster.counters("steady").await;
+        assert_eq!((counters.runs, counters.crashed), (2, 1), "{counters:?}");
+        let lines = cluster.lines();
+        let began: Vec<u64> =
+            lines.iter().filter(|line| line.what == What::Start).map(|line| line.token).collect();
+        assert!(began.len() == 1 && began[0] > first.token, "{language}: {began:?} after {first:?}");
+        // It is no worse off for it: what it says of that run is refused, and it works on.
+        let ack = raw.report(first, v1::RunOutcome::Succeeded).await;
+        assert_eq!(ack.result(), v1::ReportResult::Fenced, "{ack:?}");
+    }
+}
