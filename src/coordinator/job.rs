@@ -86,6 +86,8 @@ pub(crate) struct JobState {
     pub(crate) leaving: BTreeSet<InstanceId>,
     /// Workers that gave the job up and are to hear that their instance has gone, and on which stream.
     pub(crate) unregistering: BTreeMap<InstanceId, StreamId>,
+    /// Items whose last fire lies in the future, which somebody was told.
+    pub(crate) silent_until: BTreeMap<Item, Time>,
     /// Since when this host is responsible for an item.
     pub(crate) gained: BTreeMap<Item, Time>,
     /// How far runs in flight have come, not written yet.

@@ -26,6 +26,7 @@ mod house;
 mod inbox;
 mod job;
 mod lead;
+mod last_fires;
 mod leave;
 mod life;
 pub mod member;

@@ -146,6 +146,8 @@ pub struct Step<'a> {
     pub view: &'a View<'a>,
     /// Faults have stopped.
     pub calm: bool,
+    /// The store has a clock, which is right.
+    pub store_clock: bool,
 }
 
 /// Shared by the observer, the network's listener and the world.
@@ -184,6 +186,8 @@ pub struct Inner {
     numbered: u64,
     /// The clocks of every coordinator that ever was.
     pub clocks: Vec<NodeClock>,
+    /// The store has a clock.
+    pub store_clock: bool,
     /// Faults have stopped.
     pub calm: bool,
     /// When the first promise was broken.
@@ -217,6 +221,7 @@ impl Watch {
             made: Vec::new(),
             numbered: 0,
             clocks: Vec::new(),
+            store_clock: false,
             calm: false,
             broke_at: None,
             start: Since::now(),
@@ -292,6 +297,7 @@ impl Inner {
             before: &shadow,
             view: &seen.view,
             calm: self.calm,
+            store_clock: self.store_clock,
         };
         for write in txn.into_iter().flat_map(|txn| &txn.writes) {
             if let Write::Numbering { offset, .. } = write {
