@@ -20,7 +20,7 @@ use crate::transfer::restore::{self, Options, RestoreError, Restored, Way};
 use rosterd_api::backend::{Answer, Backend as _};
 use rosterd_api::backup::{self as edge, Backups, Restoring};
 pub use rosterd_api::backup::{Part, Restored as JobRestored, Way as JobWay};
-use rosterd_coordinator::handle::{Happening, Health};
+use rosterd_coordinator::handle::{Action, Happening, Health};
 use rosterd_history::{EventKind, Recorder};
 use rosterd_registry::embedded::EmbeddedRegistry;
 use rosterd_registry::{ReadError, Registry};
@@ -179,7 +179,7 @@ impl Served {
                 recorder.event(now, Some(&name), EventKind::Job, what.clone(), by.as_deref());
                 end_fenced(recorder, &name, now, &done);
             }
-            self.lives.tell(Happening::Job { job: name.clone(), what, by });
+            self.lives.tell(Happening::Job { job: name.clone(), action: Action::Restore, what, by });
         }
         let fenced = words(&name, &done);
         Ok(edge::Restored { job: name, way: way(done.way), crashed: done.crashed, fenced })
@@ -204,7 +204,8 @@ impl Backups for Served {
         if let Some(recorder) = &self.recorder {
             recorder.event(now, None, EventKind::Operation, "a backup of all jobs was read", by.as_deref());
         }
-        self.lives.tell(Happening::Asked { job: None, what: "a backup of all jobs is read".to_owned(), by });
+        let what = "a backup of all jobs is read".to_owned();
+        self.lives.tell(Happening::Asked { job: None, action: Action::Backup, what, by });
         let writer = format!("rosterd {} {}", version(), handle.id());
         let unread = |error: ReadError| Refusal::new(Code::StoreUnavailable, format!("{error}: try again"));
         let parts = parts(handle.registry(), handle.namespace(), now, &writer);

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rosterd_client::{Job, Options, Run, Worker};
+use rosterd_domain::plan::Became;
 use tokio::sync::broadcast;
 
 use super::AppError;
@@ -97,7 +98,7 @@ fn line(happening: &Happening) -> Option<String> {
         ),
         Happening::Ended { job, item, outcome, output, error, run, .. } => {
             let said = if error.is_empty() { output } else { error };
-            format!("  {outcome:<9} {job}/{item}  by {}  {said}", run.instance.address())
+            format!("  {:<9} {job}/{item}  by {}  {said}", outcome.as_str(), run.instance.address())
         }
         Happening::Assigned { job, owners, why, .. } => {
             let owners: Vec<String> = owners
@@ -107,11 +108,19 @@ fn line(happening: &Happening) -> Option<String> {
                     format!("{} [{}]", instance.address(), items.join(" "))
                 })
                 .collect();
-            format!("assignment  {job}: {}  ({why})", owners.join("  "))
+            let why = why.as_ref().map(|why| format!("  ({why})")).unwrap_or_default();
+            format!("assignment  {job}: {}{why}", owners.join("  "))
         }
-        Happening::Worker { instance, what } => format!("worker      {} {what}", instance.address()),
+        Happening::Worker { instance, change } => {
+            format!("worker      {} {}", instance.address(), change.as_str())
+        }
         Happening::Unrun { job, item, latest, count, became, .. } => {
-            format!("  {became:<9} {job}/{item}  {count} until {latest}")
+            let result = match became {
+                Became::Misfired => "misfired",
+                Became::Skipped => "skipped",
+                Became::Missed(_) => "missed",
+            };
+            format!("  {result:<9} {job}/{item}  {count} until {latest}")
         }
         Happening::Job { job, what, .. } => format!("job         {job}: {what}"),
         Happening::Asked { what, .. } => format!("asked       {what}"),

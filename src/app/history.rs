@@ -39,16 +39,18 @@ impl Sink for ToHistory {
         match happening {
             Happening::Assigned { job, generation, why, owners } => {
                 let owners = owners.iter().map(|(instance, items)| (instance.as_str(), items.as_slice()));
-                let text = given::spell(*generation, why, owners);
+                let why = why.as_ref().map(ToString::to_string).unwrap_or_default();
+                let text = given::spell(*generation, &why, owners);
                 self.0.event(at, Some(job), EventKind::Assigned, text, None);
             }
-            Happening::Worker { instance, what } => {
-                self.0.event(at, None, EventKind::Worker, format!("{instance} {what}"), None);
+            Happening::Worker { instance, change } => {
+                let text = format!("{instance} {}", change.as_str());
+                self.0.event(at, None, EventKind::Worker, text, None);
             }
-            Happening::Job { job, what, by } => {
+            Happening::Job { job, what, by, .. } => {
                 self.0.event(at, Some(job), EventKind::Job, what.clone(), by.as_deref());
             }
-            Happening::Asked { job, what, by } => {
+            Happening::Asked { job, what, by, .. } => {
                 self.0.event(at, job.as_ref(), EventKind::Operation, what.clone(), by.as_deref());
             }
             _ => {}

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::failure::{Failure, Result};
 use super::json;
 use super::server::Server;
-use super::show::{Form, brief, json_time, ranges, say, short_time};
+use super::show::{Form, brief, json_time, ranges, say, short_time, word};
 use rosterd_wire::proto::v1;
 use rosterd_wire::proto::v1::watch_response::Event;
 
@@ -73,8 +73,14 @@ fn as_json(at: Option<&prost_types::Timestamp>, event: &Event) -> Value {
                 json!({ "job": e.job, "generation": e.generation, "assignment": owners, "why": e.why });
             ("assigned", value)
         }
-        Event::Worker(e) => ("worker", json!({ "instance": e.instance, "what": e.what })),
-        Event::Job(e) => ("job", json!({ "job": e.job, "what": e.what })),
+        Event::Worker(e) => {
+            let change = word(e.change().as_str_name(), "WORKER_CHANGE_");
+            ("worker", json!({ "instance": e.instance, "change": change, "what": e.what }))
+        }
+        Event::Job(e) => {
+            let action = word(e.action().as_str_name(), "JOB_ACTION_");
+            ("job", json!({ "job": e.job, "action": action, "what": e.what, "principal": e.principal }))
+        }
         Event::EventsLost(e) => ("events_lost", json!({ "count": e.count })),
     };
     value["event"] = name.into();

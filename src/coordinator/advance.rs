@@ -8,7 +8,7 @@ use std::time::Duration;
 use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress, TriggerId, Version, WorkerId};
 use rosterd_domain::item::{Event as ItemEvent, Record};
 use rosterd_domain::mutants;
-use rosterd_domain::plan::{self, Candidates, Facts, Hosted, Plan};
+use rosterd_domain::plan::{self, Candidates, Facts, Hosted};
 use rosterd_domain::sharding::Sharding;
 use rosterd_domain::snapshot::TriggerNode;
 use rosterd_domain::time::{Mono, Time};
@@ -19,6 +19,7 @@ use super::change::{guarded, led};
 use super::command::is_told;
 use super::event::{Effect, Query};
 use super::job::{Intent, JobState};
+use super::last_fires::alarm_of_set_back;
 use super::node::{Node, ReadFor, TxnFor};
 use super::timers::Timer;
 use super::worker::Phase;
@@ -223,6 +224,7 @@ impl Node {
             explain: tracing::enabled!(tracing::Level::DEBUG),
             furthest_last_fire: self.now.wall.plus(self.settings.longest_silence),
         };
+        let fires = !facts.no_starts;
         let mut plan = plan::host(view, &job.records, &facts);
         let (waiting, next) = (std::mem::take(&mut plan.waiting), plan.next);
         let ahead = next.filter(|due| plan.txn.writes.is_empty() && self.ahead.reaches(*due, facts.now));
@@ -230,6 +232,9 @@ impl Node {
             plan = plan::ahead(view, &job.records, &Facts { now: due, ..facts });
         }
         self.note_waiting(name, job, &hosted, waiting);
+        if fires {
+            self.alarm_of_silence(name, job, view);
+        }
         self.set_calendar(name, job, next);
         self.look_again(name, job, view);
         if plan.txn.writes.is_empty() {
@@ -504,23 +509,6 @@ impl Node {
         }
         self.submit(name, job, txn, Intent::Servers);
         true
-    }
-}
-
-/// A last fire goes back only where a clock was far ahead when it was written. Somebody should know: what ran ahead of its time
-/// runs again.
-fn alarm_of_set_back(name: &JobName, job: &JobState, plan: &Plan) {
-    for (item, (_, after)) in &plan.records {
-        let before = job.records.get(item).map(|(_, before)| before.last_fire);
-        if let Some(before) = before.filter(|before| *before > after.last_fire) {
-            tracing::warn!(
-                job = %name,
-                item = item.0,
-                "ALARM: the last fire of an item, {before}, lies far in the future: a clock was wrong when it was written. It is \
-                 set back to {}, and what has run ahead of its time runs again",
-                after.last_fire
-            );
-        }
     }
 }
 

@@ -13,6 +13,7 @@ use rosterd_domain::time::Mono;
 use rosterd_domain::txn::{Commit, Purpose, Txn, Write};
 
 use super::event::{Query, StreamId};
+use super::handle::WorkerChange;
 use super::job::Registering;
 use super::node::{Node, ReadFor, StreamPhase, TxnFor};
 use super::timers::Timer;
@@ -283,7 +284,7 @@ impl Node {
             bound.phase = StreamPhase::Bound(id.clone());
         }
         self.set_lease_timer(&worker);
-        self.tell_worker(&instance, "attached");
+        self.tell_worker(&instance, WorkerChange::Attached);
         let nobodys = worker.fresh && !still_here;
         self.workers.insert(id.clone(), worker);
         self.lose(&id, lost, narrowed);

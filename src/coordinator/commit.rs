@@ -15,7 +15,7 @@ use rosterd_domain::view::Job;
 
 use super::change::names;
 use super::event::{Effect, Query, TxnId};
-use super::handle::{Happening, Health};
+use super::handle::{Action, Happening, Health, WorkerChange};
 use super::house::House;
 use super::job::{Damaged, Intent, JobState, Told, Torn};
 use super::node::{Node, ReadFor, TxnFor};
@@ -203,7 +203,7 @@ impl Node {
                 job.stale = true;
                 job.stale_records |= has_surplus(job);
                 tracing::info!(job = %name, "items reassigned: {why}");
-                job.assigned_why = why;
+                job.assigned_why = Some(why);
             }
             Intent::Elect => {
                 job.stale = true;
@@ -221,10 +221,12 @@ impl Node {
             | Intent::Restated
             | Intent::FailoverItems
             | Intent::Commands => job.stale = true,
-            Intent::Create { by } => self.told_by_worker(name, job, "created by a registration".into(), by),
+            Intent::Create { by } => {
+                self.told_by_worker(name, job, Action::Create, "created by a registration".into(), by);
+            }
             Intent::Overwrite { fields, by } => {
                 let what = format!("changed {} by a registration", names(&fields));
-                self.told_by_worker(name, job, what, by);
+                self.told_by_worker(name, job, Action::Change, what, by);
             }
             Intent::Sweep | Intent::Abdicate | Intent::Announce => job.stale = true,
             Intent::Release(items) => self.released(name, job, &items),
@@ -236,9 +238,16 @@ impl Node {
     }
 
     /// A worker made or changed the job: a line for the audit.
-    fn told_by_worker(&mut self, name: &JobName, job: &mut JobState, what: String, by: Option<Arc<str>>) {
+    fn told_by_worker(
+        &mut self,
+        name: &JobName,
+        job: &mut JobState,
+        action: Action,
+        what: String,
+        by: Option<Arc<str>>,
+    ) {
         job.stale = true;
-        self.out.push(Effect::Tell(Happening::Job { job: name.clone(), what, by }));
+        self.out.push(Effect::Tell(Happening::Job { job: name.clone(), action, what, by }));
     }
 
     fn host_done(&mut self, name: &JobName, job: &mut JobState, mut plan: Plan) {
@@ -537,8 +546,8 @@ impl Node {
         }
     }
 
-    pub(super) fn tell_worker(&mut self, instance: &InstanceId, what: &'static str) {
-        self.out.push(Effect::Tell(Happening::Worker { instance: instance.clone(), what }));
+    pub(super) fn tell_worker(&mut self, instance: &InstanceId, change: WorkerChange) {
+        self.out.push(Effect::Tell(Happening::Worker { instance: instance.clone(), change }));
     }
 }
 

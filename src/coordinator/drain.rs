@@ -15,7 +15,7 @@ use rosterd_domain::view::Job;
 use super::change::{Step, guarded, rewrite};
 use super::command::{Now, named};
 use super::event::{Effect, Query, RequestId};
-use super::handle::{Change, ChangeEffect, Done, Happening, Health};
+use super::handle::{Action, Change, ChangeEffect, Done, Happening, Health};
 use super::job::{JobOperation, JobState};
 use super::node::{Node, ReadFor, TxnFor};
 use super::operate::ASKED;
@@ -126,7 +126,7 @@ impl Node {
         let Some((request, by)) = asker else { return };
         if let (Ok(()), Some(worker)) = (&answer, self.workers.get(id)) {
             let what = format!("{} is asked to leave", worker.instance);
-            self.out.push(Effect::Tell(Happening::Asked { job: None, what, by }));
+            self.out.push(Effect::Tell(Happening::Asked { job: None, action: Action::Drain, what, by }));
         }
         self.out.push(Effect::Reply(request, answer.map(|()| Done::default())));
     }

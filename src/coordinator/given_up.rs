@@ -5,7 +5,7 @@ use rosterd_domain::item::Outcome;
 use rosterd_domain::plan::Entry;
 
 use super::event::Effect;
-use super::handle::Happening;
+use super::handle::{Action, Happening};
 use super::job::JobState;
 use super::node::Node;
 
@@ -24,6 +24,11 @@ impl Node {
             "item {item}: run {token} of {fire} is given up: {dead} workers died while they ran it (max_failovers: {most})"
         );
         tracing::error!(job = %name, item = item.0, token = token.0, "{what}");
-        self.out.push(Effect::Tell(Happening::Job { job: name.clone(), what, by: None }));
+        self.out.push(Effect::Tell(Happening::Job {
+            job: name.clone(),
+            action: Action::GiveUp,
+            what,
+            by: None,
+        }));
     }
 }

@@ -9,15 +9,15 @@ use std::time::Duration;
 use rosterd_domain::id::{
     CoordinatorId, InstanceId, Item, JobName, Namespace, ServerAddress, Token, TriggerId,
 };
-use rosterd_domain::item::{Counters, Ended, Missed, Running, State};
+use rosterd_domain::item::{Counters, Ended, State};
 pub use rosterd_domain::job::Change as FieldChange;
 use rosterd_domain::job::{self, JobSpec};
-use rosterd_domain::plan::{Became, Entry};
 use rosterd_domain::time::Time;
 use rosterd_domain::view;
 use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
 
 use super::driver::{FromEdge, REQUESTS};
+pub use super::happening::{Action, Happening, WorkerChange};
 use super::inbox::Waiting;
 pub use super::inbox::{Inbox, Room};
 use super::member::Member;
@@ -26,7 +26,7 @@ use rosterd_registry::Registry;
 use rosterd_runtime::clock::SharedClock;
 use rosterd_runtime::shares::Shares;
 use rosterd_session::code::{Code, Refusal};
-use rosterd_session::frame::{Completed, ToWorker};
+use rosterd_session::frame::ToWorker;
 use rosterd_session::jobs::Jobs;
 use rosterd_session::limits::Limits;
 
@@ -175,8 +175,7 @@ pub struct JobRow {
     pub time_zone: String,
     pub items: u32,
     pub description: String,
-    /// `enabled`, `resharding`, `disabled`, `paused`, `no_worker`, `removing` or `damaged`.
-    pub status: &'static str,
+    pub status: JobStatus,
     pub instances: u32,
     pub running: u32,
     pub leader: Option<String>,
@@ -186,6 +185,36 @@ pub struct JobRow {
     pub counters: Counters,
     /// It is without monitorExecution.
     pub unmonitored: bool,
+}
+
+/// What a job is up to: the first of these that holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobStatus {
+    /// Its stored configuration cannot be read.
+    Damaged,
+    Removing,
+    Disabled,
+    Paused,
+    /// No enabled instance works for it.
+    NoWorker,
+    /// Its items are about to be reassigned.
+    Resharding,
+    Enabled,
+}
+
+impl JobStatus {
+    /// For people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Damaged => "damaged",
+            Self::Removing => "removing",
+            Self::Disabled => "disabled",
+            Self::Paused => "paused",
+            Self::NoWorker => "no_worker",
+            Self::Resharding => "resharding",
+            Self::Enabled => "enabled",
+        }
+    }
 }
 
 /// A job in full.
@@ -281,87 +310,6 @@ pub struct MemberRow {
     /// How long ago a write of its last showed that its session lives: of the one that was asked exactly, of others
     /// as far as their own nodes tell; none: not known.
     pub proved_ago: Option<Duration>,
-}
-
-/// What watchers are told as it happens (after its commit).
-#[derive(Debug, Clone, PartialEq)]
-pub enum Happening {
-    Started {
-        job: JobName,
-        item: Item,
-        token: Token,
-        run: Running,
-    },
-    Ended {
-        job: JobName,
-        item: Item,
-        token: Token,
-        run: Running,
-        outcome: &'static str,
-        error: String,
-        output: String,
-    },
-    Progress {
-        job: JobName,
-        item: Item,
-        token: Token,
-        percent: u32,
-        message: String,
-    },
-    Unrun {
-        job: JobName,
-        item: Item,
-        first: Time,
-        latest: Time,
-        count: u64,
-        became: &'static str,
-        reason: Option<Missed>,
-    },
-    Assigned {
-        job: JobName,
-        generation: u64,
-        owners: Vec<(InstanceId, Vec<Item>)>,
-        why: String,
-    },
-    Worker {
-        instance: InstanceId,
-        what: &'static str,
-    },
-    /// A job was made, changed, held or removed.
-    Job {
-        job: JobName,
-        what: String,
-        /// Who asked for it.
-        by: Option<Arc<str>>,
-    },
-    /// Somebody asked something of workers, which changes no job.
-    Asked {
-        job: Option<JobName>,
-        what: String,
-        by: Option<Arc<str>>,
-    },
-}
-
-impl Happening {
-    /// What an entry of the history is to who watches; `detail`: the report of an end.
-    pub fn of(job: JobName, entry: Entry, detail: Option<&Completed>) -> Self {
-        match entry {
-            Entry::Started { item, token, run } => Self::Started { job, item, token, run },
-            Entry::Ended { item, token, run, outcome, .. } => {
-                let said = detail.map(|detail| (detail.error.clone(), detail.output.clone()));
-                let ((error, output), outcome) = (said.unwrap_or_default(), outcome.as_str());
-                Self::Ended { job, item, token, run, outcome, error, output }
-            }
-            Entry::Unrun { item, first, latest, count, became } => {
-                let (became, reason) = match became {
-                    Became::Misfired => ("misfired", None),
-                    Became::Skipped => ("skipped", None),
-                    Became::Missed(reason) => ("missed", Some(reason)),
-                };
-                Self::Unrun { job, item, first, latest, count, became, reason }
-            }
-        }
-    }
 }
 
 /// Whether the coordinator can do its work.

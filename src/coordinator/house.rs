@@ -118,9 +118,9 @@ mod tests {
         assert_eq!(house.pop(), None);
         house.ended(&Intent::Elect);
         assert_eq!((house.has_turn(), house.pop()), (true, Some(job(0))));
-        house.began(&Intent::Assign { why: String::new() });
+        house.began(&Intent::Assign { why: rosterd_domain::plan::Why::Requested });
         assert_eq!(house.pop(), None);
-        house.ended(&Intent::Assign { why: String::new() });
+        house.ended(&Intent::Assign { why: rosterd_domain::plan::Why::Requested });
         assert_eq!([house.pop(), house.pop(), house.pop()], [Some(job(1)), Some(job(2)), None]);
     }
 }

@@ -10,7 +10,7 @@ use rosterd_domain::id::{Generation, InstanceId, Item, JobName, ServerAddress, T
 use rosterd_domain::item::{Record, Running};
 use rosterd_domain::job::JobSpec;
 use rosterd_domain::mutants;
-use rosterd_domain::plan::{Plan, Report};
+use rosterd_domain::plan::{Plan, Report, Why};
 use rosterd_domain::snapshot::Switches;
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::unattended::Unattended;
@@ -18,7 +18,7 @@ use rosterd_domain::view::Job;
 
 use super::barrier::Barrier;
 use super::event::{RequestId, StreamId};
-use super::handle::{Change, FieldChange, Target};
+use super::handle::{Action, Change, ChangeEffect, FieldChange, Target};
 use super::progress::Progress;
 use rosterd_session::frame::{Completed, Offer, Props};
 
@@ -90,6 +90,8 @@ pub(crate) struct JobState {
     pub(crate) leaving: BTreeSet<InstanceId>,
     /// Workers that gave the job up and are to hear that their instance has gone, and on which stream.
     pub(crate) unregistering: BTreeMap<InstanceId, StreamId>,
+    /// Items whose last fire lies in the future, which somebody was told.
+    pub(crate) silent_until: BTreeMap<Item, Time>,
     /// Since when this host is responsible for an item.
     pub(crate) gained: BTreeMap<Item, Time>,
     /// How far runs in flight have come, not written yet.
@@ -129,7 +131,7 @@ pub(crate) struct JobState {
     /// Runs without a record that wait for their offset to be read.
     pub(crate) unmonitored: Vec<(Item, rosterd_domain::id::Token, rosterd_domain::item::Running)>,
     /// Why the assignment was last changed.
-    pub(crate) assigned_why: String,
+    pub(crate) assigned_why: Option<Why>,
     /// Hints are asked for.
     pub(crate) watched: bool,
     /// Of so many items the marks are.
@@ -245,6 +247,26 @@ pub(crate) enum JobOperation {
     RemoveMachine(ServerAddress),
 }
 
+impl JobOperation {
+    /// What it is to whoever watches, once it had this effect.
+    pub(crate) fn action(&self, effect: ChangeEffect) -> Action {
+        match self {
+            Self::Apply { .. } if effect == ChangeEffect::Created => Action::Create,
+            Self::Apply { .. } => Action::Change,
+            Self::Trigger { .. } => Action::Trigger,
+            Self::Pause(true) => Action::Pause,
+            Self::Pause(false) => Action::Resume,
+            Self::Enable { enabled: true, .. } => Action::Enable,
+            Self::Enable { enabled: false, .. } => Action::Disable,
+            Self::Remove { .. } => Action::Remove,
+            Self::Cancel { .. } | Self::CancelAll { .. } => Action::Cancel,
+            Self::Drain { .. } => Action::Drain,
+            Self::Shutdown { .. } | Self::ShutdownMachine(_) => Action::Shutdown,
+            Self::RemoveMachine(_) => Action::ForgetMachine,
+        }
+    }
+}
+
 /// What the transaction under way is for.
 #[derive(Debug)]
 pub(crate) enum Intent {
@@ -257,7 +279,7 @@ pub(crate) enum Intent {
     /// The leadership is taken.
     Elect,
     /// A new assignment.
-    Assign { why: String },
+    Assign { why: Why },
     /// Records of new items.
     NewRecords(BTreeMap<Item, (Version, Record)>),
     /// `instance` mirrors.

@@ -11,6 +11,7 @@ use rosterd_domain::txn::{Commit, Purpose, Txn, Write};
 
 use super::command::is_told;
 use super::event::Query;
+use super::handle::WorkerChange;
 use super::job::JobState;
 use super::node::{Node, ReadFor, TxnFor};
 use super::worker::{Phase, Worker};
@@ -64,7 +65,7 @@ impl Node {
     pub(super) fn leaves(&mut self, id: &WorkerId) {
         let Some(worker) = self.workers.get(id) else { return };
         let (instance, jobs) = (worker.instance.clone(), worker.jobs.clone());
-        self.tell_worker(&instance, "draining");
+        self.tell_worker(&instance, WorkerChange::Draining);
         for name in jobs {
             if let Some(job) = self.jobs.get_mut(&name) {
                 job.leaving.insert(instance.clone());
@@ -196,7 +197,7 @@ impl Node {
             worker.writing = false;
         }
         match commit {
-            Commit::Committed(_) => self.gone(id, "left"),
+            Commit::Committed(_) => self.gone(id, WorkerChange::Left),
             Commit::Unavailable(_) | Commit::TooLarge(_) => {
                 self.set_timer(self.settings.store_retry, super::timers::Timer::Lease(id.clone()))
             }
@@ -223,7 +224,7 @@ impl Node {
     }
 
     /// The worker's attachment is gone: so is everything that hangs on it.
-    pub(super) fn gone(&mut self, id: &WorkerId, how: &'static str) {
+    pub(super) fn gone(&mut self, id: &WorkerId, how: WorkerChange) {
         let Some(worker) = self.workers.remove(id) else { return };
         if let Some(stream) = worker.stream {
             if worker.phase == Phase::Leaving {

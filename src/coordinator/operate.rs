@@ -19,7 +19,7 @@ use super::change::{
 use super::command::{give_up, stop};
 use super::drain::drain;
 use super::event::{Effect, RequestId};
-use super::handle::{Change, ChangeEffect, Done, Happening, MachineAction, Operation, Target};
+use super::handle::{Action, Change, ChangeEffect, Done, Happening, MachineAction, Operation, Target};
 use super::job::{Asked, Intent, JobOperation, JobState};
 use super::node::Node;
 use rosterd_session::code::{Code, Refusal};
@@ -314,7 +314,7 @@ impl Node {
             job.operations.push_back(asked);
             return;
         }
-        self.tell_asked(name, &asked, said.line.clone());
+        self.tell_asked(name, &asked, &said);
         if let Some(next) = asked.next(&said, true) {
             // Decided from the records as they are now; it is what is answered.
             job.operations.push_front(next);
@@ -327,15 +327,12 @@ impl Node {
     }
 
     /// A line for the audit: what was asked for is done, or those whom it concerns were told.
-    fn tell_asked(&mut self, name: &JobName, asked: &Asked, what: String) {
-        let (job, by) = (name.clone(), asked.by.clone());
-        let of_workers = matches!(
-            asked.operation,
-            JobOperation::Cancel { .. } | JobOperation::CancelAll { .. } | JobOperation::Drain { .. }
-        );
-        self.out.push(Effect::Tell(match of_workers {
-            true => Happening::Asked { job: Some(job), what, by },
-            false => Happening::Job { job, what, by },
+    fn tell_asked(&mut self, name: &JobName, asked: &Asked, said: &Change) {
+        let (job, what, by) = (name.clone(), said.line.clone(), asked.by.clone());
+        let action = asked.operation.action(said.effect);
+        self.out.push(Effect::Tell(match action {
+            Action::Cancel | Action::Drain => Happening::Asked { job: Some(job), action, what, by },
+            _ => Happening::Job { job, action, what, by },
         }));
     }
 

@@ -14,6 +14,7 @@ use rosterd_domain::view::Job;
 
 use super::command::is_told;
 use super::event::{Query, ReadId, StreamId};
+use super::handle::WorkerChange;
 use super::job::JobState;
 use super::node::{Node, ReadFor, TxnFor};
 use super::settings::Settings;
@@ -161,7 +162,7 @@ impl Node {
             worker.writing = false;
         }
         match commit {
-            Commit::Committed(_) => self.gone(id, "dead"),
+            Commit::Committed(_) => self.gone(id, WorkerChange::Dead),
             Commit::Unavailable(_) | Commit::TooLarge(_) => {
                 self.set_timer(self.settings.store_retry, Timer::Lease(id.clone()))
             }
@@ -174,7 +175,7 @@ impl Node {
         let Some(worker) = self.workers.get_mut(id) else { return };
         match read {
             Err(_) => self.set_timer(self.settings.store_retry, Timer::Lease(id.clone())),
-            Ok(None) => self.gone(id, "dead"),
+            Ok(None) => self.gone(id, WorkerChange::Dead),
             // It was asked for before what is being written now, whose end says more; or before what was written since.
             Ok(Some((version, _))) if worker.writing || version < worker.version => {}
             Ok(Some((version, stored)))

@@ -11,7 +11,7 @@ use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::view::{Job, Timeline};
 
 use super::handle::{
-    Handle, InstanceRow, ItemRow, ItemStatus, JobDetail, JobRow, MachineRow, MemberRow, ServerRow,
+    Handle, InstanceRow, ItemRow, ItemStatus, JobDetail, JobRow, JobStatus, MachineRow, MemberRow, ServerRow,
 };
 use super::member::Member;
 use rosterd_registry::{DumpNode, ReadError};
@@ -236,15 +236,17 @@ fn latest(next: impl Fn(Time) -> Option<Time>, after: Time, until: Time, most: u
     found
 }
 
-fn status(decoded: &Result<Option<Job>, String>) -> &'static str {
+fn status(decoded: &Result<Option<Job>, String>) -> JobStatus {
     match decoded {
-        Err(_) => "damaged",
-        Ok(None) => "removing",
-        Ok(Some(view)) if view.rules.disabled => "disabled",
-        Ok(Some(view)) if view.paused => "paused",
-        Ok(Some(view)) if !view.instances.keys().any(|instance| view.is_enabled(instance)) => "no_worker",
-        Ok(Some(view)) if view.necessary.is_some() => "resharding",
-        Ok(Some(_)) => "enabled",
+        Err(_) => JobStatus::Damaged,
+        Ok(None) => JobStatus::Removing,
+        Ok(Some(view)) if view.rules.disabled => JobStatus::Disabled,
+        Ok(Some(view)) if view.paused => JobStatus::Paused,
+        Ok(Some(view)) if !view.instances.keys().any(|instance| view.is_enabled(instance)) => {
+            JobStatus::NoWorker
+        }
+        Ok(Some(view)) if view.necessary.is_some() => JobStatus::Resharding,
+        Ok(Some(_)) => JobStatus::Enabled,
     }
 }
 

@@ -241,10 +241,21 @@ fn events() -> Vec<Event> {
             reason: "no_worker".into(),
         }),
         Event::Assigned(v1::AssignedEvent {
-            job,
+            job: job.clone(),
             generation: 4,
             owners: vec![v1::InstanceItems { instance: "A".into(), items: vec![0, 1, 2] }],
             why: "an instance joined".into(),
+        }),
+        Event::Worker(v1::WorkerEvent {
+            instance: "A".into(),
+            what: "dead".into(),
+            change: v1::WorkerChange::Dead.into(),
+        }),
+        Event::Job(v1::JobEvent {
+            job,
+            what: "paused".into(),
+            principal: "ops".into(),
+            action: v1::JobAction::Pause.into(),
         }),
         Event::EventsLost(v1::EventsLostEvent { count: 9 }),
     ]

@@ -261,6 +261,8 @@ fn a_watch_tells_each_event_and_how_it_ended() {
 2026-11-21 00:00:01Z  words/1 failed NORMAL_TRIGGER of 2026-11-21 00:00:00Z on 10.0.0.7@-@w-1, token 17: exit status 3
 2026-11-21 00:00:01Z  words/1 missed (no_worker): 3 fires, 2026-11-21 00:00:00Z to 2026-11-21 00:00:10Z
 2026-11-21 00:00:01Z  words assigned: A 0-2 (an instance joined)
+2026-11-21 00:00:01Z  A dead
+2026-11-21 00:00:01Z  words paused
 2026-11-21 00:00:01Z  9 events were lost: this watch is too slow
 ";
     assert_eq!(ran.out, wanted);
@@ -272,7 +274,10 @@ fn a_watch_tells_each_event_and_how_it_ended() {
     let told: Vec<serde_json::Value> =
         ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let names: Vec<_> = told.iter().map(|event| event["event"].as_str().unwrap()).collect();
-    assert_eq!(names, ["run_started", "run_ended", "fires_not_run", "assigned", "events_lost"]);
+    let all = ["run_started", "run_ended", "fires_not_run", "assigned", "worker", "job", "events_lost"];
+    assert_eq!(names, all);
+    assert_eq!(told[4]["change"], "dead");
+    assert_eq!((&told[5]["action"], &told[5]["principal"]), (&json!("pause"), &json!("ops")));
     assert_eq!(told[3]["assignment"], json!({ "A": [0, 1, 2] }));
 }
 

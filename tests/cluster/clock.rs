@@ -11,7 +11,7 @@ fn began(fleet: &Fleet, job: &str) -> Vec<u32> {
     fleet.verdict().of(job).map(|run| run.item).collect()
 }
 
-/// Its worker's items are silent, the other's are not; its health, its log, its metrics and the others' list say why.
+/// Its worker's items are silent, the other's are not; its health, its log, its metric and the others' list say why.
 #[tokio::test]
 async fn a_coordinator_whose_clock_is_an_hour_fast_fires_nothing_and_says_so() {
     let mut fleet = Fleet::prepare(2, &shared().list(), PATIENT);
@@ -52,6 +52,11 @@ async fn a_coordinator_whose_clock_is_an_hour_fast_fires_nothing_and_says_so() {
         members.iter().any(|member| !member.asked && member.state() == off).then_some(())
     })
     .await;
+    fleet.ask(1);
+    let ahead = fleet.counted("rosterd_clock_ahead_seconds").await;
+    assert!((3590.0..3610.0).contains(&ahead), "the metric says {ahead}");
+    let health = fleet.page("/healthz").await;
+    assert!(health.contains("503") && health.contains("clock off"), "{health}");
     let log = std::fs::read_to_string(fleet.log_of(1)).unwrap();
     assert!(log.contains("ALARM: this machine's clock is "), "{log}");
     assert!(log.contains("ahead of the store's"), "{log}");

@@ -6,8 +6,8 @@ use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::fleet::{Fleet, PATIENT, fires, shared};
 use crate::harness::*;
-use crate::judge::Clean as _;
-use crate::worker::wall;
+use crate::judge::{Clean as _, Line, What};
+use crate::worker::{Does, wall};
 
 /// A client that knows nothing of coordinators.
 struct Tool {
@@ -33,6 +33,10 @@ impl Tool {
 
     async fn remove(&self, path: &str) {
         self.client.delete(&format!("{}/{path}", self.root), None).await.unwrap();
+    }
+
+    async fn data(&self, path: &str) -> Vec<u8> {
+        self.client.get_data(&format!("{}/{path}", self.root)).await.unwrap().0
     }
 
     async fn has(&self, path: &str) -> bool {
@@ -203,5 +207,82 @@ async fn a_running_node_that_another_tool_removes_frees_nothing() {
     assert_eq!(fleet.verdict().of("long").count(), 1, "no run begins beside it");
     fleet.home.open("gate");
     fleet.verdict_when("the next runs", |verdict| verdict.of("long").count() >= 2).await;
+    fleet.verdict().is_clean();
+}
+
+/// An older console fires a job by the data of an instance. Its items run once for it, where they may run at all.
+#[tokio::test]
+async fn a_trigger_that_an_older_console_writes_into_an_instance_runs_its_items_once() {
+    let (fleet, tool) = scene().await;
+    fleet.apply(job("rare", 4, json!({ "cron": "0 0 0 1 1 ? 2099" }))).await;
+    let items = fleet.assigned("rare", 2).await;
+    let owner = items[0].owner().to_owned();
+    let path = format!("rare/instances/{owner}");
+    let theirs = items.iter().filter(|item| item.owner() == owner).count() as u64;
+    let before = tool.data(&path).await;
+    let cleared = || async { (tool.data(&path).await == before).then_some(()) };
+    for times in 1..=2 {
+        tool.write(&path, b"TRIGGER").await;
+        fleet
+            .items_when("rare", "each of its items to run", |items| {
+                let ran = |item: &v1::ItemSummary| item.counters.as_ref().is_some_and(|it| it.runs == times);
+                items.iter().filter(|item| item.owner() == owner).all(ran)
+            })
+            .await;
+        wait("the command to be cleared", cleared).await;
+    }
+    let target = v1::SetEnabledRequest { job: "rare".into(), ..Default::default() };
+    fleet.admin().set_enabled(target).await.unwrap();
+    tool.write(&path, b"TRIGGER").await;
+    wait("the command to be cleared", cleared).await;
+    fleet.more_fires(3).await;
+    let counters = fleet.counters("rare").await;
+    assert_eq!((counters.runs, counters.succeeded), (2 * theirs, 2 * theirs), "not while it is disabled");
+    let verdict = fleet.verdict();
+    assert!(verdict.of("rare").all(|run| run.source == "MANUAL"), "\n{}", verdict.table());
+    verdict.is_clean();
+}
+
+/// They say of an item that another runs it, owns it, has taken it over, and that it was skipped, and that a plan is being made.
+#[tokio::test]
+async fn mirrors_that_another_tool_writes_decide_nothing() {
+    let (mut fleet, tool) = scene().await;
+    fleet.more_fires(1).await;
+    for mirror in ["running", "failover", "misfire", "instance"] {
+        tool.write(&format!("tick/sharding/0/{mirror}"), b"10.9.9.9@-@nobody").await;
+    }
+    tool.write("tick/leader/sharding/processing", b"").await;
+    fleet.more_fires(3).await;
+    fleet.worker_at(0, "c", vec![runs_for("tick", 1)]);
+    fleet.assigned("tick", 3).await;
+    fleet.more_fires_at_all(2).await;
+    let verdict = fleet.verdict();
+    assert!(verdict.of("tick").all(|run| run.source == "NORMAL_TRIGGER"), "\n{}", verdict.table());
+    assert_eq!(fleet.counters("tick").await.misfired, 0);
+    verdict.is_clean();
+}
+
+/// They say of a fire that is held that its items have not started and have completed.
+#[tokio::test]
+async fn marks_of_a_held_fire_that_another_tool_makes_or_removes_release_nothing() {
+    let (mut fleet, tool) = scene().await;
+    let guarantee = json!({ "guarantee": { "started": true, "timeout_ms": 60_000 } });
+    fleet.apply(job("held", 2, json!({ "rosterd": guarantee }))).await;
+    let hold = Some(fleet.home.path("answer"));
+    fleet.worker_at(0, "c", vec![Does { hooks: true, hold, ..runs_for("held", 1) }]);
+    fleet.assigned("held", 1).await;
+    fleet.apply(job("held", 2, json!({ "cron": once_soon(), "rosterd": guarantee }))).await;
+    let asked = |line: &Line| line.what == What::Hook && line.detail.starts_with("all_started");
+    until("somebody to be asked", || fleet.lines().iter().any(asked)).await;
+    for item in 0..2 {
+        tool.remove(&format!("held/guarantee/started/{item}")).await;
+        tool.write(&format!("held/guarantee/completed/{item}"), b"").await;
+    }
+    fleet.more_fires(3).await;
+    assert_eq!(fleet.verdict().of("held").count(), 0, "nobody has answered");
+    fleet.home.open("answer");
+    fleet.verdict_when("both run", |verdict| verdict.of("held").count() == 2).await;
+    fleet.quiet("held").await;
+    assert_eq!(fleet.lines().iter().filter(|line| asked(line)).count(), 1, "nobody is asked again");
     fleet.verdict().is_clean();
 }

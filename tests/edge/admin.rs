@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rosterd_api::edge::EdgeConfig;
-use rosterd_coordinator::handle::{Happening, Health, MachineAction, Operation, ServerRow, Target};
+use rosterd_coordinator::handle::{Action, Happening, Health, MachineAction, Operation, ServerRow, Target};
 use rosterd_domain::id::{Item, JobName, ServerAddress};
 use rosterd_wire::proto::v1;
 use rosterd_wire::proto::v1::admin_service_client::AdminServiceClient;
@@ -270,7 +270,7 @@ async fn a_suspended_coordinator_does_not_look_well() {
 }
 
 fn happened(job: &str, what: String) -> Arc<Happening> {
-    Arc::new(Happening::Job { job: JobName::new(job).unwrap(), what, by: None })
+    Arc::new(Happening::Job { job: JobName::new(job).unwrap(), action: Action::Change, what, by: None })
 }
 
 #[tokio::test]
@@ -282,7 +282,10 @@ async fn a_watcher_is_told_of_its_job_and_of_what_it_lost() {
     served.fake.happenings.send(happened("j", "changed".into())).unwrap();
     let told = soon("an event", watch.message()).await.unwrap().unwrap();
     let Some(Event::Job(event)) = told.event else { panic!("{told:?}") };
-    assert_eq!((event.job.as_str(), event.what.as_str()), ("j", "changed"));
+    assert_eq!(
+        (event.job.as_str(), event.action(), event.what.as_str()),
+        ("j", v1::JobAction::Change, "changed")
+    );
     let fake = served.fake.clone();
     let long = "x".repeat(100_000);
     let flood = async {

@@ -77,6 +77,7 @@ async fn an_open_stream_ends_when_its_credential_is_revoked() {
         .happenings
         .send(Arc::new(rosterd_coordinator::handle::Happening::Job {
             job: "j".parse().unwrap(),
+            action: rosterd_coordinator::handle::Action::Pause,
             what: "paused".into(),
             by: None,
         }))

@@ -17,8 +17,8 @@ use rosterd_api::edge::{Edge, EdgeConfig};
 use rosterd_api::grpc::admin::Info;
 use rosterd_api::history::History;
 use rosterd_coordinator::handle::{
-    Change, ChangeEffect, Done, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MachineRow,
-    MemberRow, Operation, Peer, Room, ServerRow,
+    Change, ChangeEffect, Done, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, JobStatus,
+    MachineRow, MemberRow, Operation, Peer, Room, ServerRow,
 };
 use rosterd_coordinator::member::Member;
 use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName, Namespace, TriggerId};
@@ -343,7 +343,7 @@ pub(crate) fn job(name: &str) -> JobRow {
         time_zone: "UTC".into(),
         items: 2,
         description: String::new(),
-        status: "enabled",
+        status: JobStatus::Enabled,
         instances: 1,
         running: 0,
         leader: None,

@@ -16,6 +16,7 @@ mod certificates;
 mod coordinator;
 mod crash;
 mod disk;
+mod dropped;
 mod features;
 mod fields;
 mod forgotten;

@@ -473,7 +473,9 @@ async fn a_change_names_the_credential_that_asked_for_it() {
 /// Whatever people ask for can be listed later: what was written, and what workers were only told.
 #[tokio::test]
 async fn every_action_leaves_a_line() {
+    use v1::JobAction::{Cancel, Create, Disable, Drain, Enable, Pause, Remove, Resume, Shutdown, Trigger};
     let mut cluster = Cluster::start(LONG).await;
+    let watch = cluster.admin().watch(v1::WatchRequest::default()).await;
     cluster.apply(job("acts", 2, json!({}))).await;
     for name in ["a", "b"] {
         cluster.worker(name, vec![runs_until("acts", cluster.home.path("gate"))]);
@@ -525,6 +527,18 @@ async fn every_action_leaves_a_line() {
         expected.iter().all(is).then_some(())
     })
     .await;
+    // Who watched was told the same in values.
+    let mut watch = watch.unwrap().into_inner();
+    let mut actions = Vec::new();
+    while actions.last() != Some(&v1::JobAction::Remove) {
+        let told = tokio::time::timeout(PATIENCE, watch.message()).await;
+        let told = told.unwrap_or_else(|_| panic!("only {actions:?}")).unwrap().expect("the watch goes on");
+        if let Some(v1::watch_response::Event::Job(event)) = told.event {
+            actions.push(event.action());
+        }
+    }
+    let asked = [Create, Trigger, Cancel, Disable, Cancel, Enable, Pause, Resume, Shutdown, Drain, Remove];
+    assert_eq!(actions, asked);
 }
 
 /// A schedule was changed: scheduled times of before are listed by the one that held then.

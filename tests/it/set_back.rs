@@ -34,6 +34,31 @@ async fn a_clock_that_was_five_hours_ahead_is_set_right_and_the_log_says_so() {
     assert!(logged.contains("ALARM: the last fire of an item"), "{logged}");
 }
 
+/// Of what it ran by the clock that was ahead nothing is run again, which keeps the item silent; who waits for it is told why,
+/// and runs it by hand.
+#[tokio::test]
+async fn an_item_that_is_silent_since_a_clock_was_an_hour_ahead_is_an_alarm() {
+    let mut cluster =
+        Cluster::with_mutants(timing(8000, 500, 20_000), &[("clock-ahead-ms", "3600000")]).await;
+    cluster.apply(job("tick", 1, json!({ "cron": EVERY_SECOND }))).await;
+    cluster.worker("w", vec![runs_for("tick", 1)]);
+    cluster.verdict_when("runs ahead of their time", |verdict| verdict.of("tick").count() >= 2).await;
+    assert!(!cluster.logged().contains("The item is silent until then"), "{}", cluster.logged());
+    cluster.kill_coordinator();
+    cluster.mutant("clock-ahead-ms", "0");
+    cluster.serve().await;
+    until("the alarm", || cluster.logged().contains("The item is silent until then")).await;
+    assert_eq!(cluster.logged().matches("The item is silent").count(), 1, "told once: {}", cluster.logged());
+    cluster.quiet("tick").await;
+    cluster.trigger("tick").await;
+    let verdict = cluster
+        .verdict_when("a run by hand", |verdict| !verdict.by_source("tick", "MANUAL").is_empty())
+        .await;
+    let now = wall() + HOUR / 2;
+    let early = |run: &&crate::judge::Run| run.source != "MANUAL" && run.fire < now;
+    assert_eq!(verdict.of("tick").filter(early).count(), 0, "\n{}", verdict.table());
+}
+
 #[tokio::test]
 async fn a_clock_that_is_behind_the_last_write_of_the_store_is_told_at_the_start() {
     let mut cluster = Cluster::start(timing(8000, 500, 20_000)).await;

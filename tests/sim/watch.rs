@@ -146,6 +146,8 @@ pub struct Step<'a> {
     pub view: &'a View<'a>,
     /// Faults have stopped.
     pub calm: bool,
+    /// The store has a clock, which is right.
+    pub store_clock: bool,
 }
 
 /// What is asked of a world whose store went back in time: of what was done since the store knows nothing.
@@ -189,6 +191,8 @@ pub struct Inner {
     pub clocks: Vec<NodeClock>,
     /// The store went back in time.
     went_back: bool,
+    /// The store has a clock.
+    pub store_clock: bool,
     /// Faults have stopped.
     pub calm: bool,
     /// When the first promise was broken.
@@ -223,6 +227,7 @@ impl Watch {
             numbered: 0,
             clocks: Vec::new(),
             went_back: false,
+            store_clock: false,
             calm: false,
             broke_at: None,
             start: Since::now(),
@@ -315,6 +320,7 @@ impl Inner {
             before: &shadow,
             view: &seen.view,
             calm: self.calm,
+            store_clock: self.store_clock,
         };
         for write in txn.into_iter().flat_map(|txn| &txn.writes) {
             if let Write::Numbering { offset, .. } = write {

@@ -291,9 +291,9 @@ impl World {
         self.plan.base.plus(self.start.elapsed())
     }
 
-    /// By how much the clocks of the next process run fast.
     /// The store's clock is right.
     pub fn give_store_a_clock(&self) {
+        self.watch.lock().store_clock = true;
         let (base, begun) = (self.plan.base, self.start);
         self.store.set_clock(Box::new(move || base.plus(begun.elapsed())));
     }
@@ -313,6 +313,7 @@ impl World {
         }
     }
 
+    /// By how much the clocks of the next process run fast.
     pub(crate) fn some_drift(&mut self) -> i64 {
         let most = i64::try_from(self.plan.drift).unwrap_or(0);
         if most == 0 {

@@ -78,7 +78,7 @@ class Cancellation:
 
 
 class RunLog(logging.LoggerAdapter):  # type: ignore[type-arg]  # not generic at runtime before 3.11
-    """Puts the run's ids before the message and into the record's fields job, item, token and instance."""
+    """Puts the run's ids before the message and into the record's fields job, item, token, instance and task_id."""
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         ids = dict(self.extra or {})
@@ -134,6 +134,7 @@ class Run:
         self.streaming: bool = trigger.streaming
         self.cancelled = Cancellation(outlet.lease_left, lambda: outlet.expired(self.key))
         ids = {"job": self.job, "item": self.item, "token": self.token, "instance": self.instance_id}
+        ids["task_id"] = self.task_id
         self.log = RunLog(_LOG, ids)
         self._outlet = outlet
         self._lock = threading.Lock()

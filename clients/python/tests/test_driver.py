@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -99,13 +100,17 @@ AtWork = Callable[[Worker], Working]
 
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
-def test_a_run_from_trigger_to_report(coordinator: Coordinator, at_work: AtWork, kind: str) -> None:
+def test_a_run_from_trigger_to_report(
+    coordinator: Coordinator, at_work: AtWork, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="rosterd.run")
     worker = worker_of(coordinator, credential="s3cret", labels={"zone": "a"})
     seen: list[Run] = []
     done: list[str] = []
 
     def work(run: Run) -> dict[str, int]:
         seen.append(run)
+        run.log.info("at work")
         run.count(processed=3, failed=1)
         run.progress(50, "half")
         run.set_offset(b"next")
@@ -133,6 +138,8 @@ def test_a_run_from_trigger_to_report(coordinator: Coordinator, at_work: AtWork,
     assert (run.item_parameter, run.job_parameter, run.offset) == ("parameter 2", "all", b"here")
     assert (run.source, run.instance_id) == ("NORMAL_TRIGGER", "10.0.0.1@-@w1")
     assert run.task_id == "hello@-@2@-@READY@-@10.0.0.1@-@w1"
+    [line] = [record for record in caplog.records if record.name == "rosterd.run"]
+    assert (line.getMessage(), vars(line)["task_id"]) == ("[hello/2 token 7] at work", run.task_id)
     assert run.fire_time == datetime.fromtimestamp(1_700_000_000, timezone.utc)
     assert run.deadline is not None and run.deadline > datetime.now(timezone.utc)
     assert not run.cancelled and done == ["before", "after"]

@@ -21,6 +21,8 @@ export interface RunIds {
   readonly item: number;
   readonly token: string;
   readonly instance: string;
+  /** Elastic-Job's id of the task. */
+  readonly taskId: string;
 }
 
 const ofRun = new AsyncLocalStorage<RunIds>();

@@ -119,7 +119,8 @@ export class Run {
 
   /** The run's ids, as they stand in log lines. */
   get ids(): RunIds {
-    return { job: this.job, item: this.item, token: String(this.token), instance: this.instanceId };
+    const { job, item, instanceId: instance, taskId } = this;
+    return { job, item, token: String(this.token), instance, taskId };
   }
 
   /**

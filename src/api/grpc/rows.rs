@@ -1,14 +1,16 @@
 //! What people are shown, for the wire. Called by `admin` and `watch`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rosterd_domain::id::{Item, JobName, Token, task_id};
-use rosterd_domain::item::{Counters, Ended, Outcome, Running, State};
+use rosterd_domain::item::{Counters, Ended, Missed, Outcome, Running, State};
+use rosterd_domain::plan::Became;
 use rosterd_domain::time::Time;
 
 use rosterd_coordinator::handle::{
-    Change, ChangeEffect, Done, FieldChange, Happening, Health, InstanceRow, ItemRow, ItemStatus, JobDetail,
-    JobRow, MachineRow, MemberRow, ServerRow,
+    Action, Change, ChangeEffect, Done, FieldChange, Happening, Health, InstanceRow, ItemRow, ItemStatus,
+    JobDetail, JobRow, JobStatus, MachineRow, MemberRow, ServerRow, WorkerChange,
 };
 use rosterd_history::{EventKind, EventRow, Fate, FireRow, RunRow};
 use rosterd_wire::convert::to_source;
@@ -31,14 +33,13 @@ pub(super) fn counters(counters: Counters) -> v1::Counters {
 
 pub(super) fn job(row: JobRow) -> v1::JobSummary {
     let status = match row.status {
-        "enabled" => v1::JobStatus::Enabled,
-        "disabled" => v1::JobStatus::Disabled,
-        "paused" => v1::JobStatus::Paused,
-        "no_worker" => v1::JobStatus::NoWorker,
-        "resharding" => v1::JobStatus::Resharding,
-        "removing" => v1::JobStatus::Removing,
-        "damaged" => v1::JobStatus::Damaged,
-        _ => v1::JobStatus::Unspecified,
+        JobStatus::Enabled => v1::JobStatus::Enabled,
+        JobStatus::Disabled => v1::JobStatus::Disabled,
+        JobStatus::Paused => v1::JobStatus::Paused,
+        JobStatus::NoWorker => v1::JobStatus::NoWorker,
+        JobStatus::Resharding => v1::JobStatus::Resharding,
+        JobStatus::Removing => v1::JobStatus::Removing,
+        JobStatus::Damaged => v1::JobStatus::Damaged,
     };
     v1::JobSummary {
         name: row.name.into(),
@@ -367,7 +368,7 @@ pub(super) fn happening(at: Time, happening: &Happening) -> v1::WatchResponse {
                 job: job.into(),
                 item: item.0,
                 run: Some(in_flight(token, run)),
-                outcome: ended_as(outcome).into(),
+                outcome: self::outcome(outcome).into(),
                 error,
                 output,
             })
@@ -376,14 +377,15 @@ pub(super) fn happening(at: Time, happening: &Happening) -> v1::WatchResponse {
             let run = Some(v1::RunRef { job: job.into(), item: item.0, token: token.0 });
             Event::RunProgress(v1::RunProgressEvent { run, percent, message })
         }
-        Happening::Unrun { job, item, first, latest, count, became, reason } => {
+        Happening::Unrun { job, item, first, latest, count, became } => {
+            let (result, reason) = not_run(became);
             Event::FiresNotRun(v1::FiresNotRunEvent {
                 job: job.into(),
                 item: item.0,
                 first: Some(timestamp(first)),
                 latest: Some(timestamp(latest)),
                 count,
-                result: result_of(became).into(),
+                result: result.into(),
                 reason: reason.map(|reason| reason.to_string()).unwrap_or_default(),
             })
         }
@@ -397,40 +399,61 @@ pub(super) fn happening(at: Time, happening: &Happening) -> v1::WatchResponse {
                     items: items.into_iter().map(|Item(item)| item).collect(),
                 })
                 .collect(),
-            why,
+            why: why.map(|why| why.to_string()).unwrap_or_default(),
         }),
-        Happening::Worker { instance, what } => {
-            Event::Worker(v1::WorkerEvent { instance: instance.into(), what: what.to_owned() })
-        }
-        Happening::Job { job, what, by } => {
-            let principal = by.map(|by| by.to_string()).unwrap_or_default();
-            Event::Job(v1::JobEvent { job: job.into(), what, principal })
-        }
-        Happening::Asked { job, what, by } => {
-            let (job, principal) = (job.map(String::from), by.map(|by| by.to_string()));
-            Event::Job(v1::JobEvent {
-                job: job.unwrap_or_default(),
-                what,
-                principal: principal.unwrap_or_default(),
-            })
+        Happening::Worker { instance, change } => Event::Worker(v1::WorkerEvent {
+            instance: instance.into(),
+            what: change.as_str().to_owned(),
+            change: worker_change(change).into(),
+        }),
+        Happening::Job { job, action, what, by } => done(job.into(), action, what, by),
+        Happening::Asked { job, action, what, by } => {
+            done(job.map(String::from).unwrap_or_default(), action, what, by)
         }
     };
     v1::WatchResponse { at: Some(timestamp(at)), event: Some(event) }
 }
 
-fn ended_as(name: &str) -> v1::RunOutcome {
-    use Outcome::{Cancelled, Crashed, Failed, Succeeded, TimedOut};
-    [Succeeded, Failed, Cancelled, Crashed, TimedOut]
-        .into_iter()
-        .find(|outcome| outcome.as_str() == name)
-        .map_or(v1::RunOutcome::Unspecified, outcome)
+fn done(job: String, action: Action, what: String, by: Option<Arc<str>>) -> v1::watch_response::Event {
+    let principal = by.map(|by| by.to_string()).unwrap_or_default();
+    let action = job_action(action).into();
+    v1::watch_response::Event::Job(v1::JobEvent { job, what, principal, action })
 }
 
-fn result_of(name: &str) -> v1::FireResult {
-    match name {
-        "misfired" => v1::FireResult::Misfired,
-        "missed" => v1::FireResult::Missed,
-        "skipped" => v1::FireResult::Skipped,
-        _ => v1::FireResult::Unspecified,
+fn job_action(action: Action) -> v1::JobAction {
+    match action {
+        Action::Create => v1::JobAction::Create,
+        Action::Change => v1::JobAction::Change,
+        Action::Trigger => v1::JobAction::Trigger,
+        Action::Pause => v1::JobAction::Pause,
+        Action::Resume => v1::JobAction::Resume,
+        Action::Enable => v1::JobAction::Enable,
+        Action::Disable => v1::JobAction::Disable,
+        Action::Remove => v1::JobAction::Remove,
+        Action::Cancel => v1::JobAction::Cancel,
+        Action::Drain => v1::JobAction::Drain,
+        Action::Shutdown => v1::JobAction::Shutdown,
+        Action::ForgetMachine => v1::JobAction::RemoveMachine,
+        Action::GiveUp => v1::JobAction::GiveUp,
+        Action::Backup => v1::JobAction::Backup,
+        Action::Restore => v1::JobAction::Restore,
+    }
+}
+
+fn worker_change(change: WorkerChange) -> v1::WorkerChange {
+    match change {
+        WorkerChange::Attached => v1::WorkerChange::Attached,
+        WorkerChange::Draining => v1::WorkerChange::Draining,
+        WorkerChange::Left => v1::WorkerChange::Left,
+        WorkerChange::Dead => v1::WorkerChange::Dead,
+    }
+}
+
+/// The result of scheduled times that were not run, and the reason where they were missed.
+fn not_run(became: Became) -> (v1::FireResult, Option<Missed>) {
+    match became {
+        Became::Misfired => (v1::FireResult::Misfired, None),
+        Became::Skipped => (v1::FireResult::Skipped, None),
+        Became::Missed(reason) => (v1::FireResult::Missed, Some(reason)),
     }
 }

@@ -8,7 +8,7 @@ use rosterd_domain::id::Namespace;
 use rosterd_domain::item::Counters;
 use sha2::{Digest as _, Sha256};
 
-use rosterd_coordinator::handle::{Health, InstanceRow, JobRow};
+use rosterd_coordinator::handle::{Health, InstanceRow, JobRow, JobStatus};
 
 const STYLE: &str = "\
 :root{color-scheme:light dark}body{font:14px/1.5 system-ui,sans-serif;margin:2rem;max-width:90rem}\
@@ -101,7 +101,7 @@ fn write(
 }
 
 fn write_job(out: &mut String, job: &JobRow) -> fmt::Result {
-    let bad = if matches!(job.status, "no_worker" | "damaged") { " class=bad" } else { "" };
+    let bad = if matches!(job.status, JobStatus::NoWorker | JobStatus::Damaged) { " class=bad" } else { "" };
     write!(out, "<tr><td><b>{}</b>", Text(job.name.as_str()))?;
     if !job.description.is_empty() {
         write!(out, "<br><span class=dim>{}</span>", Text(&job.description))?;
@@ -113,7 +113,7 @@ fn write_job(out: &mut String, job: &JobRow) -> fmt::Result {
     write!(
         out,
         "<td{bad}>{}<td class=n>{}<td class=n>{}<td class=n>{}<td>",
-        Text(job.status),
+        job.status.as_str(),
         job.items,
         job.instances,
         job.running

@@ -2,6 +2,7 @@
 //! the assignment follows later and nobody waits for it.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 use crate::id::{InstanceId, Item};
@@ -33,7 +34,31 @@ pub struct Assigned {
     /// Items that change owner.
     pub moved: Vec<(Item, Option<InstanceId>)>,
     /// Why there is a new plan.
-    pub why: String,
+    pub why: Why,
+}
+
+/// Why an assignment is not right any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Why {
+    /// The number of items is another than that of the assignment.
+    Items { before: u32, now: u32 },
+    /// An instance that has items is not there, or may not have any.
+    Gone(InstanceId),
+    /// An instance is there and has none.
+    Come(InstanceId),
+    /// Somebody asked for a new one.
+    Requested,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Items { before, now } => write!(f, "{now} items instead of {before}"),
+            Self::Gone(instance) => write!(f, "{instance} has gone"),
+            Self::Come(instance) => write!(f, "{instance} has come"),
+            Self::Requested => f.write_str("resharding requested"),
+        }
+    }
 }
 
 /// Plans the assignment, or answers `None` where the one in force is right or nobody could own an item.
@@ -87,24 +112,24 @@ pub fn assign(job: &Job, candidates: &Candidates) -> Option<Assigned> {
 }
 
 /// Why the assignment in force is not right; `None`: it is, or there is nobody to give an item to.
-fn reason(job: &Job, enabled: &[InstanceId]) -> Option<String> {
+fn reason(job: &Job, enabled: &[InstanceId]) -> Option<Why> {
     if enabled.is_empty() {
         return None;
     }
     if job.sharding.items() != job.rules.items {
-        return Some(format!("{} items instead of {}", job.rules.items, job.sharding.items()));
+        return Some(Why::Items { before: job.sharding.items(), now: job.rules.items });
     }
-    let flag = || job.necessary.map(|_| "resharding requested".to_string());
+    let flag = || job.necessary.map(|_| Why::Requested);
     if mutants::is_on(mutants::PLANS_FOLLOW_THE_FLAG) {
         return flag();
     }
     let planned: BTreeSet<&InstanceId> = job.sharding.instances().iter().collect();
     let present: BTreeSet<&InstanceId> = enabled.iter().collect();
     if let Some(gone) = planned.difference(&present).next() {
-        return Some(format!("{gone} has gone"));
+        return Some(Why::Gone((*gone).clone()));
     }
     if let Some(new) = present.difference(&planned).next() {
-        return Some(format!("{new} has come"));
+        return Some(Why::Come((*new).clone()));
     }
     flag()
 }

@@ -23,7 +23,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use assign::{Assigned, Candidates, assign};
+pub use assign::{Assigned, Candidates, Why, assign};
 pub use overdue::times_out;
 pub use start::{Class, Waiting};
 

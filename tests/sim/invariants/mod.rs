@@ -41,6 +41,7 @@ mod one_owner;
 mod one_runner;
 mod one_stream;
 mod removed_is_gone;
+mod right_clock;
 mod right_to_start;
 mod settles;
 mod slots;
@@ -111,6 +112,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<slots::Slots>::default(),
         Box::<leaders_settle::LeadersSettle>::default(),
         Box::<never_early::NeverEarly>::default(),
+        Box::<right_clock::RightClock>::default(),
         Box::<offsets_go_on::OffsetsGoOn>::default(),
         Box::<known_runs::KnownRuns>::default(),
         Box::<cancelled_stays_cancelled::CancelledStaysCancelled>::default(),

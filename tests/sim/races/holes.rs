@@ -33,7 +33,7 @@ races! {
     /// It is so while the coordinator starts, and has heard nothing yet.
     hole_25_a_calendar_is_watched_from_the_start_on: a_day_ahead_at_once, [CALENDAR_SEEN_LATE => "no_fire_vanishes"];
     /// A coordinator begins with a clock that is an hour fast: it fires nothing, and goes on once the clock is right.
-    a_clock_that_is_fast_at_boot_fires_nothing: an_hour_ahead_at_boot, [STORES_CLOCK_UNREAD => "scene"];
+    a_clock_that_is_fast_at_boot_fires_nothing: an_hour_ahead_at_boot, [STORES_CLOCK_UNREAD => "right_clock"];
     /// The same with a clock that is slow.
     a_clock_that_is_slow_at_boot_fires_nothing: an_hour_behind_at_boot, [STORES_CLOCK_UNREAD => "scene"];
     /// What is acknowledged is counted where the next run does not overwrite it.

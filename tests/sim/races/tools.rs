@@ -6,9 +6,11 @@ use std::time::Duration;
 use rosterd_coordinator::handle::{Operation, Target};
 use rosterd_domain::txn::Purpose;
 use rosterd_domain::verify::What;
+use rosterd_registry::memory::CommitFault;
 
 use super::races;
 use super::stage::*;
+use crate::log::JobPlan;
 use crate::world::World;
 
 races! {
@@ -32,6 +34,15 @@ races! {
     a_leader_that_another_tool_removes_is_elected_again: deposed;
     /// A tool removes the node that says who runs an item: the record says so still.
     a_mirror_of_a_run_that_another_tool_removes_frees_nothing: unmarked, [BUSY_IS_FREE => "one_runner"];
+    /// A tool says of an item that others run it, own it, have taken it over, and that it was skipped; and that a plan is being
+    /// made: the records and the assignment say otherwise, and go on.
+    mirrors_that_another_tool_writes_decide_nothing: marked_by_hand;
+    /// A tool says of a fire that is held that its items have started and completed: nobody was asked, and nothing begins.
+    marks_of_a_held_fire_that_another_tool_makes_release_nothing: released_by_hand;
+    /// A tool removes the instance of a worker that has two jobs: it gives that job up, and goes on with the other.
+    an_instance_that_another_tool_removes_leaves_its_job_alone: shut_down_by_hand;
+    /// A tool removes all of a job, node by node: nothing of it begins, and nobody writes it again.
+    a_job_that_another_tool_removes_has_gone: removed_by_hand;
 }
 
 /// A tool writes, or removes, a node of a job.
@@ -217,6 +228,103 @@ fn unmarked() -> Faults {
         want(&world, before == after && runs(&world, "again"), "no run begins beside one that goes on");
         world.pass(secs(8)).await;
         want(&world, starts(&world, "again", "MANUAL") == 2, "nothing is run twice");
+        world
+    })
+}
+
+fn marked_by_hand() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1], vec![short(2, 50, 2)]);
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "short", 1).await;
+        before_due(&mut world, 2, secs(1)).await;
+        let nobody = Some("10.9.9.9@-@nobody");
+        let marks = ["running", "failover", "misfire", "instance"].map(|mark| format!("/sharding/0/{mark}"));
+        for path in &marks {
+            tool(&world, "short", path, nobody);
+        }
+        tool(&world, "short", "/leader/sharding/processing", Some(""));
+        let before = starts(&world, "short", "NORMAL_TRIGGER");
+        world.pass(secs(6)).await;
+        want(&world, starts(&world, "short", "NORMAL_TRIGGER") == before + 6, "each fire is run");
+        let others = ["MISFIRE", "FAILOVER", "MANUAL"].map(|source| starts(&world, "short", source));
+        want(&world, others == [0; 3], "and nothing else is");
+        world.start_worker(1);
+        at_work(&mut world, "short", 2).await;
+        // Whoever is elected writes down anew who owns what.
+        tool(&world, "short", &marks[1], None);
+        tool(&world, "short", &marks[2], None);
+        tool(&world, "short", "/leader/election/instance", None);
+        world.pass(secs(5)).await;
+        world
+    })
+}
+
+fn released_by_hand() -> Faults {
+    scene(async || {
+        let held = JobPlan { held: Some("run"), answer: (1, 1), ..again(2, 300, 20) };
+        let mut world = stage(2, &[0, 1], vec![held]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "again", 2).await;
+        before_due(&mut world, 20, secs(1)).await;
+        lose(&world, Purpose::Announce, CommitFault::LoseBefore, 10_000);
+        let held =
+            |world: &World| (0..2).all(|item| running(world, "again", item).is_some_and(|run| run.held));
+        until(&mut world, "both are held", held).await;
+        let before = starts(&world, "again", "NORMAL_TRIGGER");
+        for (item, stage) in [0, 1].into_iter().flat_map(|item| [(item, "started"), (item, "completed")]) {
+            tool(&world, "again", &format!("/guarantee/{stage}/{item}"), Some(""));
+        }
+        world.pass(secs(2)).await;
+        want(&world, held(&world), "they are held");
+        want(&world, starts(&world, "again", "NORMAL_TRIGGER") == before, "and nothing has begun");
+        world.chaos.let_go();
+        let begins = |world: &World| starts(world, "again", "NORMAL_TRIGGER") == before + 2;
+        until(&mut world, "both begin once somebody was asked", begins).await;
+        world
+    })
+}
+
+fn shut_down_by_hand() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1], vec![short(2, 50, 2), again(2, 50, 2)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "short", 2).await;
+        at_work(&mut world, "again", 2).await;
+        let path = format!("/instances/{}", instance(&world, "short", 0));
+        tool(&world, "short", &path, None);
+        until(&mut world, "the other has all its items", |world| owners(world, "short", 2) == 1).await;
+        let before = ["short", "again"].map(|job| starts(&world, job, "NORMAL_TRIGGER"));
+        world.pass(secs(6)).await;
+        want(&world, owner(&world, "short", 0) == Some(1), "it has them");
+        want(&world, !there(&world, "short", &path), "and nobody brings the instance back");
+        want(&world, owners(&world, "again", 2) == 2, "of another job it has its items");
+        let after = ["short", "again"].map(|job| starts(&world, job, "NORMAL_TRIGGER"));
+        want(&world, (0..2).all(|job| after[job] >= before[job] + 4), "both jobs go on");
+        world
+    })
+}
+
+fn removed_by_hand() -> Faults {
+    scene(async || {
+        let mut world = stage(2, &[0, 1], vec![short(2, 50, 2), again(2, 50, 2)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "short", 2).await;
+        at_work(&mut world, "again", 2).await;
+        world.pass(secs(4)).await;
+        before_due(&mut world, 2, secs(1)).await;
+        let nodes = world.store.view(|view| view.dump(&name("short"))).unwrap_or_default();
+        // What is below a node comes after it.
+        for path in nodes.keys().rev().filter(|path| !path.is_empty()) {
+            tool(&world, "short", path, None);
+        }
+        tool(&world, "short", "", None);
+        let before = ["short", "again"].map(|job| starts(&world, job, "NORMAL_TRIGGER"));
+        world.pass(secs(6)).await;
+        let after = ["short", "again"].map(|job| starts(&world, job, "NORMAL_TRIGGER"));
+        want(&world, after[0] == before[0], "nothing of it begins");
+        want(&world, after[1] >= before[1] + 4, "another job goes on");
+        want(&world, world.store.view(|view| view.dump(&name("short"))).is_none(), "it has gone");
         world
     })
 }

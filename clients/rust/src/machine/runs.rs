@@ -36,7 +36,8 @@ impl Machine {
         match check {
             Check::Drop => tracing::debug!(%id, "trigger dropped: the run is in flight"),
             Check::NotStarted(why) => {
-                tracing::warn!(job = id.job, item = id.item, token = id.token, "not started: {why}");
+                let task = &trigger.task_id;
+                tracing::warn!(job = id.job, item = id.item, token = id.token, task, "not started: {why}");
                 self.hand.report(RunCompleted {
                     run: Some(id.to_proto()),
                     outcome: RunOutcome::NotStarted.into(),
@@ -171,7 +172,8 @@ impl Machine {
         let may_retry = matches!(&ended.result, UserResult::Failed { retry: true, .. });
         if may_retry && held.stop.is_none() && held.attempt < held.trigger.max_attempts {
             held.stage = Stage::Backoff { until: now.mono + pause_after(&held.trigger, held.attempt) };
-            tracing::warn!(%id, attempt = held.attempt, "attempt failed, another follows: {:?}", ended.result);
+            let (attempt, task) = (held.attempt, &held.trigger.task_id);
+            tracing::warn!(%id, attempt, task, "attempt failed, another follows: {:?}", ended.result);
             let wakes = held.wakes_at();
             self.hand.wake_at(wakes);
             return;
@@ -241,7 +243,15 @@ impl Machine {
         let fenced = |why: &Why| matches!(why, Why::Fenced(_));
         if first || fenced(why) && !held.stop.as_ref().is_some_and(fenced) {
             held.stop = Some(why.clone());
-            tracing::warn!(job = id.job, item = id.item, token = id.token, "run stopped: {}", why.text());
+            let task = &held.trigger.task_id;
+            tracing::warn!(
+                job = id.job,
+                item = id.item,
+                token = id.token,
+                task,
+                "run stopped: {}",
+                why.text()
+            );
         }
         if held.stage != Stage::InCode {
             return self.hand.finish(now, id, None);

@@ -70,7 +70,8 @@ test("a run from Trigger to report", async () => {
   assert.ok(run.deadline !== undefined && run.deadline.getTime() > Date.now());
   assert.deepEqual([run.cancelled, done], [false, ["before", "after"]]);
   const line = lines.all.indexOf("info [hello/2 token 7] at work");
-  assert.deepEqual(lines.fields[line], { job: "hello", item: 2, token: "7", instance: "10.0.0.1@-@w1" });
+  const ids = { job: "hello", item: 2, token: "7", instance: "10.0.0.1@-@w1", taskId: run.taskId };
+  assert.deepEqual(lines.fields[line], ids);
   await working.leave(session);
 });
 

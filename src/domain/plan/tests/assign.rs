@@ -12,7 +12,7 @@ use crate::check::check_assign;
 use crate::id::{Item, ServerAddress, Version};
 use crate::item::Missed;
 use crate::plan::assign::moved;
-use crate::plan::{Assigned, Candidates, assign};
+use crate::plan::{Assigned, Candidates, Why, assign};
 use crate::sharding::{Floor, Gap, Sharding};
 use crate::strategy::{self, Assignment};
 use crate::time::Time;
@@ -125,7 +125,7 @@ fn a_flag_over_an_assignment_that_is_right_goes_and_the_generation_stays() {
     // The next leader's moves nothing.
     job.sharding = given.sharding;
     let same = assign(&job, &candidates).unwrap();
-    assert_eq!((same.moved, same.why.as_str()), (Vec::new(), "resharding requested"));
+    assert_eq!((same.moved, same.why), (Vec::new(), Why::Requested));
     assert_eq!(same.txn.writes, [clears]);
     let guards = [
         Guard::Incarnation(job.name.clone(), job.incarnation.clone()),
