@@ -223,9 +223,9 @@ class Machine:
             return
         match kind:
             case "heartbeat_ack":
-                self._route.good()
                 if self._lease.acknowledged(frame.heartbeat_ack.sequence):
                     self._last_renewed = now.boot
+                    self._route.good()
             case "trigger":
                 props = self._props.get(frame.trigger.run.job, {})
                 objection = self._objection(now, frame.trigger)

@@ -45,6 +45,8 @@ pub struct Options {
     pub slots: u32,
     /// How long a leaving worker lets its runs go on before it hands them back; default 30 s.
     pub drain_deadline: Duration,
+    /// How long the goodbye may take, over all coordinators, once nothing is in flight; default 10 s.
+    pub leave_timeout: Duration,
     /// How long a cancelled handler may take to notice before its future is dropped; default 5 s. A run that is
     /// stopped by its lease or a fence has only the stop budget that the coordinator names.
     pub stop_grace: Duration,
@@ -70,6 +72,7 @@ impl Default for Options {
             labels: BTreeMap::new(),
             slots: u32::try_from(cores * 2).unwrap_or(4).clamp(4, MOST_SLOTS),
             drain_deadline: Duration::from_secs(30),
+            leave_timeout: Duration::from_secs(10),
             stop_grace: Duration::from_secs(5),
             on_refused: OnRefused::default(),
             seed: None,
@@ -95,6 +98,7 @@ impl fmt::Debug for Options {
             .field("labels", &self.labels)
             .field("slots", &self.slots)
             .field("drain_deadline", &self.drain_deadline)
+            .field("leave_timeout", &self.leave_timeout)
             .field("stop_grace", &self.stop_grace)
             .field("on_refused", &self.on_refused)
             .field("seed", &self.seed)

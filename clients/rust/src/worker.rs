@@ -103,6 +103,12 @@ impl Worker {
         self
     }
 
+    /// How long the goodbye may take once nothing is in flight.
+    pub fn leave_timeout(mut self, timeout: Duration) -> Self {
+        self.options.leave_timeout = timeout;
+        self
+    }
+
     /// How long a cancelled handler may take before its future is dropped.
     pub fn stop_grace(mut self, grace: Duration) -> Self {
         self.options.stop_grace = grace;
@@ -195,8 +201,17 @@ impl Worker {
         handlers: Handle,
         orders: BoxStream<'static, Event>,
     ) -> Result<()> {
-        let Options { servers, namespace, address, labels, slots, drain_deadline, stop_grace, .. } =
-            self.options;
+        let Options {
+            servers,
+            namespace,
+            address,
+            labels,
+            slots,
+            drain_deadline,
+            leave_timeout,
+            stop_grace,
+            ..
+        } = self.options;
         let machine = Machine::new(Settings {
             servers,
             namespace,
@@ -205,6 +220,7 @@ impl Worker {
             slots,
             jobs: self.jobs.iter().map(|job| job.spec.clone()).collect(),
             drain_deadline,
+            leave_timeout,
             stop_grace,
             on_refused: self.options.on_refused,
             seed: self.options.seed.unwrap_or_else(any_seed),

@@ -54,6 +54,12 @@ impl Jobs {
     }
 
     /// Whether runs of the job may start here.
+    pub(crate) fn serves(&self, job: &str) -> bool {
+        let state = self.all.get(job).map(|(_, state)| state);
+        matches!(state, Some(State::Offered | State::Registered))
+    }
+
+    /// Whether nobody has shut the job down here.
     pub(crate) fn works_for(&self, job: &str) -> bool {
         self.all.get(job).is_some_and(|(_, state)| !matches!(state, State::Stopped))
     }
@@ -192,6 +198,10 @@ impl Machine {
     }
 
     pub(super) fn on_registered(&mut self, registered: Registered) {
+        // An answer that crossed a shutdown.
+        if !self.jobs.works_for(&registered.job) {
+            return;
+        }
         tracing::info!(job = registered.job, total = registered.sharding_total_count, "registered");
         self.jobs.set(&registered.job, State::Registered);
         self.jobs.agreed.insert(registered.job.clone());
