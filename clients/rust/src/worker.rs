@@ -98,8 +98,8 @@ impl Worker {
     }
 
     /// How long a leaving worker lets its runs go on.
-    pub fn drain_deadline(mut self, deadline: Duration) -> Self {
-        self.options.drain_deadline = deadline;
+    pub fn drain_timeout(mut self, deadline: Duration) -> Self {
+        self.options.drain_timeout = deadline;
         self
     }
 
@@ -207,7 +207,7 @@ impl Worker {
             address,
             labels,
             slots,
-            drain_deadline,
+            drain_timeout,
             leave_timeout,
             stop_grace,
             ..
@@ -219,7 +219,7 @@ impl Worker {
             labels,
             slots,
             jobs: self.jobs.iter().map(|job| job.spec.clone()).collect(),
-            drain_deadline,
+            drain_timeout,
             leave_timeout,
             stop_grace,
             on_refused: self.options.on_refused,

@@ -229,7 +229,7 @@ impl Machine {
     pub(super) fn on_shutdown(&mut self, now: Now, shutdown: &Shutdown) {
         tracing::info!(job = shutdown.job, "shut down by an operator: {}", shutdown.message);
         if shutdown.job.is_empty() {
-            return self.begin_leave(now, self.settings.drain_deadline);
+            return self.begin_leave(now, self.settings.drain_timeout);
         }
         if self.jobs.works_for(&shutdown.job) {
             self.jobs.set(&shutdown.job, State::Stopped);
@@ -249,11 +249,11 @@ impl Machine {
             _ => None,
         });
         match first {
-            None => self.begin_leave(now, self.settings.drain_deadline),
+            None => self.begin_leave(now, self.settings.drain_timeout),
             Some(_) if self.settings.on_refused == OnRefused::Retry => {}
             // What is in flight still ends and is reported, then the refusal is told.
             Some((job, code, message)) => {
-                self.begin_leave(now, self.settings.drain_deadline);
+                self.begin_leave(now, self.settings.drain_timeout);
                 self.after_leave = Some(Exit::Refused { job, code, message });
             }
         }

@@ -97,7 +97,7 @@ impl Machine {
     /// The one who sent the signal reads what the process waits for, and how to end it at once.
     pub(crate) fn on_signal(&mut self, now: Now) {
         let runs: Vec<String> = self.hand.runs.keys().map(RunId::to_string).collect();
-        let deadline = self.settings.drain_deadline;
+        let deadline = self.settings.drain_timeout;
         if runs.is_empty() {
             tracing::info!("signal received: leaving; nothing is in flight");
         } else {

@@ -168,7 +168,7 @@ impl Machine {
             Event::Progress { run, percent, message } => self.on_progress(now, &run, percent, message),
             Event::Offset { run, offset } => self.on_offset(now, &run, offset),
             Event::CallbackEnded { callback_id, error } => self.on_callback_ended(callback_id, error),
-            Event::Leave => self.begin_leave(now, self.settings.drain_deadline),
+            Event::Leave => self.begin_leave(now, self.settings.drain_timeout),
             Event::Signal => self.on_signal(now),
             Event::Kill => self.exit(Exit::Killed),
         }
@@ -199,7 +199,7 @@ impl Machine {
             Response::Drain(drain) => {
                 tracing::info!("asked to leave: {}", drain.message);
                 let grace = drain.grace.and_then(|grace| grace.try_into().ok());
-                self.begin_leave(now, grace.unwrap_or(self.settings.drain_deadline));
+                self.begin_leave(now, grace.unwrap_or(self.settings.drain_timeout));
             }
             Response::Draining(_) => self.on_draining(),
             Response::GoodbyeAck(_) => self.on_goodbye_ack(),

@@ -67,7 +67,7 @@ pub(crate) struct Settings {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) slots: u32,
     pub(crate) jobs: Vec<JobSpec>,
-    pub(crate) drain_deadline: Duration,
+    pub(crate) drain_timeout: Duration,
     pub(crate) leave_timeout: Duration,
     pub(crate) stop_grace: Duration,
     pub(crate) on_refused: OnRefused,

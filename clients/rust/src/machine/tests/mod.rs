@@ -48,7 +48,7 @@ pub(super) fn settings() -> Settings {
         labels: BTreeMap::new(),
         slots: 3,
         jobs: vec![job("j"), job("k")],
-        drain_deadline: ms(30_000),
+        drain_timeout: ms(30_000),
         leave_timeout: ms(10_000),
         stop_grace: ms(5_000),
         on_refused: OnRefused::Exit,

@@ -73,7 +73,7 @@ impl<'v> Player<'v> {
             servers: texts(given.take("servers").unwrap_or_else(|| json!(["a:1", "b:1"]))),
             jobs: jobs.into_iter().map(spec).collect(),
             slots: given.take("slots").map_or(4, |slots| u32::try_from(slots.as_u64().unwrap()).unwrap()),
-            drain_deadline: millis(given.take("drain_timeout"), 30_000),
+            drain_timeout: millis(given.take("drain_timeout"), 30_000),
             leave_timeout: millis(given.take("leave_timeout"), 10_000),
             ..settings()
         };
