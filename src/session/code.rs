@@ -203,6 +203,43 @@ a mapping, and what is allowed. `rosterd jobs diff` shows lengths.
         page
     }
 
+    const CLIENTS_PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients/spec/codes.md");
+
+    const CLIENTS_HEAD: &str = "\
+# Codes, for clients
+
+<!-- Generated from the enum in src/session/code.rs: cargo xtask docs -->
+
+What a client does about each refusal ([the machine](machine.md#statuses)). It never decides by a code: the status of a stream, or the frame that
+brings the code, says it all. After a Welcome every status is tried again, and a job is offered again whatever Refused says.
+
+| code | as the status of a stream | before any Welcome |
+| --- | --- | --- |
+";
+
+    /// The page of the clients' specification: which statuses are final.
+    fn for_clients() -> String {
+        let mut page = CLIENTS_HEAD.to_owned();
+        for code in Code::ALL {
+            let before = if is_final(code.class()) { "final" } else { "tried again" };
+            let _ = writeln!(page, "| `{code}` | {} | {before} |", status(code.class()));
+        }
+        page
+    }
+
+    /// Whether a worker that was never welcomed has nothing to hope for from repeating its Hello.
+    fn is_final(class: Class) -> bool {
+        match class {
+            Class::Invalid | Class::Unknown | Class::Unauthenticated | Class::Denied => true,
+            Class::Exists
+            | Class::Precondition
+            | Class::Superseded
+            | Class::Exhausted
+            | Class::Unavailable
+            | Class::Deadline => false,
+        }
+    }
+
     fn status(class: Class) -> &'static str {
         match class {
             Class::Invalid => "INVALID_ARGUMENT",
@@ -229,6 +266,29 @@ a mapping, and what is allowed. `rosterd jobs diff` shows lengths.
     fn the_guide_has_the_page_made_from_the_enum() {
         let committed = std::fs::read_to_string(PAGE).unwrap_or_default();
         assert!(committed == markdown(), "docs/guide/src/errors.md is out of date; run: cargo xtask docs");
+    }
+
+    #[test]
+    fn the_clients_specification_has_the_page_made_from_the_enum() {
+        let committed = std::fs::read_to_string(CLIENTS_PAGE).unwrap_or_default();
+        assert!(committed == for_clients(), "clients/spec/codes.md is out of date; run: cargo xtask docs");
+    }
+
+    /// And its table of statuses says the same of those that the enum uses.
+    #[test]
+    fn the_clients_machine_classifies_statuses_as_the_enum_does() {
+        let machine = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients/spec/machine.md");
+        let machine = std::fs::read_to_string(machine).unwrap();
+        for code in Code::ALL {
+            let row = format!("| {} | final |", status(code.class()));
+            assert_eq!(machine.contains(&row), is_final(code.class()), "{row}");
+        }
+    }
+
+    #[test]
+    #[ignore = "writes clients/spec/codes.md"]
+    fn write_the_guides_page_for_clients() {
+        std::fs::write(CLIENTS_PAGE, for_clients()).unwrap();
     }
 
     #[test]

@@ -275,7 +275,7 @@ fn process() {
         namespace: plan.namespace,
         address: plan.address,
         slots: plan.slots,
-        drain_deadline: Duration::from_millis(plan.drain_ms),
+        drain_timeout: Duration::from_millis(plan.drain_ms),
         ..Options::default()
     };
     let mut worker = Worker::new(options);

@@ -203,7 +203,7 @@ pub async fn worker(machine: Arc<Machine>, desk: Desk, shared: Shared) -> turmoi
         servers,
         address: machine.name.clone(),
         slots: desk.slots,
-        drain_deadline: Duration::from_secs(4),
+        drain_timeout: Duration::from_secs(4),
         stop_grace: Duration::from_secs(1),
         on_refused: OnRefused::Retry,
         seed: Some(rng.next()),

@@ -29,7 +29,7 @@ impl World {
             servers: urls,
             address: self.desks[desk].address.clone().unwrap_or_else(|| format!("10.0.0.{desk}")),
             slots: u32::try_from(from + self.rng.below(to - from + 1)).unwrap_or(1),
-            drain_deadline: Duration::from_secs(4),
+            drain_timeout: Duration::from_secs(4),
             stop_grace: Duration::from_secs(1),
             on_refused: OnRefused::Retry,
             seed: Some(self.rng.next()),

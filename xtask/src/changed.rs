@@ -117,6 +117,8 @@ fn reach<'a>(file: &str, packages: &'a [Package], shares: &impl Fn(&str, &str) -
         // Tests of coordinators run its worker.
         ("clients", "python") => named(&["python", "it"]),
         ("clients", "typescript") => named(&["typescript"]),
+        // Every client's machine plays the vectors, and the table of codes is made from the enum.
+        ("clients", "spec") => (vec!["python", "typescript"], vec!["rosterd-client", "rosterd-session"]),
         ("examples", _) => named(&["it", "unit"]),
         ("proto", _) | ("build.rs", _) => {
             // These have their generated code committed.

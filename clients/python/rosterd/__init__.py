@@ -12,7 +12,7 @@ worker.run()
 """
 
 from .__about__ import VERSION as __version__
-from .errors import Cancelled, JobRefused, Rejected, RosterdError
+from .errors import Cancelled, JobRefused, LeaveTimedOut, Rejected, RosterdError
 from .job import Job
 from .options import Options
 from .run import Cancellation, Fire, Run
@@ -24,6 +24,7 @@ __all__ = [
     "Fire",
     "Job",
     "JobRefused",
+    "LeaveTimedOut",
     "Options",
     "Rejected",
     "RosterdError",

@@ -26,5 +26,13 @@ class Rejected(RosterdError):
         self.message = message
 
 
+class LeaveTimedOut(RosterdError):
+    """The worker left, and no coordinator acknowledged it in time: its runs count as crashed."""
+
+    def __init__(self, in_flight: int) -> None:
+        super().__init__(f"left without acknowledgement, {in_flight} runs in flight")
+        self.in_flight = in_flight
+
+
 class Cancelled(Exception):
     """Raised in a handler to end a run that was cancelled, or by its own choice: the run counts as cancelled."""

@@ -44,6 +44,8 @@ class StopReason(enum.Enum):
 class EndKind(enum.Enum):
     RETURNED = "returned"
     RAISED = "raised"
+    # It said that another attempt would not help.
+    FATAL = "fatal"
     CANCELLED = "cancelled"
     # The last check, made by the thread that was about to call user code, found the lease gone.
     NOT_BEGUN = "not begun"

@@ -33,6 +33,7 @@ _OUTCOME_OF_STOP = {
 _OUTCOME_OF_END = {
     EndKind.RETURNED: types_pb2.RUN_OUTCOME_SUCCEEDED,
     EndKind.RAISED: types_pb2.RUN_OUTCOME_FAILED,
+    EndKind.FATAL: types_pb2.RUN_OUTCOME_FAILED,
     EndKind.CANCELLED: types_pb2.RUN_OUTCOME_CANCELLED,
 }
 
@@ -93,10 +94,6 @@ class Hand:
 
     def empty(self) -> bool:
         return not self._held
-
-    def at_rest(self) -> bool:
-        """Nothing is left but reports."""
-        return all(run.phase is Phase.REPORTED for run in self._held.values())
 
     def _working(self) -> list[Held]:
         return [run for run in self._held.values() if run.phase is not Phase.REPORTED]

@@ -14,6 +14,7 @@ from ._proto import worker_pb2
 DRIFT = 0.005
 DEFAULT_LEASE = 5.0
 DEFAULT_INTERVAL = 1.0
+DEFAULT_STOP_BUDGET = 0.5
 
 
 def seconds(duration: Duration) -> float:
@@ -29,7 +30,7 @@ class Lease:
     def __init__(self) -> None:
         self._length = DEFAULT_LEASE
         self._interval = DEFAULT_INTERVAL
-        self._stop_budget = 0.0
+        self._stop_budget = DEFAULT_STOP_BUDGET
         # The shortest lease and interval that a job has asked for. It never grows back under one identity: the
         # coordinator counts what the heartbeats say, and would mark a worker dead that believes in more.
         self._agreed: tuple[float, float] | None = None
@@ -71,7 +72,7 @@ class Lease:
     def welcomed(self, hello_sent: float, welcome: worker_pb2.Welcome, same_identity: bool) -> None:
         self._length = seconds(welcome.lease) or DEFAULT_LEASE
         self._interval = seconds(welcome.heartbeat_interval) or DEFAULT_INTERVAL
-        self._stop_budget = seconds(welcome.stop_budget)
+        self._stop_budget = seconds(welcome.stop_budget) if welcome.HasField("stop_budget") else DEFAULT_STOP_BUDGET
         if not same_identity:
             self._agreed = None
         if not same_identity or self._since is None:

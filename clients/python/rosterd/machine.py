@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from . import __about__
 from ._proto import worker_pb2
 from .clock import Now
-from .errors import JobRefused, Rejected, RosterdError
+from .errors import JobRefused, LeaveTimedOut, Rejected, RosterdError
 from .events import (
     Began,
     CallbackEnded,
@@ -49,6 +49,8 @@ from .options import Options
 from .route import Route
 from .text import shorten
 
+# A Hello without Welcome is given up after this.
+WELCOME_TIMEOUT = 3.0
 # How long a coordinator may take for Draining or GoodbyeAck once nothing is in flight.
 FAREWELL = 3.0
 # While leaving, back-off stays short: there is little time.
@@ -92,7 +94,7 @@ class Exit:
     asked_at: float | None = None
     draining: bool = False
     goodbye_at: float | None = None
-    # Since when no user code runs.
+    # Since when nothing is in flight.
     rest_at: float | None = None
 
     def new_stream(self) -> None:
@@ -122,6 +124,8 @@ class Machine:
         self._hand = Hand(options.slots, self._emit)
         self._callbacks: dict[str, float | None] = {}
         self._callbacks_done: OrderedDict[str, tuple[str, bool]] = OrderedDict()
+        # Those of them that found no stream.
+        self._callbacks_unsent: list[tuple[str, str, bool]] = []
 
         self._link = Link.DOWN
         self._stream = 0
@@ -219,9 +223,9 @@ class Machine:
             return
         match kind:
             case "heartbeat_ack":
-                self._route.good()
                 if self._lease.acknowledged(frame.heartbeat_ack.sequence):
                     self._last_renewed = now.boot
+                    self._route.good()
             case "trigger":
                 props = self._props.get(frame.trigger.run.job, {})
                 objection = self._objection(now, frame.trigger)
@@ -266,7 +270,7 @@ class Machine:
         self._emit(Open(self._stream, self._server))
 
     def _greet(self, now: Now) -> None:
-        self._link, self._link_by = Link.GREETING, now.boot + self._lease.patience
+        self._link, self._link_by = Link.GREETING, now.boot + WELCOME_TIMEOUT
         self._hello_sent = now.boot
         self._lease.begin_stream()
         agreed = [
@@ -313,6 +317,9 @@ class Machine:
         self._last_renewed = now.boot
         self._offer_at.clear()
         self._note(logging.INFO, f"attached to {self._server} as {welcome.instance_id}")
+        unsent, self._callbacks_unsent = self._callbacks_unsent, []
+        for done in unsent:
+            self._send_done(*done)
         if self._exit is not None:
             self._exit.new_stream()
             return
@@ -328,13 +335,14 @@ class Machine:
         reason = f"{code}: {detail}" if code else detail
         self._emit(Close(self._stream))
         self._hand.let_go()
-        if not self._worker_id and code in _FATAL:
-            self._rejections += 1
+        if not self._worker_id:
+            # In a row: one that is only not there may be the one that takes us.
+            self._rejections = self._rejections + 1 if code in _FATAL else 0
             if self._rejections >= len(self._route.addresses):
                 self._exit = Exit(now.boot, Rejected(code, detail))
                 self._finish("")
                 return
-        delay = self._route.delay(LONGEST_DELAY_LEAVING if self._exit else self._options.longest_delay)
+        delay = self._route.lost(LONGEST_DELAY_LEAVING if self._exit else self._options.longest_delay)
         self._link, self._link_by = Link.DOWN, now.boot + delay
         level = logging.ERROR if code in _FATAL else logging.WARNING
         self._note(level, f"no stream with {self._server}: {reason}; next attempt in {delay:.1f} s")
@@ -438,9 +446,11 @@ class Machine:
             self._callbacks_done.popitem(last=False)
         if error:
             self._note(logging.ERROR, f"callback {name} failed: {error}")
+        # Lost with the stream it is asked for again, and then answered from memory.
         if self._link is Link.LIVE:
-            # Lost with the stream it is asked for again, and then answered from memory.
             self._send_done(name, error, timed_out)
+        else:
+            self._callbacks_unsent.append((name, error, timed_out))
 
     def _send_done(self, name: str, error: str, timed_out: bool) -> None:
         done = worker_pb2.CallbackDone(callback_id=name, error=shorten(error, 8 * 1024), timed_out=timed_out)
@@ -471,12 +481,12 @@ class Machine:
 
     def _leave_limit(self, leaving: Exit) -> float:
         """When to go without a goodbye."""
-        since = leaving.drain_by if leaving.rest_at is None else leaving.rest_at
+        since = leaving.drain_by if leaving.rest_at is None else min(leaving.drain_by, leaving.rest_at)
         return since + self._options.leave_timeout
 
     def _farewell_by(self, leaving: Exit) -> float | None:
         """When another coordinator is asked instead, once nothing is in flight."""
-        if self._link is not Link.LIVE or leaving.rest_at is None or not self._nothing_in_flight():
+        if self._link is not Link.LIVE or leaving.rest_at is None:
             return None
         if leaving.goodbye_at is not None:
             return leaving.goodbye_at + FAREWELL
@@ -557,6 +567,7 @@ class Machine:
                 self._callback_ended(name, "the worker left")
         farewell = self._farewell_by(leaving)
         if now.boot >= self._leave_limit(leaving):
+            leaving.error = leaving.error or LeaveTimedOut(len(self._hand.refs()))
             self._finish("left without a goodbye: its time was over")
         elif farewell is not None and now.boot >= farewell:
             self._lost(now, "", "no answer to the goodbye")
@@ -580,7 +591,7 @@ class Machine:
             self._settle_exit(now, self._exit)
 
     def _settle_exit(self, now: Now, leaving: Exit) -> None:
-        if not self._hand.at_rest() or self._callbacks:
+        if not self._nothing_in_flight():
             leaving.rest_at = None
         elif leaving.rest_at is None:
             leaving.rest_at = now.boot

@@ -28,7 +28,8 @@ class Route:
         self._addresses = tuple(dict.fromkeys(given))
         self._chance = chance
         self._position = -1
-        self._attempts = 0
+        # Since the start, or since a stream that has proved itself.
+        self._losses = 0
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -53,21 +54,21 @@ class Route:
         return new
 
     def take(self) -> str:
-        """The next coordinator in turn; counts as an attempt."""
-        self._attempts += 1
+        """The next coordinator in turn."""
         self._position = (self._position + 1) % len(self._addresses)
         return self._addresses[self._position]
 
-    def delay(self, longest: float = LONGEST_DELAY) -> float:
-        """How long to wait before the next attempt: the first one after a good stream is immediate."""
-        if self._attempts == 0:
+    def lost(self, longest: float = LONGEST_DELAY) -> float:
+        """How long to wait after this loss: the first one is met at once."""
+        self._losses += 1
+        if self._losses == 1:
             return 0.0
-        full = min(longest, FIRST_DELAY * 2.0 ** min(self._attempts - 1, 16))
+        full = min(longest, FIRST_DELAY * 2.0 ** min(self._losses - 2, 16))
         return full * self._chance.uniform(0.5, 1.0)
 
     def good(self) -> None:
         """The stream has proved itself."""
-        self._attempts = 0
+        self._losses = 0
 
 
 def _complete(address: str, tls: bool) -> str:

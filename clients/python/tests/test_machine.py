@@ -10,7 +10,7 @@ from typing import Any
 import frames as f
 import pytest
 
-from rosterd import JobRefused, Options, Rejected
+from rosterd import JobRefused, LeaveTimedOut, Options, Rejected
 from rosterd._proto import worker_pb2
 from rosterd.clock import Now
 from rosterd.events import (
@@ -224,6 +224,7 @@ def test_first_attempt_is_immediate_then_backs_off_to_the_limit_over_all_coordin
 
 def test_a_welcome_without_a_heartbeat_acknowledged_does_not_reset_the_back_off() -> None:
     script = attached()
+    script.reattach()
     script.clear()
     script.feed(Lost(script.stream, "UNAVAILABLE", "gone"))
     assert script.all(Open) == []
@@ -941,7 +942,9 @@ def test_a_handler_that_never_ends_cannot_keep_the_worker() -> None:
     script.wait(10.9, answer=True)
     assert script.all(Finish) == []
     script.wait(0.2, answer=True)
-    assert script.all(Finish) == [Finish(None)]
+    [finish] = script.all(Finish)
+    assert isinstance(finish.error, LeaveTimedOut)
+    assert finish.error.in_flight == 1
     assert script.sent("goodbye") == []
 
 
@@ -978,8 +981,8 @@ def test_a_worker_that_leaves_tries_again_within_a_second() -> None:
     script = running()
     script.feed(Leave())
     for _ in range(12):
-        script.feed(Lost(script.stream, "UNAVAILABLE", "gone"))
         stream, before = script.stream, script.time
+        script.feed(Lost(script.stream, "UNAVAILABLE", "gone"))
         while script.stream == stream and script.time < before + 2:
             script.wait(0.05)
         assert script.time <= before + 1.1
@@ -990,7 +993,8 @@ def test_leaving_is_bounded_where_nobody_answers() -> None:
     script.feed(Leave())
     script.feed(Lost(script.stream, "UNAVAILABLE", "gone"))
     script.wait(10.1)
-    assert script.all(Finish) == [Finish(None)]
+    [finish] = script.all(Finish)
+    assert isinstance(finish.error, LeaveTimedOut)
 
 
 def test_leaving_before_any_welcome_needs_no_goodbye() -> None:

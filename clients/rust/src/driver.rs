@@ -54,7 +54,7 @@ pub(crate) async fn drive<C: Connector, K: Clock>(
     loop {
         let now = Now { mono: clock.now(), wall: clock.wall() };
         let effects = machine.handle(now, event);
-        user.lease(machine.lease_end(), machine.lease_over());
+        user.lease(machine.lease_end(), machine.lease_over(), machine.is_leaving());
         let many = effects.len() >= MANY;
         for effect in effects {
             match effect {

@@ -149,8 +149,9 @@ impl Job {
         job.cooperative(true)
     }
 
-    /// Fetch, process, and again until fetch is empty where the job streams; counts what was processed. Looks for
-    /// cancellation between the rounds.
+    /// Fetch, process, and again until fetch is empty where the job streams. Between the rounds it looks for cancellation,
+    /// and ends in good order where the worker leaves. The records of a round count as processed, unless `process` counts
+    /// itself.
     pub fn dataflow<T, F, FFut, P, PFut>(self, fetch: F, process: P) -> Self
     where
         T: Send + 'static,
@@ -172,10 +173,13 @@ impl Job {
                     if records.is_empty() {
                         return Ok(());
                     }
+                    let before = run.counts();
                     let processed = (stages.1)(run.clone(), records).await;
-                    run.count(count, if processed.is_err() { count } else { 0 });
+                    if run.counts() == before {
+                        run.count(count, if processed.is_err() { count } else { 0 });
+                    }
                     processed?;
-                    if !run.streaming() {
+                    if !run.streaming() || run.leaving() {
                         return Ok(());
                     }
                 }

@@ -44,6 +44,7 @@ pub mod mutants;
 mod options;
 mod run;
 mod signals;
+pub mod testing;
 mod user;
 mod worker;
 

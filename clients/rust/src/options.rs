@@ -44,7 +44,9 @@ pub struct Options {
     /// How many runs at a time over all jobs, 1 to 4096; default: twice the cores, at least 4.
     pub slots: u32,
     /// How long a leaving worker lets its runs go on before it hands them back; default 30 s.
-    pub drain_deadline: Duration,
+    pub drain_timeout: Duration,
+    /// How long the goodbye may take, over all coordinators, once nothing is in flight; default 10 s.
+    pub leave_timeout: Duration,
     /// How long a cancelled handler may take to notice before its future is dropped; default 5 s. A run that is
     /// stopped by its lease or a fence has only the stop budget that the coordinator names.
     pub stop_grace: Duration,
@@ -69,7 +71,8 @@ impl Default for Options {
             address: if host.is_empty() { "localhost".into() } else { host },
             labels: BTreeMap::new(),
             slots: u32::try_from(cores * 2).unwrap_or(4).clamp(4, MOST_SLOTS),
-            drain_deadline: Duration::from_secs(30),
+            drain_timeout: Duration::from_secs(30),
+            leave_timeout: Duration::from_secs(10),
             stop_grace: Duration::from_secs(5),
             on_refused: OnRefused::default(),
             seed: None,
@@ -94,7 +97,8 @@ impl fmt::Debug for Options {
             .field("address", address)
             .field("labels", &self.labels)
             .field("slots", &self.slots)
-            .field("drain_deadline", &self.drain_deadline)
+            .field("drain_timeout", &self.drain_timeout)
+            .field("leave_timeout", &self.leave_timeout)
             .field("stop_grace", &self.stop_grace)
             .field("on_refused", &self.on_refused)
             .field("seed", &self.seed)

@@ -180,6 +180,11 @@ impl Run {
         said.failed = said.failed.saturating_add(failed);
     }
 
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let said = self.said();
+        (said.processed, said.failed)
+    }
+
     /// The text that goes with the outcome, cut at 64 KiB. A handler's own `Ok(text)` replaces it.
     pub fn set_output(&self, output: impl Into<String>) {
         self.said().output = limits::cut(output.into(), limits::OUTPUT_BYTES);
@@ -214,6 +219,11 @@ impl Run {
     /// Whether user code was told that the lease was over.
     pub(crate) fn was_overdue(&self) -> bool {
         self.0.overdue.load(Ordering::Acquire)
+    }
+
+    /// Whether the worker is leaving: a run that can end early and be taken up again later should.
+    pub fn leaving(&self) -> bool {
+        self.0.gate.leaving()
     }
 
     /// The same as a token, to hand on to other tasks and threads.

@@ -9,7 +9,7 @@ use std::fmt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use futures_util::FutureExt;
@@ -48,15 +48,27 @@ pub(crate) struct Gate {
     lease_end: Arc<AtomicU64>,
     /// When it must have stopped, in nanoseconds.
     lease_over: Arc<AtomicU64>,
+    /// The worker is leaving.
+    leaving: Arc<AtomicBool>,
 }
 
 impl Gate {
+    /// One that no lease closes.
+    pub(crate) fn endless(leaving: Arc<AtomicBool>) -> Self {
+        let never = || Arc::new(AtomicU64::new(u64::MAX));
+        Self { now: Arc::new(|| Duration::ZERO), lease_end: never(), lease_over: never(), leaving }
+    }
+
     pub(crate) fn open(&self) -> bool {
         (self.now)() < Duration::from_nanos(self.lease_end.load(Ordering::Acquire))
     }
 
     pub(crate) fn left(&self) -> Duration {
         Duration::from_nanos(self.lease_over.load(Ordering::Acquire)).saturating_sub((self.now)())
+    }
+
+    pub(crate) fn leaving(&self) -> bool {
+        self.leaving.load(Ordering::Acquire)
     }
 }
 
@@ -88,14 +100,16 @@ impl UserCode {
         let (ends, ends_out) = mpsc::unbounded_channel();
         let (chatter, chatter_out) = mpsc::channel(CHATTER);
         let jobs = jobs.into_iter().map(|job| (job.spec.name.clone(), Arc::new(job))).collect();
-        let gate = Gate { now, lease_end: Arc::default(), lease_over: Arc::default() };
+        let gate =
+            Gate { now, lease_end: Arc::default(), lease_over: Arc::default(), leaving: Arc::default() };
         let (live, callbacks) = (BTreeMap::new(), BTreeMap::new());
         let code = Self { jobs, runtime, ends, chatter, live, callbacks, gate };
         (code, Says { ends: ends_out, chatter: chatter_out })
     }
 
-    /// User code may start until `end`, and must have stopped at `over`.
-    pub(crate) fn lease(&self, end: Duration, over: Duration) {
+    /// User code may start until `end`, and must have stopped at `over`; the worker is leaving, or not.
+    pub(crate) fn lease(&self, end: Duration, over: Duration, leaving: bool) {
+        self.gate.leaving.store(leaving, Ordering::Release);
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.gate.lease_end.store(nanos(end), Ordering::Release);
         self.gate.lease_over.store(nanos(over), Ordering::Release);
@@ -111,7 +125,7 @@ impl UserCode {
         let (stop, gate) = (cancelled.clone(), self.gate.clone());
         let task = self.runtime.spawn(async move {
             if stop.is_cancelled() || !gate.open() {
-                return end.say(UserResult::Dropped);
+                return end.say(UserResult::NotBegun);
             }
             let result = attempt_of(job, run).await;
             end.say(result);
@@ -217,7 +231,7 @@ impl Drop for End {
 }
 
 /// Hooks and handler of one attempt.
-async fn attempt_of(job: Arc<Job>, run: Run) -> UserResult {
+pub(crate) async fn attempt_of(job: Arc<Job>, run: Run) -> UserResult {
     let result = caught(async {
         if let Some(before) = &job.before {
             before(run.clone(), ()).await?;
@@ -299,7 +313,7 @@ mod tests {
             let now =
                 Arc::new(move || Duration::from_millis(4 + seen.fetch_add(1, Ordering::Relaxed).min(1)));
             let (mut code, mut says) = UserCode::new(vec![job.clone()], Handle::current(), now);
-            code.lease(Duration::from_millis(end), Duration::from_millis(end + 2));
+            code.lease(Duration::from_millis(end), Duration::from_millis(end + 2), false);
             code.start(start(), SystemTime::UNIX_EPOCH);
             let Some(Event::Ended(ended)) = says.ends.recv().await else { panic!("no end") };
             assert_eq!(ended.output, said);
@@ -328,10 +342,10 @@ mod tests {
             // The look at the start is before the lease's end.
             let now = Arc::new(move || Duration::from_millis(clock.fetch_add(6, Ordering::Relaxed)));
             let (mut code, mut says) = UserCode::new(vec![job], Handle::current(), now);
-            code.lease(Duration::from_millis(end), Duration::from_millis(end));
+            code.lease(Duration::from_millis(end), Duration::from_millis(end), false);
             code.start(start(), SystemTime::UNIX_EPOCH);
             looked.notified().await;
-            code.lease(Duration::from_secs(9), Duration::from_secs(9));
+            code.lease(Duration::from_secs(9), Duration::from_secs(9), false);
             renewed.notify_one();
             let Some(Event::Ended(ended)) = says.ends.recv().await else { panic!("no end") };
             assert_eq!(ended.result, result);
@@ -360,7 +374,7 @@ mod tests {
             let clock = time.clone();
             let now = Arc::new(move || Duration::from_millis(clock.load(Ordering::Relaxed)));
             let (mut code, mut says) = UserCode::new(vec![job], Handle::current(), now);
-            code.lease(Duration::from_millis(end), Duration::from_millis(end));
+            code.lease(Duration::from_millis(end), Duration::from_millis(end), false);
             code.start(start(), SystemTime::UNIX_EPOCH);
             waits.notified().await;
             time.store(6, Ordering::Relaxed);
@@ -373,7 +387,7 @@ mod tests {
     /// The handlers' runtime was busy while the lease ran out: what it finds when it wakes does not start.
     #[tokio::test]
     async fn user_code_does_not_start_after_the_lease_however_late_its_task_wakes() {
-        for (lease, result) in [(10, UserResult::Done), (5, UserResult::Dropped)] {
+        for (lease, result) in [(10, UserResult::Done), (5, UserResult::NotBegun)] {
             let begun = Arc::new(AtomicU64::new(0));
             let seen = begun.clone();
             let job = Job::new("j").handler(move |_| {
@@ -382,10 +396,10 @@ mod tests {
             });
             let now = Arc::new(|| Duration::from_millis(5));
             let (mut code, mut says) = UserCode::new(vec![job], Handle::current(), now);
-            code.lease(Duration::from_secs(10), Duration::from_secs(10));
+            code.lease(Duration::from_secs(10), Duration::from_secs(10), false);
             code.start(start(), SystemTime::UNIX_EPOCH);
             // The task has not been polled yet.
-            code.lease(Duration::from_millis(lease), Duration::from_millis(lease));
+            code.lease(Duration::from_millis(lease), Duration::from_millis(lease), false);
             let Some(Event::Ended(ended)) = says.ends.recv().await else { panic!("no end") };
             assert_eq!(ended.result, result);
             assert_eq!(begun.load(Ordering::Relaxed), u64::from(result == UserResult::Done));

@@ -100,8 +100,14 @@ impl Worker {
     }
 
     /// How long a leaving worker lets its runs go on.
-    pub fn drain_deadline(mut self, deadline: Duration) -> Self {
-        self.options.drain_deadline = deadline;
+    pub fn drain_timeout(mut self, deadline: Duration) -> Self {
+        self.options.drain_timeout = deadline;
+        self
+    }
+
+    /// How long the goodbye may take once nothing is in flight.
+    pub fn leave_timeout(mut self, timeout: Duration) -> Self {
+        self.options.leave_timeout = timeout;
         self
     }
 
@@ -199,8 +205,17 @@ impl Worker {
         handlers: Handle,
         orders: BoxStream<'static, Event>,
     ) -> Result<()> {
-        let Options { servers, namespace, address, labels, slots, drain_deadline, stop_grace, .. } =
-            self.options;
+        let Options {
+            servers,
+            namespace,
+            address,
+            labels,
+            slots,
+            drain_timeout,
+            leave_timeout,
+            stop_grace,
+            ..
+        } = self.options;
         let machine = Machine::new(Settings {
             servers,
             learn,
@@ -209,7 +224,8 @@ impl Worker {
             labels,
             slots,
             jobs: self.jobs.iter().map(|job| job.spec.clone()).collect(),
-            drain_deadline,
+            drain_timeout,
+            leave_timeout,
             stop_grace,
             on_refused: self.options.on_refused,
             seed: self.options.seed.unwrap_or_else(any_seed),

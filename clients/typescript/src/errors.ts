@@ -40,6 +40,20 @@ export class Rejected extends RosterdError {
   }
 }
 
+/** The worker left, and no coordinator acknowledged it in time: its runs count as crashed. */
+export class LeaveTimedOut extends RosterdError {
+  static {
+    this.prototype.name = "LeaveTimedOut";
+  }
+
+  constructor(
+    /** Runs still in user code, or whose outcome nobody acknowledged. */
+    readonly inFlight: number,
+  ) {
+    super(`left without acknowledgement, ${inFlight} runs in flight`);
+  }
+}
+
 /** An option, a name or a value that cannot be; the message names the field, the value and the remedy. */
 export class InvalidOption extends TypeError {
   static {

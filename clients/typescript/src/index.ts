@@ -6,7 +6,7 @@
  */
 
 export type { Guarantee, JobConfig, Retries } from "./config.js";
-export { Cancelled, Fatal, InvalidOption, JobRefused, Rejected, RosterdError } from "./errors.js";
+export { Cancelled, Fatal, InvalidOption, JobRefused, LeaveTimedOut, Rejected, RosterdError } from "./errors.js";
 export type { Dataflow, Fire, Handler, JobOptions } from "./job.js";
 export { runIds, withRunIds, type Fields, type Logger, type RunIds } from "./log.js";
 export type { WorkerOptions } from "./options.js";

@@ -3,7 +3,7 @@
 import { Worker as Thread } from "node:worker_threads";
 import { ownAddress } from "./address.js";
 import { Shared } from "./clock.js";
-import { InvalidOption, JobRefused, Rejected, RosterdError } from "./errors.js";
+import { InvalidOption, JobRefused, LeaveTimedOut, Rejected, RosterdError } from "./errors.js";
 import {
   dataflowHandler,
   jobOf,
@@ -231,6 +231,8 @@ function errorOf(defeat: Defeat): RosterdError {
       return new JobRefused(defeat.code, defeat.detail, defeat.job);
     case "rejected":
       return new Rejected(defeat.code, defeat.detail);
+    case "leave timed out":
+      return new LeaveTimedOut(defeat.inFlight);
     case "internal":
       return new RosterdError(`internal error: ${defeat.detail}`);
   }

@@ -188,7 +188,7 @@ impl Exec {
             address,
             labels: self.label.into_iter().collect(),
             slots: self.slots.unwrap_or(defaults.slots),
-            drain_deadline: self.drain_deadline,
+            drain_timeout: self.drain_deadline,
             // The guard kills at the end of the grace; what the client drops was not killed by then.
             stop_grace: self.grace + Duration::from_secs(1),
             ..Options::default()

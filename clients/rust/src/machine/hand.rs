@@ -76,6 +76,9 @@ pub(crate) struct Held {
     pub(crate) unannounced: Option<SystemTime>,
     pub(crate) times_out_at: Option<Duration>,
     pub(crate) offset: Option<Bytes>,
+    /// Records, over all attempts.
+    pub(crate) processed: u64,
+    pub(crate) failed: u64,
     pub(crate) stop: Option<Why>,
     /// When its future is dropped if it has not ended by then.
     pub(crate) abort_at: Option<Duration>,
@@ -233,24 +236,23 @@ impl Hand {
         let Some(held) = self.runs.remove(id) else { return };
         let begun = match held.stage {
             Stage::Waiting { until } => !self.waiting.remove(&(until, id.clone())),
-            Stage::InCode | Stage::Backoff { .. } => true,
+            Stage::InCode => !held.never_began(ended.as_ref()),
+            Stage::Backoff { .. } => true,
         };
         if held.disowned {
             return;
         }
         let (outcome, error) = verdict(&held, begun, ended.as_ref());
-        let (processed, failed, output) =
-            ended.map_or((0, 0, String::new()), |e| (e.processed, e.failed, e.output));
         self.report(RunCompleted {
             run: Some(id.to_proto()),
             outcome: outcome.into(),
             error,
-            processed,
-            failed,
+            processed: held.processed,
+            failed: held.failed,
             offset: held.offset,
             started_at: begun.then(|| held.began.into()),
             ended_at: Some(now.wall.into()),
-            output,
+            output: ended.map(|ended| ended.output).unwrap_or_default(),
             attempt: held.attempt,
         });
     }
@@ -315,7 +317,10 @@ fn verdict(held: &Held, begun: bool, ended: Option<&Ended>) -> (RunOutcome, Stri
         Some(UserResult::Overdue) => {
             (RunOutcome::Aborted, "the handler found that the worker's lease had ended".into())
         }
-        Some(UserResult::Dropped) | None => {
+        Some(UserResult::NotBegun) if !begun => {
+            (RunOutcome::NotStarted, "the worker's lease ended before user code began".into())
+        }
+        Some(UserResult::Dropped | UserResult::NotBegun) | None => {
             (RunOutcome::Aborted, "the handler was dropped before it ended".into())
         }
     }

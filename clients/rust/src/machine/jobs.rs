@@ -54,6 +54,12 @@ impl Jobs {
     }
 
     /// Whether runs of the job may start here.
+    pub(crate) fn serves(&self, job: &str) -> bool {
+        let state = self.all.get(job).map(|(_, state)| state);
+        matches!(state, Some(State::Offered | State::Registered))
+    }
+
+    /// Whether nobody has shut the job down here.
     pub(crate) fn works_for(&self, job: &str) -> bool {
         self.all.get(job).is_some_and(|(_, state)| !matches!(state, State::Stopped))
     }
@@ -192,6 +198,10 @@ impl Machine {
     }
 
     pub(super) fn on_registered(&mut self, registered: Registered) {
+        // An answer that crossed a shutdown.
+        if !self.jobs.works_for(&registered.job) {
+            return;
+        }
         tracing::info!(job = registered.job, total = registered.sharding_total_count, "registered");
         self.jobs.set(&registered.job, State::Registered);
         self.jobs.agreed.insert(registered.job.clone());
@@ -219,7 +229,7 @@ impl Machine {
     pub(super) fn on_shutdown(&mut self, now: Now, shutdown: &Shutdown) {
         tracing::info!(job = shutdown.job, "shut down by an operator: {}", shutdown.message);
         if shutdown.job.is_empty() {
-            return self.begin_leave(now, self.settings.drain_deadline);
+            return self.begin_leave(now, self.settings.drain_timeout);
         }
         if self.jobs.works_for(&shutdown.job) {
             self.jobs.set(&shutdown.job, State::Stopped);
@@ -239,11 +249,11 @@ impl Machine {
             _ => None,
         });
         match first {
-            None => self.begin_leave(now, self.settings.drain_deadline),
+            None => self.begin_leave(now, self.settings.drain_timeout),
             Some(_) if self.settings.on_refused == OnRefused::Retry => {}
             // What is in flight still ends and is reported, then the refusal is told.
             Some((job, code, message)) => {
-                self.begin_leave(now, self.settings.drain_deadline);
+                self.begin_leave(now, self.settings.drain_timeout);
                 self.after_leave = Some(Exit::Refused { job, code, message });
             }
         }

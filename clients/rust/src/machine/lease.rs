@@ -53,9 +53,9 @@ impl Lease {
         self.interval = Some(self.interval.map_or(interval, |before| before.min(interval)));
     }
 
-    /// How often to send a heartbeat, where a Welcome says `welcome`.
+    /// How often to send a heartbeat, where a Welcome says `welcome`: one may be lost without harm.
     pub(crate) fn interval(&self, welcome: Duration) -> Duration {
-        self.interval.map_or(welcome, |agreed| agreed.min(welcome))
+        self.interval.map_or(welcome, |agreed| agreed.min(welcome)).min(self.length / 3)
     }
 
     /// How long a proof holds, before drift and budget.

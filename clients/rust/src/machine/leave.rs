@@ -10,8 +10,6 @@ use crate::proto::{DrainRequest, Goodbye};
 /// A Goodbye without its acknowledgement, or a DrainRequest at rest without its Draining, is said again on another
 /// stream after this.
 pub(crate) const GOODBYE_TIMEOUT: Duration = Duration::from_secs(3);
-/// What a worker with nothing to do, or past its drain deadline, gives to the rest of the leave.
-pub(crate) const LEAVE_MARGIN: Duration = Duration::from_secs(10);
 /// How many runs the answer to a signal names.
 const NAMED: usize = 5;
 
@@ -27,13 +25,15 @@ pub(crate) struct Leave {
     /// Draining was received on the current stream.
     confirmed: bool,
     goodbye_until: Option<Duration>,
+    /// What a worker with nothing in flight, or past its drain deadline, gives to the rest of the leave.
+    timeout: Duration,
 }
 
 impl Leave {
     /// When the worker exits, acknowledged or not.
     fn gives_up_at(&self) -> Duration {
-        let last = self.runs_until + LEAVE_MARGIN;
-        self.idle_since.map_or(last, |idle| last.min(idle + LEAVE_MARGIN))
+        let last = self.runs_until + self.timeout;
+        self.idle_since.map_or(last, |idle| last.min(idle + self.timeout))
     }
 
     pub(crate) fn deadline(&self) -> Duration {
@@ -87,6 +87,7 @@ impl Machine {
             asked_at: self.link.is_open().then_some(now.mono),
             confirmed: false,
             goodbye_until: None,
+            timeout: self.settings.leave_timeout,
         });
         if self.link.is_open() {
             self.send(Request::DrainRequest(DrainRequest {}));
@@ -96,7 +97,7 @@ impl Machine {
     /// The one who sent the signal reads what the process waits for, and how to end it at once.
     pub(crate) fn on_signal(&mut self, now: Now) {
         let runs: Vec<String> = self.hand.runs.keys().map(RunId::to_string).collect();
-        let deadline = self.settings.drain_deadline;
+        let deadline = self.settings.drain_timeout;
         if runs.is_empty() {
             tracing::info!("signal received: leaving; nothing is in flight");
         } else {

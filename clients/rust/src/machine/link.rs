@@ -144,7 +144,8 @@ impl Link {
         }
         // Stay where we are in the new list, so that "next" means another one.
         let all = || self.given.iter().chain(&self.learned);
-        self.at = all().position(|address| Some(address) == here.as_ref()).unwrap_or(0);
+        let last = self.addresses().saturating_sub(1);
+        self.at = all().position(|address| Some(address) == here.as_ref()).unwrap_or(last);
         self.phase = Phase::Open(Open { beats, heard_at: now, renewed_at: now });
     }
 

@@ -1,8 +1,9 @@
 //! The worker's half of the conversation, as a machine without I/O.
 //!
-//! `handle(now, event)` returns what is to be done about it; `deadline()` says when to call it with a Tick. Time
-//! is always looked at before the event: a process that slept past its lease stops its runs before it reads what
-//! waited in its socket. No clock, no async, no randomness but the seed's. The driver calls it.
+//! `handle(now, event)` returns what is to be done about it; `deadline()` says when to call it with a Tick. Time is
+//! looked at before the event, so that a process that slept past its lease starts nothing that waited in its socket; an
+//! acknowledged heartbeat alone comes first, since it proves the lease. No clock, no async, no randomness but the seed's.
+//! The driver calls it. The rules are those of `clients/spec/machine.md`, and its vectors play here.
 
 mod hand;
 mod jobs;
@@ -90,6 +91,10 @@ impl Machine {
 
     /// What is to be done, in this order.
     pub(crate) fn handle(&mut self, now: Now, event: Event) -> Vec<Effect> {
+        let mut event = event;
+        if !self.exited && proves_lease(&event) {
+            self.on(now, std::mem::replace(&mut event, Event::Tick));
+        }
         if !self.exited {
             self.due(now);
         }
@@ -129,6 +134,10 @@ impl Machine {
         self.lease.stops_at().map(|stop| stop + self.lease.budget() / 2).unwrap_or_default()
     }
 
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leave.is_some()
+    }
+
     /// What time alone has brought. The lease first: nothing below may lean on a right that is over.
     fn due(&mut self, now: Now) {
         if !self.lease.valid(now.mono) {
@@ -159,7 +168,7 @@ impl Machine {
             Event::Progress { run, percent, message } => self.on_progress(now, &run, percent, message),
             Event::Offset { run, offset } => self.on_offset(now, &run, offset),
             Event::CallbackEnded { callback_id, error } => self.on_callback_ended(callback_id, error),
-            Event::Leave => self.begin_leave(now, self.settings.drain_deadline),
+            Event::Leave => self.begin_leave(now, self.settings.drain_timeout),
             Event::Signal => self.on_signal(now),
             Event::Kill => self.exit(Exit::Killed),
         }
@@ -190,7 +199,7 @@ impl Machine {
             Response::Drain(drain) => {
                 tracing::info!("asked to leave: {}", drain.message);
                 let grace = drain.grace.and_then(|grace| grace.try_into().ok());
-                self.begin_leave(now, grace.unwrap_or(self.settings.drain_deadline));
+                self.begin_leave(now, grace.unwrap_or(self.settings.drain_timeout));
             }
             Response::Draining(_) => self.on_draining(),
             Response::GoodbyeAck(_) => self.on_goodbye_ack(),
@@ -239,4 +248,9 @@ impl Machine {
         };
         self.effects.push(Effect::Exit(how));
     }
+}
+
+/// An acknowledgement that waited in the socket while the process stood still proves a lease all the same.
+fn proves_lease(event: &Event) -> bool {
+    matches!(event, Event::Frame { frame: Response::HeartbeatAck(_), .. })
 }

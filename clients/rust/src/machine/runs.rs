@@ -31,6 +31,9 @@ impl Machine {
         if mutants::is_on(mutants::TRIGGERS_DROPPED) {
             return;
         }
+        if self.hand.highest(&id).is_none_or(|seen| id.token > seen) {
+            self.supersede(now, &id);
+        }
         let check = self.check(now, &id);
         self.hand.see(&id);
         match check {
@@ -48,6 +51,13 @@ impl Machine {
                 });
             }
             Check::Start => self.accept(now, id, trigger),
+        }
+    }
+
+    /// A higher token says that an older run of the item is not believed any more.
+    fn supersede(&mut self, now: Now, id: &RunId) {
+        if let Some(older) = self.hand.occupant(id).cloned() {
+            self.stop(now, &older, &Why::Fenced(format!("run {} of the item took its place", id.token)));
         }
     }
 
@@ -69,7 +79,7 @@ impl Machine {
         if let Some(other) = occupant {
             return Check::NotStarted(format!("run {} of this item is still in user code", other.token));
         }
-        if !self.jobs.works_for(&id.job) {
+        if !self.jobs.serves(&id.job) {
             return no("this worker does not work for the job");
         }
         if self.leave.as_ref().is_some_and(super::Leave::too_late) {
@@ -97,6 +107,8 @@ impl Machine {
             unannounced: None,
             times_out_at: None,
             offset: None,
+            processed: 0,
+            failed: 0,
             stop: None,
             abort_at: None,
             aborted: false,
@@ -169,6 +181,8 @@ impl Machine {
             return;
         }
         held.offset = ended.offset.take().or(held.offset.take());
+        held.processed = held.processed.saturating_add(ended.processed);
+        held.failed = held.failed.saturating_add(ended.failed);
         let may_retry = matches!(&ended.result, UserResult::Failed { retry: true, .. });
         if may_retry && held.stop.is_none() && held.attempt < held.trigger.max_attempts {
             held.stage = Stage::Backoff { until: now.mono + pause_after(&held.trigger, held.attempt) };
@@ -396,6 +410,12 @@ impl Held {
         }
         let (run, started_at) = (Some(id.to_proto()), Some(self.unannounced.take()?.into()));
         Some(Effect::Send(Request::RunStarted(RunStarted { run, started_at, attempt: self.attempt })))
+    }
+
+    /// Whether user code was never called, for all that it was let begin: the last look was against its first attempt.
+    pub(super) fn never_began(&self, ended: Option<&Ended>) -> bool {
+        let not_begun = ended.is_some_and(|ended| ended.result == UserResult::NotBegun);
+        not_begun && self.attempt == self.trigger.attempt.max(1)
     }
 
     /// When time alone has something for this run.

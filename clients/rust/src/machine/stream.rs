@@ -118,19 +118,18 @@ impl Machine {
         }
         if let Some(interval) = positive(interval) {
             self.lease.quicken(interval);
-            if let Some(open) = self.link.open() {
-                open.beats.quicken(interval);
-            }
+        }
+        let interval = self.lease.interval(Duration::MAX);
+        if let Some(open) = self.link.open() {
+            open.beats.quicken(interval);
         }
     }
 
     pub(super) fn on_closed(&mut self, now: Now, error: LinkError) {
-        let unknown = self.me.is_none();
-        if unknown && error.rejected() {
-            self.rejections += 1;
-            if self.rejections >= self.link.addresses() {
-                return self.exit(Exit::Rejected(error));
-            }
+        // In a row: one that is only not there may be the one that takes us.
+        self.rejections = if self.me.is_none() && error.rejected() { self.rejections + 1 } else { 0 };
+        if self.rejections > 0 && self.rejections >= self.link.addresses() {
+            return self.exit(Exit::Rejected(error));
         }
         self.lose(now, &error.to_string());
     }

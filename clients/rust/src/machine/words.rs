@@ -70,7 +70,8 @@ pub(crate) struct Settings {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) slots: u32,
     pub(crate) jobs: Vec<JobSpec>,
-    pub(crate) drain_deadline: Duration,
+    pub(crate) drain_timeout: Duration,
+    pub(crate) leave_timeout: Duration,
     pub(crate) stop_grace: Duration,
     pub(crate) on_refused: OnRefused,
     pub(crate) seed: u64,
@@ -176,6 +177,8 @@ pub(crate) enum UserResult {
     Cancelled,
     /// The future was dropped before it ended.
     Dropped,
+    /// The last look, right before user code, was against it.
+    NotBegun,
     /// The handler was told that the lease was over before anybody stopped it.
     Overdue,
 }

@@ -45,9 +45,9 @@ async fn a_leave_finishes_the_runs_and_waits_for_every_acknowledgement() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn runs_that_do_not_end_by_the_drain_deadline_are_handed_back() {
+async fn runs_that_do_not_end_by_the_drain_timeout_are_handed_back() {
     let mut coordinators = Coordinators::new();
-    let worker = Worker::connect("a").drain_deadline(ms(3_000)).job("j", |run: Run| async move {
+    let worker = Worker::connect("a").drain_timeout(ms(3_000)).job("j", |run: Run| async move {
         run.set_offset("half")?;
         std::future::pending::<()>().await;
         Ok(())

@@ -12,15 +12,17 @@ const MAX_REMEMBERED = 128;
 export class Callbacks {
   readonly #slots: number;
   readonly #emit: Emit;
-  readonly #answer: (done: CallbackDone) => void;
+  // Whether there was a stream to send it on.
+  readonly #send: (done: CallbackDone) => boolean;
   // By when each must be answered.
   readonly #open = new Map<string, number>();
   readonly #done = new Map<string, CallbackDone>();
+  #unsent: CallbackDone[] = [];
 
-  constructor(slots: number, emit: Emit, answer: (done: CallbackDone) => void) {
+  constructor(slots: number, emit: Emit, send: (done: CallbackDone) => boolean) {
     this.#slots = slots;
     this.#emit = emit;
-    this.#answer = answer;
+    this.#send = send;
   }
 
   get any(): boolean {
@@ -36,9 +38,9 @@ export class Callbacks {
     if (this.#open.has(id)) return;
     const known = this.#done.get(id);
     if (known !== undefined) {
-      this.#answer(known);
+      this.#send(known);
     } else if (this.#open.size >= this.#slots) {
-      this.#answer(done(id, "too many callbacks at a time", false));
+      this.#send(done(id, "too many callbacks at a time", false));
     } else {
       const timeout = millis(callback.timeout);
       this.#open.set(id, timeout > 0 ? boot + timeout : Infinity);
@@ -52,7 +54,15 @@ export class Callbacks {
     this.#done.set(id, answer);
     if (this.#done.size > MAX_REMEMBERED) this.#forgetOldest();
     if (error !== "") this.#emit({ type: "note", level: "error", text: `callback ${id} failed: ${error}` });
-    this.#answer(answer);
+    // Lost with the stream it is asked for again, and then answered from memory.
+    if (!this.#send(answer)) this.#unsent.push(answer);
+  }
+
+  /** After a Welcome: what found no stream. */
+  sayUnsent(): void {
+    const unsent = this.#unsent;
+    this.#unsent = [];
+    for (const answer of unsent) this.#send(answer);
   }
 
   #forgetOldest(): void {

@@ -86,11 +86,6 @@ export class Hand {
     return this.#held.size === 0;
   }
 
-  /** Nothing is left but reports. */
-  atRest(): boolean {
-    return this.#active.size === 0;
-  }
-
   hasUnstopped(): boolean {
     return this.#unstopped > 0;
   }

@@ -12,11 +12,12 @@ import { millis } from "./time.js";
 export const DRIFT = 0.005;
 const DEFAULT_LEASE = 5_000;
 const DEFAULT_INTERVAL = 1_000;
+const DEFAULT_STOP_BUDGET = 500;
 
 export class Lease {
   #length = DEFAULT_LEASE;
   #interval = DEFAULT_INTERVAL;
-  #stopBudget = 0;
+  #stopBudget = DEFAULT_STOP_BUDGET;
   // The shortest lease and interval that a job has asked for. It never grows back under one identity: the coordinator
   // counts what the heartbeats say, and would mark a worker dead that believes in more.
   #agreed: { length: number; interval: number } | undefined;
@@ -58,7 +59,7 @@ export class Lease {
   welcomed(helloSent: number, welcome: Welcome, sameIdentity: boolean): void {
     this.#length = millis(welcome.lease) || DEFAULT_LEASE;
     this.#interval = millis(welcome.heartbeatInterval) || DEFAULT_INTERVAL;
-    this.#stopBudget = millis(welcome.stopBudget);
+    this.#stopBudget = welcome.stopBudget === undefined ? DEFAULT_STOP_BUDGET : millis(welcome.stopBudget);
     if (!sameIdentity) this.#agreed = undefined;
     this.#since = sameIdentity ? Math.max(this.#since ?? helloSent, helloSent) : helloSent;
   }

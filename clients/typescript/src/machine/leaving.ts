@@ -10,12 +10,12 @@ const MAX_RUNS_NAMED = 5;
 
 export class Leaving {
   /** What ends the worker as an error. */
-  readonly defeat: Defeat | undefined;
+  defeat: Defeat | undefined;
   #drainBy: number;
   #askedAt: number | undefined;
   #draining = false;
   #goodbyeAt: number | undefined;
-  // Since when no user code runs.
+  // Since when nothing is in flight.
   #restAt: number | undefined;
 
   constructor(drainBy: number, defeat: Defeat | undefined) {
@@ -68,10 +68,10 @@ export class Leaving {
 
   /** When to go without a goodbye. */
   limit(leaveTimeout: number): number {
-    return (this.#restAt ?? this.#drainBy) + leaveTimeout;
+    return Math.min(this.#restAt ?? Infinity, this.#drainBy) + leaveTimeout;
   }
 
-  /** Where nothing is in flight: when another coordinator is asked instead. */
+  /** When another coordinator is asked instead. */
   farewellBy(): number {
     if (this.#restAt === undefined) return Infinity;
     if (this.#goodbyeAt !== undefined) return this.#goodbyeAt + FAREWELL;

@@ -31,6 +31,8 @@ import { instant, millis, span, stamp } from "./time.js";
 import { Transit } from "./transit.js";
 import { keyOf, StopReason, type Defeat, type Now, type Registration, type Settings } from "./words.js";
 
+/** A Hello without Welcome is given up after this. */
+const WELCOME_TIMEOUT = 3_000;
 /** While leaving, back-off stays short: there is little time. */
 const LONGEST_DELAY_LEAVING = 1_000;
 /** Before any Welcome: trying again with the same Hello would change nothing. */
@@ -85,8 +87,9 @@ export class Machine {
     this.#jobs = new Jobs(registrations, this.#send.bind(this), this.#note.bind(this));
     this.#hand = new Hand(settings.slots, emit);
     this.#callbacks = new Callbacks(settings.slots, emit, (done) => {
-      // Lost with the stream it is asked for again, and then answered from memory.
-      if (this.#link === "live") this.#send({ case: "callbackDone", value: done });
+      if (this.#link !== "live") return false;
+      this.#send({ case: "callbackDone", value: done });
+      return true;
     });
   }
 
@@ -235,7 +238,7 @@ export class Machine {
 
   #greet(now: Now): void {
     this.#link = "greeting";
-    this.#linkBy = now.boot + this.#lease.patience;
+    this.#linkBy = now.boot + WELCOME_TIMEOUT;
     this.#helloSent = now.boot;
     this.#lease.beginStream();
     this.#transit.forget();
@@ -280,6 +283,7 @@ export class Machine {
     this.#link = "live";
     this.#linkBy = Infinity;
     this.#hand.sayOffsetsAgain();
+    this.#callbacks.sayUnsent();
     this.#lastHeartbeat = this.#helloSent;
     this.#lastRenewed = now.boot;
     this.#note("info", `attached to ${this.#server} as ${welcome.instanceId}`);
@@ -293,8 +297,9 @@ export class Machine {
     this.#out.push({ type: "close", stream: this.#stream });
     if (this.#link === "live") this.#out.push({ type: "detached", server: this.#server, reason });
     this.#hand.letGo();
-    if (this.#workerId === "" && FINAL.has(code)) {
-      this.#rejections += 1;
+    if (this.#workerId === "") {
+      // In a row: one that is only not there may be the one that takes us.
+      this.#rejections = FINAL.has(code) ? this.#rejections + 1 : 0;
       if (this.#rejections >= this.#route.addresses.length) {
         this.#link = "down";
         this.#leaving = new Leaving(now.boot, { kind: "rejected", code, detail });
@@ -303,7 +308,7 @@ export class Machine {
       }
     }
     const longest = this.#leaving === undefined ? this.#settings.longestDelayMs : LONGEST_DELAY_LEAVING;
-    const delay = this.#route.delay(longest);
+    const delay = this.#route.lost(longest);
     this.#link = "down";
     this.#linkBy = now.boot + delay;
     const level = FINAL.has(code) ? "error" : "warn";
@@ -313,9 +318,9 @@ export class Machine {
   }
 
   #acknowledged(now: Now, sequence: bigint): void {
-    this.#route.good();
     const sent = this.#lease.acknowledged(sequence);
     if (sent === undefined) return;
+    this.#route.good();
     this.#lastRenewed = now.boot;
     this.#out.push({ type: "renewed", roundTrip: now.boot - sent });
   }
@@ -381,9 +386,9 @@ export class Machine {
     return this.#hand.empty() && !this.#callbacks.any;
   }
 
-  /** When another coordinator is asked instead, once nothing is in flight. */
+  /** When another coordinator is asked instead. */
   #farewellBy(leaving: Leaving): number {
-    return this.#link === "live" && this.#nothingInFlight() ? leaving.farewellBy() : Infinity;
+    return this.#link === "live" ? leaving.farewellBy() : Infinity;
   }
 
   #finish(trouble: string): void {
@@ -436,6 +441,7 @@ export class Machine {
       this.#callbacks.abandon();
     }
     if (now.boot >= leaving.limit(this.#settings.leaveTimeoutMs)) {
+      leaving.defeat ??= { kind: "leave timed out", inFlight: this.#hand.refs().length };
       this.#finish("left without a goodbye: its time was over");
     } else if (now.boot >= this.#farewellBy(leaving)) {
       this.#lost(now, "", "no answer to the goodbye");
@@ -473,7 +479,7 @@ export class Machine {
   }
 
   #settleLeaving(now: Now, leaving: Leaving): void {
-    leaving.rest(now.boot, this.#hand.atRest() && !this.#callbacks.any);
+    leaving.rest(now.boot, this.#nothingInFlight());
     if (this.#workerId === "" && (this.#link === "down" || this.#link === "opening")) {
       // Never attached: nobody to say goodbye to.
       this.#finish("");

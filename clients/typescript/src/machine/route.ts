@@ -18,7 +18,8 @@ export class Route {
   #addresses: readonly string[];
   readonly #chance: Chance;
   #position = -1;
-  #attempts = 0;
+  // Since the start, or since a stream that has proved itself.
+  #losses = 0;
 
   constructor(given: readonly string[], trusted: Trusted | undefined, chance: Chance) {
     if (given.length === 0) throw new Error("no coordinator is given");
@@ -48,23 +49,23 @@ export class Route {
     return passedOver;
   }
 
-  /** The next coordinator in turn; counts as an attempt. */
+  /** The next coordinator in turn. */
   take(): string {
-    this.#attempts += 1;
     this.#position = (this.#position + 1) % this.#addresses.length;
     return this.#addresses[this.#position] ?? "";
   }
 
-  /** How long to wait before the next attempt: the first one after a good stream is immediate. */
-  delay(longest: number): number {
-    if (this.#attempts === 0) return 0;
-    const full = Math.min(longest, FIRST_DELAY * 2 ** Math.min(this.#attempts - 1, 16));
+  /** How long to wait after this loss: the first one is met at once. */
+  lost(longest: number): number {
+    this.#losses += 1;
+    if (this.#losses === 1) return 0;
+    const full = Math.min(longest, FIRST_DELAY * 2 ** Math.min(this.#losses - 2, 16));
     return full * (0.5 + 0.5 * this.#chance());
   }
 
   /** The stream has proved itself. */
   good(): void {
-    this.#attempts = 0;
+    this.#losses = 0;
   }
 }
 

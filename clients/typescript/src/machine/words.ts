@@ -65,6 +65,7 @@ export interface Ending {
 export type Defeat =
   | { readonly kind: "refused"; readonly code: string; readonly detail: string; readonly job: string }
   | { readonly kind: "rejected"; readonly code: string; readonly detail: string }
+  | { readonly kind: "leave timed out"; readonly inFlight: number }
   | { readonly kind: "internal"; readonly detail: string };
 
 /** What the machine has to know of the options; times are in milliseconds. */

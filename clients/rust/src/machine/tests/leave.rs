@@ -80,7 +80,7 @@ fn a_trigger_that_crosses_the_goodbye_starts_nothing() {
 }
 
 #[test]
-fn runs_past_the_drain_deadline_are_handed_back() {
+fn runs_past_the_drain_timeout_are_handed_back() {
     let mut bench = Bench::attached();
     bench.trigger(0, 1);
     bench.event(Event::Leave);
@@ -184,7 +184,7 @@ fn kill_exits_at_once_and_nothing_follows() {
 }
 
 #[test]
-fn a_callback_that_does_not_end_is_stopped_at_the_drain_deadline() {
+fn a_callback_that_does_not_end_is_stopped_at_the_drain_timeout() {
     let mut bench = Bench::attached();
     bench.frame(Response::Callback(proto::Callback { callback_id: "c".into(), ..Default::default() }));
     bench.event(Event::Leave);

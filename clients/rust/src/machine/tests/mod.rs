@@ -9,6 +9,7 @@ mod mutants;
 mod runs;
 mod start;
 mod stream;
+mod vectors;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -49,7 +50,8 @@ pub(super) fn settings() -> Settings {
         labels: BTreeMap::new(),
         slots: 3,
         jobs: vec![job("j"), job("k")],
-        drain_deadline: ms(30_000),
+        drain_timeout: ms(30_000),
+        leave_timeout: ms(10_000),
         stop_grace: ms(5_000),
         on_refused: OnRefused::Exit,
         seed: 1,
