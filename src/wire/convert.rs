@@ -368,6 +368,7 @@ fn to_trigger(trigger: rosterd_session::frame::Trigger) -> v1::Trigger {
         retry_backoff_multiplier: retries.backoff_multiplier,
         retry_backoff_max: Some(duration(retries.backoff_max)),
         task_id: trigger.task_id,
+        trace_context: Default::default(),
         starts_in: (!trigger.starts_in.is_zero()).then(|| duration(trigger.starts_in)),
     }
 }
