@@ -38,6 +38,9 @@ _OUTCOME_OF_END = {
 }
 
 
+_NOTHING = worker_pb2.Trigger()
+
+
 class Phase(enum.Enum):
     # Its time has not come.
     WAITING = enum.auto()
@@ -123,7 +126,7 @@ class Hand:
             objection = objection or self._objection(now, key, trigger)
         self._held[key] = run
         if objection:
-            self._emit(Note(logging.WARNING, f"did not start {key}: {objection}"))
+            self._emit(Note(logging.WARNING, f"did not start {key}: {objection}", key))
             self._report(now, run, types_pb2.RUN_OUTCOME_NOT_STARTED, objection)
             return
         starts_in = seconds(trigger.starts_in)
@@ -200,7 +203,7 @@ class Hand:
         elif run.phase is Phase.WAITING:
             self._close(now, run, Ending(EndKind.NOT_BEGUN, error=f"cancelled: {reason.value}"))
         elif not told:
-            self._emit(Note(logging.WARNING, f"stopping {run.key}: {reason.value}"))
+            self._emit(Note(logging.WARNING, f"stopping {run.key}: {reason.value}", run.key))
             self._emit(StopRun(run.key, reason))
 
     # ---- a run ends
@@ -217,8 +220,8 @@ class Hand:
         if retry:
             run.phase = Phase.BETWEEN
             run.next_at = now.boot + _pause(run.trigger, run.attempt)
-            summary = ending.error.partition("\n")[0]
-            self._emit(Note(logging.WARNING, f"attempt {run.attempt} of {key} failed: {summary}"))
+            text = f"attempt {run.attempt} of {key} failed: {_first_line(ending.error)}"
+            self._emit(Note(logging.WARNING, text, key, ending.exception))
         else:
             self._close(now, run, ending)
 
@@ -230,7 +233,9 @@ class Hand:
         if run.stop is not None:
             error = error or f"cancelled: {run.stop.value}"
         if outcome == types_pb2.RUN_OUTCOME_FAILED:
-            self._emit(Note(logging.ERROR, f"{run.key} failed: {error}"))
+            # The log shows the stack of what was raised by its own means.
+            text = error if ending.exception is None else _first_line(error)
+            self._emit(Note(logging.ERROR, f"{run.key} failed: {text}", run.key, ending.exception))
         self._report(now, run, outcome, error, ending.output)
 
     def _report(self, now: Now, run: Held, outcome: types_pb2.RunOutcome, error: str = "", output: str = "") -> None:
@@ -247,6 +252,9 @@ class Hand:
             attempt=run.attempt,
         )
         run.phase, run.report, run.progress = Phase.REPORTED, report, None
+        # What only user code needs takes no memory while the report waits.
+        run.trigger, run.offset, run.new_offset, run.props = _NOTHING, b"", None, {}
+        run.progressed = (0, "", None)
         # Reports go out in the order in which runs ended.
         self._held[run.key] = self._held.pop(run.key)
 
@@ -274,10 +282,11 @@ class Hand:
             return
         why = f"{ack.code}: {ack.message}"
         if ack.result == worker_pb2.REPORT_RESULT_INVALID and not run.replaces:
-            self._emit(Note(logging.ERROR, f"the report of {key} was refused, it is reported as failed: {why}"))
+            text = f"the report of {key} was refused, it is reported as failed: {why}"
+            self._emit(Note(logging.ERROR, text, key))
             self._replace(run, why)
         else:
-            self._emit(Note(logging.WARNING, f"the report of {key} was not accepted: {why}"))
+            self._emit(Note(logging.WARNING, f"the report of {key} was not accepted: {why}", key))
 
     def _replace(self, run: Held, why: str) -> None:
         """Nothing of the report was written: without another one the run would go on in the coordinator's records."""
@@ -343,6 +352,10 @@ class Hand:
             elif run.phase is Phase.BETWEEN and now.boot >= run.next_at and may_start():
                 run.attempt += 1
                 self._start(run)
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0]
 
 
 def _pause(trigger: worker_pb2.Trigger, attempt: int) -> float:
