@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from .hand import MAX_ERROR
+from .reports import MAX_ERROR
 from .text import shorten
 
 _MAX_CAUSES = 8

@@ -23,7 +23,10 @@ from .events import (
     Lost,
     Note,
     Open,
+    Opened,
     Progressed,
+    Quit,
+    Received,
     Send,
     Start,
     StartCallback,
@@ -43,6 +46,10 @@ from .transport import Stream
 LONGEST_WAIT = 0.25
 # A thread that has not come round for so long does not work any more.
 STALLED = 10.0
+# One that has not come round for so long stood still, with its process: what waited in the socket meanwhile is read
+# first, for so long.
+STOOD_STILL = 2 * LONGEST_WAIT
+READ_FIRST = 0.1
 _LOG = logging.getLogger("rosterd")
 
 
@@ -56,6 +63,9 @@ class Driver:
         self._streams: dict[int, Stream] = {}
         self._closing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._to_arm = False
+        # What waits for the socket to be read.
+        self._postponed: list[Event] | None = None
         self._over: asyncio.Event | None = None
         self._error: RosterdError | None = None
         self._lease_stops_at = float("-inf")
@@ -141,7 +151,7 @@ class Driver:
 
     def _feed(self, event: Event) -> None:
         over = self._over
-        if over is None or over.is_set():
+        if over is None or over.is_set() or self._stands_back(event):
             return
         try:
             now = clock.now()
@@ -154,7 +164,33 @@ class Driver:
         except Exception as error:
             self._fail(error)
             return
-        self._arm()
+        if not self._to_arm:
+            # Once for all events of one round.
+            self._to_arm = True
+            asyncio.get_running_loop().call_soon(self._arm)
+
+    def _stands_back(self, event: Event) -> bool:
+        """An acknowledgement that waited in the socket while the process stood still counts before the timers.
+
+        gRPC reads on a thread of its own, which wakes together with this one: what comes of anything but the stream
+        has to wait for it.
+        """
+        if isinstance(event, Received | Opened | Lost | Quit):
+            return False
+        if self._postponed is not None:
+            self._postponed.append(event)
+            return True
+        if not self._streams or clock.boot() - self._round_at < STOOD_STILL:
+            return False
+        self._postponed = [event]
+        asyncio.get_running_loop().call_later(READ_FIRST, self._go_on)
+        return True
+
+    def _go_on(self) -> None:
+        events, self._postponed = self._postponed or [], None
+        self._round_at = clock.boot()
+        for event in events:
+            self._feed(event)
 
     def _look(self, boot: float) -> None:
         """How the machine stands, for health and hooks."""
@@ -183,6 +219,9 @@ class Driver:
             self._over.set()
 
     def _arm(self) -> None:
+        self._to_arm = False
+        if self._over is None or self._over.is_set():
+            return
         if self._timer is not None:
             self._timer.cancel()
         wait = min(max(0.0, self._machine.deadline() - clock.boot()), LONGEST_WAIT)

@@ -24,7 +24,10 @@ import pytest
 from coordinator import PATIENCE, Coordinator
 from working import AtWork, leave, wait_until, worker_of
 
-from rosterd import Cancelled, Fire, JobRefused, Rejected, Run, Worker
+from rosterd import Cancelled, Fire, JobRefused, Options, Rejected, Run, Worker, clock
+from rosterd.driver import Driver
+from rosterd.events import Event, Expired, Key, Received, Tick
+from rosterd.hooks import Teller
 
 HERE = Path(__file__).parent
 # A lease that is long enough for a busy machine and short enough for a test.
@@ -416,6 +419,47 @@ def test_another_identity_fences_the_runs_of_the_old_one(coordinator: Coordinato
     assert second.expect("run_completed").run.token == 9
     second.send(f.report_ack(9))
     leave(working, second)
+
+
+class Deaf:
+    """A machine that only remembers what it was told."""
+
+    attachment = leased_since = None
+    lost_why, leaves, lease_stops_at = "", False, float("inf")
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+
+    def handle(self, now: clock.Now, event: object) -> list[object]:
+        self.told.append(event)
+        return []
+
+    def deadline(self) -> float:
+        return float("inf")
+
+
+@pytest.mark.parametrize("stood_still", [True, False])
+def test_what_waited_in_the_socket_while_the_process_stood_still_comes_first(stood_still: bool) -> None:
+    async def scenario() -> list[object]:
+        machine: Any = Deaf()
+        driver = Driver(machine, Options(), Teller(None))
+        driver._over = asyncio.Event()
+        streams: Any = {1: None}
+        driver._streams = streams
+        driver._round_at = clock.boot() - (60 if stood_still else 0)
+        events: list[Event] = [Tick(), Expired(Key("hello", 0, 1)), Received(1, f.heartbeat_ack(1))]
+        for event in events:
+            driver._feed(event)
+        until = time.monotonic() + PATIENCE
+        while len(machine.told) < len(events):
+            assert time.monotonic() < until
+            await asyncio.sleep(0.01)
+        kinds = [type(event) for event in machine.told]
+        driver._over.set()
+        return [kind.__name__ for kind in kinds[: len(events)]]
+
+    wanted = ["Received", "Tick", "Expired"] if stood_still else ["Tick", "Expired", "Received"]
+    assert asyncio.run(scenario()) == wanted
 
 
 # ---- refused, rejected, leaving
