@@ -27,9 +27,9 @@ class Retry:
     #: Pause before the second attempt; default: 1.
     backoff: Span | None = None
     #: Each further pause is so many times as long as the one before; default: 2.
-    multiplier: int | None = None
+    backoff_multiplier: int | None = None
     #: No pause is longer; default: 60.
-    max_backoff: Span | None = None
+    backoff_max: Span | None = None
 
 
 @dataclass(frozen=True)
@@ -143,8 +143,8 @@ class JobConfig:
             else _given(
                 max_attempts=retries.max_attempts,
                 backoff_ms=_millis(job, "retries.backoff", retries.backoff),
-                backoff_multiplier=retries.multiplier,
-                backoff_max_ms=_millis(job, "retries.max_backoff", retries.max_backoff),
+                backoff_multiplier=retries.backoff_multiplier,
+                backoff_max_ms=_millis(job, "retries.backoff_max", retries.backoff_max),
             ),
             guarantee=None
             if guarantee is None

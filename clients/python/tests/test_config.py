@@ -56,7 +56,7 @@ def test_all_fields_have_a_place_in_the_job_file() -> None:
         streaming=True,
         reconcile_interval_minutes=5,
         timeout=timedelta(minutes=2),
-        retries=Retry(3, backoff=0.5, multiplier=3, max_backoff=timedelta(seconds=20)),
+        retries=Retry(3, backoff=0.5, backoff_multiplier=3, backoff_max=timedelta(seconds=20)),
         max_failovers=7,
         catch_up_window=15,
         too_late="missed",
