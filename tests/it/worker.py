@@ -51,7 +51,7 @@ def work(run: Run) -> str:
 
 try:
     worker.run()
-except Exception as error:
+except (Exception, SystemExit) as error:
     write("exit", detail=str(error))
     sys.exit(1)
 write("exit", detail="left")

@@ -13,6 +13,9 @@ const OLDEST: (u32, u32) = (3, 10);
 const CANDIDATES: [&str; 6] =
     ["python3", "python3.14", "python3.13", "python3.12", "python3.11", "python3.10"];
 
+/// What its tests of fences start; S3 comes with the environment.
+pub(crate) const SERVERS: &[&str] = &["postgresql", "redis-server"];
+
 fn folder() -> PathBuf {
     root().join("clients/python")
 }

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 
 use crate::metadata::Target;
-use crate::{console, node, zookeeper};
+use crate::{console, node, python, zookeeper};
 
 /// One suite.
 #[derive(Debug, Clone, Copy)]
@@ -191,9 +191,9 @@ pub(crate) const SUITES: &[Suite] = &[
     },
     Suite {
         name: "python",
-        what: "the Python client",
+        what: "the Python client; its fences at PostgreSQL, Redis and S3",
         kind: Kind::Python,
-        packages: &[],
+        packages: python::SERVERS,
         lane: Lane::Waits,
         threads: None,
         shipped: false,

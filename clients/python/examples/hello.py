@@ -4,7 +4,7 @@ from rosterd import Run, Worker
 worker = Worker()
 
 
-@worker.job("hello", config={"jobName": "hello", "cron": "0/5 * * * * ?", "shardingTotalCount": 3})
+@worker.job("hello", cron="0/5 * * * * ?", items=3)
 def hello(run: Run) -> None:
     print(f"item {run.item} of {run.total}, token {run.token}")
 

@@ -1,18 +1,25 @@
-"""Workers for rosterd, a distributed scheduler for sharded cron jobs.
+"""Workers for rosterd, a distributed scheduler for sharded cron jobs::
 
-from rosterd import Worker
+    from rosterd import Run, Worker
 
-worker = Worker("localhost:7700", slots=8)
+    worker = Worker("localhost:7700")
 
-@worker.job("hello")
-def hello(run):
-    print("item", run.item, "of", run.total, run.item_parameter)
+    @worker.job("hello", cron="0/5 * * * * ?", items=3)
+    def hello(run: Run) -> None:
+        print("item", run.item, "of", run.total)
 
-worker.run()
+    worker.run()
+
+`rosterd.testing` calls handlers in tests, `rosterd.fence` makes writes that a store refuses from runs that came late.
 """
 
+from pkgutil import extend_path
+
 from .__about__ import VERSION as __version__
-from .errors import Cancelled, JobRefused, LeaveTimedOut, Rejected, RosterdError
+from .config import Guarantee, JobConfig, Retry
+from .current import RunFilter, current_run
+from .errors import Cancelled, Fatal, InvalidOption, JobRefused, LeaveTimedOut, Rejected, RosterdError
+from .hooks import Hooks, RunEnd
 from .job import Job
 from .options import Options
 from .run import Cancellation, Fire, Run
@@ -21,14 +28,26 @@ from .worker import Worker
 __all__ = [
     "Cancellation",
     "Cancelled",
+    "Fatal",
     "Fire",
+    "Guarantee",
+    "Hooks",
+    "InvalidOption",
     "Job",
+    "JobConfig",
     "JobRefused",
     "LeaveTimedOut",
     "Options",
     "Rejected",
+    "Retry",
     "RosterdError",
     "Run",
+    "RunEnd",
+    "RunFilter",
     "Worker",
     "__version__",
+    "current_run",
 ]
+
+# Code that others generate from our .proto files is in modules rosterd.v1.…: those are found beside this package.
+__path__ = extend_path(__path__, __name__)

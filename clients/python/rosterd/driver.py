@@ -23,7 +23,10 @@ from .events import (
     Lost,
     Note,
     Open,
+    Opened,
     Progressed,
+    Quit,
+    Received,
     Send,
     Start,
     StartCallback,
@@ -32,6 +35,7 @@ from .events import (
     StopRun,
     Tick,
 )
+from .hooks import Teller
 from .machine import Machine
 from .options import Options
 from .run import Run
@@ -40,21 +44,36 @@ from .transport import Stream
 
 # The loop's clock stands still while the machine sleeps, the lease's does not: look at least this often.
 LONGEST_WAIT = 0.25
+# A thread that has not come round for so long does not work any more.
+STALLED = 10.0
+# One that has not come round for so long stood still, with its process: what waited in the socket meanwhile is read
+# first, for so long.
+STOOD_STILL = 2 * LONGEST_WAIT
+READ_FIRST = 0.1
 _LOG = logging.getLogger("rosterd")
 
 
 class Driver:
-    def __init__(self, machine: Machine, options: Options) -> None:
+    def __init__(self, machine: Machine, options: Options, teller: Teller) -> None:
         self._machine = machine
         self._options = options
+        self._teller = teller
         self._runner: Runner | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._streams: dict[int, Stream] = {}
         self._closing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._to_arm = False
+        # What waits for the socket to be read.
+        self._postponed: list[Event] | None = None
         self._over: asyncio.Event | None = None
         self._error: RosterdError | None = None
         self._lease_stops_at = float("-inf")
+        # When it came round last; what it stood at then.
+        self._round_at = clock.boot()
+        self._attachment: tuple[str, str] | None = None
+        self._leased_since: float | None = None
+        self._leaves = False
         self._lock = threading.RLock()  # a signal handler may post while its thread does
         self._early: list[Callable[[], None]] = []
         self._thread = threading.Thread(target=self._main, name="rosterd", daemon=True)
@@ -77,6 +96,14 @@ class Driver:
     def lease_left(self) -> float:
         """Seconds until user code must stop: for its own look, on its own thread, right before and while it runs."""
         return self._lease_stops_at - clock.boot()
+
+    def alive(self) -> bool:
+        """The worker is not over, and its thread works."""
+        return not self.result.done() and clock.boot() - self._round_at < STALLED
+
+    def ready(self) -> bool:
+        """It is attached, its lease is valid, and it does not leave."""
+        return self.alive() and self._attachment is not None and not self._leaves and self.lease_left() > 0
 
     def _soon(self, function: Callable[[], None]) -> None:
         with self._lock:
@@ -124,18 +151,60 @@ class Driver:
 
     def _feed(self, event: Event) -> None:
         over = self._over
-        if over is None or over.is_set():
+        if over is None or over.is_set() or self._stands_back(event):
             return
         try:
-            effects = self._machine.handle(clock.now(), event)
+            now = clock.now()
+            effects = self._machine.handle(now, event)
             # Before any effect: user code may be called by the next line.
             self._lease_stops_at = self._machine.lease_stops_at
+            self._look(now.boot)
             for effect in effects:
                 self._perform(effect)
         except Exception as error:
             self._fail(error)
             return
-        self._arm()
+        if not self._to_arm:
+            # Once for all events of one round.
+            self._to_arm = True
+            asyncio.get_running_loop().call_soon(self._arm)
+
+    def _stands_back(self, event: Event) -> bool:
+        """An acknowledgement that waited in the socket while the process stood still counts before the timers.
+
+        gRPC reads on a thread of its own, which wakes together with this one: what comes of anything but the stream
+        has to wait for it.
+        """
+        if isinstance(event, Received | Opened | Lost | Quit):
+            return False
+        if self._postponed is not None:
+            self._postponed.append(event)
+            return True
+        if not self._streams or clock.boot() - self._round_at < STOOD_STILL:
+            return False
+        self._postponed = [event]
+        asyncio.get_running_loop().call_later(READ_FIRST, self._go_on)
+        return True
+
+    def _go_on(self) -> None:
+        events, self._postponed = self._postponed or [], None
+        self._round_at = clock.boot()
+        for event in events:
+            self._feed(event)
+
+    def _look(self, boot: float) -> None:
+        """How the machine stands, for health and hooks."""
+        machine = self._machine
+        self._round_at, self._leaves = boot, machine.leaves
+        before, self._attachment = self._attachment, machine.attachment
+        if before is not None and before != self._attachment:
+            self._teller.detached(before[0], machine.lost_why)
+        if self._attachment is not None and before != self._attachment:
+            self._teller.attached(*self._attachment)
+        since = machine.leased_since
+        if since is not None and since != self._leased_since:
+            self._teller.lease_renewed(boot - since)
+        self._leased_since = since
 
     def _fail(self, error: Exception) -> None:
         """A defect of this package: without heartbeats every run must stop."""
@@ -150,6 +219,9 @@ class Driver:
             self._over.set()
 
     def _arm(self) -> None:
+        self._to_arm = False
+        if self._over is None or self._over.is_set():
+            return
         if self._timer is not None:
             self._timer.cancel()
         wait = min(max(0.0, self._machine.deadline() - clock.boot()), LONGEST_WAIT)
@@ -175,8 +247,9 @@ class Driver:
                 self._runner.callback(callback)
             case Leaving():
                 self._runner.leaving()
-            case Note(level, text):
-                _LOG.log(level, "%s", text)
+            case Note(level, text, key, exception):
+                ids = None if key is None else key._asdict()
+                _LOG.log(level, "%s", text, exc_info=exception, extra=ids)
             case Finish(error):
                 self._error = error
                 if self._over is not None:

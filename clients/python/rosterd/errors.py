@@ -1,10 +1,14 @@
-"""What a user of this package can meet. Every one is a RosterdError, but for Cancelled, which handlers raise."""
+"""What a user of this package can meet. All are RosterdErrors, but for Cancelled and Fatal, which handlers raise."""
 
 from __future__ import annotations
 
 
 class RosterdError(Exception):
-    """The worker cannot go on."""
+    """The worker cannot go on, or was told what cannot be."""
+
+
+class InvalidOption(RosterdError, ValueError):
+    """An option or a job's configuration that cannot be; the message says which, and what to give instead."""
 
 
 class JobRefused(RosterdError):
@@ -36,3 +40,7 @@ class LeaveTimedOut(RosterdError):
 
 class Cancelled(Exception):
     """Raised in a handler to end a run that was cancelled, or by its own choice: the run counts as cancelled."""
+
+
+class Fatal(Exception):
+    """Raised in a handler: the run has failed, and is not tried again whatever the job says of retries."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from ._proto import types_pb2, worker_pb2
@@ -61,6 +61,8 @@ class Ending:
     processed: int = 0
     failed: int = 0
     offset: bytes | None = None
+    # For the log: what was raised, with its stack.
+    exception: BaseException | None = field(default=None, compare=False)
 
 
 # ---- events
@@ -211,6 +213,9 @@ class Note:
 
     level: int
     text: str
+    # The run that it is about, and what was raised there.
+    key: Key | None = field(default=None, compare=False)
+    exception: BaseException | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The runs in flight: every run that is in user code, or between attempts, or whose outcome is not acknowledged.
 
-Owns the life of a run: the checks before it starts, stopping, retries, its report until that is acknowledged. Knows
-nothing of streams but the number of the one that a report was sent on. Called by the machine only.
+Owns the life of a run: the checks before it starts, stopping, retries, until only its report is left (reports.py).
+Called by the machine only.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import enum
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -17,10 +18,9 @@ from ._proto import types_pb2, worker_pb2
 from .clock import Now
 from .events import Emit, Ending, EndKind, Key, Note, Progressed, StartRun, StopReason, StopRun
 from .lease import seconds
+from .reports import MAX_ERROR, MAX_OUTPUT, Reports
 from .text import shorten
 
-MAX_ERROR = 8 * 1024
-MAX_OUTPUT = 64 * 1024
 PROGRESS_EVERY = 0.25
 
 _OUTCOME_OF_STOP = {
@@ -38,14 +38,16 @@ _OUTCOME_OF_END = {
 }
 
 
+#: A job and its item.
+Item: TypeAlias = tuple[str, int]
+
+
 class Phase(enum.Enum):
     # Its time has not come.
     WAITING = enum.auto()
     IN_USER_CODE = enum.auto()
     # A failed attempt waits for the next one.
     BETWEEN = enum.auto()
-    # Only the report is left.
-    REPORTED = enum.auto()
 
 
 @dataclass
@@ -70,33 +72,55 @@ class Held:
     # The last of it, which another coordinator may not know.
     progressed: tuple[int, str, bytes | None] = (0, "", None)
     progress_at: float = float("-inf")
-    report: worker_pb2.RunCompleted | None = None
-    # The stream that the report went out on last; 0: none.
-    sent_on: int = 0
-    # The report says that the one before it was refused.
-    replaces: bool = False
 
 
 class Hand:
+    """Runs in flight. Each event costs the same however many they are, but for what concerns them all."""
+
     def __init__(self, slots: int, emit: Emit) -> None:
         self._slots = slots
         self._emit = emit
-        self._held: dict[Key, Held] = {}
-        self._highest: dict[tuple[str, int], int] = {}
+        # In user code, before it, or between two attempts.
+        self._working: dict[Key, Held] = {}
+        self._of_item: dict[Item, list[Held]] = {}
+        # Those of them that a timer may concern, and those whose progress waits to be told.
+        self._timed: dict[Key, Held] = {}
+        self._telling: dict[Key, Held] = {}
+        # Only the report is left.
+        self._reports = Reports(emit)
+        self._highest: dict[Item, int] = {}
 
     # ---- what is in flight
 
     def refs(self) -> list[types_pb2.RunRef]:
-        return [key.ref() for key in self._held]
+        return [key.ref() for key in (*self._working, *self._reports)]
 
     def working(self) -> list[str]:
-        return [str(run.key) for run in self._working()]
+        return [str(key) for key in self._working]
 
     def empty(self) -> bool:
-        return not self._held
+        return not self._working and not self._reports
 
-    def _working(self) -> list[Held]:
-        return [run for run in self._held.values() if run.phase is not Phase.REPORTED]
+    def _add(self, run: Held) -> None:
+        self._working[run.key] = run
+        self._of_item.setdefault(run.key[:2], []).append(run)
+
+    def _drop(self, run: Held) -> None:
+        """It is not worked on any more; one that never was is none of these."""
+        if self._working.pop(run.key, None) is None:
+            return
+        of_item = self._of_item[run.key[:2]]
+        of_item.remove(run)
+        if not of_item:
+            del self._of_item[run.key[:2]]
+        self._timed.pop(run.key, None)
+        self._telling.pop(run.key, None)
+
+    def _retime(self, run: Held) -> None:
+        if run.phase in (Phase.WAITING, Phase.BETWEEN) or run.timeout_at is not None:
+            self._timed[run.key] = run
+        else:
+            self._timed.pop(run.key, None)
 
     # ---- a run begins
 
@@ -110,7 +134,7 @@ class Hand:
     ) -> None:
         """A Trigger arrived. `objection` is what the machine has against starting it, or empty."""
         key = Key.of(trigger.run)
-        if key in self._held:
+        if key in self._working or key in self._reports:
             return
         run = Held(key, trigger, instance_id, max(1, trigger.attempt), trigger.offset, props)
         seen = self._highest.get(key[:2], -1)
@@ -121,21 +145,22 @@ class Hand:
             self._highest[key[:2]] = key.token
             self._supersede(now, key)
             objection = objection or self._objection(now, key, trigger)
-        self._held[key] = run
         if objection:
-            self._emit(Note(logging.WARNING, f"did not start {key}: {objection}"))
+            self._emit(Note(logging.WARNING, f"did not start {key}: {objection}", key))
             self._report(now, run, types_pb2.RUN_OUTCOME_NOT_STARTED, objection)
             return
+        self._add(run)
         starts_in = seconds(trigger.starts_in)
         if starts_in > 0:
             run.phase, run.next_at = Phase.WAITING, now.boot + starts_in
+            self._retime(run)
         else:
             self._begin(now, run)
 
     def let_go(self) -> None:
         """The stream is lost: what has not begun is sent again on the next one, so it may come again."""
-        for run in [run for run in self._held.values() if run.phase is Phase.WAITING]:
-            del self._held[run.key]
+        for run in [run for run in self._timed.values() if run.phase is Phase.WAITING]:
+            self._drop(run)
             if self._highest.get(run.key[:2]) == run.key.token:
                 self._highest[run.key[:2]] = run.key.token - 1
 
@@ -147,24 +172,23 @@ class Hand:
 
     def _supersede(self, now: Now, key: Key) -> None:
         """A higher token says that older runs of the item are not believed any more."""
-        for older in self._working():
-            if older.key[:2] == key[:2]:
-                self._stop(now, older, StopReason.FENCED)
+        for older in list(self._of_item.get(key[:2], ())):
+            self._stop(now, older, StopReason.FENCED)
 
     def _objection(self, now: Now, key: Key, trigger: worker_pb2.Trigger) -> str:
-        working = self._working()
-        if any(run.key[:2] == key[:2] for run in working):
+        if key[:2] in self._of_item:
             return "an older run of the item is still in user code"
-        if len(working) >= self._slots:
+        if len(self._working) >= self._slots:
             return "no slot is free"
         return ""
 
     def _start(self, run: Held) -> None:
         run.phase = Phase.IN_USER_CODE
+        self._retime(run)
         self._emit(StartRun(run.key, run.trigger, run.instance_id, run.attempt, run.offset, run.deadline, run.props))
 
     def began(self, now: Now, key: Key) -> worker_pb2.RunStarted | None:
-        run = self._held.get(key)
+        run = self._working.get(key)
         if run is None:
             return None
         if run.started_at is None:
@@ -174,21 +198,22 @@ class Hand:
     # ---- a run is stopped
 
     def cancel(self, now: Now, key: Key, reason: StopReason) -> None:
-        run = self._held.get(key)
-        if run is not None and run.phase is not Phase.REPORTED:
+        run = self._working.get(key)
+        if run is not None:
             self._stop(now, run, reason)
 
     def stop_all(self, now: Now, reason: StopReason) -> None:
-        for run in self._working():
+        for run in list(self._working.values()):
             self._stop(now, run, reason)
 
     def disown(self, now: Now) -> None:
         """The coordinator marked the old identity dead: old reports go, old runs stop and are not reported."""
-        for run in list(self._held.values()):
+        self._reports.forget()
+        for run in list(self._working.values()):
             if run.phase is Phase.IN_USER_CODE:
                 self._stop(now, run, StopReason.DEAD)
             else:
-                del self._held[run.key]
+                self._drop(run)
 
     def _stop(self, now: Now, run: Held, reason: StopReason) -> None:
         told = run.stop is not None
@@ -200,13 +225,13 @@ class Hand:
         elif run.phase is Phase.WAITING:
             self._close(now, run, Ending(EndKind.NOT_BEGUN, error=f"cancelled: {reason.value}"))
         elif not told:
-            self._emit(Note(logging.WARNING, f"stopping {run.key}: {reason.value}"))
+            self._emit(Note(logging.WARNING, f"stopping {run.key}: {reason.value}", run.key))
             self._emit(StopRun(run.key, reason))
 
     # ---- a run ends
 
     def ended(self, now: Now, key: Key, ending: Ending) -> None:
-        run = self._held.get(key)
+        run = self._working.get(key)
         if run is None or run.phase is not Phase.IN_USER_CODE:
             return
         run.processed += ending.processed
@@ -217,20 +242,23 @@ class Hand:
         if retry:
             run.phase = Phase.BETWEEN
             run.next_at = now.boot + _pause(run.trigger, run.attempt)
-            summary = ending.error.partition("\n")[0]
-            self._emit(Note(logging.WARNING, f"attempt {run.attempt} of {key} failed: {summary}"))
+            self._retime(run)
+            text = f"attempt {run.attempt} of {key} failed: {_first_line(ending.error)}"
+            self._emit(Note(logging.WARNING, text, key, ending.exception))
         else:
             self._close(now, run, ending)
 
     def _close(self, now: Now, run: Held, ending: Ending) -> None:
+        self._drop(run)
         if run.stop is StopReason.DEAD:
-            del self._held[run.key]
             return
         outcome, error = _outcome(run, ending), ending.error
         if run.stop is not None:
             error = error or f"cancelled: {run.stop.value}"
         if outcome == types_pb2.RUN_OUTCOME_FAILED:
-            self._emit(Note(logging.ERROR, f"{run.key} failed: {error}"))
+            # The log shows the stack of what was raised by its own means.
+            text = error if ending.exception is None else _first_line(error)
+            self._emit(Note(logging.ERROR, f"{run.key} failed: {text}", run.key, ending.exception))
         self._report(now, run, outcome, error, ending.output)
 
     def _report(self, now: Now, run: Held, outcome: types_pb2.RunOutcome, error: str = "", output: str = "") -> None:
@@ -246,61 +274,24 @@ class Hand:
             ended_at=stamp(now.wall),
             attempt=run.attempt,
         )
-        run.phase, run.report, run.progress = Phase.REPORTED, report, None
-        # Reports go out in the order in which runs ended.
-        self._held[run.key] = self._held.pop(run.key)
+        self._reports.add(report)
 
     # ---- reports
 
     def due_reports(self, stream: int, credits: int) -> Iterator[worker_pb2.RunCompleted]:
         """The reports to be sent on this stream now; at most `credits` of them may be unacknowledged."""
-        reported = [run for run in self._held.values() if run.report is not None]
-        free = credits - sum(run.sent_on == stream for run in reported)
-        for run in reported:
-            if free <= 0:
-                return
-            if run.sent_on != stream and run.report is not None:
-                free -= 1
-                run.sent_on = stream
-                yield run.report
+        return self._reports.due(stream, credits)
 
     def acknowledged(self, ack: worker_pb2.ReportAck) -> None:
-        key = Key.of(ack.run)
-        run = self._held.get(key)
-        if run is None or run.report is None:
-            return
-        del self._held[key]
-        if ack.result == worker_pb2.REPORT_RESULT_ACCEPTED:
-            return
-        why = f"{ack.code}: {ack.message}"
-        if ack.result == worker_pb2.REPORT_RESULT_INVALID and not run.replaces:
-            self._emit(Note(logging.ERROR, f"the report of {key} was refused, it is reported as failed: {why}"))
-            self._replace(run, why)
-        else:
-            self._emit(Note(logging.WARNING, f"the report of {key} was not accepted: {why}"))
-
-    def _replace(self, run: Held, why: str) -> None:
-        """Nothing of the report was written: without another one the run would go on in the coordinator's records."""
-        assert run.report is not None
-        outcome = types_pb2.RunOutcome.Name(run.report.outcome).removeprefix("RUN_OUTCOME_")
-        failed = worker_pb2.RunCompleted(
-            run=run.key.ref(),
-            outcome=types_pb2.RUN_OUTCOME_FAILED,
-            error=shorten(f"the report {outcome} was refused: {why}", MAX_ERROR),
-            ended_at=run.report.ended_at,
-            attempt=run.attempt,
-        )
-        if run.report.HasField("started_at"):
-            failed.started_at.CopyFrom(run.report.started_at)
-        run.report, run.sent_on, run.replaces = failed, 0, True
-        self._held[run.key] = run
+        self._reports.acknowledged(ack)
 
     # ---- progress
 
     def progressed(self, said: Progressed, now: Now) -> None:
-        run = self._held.get(said.key)
+        run = self._working.get(said.key)
         if run is None or run.phase is not Phase.IN_USER_CODE:
             return
+        self._telling[run.key] = run
         run.progress = run.progressed = (said.percent, said.message, said.offset)
         if run.progress == (0, "", said.offset) and run.progress_at == float("-inf"):
             # A run that is over sooner says so with its end alone.
@@ -308,14 +299,16 @@ class Hand:
 
     def say_offsets_again(self) -> None:
         """Another coordinator may not know how far runs have come."""
-        for run in self._held.values():
+        for run in self._working.values():
             if run.progressed[2] is not None and run.phase is Phase.IN_USER_CODE:
                 run.progress = run.progressed
+                self._telling[run.key] = run
 
     def due_progress(self, now: Now) -> Iterator[worker_pb2.RunProgress]:
         """Only the last progress of a run is kept, and it goes out at most every PROGRESS_EVERY."""
-        for run in self._held.values():
-            if run.progress is not None and now.boot >= run.progress_at:
+        for run in [run for run in self._telling.values() if now.boot >= run.progress_at]:
+            del self._telling[run.key]
+            if run.progress is not None:
                 percent, message, offset = run.progress
                 run.progress, run.progress_at = None, now.boot + PROGRESS_EVERY
                 yield worker_pb2.RunProgress(run=run.key.ref(), percent=percent, message=message, offset=offset)
@@ -323,19 +316,19 @@ class Hand:
     # ---- time
 
     def timers(self, live: bool) -> Iterator[float]:
-        for run in self._held.values():
+        for run in self._timed.values():
             if run.phase in (Phase.WAITING, Phase.BETWEEN):
                 yield run.next_at
-            if run.timeout_at is not None and run.stop is None and run.phase is not Phase.REPORTED:
+            if run.timeout_at is not None and run.stop is None:
                 yield run.timeout_at
-            if run.progress is not None and live:
-                yield run.progress_at
+        if live:
+            yield from (run.progress_at for run in self._telling.values())
 
     def has_unstopped(self) -> bool:
-        return any(run.stop is None for run in self._working())
+        return any(run.stop is None for run in self._working.values())
 
     def expire(self, now: Now, may_start: Callable[[], bool]) -> None:
-        for run in self._working():
+        for run in list(self._timed.values()):
             if run.timeout_at is not None and run.stop is None and now.boot >= run.timeout_at:
                 self._stop(now, run, StopReason.TIMED_OUT)
             elif run.phase is Phase.WAITING and now.boot >= run.next_at and may_start():
@@ -343,6 +336,10 @@ class Hand:
             elif run.phase is Phase.BETWEEN and now.boot >= run.next_at and may_start():
                 run.attempt += 1
                 self._start(run)
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0]
 
 
 def _pause(trigger: worker_pb2.Trigger, attempt: int) -> float:

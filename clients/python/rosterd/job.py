@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import contextvars
 import inspect
-import json
-from collections.abc import Callable, Mapping, Sized
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable, Sized
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, TypeVar
 
 from ._proto import worker_pb2
+from .config import Config, config_text
 from .run import Fire, Run
 
 Handler: TypeAlias = Callable[[Run], Any]
 ErrorHook: TypeAlias = Callable[[Run, BaseException], Any]
 FireHook: TypeAlias = Callable[[Fire], Any]
-Config: TypeAlias = str | Path | Mapping[str, Any]
+T = TypeVar("T")
+Fetch: TypeAlias = Callable[[Run], T | Awaitable[T | None] | None]
+Process: TypeAlias = Callable[[Run, T], Any]
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Job:
     name: str
     #: Called for every run. Plain functions run in threads, async ones on the loop of whoever called the worker.
     handler: Handler
-    #: A job file (YAML or JSON text, a path, or a mapping) that creates the job if it is absent.
+    #: What creates the job if it is absent: a JobConfig, or a job file as YAML or JSON text, a path, or a mapping.
     config: Config | None = None
     #: The config replaces what is registered.
     overwrite: bool = False
@@ -41,6 +43,10 @@ class Job:
     on_all_started: FireHook | None = None
     #: After the last item of a fire has ended, announced to one worker.
     on_all_completed: FireHook | None = None
+    #: The context variables of whoever defined the job: its user code sees them.
+    context: contextvars.Context = field(
+        default_factory=contextvars.copy_context, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -59,7 +65,7 @@ class Job:
         return worker_pb2.Register(
             job=self.name,
             handler_type=self.handler_type or self.name,
-            config=config_text(self.config),
+            config=config_text(self.name, self.config, self.overwrite),
             overwrite=self.overwrite,
         )
 
@@ -67,14 +73,6 @@ class Job:
 def is_async(function: Callable[..., Any]) -> bool:
     # An object is called through its type.
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
-
-
-def config_text(config: Config | None) -> str:
-    if config is None:
-        return ""
-    if isinstance(config, Path):
-        return config.read_text(encoding="utf-8")
-    return config if isinstance(config, str) else json.dumps(config)
 
 
 def call(job: Job, run: Run) -> Any:
@@ -125,7 +123,7 @@ async def _settled(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
-def dataflow_handler(fetch: Callable[[Run], Any], process: Callable[[Run, Any], Any]) -> Handler:
+def dataflow_handler(fetch: Fetch[T], process: Process[T]) -> Handler:
     """Fetches and processes; where the job streams, again until nothing is left.
 
     Ends earlier where the run must stop, and in good order between two batches where the worker leaves. The length of
@@ -143,13 +141,18 @@ def dataflow_handler(fetch: Callable[[Run], Any], process: Callable[[Run, Any], 
         return flow_async
 
     def flow(run: Run) -> None:
-        while not _empty(data := fetch(run)):
+        while not _empty(data := _plain(fetch(run))):
             before = run._counts()[:2]
             process(run, data)
             if not _again(run, data, before):
                 break
 
     return flow
+
+
+def _plain(data: Any) -> Any:
+    """What a plain fetch gives is no awaitable."""
+    return data
 
 
 def _empty(data: Any) -> bool:

@@ -48,6 +48,11 @@ class Lease:
         return min(agreed, self.length / 3)
 
     @property
+    def since(self) -> float | None:
+        """When what was acknowledged last was sent; None: nothing was."""
+        return self._since
+
+    @property
     def patience(self) -> float:
         """How long a stream may be silent before it is given up."""
         return self.length * 2 / 3

@@ -143,6 +143,7 @@ class Machine:
         self._resume_key = ""
         self._instance_id = ""
         self._exit: Exit | None = None
+        self._lost_why = ""
 
     # ---- the three things a driver needs
 
@@ -171,6 +172,27 @@ class Machine:
     def lease_stops_at(self) -> float:
         """For the last check before user code, made by the thread that calls it."""
         return self._lease.stops_at
+
+    # ---- how it stands, for health and metrics
+
+    @property
+    def attachment(self) -> tuple[str, str] | None:
+        """The coordinator that has welcomed this worker, and its id there; None: there is no stream."""
+        return (self._server, self._instance_id) if self._link is Link.LIVE else None
+
+    @property
+    def lost_why(self) -> str:
+        """Why there is no stream."""
+        return self._lost_why
+
+    @property
+    def leased_since(self) -> float | None:
+        """When the heartbeat was sent that was acknowledged last; None: no lease yet."""
+        return self._lease.since
+
+    @property
+    def leaves(self) -> bool:
+        return self._exit is not None
 
     # ---- events
 
@@ -332,7 +354,7 @@ class Machine:
                 self._give_up(name)
 
     def _lost(self, now: Now, code: str, detail: str) -> None:
-        reason = f"{code}: {detail}" if code else detail
+        reason = self._lost_why = f"{code}: {detail}" if code else detail
         self._emit(Close(self._stream))
         self._hand.let_go()
         if not self._worker_id:
@@ -501,6 +523,7 @@ class Machine:
         if trouble:
             self._note(logging.WARNING, trouble)
         if self._link is not Link.DOWN:
+            self._lost_why = trouble or "the worker has left"
             self._emit(Close(self._stream))
         self._link = Link.OVER
         self._emit(Finish(self._exit.error if self._exit else None))

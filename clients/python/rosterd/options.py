@@ -8,10 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from .errors import InvalidOption
+from .hooks import Hooks
 from .route import secure
 
 DEFAULT_SERVER = "localhost:7700"
 MAX_SLOTS = 4096
+MAX_PORT = 65_535
 
 
 def default_slots() -> int:
@@ -49,6 +52,10 @@ class Options:
     client_key: bytes | None = field(default=None, repr=False)
     #: Send the credential also in plain text to another machine; ROSTERD_INSECURE_CREDENTIAL=true.
     insecure_credential: bool = False
+    #: What metrics are made of.
+    hooks: Hooks | None = field(default=None, compare=False)
+    #: Serves /healthz and /readyz over HTTP: a port (0: any that is free) on 127.0.0.1, or `host:port`; None: not.
+    health: int | str | None = None
     #: Files that the environment named: read again for each connection.
     _files: Mapping[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -63,13 +70,17 @@ class Options:
         object.__setattr__(self, "_files", files)
         defects = list(self._defects())
         if defects:
-            raise ValueError("; ".join(defects))
+            raise InvalidOption("; ".join(defects))
 
     def _defects(self) -> list[str]:
         found = []
         for server in self.servers:
             if "://" in server and urlsplit(server).scheme not in ("http", "https"):
                 found.append(f"server {server!r}: only http:// and https:// are known")
+            elif not _is_address(server):
+                found.append(
+                    f"server {server!r} is not an address: write host:port, http://host:port or https://host:port"
+                )
             elif self.exposes_credential(server):
                 found.append(exposed(server))
         if not 1 <= self.slots <= MAX_SLOTS:
@@ -79,6 +90,8 @@ class Options:
         for name in ("drain_timeout", "leave_timeout", "connect_timeout", "longest_delay"):
             if getattr(self, name) < 0:
                 found.append(f"{name} must not be negative")
+        if self.health is not None and self.health_address() is None:
+            found.append(f"health is {self.health!r}: give a port from 0 to 65535, or host:port")
         try:
             _, key, certificate = self.certificates()
         except ValueError as error:
@@ -87,6 +100,13 @@ class Options:
             if (certificate is None) != (key is None):
                 found.append("client_certificate and client_key go together (ROSTERD_CERT, ROSTERD_KEY)")
         return found
+
+    def health_address(self) -> tuple[str, int] | None:
+        """Where health is served; None: nowhere."""
+        if self.health is None or isinstance(self.health, bool):
+            return None
+        host, port = ("127.0.0.1", str(self.health)) if isinstance(self.health, int) else _parted(self.health)
+        return (host, int(port)) if host and port.isdecimal() and int(port) <= MAX_PORT else None
 
     def exposes_credential(self, address: str) -> bool:
         """Whether others could read the credential on its way to this coordinator."""
@@ -123,7 +143,9 @@ class Options:
                 with open(path, "rb") as file:
                     return file.read()
             except OSError as error:
-                raise ValueError(f"{_FILES[name]}={path} cannot be read: {error.strerror}: name a PEM file") from error
+                raise InvalidOption(
+                    f"{_FILES[name]}={path} cannot be read: {error.strerror}: name a PEM file"
+                ) from error
 
         return one("root_certificates"), one("client_key"), one("client_certificate")
 
@@ -153,6 +175,19 @@ def loopback(address: str) -> bool:
         return host == "localhost"
     mapped = getattr(found, "ipv4_mapped", None)
     return bool((mapped or found).is_loopback)
+
+
+def _parted(address: str) -> tuple[str, str]:
+    host, _, port = address.rpartition(":")
+    return host.removeprefix("[").removesuffix("]"), port
+
+
+def _is_address(server: str) -> bool:
+    try:
+        url = urlsplit(server if "://" in server else f"http://{server}")
+        return bool(url.hostname) and url.port != 0
+    except ValueError:
+        return False
 
 
 def _listed(text: str) -> tuple[str, ...]:

@@ -132,10 +132,11 @@ class Run:
         self.task_id: str = trigger.task_id
         #: dataflow: go on until there is nothing left to fetch.
         self.streaming: bool = trigger.streaming
+        #: The trace that the run belongs to, as W3C Trace Context writes it: `traceparent`, and `tracestate` if there
+        #: is one. Empty: none. OpenTelemetry's current context is that of the trace, where its API is installed.
+        self.trace_context: Mapping[str, str] = MappingProxyType(dict(trigger.trace_context))
         self.cancelled = Cancellation(outlet.lease_left, lambda: outlet.expired(self.key))
-        ids = {"job": self.job, "item": self.item, "token": self.token, "instance": self.instance_id}
-        ids["task_id"] = self.task_id
-        self.log = RunLog(_LOG, ids)
+        self.log = RunLog(_LOG, self.ids)
         self._outlet = outlet
         self._lock = threading.Lock()
         self._processed = 0
@@ -147,6 +148,12 @@ class Run:
     @property
     def key(self) -> Key:
         return Key(self.job, self.item, self.token)
+
+    @property
+    def ids(self) -> dict[str, Any]:
+        """job, item, token, instance and task_id: what a log line says of the run."""
+        ids = {"job": self.job, "item": self.item, "token": self.token, "instance": self.instance_id}
+        return {**ids, "task_id": self.task_id}
 
     @property
     def leaving(self) -> bool:

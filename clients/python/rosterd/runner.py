@@ -7,21 +7,22 @@ never ends cannot keep the process from leaving.
 from __future__ import annotations
 
 import asyncio
-import json
+import contextvars
 import logging
 import queue
 import threading
-import traceback
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Literal
 
+from . import clock, trace
 from ._proto import worker_pb2
-from .errors import Cancelled
+from .current import context_for, context_of
+from .describe import describe, text_of
+from .errors import Cancelled, Fatal
 from .events import Began, CallbackEnded, Ended, Ending, EndKind, Event, Expired, Key, StartRun, StopReason
-from .hand import MAX_ERROR
+from .hooks import RunEnd, Teller
 from .job import FireHook, Job, call, call_async, is_async
 from .run import Fire, Run, _Outlet
-from .text import shorten
 
 _LOG = logging.getLogger("rosterd")
 
@@ -67,11 +68,16 @@ class Runner:
         post: Callable[[Event], None],
         progress: Callable[[Run], None],
         lease_left: Callable[[], float],
+        teller: Teller,
     ) -> None:
         self._jobs = jobs
         self._loop = loop
         self._post = post
         self._lease_left = lease_left
+        self._teller = teller
+        trace.prepare()
+        caller = contextvars.copy_context()
+        self._contexts = {name: context_of(job.context, caller) for name, job in jobs.items()}
         self._leaving = threading.Event()
         self._outlet = _Outlet(progress, self._leaving, lease_left, lambda key: post(Expired(key)))
         self._threads = Threads()
@@ -86,11 +92,12 @@ class Runner:
         job = self._jobs[start.key.job]
         run = Run(start, self._outlet)
         self._runs[run.key] = run
+        context = context_for(run, self._contexts[job.name])
         if job.is_async:
-            self._on_loop(lambda: self._spawn(job, run), run)
+            self._on_loop(lambda: self._spawn(job, run, context), run)
         else:
             try:
-                self._threads.submit(lambda: self._ended(run, self._call(job, run)))
+                self._threads.submit(lambda: self._ended(run, context.run(self._call, job, run)))
             except RuntimeError as error:
                 self._ended(run, Ending(EndKind.NOT_BEGUN, error=f"no thread for the run: {error}"))
 
@@ -115,10 +122,12 @@ class Runner:
             hook = job.on_all_completed
         if hook is None:
             self._post(CallbackEnded(callback.callback_id, ""))
-        elif is_async(hook):
-            self._call_hook_on_loop(callback, hook)
         else:
-            self._threads.submit(lambda: self._call_hook(callback, hook))
+            context = self._contexts[callback.job].copy()
+            if is_async(hook):
+                self._call_hook_on_loop(callback, hook, context)
+            else:
+                self._threads.submit(lambda: context.run(self._call_hook, callback, hook))
 
     def leaving(self) -> None:
         self._leaving.set()
@@ -130,16 +139,22 @@ class Runner:
 
     def _call(self, job: Job, run: Run) -> Ending:
         # The last look: this thread may have been kept waiting since the machine looked.
-        if self._lease_left() <= 0 or run.cancelled:
-            return Ending(EndKind.NOT_BEGUN, error="the lease had ended before user code began")
+        if not self._may_begin(run):
+            return self._not_begun(run)
+        attempt = _Attempt(self._teller, run)
         self._post(Began(run.key))
         try:
             result = call(job, run)
-        except Cancelled as error:
-            return _ending(EndKind.CANCELLED, run, error=str(error))
         except BaseException as error:  # a handler that calls sys.exit() has failed
-            return _ending(EndKind.RAISED, run, error=describe(error))
-        return _ending(EndKind.RETURNED, run, output=text_of(result))
+            return attempt.raised(error)
+        return attempt.returned(result)
+
+    def _may_begin(self, run: Run) -> bool:
+        return self._lease_left() > 0 and not run.cancelled
+
+    def _not_begun(self, run: Run, why: str = "the lease had ended before user code began") -> Ending:
+        self._teller.run_not_started(run, why)
+        return Ending(EndKind.NOT_BEGUN, error=why)
 
     def _ended(self, run: Run, ending: Ending) -> None:
         self._runs.pop(run.key, None)
@@ -154,10 +169,14 @@ class Runner:
             if run is not None:
                 self._ended(run, Ending(EndKind.NOT_BEGUN, error="the loop of the handlers is closed"))
 
-    def _spawn(self, job: Job, run: Run) -> None:
-        task = self._loop.create_task(self._await(job, run), name=f"rosterd {run.key}")
+    def _spawn(self, job: Job, run: Run, context: contextvars.Context) -> None:
+        task = context.run(self._task, job, run)
         self._tasks[run.key] = task
         task.add_done_callback(lambda done: self._done(run, done))
+
+    def _task(self, job: Job, run: Run) -> asyncio.Task[Ending]:
+        # A task sees the context that it is made in.
+        return self._loop.create_task(self._await(job, run), name=f"rosterd {run.key}")
 
     def _cancel(self, key: Key) -> None:
         task = self._tasks.get(key)
@@ -167,20 +186,23 @@ class Runner:
     def _done(self, run: Run, task: asyncio.Task[Ending]) -> None:
         self._tasks.pop(run.key, None)
         # Cancelled from outside only before its first step: after that `_await` catches it.
-        never = Ending(EndKind.NOT_BEGUN, error="cancelled before user code began")
-        self._ended(run, never if task.cancelled() else task.result())
+        if task.cancelled():
+            self._ended(run, self._not_begun(run, "cancelled before user code began"))
+        else:
+            self._ended(run, task.result())
 
     async def _await(self, job: Job, run: Run) -> Ending:
-        if self._lease_left() <= 0 or run.cancelled:
-            return Ending(EndKind.NOT_BEGUN, error="the lease had ended before user code began")
+        if not self._may_begin(run):
+            return self._not_begun(run)
+        attempt = _Attempt(self._teller, run)
         self._post(Began(run.key))
         try:
             result = await call_async(job, run)
-        except (asyncio.CancelledError, Cancelled) as error:
-            return _ending(EndKind.CANCELLED, run, error=str(error))
+        except asyncio.CancelledError as error:
+            return attempt.ended(EndKind.CANCELLED, error=str(error))
         except BaseException as error:
-            return _ending(EndKind.RAISED, run, error=describe(error))
-        return _ending(EndKind.RETURNED, run, output=text_of(result))
+            return attempt.raised(error)
+        return attempt.returned(result)
 
     async def abandon(self, patience: float) -> None:
         """Cancels what is left on the caller's loop when the worker is over."""
@@ -200,7 +222,7 @@ class Runner:
             error = describe(raised)
         self._post(CallbackEnded(callback.callback_id, error))
 
-    def _call_hook_on_loop(self, callback: worker_pb2.Callback, hook: FireHook) -> None:
+    def _call_hook_on_loop(self, callback: worker_pb2.Callback, hook: FireHook, context: contextvars.Context) -> None:
         async def answer() -> None:
             error = ""
             try:
@@ -210,31 +232,41 @@ class Runner:
             self._post(CallbackEnded(callback.callback_id, error))
 
         def spawn() -> None:
-            task = self._loop.create_task(answer())
+            task = context.run(self._loop.create_task, answer())
             self._callbacks.add(task)
             task.add_done_callback(self._callbacks.discard)
 
         self._on_loop(spawn, None)
 
 
-def _ending(kind: EndKind, run: Run, output: str = "", error: str = "") -> Ending:
-    processed, failed, offset = run._counts()
-    return Ending(kind, output, error, processed, failed, offset)
+class _Attempt:
+    """An attempt whose user code is about to be called."""
+
+    def __init__(self, teller: Teller, run: Run) -> None:
+        self._teller = teller
+        self._run = run
+        self._since = clock.boot()
+        teller.run_started(run)
+
+    def returned(self, result: object) -> Ending:
+        return self.ended(EndKind.RETURNED, output=text_of(result))
+
+    def raised(self, error: BaseException) -> Ending:
+        if isinstance(error, Cancelled):
+            return self.ended(EndKind.CANCELLED, error=str(error))
+        kind = EndKind.FATAL if isinstance(error, Fatal) else EndKind.RAISED
+        return self.ended(kind, error=describe(error), exception=error)
+
+    def ended(self, kind: EndKind, output: str = "", error: str = "", exception: BaseException | None = None) -> Ending:
+        how = _HOW[kind]
+        self._teller.run_ended(self._run, RunEnd(how, clock.boot() - self._since, exception))
+        processed, failed, offset = self._run._counts()
+        return Ending(kind, output, error, processed, failed, offset, exception)
 
 
-def describe(error: BaseException) -> str:
-    """The error in a line, then where it came from."""
-    summary = "".join(traceback.format_exception_only(type(error), error)).strip()
-    trace = "".join(traceback.format_tb(error.__traceback__))
-    return shorten(f"{summary}\n{trace}".strip(), MAX_ERROR)
-
-
-def text_of(result: Any) -> str:
-    if result is None:
-        return ""
-    if isinstance(result, str):
-        return result
-    try:
-        return json.dumps(result)
-    except (TypeError, ValueError):
-        return str(result)
+_HOW: Mapping[EndKind, Literal["returned", "raised", "cancelled"]] = {
+    EndKind.RETURNED: "returned",
+    EndKind.RAISED: "raised",
+    EndKind.FATAL: "raised",
+    EndKind.CANCELLED: "cancelled",
+}

@@ -12,25 +12,37 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import FrameType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from . import clock
+from .config import Config, config_of
 from .driver import Driver
+from .errors import RosterdError
 from .events import Leave, Quit
-from .job import Config, ErrorHook, FireHook, Handler, Job, dataflow_handler
+from .health import Health
+from .hooks import Hooks, Teller
+from .job import ErrorHook, Fetch, FireHook, Handler, Job, Process, dataflow_handler
 from .machine import Machine
 from .options import Options
 from .run import Run
 from .runner import Runner
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .config import JobFields
+
 _LOG = logging.getLogger("rosterd")
 # How long async handlers get to notice that the worker is over.
 ABANDON_PATIENCE = 1.0
+# How long hooks of the connection get for what they were not told yet.
+HOOKS_PATIENCE = 1.0
 # Supervisors signal a process and its group: signals this soon after the first one, in seconds, repeat it.
 ONE_REQUEST = 1.0
 
 H = TypeVar("H", bound=Callable[[Run], Any])
+T = TypeVar("T")
 
 
 class Worker:
@@ -47,6 +59,8 @@ class Worker:
         credential: str | None = None,
         namespace: str | None = None,
         labels: Mapping[str, str] | None = None,
+        hooks: Hooks | None = None,
+        health: int | str | None = None,
         options: Options | None = None,
     ) -> None:
         servers = None if server is None else _servers(server)
@@ -56,11 +70,14 @@ class Worker:
             "credential": credential,
             "namespace": namespace,
             "labels": labels,
+            "hooks": hooks,
+            "health": health,
         }
         changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         self.options = Options(**changes) if options is None else replace(options, **changes)
         self._jobs: dict[str, Job] = {}
         self._driver: Driver | None = None
+        self._health: Health | None = None
         # What was asked of the worker before it ran.
         self._early_stop: Leave | None = None
         # When the first signal came, on the boot clock.
@@ -95,17 +112,23 @@ class Worker:
         on_error: ErrorHook | None = None,
         on_all_started: FireHook | None = None,
         on_all_completed: FireHook | None = None,
+        **fields: Unpack[JobFields],
     ) -> Callable[[H], H]:
-        """Decorates the handler of a job, plain or async; it gets the Run. The fields are those of Job."""
+        """Decorates the handler of a job, plain or async; it gets the Run.
+
+        The job must exist, or come with the worker: by the fields of JobConfig (`items=3, cron="0/5 * * * * ?"`), or by
+        `config` as a whole. What is given beside those are fields of Job.
+        """
         if not isinstance(name, str):
             raise TypeError('a job needs its name: @worker.job("name")')
+        whole = config_of(name, config, fields, {})
 
         def decorate(handler: H) -> H:
             self.add(
                 Job(
                     name,
                     handler,
-                    config=config,
+                    config=whole,
                     overwrite=overwrite,
                     handler_type=handler_type,
                     before=before,
@@ -123,28 +146,59 @@ class Worker:
         self,
         name: str,
         *,
-        fetch: Callable[[Run], Any],
-        process: Callable[[Run, Any], Any],
-        **fields: Any,
+        fetch: Fetch[T],
+        process: Process[T],
+        config: Config | None = None,
+        overwrite: bool = False,
+        handler_type: str = "",
+        before: Handler | None = None,
+        after: Handler | None = None,
+        on_error: ErrorHook | None = None,
+        on_all_started: FireHook | None = None,
+        on_all_completed: FireHook | None = None,
+        **fields: Unpack[JobFields],
     ) -> Job:
         """Adds a job that fetches and processes, and does it again until fetch is empty where the job streams."""
-        return self.add(Job(name, dataflow_handler(fetch, process), **fields))
+        return self.add(
+            Job(
+                name,
+                dataflow_handler(fetch, process),
+                config=config_of(name, config, fields, {"kind": "dataflow"}),
+                overwrite=overwrite,
+                handler_type=handler_type,
+                before=before,
+                after=after,
+                on_error=on_error,
+                on_all_started=on_all_started,
+                on_all_completed=on_all_completed,
+            )
+        )
 
     # ---- working
 
     def run(self) -> None:
         """Works until the worker has left. SIGTERM or SIGINT: leave in good order; a second one: at once.
 
-        One within a second of the first counts as the first.
+        One within a second of the first counts as the first. Where the worker cannot go on, the program ends with a
+        message and exit code 1: SystemExit. On another thread than the main one, signals are not handled, and the
+        RosterdError itself is raised, as `run_async` does everywhere.
         """
-        with self._signal_handlers():
-            asyncio.run(self.run_async())
+        try:
+            with self._signal_handlers():
+                asyncio.run(self.run_async())
+        except RosterdError as error:
+            if threading.current_thread() is not threading.main_thread():
+                raise
+            raise SystemExit(f"rosterd: {error}") from error
         if self._at_once is not None:
             # The handler's exit was caught by user code that ran on this thread.
             raise SystemExit(self._at_once)
 
     async def run_async(self) -> None:
-        """The same on a loop that is there already; signals are the caller's. Cancelling it leaves without grace."""
+        """The same on a loop that is there already; signals are the caller's. Cancelling it leaves without grace.
+
+        Raises JobRefused if no job is left, and Rejected if every coordinator rejects the worker.
+        """
         if self._driver is not None:
             raise RuntimeError("a worker runs once")
         if not self._jobs:
@@ -153,8 +207,11 @@ class Worker:
         address = self.options.address or await loop.run_in_executor(None, own_address, self.options.servers)
         registers = [job.register() for job in self._jobs.values()]
         machine = Machine(self.options, registers, address, random.Random())
-        driver = Driver(machine, self.options)
-        runner = Runner(self._jobs, loop, driver.post, driver.progress, driver.lease_left)
+        teller = Teller(self.options.hooks)
+        driver = Driver(machine, self.options, teller)
+        runner = Runner(self._jobs, loop, driver.post, driver.progress, driver.lease_left, teller)
+        served = self.options.health_address()
+        self._health = None if served is None else Health(served, driver.alive, driver.ready)
         self._driver = driver
         if self._early_stop is not None:
             driver.post(self._early_stop)
@@ -164,11 +221,22 @@ class Worker:
         except asyncio.CancelledError:
             driver.post(Leave(grace=0))
             left = asyncio.wrap_future(driver.result)
-            await asyncio.wait([left], timeout=self.options.leave_timeout)
+            done, _ = await asyncio.wait([left], timeout=self.options.leave_timeout)
+            for one in done:
+                # Whoever cancels does not ask how it ended.
+                one.exception()
             driver.post(Quit())
             raise
         finally:
             await runner.abandon(ABANDON_PATIENCE)
+            await loop.run_in_executor(None, teller.close, HOOKS_PATIENCE)
+            if self._health is not None:
+                await loop.run_in_executor(None, self._health.close)
+
+    @property
+    def health_port(self) -> int | None:
+        """Where health is served, once it is."""
+        return None if self._health is None else self._health.port
 
     def stop(self, grace: float | None = None) -> None:
         """Leave in good order: runs have `grace` seconds (None: drain_timeout). Any thread may call it."""

@@ -8,7 +8,6 @@ with old tools, pinned here, and committed: `pip install '.[generate]'`, then `p
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import tempfile
 from importlib import metadata, resources
@@ -18,36 +17,51 @@ TOOLS = "1.66.2"
 HERE = Path(__file__).resolve().parent
 TARGET = HERE.parent / "rosterd" / "_proto"
 PROTO = HERE.parents[2] / "proto"
-FILES = ("rosterd/v1/types.proto", "rosterd/v1/worker.proto")
+FILES = ("types.proto", "worker.proto")
 INIT = '"""Generated from proto/rosterd/v1 by scripts/generate.py. Do not edit."""\n'
+# Programs may generate code from the same files: in one process protobuf takes each file and each name once. Neither
+# goes over the wire.
+RENAMED = (("package rosterd.v1;", "package rosterd_client.v1;"), ('"rosterd/v1/', '"rosterd/_proto/'))
+
+
+def renamed(proto: Path, folder: Path) -> list[str]:
+    """Copies the files under names of this package's own; what they are called there."""
+    to = folder / "rosterd" / "_proto"
+    to.mkdir(parents=True)
+    for name in FILES:
+        text = (proto / "rosterd" / "v1" / name).read_text()
+        for old, new in RENAMED:
+            text = text.replace(old, new)
+        (to / name).write_text(text)
+    return [f"rosterd/_proto/{name}" for name in FILES]
+
+
+def protoc(folder: str, *arguments: str) -> None:
+    # Part of extras only, so not at the top.
+    from grpc_tools import protoc as compiler  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+    well_known = str(resources.files("grpc_tools") / "_proto")
+    code = compiler.main(["protoc", f"-I{folder}", f"-I{well_known}", *arguments])
+    if code != 0:
+        raise SystemExit(f"protoc ended with {code}")
 
 
 def generate(proto: Path) -> dict[str, str]:
     """The content of every file of the generated package, by file name."""
-    # Part of the `generate` extra only, so not at the top.
-    from grpc_tools import protoc  # type: ignore[import-untyped,import-not-found,unused-ignore]
-
-    well_known = str(resources.files("grpc_tools") / "_proto")
     with tempfile.TemporaryDirectory() as folder:
-        code = protoc.main(
-            [
-                "protoc",
-                f"-I{proto}",
-                f"-I{well_known}",
-                f"--python_out={folder}",
-                f"--pyi_out={folder}",
-                *FILES,
-            ]
-        )
-        if code != 0:
-            raise SystemExit(f"protoc ended with {code}")
-        made = {path.name: relative(path.read_text()) for path in Path(folder, "rosterd", "v1").iterdir()}
+        files = renamed(proto, Path(folder))
+        protoc(folder, f"--python_out={folder}", f"--pyi_out={folder}", *files)
+        made = {path.name: path.read_text() for path in Path(folder, "rosterd", "_proto").glob("*.py*")}
     return {"__init__.py": INIT, **made}
 
 
-def relative(text: str) -> str:
-    """protoc writes imports from the root of the .proto tree; ours live in a package of another name."""
-    return re.sub(r"^from rosterd\.v1 import", "from . import", text, flags=re.MULTILINE)
+def descriptors(proto: Path) -> bytes:
+    """What the files say, as a FileDescriptorSet: any version of protoc gives the same."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = renamed(proto, Path(folder))
+        out = Path(folder, "set")
+        protoc(folder, f"--descriptor_set_out={out}", *files)
+        return out.read_bytes()
 
 
 def stale(made: dict[str, str]) -> list[str]:

@@ -70,9 +70,9 @@ def trigger(token: int, item: int = 0, job: str = "hello", **fields: Any) -> wor
     return worker_pb2.SessionResponse(trigger=worker_pb2.Trigger(**{**given, **fields}))
 
 
-def cancel(token: int, reason: str = "OPERATOR", item: int = 0) -> worker_pb2.SessionResponse:
+def cancel(token: int, reason: str = "OPERATOR", item: int = 0, job: str = "hello") -> worker_pb2.SessionResponse:
     name = f"CANCEL_REASON_{reason}"
-    return worker_pb2.SessionResponse(cancel=worker_pb2.Cancel(run=ref(token, item), reason=name))
+    return worker_pb2.SessionResponse(cancel=worker_pb2.Cancel(run=ref(token, item, job), reason=name))
 
 
 def heartbeat_ack(sequence: int) -> worker_pb2.SessionResponse:
@@ -84,11 +84,11 @@ def report_ack(token: int, item: int = 0, result: str = "ACCEPTED", job: str = "
     return worker_pb2.SessionResponse(report_ack=worker_pb2.ReportAck(run=ref(token, item, job), result=name))
 
 
-def callback(name: str, kind: str, timeout: float = 5.0) -> worker_pb2.SessionResponse:
+def callback(name: str, kind: str, timeout: float = 5.0, job: str = "hello") -> worker_pb2.SessionResponse:
     return worker_pb2.SessionResponse(
         callback=worker_pb2.Callback(
             callback_id=name,
-            job="hello",
+            job=job,
             fire_time=Timestamp(seconds=1_700_000_000),
             kind=f"CALLBACK_KIND_{kind}",
             timeout=duration(timeout),

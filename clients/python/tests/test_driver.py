@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -22,78 +22,17 @@ from typing import Any
 import frames as f
 import grpc
 import pytest
-from coordinator import PATIENCE, Coordinator, Session
+from coordinator import PATIENCE, Coordinator
+from working import AtWork, leave, wait_until, worker_of
 
-from rosterd import Cancelled, Fire, JobRefused, Options, Rejected, Run, Worker
-from rosterd.events import Quit
+from rosterd import Cancelled, Fire, JobRefused, Options, Rejected, Run, Worker, clock
+from rosterd.driver import Driver
+from rosterd.events import Event, Expired, Key, Received, Tick
+from rosterd.hooks import Teller
 
 HERE = Path(__file__).parent
 # A lease that is long enough for a busy machine and short enough for a test.
 SHORT: dict[str, Any] = {"lease": 6.0, "interval": 0.3, "budget": 0.2}
-
-
-class Working:
-    """A worker at work on a thread."""
-
-    def __init__(self, worker: Worker) -> None:
-        self.worker = worker
-        self.error: BaseException | None = None
-        self.thread = threading.Thread(target=self._run, daemon=True)
-        self.thread.start()
-
-    def _run(self) -> None:
-        try:
-            self.worker.run()
-        except BaseException as error:
-            self.error = error
-
-    def over(self) -> None:
-        self.thread.join(PATIENCE)
-        assert not self.thread.is_alive(), "the worker does not end"
-        if self.error is not None:
-            raise self.error
-
-
-@pytest.fixture
-def coordinator() -> Iterator[Coordinator]:
-    with Coordinator() as server:
-        yield server
-
-
-@pytest.fixture
-def at_work() -> Iterator[Callable[[Worker], Working]]:
-    all_working: list[Working] = []
-
-    def begin(worker: Worker) -> Working:
-        all_working.append(Working(worker))
-        return all_working[-1]
-
-    yield begin
-    for working in all_working:
-        working.worker.stop(grace=0)
-        if working.worker._driver is not None and working.thread.is_alive():
-            working.worker._driver.post(Quit())
-        working.thread.join(PATIENCE)
-
-
-def wait_until(condition: Callable[[], Any], what: str = "") -> None:
-    until = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < until, what or "the state does not come"
-        time.sleep(0.005)
-
-
-def worker_of(coordinator: Coordinator, **options: Any) -> Worker:
-    return Worker(coordinator.address, options=Options(**{"slots": 4, "address": "10.0.0.1", **options}))
-
-
-def leave(working: Working, session: Session) -> None:
-    working.worker.stop()
-    session.farewell()
-    working.over()
-
-
-AtWork = Callable[[Worker], Working]
 
 
 # ---- one run
@@ -487,6 +426,47 @@ def test_another_identity_fences_the_runs_of_the_old_one(coordinator: Coordinato
     assert second.expect("run_completed").run.token == 9
     second.send(f.report_ack(9))
     leave(working, second)
+
+
+class Deaf:
+    """A machine that only remembers what it was told."""
+
+    attachment = leased_since = None
+    lost_why, leaves, lease_stops_at = "", False, float("inf")
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+
+    def handle(self, now: clock.Now, event: object) -> list[object]:
+        self.told.append(event)
+        return []
+
+    def deadline(self) -> float:
+        return float("inf")
+
+
+@pytest.mark.parametrize("stood_still", [True, False])
+def test_what_waited_in_the_socket_while_the_process_stood_still_comes_first(stood_still: bool) -> None:
+    async def scenario() -> list[object]:
+        machine: Any = Deaf()
+        driver = Driver(machine, Options(), Teller(None))
+        driver._over = asyncio.Event()
+        streams: Any = {1: None}
+        driver._streams = streams
+        driver._round_at = clock.boot() - (60 if stood_still else 0)
+        events: list[Event] = [Tick(), Expired(Key("hello", 0, 1)), Received(1, f.heartbeat_ack(1))]
+        for event in events:
+            driver._feed(event)
+        until = time.monotonic() + PATIENCE
+        while len(machine.told) < len(events):
+            assert time.monotonic() < until
+            await asyncio.sleep(0.01)
+        kinds = [type(event) for event in machine.told]
+        driver._over.set()
+        return [kind.__name__ for kind in kinds[: len(events)]]
+
+    wanted = ["Received", "Tick", "Expired"] if stood_still else ["Tick", "Expired", "Received"]
+    assert asyncio.run(scenario()) == wanted
 
 
 # ---- refused, rejected, leaving

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from rosterd import Job, Options, Run, Worker
-from rosterd.job import config_text
-from rosterd.runner import text_of
+from rosterd import InvalidOption, Job, Options, Run, Worker
+from rosterd.config import config_text
+from rosterd.describe import text_of
 from rosterd.text import shorten
 from rosterd.transport import target_of
 from rosterd.worker import own_address
@@ -67,11 +67,24 @@ def test_files_of_the_environment_are_read_for_each_connection(monkeypatch: pyte
         {"labels": {"a": "x" * 129}},
         {"drain_timeout": -1},
         {"client_key": b"key"},
+        {"servers": ("a:port",)},
+        {"servers": ("a:70000",)},
+        {"servers": ("http://",)},
+        {"health": 70_000},
+        {"health": "8080"},
     ],
 )
 def test_options_that_cannot_be(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(InvalidOption):
         Options(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("given", "address"),
+    [(8080, ("127.0.0.1", 8080)), ("0.0.0.0:0", ("0.0.0.0", 0)), ("[::1]:80", ("::1", 80)), (None, None)],
+)
+def test_where_health_is_served(given: Any, address: Any) -> None:
+    assert Options(health=given).health_address() == address
 
 
 def test_what_a_worker_refuses() -> None:
@@ -101,8 +114,8 @@ def test_a_handler_may_be_any_callable() -> None:
 def test_config_is_text_a_path_or_a_mapping(tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text("jobName: hello\n")
-    assert config_text(file) == config_text("jobName: hello\n") == "jobName: hello\n"
-    assert config_text({"jobName": "hello"}) == '{"jobName": "hello"}'
+    assert config_text("hello", file) == config_text("hello", "jobName: hello\n") == "jobName: hello\n"
+    assert config_text("hello", {"jobName": "hello"}) == '{"jobName": "hello"}'
     assert Job("hello", print, config=None).register().config == ""
 
 

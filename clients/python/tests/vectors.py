@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from rosterd import JobRefused, LeaveTimedOut, Options, Rejected
@@ -259,12 +259,12 @@ def text(value: Any) -> str:
     return value["repeat"] * value["times"] if isinstance(value, dict) else str(value)
 
 
-def prefix(enum: EnumDescriptor) -> str:
+def prefix(enum: Any) -> str:
     words = "".join(f"_{letter}" if letter.isupper() else letter for letter in enum.name)
     return words.strip("_").upper() + "_"
 
 
-def repeated(field: FieldDescriptor) -> bool:
+def repeated(field: Any) -> bool:
     # Older versions of protobuf have the label, newer ones the property.
     found = getattr(field, "is_repeated", None)
     return bool(getattr(field, "label", 0) == FieldDescriptor.LABEL_REPEATED if found is None else found)
@@ -316,7 +316,7 @@ def shown(message: Message) -> dict[str, Any]:
     return {field.name: shown_field(message, field) for field in message.DESCRIPTOR.fields}
 
 
-def shown_field(message: Message, field: FieldDescriptor) -> Any:
+def shown_field(message: Message, field: Any) -> Any:
     value = getattr(message, field.name)
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         return dict(value)

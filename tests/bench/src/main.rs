@@ -9,6 +9,7 @@
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
 mod against;
+mod clients;
 mod crew;
 mod ensemble;
 mod fires;
@@ -38,7 +39,7 @@ type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error + Send + 
 /// A figure: its name, what it shows, and what takes it.
 type Figure = (&'static str, &'static str, fn(&Options, &mut Report) -> Result);
 
-const FIGURES: [Figure; 12] = [
+const FIGURES: [Figure; 13] = [
     ("lag", "scheduled time to user code, 8 items a fire", fires::lag),
     ("knee", "jobs of one item that fire each second", fires::knee),
     ("runs", "100 jobs of 100 items each second: item runs a second", fires::runs),
@@ -51,6 +52,7 @@ const FIGURES: [Figure; 12] = [
     ("writes", "what fires cost a ZooKeeper server", writes::writes),
     ("quiet", "what coordinators cost a ZooKeeper server while nothing is due", quiet::quiet),
     ("idle", "idle workers on one coordinator", idle::idle),
+    ("clients", "each client's conformance worker: runs a second, latency, memory", clients::clients),
 ];
 
 /// What is held against the same of Elastic-Job, with `--against elasticjob`.

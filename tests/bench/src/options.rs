@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::clients::{Program, built};
+
 #[derive(Debug)]
 pub(crate) struct Options {
     only: Vec<String>,
@@ -17,6 +19,8 @@ pub(crate) struct Options {
     pub(crate) quick: bool,
     /// The coordinator's program.
     pub(crate) program: PathBuf,
+    /// Whose conformance workers are measured.
+    pub(crate) clients: Vec<Program>,
     /// Sizes instead of the figure's own, where it has any.
     pub(crate) sizes: Vec<u32>,
     /// How long fires are watched, in seconds.
@@ -27,7 +31,7 @@ pub(crate) struct Options {
 
 const USAGE: &str = "\
 bench [--only NAME[,NAME]] [--runs N] [--quick] [--sizes N[,N]] [--seconds N] [--trials N] [--program PATH]
-      [--registry embedded|zookeeper] [--against elasticjob]
+      [--registry embedded|zookeeper] [--against elasticjob] [--client NAME=COMMAND]...
 ";
 
 impl Options {
@@ -57,6 +61,7 @@ impl Options {
             quick: false,
             zookeeper: false,
             program: beside_this(),
+            clients: Vec::new(),
             sizes: Vec::new(),
             seconds: 0,
             unhurried: false,
@@ -85,6 +90,12 @@ impl Options {
                 }
                 "--seconds" => options.seconds = u64::from(number(value()?)?.clamp(1, 600)),
                 "--program" => options.program = PathBuf::from(value()?),
+                "--client" => {
+                    let text = value()?;
+                    let program =
+                        Program::parse(text).ok_or(format!("--client {text:?}: it is NAME=COMMAND"))?;
+                    options.clients.push(program);
+                }
                 "--help" | "-h" => {
                     print!("{USAGE}");
                     figures.iter().for_each(|(name, what)| println!("  {name:8} {what}"));
@@ -99,6 +110,9 @@ impl Options {
         }
         if !options.program.exists() {
             return Err(format!("{} is not there: cargo xtask bench builds it", options.program.display()));
+        }
+        if options.clients.is_empty() {
+            options.clients = built();
         }
         if options.quick {
             options.runs = 1;

@@ -1,6 +1,6 @@
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
-from . import types_pb2 as _types_pb2
+from rosterd._proto import types_pb2 as _types_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -257,7 +257,14 @@ class Assignment(_message.Message):
     def __init__(self, job: _Optional[str] = ..., items: _Optional[_Iterable[int]] = ..., generation: _Optional[int] = ..., sharding_total_count: _Optional[int] = ..., props: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class Trigger(_message.Message):
-    __slots__ = ("run", "fire_time", "source", "item_parameter", "job_parameter", "sharding_total_count", "attempt", "offset", "timeout", "kind", "streaming", "max_attempts", "retry_backoff", "starts_in", "retry_backoff_multiplier", "retry_backoff_max", "task_id")
+    __slots__ = ("run", "fire_time", "source", "item_parameter", "job_parameter", "sharding_total_count", "attempt", "offset", "timeout", "kind", "streaming", "max_attempts", "retry_backoff", "starts_in", "retry_backoff_multiplier", "retry_backoff_max", "task_id", "trace_context")
+    class TraceContextEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     RUN_FIELD_NUMBER: _ClassVar[int]
     FIRE_TIME_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
@@ -275,6 +282,7 @@ class Trigger(_message.Message):
     RETRY_BACKOFF_MULTIPLIER_FIELD_NUMBER: _ClassVar[int]
     RETRY_BACKOFF_MAX_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    TRACE_CONTEXT_FIELD_NUMBER: _ClassVar[int]
     run: _types_pb2.RunRef
     fire_time: _timestamp_pb2.Timestamp
     source: _types_pb2.RunSource
@@ -292,7 +300,8 @@ class Trigger(_message.Message):
     retry_backoff_multiplier: int
     retry_backoff_max: _duration_pb2.Duration
     task_id: str
-    def __init__(self, run: _Optional[_Union[_types_pb2.RunRef, _Mapping]] = ..., fire_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[_Union[_types_pb2.RunSource, str]] = ..., item_parameter: _Optional[str] = ..., job_parameter: _Optional[str] = ..., sharding_total_count: _Optional[int] = ..., attempt: _Optional[int] = ..., offset: _Optional[bytes] = ..., timeout: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., kind: _Optional[_Union[_types_pb2.JobKind, str]] = ..., streaming: bool = ..., max_attempts: _Optional[int] = ..., retry_backoff: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., starts_in: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., retry_backoff_multiplier: _Optional[int] = ..., retry_backoff_max: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., task_id: _Optional[str] = ...) -> None: ...
+    trace_context: _containers.ScalarMap[str, str]
+    def __init__(self, run: _Optional[_Union[_types_pb2.RunRef, _Mapping]] = ..., fire_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[_Union[_types_pb2.RunSource, str]] = ..., item_parameter: _Optional[str] = ..., job_parameter: _Optional[str] = ..., sharding_total_count: _Optional[int] = ..., attempt: _Optional[int] = ..., offset: _Optional[bytes] = ..., timeout: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., kind: _Optional[_Union[_types_pb2.JobKind, str]] = ..., streaming: bool = ..., max_attempts: _Optional[int] = ..., retry_backoff: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., starts_in: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., retry_backoff_multiplier: _Optional[int] = ..., retry_backoff_max: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., task_id: _Optional[str] = ..., trace_context: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class Cancel(_message.Message):
     __slots__ = ("run", "reason", "message")
