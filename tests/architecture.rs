@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Rooms that are crates, with a manifest in their folder: what they may know is held by Cargo as well.
-const CRATES: &[&str] = &["runtime", "session", "wire", "registry", "history", "coordinator", "api"];
+const CRATES: &[&str] = &["runtime", "session", "wire", "registry", "history", "coordinator", "api", "conformance"];
 
 /// What each room of `src` may say `crate::…` to, besides itself. A path stands for all below it.
 const ARROWS: &[(&str, &[&str])] = &[
@@ -33,16 +33,18 @@ const ARROWS: &[(&str, &[&str])] = &[
             "wire",
         ],
     ),
+    // A coordinator in a worker's eyes: it speaks the wire, and has nothing behind it.
+    ("conformance", &["runtime", "wire::proto"]),
     // A client of the admin service like any other; it starts the app, and sees nothing of what runs inside.
-    ("cli", &["app", "config", "wire::proto", "session::code", "runtime"]),
+    ("cli", &["app", "config", "conformance", "wire::proto", "session::code", "runtime"]),
     ("app", &["api", "config", "coordinator", "history", "registry", "runtime", "session", "transfer"]),
 ];
 
 /// Which rooms may use which libraries: the wire stops at the edge, SQL at the stores.
 const LIBRARIES: &[(&str, &[&str])] = &[
-    ("tonic", &["api", "cli", "wire"]),
-    ("prost", &["api/grpc", "api/layers/methods", "cli", "wire"]),
-    ("prost_types", &["api/grpc", "api/layers/methods", "cli", "wire"]),
+    ("tonic", &["api", "cli", "conformance", "wire"]),
+    ("prost", &["api/grpc", "api/layers/methods", "cli", "conformance", "wire"]),
+    ("prost_types", &["api/grpc", "api/layers/methods", "cli", "conformance", "wire"]),
     ("axum", &["api"]),
     ("clap", &["cli"]),
     ("rusqlite", &["history", "registry/embedded"]),
@@ -54,7 +56,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
 ];
 
 /// Generated types of the wire: the gRPC services, what serves and describes them, and the admin client.
-const PROTO: &[&str] = &["api/grpc", "api/edge", "api/layers/methods", "cli"];
+const PROTO: &[&str] = &["api/grpc", "api/edge", "api/layers/methods", "cli", "conformance"];
 
 /// Readings of a clock, and who may take them. tokio's clock stands still in tests, so an edge may measure with it.
 const CLOCKS: &[(&str, &[&str])] = &[

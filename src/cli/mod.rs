@@ -4,6 +4,7 @@
 mod backup;
 mod cluster;
 mod completion;
+mod conformance;
 mod credentials;
 mod cron;
 mod dev;
@@ -80,6 +81,8 @@ enum Command {
     Events(events::Events),
     /// Audit past runs: duplicates, overlaps, lost fires, ownership over time
     Verify(Box<verify::Verify>),
+    /// Try whether a worker of your own client keeps the rules of the protocol
+    Conformance(conformance::Conformance),
     /// Show what happens, as it happens
     Watch(watch::Watch),
     /// Show a job's whole tree in the store
@@ -148,6 +151,7 @@ impl Command {
             Self::Fires(fires) => fires.run().await,
             Self::Events(events) => events.run().await,
             Self::Verify(verify) => verify.run().await,
+            Self::Conformance(conformance) => conformance.run().await,
             Self::Watch(watch) => watch.run().await,
             Self::Dump(dump) => dump.run().await,
             Self::Backup(backup) => backup.run().await,

@@ -108,18 +108,18 @@ fn reach<'a>(file: &str, packages: &'a [Package], shares: &impl Fn(&str, &str) -
                 |pick: &Pick| matches!(pick, Pick::Test("rosterd" | "rosterd-sim", name) if *name == folder);
             let runs = |suite: &Suite| match suite.kind {
                 Kind::Programs(picks) => picks.iter().any(of_folder),
-                Kind::Check | Kind::Doctests | Kind::Python | Kind::Node => false,
+                Kind::Check | Kind::Doctests | Kind::Python | Kind::Node | Kind::Conformance => false,
             };
             let tries = |suite: &&Suite| runs(suite) || shares(suite.name, folder);
             (SUITES.iter().filter(tries).map(|suite| suite.name).collect(), Vec::new())
         }
         ("tests", "architecture.rs") | ("docs", _) => named(&["domain", "unit"]),
         // Tests of coordinators run its worker.
-        ("clients", "python") => named(&["python", "it"]),
-        ("clients", "typescript") => named(&["typescript"]),
+        ("clients", "python") => named(&["python", "it", "conformance"]),
+        ("clients", "typescript") => named(&["typescript", "conformance"]),
         // Every client's machine plays the vectors, and the table of codes is made from the enum.
-        ("clients", "spec") => (vec!["python", "typescript"], vec!["rosterd-client", "rosterd-session"]),
-        ("examples", _) => named(&["it", "unit"]),
+        ("clients", "spec") => (vec!["python", "typescript"], vec!["rosterd-client", "rosterd-session", "rosterd-conformance"]),
+        ("examples", _) => named(&["it", "unit", "conformance"]),
         ("proto", _) | ("build.rs", _) => {
             // These have their generated code committed.
             (vec!["python", "typescript"], vec!["rosterd-wire", "rosterd-client"])
@@ -150,6 +150,8 @@ fn reached(
         }),
         Kind::Doctests => !crates.is_empty(),
         Kind::Check => !files.is_empty(),
+        // Every client, and the program that judges them.
+        Kind::Conformance => ["rosterd-conformance", "rosterd-client"].iter().any(|name| crates.contains(name)),
         Kind::Python | Kind::Node => false,
     };
     suites.extend(SUITES.iter().filter(tries).map(|suite| suite.name));
@@ -170,7 +172,7 @@ mod tests {
     fn a_change_reaches_what_depends_on_it_and_nothing_else() {
         assert_eq!(of(&[]), Vec::<&str>::new());
         assert_eq!(of(&["tests/it/storm.rs"]), ["check", "cluster", "hostile", "it"]);
-        assert_eq!(of(&["clients/python/rosterd/hand.py"]), ["check", "it", "python"]);
+        assert_eq!(of(&["clients/python/rosterd/hand.py"]), ["check", "conformance", "it", "python"]);
         assert_eq!(of(&["tests/bench/src/main.rs", "README.md"]), ["check", "unit"]);
         let coordinator = of(&["src/coordinator/node.rs"]);
         assert!(coordinator.contains(&"sim") && coordinator.contains(&"it"), "{coordinator:?}");

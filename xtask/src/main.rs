@@ -7,6 +7,7 @@ mod bench;
 mod changed;
 mod check;
 mod command;
+mod conformance;
 mod console;
 mod docs;
 mod fuzz;

@@ -58,6 +58,12 @@ pub(crate) fn test(shipped: Option<&Path>, mark: &str, rest: &[String]) -> Resul
     Ok(tally)
 }
 
+/// Builds its conformance worker: the program for `node`.
+pub(crate) fn conformance() -> Result<PathBuf> {
+    must(&mut npm(&["run", "build:tests"]))?;
+    Ok(folder().join("build/conformance/worker.js"))
+}
+
 /// Its linters.
 pub(crate) fn linters() -> Result<Vec<Command>> {
     setup()?;

@@ -97,6 +97,20 @@ pub(crate) fn test(mark: &str, rest: &[String]) -> Result<Option<Tally>> {
     Ok(Some(tally))
 }
 
+/// The Python of its environment.
+pub(crate) fn interpreter_of_tests() -> String {
+    environment().join("bin/python").display().to_string()
+}
+
+/// Generates the worker's protocol into this folder, as anybody does who has no client.
+pub(crate) fn generate(into: &Path) -> Result<()> {
+    std::fs::create_dir_all(into)?;
+    let mut generate = program("python");
+    generate.current_dir(root()).args(["-m", "grpc_tools.protoc", "-I", "proto"]);
+    generate.arg("--python_out").arg(into).arg("--grpc_python_out").arg(into);
+    must(generate.args(["rosterd/v1/types.proto", "rosterd/v1/worker.proto"]))
+}
+
 /// The client's linters, where its environment is.
 pub(crate) fn linters() -> Result<Vec<Command>> {
     if !is_there() {

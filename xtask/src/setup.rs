@@ -17,12 +17,12 @@ pub(crate) fn everything() -> Result<()> {
 /// What these suites need.
 pub(crate) fn for_suites(suites: &[Suite]) -> Result<()> {
     let mut packages: BTreeSet<_> = suites.iter().flat_map(|suite| suite.packages).copied().collect();
-    let python = suites.iter().any(|suite| matches!(suite.kind, Kind::Python | Kind::Check));
+    let python = suites.iter().any(|suite| matches!(suite.kind, Kind::Python | Kind::Conformance | Kind::Check));
     if python {
         packages.extend(python::packages());
     }
     install(&packages)?;
-    if suites.iter().any(|suite| matches!(suite.kind, Kind::Node | Kind::Check)) {
+    if suites.iter().any(|suite| matches!(suite.kind, Kind::Node | Kind::Conformance | Kind::Check)) {
         node::setup()?;
     }
     if python {

@@ -45,6 +45,8 @@ pub(crate) enum Kind {
     Python,
     /// The TypeScript client's own tests.
     Node,
+    /// The worker of each client before the conformance kit.
+    Conformance,
 }
 
 /// Some test programs of one package.
@@ -111,6 +113,7 @@ pub(crate) const SUITES: &[Suite] = &[
             Pick::Units("rosterd-history"),
             Pick::Units("rosterd-coordinator"),
             Pick::Units("rosterd-api"),
+            Pick::Units("rosterd-conformance"),
             Pick::Units("rosterd"),
             Pick::Test("rosterd", "architecture"),
             Pick::Units("rosterd-client"),
@@ -209,6 +212,16 @@ pub(crate) const SUITES: &[Suite] = &[
         shipped: true,
         arguments: &[],
     },
+    Suite {
+        name: "conformance",
+        what: "every client's worker before the scripted coordinator of `rosterd conformance`",
+        kind: Kind::Conformance,
+        packages: &[],
+        lane: Lane::Waits,
+        threads: None,
+        shipped: true,
+        arguments: &[],
+    },
 ];
 
 /// The suites that were asked for, all without a word; in the table's order.
@@ -222,7 +235,7 @@ pub(crate) fn chosen(only: &[String]) -> Result<Vec<Suite>> {
 
 /// The table for people.
 pub(crate) fn list() -> String {
-    SUITES.iter().map(|suite| format!("  {:<10} {}\n", suite.name, suite.what)).collect()
+    SUITES.iter().map(|suite| format!("  {:<11} {}\n", suite.name, suite.what)).collect()
 }
 
 /// What cargo must build for these suites. Always with the whole workspace's features, so that nothing is built twice.

@@ -81,6 +81,13 @@ pub(crate) fn node(line: &str) -> Option<Tally> {
     })
 }
 
+/// The last line of `rosterd conformance`: `119 passed, 1 failed`.
+pub(crate) fn conformance(line: &str) -> Option<Tally> {
+    let counts = pairs(line.trim(), ',');
+    let [(passed, "passed"), (failed, "failed")] = counts[..] else { return None };
+    Some(Tally { passed, failed, not_run: 0 })
+}
+
 fn pairs(text: &str, separator: char) -> Vec<(u64, &str)> {
     let pair = |text: &'_ str| -> Option<(u64, usize)> {
         let (count, _) = text.split_once(' ')?;

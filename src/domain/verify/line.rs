@@ -25,6 +25,7 @@ pub enum What {
     /// The process goes on: written by whoever lets it, before it does.
     Thawed,
     /// A hook or callback was called; `detail` says which.
+    #[serde(alias = "callback")]
     Hook,
     /// The worker process ended by itself; `detail` says how.
     Exit,

@@ -1,0 +1,94 @@
+//! The clients before the conformance kit: the worker of each, judged by the program that is shipped. What the kit says of all
+//! of them is the table in clients/README.md.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::command::{cargo, must, root, shown, target, watched};
+use crate::metadata::{FEATURES, PROFILE};
+use crate::summary::{Tally, conformance};
+use crate::{node, python};
+
+/// A client that is here.
+struct Client {
+    name: &'static str,
+    /// Its conformance worker, and its arguments.
+    worker: Vec<String>,
+}
+
+/// The clients whose worker is here, each built.
+fn clients() -> Result<Vec<Client>> {
+    let mut clients = vec![Client { name: "rust", worker: vec![rust()?] }];
+    let script = root().join("clients/python/conformance/worker.py");
+    if script.is_file() {
+        clients.push(Client { name: "python", worker: vec![python::interpreter_of_tests(), path(&script)] });
+    }
+    clients.push(Client { name: "typescript", worker: vec!["node".into(), path(&node::conformance()?)] });
+    Ok(clients)
+}
+
+fn path(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn rust() -> Result<String> {
+    let mut build = cargo();
+    build.args(["build", "--workspace", "--exclude", "rosterd-bench", "--example", "conformance"]);
+    must(build.args(PROFILE).args(FEATURES))?;
+    Ok(path(&target().join("release/examples/conformance")))
+}
+
+/// The worker without a client in examples/, and the rules that its page says it keeps.
+const OWN: &str = "examples/own-client/conformance.py";
+
+/// Judges all of them. Arguments go to the kit: `-- --only RUN-1`.
+pub(crate) fn test(shipped: Option<&Path>, mark: &str, rest: &[String]) -> Result<Tally> {
+    let Some(shipped) = shipped else { bail!("the kit is part of the program that is shipped, which was not built") };
+    let mut tally = Tally::default();
+    for Client { name, worker } in clients()? {
+        println!("{mark}    {name}");
+        tally += judge(shipped, rest, &worker, mark)?;
+    }
+    println!("{mark}    {OWN}");
+    let generated = target().join("own-client");
+    python::generate(&generated)?;
+    let rules = ["--only".to_owned(), kept_by_own(&root())?];
+    let worker = [python::interpreter_of_tests(), path(&root().join(OWN)), path(&generated)];
+    tally += judge(shipped, if rest.is_empty() { &rules } else { rest }, &worker, mark)?;
+    Ok(tally)
+}
+
+fn judge(shipped: &Path, words: &[String], worker: &[String], mark: &str) -> Result<Tally> {
+    let mut command = Command::new(shipped);
+    command.arg("conformance").args(words).arg("--").args(worker);
+    let mut tally = None;
+    let status = watched(&mut command, mark, &mut |line| tally = conformance(line).or(tally))?;
+    let Some(mut tally) = tally else { bail!("{status}, without a summary: {}", shown(&command)) };
+    if !status.success() && tally.failed == 0 {
+        println!("{mark}    {status}: {}", shown(&command));
+        tally.failed = 1;
+    }
+    Ok(tally)
+}
+
+/// The rules that the guide says the worker without a client keeps: a line of its own there.
+fn kept_by_own(top: &Path) -> Result<String> {
+    let page: PathBuf = top.join("docs/guide/src/own-client.md");
+    let text = std::fs::read_to_string(&page).with_context(|| path(&page))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("rosterd conformance --only "));
+    let rules = line.and_then(|line| line.split(' ').next());
+    Ok(rules.with_context(|| format!("{} does not say which rules it keeps", path(&page)))?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guide_names_the_rules_that_the_worker_without_a_client_keeps() {
+        let rules = kept_by_own(&root()).unwrap();
+        assert!(rules.split(',').count() > 10, "{rules}");
+    }
+}
