@@ -26,7 +26,8 @@ func TestARunFromTriggerToReport(t *testing.T) {
 	lines := new(text)
 	logger := slog.New(rosterd.NewLogHandler(slog.NewTextHandler(lines, nil)))
 	w := work(t, coordinator.Address(), func(ctx context.Context, run *rosterd.Run) error {
-		if found, is := rosterd.RunFromContext(context.WithValue(ctx, "key", "value")); !is || found != run { //nolint:staticcheck
+		type key struct{}
+		if found, is := rosterd.RunFromContext(context.WithValue(ctx, key{}, "value")); !is || found != run {
 			return errors.New("the context does not know its run")
 		}
 		logger.InfoContext(ctx, "by the handler")
@@ -74,8 +75,7 @@ func TestWhatAHandlerReturnsOrPanicsWithIsAFailureAndTheWorkerLivesOn(t *testing
 		case 1:
 			return fmt.Errorf("no such file: %w", errors.New("disk"))
 		case 2:
-			var none map[string]int
-			none["a"] = 1
+			panic(errors.New("a defect"))
 		case 3:
 			return fmt.Errorf("not today: %w", rosterd.ErrCancelled)
 		case 4:
@@ -95,7 +95,7 @@ func TestWhatAHandlerReturnsOrPanicsWithIsAFailureAndTheWorkerLivesOn(t *testing
 	}
 	equal(t, "outcomes", strings.Join(outcomes, " "), "FAILED FAILED CANCELLED FAILED SUCCEEDED")
 	equal(t, "error", reports[0].GetError(), "no such file: disk")
-	contains(t, reports[1].GetError(), "panic: assignment to entry in nil map\ngoroutine ")
+	contains(t, reports[1].GetError(), "panic: a defect\ngoroutine ")
 	contains(t, reports[1].GetError(), "runs_test.go:")
 	contains(t, reports[3].GetError(), "runtime.Goexit")
 	w.leave(session)
@@ -132,7 +132,7 @@ func TestACancelReachesTheHandler(t *testing.T) {
 	ways := map[string]rosterd.Handler{
 		"that waits for its context": untilStopped,
 		"that looks in a loop": func(ctx context.Context, _ *rosterd.Run) error {
-			for ctx.Err() == nil { //nolint:revive // it spins
+			for ctx.Err() == nil {
 			}
 			return ctx.Err()
 		},

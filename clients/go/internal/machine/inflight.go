@@ -87,11 +87,6 @@ func (f *inFlight) empty() bool {
 	return f.runs.len() == 0
 }
 
-// atRest: nothing is left but reports.
-func (f *inFlight) atRest() bool {
-	return f.active.len() == 0
-}
-
 func (f *inFlight) hasUnstopped() bool {
 	return f.unstopped > 0
 }
