@@ -43,7 +43,7 @@ func (r *runner) StartRun(start machine.StartRun) {
 	r.mutex.Lock()
 	r.runs[run.key] = run
 	r.mutex.Unlock()
-	go r.carryOut(run, start.Stream)
+	go r.carryOut(run)
 }
 
 // StopRun implements driver.User.
@@ -127,9 +127,9 @@ func newRun(start machine.StartRun, outlet outlet, log *slog.Logger) *Run {
 
 // ---- one attempt
 
-func (r *runner) carryOut(run *Run, stream uint64) {
+func (r *runner) carryOut(run *Run) {
 	job := r.jobs[run.Job]
-	if objection := r.lastLook(job, run, stream); objection != "" {
+	if objection := r.lastLook(job, run); objection != "" {
 		r.forget(run)
 		run.left()
 		r.hook("RunNotStarted", r.hooks.RunNotStarted != nil, func() { r.hooks.RunNotStarted(run, objection) })
@@ -154,7 +154,7 @@ func (r *runner) carryOut(run *Run, stream uint64) {
 }
 
 // lastLook: since the machine looked, this goroutine may have had to wait. Right before user code it looks once more.
-func (r *runner) lastLook(job *job, run *Run, stream uint64) string {
+func (r *runner) lastLook(job *job, run *Run) string {
 	switch {
 	case job == nil:
 		return "this worker has no such job"
@@ -162,8 +162,6 @@ func (r *runner) lastLook(job *job, run *Run, stream uint64) string {
 		return "the lease had ended before user code began"
 	case run.stopped() != machine.NotStopped:
 		return "cancelled: " + run.stopped().String()
-	case stream != 0 && stream != r.state.Live():
-		return "the stream was lost before user code began"
 	default:
 		return ""
 	}

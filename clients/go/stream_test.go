@@ -61,7 +61,7 @@ func TestACredentialGoesOnlyToHostsThatWereGiven(t *testing.T) {
 		welcome.Coordinators = []string{"http://192.0.2.1:7700", "https://192.0.2.2:7700"}
 	})
 	for _, address := range []string{"http://192.0.2.1:7700", "https://192.0.2.2:7700"} {
-		said := "coordinator " + address + " is passed over: the credential goes only to hosts that were given"
+		said := "coordinator " + address + ", which a Welcome named, is passed over: its host was not given"
 		scripted.Until(t, address+" is passed over", func() bool { return strings.Contains(w.log.String(), said) })
 	}
 	session.End(codes.OK)

@@ -191,7 +191,7 @@ func (d *Driver) feed(event machine.Event) {
 	}
 	effects := d.machine.Handle(d.clock.Now(), event)
 	// Before any effect: user code may look at it next.
-	d.state.set(d.machine.LeaseStopsAt(), d.machine.LiveStream())
+	d.state.set(d.machine.LeaseStopsAt())
 	d.ready.Store(d.machine.LiveStream() != 0 && !d.machine.Leaving())
 	for _, effect := range effects {
 		d.perform(effect)
@@ -236,7 +236,7 @@ func (d *Driver) close(number uint64) {
 // end leaves nothing behind: no stream, and no lease that user code could believe in.
 func (d *Driver) end() {
 	d.over = true
-	d.state.set(0, 0)
+	d.state.set(0)
 	d.ready.Store(false)
 	close(d.done)
 	for number := range d.streams {

@@ -23,23 +23,17 @@ const (
 type State struct {
 	clock   clock.Clock
 	stopsAt atomic.Int64
-	stream  atomic.Uint64
 
 	mutex   sync.Mutex
 	waiters int
 	turned  chan struct{}
 }
 
-// NewState begins without a lease and without a stream.
+// NewState begins without a lease.
 func NewState(clock clock.Clock) *State {
 	s := &State{clock: clock, turned: make(chan struct{})}
 	s.stopsAt.Store(math.MinInt64)
 	return s
-}
-
-// Live is the stream that is attached, 0: none.
-func (s *State) Live() uint64 {
-	return s.stream.Load()
 }
 
 // LeaseLeft is how long user code may still go on, by the clock.
@@ -98,7 +92,6 @@ func (s *State) turn() {
 	}
 }
 
-func (s *State) set(stopsAt time.Duration, stream uint64) {
+func (s *State) set(stopsAt time.Duration) {
 	s.stopsAt.Store(int64(stopsAt))
-	s.stream.Store(stream)
 }

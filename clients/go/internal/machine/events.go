@@ -106,8 +106,6 @@ type (
 		Deadline time.Time
 		// Props are the job's, as they were when the trigger came.
 		Props map[string]string
-		// Stream must be the one of now when user code begins; 0: any, it has begun before.
-		Stream uint64
 	}
 	// StopRun tells user code to stop.
 	StopRun struct {

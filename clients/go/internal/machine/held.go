@@ -52,12 +52,10 @@ type held struct {
 	trigger    *pb.Trigger
 	instanceID string
 	props      map[string]string
-	// stream is the one that its Trigger came on.
-	stream  uint64
-	attempt uint32
-	offset  []byte
-	phase   phase
-	stop    StopReason
+	attempt    uint32
+	offset     []byte
+	phase      phase
+	stop       StopReason
 
 	newOffset         []byte
 	processed, failed uint64
@@ -84,7 +82,6 @@ func newHeld(key Key, offer offer) *held {
 		trigger:    offer.trigger,
 		instanceID: offer.instanceID,
 		props:      offer.props,
-		stream:     offer.stream,
 		attempt:    max(1, offer.trigger.GetAttempt()),
 		offset:     offer.trigger.GetOffset(),
 		phase:      inUserCode,
@@ -94,14 +91,10 @@ func newHeld(key Key, offer offer) *held {
 }
 
 func (h *held) start() StartRun {
-	start := StartRun{
+	return StartRun{
 		Key: h.key, Trigger: h.trigger, InstanceID: h.instanceID, Attempt: h.attempt, Offset: h.offset,
 		Deadline: h.deadline, Props: h.props,
 	}
-	if !h.begun {
-		start.Stream = h.stream
-	}
-	return start
 }
 
 func (h *held) outcome(kind EndKind) pb.RunOutcome {

@@ -17,7 +17,6 @@ const progressEvery = 250 * time.Millisecond
 // offer is a Trigger that is to be taken, with what the machine knows of it.
 type offer struct {
 	trigger    *pb.Trigger
-	stream     uint64
 	instanceID string
 	props      map[string]string
 	// startsIn is how long it is kept before it begins.

@@ -115,8 +115,8 @@ func (m *Machine) welcomed(now Now, welcome *pb.Welcome) {
 	m.rejections = 0
 	m.lease.welcomed(m.link.helloSent, welcome, same)
 	for _, address := range m.link.route.learn(welcome.GetCoordinators()) {
-		m.note(slog.LevelWarn, fmt.Sprintf("coordinator %s is passed over: the credential goes only to hosts that were given; give it as a "+
-			"server too, or a CA of your own (ROSTERD_CA)", address))
+		m.note(slog.LevelWarn, fmt.Sprintf("coordinator %s, which a Welcome named, is passed over: its host was not given; give it as a server "+
+			"too, or a CA of your own with https:// (ROSTERD_CA)", address))
 	}
 	m.link.state = live
 	m.link.by = never

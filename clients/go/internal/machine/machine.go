@@ -75,7 +75,7 @@ func (m *Machine) LeaseStopsAt() time.Duration {
 	return m.lease.stopsAt()
 }
 
-// LiveStream is the stream that is attached, 0: none. For the same look.
+// LiveStream is the stream that is attached, 0: none.
 func (m *Machine) LiveStream() uint64 {
 	if m.link.state == live {
 		return m.link.stream
@@ -190,7 +190,6 @@ func (m *Machine) trigger(now Now, trigger *pb.Trigger) {
 	}
 	m.runs.take(now, offer{
 		trigger:    trigger,
-		stream:     m.link.stream,
 		instanceID: m.identity.instanceID,
 		props:      m.jobs.props(trigger.GetRun().GetJob()),
 		startsIn:   startsIn,

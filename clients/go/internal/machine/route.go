@@ -8,8 +8,8 @@ import (
 
 const (
 	firstDelay = 200 * time.Millisecond
-	// maxPassedOver addresses are remembered as said.
-	maxPassedOver = 64
+	// maxPassedOver addresses are named as passed over.
+	maxPassedOver = 100
 )
 
 // Secure says whether an address is spoken to over TLS.
@@ -53,13 +53,11 @@ func (r *route) learn(addresses []string) (passedOver []string) {
 			address = "https://" + address
 		}
 		switch {
-		case address == "" || (tls && !Secure(address)):
-		case r.trusted(address) || slices.Contains(r.given, address):
+		case address == "":
+		case slices.Contains(r.given, address) || ((Secure(address) || !tls) && r.trusted(address)):
 			all = append(all, address)
-		case !r.passedOver[address]:
-			if len(r.passedOver) < maxPassedOver {
-				r.passedOver[address] = true
-			}
+		case !r.passedOver[address] && len(r.passedOver) < maxPassedOver:
+			r.passedOver[address] = true
 			passedOver = append(passedOver, address)
 		}
 	}

@@ -96,17 +96,26 @@ func Exposed(address string) error {
 		"or say that the network is trusted (WithInsecureCredential, ROSTERD_INSECURE_CREDENTIAL=true)", address)
 }
 
-// Trusts says which coordinators that only a Welcome named may be spoken to: a credential goes only to hosts that the user has
-// given, or to those that a CA of the user's own vouches for.
+// Trusts says which coordinators that only a Welcome named may be spoken to. With a credential, or where TLS was asked for: those
+// at hosts that the user has given, all names of loopback being one, or that authorities of the user's own vouch for.
 func (a *Access) Trusts(given []string) func(address string) bool {
 	hosts := make(map[string]bool)
+	guarded := a.Credential != ""
 	for _, address := range given {
-		hosts[Host(address)] = true
+		hosts[hostOrLoopback(address)] = true
+		guarded = guarded || machine.Secure(address)
 	}
 	ownCA := a.Roots.Text != nil || a.Roots.File != "" || (a.Base != nil && a.Base.RootCAs != nil)
 	return func(address string) bool {
-		return a.Credential == "" || (ownCA && machine.Secure(address)) || hosts[Host(address)]
+		return !guarded || (ownCA && machine.Secure(address)) || hosts[hostOrLoopback(address)]
 	}
+}
+
+func hostOrLoopback(address string) string {
+	if loopback(address) {
+		return "localhost"
+	}
+	return strings.ToLower(Host(address))
 }
 
 // Target is what gRPC connects to: host:port. Without a port it is the scheme's own.
