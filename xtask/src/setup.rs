@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 
 use crate::command::{is_installed, must, output};
 use crate::suites::{Kind, SUITES, Suite};
-use crate::{console, node, python, tools, zookeeper};
+use crate::{console, go, node, python, tools, zookeeper};
 
 /// What all suites need.
 pub(crate) fn everything() -> Result<()> {
@@ -24,6 +24,9 @@ pub(crate) fn for_suites(suites: &[Suite]) -> Result<()> {
     install(&packages)?;
     if suites.iter().any(|suite| matches!(suite.kind, Kind::Node | Kind::Check)) {
         node::setup()?;
+    }
+    if suites.iter().any(|suite| matches!(suite.kind, Kind::Go | Kind::Check)) {
+        go::setup()?;
     }
     if python {
         python::setup()?;

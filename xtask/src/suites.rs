@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 
 use crate::metadata::Target;
-use crate::{console, node, zookeeper};
+use crate::{console, go, node, zookeeper};
 
 /// One suite.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +45,8 @@ pub(crate) enum Kind {
     Python,
     /// The TypeScript client's own tests.
     Node,
+    /// The Go client's own tests.
+    Go,
 }
 
 /// Some test programs of one package.
@@ -204,6 +206,16 @@ pub(crate) const SUITES: &[Suite] = &[
         what: "the TypeScript client, at a real coordinator too; its fences at PostgreSQL and Redis",
         kind: Kind::Node,
         packages: node::PACKAGES,
+        lane: Lane::Waits,
+        threads: None,
+        shipped: true,
+        arguments: &[],
+    },
+    Suite {
+        name: "go",
+        what: "the Go client, at a real coordinator too; its fences at PostgreSQL and Redis",
+        kind: Kind::Go,
+        packages: go::PACKAGES,
         lane: Lane::Waits,
         threads: None,
         shipped: true,
