@@ -23,29 +23,6 @@ const (
 	reported
 )
 
-// progress is what goes out of a run while it goes on.
-type progress struct {
-	said   Progress
-	offset []byte
-	// toSay and offsetToSay: what is still to be sent.
-	toSay, offsetToSay bool
-	// next is when more may be sent, and offsetNext when an offset alone may be.
-	next, offsetNext time.Duration
-	offsetSet        bool
-}
-
-// due is when what is still to be sent goes out.
-func (p *progress) due() time.Duration {
-	switch {
-	case p.toSay:
-		return p.next
-	case p.offsetToSay:
-		return max(p.next, p.offsetNext)
-	default:
-		return never
-	}
-}
-
 // held is one run in flight, and what is reported of it.
 type held struct {
 	key        Key

@@ -11,9 +11,6 @@ import (
 	pb "github.com/rosterd/rosterd/clients/go/rosterdpb"
 )
 
-// progressEvery is how often the progress of a run goes out at most.
-const progressEvery = 250 * time.Millisecond
-
 // offer is a Trigger that is to be taken, with what the machine knows of it.
 type offer struct {
 	trigger    *pb.Trigger
@@ -318,110 +315,6 @@ func (f *inFlight) report(now Now, run *held, outcome pb.RunOutcome, failure, ou
 	f.settle(run)
 	f.runs.put(run.key, run)
 	f.unsent.put(run.key, run)
-}
-
-// ---- reports
-
-// dueReports are to be sent on this stream now; at most credits of them may be unacknowledged.
-func (f *inFlight) dueReports(stream uint64, credits int) []*pb.RunCompleted {
-	if stream != f.stream {
-		f.stream = stream
-		f.underWay = 0
-		f.unsent = newOrdered[Key, *held]()
-		for key, run := range f.runs.all() {
-			if run.report != nil {
-				f.unsent.put(key, run)
-			}
-		}
-	}
-	var due []*pb.RunCompleted
-	for key, run := range f.unsent.all() {
-		if f.underWay >= credits {
-			break
-		}
-		f.unsent.delete(key)
-		f.underWay++
-		due = append(due, run.report)
-	}
-	return due
-}
-
-func (f *inFlight) acknowledged(ack *pb.ReportAck) {
-	key := keyOf(ack.GetRun())
-	run, known := f.runs.get(key)
-	if !known || run.report == nil {
-		return
-	}
-	f.runs.delete(key)
-	if !f.unsent.delete(key) {
-		f.underWay--
-	}
-	if ack.GetResult() == pb.ReportResult_REPORT_RESULT_ACCEPTED {
-		return
-	}
-	why := ack.GetCode() + ": " + ack.GetMessage()
-	if ack.GetResult() != pb.ReportResult_REPORT_RESULT_INVALID || run.replaces {
-		f.note(slog.LevelWarn, fmt.Sprintf("the report of %v was not accepted: %s", key, why), key.Attrs()...)
-		return
-	}
-	f.note(slog.LevelError, fmt.Sprintf("the report of %v was refused, it is reported as failed: %s", key, why), key.Attrs()...)
-	run.report = run.instead(why)
-	run.replaces = true
-	f.runs.put(key, run)
-	f.unsent.put(key, run)
-}
-
-// ---- progress
-
-func (f *inFlight) progressed(key Key, said Progress) {
-	run, known := f.active.get(key)
-	if !known || run.phase != inUserCode {
-		return
-	}
-	run.progress.said = Progress{Percent: min(said.Percent, 100), Message: Shorten(said.Message, MaxProgress)}
-	run.progress.toSay = true
-	f.progressing.put(key, run)
-}
-
-func (f *inFlight) offsetSet(now Now, key Key, offset []byte) {
-	run, known := f.active.get(key)
-	if !known || run.phase != inUserCode {
-		return
-	}
-	p := &run.progress
-	if !p.offsetSet {
-		p.offsetSet, p.offsetNext = true, now.Boot+progressEvery
-	}
-	p.offset, p.offsetToSay = offset, true
-	f.progressing.put(key, run)
-}
-
-// sayOffsetsAgain: another coordinator may not know how far runs have come.
-func (f *inFlight) sayOffsetsAgain() {
-	for key, run := range f.active.all() {
-		if run.phase == inUserCode && run.progress.offsetSet {
-			run.progress.offsetToSay = true
-			f.progressing.put(key, run)
-		}
-	}
-}
-
-// dueProgress: only the last progress of a run is kept, and it goes out four times a second at most.
-func (f *inFlight) dueProgress(now Now) []*pb.RunProgress {
-	if f.progressing.len() == 0 {
-		return nil
-	}
-	var due []*pb.RunProgress
-	for key, run := range f.progressing.all() {
-		p := &run.progress
-		if now.Boot < p.due() {
-			continue
-		}
-		f.progressing.delete(key)
-		p.toSay, p.offsetToSay, p.next = false, false, now.Boot+progressEvery
-		due = append(due, &pb.RunProgress{Run: key.ref(), Percent: p.said.Percent, Message: p.said.Message, Offset: p.offset})
-	}
-	return due
 }
 
 // ---- time
