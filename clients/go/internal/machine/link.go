@@ -171,11 +171,11 @@ func (m *Machine) lost(now Now, code, detail string) {
 }
 
 func (m *Machine) acknowledged(now Now, sequence uint64) {
-	m.link.route.good()
 	sent, renews := m.lease.acknowledged(sequence)
 	if !renews {
 		return
 	}
+	m.link.route.good()
 	m.link.lastRenewed = now.Boot
 	m.emit(Renewed{RoundTrip: now.Boot - sent})
 }
