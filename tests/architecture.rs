@@ -6,7 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Rooms that are crates, with a manifest in their folder: what they may know is held by Cargo as well.
-const CRATES: &[&str] = &["runtime", "session", "wire", "registry", "history", "coordinator", "api", "conformance"];
+const CRATES: &[&str] =
+    &["runtime", "session", "wire", "registry", "history", "coordinator", "api", "conformance"];
 
 /// What each room of `src` may say `crate::…` to, besides itself. A path stands for all below it.
 const ARROWS: &[(&str, &[&str])] = &[

@@ -108,7 +108,9 @@ fn reach<'a>(file: &str, packages: &'a [Package], shares: &impl Fn(&str, &str) -
                 |pick: &Pick| matches!(pick, Pick::Test("rosterd" | "rosterd-sim", name) if *name == folder);
             let runs = |suite: &Suite| match suite.kind {
                 Kind::Programs(picks) => picks.iter().any(of_folder),
-                Kind::Check | Kind::Doctests | Kind::Python | Kind::Node | Kind::Conformance => false,
+                Kind::Check | Kind::Doctests | Kind::Python | Kind::Node | Kind::Conformance | Kind::Go => {
+                    false
+                }
             };
             let tries = |suite: &&Suite| runs(suite) || shares(suite.name, folder);
             (SUITES.iter().filter(tries).map(|suite| suite.name).collect(), Vec::new())
@@ -118,11 +120,14 @@ fn reach<'a>(file: &str, packages: &'a [Package], shares: &impl Fn(&str, &str) -
         ("clients", "python") => named(&["python", "it", "conformance"]),
         ("clients", "typescript") => named(&["typescript", "conformance"]),
         // Every client's machine plays the vectors, and the table of codes is made from the enum.
-        ("clients", "spec") => (vec!["python", "typescript"], vec!["rosterd-client", "rosterd-session", "rosterd-conformance"]),
+        ("clients", "spec") => {
+            (vec!["python", "typescript"], vec!["rosterd-client", "rosterd-session", "rosterd-conformance"])
+        }
         ("examples", _) => named(&["it", "unit", "conformance"]),
+        ("clients", "go") => named(&["go"]),
         ("proto", _) | ("build.rs", _) => {
             // These have their generated code committed.
-            (vec!["python", "typescript"], vec!["rosterd-wire", "rosterd-client"])
+            (vec!["python", "typescript", "go"], vec!["rosterd-wire", "rosterd-client"])
         }
         (name, "") if name.ends_with(".md") => named(&["unit"]),
         _ => (Vec::new(), vec![&owner(file, packages)?.name]),
@@ -151,8 +156,10 @@ fn reached(
         Kind::Doctests => !crates.is_empty(),
         Kind::Check => !files.is_empty(),
         // Every client, and the program that judges them.
-        Kind::Conformance => ["rosterd-conformance", "rosterd-client"].iter().any(|name| crates.contains(name)),
-        Kind::Python | Kind::Node => false,
+        Kind::Conformance => {
+            ["rosterd-conformance", "rosterd-client"].iter().any(|name| crates.contains(name))
+        }
+        Kind::Python | Kind::Node | Kind::Go => false,
     };
     suites.extend(SUITES.iter().filter(tries).map(|suite| suite.name));
     suites
@@ -173,6 +180,7 @@ mod tests {
         assert_eq!(of(&[]), Vec::<&str>::new());
         assert_eq!(of(&["tests/it/storm.rs"]), ["check", "cluster", "hostile", "it"]);
         assert_eq!(of(&["clients/python/rosterd/hand.py"]), ["check", "conformance", "it", "python"]);
+        assert_eq!(of(&["clients/go/worker.go"]), ["check", "go"]);
         assert_eq!(of(&["tests/bench/src/main.rs", "README.md"]), ["check", "unit"]);
         let coordinator = of(&["src/coordinator/node.rs"]);
         assert!(coordinator.contains(&"sim") && coordinator.contains(&"it"), "{coordinator:?}");

@@ -45,7 +45,9 @@ const OWN: &str = "examples/own-client/conformance.py";
 
 /// Judges all of them. Arguments go to the kit: `-- --only RUN-1`.
 pub(crate) fn test(shipped: Option<&Path>, mark: &str, rest: &[String]) -> Result<Tally> {
-    let Some(shipped) = shipped else { bail!("the kit is part of the program that is shipped, which was not built") };
+    let Some(shipped) = shipped else {
+        bail!("the kit is part of the program that is shipped, which was not built")
+    };
     let mut tally = Tally::default();
     for Client { name, worker } in clients()? {
         println!("{mark}    {name}");

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 
 use crate::command::{is_installed, must, output};
 use crate::suites::{Kind, SUITES, Suite};
-use crate::{console, node, python, tools, zookeeper};
+use crate::{console, go, node, python, tools, zookeeper};
 
 /// What all suites need.
 pub(crate) fn everything() -> Result<()> {
@@ -17,13 +17,17 @@ pub(crate) fn everything() -> Result<()> {
 /// What these suites need.
 pub(crate) fn for_suites(suites: &[Suite]) -> Result<()> {
     let mut packages: BTreeSet<_> = suites.iter().flat_map(|suite| suite.packages).copied().collect();
-    let python = suites.iter().any(|suite| matches!(suite.kind, Kind::Python | Kind::Conformance | Kind::Check));
+    let python =
+        suites.iter().any(|suite| matches!(suite.kind, Kind::Python | Kind::Conformance | Kind::Check));
     if python {
         packages.extend(python::packages());
     }
     install(&packages)?;
     if suites.iter().any(|suite| matches!(suite.kind, Kind::Node | Kind::Conformance | Kind::Check)) {
         node::setup()?;
+    }
+    if suites.iter().any(|suite| matches!(suite.kind, Kind::Go | Kind::Check)) {
+        go::setup()?;
     }
     if python {
         python::setup()?;

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 
 use crate::metadata::Target;
-use crate::{console, node, python, zookeeper};
+use crate::{console, go, node, python, zookeeper};
 
 /// One suite.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +47,8 @@ pub(crate) enum Kind {
     Node,
     /// The worker of each client before the conformance kit.
     Conformance,
+    /// The Go client's own tests.
+    Go,
 }
 
 /// Some test programs of one package.
@@ -217,6 +219,16 @@ pub(crate) const SUITES: &[Suite] = &[
         what: "every client's worker before the scripted coordinator of `rosterd conformance`",
         kind: Kind::Conformance,
         packages: &[],
+        lane: Lane::Waits,
+        threads: None,
+        shipped: true,
+        arguments: &[],
+    },
+    Suite {
+        name: "go",
+        what: "the Go client, at a real coordinator too; its fences at PostgreSQL and Redis",
+        kind: Kind::Go,
+        packages: go::PACKAGES,
         lane: Lane::Waits,
         threads: None,
         shipped: true,

@@ -88,6 +88,18 @@ pub(crate) fn conformance(line: &str) -> Option<Tally> {
     Some(Tally { passed, failed, not_run: 0 })
 }
 
+/// How one test of Go ended: `--- PASS: TestX (0.00s)`, indented where it is part of another; each adds to the whole.
+pub(crate) fn go(line: &str) -> Option<Tally> {
+    let (how, _) = line.trim_start().strip_prefix("--- ")?.split_once(": ")?;
+    let none = Tally::default();
+    Some(match how {
+        "PASS" => Tally { passed: 1, ..none },
+        "FAIL" => Tally { failed: 1, ..none },
+        "SKIP" => Tally { not_run: 1, ..none },
+        _ => return None,
+    })
+}
+
 fn pairs(text: &str, separator: char) -> Vec<(u64, &str)> {
     let pair = |text: &'_ str| -> Option<(u64, usize)> {
         let (count, _) = text.split_once(' ')?;
@@ -157,6 +169,22 @@ mod tests {
             tally += node(line).unwrap_or_default();
         }
         assert_eq!(tally, Tally { passed: 7, failed: 2, not_run: 2 });
+    }
+
+    #[test]
+    fn the_tests_of_go_are_counted_line_by_line() {
+        let said = [
+            "=== RUN   TestA/b",
+            "--- FAIL: TestA (0.10s)",
+            "    --- PASS: TestA/b (0.10s)",
+            "    a.go:5: --- no",
+            "FAIL",
+        ];
+        let mut tally = Tally::default();
+        for line in said.into_iter().chain(["--- SKIP: TestC (0.00s)", "ok  \tpackage\t0.1s"]) {
+            tally += go(line).unwrap_or_default();
+        }
+        assert_eq!(tally, Tally { passed: 1, failed: 1, not_run: 1 });
     }
 
     #[test]

@@ -1,0 +1,102 @@
+package rosterd
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rosterd/rosterd/clients/go/internal/machine"
+)
+
+// ErrInvalidOption is what an option, a name or a value is that cannot be; the text names it and the remedy.
+var ErrInvalidOption = errors.New("invalid option")
+
+func invalid(format string, given ...any) error {
+	return fmt.Errorf("%w: %w", ErrInvalidOption, fmt.Errorf(format, given...))
+}
+
+// A RefusedError ends a worker: the coordinator refused the job, and the worker has no other.
+type RefusedError struct {
+	Job string
+	// Code is one of the table of error codes, for example JOB_UNKNOWN.
+	Code string
+	// Detail is what the coordinator says of it.
+	Detail string
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("job %s was refused: %s: %s", e.Job, e.Code, e.Detail)
+}
+
+// A RejectedError ends a worker: every coordinator rejected it before it was ever welcomed, for its credential, its namespace
+// or a wrong Hello.
+type RejectedError struct {
+	// Code is the name of a gRPC status, for example UNAUTHENTICATED.
+	Code   string
+	Detail string
+}
+
+func (e *RejectedError) Error() string {
+	return fmt.Sprintf("the coordinator rejected this worker: %s: %s", e.Code, e.Detail)
+}
+
+// ErrLeaveTimedOut ends a worker: no coordinator has answered its goodbye within the leave timeout, so it counts as crashed.
+var ErrLeaveTimedOut = errors.New("the worker left without a goodbye: no coordinator has answered in time")
+
+// ErrStopped is what every reason is for which a run must stop: errors.Is(context.Cause(ctx), rosterd.ErrStopped).
+var ErrStopped = errors.New("the run must stop")
+
+// Why a run must stop, as context.Cause of its context says it. A handler that returns ErrCancelled although nobody has asked
+// for it ends its run as cancelled, by its own choice.
+var (
+	ErrCancelled  error = stopError(machine.StopOperator)
+	ErrTimedOut   error = stopError(machine.StopTimedOut)
+	ErrLeaving    error = stopError(machine.StopLeaving)
+	ErrLeaseEnded error = stopError(machine.StopLease)
+	ErrFenced     error = stopError(machine.StopFenced)
+	// ErrMarkedDead: the coordinator gave this process a new identity, and runs of the old one are not reported.
+	ErrMarkedDead error = stopError(machine.StopDead)
+)
+
+type stopError machine.StopReason
+
+func (e stopError) Error() string {
+	return machine.StopReason(e).String()
+}
+
+func (e stopError) Is(target error) bool {
+	return target == ErrStopped
+}
+
+// Fatal marks an error as one that another attempt would not mend: the run fails and is not tried again, whatever the job says
+// of retries. Fatal(nil) is nil.
+func Fatal(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fatalError{err}
+}
+
+// IsFatal says whether an error was marked by Fatal, also where it is wrapped.
+func IsFatal(err error) bool {
+	var fatal *fatalError
+	return errors.As(err, &fatal)
+}
+
+type fatalError struct{ error }
+
+func (e *fatalError) Unwrap() error {
+	return e.error
+}
+
+func errorOf(end machine.End) error {
+	switch end.How {
+	case machine.Refused:
+		return &RefusedError{Job: end.Job, Code: end.Code, Detail: end.Detail}
+	case machine.Rejected:
+		return &RejectedError{Code: end.Code, Detail: end.Detail}
+	case machine.Unacknowledged:
+		return ErrLeaveTimedOut
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,32 @@
+// Package fence has writes that a store refuses once it has seen a higher token: those of a run that another one has replaced.
+//
+// The lease makes two runs of an item at a time rare; a process that stood still in the middle of a write can still wake after its
+// lease. Only the store can tell then. None of these needs a library beyond the client that the program has anyway. What they
+// write is the same in all languages, so that workers in several share it.
+package fence
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrFenced is what every FencedError is.
+var ErrFenced = errors.New("a newer run of the item took this one's place")
+
+// A FencedError says that the store has seen a higher token, and that nothing was written.
+type FencedError struct {
+	// What was to be written.
+	What  string
+	Token int64
+	// Seen is the token that the store has seen.
+	Seen int64
+}
+
+func (e *FencedError) Error() string {
+	return fmt.Sprintf("%s: token %d came too late, token %d was seen: another run of the item took this one's place", e.What, e.Token, e.Seen)
+}
+
+// Is makes it an ErrFenced.
+func (e *FencedError) Is(target error) bool {
+	return target == ErrFenced
+}

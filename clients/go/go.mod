@@ -1,0 +1,15 @@
+module github.com/rosterd/rosterd/clients/go
+
+go 1.25.0
+
+require (
+	golang.org/x/sys v0.43.0
+	google.golang.org/grpc v1.82.1
+	google.golang.org/protobuf v1.36.11
+)
+
+require (
+	golang.org/x/net v0.53.0 // indirect
+	golang.org/x/text v0.36.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260414002931-afd174a4e478 // indirect
+)

@@ -1,0 +1,31 @@
+package machine
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// What the protocol allows, in bytes.
+const (
+	MaxError    = 8 * 1024
+	MaxOutput   = 64 * 1024
+	MaxProgress = 1024
+	MaxOffset   = 64 * 1024
+)
+
+const mark = "…"
+
+// Shorten gives the beginning of the text, in at most limit bytes of valid UTF-8, marked where something is missing.
+func Shorten(text string, limit int) string {
+	if !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(text, "\uFFFD")
+	}
+	if len(text) <= limit {
+		return text
+	}
+	end := limit - len(mark)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + mark
+}

@@ -1,0 +1,89 @@
+//! The Go client: its modules, their tests and linters. What they need comes through Go's module proxy.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::command::{must, output, root, shown, watched};
+use crate::summary::{Tally, go};
+
+/// What its tests of fences start.
+pub(crate) const PACKAGES: &[&str] = &["postgresql", "redis-server"];
+
+/// The client; what generates its code and lints it; tests that need other libraries; its bridge to OpenTelemetry.
+const MODULES: [&str; 4] = [".", "tools", "tests", "oteltrace"];
+
+fn folder() -> PathBuf {
+    root().join("clients/go")
+}
+
+fn program(module: &str, words: &[&str]) -> Command {
+    let mut command = Command::new("go");
+    // What stands in go.sum, and no other toolchain than the one that is here.
+    command
+        .current_dir(folder().join(module))
+        .args(words)
+        .env("GOFLAGS", "-mod=readonly")
+        .env("GOTOOLCHAIN", "local");
+    command
+}
+
+/// Fetches what its modules need; does nothing where it is there.
+pub(crate) fn setup() -> Result<()> {
+    output(&mut program(".", &["version"])).context("no Go in PATH: install 1.25 or newer")?;
+    for module in MODULES {
+        must(&mut program(module, &["mod", "download"]))?;
+    }
+    Ok(())
+}
+
+/// Runs the tests of all its modules.
+pub(crate) fn test(shipped: Option<&Path>, mark: &str, rest: &[String]) -> Result<Tally> {
+    let mut all = Tally::default();
+    for module in MODULES {
+        // One package at a time: most tests wait for processes, and a core is left for these.
+        let mut command = program(module, &["test", "-v", "-p", "1", "-count", "1"]);
+        if module == "." {
+            command.arg("-race");
+        }
+        command.arg("./...").args(rest);
+        if let Some(shipped) = shipped {
+            command.env("ROSTERD_BINARY", shipped);
+        }
+        let mut tally = Tally::default();
+        let status = watched(&mut command, mark, &mut |line| tally += go(line).unwrap_or_default())?;
+        if tally == Tally::default() && rest.is_empty() {
+            bail!("{status}, without a test: {}", shown(&command));
+        }
+        if !status.success() && tally.failed == 0 {
+            println!("    {status}: {}", shown(&command));
+            tally.failed = 1;
+        }
+        all += tally;
+    }
+    Ok(all)
+}
+
+/// Its linters.
+pub(crate) fn linters() -> Result<Vec<Command>> {
+    setup()?;
+    let mut linters = vec![formatting()];
+    for module in MODULES {
+        linters.push(program(module, &["vet", "./..."]));
+        let tools = if module == "tools" { "go.mod" } else { "../tools/go.mod" };
+        let tools = if module == "." { "tools/go.mod" } else { tools };
+        let modfile = format!("-modfile={tools}");
+        linters.push(program(module, &["tool", &modfile, "staticcheck", "./..."]));
+    }
+    Ok(linters)
+}
+
+/// gofmt says which files are not formatted, and ends well all the same.
+fn formatting() -> Command {
+    let mut command = Command::new("sh");
+    command
+        .current_dir(folder())
+        .args(["-c", "found=$(gofmt -l .) && echo \"$found\" && test -z \"$found\""]);
+    command
+}
