@@ -1,5 +1,7 @@
 package io.rosterd.client;
 
+import io.rosterd.client.internal.transport.Pem;
+
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;

@@ -2,10 +2,12 @@ package io.rosterd.client.internal.machine;
 
 import io.rosterd.v1.Callback;
 import io.rosterd.v1.CallbackDone;
+import io.rosterd.v1.SessionRequest;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.function.Consumer;
+import java.util.Set;
 import org.slf4j.event.Level;
 
 /** The callbacks of fires: each is called once, and its answer kept, since it is asked for again after a loss. */
@@ -14,7 +16,7 @@ final class Callbacks {
 
     private final int slots;
     private final Outbox out;
-    private final Consumer<CallbackDone> answer;
+    private boolean live;
     // By when each must be answered.
     private final Map<String, Long> open = new LinkedHashMap<>();
     private final Map<String, CallbackDone> done = new LinkedHashMap<>() {
@@ -22,14 +24,38 @@ final class Callbacks {
 
         @Override
         protected boolean removeEldestEntry(Map.Entry<String, CallbackDone> eldest) {
-            return size() > MAX_REMEMBERED;
+            if (size() <= MAX_REMEMBERED) return false;
+            unsent.remove(eldest.getKey());
+            return true;
         }
     };
 
-    Callbacks(int slots, Outbox out, Consumer<CallbackDone> answer) {
+    // Answers that found no stream.
+    private final Set<String> unsent = new LinkedHashSet<>();
+
+    Callbacks(int slots, Outbox out) {
         this.slots = slots;
         this.out = out;
-        this.answer = answer;
+    }
+
+    /** A coordinator listens from now on: what was not said is said. */
+    void attached() {
+        live = true;
+        for (String id : List.copyOf(unsent)) {
+            CallbackDone answered = done.get(id);
+            if (answered != null) answer(answered);
+        }
+        unsent.clear();
+    }
+
+    void detached() {
+        live = false;
+    }
+
+    private void answer(CallbackDone answered) {
+        unsent.remove(answered.getCallbackId());
+        if (live) out.send(SessionRequest.newBuilder().setCallbackDone(answered));
+        else if (done.containsKey(answered.getCallbackId())) unsent.add(answered.getCallbackId());
     }
 
     boolean any() {
@@ -47,9 +73,9 @@ final class Callbacks {
         if (open.containsKey(id)) return;
         CallbackDone known = done.get(id);
         if (known != null) {
-            answer.accept(known);
+            answer(known);
         } else if (open.size() >= slots) {
-            answer.accept(answerOf(id, "too many callbacks at a time", false));
+            answer(answerOf(id, "too many callbacks at a time", false));
         } else {
             long timeout = Times.nanos(callback.getTimeout());
             open.put(id, timeout > 0 ? Times.after(boot, timeout) : Times.NEVER);
@@ -66,7 +92,7 @@ final class Callbacks {
         CallbackDone answered = answerOf(id, error, timedOut);
         done.put(id, answered);
         if (!error.isEmpty()) out.note(Level.ERROR, "callback " + id + " failed: " + error);
-        answer.accept(answered);
+        answer(answered);
     }
 
     void expire(long boot) {

@@ -82,11 +82,19 @@ public sealed interface Event {
         }
     }
 
-    /** A run says how far it is; offset null: it did not say. */
-    record Progressed(RunKey key, int percent, String message, ByteString offset) implements Event {
+    /** A run says how far it is. */
+    record Progressed(RunKey key, int percent, String message) implements Event {
         @Override
         public void applyTo(Machine machine, Now now) {
             machine.inFlight().progressed(this);
+        }
+    }
+
+    /** A run says how far its item has come. */
+    record OffsetSet(RunKey key, ByteString offset) implements Event {
+        @Override
+        public void applyTo(Machine machine, Now now) {
+            machine.inFlight().offsetSet(now, this);
         }
     }
 

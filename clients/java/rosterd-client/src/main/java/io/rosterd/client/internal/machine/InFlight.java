@@ -155,6 +155,10 @@ final class InFlight {
 
     private void start(InFlightRun run) {
         run.phase = Phase.IN_USER_CODE;
+        run.percent = 0;
+        run.message = "";
+        run.currentOffset = null;
+        run.progressAt = Times.NEVER;
         long stream = run.startedAt == null ? run.stream : 0;
         out.add(new Effect.StartRun(
                 run.key, run.trigger, run.instanceId, run.attempt, run.offset, run.deadline, run.props, stream));
@@ -242,6 +246,7 @@ final class InFlight {
             return;
         }
         run.phase = Phase.BETWEEN_ATTEMPTS;
+        progressing.remove(run);
         later(run, Times.after(now.boot(), run.pause()));
         String summary = ending.error().lines().findFirst().orElse("");
         out.note(Level.WARN, "attempt " + run.attempt + " of " + key + " failed: " + summary);
@@ -271,18 +276,31 @@ final class InFlight {
     void progressed(Event.Progressed said) {
         InFlightRun run = active.get(said.key());
         if (run == null || run.phase != Phase.IN_USER_CODE) return;
-        run.progress = said;
-        run.lastProgress = said;
+        run.percent = said.percent();
+        run.message = Texts.shorten(said.message(), Texts.MAX_PROGRESS);
+        sayProgressAt(run, run.progressSentAt + PROGRESS_EVERY);
+    }
+
+    /** A run that is over soon says it with its report alone: an offset waits a moment, whatever else goes out. */
+    void offsetSet(Now now, Event.OffsetSet said) {
+        InFlightRun run = active.get(said.key());
+        if (run == null || run.phase != Phase.IN_USER_CODE) return;
+        if (run.currentOffset == null) run.offsetSetAt = now.boot();
+        run.currentOffset = said.offset();
+        sayProgressAt(run, Math.max(run.progressSentAt, run.offsetSetAt) + PROGRESS_EVERY);
+    }
+
+    private void sayProgressAt(InFlightRun run, long at) {
+        run.progressAt = Math.min(run.progressAt, at);
         progressing.add(run);
     }
 
     /** Another coordinator may not know how far runs have come. */
     void sayOffsetsAgain() {
         for (InFlightRun run : active.values()) {
-            boolean said = run.lastProgress != null && run.lastProgress.offset() != null;
-            if (run.phase != Phase.IN_USER_CODE || !said) continue;
-            run.progress = run.lastProgress;
-            progressing.add(run);
+            if (run.phase == Phase.IN_USER_CODE && run.currentOffset != null) {
+                sayProgressAt(run, Math.max(run.progressSentAt, run.offsetSetAt) + PROGRESS_EVERY);
+            }
         }
     }
 
@@ -293,13 +311,13 @@ final class InFlight {
             InFlightRun run = next.next();
             if (now.boot() < run.progressAt) continue;
             next.remove();
-            run.progressAt = now.boot() + PROGRESS_EVERY;
+            run.progressAt = Times.NEVER;
+            run.progressSentAt = now.boot();
             RunProgress.Builder progress = RunProgress.newBuilder()
                     .setRun(run.key.ref())
-                    .setPercent(run.progress.percent())
-                    .setMessage(run.progress.message());
-            if (run.progress.offset() != null) progress.setOffset(run.progress.offset());
-            run.progress = null;
+                    .setPercent(run.percent)
+                    .setMessage(run.message);
+            if (run.currentOffset != null) progress.setOffset(run.currentOffset);
             out.send(SessionRequest.newBuilder().setRunProgress(progress));
         }
     }

@@ -50,12 +50,18 @@ final class InFlightRun {
     Instant deadline;
     /** When it begins (waiting), or begins again (between attempts). */
     long nextAt;
-    /** What is still to be said of its progress. */
-    Event.Progressed progress;
-    /** The last that it said, which another coordinator may not know. */
-    Event.Progressed lastProgress;
 
-    long progressAt = Times.LONG_AGO;
+    int percent;
+    String message = "";
+    /** How far the present attempt says that the item has come; null: it did not say. */
+    ByteString currentOffset;
+    /** When it said so first. */
+    long offsetSetAt;
+    /** When progress went out last. */
+    long progressSentAt = Times.LONG_AGO;
+    /** When it goes out next; never: nothing is to be said. */
+    long progressAt = Times.NEVER;
+
     RunCompleted report;
     /** The report says that the one before it was refused. */
     boolean replaces;

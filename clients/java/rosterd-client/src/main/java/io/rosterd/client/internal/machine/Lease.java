@@ -13,12 +13,13 @@ import java.util.TreeMap;
 final class Lease {
     private static final long DEFAULT_LENGTH = Times.millis(5_000);
     private static final long DEFAULT_INTERVAL = Times.millis(1_000);
+    private static final long DEFAULT_STOP_BUDGET = Times.millis(500);
     /** How much faster than ours a coordinator's clock may run: one part of so many. */
     private static final long DRIFT = 200;
 
     private long length = DEFAULT_LENGTH;
     private long interval = DEFAULT_INTERVAL;
-    private long stopBudget;
+    private long stopBudget = DEFAULT_STOP_BUDGET;
     // The shortest lease and interval that a job has asked for. It never grows back under one identity: the coordinator counts what
     // the heartbeats say, and would mark a worker dead that believes in more.
     private long agreedLength = Times.NEVER;
@@ -62,7 +63,7 @@ final class Lease {
     void welcomed(long helloSent, Welcome welcome, boolean sameIdentity) {
         length = orElse(Times.nanos(welcome.getLease()), DEFAULT_LENGTH);
         interval = orElse(Times.nanos(welcome.getHeartbeatInterval()), DEFAULT_INTERVAL);
-        stopBudget = Math.max(0, Times.nanos(welcome.getStopBudget()));
+        stopBudget = welcome.hasStopBudget() ? Math.max(0, Times.nanos(welcome.getStopBudget())) : DEFAULT_STOP_BUDGET;
         if (!sameIdentity) {
             agreedLength = Times.NEVER;
             agreedInterval = Times.NEVER;

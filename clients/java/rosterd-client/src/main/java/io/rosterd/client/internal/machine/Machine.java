@@ -33,6 +33,8 @@ public final class Machine {
 
     /** While leaving, pauses stay short: there is little time. */
     private static final long LONGEST_DELAY_LEAVING = Times.millis(1_000);
+    /** How long a coordinator may take for Welcome. */
+    private static final long WELCOME = Times.millis(3_000);
     /** Before any Welcome: trying again with the same Hello would change nothing. */
     private static final Set<String> FINAL =
             Set.of("UNAUTHENTICATED", "PERMISSION_DENIED", "INVALID_ARGUMENT", "NOT_FOUND", "UNIMPLEMENTED");
@@ -86,10 +88,7 @@ public final class Machine {
         route = new Route(settings.servers(), chance);
         jobs = new Jobs(registrations, out);
         inFlight = new InFlight(settings.slots(), out, reports);
-        callbacks = new Callbacks(settings.slots(), out, done -> {
-            // Lost with the stream it is asked for again, and then answered from memory.
-            if (link == Link.LIVE) out.send(SessionRequest.newBuilder().setCallbackDone(done));
-        });
+        callbacks = new Callbacks(settings.slots(), out);
     }
 
     // ---- what a driver needs
@@ -175,7 +174,7 @@ public final class Machine {
 
     void quit(Now now) {
         inFlight.stopAll(now, CancelReason.LEAVING);
-        finish("left at once, without a goodbye");
+        finish(new RosterdException("left at once, without a goodbye"));
     }
 
     void jobAdded(Registration registration) {
@@ -215,7 +214,7 @@ public final class Machine {
                 if (leave != null) leave.drainingCame();
             }
             case GOODBYE_ACK -> {
-                if (leave != null && leave.saidGoodbye()) finish("");
+                if (leave != null && leave.saidGoodbye()) finish(leave.failure());
             }
             case SHUTDOWN -> shutdown(now, frame.getShutdown());
                 // A second Welcome, and frames that this version does not know, say nothing.
@@ -236,7 +235,7 @@ public final class Machine {
 
     private void greet(Now now) {
         link = Link.GREETING;
-        linkBy = Times.after(now.boot(), lease.patience());
+        linkBy = Times.after(now.boot(), WELCOME);
         helloSent = now.boot();
         lease.beginStream();
         delay.forget();
@@ -274,6 +273,7 @@ public final class Machine {
         route.learn(welcome.getCoordinatorsList());
         link = Link.LIVE;
         linkBy = Times.NEVER;
+        callbacks.attached();
         inFlight.sayOffsetsAgain();
         lastHeartbeat = helloSent;
         lastRenewed = now.boot();
@@ -288,17 +288,15 @@ public final class Machine {
         out.add(new Effect.Close(stream));
         if (link == Link.LIVE) out.add(new Effect.Detached(server, reason));
         link = Link.DOWN;
+        callbacks.detached();
         inFlight.dropUnstarted();
         boolean isFinal = FINAL.contains(code);
-        if (workerId.isEmpty() && isFinal) {
-            rejections++;
-            if (rejections >= route.size()) {
-                leave = new Leave(now.boot(), new RejectedException(code, detail));
-                finish("");
-                return;
-            }
+        rejections = isFinal && workerId.isEmpty() ? rejections + 1 : 0;
+        if (rejections >= route.size()) {
+            finish(new RejectedException(code, detail));
+            return;
         }
-        long pause = route.delay(leave == null ? settings.longestDelay() : LONGEST_DELAY_LEAVING);
+        long pause = route.lost(leave == null ? settings.longestDelay() : LONGEST_DELAY_LEAVING);
         linkBy = Times.after(now.boot(), pause);
         out.note(
                 isFinal ? Level.ERROR : Level.WARN,
@@ -307,9 +305,9 @@ public final class Machine {
     }
 
     private void acknowledged(Now now, long sequence) {
-        route.good();
         Long sent = lease.acknowledged(sequence);
         if (sent == null) return;
+        route.good();
         lastRenewed = now.boot();
         out.add(new Effect.Renewed(now.boot() - sent));
     }
@@ -395,11 +393,10 @@ public final class Machine {
         return link == Link.LIVE && nothingInFlight() ? leave.farewellBy() : Times.NEVER;
     }
 
-    private void finish(String trouble) {
-        if (!trouble.isEmpty()) out.note(Level.WARN, trouble);
+    private void finish(RosterdException failure) {
         if (link != Link.DOWN) out.add(new Effect.Close(stream));
         link = Link.OVER;
-        out.add(new Effect.Finish(leave == null ? null : leave.failure()));
+        out.add(new Effect.Finish(failure));
     }
 
     // ---- time
@@ -434,8 +431,12 @@ public final class Machine {
             inFlight.stopAll(now, CancelReason.LEAVING);
             callbacks.abandon();
         }
-        if (now.boot() >= leave.limit(settings.leaveTimeout())) finish("left without a goodbye: its time was over");
-        else if (now.boot() >= farewellBy()) lose(now, "", "no answer to the goodbye");
+        if (now.boot() >= leave.limit(settings.leaveTimeout())) {
+            String late = "no coordinator has acknowledged the goodbye in time: runs in flight count as crashed";
+            finish(leave.failure() == null ? new RosterdException(late) : leave.failure());
+        } else if (now.boot() >= farewellBy()) {
+            lose(now, "", "no answer to the goodbye");
+        }
     }
 
     /** Nothing is heard, or the lease is not renewed to its end, whatever else is heard. */
@@ -473,7 +474,7 @@ public final class Machine {
         leave.rest(now.boot(), inFlight.atRest() && !callbacks.any());
         if (workerId.isEmpty() && (link == Link.DOWN || link == Link.OPENING)) {
             // Never attached: there is nobody to say goodbye to.
-            finish("");
+            finish(leave.failure());
             return;
         }
         if (link != Link.LIVE) return;

@@ -14,7 +14,8 @@ public final class Route {
     private final DoubleSupplier chance;
     private List<String> addresses;
     private int position = -1;
-    private int attempts;
+    // Since the start, or since a stream has proved itself.
+    private int losses;
 
     Route(List<String> given, DoubleSupplier chance) {
         this.given = List.copyOf(given);
@@ -44,23 +45,23 @@ public final class Route {
         position = addresses.indexOf(current);
     }
 
-    /** The next coordinator in turn; counts as an attempt. */
+    /** The next coordinator in turn. */
     String take() {
-        attempts++;
         position = (position + 1) % addresses.size();
         return addresses.get(position);
     }
 
-    /** How long to wait before the next attempt: the first one after a good stream is immediate. */
-    long delay(long longest) {
-        if (attempts == 0) return 0;
-        long full = Math.min(longest, FIRST_DELAY << Math.min(attempts - 1, 16));
+    /** A stream or an attempt was lost: how long to wait before the next. The first loss is followed by one at once. */
+    long lost(long longest) {
+        losses++;
+        if (losses == 1) return 0;
+        long full = Math.min(longest, FIRST_DELAY << Math.min(losses - 2, 16));
         return (long) (full * (0.5 + 0.5 * chance.getAsDouble()));
     }
 
     /** The stream has proved itself. */
     void good() {
-        attempts = 0;
+        losses = 0;
     }
 
     private static List<String> distinct(List<String> first, List<String> second) {
