@@ -153,6 +153,12 @@ final class Engine implements Outlet, Signals.Target {
         leave(new Event.Leave(null, true));
     }
 
+    void abort() {
+        synchronized (lock) {
+            if (phase == Phase.WORKING) driver.take(new Event.Quit());
+        }
+    }
+
     private void leave(Event.Leave event) {
         synchronized (lock) {
             if (phase == Phase.WORKING) driver.take(event);

@@ -156,6 +156,11 @@ public final class Worker implements AutoCloseable {
         engine.close();
     }
 
+    /** Leaves without a goodbye: its runs count as crashed. */
+    void abort() {
+        engine.abort();
+    }
+
     /** {@return whether the worker is attached to a coordinator, has a valid lease, and is not leaving} */
     public boolean isReady() {
         return engine.isReady();

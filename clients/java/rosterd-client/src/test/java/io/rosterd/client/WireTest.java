@@ -20,7 +20,7 @@ abstract class WireTest {
 
     @AfterEach
     void stopAll() throws Exception {
-        for (Worker worker : workers) worker.stop(Duration.ZERO);
+        for (Worker worker : workers) worker.abort();
         for (ScriptedCoordinator one : coordinators) one.close();
         for (Worker worker : workers) worker.awaitTermination(Duration.ofSeconds(Until.PATIENCE_SECONDS));
     }
@@ -37,7 +37,6 @@ abstract class WireTest {
                 .server(coordinator.address())
                 .address("10.0.0.1")
                 .slots(4)
-                .leaveTimeout(Duration.ofMillis(200))
                 .handlesSignals(false);
     }
 

@@ -126,7 +126,8 @@ class FencesTest {
     void postgresRefusesTheTransactionOfAnOlderRunAndKeepsNothingOfIt() throws SQLException {
         try (Connection connection = connect()) {
             for (long token : List.of(SHORT, OLD, NEW, NEW)) {
-                assertEquals(1, fence.inTransaction(connection, run(token), in -> set(in, 4)));
+                int rows = fence.inTransaction(connection, run(token), in -> set(in, 4));
+                assertEquals(1, rows);
             }
             assertFenced(NEW, () -> fence.inTransaction(connection, run(OLD), in -> set(in, 5)));
             assertFenced(NEW, () -> fence.inTransaction(connection, run(SHORT), in -> set(in, 6)));

@@ -73,11 +73,6 @@ final class InFlight {
         return active.isEmpty() && reports.all().isEmpty();
     }
 
-    /** Nothing is left but reports. */
-    boolean atRest() {
-        return active.isEmpty();
-    }
-
     boolean hasUnstopped() {
         return unstopped > 0;
     }

@@ -18,7 +18,7 @@ final class Leave {
     private long askedAt = NOT_YET;
     private boolean draining;
     private long goodbyeAt = NOT_YET;
-    // Since when no handler runs.
+    // Since when nothing is in flight.
     private long restAt = NOT_YET;
 
     Leave(long drainBy, RosterdException failure) {
@@ -70,17 +70,17 @@ final class Leave {
         return true;
     }
 
-    void rest(long boot, boolean atRest) {
-        if (!atRest) restAt = NOT_YET;
+    void rest(long boot, boolean nothingInFlight) {
+        if (!nothingInFlight) restAt = NOT_YET;
         else if (restAt == NOT_YET) restAt = boot;
     }
 
     /** When to go without a goodbye. */
     long limit(long leaveTimeout) {
-        return Times.after(restAt == NOT_YET ? drainBy : restAt, leaveTimeout);
+        return Times.after(Math.min(restAt, drainBy), leaveTimeout);
     }
 
-    /** If nothing is in flight: when another coordinator is asked instead. */
+    /** Once nothing is in flight: when another coordinator is asked instead. */
     long farewellBy() {
         if (restAt == NOT_YET) return Times.NEVER;
         if (saidGoodbye()) return goodbyeAt + FAREWELL;

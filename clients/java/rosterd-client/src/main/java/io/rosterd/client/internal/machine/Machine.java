@@ -305,9 +305,9 @@ public final class Machine {
     }
 
     private void acknowledged(Now now, long sequence) {
+        route.good();
         Long sent = lease.acknowledged(sequence);
         if (sent == null) return;
-        route.good();
         lastRenewed = now.boot();
         out.add(new Effect.Renewed(now.boot() - sent));
     }
@@ -390,7 +390,7 @@ public final class Machine {
 
     /** When another coordinator is asked instead, once nothing is in flight. */
     private long farewellBy() {
-        return link == Link.LIVE && nothingInFlight() ? leave.farewellBy() : Times.NEVER;
+        return link == Link.LIVE ? leave.farewellBy() : Times.NEVER;
     }
 
     private void finish(RosterdException failure) {
@@ -471,7 +471,7 @@ public final class Machine {
     }
 
     private void settleLeave(Now now) {
-        leave.rest(now.boot(), inFlight.atRest() && !callbacks.any());
+        leave.rest(now.boot(), nothingInFlight());
         if (workerId.isEmpty() && (link == Link.DOWN || link == Link.OPENING)) {
             // Never attached: there is nobody to say goodbye to.
             finish(leave.failure());
