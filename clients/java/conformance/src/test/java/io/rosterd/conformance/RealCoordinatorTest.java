@@ -43,8 +43,8 @@ class RealCoordinatorTest {
 
     /** A job of one item, whose parameter is this. */
     private static void apply(String job, String parameter, String more) throws Exception {
-        coordinator.apply("jobName: " + job + "\nshardingTotalCount: 1\nshardingItemParameters: '0=" + parameter + "'\n"
-                + more);
+        coordinator.apply("jobName: " + job + "\nshardingTotalCount: 1\nshardingItemParameters: '0=" + parameter
+                + "'\nelasticJobClass: conformance\n" + more);
     }
 
     @Test
