@@ -8,8 +8,6 @@ import io.rosterd.client.Run;
 import io.rosterd.client.Worker;
 import io.rosterd.client.WorkerBuilder;
 import java.io.IOException;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -21,8 +19,8 @@ import java.util.concurrent.ConcurrentHashMap;
  * (see {@link RunLog}).
  *
  * <p>Beside what every client reads, the environment says {@code CONFORMANCE_JOBS} (names separated by commas),
- * {@code CONFORMANCE_SLOTS}, {@code CONFORMANCE_DRAIN_MS}, {@code CONFORMANCE_ADDRESS}, {@code CONFORMANCE_CONFIG} (a job file for
- * each job, {@code NAME} in it replaced), {@code CONFORMANCE_NAME} and {@code CONFORMANCE_LOG}.
+ * {@code CONFORMANCE_SLOTS}, {@code CONFORMANCE_DRAIN_MS}, {@code CONFORMANCE_ADDRESS}, {@code CONFORMANCE_CONFIG} (the text of a
+ * job file for each job, {@code NAME} in it replaced), {@code CONFORMANCE_NAME} and {@code CONFORMANCE_LOG}.
  */
 public final class ConformanceWorker {
     private static final String HANDLER_TYPE = "conformance";
@@ -64,7 +62,7 @@ public final class ConformanceWorker {
         return address.isEmpty() ? builder : builder.address(address);
     }
 
-    private void add(Worker worker, String job) throws IOException {
+    private void add(Worker worker, String job) {
         JobOptions.Builder options = JobOptions.builder()
                 .handlerType(HANDLER_TYPE)
                 .before(this::begins)
@@ -73,7 +71,7 @@ public final class ConformanceWorker {
                 .onAllStarted(callback(job, "started"))
                 .onAllCompleted(callback(job, "completed"));
         String config = environment.getOrDefault("CONFORMANCE_CONFIG", "");
-        if (!config.isEmpty()) options.config(Files.readString(Path.of(config)).replace("NAME", job));
+        if (!config.isEmpty()) options.config(config.replace("NAME", job));
         if (job.startsWith("dataflow")) worker.dataflow(job, new Batches(), options.build());
         else worker.job(job, run -> new Steps(run).perform(), options.build());
     }

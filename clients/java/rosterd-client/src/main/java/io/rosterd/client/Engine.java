@@ -140,7 +140,9 @@ final class Engine implements Outlet, Signals.Target {
                 given.drainTimeout(),
                 given.leaveTimeout(),
                 given.connectTimeout(),
-                given.longestDelay());
+                given.longestDelay(),
+                given.credential(),
+                given.ownAuthorities());
     }
 
     /** Grace null: the drain timeout. */

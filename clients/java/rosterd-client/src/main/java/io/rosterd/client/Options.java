@@ -3,7 +3,7 @@ package io.rosterd.client;
 import io.rosterd.client.internal.machine.Settings;
 import io.rosterd.client.internal.machine.Times;
 import io.rosterd.client.internal.transport.Access;
-import io.rosterd.client.internal.transport.Address;
+import io.rosterd.client.internal.machine.Address;
 import io.rosterd.client.internal.transport.Pem;
 import java.io.IOException;
 import java.io.InputStream;
@@ -34,6 +34,14 @@ record Options(
 
     static Options of(WorkerBuilder given) {
         Map<String, String> environment = given.environment;
+        Access access = new Access(
+                given.credential == null ? environment.getOrDefault("ROSTERD_CREDENTIAL", "") : given.credential,
+                given.insecureCredential == null
+                        ? environment.getOrDefault("ROSTERD_INSECURE_CREDENTIAL", "").equals("true")
+                        : given.insecureCredential,
+                given.rootCertificates.or(file(environment, "ROSTERD_CA")),
+                given.clientCertificate.or(file(environment, "ROSTERD_CERT")),
+                given.clientKey.or(file(environment, "ROSTERD_KEY")));
         Settings settings = new Settings(
                 servers(given),
                 given.namespace,
@@ -43,15 +51,9 @@ record Options(
                 Times.nanos(given.drainTimeout),
                 Times.nanos(given.leaveTimeout),
                 Times.nanos(given.connectTimeout),
-                Times.nanos(given.longestDelay));
-        Access access = new Access(
-                given.credential == null ? environment.getOrDefault("ROSTERD_CREDENTIAL", "") : given.credential,
-                given.insecureCredential == null
-                        ? environment.getOrDefault("ROSTERD_INSECURE_CREDENTIAL", "").equals("true")
-                        : given.insecureCredential,
-                given.rootCertificates.or(file(environment, "ROSTERD_CA")),
-                given.clientCertificate.or(file(environment, "ROSTERD_CERT")),
-                given.clientKey.or(file(environment, "ROSTERD_KEY")));
+                Times.nanos(given.longestDelay),
+                !access.credential().isEmpty(),
+                access.rootCertificates().isPresent());
         List<String> defects = new ArrayList<>();
         checkServers(settings, access, defects::add);
         checkAccess(access, defects::add);

@@ -1,6 +1,6 @@
 package io.rosterd.client;
 
-import io.rosterd.client.internal.transport.Address;
+import io.rosterd.client.internal.machine.Address;
 import java.net.DatagramSocket;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;

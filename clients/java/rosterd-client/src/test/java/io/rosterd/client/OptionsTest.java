@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.rosterd.client.internal.transport.Address;
+import io.rosterd.client.internal.machine.Address;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;

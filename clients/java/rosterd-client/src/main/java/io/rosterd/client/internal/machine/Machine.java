@@ -1,6 +1,7 @@
 package io.rosterd.client.internal.machine;
 
 import io.rosterd.client.CancelReason;
+import io.rosterd.client.LeaveTimedOutException;
 import io.rosterd.client.RejectedException;
 import io.rosterd.client.RosterdException;
 import io.rosterd.v1.Cancel;
@@ -85,7 +86,7 @@ public final class Machine {
      */
     public Machine(Settings settings, List<Registration> registrations, DoubleSupplier chance) {
         this.settings = settings;
-        route = new Route(settings.servers(), chance);
+        route = new Route(settings, chance);
         jobs = new Jobs(registrations, out);
         inFlight = new InFlight(settings.slots(), out, reports);
         callbacks = new Callbacks(settings.slots(), out);
@@ -270,7 +271,13 @@ public final class Machine {
         credits = most < 0 ? Integer.MAX_VALUE : Math.max(1, most);
         rejections = 0;
         lease.welcomed(helloSent, welcome, same);
-        route.learn(welcome.getCoordinatorsList());
+        List<String> refused = route.learn(welcome.getCoordinatorsList());
+        if (!refused.isEmpty()) {
+            out.note(
+                    Level.WARN,
+                    "passing over " + String.join(", ", refused) + ", which only " + server
+                            + " named: give it as a server too, or name who may vouch for it (ROSTERD_CA)");
+        }
         link = Link.LIVE;
         linkBy = Times.NEVER;
         callbacks.attached();
@@ -305,9 +312,9 @@ public final class Machine {
     }
 
     private void acknowledged(Now now, long sequence) {
-        route.good();
         Long sent = lease.acknowledged(sequence);
         if (sent == null) return;
+        route.good();
         lastRenewed = now.boot();
         out.add(new Effect.Renewed(now.boot() - sent));
     }
@@ -433,7 +440,7 @@ public final class Machine {
         }
         if (now.boot() >= leave.limit(settings.leaveTimeout())) {
             String late = "no coordinator has acknowledged the goodbye in time: runs in flight count as crashed";
-            finish(leave.failure() == null ? new RosterdException(late) : leave.failure());
+            finish(leave.failure() == null ? new LeaveTimedOutException(late) : leave.failure());
         } else if (now.boot() >= farewellBy()) {
             lose(now, "", "no answer to the goodbye");
         }

@@ -15,6 +15,8 @@ import java.util.Map;
  * @param leaveTimeout how long the goodbye may take
  * @param connectTimeout how long connecting may take
  * @param longestDelay the longest pause between two attempts to connect
+ * @param credential whether streams carry a credential
+ * @param ownAuthorities whether the user named who may vouch for a coordinator
  */
 public record Settings(
         List<String> servers,
@@ -25,4 +27,6 @@ public record Settings(
         long drainTimeout,
         long leaveTimeout,
         long connectTimeout,
-        long longestDelay) {}
+        long longestDelay,
+        boolean credential,
+        boolean ownAuthorities) {}

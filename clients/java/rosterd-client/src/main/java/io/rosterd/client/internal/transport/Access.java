@@ -1,5 +1,6 @@
 package io.rosterd.client.internal.transport;
 
+import io.rosterd.client.internal.machine.Address;
 import io.rosterd.client.internal.machine.Route;
 
 /**

@@ -6,6 +6,7 @@ import io.grpc.netty.shaded.io.grpc.netty.NettyChannelBuilder;
 import io.grpc.netty.shaded.io.netty.handler.ssl.SslContextBuilder;
 import io.grpc.netty.shaded.io.netty.handler.ssl.SslProvider;
 import io.rosterd.client.InvalidOptionException;
+import io.rosterd.client.internal.machine.Address;
 import io.rosterd.client.internal.machine.Machine;
 import io.rosterd.client.internal.machine.Route;
 import java.io.IOException;

@@ -3,6 +3,7 @@ package io.rosterd.client.internal.machine;
 import com.google.protobuf.ByteString;
 import io.rosterd.client.CancelReason;
 import io.rosterd.client.JobRefusedException;
+import io.rosterd.client.LeaveTimedOutException;
 import io.rosterd.client.RejectedException;
 import io.rosterd.client.RosterdException;
 import io.rosterd.v1.SessionResponse;
@@ -54,7 +55,9 @@ final class VectorPlayer {
                 Times.millis(number(given, "drain_timeout", 30_000)),
                 Times.millis(number(given, "leave_timeout", 10_000)),
                 Times.millis(3_000),
-                Times.millis(10_000));
+                Times.millis(10_000),
+                false,
+                false);
         List<Registration> registrations =
                 jobs.stream().map(job -> new Registration(job, job, "", false)).toList();
         Random chance = new Random(7);
@@ -250,6 +253,6 @@ final class VectorPlayer {
         if (failure == null) return "left";
         if (failure instanceof JobRefusedException) return "refused";
         if (failure instanceof RejectedException) return "rejected";
-        return failure.getMessage().startsWith("left at once") ? "killed" : "unacknowledged";
+        return failure instanceof LeaveTimedOutException ? "unacknowledged" : "killed";
     }
 }

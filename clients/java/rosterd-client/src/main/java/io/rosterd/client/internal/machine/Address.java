@@ -1,6 +1,5 @@
-package io.rosterd.client.internal.transport;
+package io.rosterd.client.internal.machine;
 
-import io.rosterd.client.internal.machine.Route;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.util.regex.Matcher;
