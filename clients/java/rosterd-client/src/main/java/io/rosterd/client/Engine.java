@@ -17,11 +17,14 @@ import io.rosterd.client.internal.transport.Channels;
 import io.rosterd.v1.Callback;
 import java.io.IOException;
 import java.time.Duration;
+import java.util.Collections;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalInt;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Executor;
@@ -45,6 +48,9 @@ final class Engine implements Outlet, Signals.Target {
     private final Options options;
     private final Map<String, Job> jobs = new ConcurrentHashMap<>();
     private final Map<String, Registration> registrations = new LinkedHashMap<>();
+    /** What this worker owns, as it was told last. */
+    private final Map<String, Set<Integer>> items = new ConcurrentHashMap<>();
+
     private final Notices notices = new Notices();
     private final ThreadPoolExecutor stopper = Threads.platform("rosterd-cancel-");
     private final CountDownLatch ended = new CountDownLatch(1);
@@ -223,6 +229,10 @@ final class Engine implements Outlet, Signals.Target {
         return Optional.ofNullable(instanceId);
     }
 
+    Set<Integer> items(String job) {
+        return items.getOrDefault(job, Set.of());
+    }
+
     OptionalInt healthPort() {
         HealthServer present = health;
         return present == null ? OptionalInt.empty() : OptionalInt.of(present.port());
@@ -278,8 +288,13 @@ final class Engine implements Outlet, Signals.Target {
     }
 
     @Override
+    public void assigned(String job, List<Integer> owned) {
+        items.put(job, Collections.unmodifiableSet(new LinkedHashSet<>(owned)));
+    }
+
+    @Override
     public void note(Level level, String text) {
-        notices.add(() -> LOG.makeLoggingEventBuilder(level).log(text));
+        notices.add(() -> LOG.atLevel(level).log(text));
     }
 
     @Override

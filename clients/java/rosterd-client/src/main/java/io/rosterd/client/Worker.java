@@ -5,6 +5,7 @@ import java.time.Duration;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.OptionalInt;
+import java.util.Set;
 
 /**
  * One worker process: one stream to a coordinator carries all its jobs.
@@ -174,6 +175,16 @@ public final class Worker implements AutoCloseable {
     /** {@return the worker's id under each of its jobs, once a coordinator has welcomed it} */
     public Optional<String> instanceId() {
         return engine.instanceId();
+    }
+
+    /**
+     * Which items of a job this worker owns: what it will be given runs of, beside those that are failed over to it.
+     *
+     * @param job the job's name
+     * @return as the coordinator said last, before the first run that follows a change; empty if it has said nothing yet
+     */
+    public Set<Integer> items(String job) {
+        return engine.items(job);
     }
 
     /** {@return where health is served, once it is} */

@@ -210,6 +210,11 @@ public final class Driver implements Effect.Performer {
     }
 
     @Override
+    public void assigned(Effect.Assigned effect) {
+        outlet.assigned(effect.job(), effect.items());
+    }
+
+    @Override
     public void leaving(Effect.Leaving effect) {
         view.setLeaving();
     }

@@ -6,6 +6,7 @@ import io.rosterd.client.internal.machine.Effect;
 import io.rosterd.client.internal.machine.RunKey;
 import io.rosterd.v1.Callback;
 import java.time.Duration;
+import java.util.List;
 import org.slf4j.event.Level;
 
 /** The side of user code, as the driver sees it. It is called on the driver's thread, and returns at once. */
@@ -30,6 +31,9 @@ public interface Outlet {
 
     /** The lease was renewed. */
     void renewed(Duration roundTrip);
+
+    /** What the worker owns of a job has changed. */
+    default void assigned(String job, List<Integer> items) {}
 
     /** A line for the log. */
     void note(Level level, String text);

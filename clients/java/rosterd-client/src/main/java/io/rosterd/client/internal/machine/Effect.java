@@ -7,6 +7,7 @@ import io.rosterd.v1.Callback;
 import io.rosterd.v1.SessionRequest;
 import io.rosterd.v1.Trigger;
 import java.time.Instant;
+import java.util.List;
 import java.util.Map;
 import org.slf4j.event.Level;
 
@@ -43,6 +44,9 @@ public sealed interface Effect {
 
         /** An acknowledgement has renewed the lease. */
         void renewed(Renewed effect);
+
+        /** What the worker owns of a job has changed. */
+        default void assigned(Assigned effect) {}
 
         /** No new work is wanted: what could stop early, may. */
         void leaving(Leaving effect);
@@ -137,6 +141,14 @@ public sealed interface Effect {
         @Override
         public void performBy(Performer performer) {
             performer.renewed(this);
+        }
+    }
+
+    /** What the worker owns of a job now; it comes before the runs that follow the change. */
+    record Assigned(String job, List<Integer> items) implements Effect {
+        @Override
+        public void performBy(Performer performer) {
+            performer.assigned(this);
         }
     }
 

@@ -188,7 +188,9 @@ final class Jobs {
     void assigned(Assignment assignment) {
         out.note(Level.DEBUG, "items of " + assignment.getJob() + ": " + assignment.getItemsList());
         Job job = jobs.get(assignment.getJob());
-        if (job != null) job.props = Map.copyOf(assignment.getPropsMap());
+        if (job == null) return;
+        job.props = Map.copyOf(assignment.getPropsMap());
+        out.add(new Effect.Assigned(assignment.getJob(), List.copyOf(assignment.getItemsList())));
     }
 
     // ---- no job is left
