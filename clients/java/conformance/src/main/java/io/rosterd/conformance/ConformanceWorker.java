@@ -43,7 +43,8 @@ public final class ConformanceWorker {
 
     private int work() {
         try (Worker worker = builder().build()) {
-            for (String job : environment.getOrDefault("CONFORMANCE_JOBS", "conformance").split(",")) add(worker, job);
+            for (String job :
+                    environment.getOrDefault("CONFORMANCE_JOBS", "conformance").split(",")) add(worker, job);
             worker.run();
             log.write("exit", null, "left");
             return 0;
@@ -56,8 +57,8 @@ public final class ConformanceWorker {
     private WorkerBuilder builder() {
         WorkerBuilder builder = Worker.builder()
                 .slots(Integer.parseInt(environment.getOrDefault("CONFORMANCE_SLOTS", "4")))
-                .drainTimeout(Duration.ofMillis(
-                        Long.parseLong(environment.getOrDefault("CONFORMANCE_DRAIN_MS", "30000"))));
+                .drainTimeout(
+                        Duration.ofMillis(Long.parseLong(environment.getOrDefault("CONFORMANCE_DRAIN_MS", "30000"))));
         String address = environment.getOrDefault("CONFORMANCE_ADDRESS", "");
         return address.isEmpty() ? builder : builder.address(address);
     }

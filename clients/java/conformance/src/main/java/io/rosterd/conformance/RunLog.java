@@ -23,7 +23,8 @@ final class RunLog {
 
     static RunLog of(Map<String, String> environment) throws IOException {
         String path = environment.getOrDefault("CONFORMANCE_LOG", "");
-        OutputStream out = path.isEmpty() ? new FileOutputStream(java.io.FileDescriptor.out) : new FileOutputStream(path, true);
+        OutputStream out =
+                path.isEmpty() ? new FileOutputStream(java.io.FileDescriptor.out) : new FileOutputStream(path, true);
         return new RunLog(environment.getOrDefault("CONFORMANCE_NAME", "java"), out);
     }
 

@@ -21,7 +21,8 @@ import org.yaml.snakeyaml.constructor.SafeConstructor;
 
 /** A real coordinator: {@code ROSTERD_BINARY}, else the one that this repository's release build has made. */
 final class RealCoordinator implements AutoCloseable {
-    static final Path BINARY = Path.of(System.getenv().getOrDefault("ROSTERD_BINARY", "../../../target/release/rosterd"));
+    static final Path BINARY =
+            Path.of(System.getenv().getOrDefault("ROSTERD_BINARY", "../../../target/release/rosterd"));
     private static final Pattern SERVING = Pattern.compile("serving address=(\\S+)");
     private static final long PATIENCE_SECONDS = 20;
 
@@ -90,7 +91,8 @@ final class RealCoordinator implements AutoCloseable {
         command.addAll(List.of(words));
         command.addAll(List.of("--server", address));
         Path errors = Files.createTempFile(folder, "errors", ".txt");
-        Process asked = new ProcessBuilder(command).redirectError(errors.toFile()).start();
+        Process asked =
+                new ProcessBuilder(command).redirectError(errors.toFile()).start();
         String output = new String(asked.getInputStream().readAllBytes(), java.nio.charset.StandardCharsets.UTF_8);
         assertEquals(0, asked.waitFor(), () -> List.of(words) + ": " + text(errors));
         return output;
@@ -111,7 +113,10 @@ final class RealCoordinator implements AutoCloseable {
     Map<String, Object> ended(String job) throws Exception {
         List<Map<String, Object>> found = new ArrayList<>();
         until("a run of " + job + " has ended", () -> {
-            runs(job).stream().filter(run -> run.get("outcome") != null).findFirst().ifPresent(found::add);
+            runs(job).stream()
+                    .filter(run -> run.get("outcome") != null)
+                    .findFirst()
+                    .ifPresent(found::add);
             return !found.isEmpty();
         });
         return found.get(0);

@@ -34,7 +34,10 @@ class RealCoordinatorTest {
     }
 
     private static WorkerBuilder builder() {
-        return Worker.builder().server(coordinator.address()).address("10.0.0.1").handlesSignals(false);
+        return Worker.builder()
+                .server(coordinator.address())
+                .address("10.0.0.1")
+                .handlesSignals(false);
     }
 
     private static WorkerProgram program(String job) throws Exception {
@@ -69,12 +72,15 @@ class RealCoordinatorTest {
                     },
                     JobOptions.builder().config(config).build());
             worker.start();
-            RealCoordinator.until("the job is there", () -> coordinator.ask("jobs", "list").contains("brought"));
+            RealCoordinator.until(
+                    "the job is there", () -> coordinator.ask("jobs", "list").contains("brought"));
             coordinator.ask("jobs", "trigger", "brought");
-            RealCoordinator.until("both items have run", () -> coordinator.runs("brought").stream()
-                            .filter(run -> "succeeded".equals(run.get("outcome")))
-                            .count()
-                    == 2);
+            RealCoordinator.until(
+                    "both items have run",
+                    () -> coordinator.runs("brought").stream()
+                                    .filter(run -> "succeeded".equals(run.get("outcome")))
+                                    .count()
+                            == 2);
             Map<String, Object> run = coordinator.ended("brought");
             assertEquals(List.of("output", 5), List.of(run.get("output"), run.get("processed")));
             coordinator.ask("jobs", "trigger", "brought");
@@ -124,7 +130,8 @@ class RealCoordinatorTest {
             coordinator.ask("jobs", "trigger", "outlives");
             worker.started();
             coordinator.kill();
-            RealCoordinator.until("the worker has noticed", () -> worker.errors().contains("no stream with"));
+            RealCoordinator.until(
+                    "the worker has noticed", () -> worker.errors().contains("no stream with"));
             coordinator.start();
             Map<String, Object> run = coordinator.ended("outlives");
             assertEquals(List.of("succeeded", "done"), List.of(run.get("outcome"), run.get("output")));
@@ -154,7 +161,8 @@ class RealCoordinatorTest {
             coordinator.ask("jobs", "trigger", "twice");
             worker.started();
             worker.signal(SIGTERM);
-            RealCoordinator.until("it has heard the first", () -> worker.errors().contains("signal received"));
+            RealCoordinator.until(
+                    "it has heard the first", () -> worker.errors().contains("signal received"));
             // One within a second of the first repeats it: so it is sent until it is obeyed.
             RealCoordinator.until("it ends", () -> {
                 worker.signal(SIGTERM);
@@ -173,7 +181,8 @@ class RealCoordinatorTest {
             try (WorkerProgram second = program("failover")) {
                 first.process.destroyForcibly().waitFor();
                 second.started();
-                RealCoordinator.until("both are recorded", () -> coordinator.runs("failover").size() == 2);
+                RealCoordinator.until(
+                        "both are recorded", () -> coordinator.runs("failover").size() == 2);
                 Map<String, Object> again = coordinator.runs("failover").get(0);
                 Map<String, Object> before = coordinator.runs("failover").get(1);
                 assertEquals(List.of("FAILOVER", "crashed"), List.of(again.get("source"), before.get("outcome")));

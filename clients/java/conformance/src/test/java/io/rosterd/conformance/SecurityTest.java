@@ -24,9 +24,8 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** TLS, certificates of one's own and credentials against the real coordinator. */
 class SecurityTest {
-    private static final JobOptions BROUGHT = JobOptions.builder()
-            .config(JobConfig.builder().items(1).build())
-            .build();
+    private static final JobOptions BROUGHT =
+            JobOptions.builder().config(JobConfig.builder().items(1).build()).build();
 
     @TempDir
     static Path folder;
@@ -49,8 +48,21 @@ class SecurityTest {
     @BeforeAll
     static void makeCertificates() throws Exception {
         for (String name : List.of("ca", "other")) {
-            run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=" + name,
-                    "-keyout", file(name + ".key"), "-out", file(name + ".pem"));
+            run(
+                    "openssl",
+                    "req",
+                    "-x509",
+                    "-newkey",
+                    "rsa:2048",
+                    "-nodes",
+                    "-days",
+                    "2",
+                    "-subj",
+                    "/CN=" + name,
+                    "-keyout",
+                    file(name + ".key"),
+                    "-out",
+                    file(name + ".pem"));
         }
         certificate("server", "subjectAltName=DNS:localhost,IP:127.0.0.1");
         certificate("client", "subjectAltName=DNS:worker.example");
@@ -59,15 +71,47 @@ class SecurityTest {
     }
 
     private static void certificate(String name, String subject) throws Exception {
-        run("openssl", "req", "-newkey", "rsa:2048", "-nodes", "-keyout", file(name + ".key"), "-out", file(name + ".csr"),
-                "-subj", "/CN=" + name, "-addext", subject);
-        run("openssl", "x509", "-req", "-in", file(name + ".csr"), "-CA", file("ca.pem"), "-CAkey", file("ca.key"),
-                "-CAcreateserial", "-copy_extensions", "copy", "-days", "2", "-out", file(name + ".pem"));
+        run(
+                "openssl",
+                "req",
+                "-newkey",
+                "rsa:2048",
+                "-nodes",
+                "-keyout",
+                file(name + ".key"),
+                "-out",
+                file(name + ".csr"),
+                "-subj",
+                "/CN=" + name,
+                "-addext",
+                subject);
+        run(
+                "openssl",
+                "x509",
+                "-req",
+                "-in",
+                file(name + ".csr"),
+                "-CA",
+                file("ca.pem"),
+                "-CAkey",
+                file("ca.key"),
+                "-CAcreateserial",
+                "-copy_extensions",
+                "copy",
+                "-days",
+                "2",
+                "-out",
+                file(name + ".pem"));
     }
 
     private static String addCredential(String... more) throws Exception {
         List<String> command = new ArrayList<>(List.of(
-                RealCoordinator.BINARY.toString(), "credentials", "add", "--role", "worker", "--file",
+                RealCoordinator.BINARY.toString(),
+                "credentials",
+                "add",
+                "--role",
+                "worker",
+                "--file",
                 file("credentials.toml")));
         command.addAll(List.of(more));
         List<String> lines = run(command.toArray(String[]::new)).strip().lines().toList();
@@ -75,8 +119,13 @@ class SecurityTest {
     }
 
     private static RealCoordinator serve(String... more) throws Exception {
-        List<String> flags = new ArrayList<>(List.of("--tls-cert", file("server.pem"), "--tls-key", file("server.key"),
-                "--credentials", file("credentials.toml")));
+        List<String> flags = new ArrayList<>(List.of(
+                "--tls-cert",
+                file("server.pem"),
+                "--tls-key",
+                file("server.key"),
+                "--credentials",
+                file("credentials.toml")));
         flags.addAll(List.of(more));
         return new RealCoordinator(flags.toArray(String[]::new));
     }
@@ -110,8 +159,12 @@ class SecurityTest {
     @Test
     void aSecretOverTls() throws Exception {
         try (RealCoordinator coordinator = serve()) {
-            assertWorks(builder(coordinator).rootCertificates(folder.resolve("ca.pem")).credential(secret));
-            assertRejected("ROSTERD_CA", builder(coordinator).rootCertificates(pem("other.pem")).credential(secret));
+            assertWorks(builder(coordinator)
+                    .rootCertificates(folder.resolve("ca.pem"))
+                    .credential(secret));
+            assertRejected(
+                    "ROSTERD_CA",
+                    builder(coordinator).rootCertificates(pem("other.pem")).credential(secret));
             assertRejected("ROSTERD_CA", builder(coordinator).credential(secret));
             assertRejected("credential", builder(coordinator).rootCertificates(pem("ca.pem")));
             assertRejected(

@@ -24,9 +24,8 @@ final class WorkerProgram implements AutoCloseable {
                 "-cp",
                 System.getProperty("java.class.path"),
                 ConformanceWorker.class.getName()));
-        ProcessBuilder builder = new ProcessBuilder(command)
-                .redirectOutput(output.toFile())
-                .redirectError(errors.toFile());
+        ProcessBuilder builder =
+                new ProcessBuilder(command).redirectOutput(output.toFile()).redirectError(errors.toFile());
         builder.environment().keySet().removeIf(name -> name.startsWith("ROSTERD_"));
         builder.environment().putAll(Map.of("ROSTERD_SERVER", server, "CONFORMANCE_JOBS", job));
         builder.environment().putAll(environment);

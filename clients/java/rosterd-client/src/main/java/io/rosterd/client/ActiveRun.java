@@ -8,7 +8,6 @@ import io.rosterd.client.internal.machine.Event;
 import io.rosterd.client.internal.machine.RunKey;
 import io.rosterd.client.internal.machine.Texts;
 import io.rosterd.client.internal.machine.Times;
-import io.rosterd.v1.RunSource;
 import io.rosterd.v1.Trigger;
 import java.time.Instant;
 import java.util.ArrayList;

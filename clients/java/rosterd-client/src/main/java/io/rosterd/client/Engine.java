@@ -1,7 +1,9 @@
 package io.rosterd.client;
 
 import io.grpc.ManagedChannel;
-import io.grpc.netty.shaded.io.netty.channel.nio.NioEventLoopGroup;
+import io.grpc.netty.shaded.io.netty.channel.EventLoopGroup;
+import io.grpc.netty.shaded.io.netty.channel.MultiThreadIoEventLoopGroup;
+import io.grpc.netty.shaded.io.netty.channel.nio.NioIoHandler;
 import io.grpc.netty.shaded.io.netty.util.concurrent.DefaultThreadFactory;
 import io.grpc.stub.MetadataUtils;
 import io.rosterd.client.internal.driver.BootClock;
@@ -60,7 +62,7 @@ final class Engine implements Outlet, Signals.Target {
     private Phase phase = Phase.NEW;
     private Event.Leave early;
     private boolean background;
-    private NioEventLoopGroup loops;
+    private EventLoopGroup loops;
     private volatile Driver driver;
     private volatile Runner runner;
     private volatile HealthServer health;
@@ -102,7 +104,7 @@ final class Engine implements Outlet, Signals.Target {
             if (phase != Phase.NEW) throw new IllegalStateException("a worker runs once");
             if (registrations.isEmpty()) throw new IllegalStateException("a worker without jobs has nothing to do");
             background = inBackground;
-            loops = new NioEventLoopGroup(1, new DefaultThreadFactory("rosterd"));
+            loops = new MultiThreadIoEventLoopGroup(1, new DefaultThreadFactory("rosterd"), NioIoHandler.newFactory());
             try {
                 prepare();
             } catch (RuntimeException | Error failed) {
@@ -119,12 +121,7 @@ final class Engine implements Outlet, Signals.Target {
 
     private void prepare() {
         driver = new Driver(
-                settings(),
-                List.copyOf(registrations.values()),
-                options.access(),
-                new BootClock(),
-                loops.next(),
-                this);
+                settings(), List.copyOf(registrations.values()), options.access(), new BootClock(), loops.next(), this);
         Executor executor =
                 options.executor() == null ? Threads.forHandlers(options.virtualThreads()) : options.executor();
         runner = new Runner(jobs, driver, executor, stopper, options.listener());

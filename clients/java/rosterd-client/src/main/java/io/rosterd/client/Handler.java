@@ -7,7 +7,8 @@ public interface Handler {
      * Does the work of one run.
      *
      * @param run what to do, and what to say about it
-     * @return the run's output, recorded as its {@link Object#toString() text} and cut to 64 KiB; null for none
+     * @return the run's output, cut to 64 KiB: null for none, maps and lists as JSON, anything else as its
+     *     {@link Object#toString() text}
      * @throws Exception if the run failed; it is tried again if the job says so, unless it is a {@link FatalException}
      */
     Object run(Run run) throws Exception;

@@ -12,8 +12,7 @@ final class Job {
         if (name == null || name.isEmpty()) throw new InvalidOptionException("job: a job needs a name: give one");
         this.handler = handler;
         this.options = options;
-        registration =
-                new Registration(name, options.handlerType(name), options.configOf(name), options.overwrite());
+        registration = new Registration(name, options.handlerType(name), options.configOf(name), options.overwrite());
     }
 
     String name() {

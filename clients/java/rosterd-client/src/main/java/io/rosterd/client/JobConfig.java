@@ -50,8 +50,8 @@ public final class JobConfig {
                         field + ": there is no such item of " + items + ": give 0 to " + (items - 1));
             }
             if (parameter.contains(",")) {
-                throw new InvalidOptionException(field + " is '" + parameter
-                        + "': a job file separates parameters by commas: use another sign");
+                throw new InvalidOptionException(
+                        field + " is '" + parameter + "': a job file separates parameters by commas: use another sign");
             }
             text.append(text.length() == 0 ? "" : ",").append(item).append('=').append(parameter);
         });
@@ -244,9 +244,11 @@ public final class JobConfig {
         public Builder retries(Retries retries) {
             Map<String, Object> given = new LinkedHashMap<>();
             given.put("max_attempts", retries.maxAttempts());
-            if (retries.backoff() != null) given.put("backoff_ms", retries.backoff().toMillis());
+            if (retries.backoff() != null)
+                given.put("backoff_ms", retries.backoff().toMillis());
             if (retries.backoffMultiplier() > 0) given.put("backoff_multiplier", retries.backoffMultiplier());
-            if (retries.backoffMax() != null) given.put("backoff_max_ms", retries.backoffMax().toMillis());
+            if (retries.backoffMax() != null)
+                given.put("backoff_max_ms", retries.backoffMax().toMillis());
             extensions.put("retries", given);
             return this;
         }
@@ -261,7 +263,8 @@ public final class JobConfig {
             Map<String, Object> given = new LinkedHashMap<>();
             given.put("started", guarantee.started());
             given.put("completed", guarantee.completed());
-            if (guarantee.timeout() != null) given.put("timeout_ms", guarantee.timeout().toMillis());
+            if (guarantee.timeout() != null)
+                given.put("timeout_ms", guarantee.timeout().toMillis());
             if (guarantee.onTimeout() != null) given.put("on_timeout", lowerCase(guarantee.onTimeout()));
             extensions.put("guarantee", given);
             return this;

@@ -2,13 +2,13 @@ package io.rosterd.client;
 
 import java.util.Map;
 
-/** Writes the little JSON that a job file needs: texts, numbers, truth values and objects. */
+/** Writes JSON: texts, numbers, truth values, lists and objects; anything else as its text. */
 final class Json {
     private Json() {}
 
-    static String write(Map<String, ?> object) {
+    static String write(Object value) {
         StringBuilder text = new StringBuilder();
-        value(text, object);
+        value(text, value);
         return text.toString();
     }
 
@@ -24,7 +24,16 @@ final class Json {
                 separator = ",";
             }
             text.append('}');
-        } else if (value instanceof Number || value instanceof Boolean) {
+        } else if (value instanceof Iterable<?> list) {
+            text.append('[');
+            String separator = "";
+            for (Object one : list) {
+                text.append(separator);
+                value(text, one);
+                separator = ",";
+            }
+            text.append(']');
+        } else if (value == null || value instanceof Number || value instanceof Boolean) {
             text.append(value);
         } else {
             string(text, String.valueOf(value));

@@ -1,9 +1,9 @@
 package io.rosterd.client;
 
+import io.rosterd.client.internal.machine.Address;
 import io.rosterd.client.internal.machine.Settings;
 import io.rosterd.client.internal.machine.Times;
 import io.rosterd.client.internal.transport.Access;
-import io.rosterd.client.internal.machine.Address;
 import io.rosterd.client.internal.transport.Pem;
 import java.io.IOException;
 import java.io.InputStream;
@@ -37,7 +37,9 @@ record Options(
         Access access = new Access(
                 given.credential == null ? environment.getOrDefault("ROSTERD_CREDENTIAL", "") : given.credential,
                 given.insecureCredential == null
-                        ? environment.getOrDefault("ROSTERD_INSECURE_CREDENTIAL", "").equals("true")
+                        ? environment
+                                .getOrDefault("ROSTERD_INSECURE_CREDENTIAL", "")
+                                .equals("true")
                         : given.insecureCredential,
                 given.rootCertificates.or(file(environment, "ROSTERD_CA")),
                 given.clientCertificate.or(file(environment, "ROSTERD_CERT")),

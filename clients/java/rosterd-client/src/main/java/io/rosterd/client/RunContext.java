@@ -10,10 +10,10 @@ final class RunContext implements AutoCloseable {
             List.of("rosterd.job", "rosterd.item", "rosterd.token", "rosterd.instance");
     private static final boolean TRACED = isPresent("io.opentelemetry.api.trace.propagation.W3CTraceContextPropagator");
 
-    private final AutoCloseable trace;
+    private final Runnable leaveTrace;
 
-    private RunContext(AutoCloseable trace) {
-        this.trace = trace;
+    private RunContext(Runnable leaveTrace) {
+        this.leaveTrace = leaveTrace;
     }
 
     static RunContext enter(Run run) {
@@ -26,9 +26,9 @@ final class RunContext implements AutoCloseable {
     }
 
     @Override
-    public void close() throws Exception {
+    public void close() {
         KEYS.forEach(MDC::remove);
-        trace.close();
+        leaveTrace.run();
     }
 
     private static boolean isPresent(String name) {

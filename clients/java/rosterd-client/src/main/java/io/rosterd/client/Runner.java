@@ -14,6 +14,7 @@ import java.io.StringWriter;
 import java.nio.channels.ClosedByInterruptException;
 import java.time.Duration;
 import java.time.Instant;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executor;
@@ -77,7 +78,8 @@ final class Runner {
 
     private void call(ActiveRun run) {
         String objection = lastLook(run);
-        if (objection.isEmpty() && !run.begin()) objection = "cancelled: " + run.told().text();
+        if (objection.isEmpty() && !run.begin())
+            objection = "cancelled: " + run.told().text();
         if (!objection.isEmpty()) {
             runs.remove(run.key());
             driver.take(new Event.Ended(run.key(), run.end(Ending.Kind.NOT_BEGUN, "", objection)));
@@ -107,7 +109,6 @@ final class Runner {
         hook("runEnded", () -> listener.runEnded(run, end, duration, thrown));
     }
 
-    @SuppressWarnings("try") // The context is there while the handler runs.
     private Object handled(ActiveRun run) throws Exception {
         Job job = jobs.get(run.job());
         if (job == null) throw new FatalException("this worker has no job '" + run.job() + "'");
@@ -170,6 +171,7 @@ final class Runner {
     // ---- texts
 
     private static String textOf(Object output) {
+        if (output instanceof Map || output instanceof List) return Json.write(output);
         return output == null ? "" : output.toString();
     }
 

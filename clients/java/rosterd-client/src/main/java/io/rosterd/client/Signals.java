@@ -101,8 +101,10 @@ final class Signals {
 
     private Object handlerOf(String name) throws ClassNotFoundException {
         Class<?> type = Class.forName("sun.misc.SignalHandler");
-        return Proxy.newProxyInstance(Signals.class.getClassLoader(), new Class<?>[] {type}, (proxy, method, given) ->
-                switch (method.getName()) {
+        return Proxy.newProxyInstance(
+                Signals.class.getClassLoader(),
+                new Class<?>[] {type},
+                (proxy, method, given) -> switch (method.getName()) {
                     case "handle" -> {
                         signalled(name);
                         yield null;

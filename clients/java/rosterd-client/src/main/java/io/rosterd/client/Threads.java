@@ -14,7 +14,9 @@ final class Threads {
     /** Virtual threads if they are wanted and this JVM has them, else platform threads. */
     static Executor forHandlers(boolean virtual) {
         ThreadFactory factory = virtual ? virtualThreads() : null;
-        return factory == null ? platform("rosterd-run-") : task -> factory.newThread(task).start();
+        return factory == null
+                ? platform("rosterd-run-")
+                : task -> factory.newThread(task).start();
     }
 
     /** A daemon thread for each task; one that is free is used again for a while. */
@@ -32,7 +34,8 @@ final class Threads {
         try {
             Class<?> builderType = Class.forName("java.lang.Thread$Builder");
             Object builder = Thread.class.getMethod("ofVirtual").invoke(null);
-            Object named = builderType.getMethod("name", String.class, long.class).invoke(builder, "rosterd-run-", 1L);
+            Object named =
+                    builderType.getMethod("name", String.class, long.class).invoke(builder, "rosterd-run-", 1L);
             return (ThreadFactory) builderType.getMethod("factory").invoke(named);
         } catch (ReflectiveOperationException absent) {
             return null;

@@ -2,6 +2,7 @@ package io.rosterd.client;
 
 import io.opentelemetry.api.trace.propagation.W3CTraceContextPropagator;
 import io.opentelemetry.context.Context;
+import io.opentelemetry.context.Scope;
 import io.opentelemetry.context.propagation.TextMapGetter;
 import java.util.Map;
 
@@ -9,6 +10,7 @@ import java.util.Map;
 final class TraceScope {
     private static final TextMapGetter<Map<String, String>> FIELDS = new TextMapGetter<>() {
         @Override
+        @SuppressWarnings("deprecation") // Still abstract in the versions that programs have.
         public Iterable<String> keys(Map<String, String> carrier) {
             return carrier.keySet();
         }
@@ -21,9 +23,11 @@ final class TraceScope {
 
     private TraceScope() {}
 
-    static AutoCloseable enter(Map<String, String> context) {
-        return W3CTraceContextPropagator.getInstance()
+    /** How to leave it again. */
+    static Runnable enter(Map<String, String> context) {
+        Scope scope = W3CTraceContextPropagator.getInstance()
                 .extract(Context.current(), context, FIELDS)
                 .makeCurrent();
+        return scope::close;
     }
 }

@@ -1,7 +1,6 @@
 package io.rosterd.client;
 
 import io.rosterd.client.internal.transport.Pem;
-
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;

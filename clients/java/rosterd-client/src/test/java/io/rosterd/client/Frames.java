@@ -110,9 +110,8 @@ final class Frames {
 
     static SessionResponse reportAck(long token, int item) {
         return SessionResponse.newBuilder()
-                .setReportAck(ReportAck.newBuilder()
-                        .setRun(ref(token, item))
-                        .setResult(ReportResult.REPORT_RESULT_ACCEPTED))
+                .setReportAck(
+                        ReportAck.newBuilder().setRun(ref(token, item)).setResult(ReportResult.REPORT_RESULT_ACCEPTED))
                 .build();
     }
 

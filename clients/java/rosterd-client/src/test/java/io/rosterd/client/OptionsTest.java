@@ -21,12 +21,20 @@ class OptionsTest {
     void whatIsNotSetComesFromTheEnvironment() {
         Options options = of(
                 Worker.builder(),
-                Map.of("ROSTERD_SERVER", "one:1, two:2", "ROSTERD_CREDENTIAL", "c", "ROSTERD_INSECURE_CREDENTIAL", "true"));
+                Map.of(
+                        "ROSTERD_SERVER",
+                        "one:1, two:2",
+                        "ROSTERD_CREDENTIAL",
+                        "c",
+                        "ROSTERD_INSECURE_CREDENTIAL",
+                        "true"));
         assertEquals(List.of("one:1", "two:2"), options.settings().servers());
         assertEquals("c", options.access().credential());
         Options set = of(Worker.builder().server("three:3"), Map.of("ROSTERD_SERVER", "one:1"));
         assertEquals(List.of("three:3"), set.settings().servers());
-        assertEquals(List.of("localhost:7700"), of(Worker.builder(), Map.of()).settings().servers());
+        assertEquals(
+                List.of("localhost:7700"),
+                of(Worker.builder(), Map.of()).settings().servers());
     }
 
     @Test
@@ -39,10 +47,16 @@ class OptionsTest {
                 .credential("has blanks")
                 .rootCertificates(Path.of("/nowhere/ca.pem"))
                 .label("x".repeat(129), "y");
-        String message =
-                assertThrows(InvalidOptionException.class, () -> of(wrong, Map.of())).getMessage();
+        String message = assertThrows(InvalidOptionException.class, () -> of(wrong, Map.of()))
+                .getMessage();
         for (String part : List.of(
-                "ftp://host", "99999", "slots must be 1 to 4096", "drainTimeout", "credential", "/nowhere/ca.pem", "labels")) {
+                "ftp://host",
+                "99999",
+                "slots must be 1 to 4096",
+                "drainTimeout",
+                "credential",
+                "/nowhere/ca.pem",
+                "labels")) {
             assertTrue(message.contains(part), part + " in: " + message);
         }
         assertFalse(message.contains("has blanks"), "a secret is not shown");
@@ -51,7 +65,11 @@ class OptionsTest {
     @Test
     void aCredentialGoesInPlainTextToThisMachineOnly() {
         for (String local : List.of("localhost:1", "127.0.0.1:1", "http://127.1:1", "[::1]:1", "https://far:1")) {
-            assertEquals("c", of(Worker.builder().server(local).credential("c"), Map.of()).access().credential());
+            assertEquals(
+                    "c",
+                    of(Worker.builder().server(local).credential("c"), Map.of())
+                            .access()
+                            .credential());
         }
         for (String far : List.of("far:1", "http://10.0.0.1:1", "[2001:db8::1]:1", "localhost.example:1")) {
             WorkerBuilder builder = Worker.builder().server(far).credential("c");

@@ -150,7 +150,8 @@ final class ScriptedCoordinator implements AutoCloseable {
                 SessionRequest frame = arrived.poll(end - System.nanoTime(), TimeUnit.NANOSECONDS);
                 if (frame == null) throw new AssertionError(kind + " does not come");
                 if (frame.getFrameCase() == kind) return frame;
-                if (!QUIET.contains(frame.getFrameCase())) throw new AssertionError("wanted " + kind + ", got " + frame);
+                if (!QUIET.contains(frame.getFrameCase()))
+                    throw new AssertionError("wanted " + kind + ", got " + frame);
             }
         }
 

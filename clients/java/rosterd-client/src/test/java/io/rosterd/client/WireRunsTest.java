@@ -71,8 +71,10 @@ class WireRunsTest extends WireTest {
         assertEquals(1, report.getFailed());
         assertEquals("page 10", report.getOffset().toStringUtf8());
         Run run = seen.get();
-        assertEquals("hello 2 of 3, Lima, all", run.job() + " " + run.item() + " of " + run.total() + ", "
-                + run.itemParameter() + ", " + run.jobParameter());
+        assertEquals(
+                "hello 2 of 3, Lima, all",
+                run.job() + " " + run.item() + " of " + run.total() + ", " + run.itemParameter() + ", "
+                        + run.jobParameter());
         assertEquals(Map.of("colour", "green"), run.props());
         assertEquals(Instant.ofEpochSecond(1_700_000_000), run.fireTime());
         assertEquals(Source.NORMAL_TRIGGER, run.source());
@@ -130,10 +132,13 @@ class WireRunsTest extends WireTest {
 
     @Test
     void anInterruptForOneRunDoesNotReachTheNext() throws Exception {
-        started(builder().virtualThreads(false), run -> {
-            while (!run.cancelled() && run.item() == 0) Thread.onSpinWait();
-            return Thread.currentThread().isInterrupted();
-        }, JobOptions.none());
+        started(
+                builder().virtualThreads(false),
+                run -> {
+                    while (!run.cancelled() && run.item() == 0) Thread.onSpinWait();
+                    return Thread.currentThread().isInterrupted();
+                },
+                JobOptions.none());
         Session session = greeted();
         session.send(Frames.trigger(7));
         session.expect(FrameCase.RUN_STARTED);
@@ -211,7 +216,8 @@ class WireRunsTest extends WireTest {
         started(builder(), run -> null, options);
         Session session = greeted();
         session.send(Frames.callback("c1", CallbackKind.CALLBACK_KIND_ALL_STARTED));
-        assertEquals("", session.expect(FrameCase.CALLBACK_DONE).getCallbackDone().getError());
+        assertEquals(
+                "", session.expect(FrameCase.CALLBACK_DONE).getCallbackDone().getError());
         assertEquals(Frames.JOB, fire.get().job());
         session.send(Frames.callback("c2", CallbackKind.CALLBACK_KIND_ALL_COMPLETED));
         String error = session.expect(FrameCase.CALLBACK_DONE).getCallbackDone().getError();
@@ -226,10 +232,13 @@ class WireRunsTest extends WireTest {
                 .onError((run, error) -> told.add(error.getMessage()))
                 .after(run -> told.add("after"))
                 .build();
-        started(builder(), run -> {
-            if (run.attempt() == 1) throw new IllegalStateException("again");
-            return null;
-        }, options);
+        started(
+                builder(),
+                run -> {
+                    if (run.attempt() == 1) throw new IllegalStateException("again");
+                    return null;
+                },
+                options);
         Session session = greeted();
         session.send(Frames.of(Frames.run(7, 0).setMaxAttempts(2)));
         assertOutcome(RunOutcome.RUN_OUTCOME_SUCCEEDED, completed(session));

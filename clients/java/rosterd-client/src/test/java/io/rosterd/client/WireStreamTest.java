@@ -112,7 +112,10 @@ class WireStreamTest extends WireTest {
         coordinator.accept().greet();
         assertThrows(
                 InvalidOptionException.class,
-                () -> builder().server("http://192.0.2.1:7700").credential("s3cret").build());
+                () -> builder()
+                        .server("http://192.0.2.1:7700")
+                        .credential("s3cret")
+                        .build());
     }
 
     @Test
@@ -252,13 +255,17 @@ class WireStreamTest extends WireTest {
         Worker worker = started(run -> null);
         Session session = coordinator.accept();
         session.greet();
-        worker.job("second", run -> "second", JobOptions.builder().config("jobName: second").build());
+        worker.job(
+                "second",
+                run -> "second",
+                JobOptions.builder().config("jobName: second").build());
         var register = session.expect(FrameCase.REGISTER).getRegister();
         assertEquals("second jobName: second", register.getJob() + " " + register.getConfig());
         session.send(Frames.registered("second"));
         assertThrows(InvalidOptionException.class, () -> worker.job("second", run -> null));
         worker.removeJob("second");
-        assertEquals("second", session.expect(FrameCase.UNREGISTER).getUnregister().getJob());
+        assertEquals(
+                "second", session.expect(FrameCase.UNREGISTER).getUnregister().getJob());
         worker.removeJob(Frames.JOB);
         session.expect(FrameCase.UNREGISTER);
         session.farewell();

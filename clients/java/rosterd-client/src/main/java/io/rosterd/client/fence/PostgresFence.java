@@ -34,7 +34,8 @@ public final class PostgresFence {
      */
     public PostgresFence(String table) {
         if (!NAME.matcher(table).matches()) {
-            throw new IllegalArgumentException("table '" + table + "': only lower-case names, with a schema or without");
+            throw new IllegalArgumentException(
+                    "table '" + table + "': only lower-case names, with a schema or without");
         }
         this.table = table;
     }

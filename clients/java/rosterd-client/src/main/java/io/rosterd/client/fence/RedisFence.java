@@ -11,20 +11,15 @@ import java.util.OptionalLong;
  */
 public final class RedisFence {
     // Lua counts in floating point: tokens of 63 bits are compared as text, by length and then sign by sign.
-    private static final String COMPARE =
-            """
+    private static final String COMPARE = """
             local seen = redis.call('HGET', KEYS[1], 'token')
             if seen and (#seen > #ARGV[1] or (#seen == #ARGV[1] and seen > ARGV[1])) then return {0, seen} end
             """;
-    private static final String SET =
-            COMPARE
-                    + """
+    private static final String SET = COMPARE + """
                     redis.call('HSET', KEYS[1], 'token', ARGV[1], 'value', ARGV[2])
                     return {1, ARGV[1]}
                     """;
-    private static final String CLAIM =
-            COMPARE
-                    + """
+    private static final String CLAIM = COMPARE + """
                     redis.call('HSET', KEYS[1], 'token', ARGV[1])
                     return {1, ARGV[1]}
                     """;

@@ -90,7 +90,9 @@ class FencesTest {
     }
 
     private static void assertFenced(long seen, org.junit.jupiter.api.function.Executable write) {
-        assertEquals(OptionalLong.of(seen), assertThrows(FencedException.class, write).seen());
+        assertEquals(
+                OptionalLong.of(seen),
+                assertThrows(FencedException.class, write).seen());
     }
 
     // ---- PostgreSQL
@@ -181,10 +183,12 @@ class FencesTest {
     @Test
     void whatFailsInATransactionIsRolledBackAndThrown() throws SQLException {
         try (Connection connection = connect()) {
-            assertThrows(IllegalStateException.class, () -> fence.inTransaction(connection, run(OLD), in -> {
-                set(in, 1);
-                throw new IllegalStateException("no");
-            }));
+            assertThrows(
+                    IllegalStateException.class,
+                    () -> fence.inTransaction(connection, run(OLD), in -> {
+                        set(in, 1);
+                        throw new IllegalStateException("no");
+                    }));
             assertEquals(0, amount());
             fence.check(connection, run(SHORT));
         }

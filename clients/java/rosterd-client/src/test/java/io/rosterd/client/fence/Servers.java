@@ -49,7 +49,15 @@ final class Servers {
         Path folder = Files.createTempDirectory("rosterd-redis-");
         int port = freePort();
         Process process = quiet(List.of(
-                        REDIS.toString(), "--port", "" + port, "--bind", "127.0.0.1", "--dir", "" + folder, "--save", ""))
+                        REDIS.toString(),
+                        "--port",
+                        "" + port,
+                        "--bind",
+                        "127.0.0.1",
+                        "--dir",
+                        "" + folder,
+                        "--save",
+                        ""))
                 .start();
         return new Started(port, process, folder);
     }
@@ -57,7 +65,8 @@ final class Servers {
     /** PostgreSQL does not run as root: then it is the user of Debian's package. */
     private static List<String> asItsUser(List<String> command) {
         if (!System.getProperty("user.name").equals("root")) return command;
-        List<String> whole = new ArrayList<>(List.of("setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"));
+        List<String> whole =
+                new ArrayList<>(List.of("setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"));
         whole.addAll(command);
         return whole;
     }
@@ -80,8 +89,15 @@ final class Servers {
         int port = freePort();
         Process process = quiet(asItsUser(List.of(
                         programs.resolve("postgres").toString(),
-                        "-D", data, "-p", "" + port, "-F",
-                        "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=")))
+                        "-D",
+                        data,
+                        "-p",
+                        "" + port,
+                        "-F",
+                        "-c",
+                        "listen_addresses=127.0.0.1",
+                        "-c",
+                        "unix_socket_directories=")))
                 .directory(folder.toFile())
                 .start();
         return new Started(port, process, folder);

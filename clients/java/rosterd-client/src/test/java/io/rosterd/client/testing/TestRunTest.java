@@ -16,12 +16,17 @@ import org.junit.jupiter.api.Test;
 class TestRunTest {
     @Test
     void aHandlerIsCalledWithWhatTheTestMakesUp() {
-        RunResult end = TestRun.builder().item(2).itemParameter("Beijing").offset("41").build().call(run -> {
-            run.progress(50, "half");
-            run.count(3, 1);
-            run.setOffset("42".getBytes(StandardCharsets.UTF_8));
-            return run.itemParameter() + " " + new String(run.offset(), StandardCharsets.UTF_8);
-        });
+        RunResult end = TestRun.builder()
+                .item(2)
+                .itemParameter("Beijing")
+                .offset("41")
+                .build()
+                .call(run -> {
+                    run.progress(50, "half");
+                    run.count(3, 1);
+                    run.setOffset("42".getBytes(StandardCharsets.UTF_8));
+                    return run.itemParameter() + " " + new String(run.offset(), StandardCharsets.UTF_8);
+                });
         assertEquals(RunResult.Outcome.SUCCEEDED, end.outcome());
         assertEquals("Beijing 41", end.output());
         assertEquals(List.of(3L, 1L), List.of(end.processed(), end.failed()));

@@ -73,7 +73,8 @@ public final class Driver implements Effect.Performer {
         this.access = access;
         this.outlet = outlet;
         view = new LeaseView(clock, loop);
-        machine = new Machine(settings, registrations, () -> ThreadLocalRandom.current().nextDouble());
+        machine = new Machine(
+                settings, registrations, () -> ThreadLocalRandom.current().nextDouble());
     }
 
     /** {@return what user code sees} */

@@ -23,8 +23,8 @@ public final class Address {
     public Address(String address) {
         Matcher parts = FORM.matcher(address);
         if (!parts.matches()) {
-            throw new IllegalArgumentException(
-                    "server '" + address + "': invalid address: write host:port, http://host:port or https://host:port");
+            throw new IllegalArgumentException("server '" + address
+                    + "': invalid address: write host:port, http://host:port or https://host:port");
         }
         host = parts.group(1).replaceAll("[\\[\\]]", "");
         // Without a port the scheme's own.

@@ -39,7 +39,8 @@ final class InFlight {
     private final int slots;
     private final Outbox out;
     private final Reports reports;
-    // In the order in which they came. What follows are parts of it: bursts of thousands of runs are common, so no event looks at
+    // In the order in which they came. What follows are parts of it: bursts of thousands of runs are common, so no
+    // event looks at
     // all of them.
     private final Map<RunKey, InFlightRun> active = new LinkedHashMap<>();
     private final Map<RunKey.Item, List<InFlightRun>> ofItem = new HashMap<>();
@@ -99,8 +100,7 @@ final class InFlight {
     void take(Now now, Offer offer) {
         RunKey key = RunKey.of(offer.trigger().getRun());
         if (active.containsKey(key) || reports.contains(key)) return;
-        InFlightRun run =
-                new InFlightRun(key, offer.trigger(), offer.instanceId(), offer.props(), offer.stream());
+        InFlightRun run = new InFlightRun(key, offer.trigger(), offer.instanceId(), offer.props(), offer.stream());
         Long seen = highest.get(key.ofItem());
         String objection = offer.objection();
         if (seen != null && key.token() <= seen) {
@@ -138,8 +138,7 @@ final class InFlight {
         for (InFlightRun run : List.copyOf(active.values())) {
             if (run.phase != Phase.WAITING) continue;
             remove(run);
-            highest.computeIfPresent(
-                    run.key.ofItem(), (item, token) -> token == run.key.token() ? token - 1 : token);
+            highest.computeIfPresent(run.key.ofItem(), (item, token) -> token == run.key.token() ? token - 1 : token);
         }
     }
 
@@ -233,9 +232,8 @@ final class InFlight {
             run.newOffset = ending.offset();
             run.offset = ending.offset();
         }
-        boolean again = ending.kind() == Ending.Kind.THREW
-                && run.stop == null
-                && run.attempt < run.trigger.getMaxAttempts();
+        boolean again =
+                ending.kind() == Ending.Kind.THREW && run.stop == null && run.attempt < run.trigger.getMaxAttempts();
         if (!again) {
             close(now, run, ending);
             return;

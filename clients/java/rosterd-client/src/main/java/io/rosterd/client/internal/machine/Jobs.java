@@ -72,7 +72,10 @@ final class Jobs {
     }
 
     private List<String> names(Predicate<Job> wanted) {
-        return jobs.values().stream().filter(wanted).map(job -> job.registration.job()).toList();
+        return jobs.values().stream()
+                .filter(wanted)
+                .map(job -> job.registration.job())
+                .toList();
     }
 
     boolean serves(String name) {
@@ -131,7 +134,8 @@ final class Jobs {
 
     /** Items may have been given to this worker after the shutdown was decided. */
     private void unregister(Job job) {
-        out.send(SessionRequest.newBuilder().setUnregister(Unregister.newBuilder().setJob(job.registration.job())));
+        out.send(SessionRequest.newBuilder()
+                .setUnregister(Unregister.newBuilder().setJob(job.registration.job())));
     }
 
     // ---- what comes

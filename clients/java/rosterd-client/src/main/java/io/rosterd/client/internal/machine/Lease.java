@@ -20,7 +20,8 @@ final class Lease {
     private long length = DEFAULT_LENGTH;
     private long interval = DEFAULT_INTERVAL;
     private long stopBudget = DEFAULT_STOP_BUDGET;
-    // The shortest lease and interval that a job has asked for. It never grows back under one identity: the coordinator counts what
+    // The shortest lease and interval that a job has asked for. It never grows back under one identity: the coordinator
+    // counts what
     // the heartbeats say, and would mark a worker dead that believes in more.
     private long agreedLength = Times.NEVER;
     private long agreedInterval = Times.NEVER;

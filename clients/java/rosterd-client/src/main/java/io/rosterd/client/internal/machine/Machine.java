@@ -218,7 +218,7 @@ public final class Machine {
                 if (leave != null && leave.saidGoodbye()) finish(leave.failure());
             }
             case SHUTDOWN -> shutdown(now, frame.getShutdown());
-                // A second Welcome, and frames that this version does not know, say nothing.
+            // A second Welcome, and frames that this version does not know, say nothing.
             default -> {}
         }
     }
@@ -348,12 +348,11 @@ public final class Machine {
     }
 
     private void cancel(Now now, Cancel cancel) {
-        CancelReason reason =
-                switch (cancel.getReason()) {
-                    case CANCEL_REASON_FENCED -> CancelReason.FENCED;
-                    case CANCEL_REASON_TIMED_OUT -> CancelReason.TIMED_OUT;
-                    default -> CancelReason.OPERATOR;
-                };
+        CancelReason reason = switch (cancel.getReason()) {
+            case CANCEL_REASON_FENCED -> CancelReason.FENCED;
+            case CANCEL_REASON_TIMED_OUT -> CancelReason.TIMED_OUT;
+            default -> CancelReason.OPERATOR;
+        };
         if (cancel.hasRun()) inFlight.cancel(now, RunKey.of(cancel.getRun()), reason);
     }
 

@@ -19,8 +19,7 @@ record Reason(String code, String detail) {
                     + " (ROSTERD_CA, rootCertificates)";
     private static final String EXPIRED =
             "its certificate has expired: renew it there, and look at this machine's clock";
-    private static final String OTHER_NAME =
-            "its certificate is not for this name: connect by a name that it has";
+    private static final String OTHER_NAME = "its certificate is not for this name: connect by a name that it has";
     private static final String NO_TLS = "it does not speak TLS: use http:// if the network is trusted";
     private static final String WANTS_CERTIFICATE =
             "it wants a client certificate: give one and its key (ROSTERD_CERT, ROSTERD_KEY)";
@@ -31,8 +30,10 @@ record Reason(String code, String detail) {
     private static Map<Pattern, String> remedies() {
         Map<Pattern, String> remedies = new LinkedHashMap<>();
         remedies.put(Pattern.compile("CertificateExpired|NotAfter|certificate_expired"), EXPIRED);
-        remedies.put(Pattern.compile("No (name|subject alternative)[^:]* (matching|found)|No name matching"), OTHER_NAME);
-        remedies.put(Pattern.compile("unable to find valid certification path|PKIX path|trustAnchors"), UNKNOWN_AUTHORITY);
+        remedies.put(
+                Pattern.compile("No (name|subject alternative)[^:]* (matching|found)|No name matching"), OTHER_NAME);
+        remedies.put(
+                Pattern.compile("unable to find valid certification path|PKIX path|trustAnchors"), UNKNOWN_AUTHORITY);
         remedies.put(Pattern.compile("not an SSL/TLS record|Unsupported or unrecognized SSL message"), NO_TLS);
         remedies.put(Pattern.compile("certificate_required|bad_certificate|handshake_failure"), WANTS_CERTIFICATE);
         return remedies;

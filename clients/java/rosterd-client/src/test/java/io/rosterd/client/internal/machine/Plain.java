@@ -28,12 +28,13 @@ final class Plain {
             if (field == null) throw new IllegalArgumentException("no field " + name + " in " + message);
             if (value == null) return;
             if (field.isMapField()) {
-                ((Map<?, ?>) value).forEach((key, one) -> message.addRepeatedField(
-                        field,
-                        message.newBuilderForField(field)
-                                .setField(field.getMessageType().findFieldByName("key"), key)
-                                .setField(field.getMessageType().findFieldByName("value"), text(one))
-                                .build()));
+                ((Map<?, ?>) value)
+                        .forEach((key, one) -> message.addRepeatedField(
+                                field,
+                                message.newBuilderForField(field)
+                                        .setField(field.getMessageType().findFieldByName("key"), key)
+                                        .setField(field.getMessageType().findFieldByName("value"), text(one))
+                                        .build()));
             } else if (field.isRepeated()) {
                 for (Object one : (List<?>) value) message.addRepeatedField(field, of(message, field, one));
             } else {

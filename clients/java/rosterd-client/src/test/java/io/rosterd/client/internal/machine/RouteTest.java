@@ -8,8 +8,8 @@ import org.junit.jupiter.api.Test;
 
 class RouteTest {
     private static Route route(boolean credential, boolean ownAuthorities, String... servers) {
-        Settings settings = new Settings(
-                List.of(servers), "", "here", Map.of(), 4, 0, 0, 0, 0, credential, ownAuthorities);
+        Settings settings =
+                new Settings(List.of(servers), "", "here", Map.of(), 4, 0, 0, 0, 0, credential, ownAuthorities);
         return new Route(settings, () -> 1);
     }
 

@@ -110,10 +110,11 @@ final class VectorPlayer {
         for (Effect effect : effects) {
             note(effect);
             if (effect instanceof Effect.StartRun start) answers.add(new Event.Began(start.key()));
-            if (acknowledges && effect instanceof Effect.Send send && send.frame().hasHeartbeat()) {
+            if (acknowledges
+                    && effect instanceof Effect.Send send
+                    && send.frame().hasHeartbeat()) {
                 long sequence = send.frame().getHeartbeat().getSequence();
-                answers.add(new Event.Received(
-                        send.stream(), frame("heartbeat_ack", Map.of("sequence", sequence))));
+                answers.add(new Event.Received(send.stream(), frame("heartbeat_ack", Map.of("sequence", sequence))));
             }
         }
         answers.forEach(this::feed);
@@ -166,14 +167,13 @@ final class VectorPlayer {
     }
 
     private static Ending endingOf(Map<?, ?> ended) {
-        Ending.Kind kind =
-                switch (text(ended, "result")) {
-                    case "succeeded" -> Ending.Kind.RETURNED;
-                    case "failed" -> Ending.Kind.THREW;
-                    case "fatal" -> Ending.Kind.FATAL;
-                    case "cancelled" -> Ending.Kind.CANCELLED;
-                    default -> throw new IllegalArgumentException("no result in " + ended);
-                };
+        Ending.Kind kind = switch (text(ended, "result")) {
+            case "succeeded" -> Ending.Kind.RETURNED;
+            case "failed" -> Ending.Kind.THREW;
+            case "fatal" -> Ending.Kind.FATAL;
+            case "cancelled" -> Ending.Kind.CANCELLED;
+            default -> throw new IllegalArgumentException("no result in " + ended);
+        };
         return new Ending(
                 kind,
                 text(ended, "output"),

@@ -32,8 +32,11 @@ class VectorsTest {
         List<DynamicTest> tests = new ArrayList<>();
         Set<String> names = new TreeSet<>();
         try (Stream<Path> files = Files.list(FOLDER)) {
-            for (Path file : files.filter(path -> path.toString().endsWith(".yaml")).sorted().toList()) {
-                for (Object one : (List<?>) new Yaml(new SafeConstructor(new LoaderOptions())).load(Files.readString(file))) {
+            for (Path file : files.filter(path -> path.toString().endsWith(".yaml"))
+                    .sorted()
+                    .toList()) {
+                for (Object one :
+                        (List<?>) new Yaml(new SafeConstructor(new LoaderOptions())).load(Files.readString(file))) {
                     Map<?, ?> vector = (Map<?, ?>) one;
                     String name = (String) vector.get("name");
                     assertTrue(names.add(name), "there are two vectors with the name: " + name);
@@ -95,9 +98,11 @@ class VectorsTest {
                     "step " + step);
         }
         Map<String, List<Came>> byKind = new LinkedHashMap<>();
-        came.forEach(one -> byKind.computeIfAbsent(one.kind(), kind -> new ArrayList<>()).add(one));
+        came.forEach(one ->
+                byKind.computeIfAbsent(one.kind(), kind -> new ArrayList<>()).add(one));
         for (Map.Entry<String, Map<?, ?>> one : wanted) {
-            Iterator<Came> next = byKind.getOrDefault(one.getKey(), new ArrayList<>()).iterator();
+            Iterator<Came> next =
+                    byKind.getOrDefault(one.getKey(), new ArrayList<>()).iterator();
             assertTrue(next.hasNext(), "no " + one.getKey() + " came at step " + step + "\ncame: " + came);
             Came found = next.next();
             next.remove();
@@ -111,14 +116,18 @@ class VectorsTest {
         for (Object key : effect.keySet()) {
             if (key.equals("at")) continue;
             if (!key.equals("send")) return Map.entry((String) key, effect);
-            return Map.entry((String) ((Map<?, ?>) effect.get("send")).keySet().iterator().next(), effect);
+            return Map.entry(
+                    (String)
+                            ((Map<?, ?>) effect.get("send")).keySet().iterator().next(),
+                    effect);
         }
         throw new IllegalArgumentException("no effect in " + effect);
     }
 
     private static String mismatch(Map<?, ?> step, Map.Entry<String, Map<?, ?>> wanted, Came found) {
         Map<?, ?> effect = wanted.getValue();
-        Object value = effect.get("send") instanceof Map<?, ?> sent ? sent.get(wanted.getKey()) : effect.get(wanted.getKey());
+        Object value =
+                effect.get("send") instanceof Map<?, ?> sent ? sent.get(wanted.getKey()) : effect.get(wanted.getKey());
         String wrong = Expected.mismatch(wanted.getKey(), value == null ? Map.of() : value, found.value());
         if (!wrong.isEmpty()) return wrong;
         Object at = effect.containsKey("at") ? effect.get("at") : step.get("at");
