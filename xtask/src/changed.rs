@@ -108,7 +108,7 @@ fn reach<'a>(file: &str, packages: &'a [Package], shares: &impl Fn(&str, &str) -
                 |pick: &Pick| matches!(pick, Pick::Test("rosterd" | "rosterd-sim", name) if *name == folder);
             let runs = |suite: &Suite| match suite.kind {
                 Kind::Programs(picks) => picks.iter().any(of_folder),
-                Kind::Check | Kind::Doctests | Kind::Python | Kind::Node => false,
+                Kind::Check | Kind::Doctests | Kind::Python | Kind::Node | Kind::Java => false,
             };
             let tries = |suite: &&Suite| runs(suite) || shares(suite.name, folder);
             (SUITES.iter().filter(tries).map(|suite| suite.name).collect(), Vec::new())
@@ -117,10 +117,11 @@ fn reach<'a>(file: &str, packages: &'a [Package], shares: &impl Fn(&str, &str) -
         // Tests of coordinators run its worker.
         ("clients", "python") => named(&["python", "it"]),
         ("clients", "typescript") => named(&["typescript"]),
+        ("clients", "java") => named(&["java"]),
         ("examples", _) => named(&["it", "unit"]),
         ("proto", _) | ("build.rs", _) => {
-            // These have their generated code committed.
-            (vec!["python", "typescript"], vec!["rosterd-wire", "rosterd-client"])
+            // Some have their generated code committed, the others make it anew.
+            (vec!["python", "typescript", "java"], vec!["rosterd-wire", "rosterd-client"])
         }
         (name, "") if name.ends_with(".md") => named(&["unit"]),
         _ => (Vec::new(), vec![&owner(file, packages)?.name]),
@@ -148,7 +149,7 @@ fn reached(
         }),
         Kind::Doctests => !crates.is_empty(),
         Kind::Check => !files.is_empty(),
-        Kind::Python | Kind::Node => false,
+        Kind::Python | Kind::Node | Kind::Java => false,
     };
     suites.extend(SUITES.iter().filter(tries).map(|suite| suite.name));
     suites
@@ -169,6 +170,7 @@ mod tests {
         assert_eq!(of(&[]), Vec::<&str>::new());
         assert_eq!(of(&["tests/it/storm.rs"]), ["check", "cluster", "hostile", "it"]);
         assert_eq!(of(&["clients/python/rosterd/hand.py"]), ["check", "it", "python"]);
+        assert_eq!(of(&["clients/java/pom.xml"]), ["check", "java"]);
         assert_eq!(of(&["tests/bench/src/main.rs", "README.md"]), ["check", "unit"]);
         let coordinator = of(&["src/coordinator/node.rs"]);
         assert!(coordinator.contains(&"sim") && coordinator.contains(&"it"), "{coordinator:?}");

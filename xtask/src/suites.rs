@@ -45,6 +45,8 @@ pub(crate) enum Kind {
     Python,
     /// The TypeScript client's own tests.
     Node,
+    /// The Java client's own tests.
+    Java,
 }
 
 /// Some test programs of one package.
@@ -204,6 +206,16 @@ pub(crate) const SUITES: &[Suite] = &[
         what: "the TypeScript client, at a real coordinator too; its fences at PostgreSQL and Redis",
         kind: Kind::Node,
         packages: node::PACKAGES,
+        lane: Lane::Waits,
+        threads: None,
+        shipped: true,
+        arguments: &[],
+    },
+    Suite {
+        name: "java",
+        what: "the Java client, at a real coordinator too; its fences at PostgreSQL and Redis",
+        kind: Kind::Java,
+        packages: &[],
         lane: Lane::Waits,
         threads: None,
         shipped: true,
