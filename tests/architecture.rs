@@ -488,7 +488,12 @@ fn no_file_is_too_long() {
 /// Nobody should need more to begin, comments and empty lines included.
 #[test]
 fn a_hello_worker_has_a_dozen_lines() {
-    let languages = ["rust/examples/hello.rs", "python/examples/hello.py", "typescript/examples/hello.ts"];
+    let languages = [
+        "rust/examples/hello.rs",
+        "python/examples/hello.py",
+        "typescript/examples/hello.ts",
+        "java/examples/src/main/java/io/rosterd/examples/Hello.java",
+    ];
     for example in languages.map(|example| format!("clients/{example}")) {
         let text = fs::read_to_string(root().join(&example)).unwrap();
         assert!(text.contains("token") || text.contains("item"), "{example} says what it works on");

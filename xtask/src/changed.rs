@@ -108,9 +108,13 @@ fn reach<'a>(file: &str, packages: &'a [Package], shares: &impl Fn(&str, &str) -
                 |pick: &Pick| matches!(pick, Pick::Test("rosterd" | "rosterd-sim", name) if *name == folder);
             let runs = |suite: &Suite| match suite.kind {
                 Kind::Programs(picks) => picks.iter().any(of_folder),
-                Kind::Check | Kind::Doctests | Kind::Python | Kind::Node | Kind::Conformance | Kind::Go => {
-                    false
-                }
+                Kind::Check
+                | Kind::Doctests
+                | Kind::Python
+                | Kind::Node
+                | Kind::Conformance
+                | Kind::Go
+                | Kind::Java => false,
             };
             let tries = |suite: &&Suite| runs(suite) || shares(suite.name, folder);
             (SUITES.iter().filter(tries).map(|suite| suite.name).collect(), Vec::new())
@@ -125,9 +129,10 @@ fn reach<'a>(file: &str, packages: &'a [Package], shares: &impl Fn(&str, &str) -
         }
         ("examples", _) => named(&["it", "unit", "conformance"]),
         ("clients", "go") => named(&["go"]),
+        ("clients", "java") => named(&["java"]),
         ("proto", _) | ("build.rs", _) => {
-            // These have their generated code committed.
-            (vec!["python", "typescript", "go"], vec!["rosterd-wire", "rosterd-client"])
+            // Some have their generated code committed, the others make it anew.
+            (vec!["python", "typescript", "go", "java"], vec!["rosterd-wire", "rosterd-client"])
         }
         (name, "") if name.ends_with(".md") => named(&["unit"]),
         _ => (Vec::new(), vec![&owner(file, packages)?.name]),
@@ -159,7 +164,7 @@ fn reached(
         Kind::Conformance => {
             ["rosterd-conformance", "rosterd-client"].iter().any(|name| crates.contains(name))
         }
-        Kind::Python | Kind::Node | Kind::Go => false,
+        Kind::Python | Kind::Node | Kind::Go | Kind::Java => false,
     };
     suites.extend(SUITES.iter().filter(tries).map(|suite| suite.name));
     suites
@@ -181,6 +186,7 @@ mod tests {
         assert_eq!(of(&["tests/it/storm.rs"]), ["check", "cluster", "hostile", "it"]);
         assert_eq!(of(&["clients/python/rosterd/hand.py"]), ["check", "conformance", "it", "python"]);
         assert_eq!(of(&["clients/go/worker.go"]), ["check", "go"]);
+        assert_eq!(of(&["clients/java/pom.xml"]), ["check", "java"]);
         assert_eq!(of(&["tests/bench/src/main.rs", "README.md"]), ["check", "unit"]);
         let coordinator = of(&["src/coordinator/node.rs"]);
         assert!(coordinator.contains(&"sim") && coordinator.contains(&"it"), "{coordinator:?}");

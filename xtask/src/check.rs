@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::command::{cargo, must, output, root, succeeds, target};
 use crate::metadata::{FEATURES, PROFILE};
-use crate::{go, node, python, tools};
+use crate::{go, java, node, python, tools};
 
 /// Runs all checks; how many failed.
 pub(crate) fn run() -> Result<u64> {
@@ -39,7 +39,8 @@ pub(crate) fn run() -> Result<u64> {
         Some(before) => check(succeeds(tools::command("buf").arg("breaking").arg("--against").arg(before))?),
         None => println!("    nothing was released yet: there is no protocol that must go on working"),
     }
-    for mut linter in python::linters()?.into_iter().chain(node::linters()?).chain(go::linters()?) {
+    let linters = python::linters()?.into_iter().chain(node::linters()?).chain(go::linters()?);
+    for mut linter in linters.chain(java::linters()?) {
         check(succeeds(&mut linter)?);
     }
     Ok(failed)

@@ -12,6 +12,7 @@ mod console;
 mod docs;
 mod fuzz;
 mod go;
+mod java;
 mod metadata;
 mod mutants;
 mod node;
@@ -39,7 +40,7 @@ cargo xtask COMMAND
                        200 seeds of the simulation if one of them is part of it
   check                formatting, lints, dependencies, the clients' own linters
   setup                what the tests need on this machine: Debian packages (as root), Python environment,
-                       packages of Node.js, modules of Go, the ZooKeeper server
+                       packages of Node.js and Maven, modules of Go, the ZooKeeper server
   sim --seeds N        N seeds of the simulation, with progress; --from SEED. SEED=N cargo xtask sim, or
                        SCRIPT=FILE cargo xtask sim: one again
   sim --network …      the same with the real network stack, in a simulated network

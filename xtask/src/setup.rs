@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 
 use crate::command::{is_installed, must, output};
 use crate::suites::{Kind, SUITES, Suite};
-use crate::{console, go, node, python, tools, zookeeper};
+use crate::{console, go, java, node, python, tools, zookeeper};
 
 /// What all suites need.
 pub(crate) fn everything() -> Result<()> {
@@ -22,7 +22,14 @@ pub(crate) fn for_suites(suites: &[Suite]) -> Result<()> {
     if python {
         packages.extend(python::packages());
     }
+    let java = suites.iter().any(|suite| matches!(suite.kind, Kind::Java | Kind::Check));
+    if java {
+        packages.extend(java::PACKAGES);
+    }
     install(&packages)?;
+    if java {
+        java::setup()?;
+    }
     if suites.iter().any(|suite| matches!(suite.kind, Kind::Node | Kind::Conformance | Kind::Check)) {
         node::setup()?;
     }

@@ -49,6 +49,8 @@ pub(crate) enum Kind {
     Conformance,
     /// The Go client's own tests.
     Go,
+    /// The Java client's own tests.
+    Java,
 }
 
 /// Some test programs of one package.
@@ -229,6 +231,16 @@ pub(crate) const SUITES: &[Suite] = &[
         what: "the Go client, at a real coordinator too; its fences at PostgreSQL and Redis",
         kind: Kind::Go,
         packages: go::PACKAGES,
+        lane: Lane::Waits,
+        threads: None,
+        shipped: true,
+        arguments: &[],
+    },
+    Suite {
+        name: "java",
+        what: "the Java client, at a real coordinator too; its fences at PostgreSQL and Redis",
+        kind: Kind::Java,
+        packages: &[],
         lane: Lane::Waits,
         threads: None,
         shipped: true,

@@ -100,6 +100,22 @@ pub(crate) fn go(line: &str) -> Option<Tally> {
     })
 }
 
+/// A line at the end of a module's tests by Maven's Surefire: `Tests run: 165, Failures: 1, Errors: 2, Skipped: 3`; each adds to the
+/// whole. Those of a class, which have a time, do not count.
+pub(crate) fn surefire(line: &str) -> Option<Tally> {
+    let line = plain(line);
+    let (_, counts) = line.trim().split_once("Tests run: ")?;
+    let mut parts = counts.split(", ");
+    let run: u64 = parts.next()?.parse().ok()?;
+    let mut count = |name: &str| parts.next()?.strip_prefix(name)?.parse::<u64>().ok();
+    let failed = count("Failures: ")? + count("Errors: ")?;
+    let not_run = count("Skipped: ")?;
+    if parts.next().is_some() {
+        return None;
+    }
+    Some(Tally { passed: run.saturating_sub(failed + not_run), failed, not_run })
+}
+
 fn pairs(text: &str, separator: char) -> Vec<(u64, &str)> {
     let pair = |text: &'_ str| -> Option<(u64, usize)> {
         let (count, _) = text.split_once(' ')?;
@@ -185,6 +201,15 @@ mod tests {
             tally += go(line).unwrap_or_default();
         }
         assert_eq!(tally, Tally { passed: 1, failed: 1, not_run: 1 });
+    }
+
+    #[test]
+    fn a_summary_of_surefire_is_read_and_its_classes_are_not() {
+        let said = "[\u{1b}[1;31mERROR\u{1b}[m] Tests run: 9, Failures: 1, Errors: 2, Skipped: 1";
+        assert_eq!(surefire(said), Some(Tally { passed: 5, failed: 3, not_run: 1 }));
+        assert_eq!(surefire("[INFO] Tests run: 165, Failures: 0, Errors: 0, Skipped: 0"), tally(165, 0));
+        let class = "[INFO] Tests run: 4, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 0.1 s -- in io.X";
+        assert_eq!(surefire(class), None);
     }
 
     #[test]

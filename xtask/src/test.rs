@@ -12,7 +12,7 @@ use crate::command::{cargo, must, shown, target, watched, yield_to_all};
 use crate::metadata::{FEATURES, PROFILE, Program, Target, build, targets};
 use crate::suites::{Kind, Lane, Pick, SEEDS, Suite, build_arguments, chosen};
 use crate::summary::{Tally, not_run, rust, timed};
-use crate::{changed, check, conformance, go, node, python, setup};
+use crate::{changed, check, conformance, go, java, node, python, setup};
 
 /// What was asked.
 #[derive(Default)]
@@ -163,7 +163,13 @@ fn programs(suites: &[Suite]) -> Result<Option<Vec<Program>>> {
     let known = targets()?;
     let built = |suite: &&Suite| match suite.kind {
         Kind::Programs(picks) => picks.iter().any(|pick| known.iter().any(|target| pick.takes(target))),
-        Kind::Check | Kind::Doctests | Kind::Python | Kind::Node | Kind::Conformance | Kind::Go => false,
+        Kind::Check
+        | Kind::Doctests
+        | Kind::Python
+        | Kind::Node
+        | Kind::Conformance
+        | Kind::Go
+        | Kind::Java => false,
     };
     let suites: Vec<Suite> = suites.iter().filter(built).copied().collect();
     if suites.is_empty() {
@@ -210,6 +216,7 @@ impl Run<'_> {
                 conformance::test(self.shipped.as_deref(), mark, rest).map(|tally| (tally, None))
             }
             Kind::Go => go::test(self.shipped.as_deref(), mark, rest).map(|tally| (tally, None)),
+            Kind::Java => java::test(self.shipped.as_deref(), mark, rest).map(|tally| (tally, None)),
             Kind::Python => python::test(mark, rest).map(|tally| match tally {
                 Some(tally) => (tally, None),
                 None => (Tally::default(), Some("not there yet: clients/python".to_owned())),

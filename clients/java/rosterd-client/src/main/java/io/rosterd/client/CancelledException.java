@@ -1,0 +1,15 @@
+package io.rosterd.client;
+
+/** Ends a handler whose run must stop. A handler that throws it by its own choice ends its run as cancelled. */
+public class CancelledException extends RuntimeException {
+    private static final long serialVersionUID = 1L;
+
+    /**
+     * Makes one.
+     *
+     * @param message why the run stops
+     */
+    public CancelledException(String message) {
+        super(message);
+    }
+}

@@ -1,0 +1,25 @@
+package io.rosterd.client;
+
+/** A failure that is not tried again, whatever the job says about retries. */
+public class FatalException extends RuntimeException {
+    private static final long serialVersionUID = 1L;
+
+    /**
+     * Makes one.
+     *
+     * @param message what is wrong
+     */
+    public FatalException(String message) {
+        super(message);
+    }
+
+    /**
+     * Makes one with a cause.
+     *
+     * @param message what is wrong
+     * @param cause why
+     */
+    public FatalException(String message, Throwable cause) {
+        super(message, cause);
+    }
+}

@@ -1,0 +1,244 @@
+package io.rosterd.client.internal.driver;
+
+import io.grpc.netty.shaded.io.netty.channel.EventLoop;
+import io.rosterd.client.CancelReason;
+import io.rosterd.client.RosterdException;
+import io.rosterd.client.internal.machine.Effect;
+import io.rosterd.client.internal.machine.Event;
+import io.rosterd.client.internal.machine.Machine;
+import io.rosterd.client.internal.machine.Registration;
+import io.rosterd.client.internal.machine.Settings;
+import io.rosterd.client.internal.machine.Times;
+import io.rosterd.client.internal.transport.Access;
+import io.rosterd.client.internal.transport.Stream;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Queue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.Future;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+
+/**
+ * Drives the machine on the thread of its streams, so that heartbeats go on whatever user code does.
+ *
+ * <p>A turn of that loop reads the sockets, then runs tasks, and then those whose time has come. So events that came in one turn are
+ * fed together, acknowledgements first: while the process stood still several frames may have come, and what proves the lease must
+ * not wait behind one that is judged by it, nor behind a timer.
+ */
+public final class Driver implements Effect.Performer {
+    /** The loop's clock stands still while the machine sleeps, the lease's does not: look at least this often. */
+    private static final long LONGEST_WAIT = Times.millis(250);
+
+    private final EventLoop loop;
+    private final BootClock clock;
+    private final LeaseView view;
+    private final Access access;
+    private final Outlet outlet;
+    private final Machine machine;
+    private final Queue<Event> waiting = new ConcurrentLinkedQueue<>();
+    private final AtomicBoolean flushing = new AtomicBoolean();
+    private final Map<Long, Stream> streams = new HashMap<>();
+    private CompletableFuture<Void> closing = CompletableFuture.completedFuture(null);
+    private Future<?> timer = CompletableFuture.completedFuture(null);
+    private long armedFor = Times.NEVER;
+    private volatile boolean ready;
+    private boolean over;
+
+    /**
+     * Makes one that has not begun.
+     *
+     * @param settings what the machine is told
+     * @param registrations its jobs
+     * @param access what streams are secured with
+     * @param clock the clock
+     * @param loop its thread
+     * @param outlet the side of user code
+     */
+    public Driver(
+            Settings settings,
+            List<Registration> registrations,
+            Access access,
+            BootClock clock,
+            EventLoop loop,
+            Outlet outlet) {
+        this.loop = loop;
+        this.clock = clock;
+        this.access = access;
+        this.outlet = outlet;
+        view = new LeaseView(clock, loop);
+        machine = new Machine(
+                settings, registrations, () -> ThreadLocalRandom.current().nextDouble());
+    }
+
+    /** {@return what user code sees} */
+    public LeaseView view() {
+        return view;
+    }
+
+    /** {@return whether the worker is attached, with a valid lease, and not leaving} */
+    public boolean isReady() {
+        return ready && view.valid();
+    }
+
+    /**
+     * Takes an event, from any thread.
+     *
+     * @param event what happened
+     */
+    public void take(Event event) {
+        waiting.add(event);
+        if (flushing.compareAndSet(false, true)) execute(this::flush);
+    }
+
+    /**
+     * Runs something on the driver's thread, from any thread.
+     *
+     * @param task what
+     * @param delayMillis after how long
+     */
+    public void later(Runnable task, long delayMillis) {
+        try {
+            if (delayMillis == 0) loop.execute(task);
+            else loop.schedule(task, delayMillis, TimeUnit.MILLISECONDS);
+        } catch (RejectedExecutionException ended) {
+            // Nothing counts any more.
+        }
+    }
+
+    private void execute(Runnable task) {
+        later(task, 0);
+    }
+
+    private void flush() {
+        flushing.set(false);
+        List<Event> batch = new ArrayList<>();
+        for (Event event = waiting.poll(); event != null; event = waiting.poll()) batch.add(event);
+        for (Event event : batch) if (event.provesLease()) feed(event);
+        for (Event event : batch) if (!event.provesLease()) feed(event);
+        if (!over) arm();
+    }
+
+    private void feed(Event event) {
+        if (over) return;
+        try {
+            List<Effect> effects = machine.handle(clock.now(), event);
+            // Before any effect: user code may be called by the next line.
+            view.publish(machine.leaseStopsAt(), machine.liveStream());
+            ready = machine.liveStream() != 0 && !machine.isLeaving();
+            for (Effect effect : effects) effect.performBy(this);
+        } catch (RuntimeException | Error defect) {
+            // A defect of this library: without heartbeats every run must stop.
+            end(new RosterdException("internal error: " + defect, defect));
+        }
+    }
+
+    private void arm() {
+        long boot = clock.boot();
+        long next = Math.min(machine.deadline(), boot + LONGEST_WAIT);
+        if (next >= armedFor) return;
+        timer.cancel(false);
+        armedFor = next;
+        // A timer that is a little early would find nothing to do, and be set again.
+        long wait = Math.max(0, next - boot) + 100_000;
+        timer = loop.schedule(this::tick, wait, TimeUnit.NANOSECONDS);
+    }
+
+    private void tick() {
+        armedFor = Times.NEVER;
+        take(new Event.Tick());
+    }
+
+    // ---- effects
+
+    @Override
+    public void open(Effect.Open effect) {
+        Stream stream = new Stream(effect.stream(), effect.address(), access, loop, this::take);
+        streams.put(effect.stream(), stream);
+        closing.thenRun(() -> execute(stream::open));
+    }
+
+    @Override
+    public void close(Effect.Close effect) {
+        Stream stream = streams.remove(effect.stream());
+        if (stream == null) return;
+        CompletableFuture<Void> closed = stream.close();
+        closing = closing.thenCompose(before -> closed);
+    }
+
+    @Override
+    public void send(Effect.Send effect) {
+        Stream stream = streams.get(effect.stream());
+        if (stream != null && !stream.send(effect.frame())) {
+            take(new Event.Lost(effect.stream(), "", "the coordinator does not read"));
+        }
+    }
+
+    @Override
+    public void startRun(Effect.StartRun effect) {
+        outlet.startRun(effect);
+    }
+
+    @Override
+    public void stopRun(Effect.StopRun effect) {
+        outlet.stopRun(effect.key(), effect.reason());
+    }
+
+    @Override
+    public void startCallback(Effect.StartCallback effect) {
+        outlet.startCallback(effect.callback());
+    }
+
+    @Override
+    public void attached(Effect.Attached effect) {
+        outlet.attached(effect.server(), effect.instanceId());
+    }
+
+    @Override
+    public void detached(Effect.Detached effect) {
+        outlet.detached(effect.server(), effect.reason());
+    }
+
+    @Override
+    public void renewed(Effect.Renewed effect) {
+        outlet.renewed(Duration.ofNanos(effect.roundTrip()));
+    }
+
+    @Override
+    public void assigned(Effect.Assigned effect) {
+        outlet.assigned(effect.job(), effect.items());
+    }
+
+    @Override
+    public void leaving(Effect.Leaving effect) {
+        view.setLeaving();
+    }
+
+    @Override
+    public void note(Effect.Note effect) {
+        outlet.note(effect.level(), effect.text());
+    }
+
+    @Override
+    public void finish(Effect.Finish effect) {
+        end(effect.failure());
+    }
+
+    private void end(RosterdException failure) {
+        if (over) return;
+        over = true;
+        ready = false;
+        view.publish(Times.LONG_AGO, 0);
+        // Nobody is told about what still runs: it must not go on as if somebody were.
+        outlet.stopAll(CancelReason.LEASE_EXPIRED);
+        timer.cancel(false);
+        for (long number : List.copyOf(streams.keySet())) close(new Effect.Close(number));
+        closing.thenRun(() -> outlet.finished(failure));
+    }
+}

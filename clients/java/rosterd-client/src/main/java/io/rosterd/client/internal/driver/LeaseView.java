@@ -1,0 +1,87 @@
+package io.rosterd.client.internal.driver;
+
+import io.rosterd.client.internal.machine.Times;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Executor;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+
+/** What threads of user code see of the machine at any moment, without asking its thread. */
+public final class LeaseView {
+    /** How long a thread of user code waits for the driver, before it takes a lease for over. */
+    private static final long PATIENCE = 25_000_000L;
+    /** One turn of the loop may be under way, the next reads the socket, and the one after it has told the machine. */
+    private static final int ENOUGH_TURNS = 3;
+
+    private final BootClock clock;
+    private final Executor loop;
+    private volatile long stopsAt = Times.LONG_AGO;
+    private volatile long liveStream;
+    private volatile boolean leaving;
+    // The lease that was found over, so that it is not waited for again.
+    private volatile long foundOver = Times.NEVER;
+
+    LeaseView(BootClock clock, Executor loop) {
+        this.clock = clock;
+        this.loop = loop;
+    }
+
+    void publish(long leaseStopsAt, long stream) {
+        stopsAt = leaseStopsAt;
+        liveStream = stream;
+    }
+
+    void setLeaving() {
+        leaving = true;
+    }
+
+    /** {@return whether the worker is leaving} */
+    public boolean leaving() {
+        return leaving;
+    }
+
+    /** {@return the stream that is attached; 0: none} */
+    public long liveStream() {
+        return liveStream;
+    }
+
+    /** {@return whether the lease is valid, at a quick look} */
+    public boolean valid() {
+        return clock.boot() < stopsAt;
+    }
+
+    /**
+     * Whether user code must stop. If a process that stood still goes on, an acknowledgement that waited in the socket still counts:
+     * so the thread that reads it gets a moment, in which no user code goes on.
+     *
+     * @return true: the lease has expired
+     */
+    public boolean over() {
+        if (valid()) return false;
+        if (foundOver == stopsAt) return true;
+        long until = System.nanoTime() + PATIENCE;
+        for (int turn = 0; turn < ENOUGH_TURNS && !valid(); turn++) {
+            if (!awaitTurn(until - System.nanoTime())) break;
+        }
+        long looked = stopsAt;
+        if (clock.boot() < looked) return false;
+        foundOver = looked;
+        return true;
+    }
+
+    private boolean awaitTurn(long patience) {
+        FutureTask<Void> turn = new FutureTask<>(() -> null);
+        try {
+            loop.execute(turn);
+            turn.get(patience, TimeUnit.NANOSECONDS);
+            return true;
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+            return false;
+        } catch (TimeoutException | ExecutionException | RejectedExecutionException late) {
+            return false;
+        }
+    }
+}

@@ -1,0 +1,2 @@
+/** Metrics for programs that have Micrometer. */
+package io.rosterd.client.metrics;

@@ -1,0 +1,77 @@
+//! The Java client: what it is built with, its tests, its linters. Maven fetches what it needs into its own cache.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::command::{is_installed, must, root, shown, target, watched};
+use crate::summary::{Tally, surefire};
+
+/// What it is built with, and what its tests start.
+pub(crate) const PACKAGES: &[&str] =
+    &["default-jdk-headless", "maven", "openssl", "postgresql", "redis-server"];
+
+fn folder() -> PathBuf {
+    root().join("clients/java")
+}
+
+fn maven(words: &[&str]) -> Command {
+    let mut command = Command::new("mvn");
+    command.current_dir(folder()).args(["--batch-mode", "--strict-checksums"]).args(words);
+    command
+}
+
+/// What decides over the packages that are fetched: the manifests of all modules.
+fn manifests() -> Result<String> {
+    let mut texts = std::fs::read_to_string(folder().join("pom.xml"))?;
+    let mut modules: Vec<PathBuf> =
+        std::fs::read_dir(folder())?.map(|entry| Ok(entry?.path().join("pom.xml"))).collect::<Result<_>>()?;
+    modules.sort();
+    for manifest in modules.iter().filter(|manifest| manifest.is_file()) {
+        texts += &std::fs::read_to_string(manifest)?;
+    }
+    Ok(texts)
+}
+
+/// Fetches what it is built with, by building it once; does nothing where that was done.
+pub(crate) fn setup() -> Result<()> {
+    let wanted = manifests()?;
+    let stamp = target().join("java-made-from.xml");
+    if std::fs::read_to_string(&stamp).is_ok_and(|made| made == wanted) {
+        println!("    java: ready ({})", folder().display());
+        return Ok(());
+    }
+    if !is_installed("mvn") || !is_installed("javac") {
+        println!("    java: Maven or a Java compiler is missing; its tests and linters will fail:");
+        println!("    $ sudo apt-get install default-jdk-headless maven");
+        return Ok(());
+    }
+    must(&mut maven(&["--quiet", "package", "-DskipTests"]))?;
+    Ok(std::fs::write(stamp, wanted)?)
+}
+
+/// Builds it, its API's documentation and its packages, and runs its tests.
+pub(crate) fn test(shipped: Option<&Path>, mark: &str, rest: &[String]) -> Result<Tally> {
+    let mut command = maven(&["-Dmaven.test.failure.ignore=true", "verify"]);
+    command.args(rest);
+    if let Some(shipped) = shipped {
+        command.env("ROSTERD_BINARY", shipped);
+    }
+    let mut tally = Tally::default();
+    let status = watched(&mut command, mark, &mut |line| tally += surefire(line).unwrap_or_default())?;
+    if tally == Tally::default() {
+        bail!("{status}, without a summary: {}", shown(&command));
+    }
+    if !status.success() && tally.failed == 0 {
+        println!("    {status}: {}", shown(&command));
+        tally.failed = 1;
+    }
+    Ok(tally)
+}
+
+/// Its formatter. The compiler's warnings are errors, and so are those of the documentation, in each build.
+pub(crate) fn linters() -> Result<Vec<Command>> {
+    setup()?;
+    Ok(vec![maven(&["--quiet", "spotless:check"])])
+}
