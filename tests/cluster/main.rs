@@ -24,6 +24,7 @@ mod guarantee;
 mod harness;
 #[path = "../it/judge.rs"]
 mod judge;
+mod languages;
 mod large;
 mod late;
 mod left;

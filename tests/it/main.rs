@@ -16,7 +16,6 @@ mod certificates;
 mod coordinator;
 mod crash;
 mod disk;
-mod dropped;
 mod features;
 mod fields;
 mod forgotten;

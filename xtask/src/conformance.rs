@@ -6,39 +6,10 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::command::{cargo, must, root, shown, target, watched};
-use crate::metadata::{FEATURES, PROFILE};
+use crate::clients::{path, workers};
+use crate::command::{root, shown, target, watched};
+use crate::python;
 use crate::summary::{Tally, conformance};
-use crate::{node, python};
-
-/// A client that is here.
-struct Client {
-    name: &'static str,
-    /// Its conformance worker, and its arguments.
-    worker: Vec<String>,
-}
-
-/// The clients whose worker is here, each built.
-fn clients() -> Result<Vec<Client>> {
-    let mut clients = vec![Client { name: "rust", worker: vec![rust()?] }];
-    let script = root().join("clients/python/conformance/worker.py");
-    if script.is_file() {
-        clients.push(Client { name: "python", worker: vec![python::interpreter_of_tests(), path(&script)] });
-    }
-    clients.push(Client { name: "typescript", worker: vec!["node".into(), path(&node::conformance()?)] });
-    Ok(clients)
-}
-
-fn path(path: &Path) -> String {
-    path.display().to_string()
-}
-
-fn rust() -> Result<String> {
-    let mut build = cargo();
-    build.args(["build", "--workspace", "--exclude", "rosterd-bench", "--example", "conformance"]);
-    must(build.args(PROFILE).args(FEATURES))?;
-    Ok(path(&target().join("release/examples/conformance")))
-}
 
 /// The worker without a client in examples/, and the rules that its page says it keeps.
 const OWN: &str = "examples/own-client/conformance.py";
@@ -49,7 +20,7 @@ pub(crate) fn test(shipped: Option<&Path>, mark: &str, rest: &[String]) -> Resul
         bail!("the kit is part of the program that is shipped, which was not built")
     };
     let mut tally = Tally::default();
-    for Client { name, worker } in clients()? {
+    for (name, worker) in workers()? {
         println!("{mark}    {name}");
         tally += judge(shipped, rest, &worker, mark)?;
     }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::command::{must, output, root, shown, watched};
+use crate::command::{must, output, root, shown, target, watched};
 use crate::summary::{Tally, go};
 
 /// What its tests of fences start.
@@ -63,6 +63,14 @@ pub(crate) fn test(shipped: Option<&Path>, mark: &str, rest: &[String]) -> Resul
         all += tally;
     }
     Ok(all)
+}
+
+/// Builds its conformance worker.
+pub(crate) fn conformance() -> Result<PathBuf> {
+    let worker = target().join("clients/go-conformance");
+    let mut build = program(".", &["build", "-o"]);
+    must(build.arg(&worker).arg("./conformance"))?;
+    Ok(worker)
 }
 
 /// Its linters.

@@ -70,6 +70,12 @@ pub(crate) fn test(shipped: Option<&Path>, mark: &str, rest: &[String]) -> Resul
     Ok(tally)
 }
 
+/// Builds its conformance worker.
+pub(crate) fn conformance() -> Result<PathBuf> {
+    must(&mut maven(&["--quiet", "package", "-DskipTests", "--projects", "conformance", "--also-make"]))?;
+    Ok(folder().join("conformance/worker"))
+}
+
 /// Its formatter. The compiler's warnings are errors, and so are those of the documentation, in each build.
 pub(crate) fn linters() -> Result<Vec<Command>> {
     setup()?;

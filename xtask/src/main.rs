@@ -6,6 +6,7 @@
 mod bench;
 mod changed;
 mod check;
+mod clients;
 mod command;
 mod conformance;
 mod console;

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 
 use crate::metadata::Target;
-use crate::{console, go, node, python, zookeeper};
+use crate::{console, go, java, node, python, zookeeper};
 
 /// One suite.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +21,8 @@ pub(crate) struct Suite {
     pub(crate) shipped: bool,
     /// Which of a program's tests these are; none: all that are not kept apart.
     pub(crate) arguments: &'static [&'static str],
+    /// It starts the conformance worker of each client.
+    pub(crate) workers: bool,
 }
 
 /// What a suite spends its time with.
@@ -28,8 +30,10 @@ pub(crate) struct Suite {
 pub(crate) enum Lane {
     /// It computes: it runs beside the others, where they leave a core.
     Computes,
-    /// It waits for real processes, disks and clocks: nothing may take a core from it.
+    /// It waits for real processes, disks and clocks: nothing that computes may take a core from it.
     Waits,
+    /// It tries a client: most of its time it waits, too, and it runs beside those that wait.
+    Clients,
 }
 
 /// What a suite consists of.
@@ -73,17 +77,32 @@ impl Pick {
     }
 }
 
-const fn programs(name: &'static str, what: &'static str, picks: &'static [Pick]) -> Suite {
+const fn suite(name: &'static str, what: &'static str, kind: Kind) -> Suite {
     Suite {
         name,
         what,
-        kind: Kind::Programs(picks),
+        kind,
         packages: &[],
         lane: Lane::Computes,
         threads: None,
         shipped: false,
         arguments: &[],
+        workers: false,
     }
+}
+
+const fn programs(name: &'static str, what: &'static str, picks: &'static [Pick]) -> Suite {
+    suite(name, what, Kind::Programs(picks))
+}
+
+/// Of a client: it tries the program that is shipped.
+const fn client(
+    name: &'static str,
+    what: &'static str,
+    kind: Kind,
+    packages: &'static [&'static str],
+) -> Suite {
+    Suite { lane: Lane::Clients, shipped: true, packages, ..suite(name, what, kind) }
 }
 
 /// How many seeds of the simulation a build plays, unless the environment says otherwise.
@@ -91,16 +110,7 @@ pub(crate) const SEEDS: (&str, &str) = ("ROSTERD_SIM_SEEDS", "3000");
 
 /// The table. A suite whose test program cargo does not know is passed over and named.
 pub(crate) const SUITES: &[Suite] = &[
-    Suite {
-        name: "check",
-        what: "formatting, lints, dependencies",
-        kind: Kind::Check,
-        packages: &[],
-        lane: Lane::Computes,
-        threads: None,
-        shipped: false,
-        arguments: &[],
-    },
+    suite("check", "formatting, lints, dependencies", Kind::Check),
     programs(
         "domain",
         "the decisions: pure functions, golden files, properties",
@@ -125,16 +135,7 @@ pub(crate) const SUITES: &[Suite] = &[
             Pick::Units("xtask"),
         ],
     ),
-    Suite {
-        name: "doc",
-        what: "examples in the documentation",
-        kind: Kind::Doctests,
-        packages: &[],
-        lane: Lane::Computes,
-        threads: None,
-        shipped: false,
-        arguments: &[],
-    },
+    suite("doc", "examples in the documentation", Kind::Doctests),
     Suite {
         packages: &["strace", "util-linux", "mount", "default-jre-headless", zookeeper::MAVEN],
         lane: Lane::Waits,
@@ -196,55 +197,50 @@ pub(crate) const SUITES: &[Suite] = &[
             &[Pick::Test("rosterd", "it")],
         )
     },
+    client(
+        "python",
+        "the Python client; its fences at PostgreSQL, Redis and S3",
+        Kind::Python,
+        python::SERVERS,
+    ),
+    client(
+        "typescript",
+        "the TypeScript client, at a real coordinator too; its fences at PostgreSQL and Redis",
+        Kind::Node,
+        node::PACKAGES,
+    ),
+    client(
+        "go",
+        "the Go client, at a real coordinator too; its fences at PostgreSQL and Redis",
+        Kind::Go,
+        go::PACKAGES,
+    ),
+    client(
+        "java",
+        "the Java client, at a real coordinator too; its fences at PostgreSQL and Redis",
+        Kind::Java,
+        java::PACKAGES,
+    ),
     Suite {
-        name: "python",
-        what: "the Python client; its fences at PostgreSQL, Redis and S3",
-        kind: Kind::Python,
-        packages: python::SERVERS,
-        lane: Lane::Waits,
-        threads: None,
-        shipped: false,
-        arguments: &[],
+        workers: true,
+        ..client(
+            "conformance",
+            "every client's worker before the scripted coordinator of `rosterd conformance`",
+            Kind::Conformance,
+            &[],
+        )
     },
     Suite {
-        name: "typescript",
-        what: "the TypeScript client, at a real coordinator too; its fences at PostgreSQL and Redis",
-        kind: Kind::Node,
-        packages: node::PACKAGES,
         lane: Lane::Waits,
-        threads: None,
         shipped: true,
-        arguments: &[],
-    },
-    Suite {
-        name: "conformance",
-        what: "every client's worker before the scripted coordinator of `rosterd conformance`",
-        kind: Kind::Conformance,
-        packages: &[],
-        lane: Lane::Waits,
-        threads: None,
-        shipped: true,
-        arguments: &[],
-    },
-    Suite {
-        name: "go",
-        what: "the Go client, at a real coordinator too; its fences at PostgreSQL and Redis",
-        kind: Kind::Go,
-        packages: go::PACKAGES,
-        lane: Lane::Waits,
-        threads: None,
-        shipped: true,
-        arguments: &[],
-    },
-    Suite {
-        name: "java",
-        what: "the Java client, at a real coordinator too; its fences at PostgreSQL and Redis",
-        kind: Kind::Java,
-        packages: &[],
-        lane: Lane::Waits,
-        threads: None,
-        shipped: true,
-        arguments: &[],
+        arguments: &["languages::", "--ignored"],
+        workers: true,
+        packages: &["default-jre-headless", zookeeper::MAVEN],
+        ..programs(
+            "languages",
+            "workers of all languages share a job on three coordinators, and each process is killed",
+            &[Pick::Test("rosterd", "cluster")],
+        )
     },
 ];
 

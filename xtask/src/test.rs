@@ -12,7 +12,7 @@ use crate::command::{cargo, must, shown, target, watched, yield_to_all};
 use crate::metadata::{FEATURES, PROFILE, Program, Target, build, targets};
 use crate::suites::{Kind, Lane, Pick, SEEDS, Suite, build_arguments, chosen};
 use crate::summary::{Tally, not_run, rust, timed};
-use crate::{changed, check, conformance, go, java, node, python, setup};
+use crate::{changed, check, clients, conformance, go, java, node, python, setup};
 
 /// What was asked.
 #[derive(Default)]
@@ -101,6 +101,12 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
         split.ended("setup, beyond the builds");
         (setup, programs)
     });
+    // Before the lanes: the suites of a client build into the same folders.
+    let ready = ready.and_then(|()| match suites.iter().any(|suite| suite.workers) {
+        true => clients::workers().map(drop),
+        false => Ok(()),
+    });
+    split.ended("build of the clients' workers");
     let all = match ready.and(built) {
         Err(error) => vec![broken("build", split.begin.elapsed(), format!("{error:#}"))],
         Ok((_, None)) => vec![broken("build", split.begin.elapsed(), "the tests cannot be built".into())],
@@ -131,11 +137,12 @@ impl Split {
     }
 }
 
-/// Runs suites that compute beside those that wait; in the order in which they ended. With one kind alone, as they stand.
+/// Runs suites of different lanes beside each other, those that compute where the others leave a core; in the order in which
+/// they ended. With one lane alone, as they stand.
 fn lanes(suites: &[Suite], run: impl Fn(&Suite, &str) -> Done + Sync) -> Vec<Done> {
     let of = |lane: Lane| suites.iter().filter(move |suite| suite.lane == lane).collect::<Vec<_>>();
-    let (waiting, computing) = (of(Lane::Waits), of(Lane::Computes));
-    let beside = !waiting.is_empty() && !computing.is_empty();
+    let (waiting, clients, computing) = (of(Lane::Waits), of(Lane::Clients), of(Lane::Computes));
+    let beside = [&waiting, &clients, &computing].iter().filter(|lane| !lane.is_empty()).count() > 1;
     let all = Mutex::new(Vec::new());
     let play = |lane: Vec<&Suite>| {
         for suite in lane {
@@ -153,6 +160,7 @@ fn lanes(suites: &[Suite], run: impl Fn(&Suite, &str) -> Done + Sync) -> Vec<Don
             }
             play(computing);
         });
+        scope.spawn(|| play(clients));
         play(waiting);
     });
     all.into_inner().unwrap_or_else(PoisonError::into_inner)
@@ -258,6 +266,9 @@ impl Run<'_> {
             }
             if let Some(shipped) = shipped {
                 command.env("ROSTERD_BINARY", shipped);
+            }
+            if suite.workers {
+                command.env("ROSTERD_CLIENTS", clients::table()?);
             }
             let Target { package, kind, name } = &program.target;
             println!("{mark}    {package} {kind} {name}");
@@ -456,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn every_suite_of_both_lanes_is_run_once() {
+    fn every_suite_of_each_lane_is_run_once() {
         let suites = chosen(&[]).unwrap();
         let ran = lanes(&suites, |suite, _| Done {
             name: suite.name,
