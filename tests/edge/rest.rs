@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use rosterd_api::access::{Credentials, Grant};
 use rosterd_api::layers::methods::Role;
-use rosterd_coordinator::handle::{Happening, MachineAction, Operation, ServerRow, Target};
+use rosterd_coordinator::handle::{
+    Action, Happening, JobStatus, MachineAction, Operation, ServerRow, Target,
+};
 use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
@@ -36,12 +38,12 @@ async fn jobs_have_elastic_jobs_words_for_their_status() {
         row
     };
     served.fake.jobs.lock().unwrap().1 = vec![
-        of("a", "enabled"),
-        of("b", "no_worker"),
-        of("c", "no_worker"),
-        of("d", "disabled"),
-        of("e", "resharding"),
-        of("f", "paused"),
+        of("a", JobStatus::Enabled),
+        of("b", JobStatus::NoWorker),
+        of("c", JobStatus::NoWorker),
+        of("d", JobStatus::Disabled),
+        of("e", JobStatus::Resharding),
+        of("f", JobStatus::Paused),
     ];
     *served.fake.servers.lock().unwrap() = vec![machine("m1", "b", true), machine("m1", "c", false)];
     let answer = ask(&served, "GET", "/api/jobs").await;
@@ -234,7 +236,11 @@ async fn a_watcher_that_comes_back_misses_nothing() {
     let served = serve(config()).await;
     let tell = |what: &str| {
         let (job, what) = (JobName::new("j").unwrap(), what.to_owned());
-        served.fake.happenings.send(Arc::new(Happening::Job { job, what, by: None })).unwrap();
+        served
+            .fake
+            .happenings
+            .send(Arc::new(Happening::Job { job, action: Action::Change, what, by: None }))
+            .unwrap();
     };
     let mut first = live(&served, "").await;
     tell("a");

@@ -12,6 +12,7 @@ use futures_util::Stream;
 use http::HeaderMap;
 use rosterd_coordinator::handle::Happening;
 use rosterd_domain::id::JobName;
+use rosterd_domain::plan::Became;
 use rosterd_domain::time::Time;
 use rosterd_runtime::clock::SharedClock;
 use serde::Deserialize;
@@ -117,7 +118,7 @@ fn told(at: Time, happening: &Happening) -> (Option<JobName>, &'static str, Valu
         Happening::Ended { job, item, token, run, outcome, error, .. } => {
             let data = json!({
                 "at": at, "jobName": job.as_str(), "item": item.0, "token": token.0, "fireTime": time(run.fire),
-                "source": run.source.as_str(), "instanceId": run.instance.to_string(), "outcome": outcome, "error": error,
+                "source": run.source.as_str(), "instanceId": run.instance.to_string(), "outcome": outcome.as_str(), "error": error,
             });
             (Some(job.clone()), "run_ended", data)
         }
@@ -128,10 +129,15 @@ fn told(at: Time, happening: &Happening) -> (Option<JobName>, &'static str, Valu
             });
             (Some(job.clone()), "run_progress", data)
         }
-        Happening::Unrun { job, item, first, latest, count, became, reason } => {
+        Happening::Unrun { job, item, first, latest, count, became } => {
+            let (result, reason) = match became {
+                Became::Misfired => ("misfired", None),
+                Became::Skipped => ("skipped", None),
+                Became::Missed(reason) => ("missed", Some(reason.as_str())),
+            };
             let data = json!({
                 "at": at, "jobName": job.as_str(), "item": item.0, "first": time(*first), "latest": time(*latest),
-                "count": count, "result": became, "reason": reason.map(|reason| reason.to_string()),
+                "count": count, "result": result, "reason": reason,
             });
             (Some(job.clone()), "fires_not_run", data)
         }
@@ -142,19 +148,17 @@ fn told(at: Time, happening: &Happening) -> (Option<JobName>, &'static str, Valu
                     (instance.to_string(), json!(items.iter().map(|item| item.0).collect::<Vec<_>>()))
                 })
                 .collect();
-            let data = json!({ "at": at, "jobName": job.as_str(), "generation": generation, "owners": owners, "why": why });
+            let data = json!({ "at": at, "jobName": job.as_str(), "generation": generation, "owners": owners, "why": why.as_ref().map(ToString::to_string) });
             (Some(job.clone()), "assigned", data)
         }
-        Happening::Worker { instance, what } => (
-            None,
-            "worker",
-            json!({ "at": at, "instanceId": instance.to_string(), "what": what.to_string() }),
-        ),
-        Happening::Job { job, what, by } => {
+        Happening::Worker { instance, change } => {
+            (None, "worker", json!({ "at": at, "instanceId": instance.to_string(), "what": change.as_str() }))
+        }
+        Happening::Job { job, what, by, .. } => {
             let data = json!({ "at": at, "jobName": job.as_str(), "what": what, "principal": by.as_deref() });
             (Some(job.clone()), "job", data)
         }
-        Happening::Asked { job, what, by } => {
+        Happening::Asked { job, what, by, .. } => {
             let name = job.as_ref().map(|job| job.as_str().to_owned());
             (
                 job.clone(),

@@ -58,7 +58,7 @@ pub(super) async fn list_jobs(
     let keyed = rows.filter(wanted).map(|job| {
         let key = match field {
             "status" => word(&job.status),
-            "state" => job.state.clone(),
+            "state" => job.state.to_owned(),
             "cron" => job.cron.clone().unwrap_or_default(),
             "instanceCount" => format!("{:010}", job.instance_count),
             "nextFireTime" => job.next_fire_time.clone().unwrap_or_default(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rosterd_coordinator::handle::{
-    Change, ChangeEffect, InstanceRow, ItemRow, ItemStatus, JobDetail, JobRow, MachineRow, MemberRow,
+    self, Change, ChangeEffect, InstanceRow, ItemRow, ItemStatus, JobDetail, JobRow, MachineRow, MemberRow,
     ServerRow,
 };
 use rosterd_domain::id::{InstanceId, JobName, task_id};
@@ -34,7 +34,7 @@ pub(crate) struct JobBrief {
     pub(crate) job_name: String,
     pub(crate) status: JobStatus,
     /// `enabled`, `resharding`, `disabled`, `paused`, `no_worker`, `removing` or `damaged`.
-    pub(crate) state: String,
+    pub(crate) state: &'static str,
     pub(crate) description: String,
     /// Absent: it runs only when triggered.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -335,16 +335,16 @@ fn counters(counters: item::Counters) -> Counters {
 pub(crate) fn job(row: JobRow, servers: &[&ServerRow]) -> JobBrief {
     let all_disabled = !servers.is_empty() && servers.iter().all(|server| !server.enabled);
     let status = match row.status {
-        "disabled" | "removing" => JobStatus::Disabled,
-        "no_worker" if all_disabled => JobStatus::Disabled,
-        "no_worker" | "damaged" => JobStatus::Crashed,
-        "resharding" => JobStatus::ShardingFlag,
-        _ => JobStatus::Ok,
+        handle::JobStatus::Disabled | handle::JobStatus::Removing => JobStatus::Disabled,
+        handle::JobStatus::NoWorker if all_disabled => JobStatus::Disabled,
+        handle::JobStatus::NoWorker | handle::JobStatus::Damaged => JobStatus::Crashed,
+        handle::JobStatus::Resharding => JobStatus::ShardingFlag,
+        handle::JobStatus::Enabled | handle::JobStatus::Paused => JobStatus::Ok,
     };
     JobBrief {
         job_name: row.name.to_string(),
         status,
-        state: row.status.to_owned(),
+        state: row.status.as_str(),
         description: row.description,
         cron: row.cron,
         time_zone: row.time_zone,
