@@ -17,18 +17,27 @@ const patience = 20 * time.Second
 type hands struct {
 	mutex sync.Mutex
 	boot  time.Duration
+	// looks is how often it was asked since it was moved.
+	looks int
 }
 
 func (h *hands) Now() machine.Now {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
+	h.looks++
 	return machine.Now{Boot: h.boot, Wall: time.Unix(0, 0).Add(h.boot)}
 }
 
 func (h *hands) set(boot time.Duration) {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
-	h.boot = boot
+	h.boot, h.looks = boot, 0
+}
+
+func (h *hands) looked() bool {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	return h.looks > 0
 }
 
 // line is a stream whose other end is the test.
@@ -107,6 +116,8 @@ func playing(t *testing.T, prepare func(*line)) *play {
 	}
 	m := machine.New(settings, []machine.Registration{{Job: "j"}}, func() float64 { return 0 })
 	p.Driver = New(m, p.clock, NewState(p.clock), dial, p.user)
+	// A machine with much to do is no reason to fail.
+	p.patience = time.Second
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -167,9 +178,12 @@ func TestAnAcknowledgementThatComesRightAfterTheProcessStoodStillCountsBeforeThe
 	p.clock.set(time.Hour + time.Second)
 	for next(t, "a heartbeat", l.sent).GetHeartbeat() == nil {
 	}
-	// It stands still; what wakes it first is another frame, and the acknowledgement comes behind it.
+	// It stands still; what wakes it first is another frame, and the acknowledgement is read only after that one.
 	p.clock.set(time.Hour + 5100*time.Millisecond)
 	l.receive(&pb.SessionResponse{Frame: &pb.SessionResponse_Assignment{Assignment: &pb.Assignment{Job: "j"}}})
+	for end := time.Now().Add(patience); !p.clock.looked() && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
 	l.receive(ack(1))
 	for next(t, "a heartbeat", l.sent).GetHeartbeat() == nil {
 	}
