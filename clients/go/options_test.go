@@ -3,6 +3,7 @@ package rosterd_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +50,22 @@ func TestTheEnvironmentSaysWhatOptionsDoNot(t *testing.T) {
 	t.Setenv("ROSTERD_CA", "/nowhere/ca.pem")
 	_, err = rosterd.NewWorker(rosterd.WithServer("localhost:7700"))
 	contains(t, err.Error(), "ROSTERD_CA=/nowhere/ca.pem cannot be read: no such file or directory: name a PEM file")
+}
+
+func TestAJobThatIsAddedTooLateIsSaid(t *testing.T) {
+	lines := new(text)
+	w, err := rosterd.NewWorker(rosterd.WithLogger(slog.New(slog.NewTextHandler(lines, nil))), rosterd.WithoutSignals())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Job("early", nothing)
+	w.Stop()
+	equal(t, "error", w.Run(t.Context()), nil)
+	w.Job("late", nothing)
+	contains(t, lines.String(), "jobs are added before the worker runs")
+	if err := w.Run(t.Context()); err == nil || err.Error() != "rosterd: a worker runs once" {
+		t.Errorf("the error is %v", err)
+	}
 }
 
 func TestWhatIsWrongWithJobsRunSays(t *testing.T) {

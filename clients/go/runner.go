@@ -114,9 +114,9 @@ func newRun(start machine.StartRun, outlet outlet, log *slog.Logger) *Run {
 		key:           start.Key,
 		outlet:        outlet,
 	}
-	if run.Deadline.IsZero() && trigger.GetTimeout() != nil {
+	if timeout := trigger.GetTimeout().AsDuration(); run.Deadline.IsZero() && timeout > 0 {
 		// It counts from now.
-		run.Deadline = time.Now().Add(trigger.GetTimeout().AsDuration())
+		run.Deadline = time.Now().Add(timeout)
 	}
 	if _, known := pb.RunSource_name[int32(trigger.GetSource())]; !known {
 		run.Source = SourceUnspecified

@@ -56,7 +56,9 @@ func (w *Worker) Job(name string, handler Handler, given ...JobOption) {
 	switch {
 	case err != nil:
 	case w.ran:
-		err = invalid("job %q: jobs are added before the worker runs", name)
+		// Run has looked already.
+		w.options.logger.Error(invalid("job %q: jobs are added before the worker runs", name).Error(), "job", name)
+		return
 	case w.byName[name] != nil:
 		err = invalid("job %q is there already: give another name", name)
 	default:

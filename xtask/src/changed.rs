@@ -124,12 +124,13 @@ fn reach<'a>(file: &str, packages: &'a [Package], shares: &impl Fn(&str, &str) -
         ("clients", "python") => named(&["python", "it", "conformance"]),
         ("clients", "typescript") => named(&["typescript", "conformance"]),
         // Every client's machine plays the vectors, and the table of codes is made from the enum.
-        ("clients", "spec") => {
-            (vec!["python", "typescript"], vec!["rosterd-client", "rosterd-session", "rosterd-conformance"])
-        }
+        ("clients", "spec") => (
+            vec!["python", "typescript", "go", "java"],
+            vec!["rosterd-client", "rosterd-session", "rosterd-conformance"],
+        ),
         ("examples", _) => named(&["it", "unit", "conformance"]),
-        ("clients", "go") => named(&["go"]),
-        ("clients", "java") => named(&["java"]),
+        ("clients", "go") => named(&["go", "conformance"]),
+        ("clients", "java") => named(&["java", "conformance"]),
         ("proto", _) | ("build.rs", _) => {
             // Some have their generated code committed, the others make it anew.
             (vec!["python", "typescript", "go", "java"], vec!["rosterd-wire", "rosterd-client"])
@@ -185,8 +186,8 @@ mod tests {
         assert_eq!(of(&[]), Vec::<&str>::new());
         assert_eq!(of(&["tests/it/storm.rs"]), ["check", "cluster", "hostile", "it"]);
         assert_eq!(of(&["clients/python/rosterd/hand.py"]), ["check", "conformance", "it", "python"]);
-        assert_eq!(of(&["clients/go/worker.go"]), ["check", "go"]);
-        assert_eq!(of(&["clients/java/pom.xml"]), ["check", "java"]);
+        assert_eq!(of(&["clients/go/worker.go"]), ["check", "conformance", "go"]);
+        assert_eq!(of(&["clients/java/pom.xml"]), ["check", "conformance", "java"]);
         assert_eq!(of(&["tests/bench/src/main.rs", "README.md"]), ["check", "unit"]);
         let coordinator = of(&["src/coordinator/node.rs"]);
         assert!(coordinator.contains(&"sim") && coordinator.contains(&"it"), "{coordinator:?}");

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -140,6 +141,10 @@ func writeDurably(path string, content []byte) (err error) {
 }
 
 func syncFolder(path string) (err error) {
+	if runtime.GOOS == "windows" {
+		// There a folder cannot be synced, and a rename is written through by itself.
+		return nil
+	}
 	folder, err := os.Open(path)
 	if err != nil {
 		return err

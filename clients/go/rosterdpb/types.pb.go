@@ -92,7 +92,8 @@ const (
 	RunOutcome_RUN_OUTCOME_FAILED      RunOutcome = 2
 	// Stopped because the coordinator or the user asked for it.
 	RunOutcome_RUN_OUTCOME_CANCELLED RunOutcome = 3
-	// Only in answers of the coordinator: the worker's lease expired, or it reported ABORTED.
+	// Only in answers of the coordinator: the worker's lease expired, it reported ABORTED, or it never named the run in its
+	// heartbeats.
 	RunOutcome_RUN_OUTCOME_CRASHED   RunOutcome = 4
 	RunOutcome_RUN_OUTCOME_TIMED_OUT RunOutcome = 5
 	// Only in reports: the worker stopped the run because its lease ended or it was fenced.
@@ -307,7 +308,8 @@ const file_rosterd_v1_types_proto_rawDesc = "" +
 	"\x14JOB_KIND_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fJOB_KIND_SIMPLE\x10\x01\x12\x15\n" +
 	"\x11JOB_KIND_DATAFLOW\x10\x02\x12\x14\n" +
-	"\x10JOB_KIND_COMMAND\x10\x03b\x06proto3"
+	"\x10JOB_KIND_COMMAND\x10\x03B\x11\n" +
+	"\rio.rosterd.v1P\x01b\x06proto3"
 
 var (
 	file_rosterd_v1_types_proto_rawDescOnce sync.Once

@@ -690,7 +690,8 @@ type Hello struct {
 	ResumeKey string `protobuf:"bytes,3,opt,name=resume_key,json=resumeKey,proto3" json:"resume_key,omitempty"`
 	// Numbers this process's streams: 1 for the first, larger for each later one.
 	StreamNumber uint64 `protobuf:"varint,4,opt,name=stream_number,json=streamNumber,proto3" json:"stream_number,omitempty"`
-	// The worker's address as operators know it: a label, and the name of its machine. Rights never come from it.
+	// The worker's address as operators know it: a label, and the name of its machine. Rights never come from it. That of the
+	// first Hello counts for as long as the worker_id does.
 	Address string `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`
 	// Free labels, at most 32 of 128 bytes.
 	Labels map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -1555,7 +1556,7 @@ type Trigger struct {
 	ShardingTotalCount uint32                 `protobuf:"varint,6,opt,name=sharding_total_count,json=shardingTotalCount,proto3" json:"sharding_total_count,omitempty"`
 	// Attempts of this run, from 1.
 	Attempt uint32 `protobuf:"varint,7,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// The item's offset: what the last completed run left. At most 64 KiB.
+	// The item's offset: how far its last run has come, by its report or by its RunProgress. At most 64 KiB.
 	Offset []byte `protobuf:"bytes,8,opt,name=offset,proto3" json:"offset,omitempty"`
 	// The run is stopped as TIMED_OUT after this; unset: never.
 	Timeout   *durationpb.Duration `protobuf:"bytes,10,opt,name=timeout,proto3" json:"timeout,omitempty"`
@@ -2746,7 +2747,8 @@ const file_rosterd_v1_worker_proto_rawDesc = "" +
 	"\x19CALLBACK_KIND_ALL_STARTED\x10\x01\x12\x1f\n" +
 	"\x1bCALLBACK_KIND_ALL_COMPLETED\x10\x022W\n" +
 	"\rWorkerService\x12F\n" +
-	"\aSession\x12\x1a.rosterd.v1.SessionRequest\x1a\x1b.rosterd.v1.SessionResponse(\x010\x01b\x06proto3"
+	"\aSession\x12\x1a.rosterd.v1.SessionRequest\x1a\x1b.rosterd.v1.SessionResponse(\x010\x01B\x11\n" +
+	"\rio.rosterd.v1P\x01b\x06proto3"
 
 var (
 	file_rosterd_v1_worker_proto_rawDescOnce sync.Once

@@ -55,9 +55,11 @@ type Driver struct {
 	dial    Dial
 	user    User
 
-	events chan machine.Event
-	done   chan struct{}
-	ready  atomic.Bool
+	// patience is socketPatience, but for tests.
+	patience time.Duration
+	events   chan machine.Event
+	done     chan struct{}
+	ready    atomic.Bool
 
 	streams map[uint64]Stream
 	// closing is closed once the last stream that was closed is.
@@ -71,7 +73,7 @@ type Driver struct {
 // New makes a driver. State is written by it alone.
 func New(m *machine.Machine, clock clock.Clock, state *State, dial Dial, user User) *Driver {
 	return &Driver{
-		machine: m, clock: clock, state: state, dial: dial, user: user,
+		machine: m, clock: clock, state: state, dial: dial, user: user, patience: socketPatience,
 		events: make(chan machine.Event, maxQueued), done: make(chan struct{}), streams: make(map[uint64]Stream),
 	}
 }
@@ -171,7 +173,7 @@ func (d *Driver) stoodStill() bool {
 
 // waitForProof: an acknowledgement that waited in the socket while the process stood still counts before the timers.
 func (d *Driver) waitForProof(timer *time.Timer, take func(machine.Event)) {
-	timer.Reset(socketPatience)
+	timer.Reset(d.patience)
 	for {
 		select {
 		case event := <-d.events:
