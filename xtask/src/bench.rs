@@ -4,6 +4,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::clients;
 use crate::command::{cargo, is_installed, must, root, succeeds, target};
 
 /// The harness: a package of its own in `tests/bench`.
@@ -14,11 +15,21 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     if arguments.iter().any(|argument| argument == "--against") {
         elastic_job()?;
     }
+    if measures_clients(arguments) {
+        clients::table()?;
+    }
     // What it starts is the shipped program: built first, and apart, so that nothing is in it that the harness needs.
     if !succeeds(cargo().args(["build", "--release", "--package", "rosterd", "--bin", "rosterd"]))? {
         return Ok(false);
     }
     succeeds(cargo().args(["run", "--release", "--package", HARNESS, "--"]).args(arguments))
+}
+
+/// Whether the clients' own figures are asked for by name; elsewhere nobody waits until workers in five languages are built.
+fn measures_clients(arguments: &[String]) -> bool {
+    let mut words = arguments.iter().skip_while(|argument| *argument != "--only").skip(1);
+    let asked = words.next().is_some_and(|names| names.split(',').any(|name| name == "clients"));
+    asked && !arguments.iter().any(|argument| argument == "--client")
 }
 
 /// The released Elastic-Job and our program for it, below `target/elasticjob`. Maven looks nothing up that is there.

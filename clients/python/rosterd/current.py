@@ -45,7 +45,7 @@ def context_for(run: Run, base: contextvars.Context) -> contextvars.Context:
 
 
 class RunFilter(logging.Filter):
-    """Gives every record the ids of the run that it comes from: job, item, token, instance and run (all in one).
+    """Gives every record the ids of its run: job, item, token, instance, task_id, and run: the first three in one.
 
     On a handler, so that it sees the records of all loggers: `handler.addFilter(RunFilter())`. Outside of runs, texts
     are empty. It refuses no record.
@@ -54,7 +54,7 @@ class RunFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         run = current_run()
         ids = {} if run is None else run.ids
-        for name in ("job", "item", "token", "instance"):
+        for name in ("job", "item", "token", "instance", "task_id"):
             if not hasattr(record, name):
                 setattr(record, name, ids.get(name, ""))
         if not hasattr(record, "run"):

@@ -8,6 +8,7 @@ with old tools, pinned here, and committed: `pip install '.[generate]'`, then `p
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import tempfile
 from importlib import metadata, resources
@@ -32,6 +33,8 @@ def renamed(proto: Path, folder: Path) -> list[str]:
         text = (proto / "rosterd" / "v1" / name).read_text()
         for old, new in RENAMED:
             text = text.replace(old, new)
+        # What other languages want to know is nothing to this one.
+        text = re.sub(r"^option (java|go)_\w+ = .*;\n", "", text, flags=re.MULTILINE)
         (to / name).write_text(text)
     return [f"rosterd/_proto/{name}" for name in FILES]
 

@@ -4,7 +4,8 @@
 
 mod coordinator;
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use crate::Result;
 use crate::machine::{Floor, Used, percentile};
 use crate::options::Options;
 use crate::report::Report;
-use crate::server::{end, scratch, tethered};
+use crate::server::{end, scratch, target_dir, tethered};
 
 /// How many runs are under way at a time while throughput is measured.
 const SLOTS: u32 = 64;
@@ -56,7 +57,9 @@ pub(crate) fn clients(options: &Options, report: &mut Report) -> Result {
         println!("  {name:12} {figures}");
     }
     if table.is_empty() {
-        println!("  no conformance worker was named: --client NAME=COMMAND");
+        println!(
+            "  no conformance worker is there: cargo xtask bench --only clients builds them; or --client NAME=COMMAND"
+        );
     }
     Ok(())
 }
@@ -221,32 +224,9 @@ fn median(found: &[Figures]) -> Figures {
     }
 }
 
-/// The conformance workers of this repository that were built.
+/// The conformance workers that `cargo xtask` has built: what starts each stands in a file beside the programs.
 pub(crate) fn built() -> Vec<Program> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
-    // What starts each; the last is what building it makes.
-    let candidates: [(&str, &[&str], &str); 5] = [
-        ("rust", &["target/release/examples/conformance"], "target/release/examples/conformance"),
-        (
-            "python",
-            &["target/python/bin/python", "clients/python/conformance/worker.py"],
-            "target/python/bin/python",
-        ),
-        (
-            "typescript",
-            &["node", "clients/typescript/build/conformance/worker.js"],
-            "clients/typescript/build/conformance/worker.js",
-        ),
-        ("go", &["target/go/conformance"], "target/go/conformance"),
-        ("java", &["clients/java/conformance/worker"], "clients/java/conformance/target/worker.jar"),
-    ];
-    let program = |(name, words, made): (&str, &[&str], &str)| {
-        let full = |word: &&str| match word.contains('/') {
-            true => root.join(word).display().to_string(),
-            false => (*word).to_owned(),
-        };
-        let there = root.join(made).exists();
-        there.then(|| Program { name: name.to_owned(), command: words.iter().map(full).collect() })
-    };
-    candidates.into_iter().filter_map(program).collect()
+    let text = std::fs::read_to_string(target_dir().join("clients.json")).unwrap_or_default();
+    let words: BTreeMap<String, Vec<String>> = serde_json::from_str(&text).unwrap_or_default();
+    words.into_iter().map(|(name, command)| Program { name, command }).collect()
 }
