@@ -172,6 +172,39 @@ class RealCoordinatorTest {
         }
     }
 
+    private static WorkerProgram background(String what) throws Exception {
+        String program = BackgroundProgram.class.getName();
+        return new WorkerProgram(coordinator.address(), "", Map.of(), program, what);
+    }
+
+    @Test
+    void aWorkerInTheBackgroundLeavesBeforeTheProgramEndsByTheSignal() throws Exception {
+        try (WorkerProgram program = background("wait").registered("background-wait")) {
+            program.signal(SIGTERM);
+            // The JVM's own handling of SIGTERM follows: shutdown hooks, and an exit code that says which signal it
+            // was.
+            assertEquals(128 + SIGTERM, program.exit(), program.errors());
+            List<String> lines = program.errors().lines().toList();
+            assertTrue(lines.get(lines.size() - 1).contains("the hook of the program"), program.errors());
+            assertTrue(program.errors().contains("leaving: the worker was asked to stop"), program.errors());
+        }
+        assertGoneInOrder("background-wait");
+    }
+
+    @Test
+    void aProgramThatExitsLetsItsWorkerLeaveFirst() throws Exception {
+        try (WorkerProgram program = background("exit")) {
+            assertEquals(3, program.exit(), program.errors());
+            assertTrue(program.errors().contains("leaving: the worker was asked to stop"), program.errors());
+        }
+        assertGoneInOrder("background-exit");
+    }
+
+    /** One that was not, is there until its lease expires. */
+    private static void assertGoneInOrder(String job) throws Exception {
+        assertEquals("[]", coordinator.ask("instances", "--job", job, "--json").strip());
+    }
+
     @Test
     void anItemWhoseWorkerWasKilledRunsAgainWithAHigherToken() throws Exception {
         apply("failover", "sleep 60000", "failover: true\nrosterd: {disconnect_grace_ms: 1000}\n");

@@ -15,6 +15,11 @@ final class WorkerProgram implements AutoCloseable {
     private final Path errors;
 
     WorkerProgram(String server, String job, Map<String, String> environment) throws IOException {
+        this(server, job, environment, ConformanceWorker.class.getName());
+    }
+
+    /** Another program than the conformance worker, with its arguments. */
+    WorkerProgram(String server, String job, Map<String, String> environment, String... program) throws IOException {
         output = Files.createTempFile("rosterd-worker-", ".runs");
         errors = Files.createTempFile("rosterd-worker-", ".log");
         List<String> command = new ArrayList<>(List.of(
@@ -22,8 +27,8 @@ final class WorkerProgram implements AutoCloseable {
                 "-XX:TieredStopAtLevel=1",
                 "-XX:+UseSerialGC",
                 "-cp",
-                System.getProperty("java.class.path"),
-                ConformanceWorker.class.getName()));
+                System.getProperty("java.class.path")));
+        command.addAll(List.of(program));
         ProcessBuilder builder =
                 new ProcessBuilder(command).redirectOutput(output.toFile()).redirectError(errors.toFile());
         builder.environment().keySet().removeIf(name -> name.startsWith("ROSTERD_"));

@@ -16,6 +16,7 @@ import io.rosterd.client.internal.machine.RunKey;
 import io.rosterd.client.internal.machine.Settings;
 import io.rosterd.client.internal.machine.Times;
 import io.rosterd.client.internal.transport.Channels;
+import io.rosterd.client.internal.transport.ColdStart;
 import io.rosterd.v1.Callback;
 import java.io.IOException;
 import java.time.Duration;
@@ -120,6 +121,7 @@ final class Engine implements Outlet, Signals.Target {
     }
 
     private void prepare() {
+        ColdStart.loadFrames();
         driver = new Driver(
                 settings(), List.copyOf(registrations.values()), options.access(), new BootClock(), loops.next(), this);
         Executor executor =

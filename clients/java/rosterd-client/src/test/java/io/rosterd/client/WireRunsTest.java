@@ -25,6 +25,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
+import org.slf4j.MDC;
 
 /** Runs against a scripted coordinator, over a real socket. Every wait is for a state. */
 class WireRunsTest extends WireTest {
@@ -84,6 +85,21 @@ class WireRunsTest extends WireTest {
         assertEquals("hello@-@2@-@READY@-@10.0.0.1@-@w1", run.taskId());
         assertEquals(Map.of("traceparent", TRACE), run.traceContext());
         assertTrue(run.streaming() && run.deadline().isPresent());
+    }
+
+    @Test
+    void logLinesOfAHandlerHaveTheIdsOfItsRun() throws Exception {
+        started(run -> MDC.getCopyOfContextMap());
+        Session session = greeted();
+        session.send(Frames.trigger(7));
+        String ids = completed(session).getOutput();
+        for (String id : List.of(
+                "\"rosterd.job\":\"hello\"",
+                "\"rosterd.item\":\"0\"",
+                "\"rosterd.token\":\"7\"",
+                "\"rosterd.instance\":\"10.0.0.1@-@w1\"")) {
+            assertTrue(ids.contains(id), ids);
+        }
     }
 
     @Test

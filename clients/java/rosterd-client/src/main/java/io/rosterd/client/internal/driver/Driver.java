@@ -28,13 +28,17 @@ import java.util.concurrent.atomic.AtomicBoolean;
 /**
  * Drives the machine on the thread of its streams, so that heartbeats go on whatever user code does.
  *
- * <p>A turn of that loop reads the sockets, then runs tasks, and then those whose time has come. So events that came in one turn are
- * fed together, acknowledgements first: while the process stood still several frames may have come, and what proves the lease must
- * not wait behind one that is judged by it, nor behind a timer.
+ * <p>Events that came in one turn of that loop are fed together, acknowledgements first: while the process stood still several frames
+ * may have come, and what proves the lease must not wait behind one that is judged by it, nor behind a timer. So a driver that is
+ * late by its own timer lets the loop read the sockets before it feeds anything.
  */
 public final class Driver implements Effect.Performer {
     /** The loop's clock stands still while the machine sleeps, the lease's does not: look at least this often. */
     private static final long LONGEST_WAIT = Times.millis(250);
+    /** A driver that is so late stood still. */
+    private static final long LATE = Times.millis(20);
+    /** How long the loop gets then to read the sockets: a task that is scheduled runs after them. */
+    static final long CATCH_UP_MILLIS = 1;
 
     private final EventLoop loop;
     private final BootClock clock;
@@ -117,6 +121,13 @@ public final class Driver implements Effect.Performer {
     }
 
     private void flush() {
+        long boot = clock.boot();
+        boolean late = boot - LATE > armedFor;
+        if (boot >= armedFor) disarm();
+        if (late) {
+            later(this::flush, CATCH_UP_MILLIS);
+            return;
+        }
         flushing.set(false);
         List<Event> batch = new ArrayList<>();
         for (Event event = waiting.poll(); event != null; event = waiting.poll()) batch.add(event);
@@ -141,17 +152,22 @@ public final class Driver implements Effect.Performer {
 
     private void arm() {
         long boot = clock.boot();
-        long next = Math.min(machine.deadline(), boot + LONGEST_WAIT);
+        long next = Math.max(boot, Math.min(machine.deadline(), boot + LONGEST_WAIT));
         if (next >= armedFor) return;
-        timer.cancel(false);
+        disarm();
         armedFor = next;
         // A timer that is a little early would find nothing to do, and be set again.
-        long wait = Math.max(0, next - boot) + 100_000;
-        timer = loop.schedule(this::tick, wait, TimeUnit.NANOSECONDS);
+        timer = loop.schedule(this::tick, next - boot + 100_000, TimeUnit.NANOSECONDS);
+    }
+
+    private void disarm() {
+        timer.cancel(false);
+        armedFor = Times.NEVER;
     }
 
     private void tick() {
-        armedFor = Times.NEVER;
+        // One that is early is set again; one that is late is for the flush to notice.
+        if (clock.boot() < armedFor) armedFor = Times.NEVER;
         take(new Event.Tick());
     }
 

@@ -2,9 +2,9 @@ package io.rosterd.client.internal.driver;
 
 import io.rosterd.client.internal.machine.Times;
 import java.util.concurrent.ExecutionException;
-import java.util.concurrent.Executor;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 
@@ -12,18 +12,18 @@ import java.util.concurrent.TimeoutException;
 public final class LeaseView {
     /** How long a thread of user code waits for the driver, before it takes a lease for over. */
     private static final long PATIENCE = 25_000_000L;
-    /** One turn of the loop may be under way, the next reads the socket, and the one after it has told the machine. */
-    private static final int ENOUGH_TURNS = 3;
+    /** So long after the loop goes on it has read the socket, and the driver has caught up. */
+    private static final long CAUGHT_UP_MILLIS = Driver.CATCH_UP_MILLIS + 1;
 
     private final BootClock clock;
-    private final Executor loop;
+    private final ScheduledExecutorService loop;
     private volatile long stopsAt = Times.LONG_AGO;
     private volatile long liveStream;
     private volatile boolean leaving;
     // The lease that was found over, so that it is not waited for again.
     private volatile long foundOver = Times.NEVER;
 
-    LeaseView(BootClock clock, Executor loop) {
+    LeaseView(BootClock clock, ScheduledExecutorService loop) {
         this.clock = clock;
         this.loop = loop;
     }
@@ -61,27 +61,22 @@ public final class LeaseView {
     public boolean over() {
         if (valid()) return false;
         if (foundOver == stopsAt) return true;
-        long until = System.nanoTime() + PATIENCE;
-        for (int turn = 0; turn < ENOUGH_TURNS && !valid(); turn++) {
-            if (!awaitTurn(until - System.nanoTime())) break;
-        }
+        awaitDriver();
         long looked = stopsAt;
         if (clock.boot() < looked) return false;
         foundOver = looked;
         return true;
     }
 
-    private boolean awaitTurn(long patience) {
-        FutureTask<Void> turn = new FutureTask<>(() -> null);
+    private void awaitDriver() {
+        FutureTask<Void> caughtUp = new FutureTask<>(() -> null);
         try {
-            loop.execute(turn);
-            turn.get(patience, TimeUnit.NANOSECONDS);
-            return true;
+            loop.execute(() -> loop.schedule(caughtUp, CAUGHT_UP_MILLIS, TimeUnit.MILLISECONDS));
+            caughtUp.get(PATIENCE, TimeUnit.NANOSECONDS);
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
-            return false;
         } catch (TimeoutException | ExecutionException | RejectedExecutionException late) {
-            return false;
+            // Then what is known counts.
         }
     }
 }
