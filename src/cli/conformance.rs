@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
-use rosterd_conformance::{RULES, Trial, Verdict, judge, scripts};
+use rosterd_conformance::{Rule, Trial, Verdict, judge, rules, scripts};
 use serde::{Deserialize, Serialize};
 
 use super::failure::{Failure, Result};
@@ -125,7 +125,7 @@ impl Conformance {
     /// What was named must be there.
     fn check(&self) -> Result {
         let scripts = scripts();
-        let is_rule = |name: &str| RULES.iter().any(|rule| rule.id.eq_ignore_ascii_case(name));
+        let is_rule = |name: &str| rules().iter().any(|rule| rule.id.eq_ignore_ascii_case(name));
         let is_script = |name: &str| {
             scripts
                 .values()
@@ -188,11 +188,11 @@ impl Results {
 
 fn list() -> String {
     let scripts = scripts();
-    let row = |rule: &rosterd_conformance::Rule| {
+    let row = |rule: &Rule| {
         let by = scripts.get(rule.id).map(|scripts| scripts.join(", ")).unwrap_or_default();
         [rule.id.to_owned(), rule.text.to_owned(), by]
     };
-    table(["RULE", "WHAT IT SAYS", "SCRIPTS"], RULES.iter().map(row))
+    table(["RULE", "WHAT IT SAYS", "SCRIPTS"], rules().iter().map(row))
 }
 
 /// Client by rule, in Markdown; a column is named by its file.
@@ -209,7 +209,7 @@ fn compare(files: &[PathBuf]) -> Result<String> {
     }
     let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
     let mut text = format!("| rule | {} |\n| --- |{}\n", names.join(" | "), " --- |".repeat(names.len()));
-    for rule in RULES {
+    for rule in rules() {
         let cell = |(_, cells): &(String, BTreeMap<String, Outcome>)| match cells.get(rule.id) {
             Some(Outcome::Pass) => "pass",
             Some(Outcome::Fail) => "**fail**",
