@@ -99,8 +99,10 @@ impl Worker {
     pub(crate) fn stands_still(&self) -> Option<bool> {
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid.as_raw_nonzero())).ok()?;
         // The state follows the name, which stands in brackets and may have any in it.
-        let is_stopped = |stat: String| stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'));
-        let mut stats = threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());
+        let is_stopped =
+            |stat: String| stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'));
+        let mut stats =
+            threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());
         Some(stats.all(is_stopped))
     }
 

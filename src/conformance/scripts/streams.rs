@@ -202,5 +202,7 @@ async fn no_credential_goes_to_a_host_that_welcome_alone_names(stage: &mut Stage
     }
     stage.says_on_stderr(STRANGER).await?;
     let lines = stage.stderr(STRANGER);
-    ensure(lines.len() == 1, || format!("{} lines on standard error are about {STRANGER}: {lines:?}", lines.len()))
+    ensure(lines.len() == 1, || {
+        format!("{} lines on standard error are about {STRANGER}: {lines:?}", lines.len())
+    })
 }

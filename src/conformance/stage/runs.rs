@@ -99,6 +99,24 @@ impl Stage {
         self.find(0, &name, |entry| line_of(entry, &run).filter(ends).cloned()).await
     }
 
+    /// So many lines of this kind: a report may overtake those on standard output.
+    pub(crate) async fn wait_for_lines(
+        &mut self,
+        run: &RunRef,
+        what: What,
+        wanted: usize,
+    ) -> Played<Vec<Line>> {
+        let mut seen = 0;
+        let name = format!("{wanted} lines `{}` of {}", what.as_str(), frames::name(run));
+        let of = run.clone();
+        self.find(0, &name, |entry| {
+            seen += usize::from(line_of(entry, &of).is_some_and(|line| line.what == what));
+            (seen >= wanted).then_some(())
+        })
+        .await?;
+        Ok(self.lines(run, what))
+    }
+
     pub(crate) fn lines(&mut self, run: &RunRef, what: What) -> Vec<Line> {
         let run = run.clone();
         self.all(0, |entry| line_of(entry, &run).filter(|line| line.what == what).cloned())
@@ -199,7 +217,9 @@ impl Stage {
             }
         }
         let wanted: Vec<RunRef> = runs.iter().map(|run| (*run).clone()).collect();
-        ensure(false, || format!("heartbeats name {} instead of {}", frames::names(&named), frames::names(&wanted)))
+        ensure(false, || {
+            format!("heartbeats name {} instead of {}", frames::names(&named), frames::names(&wanted))
+        })
     }
 
     // ---- all that came before is done
