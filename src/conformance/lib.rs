@@ -91,8 +91,8 @@ pub async fn judge(trial: Trial) -> io::Result<Vec<Verdict>> {
             let (why, seen) = found.broken.clone()?;
             Some(Breach { script: found.script.clone(), why, seen })
         });
-        let breaches = breaches.collect();
-        (!of_rule.is_empty()).then(|| Verdict { rule: *rule, scripts: of_rule.len(), breaches })
+        let breaches: Vec<Breach> = breaches.collect();
+        (!of_rule.is_empty()).then_some(Verdict { rule: *rule, scripts: of_rule.len(), breaches })
     });
     Ok(verdicts.collect())
 }

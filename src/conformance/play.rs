@@ -53,7 +53,7 @@ async fn one(house: &House, group: &Group, only: &[String]) -> Vec<Found> {
             Ok(stage) => stage,
             Err(why) => {
                 found.extend(scene.rules.iter().map(|rule| Found {
-                    rule: *rule,
+                    rule,
                     script: script.clone(),
                     broken: Some((why.0.clone(), why.1.clone())),
                 }));
@@ -114,7 +114,7 @@ fn judged(scene: &Scene, script: &str, stage: &Stage, broken: Option<&Broken>) -
             std::cmp::Ordering::Equal => Some((broken.0.clone(), stage.transcript())),
             std::cmp::Ordering::Greater => Some((format!("not reached: {broken}"), Vec::new())),
         });
-        Found { rule: *rule, script: script.to_owned(), broken }
+        Found { rule, script: script.to_owned(), broken }
     };
     scene.rules.iter().enumerate().map(rule).collect()
 }
