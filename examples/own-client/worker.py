@@ -1,181 +1,198 @@
-"""A worker without a client library: the protocol's generated code, and the rules that a worker cannot leave out.
+"""A worker without a client: generated code alone, and the rules of the protocol that no worker may leave out.
 
-    python -m grpc_tools.protoc -I proto --python_out gen --grpc_python_out gen rosterd/v1/types.proto rosterd/v1/worker.proto
-    PYTHONPATH=gen ROSTERD_SERVER=localhost:7700 python examples/own-client/worker.py backup
+    pip install grpcio-tools
+    python -m grpc_tools.protoc -I proto --python_out=. --grpc_python_out=. rosterd/v1/types.proto rosterd/v1/worker.proto
+    PYTHONPATH=. ROSTERD_SERVER=localhost:7700 python examples/own-client/worker.py hello
 """
 
-import os
-import queue
-import random
-import signal
-import socket
-import sys
-import threading
-import time
+import os, queue, random, signal, socket, sys, threading, time  # noqa: E401
 
 import grpc
+from google.protobuf.duration_pb2 import Duration
 from rosterd.v1 import types_pb2 as types
 from rosterd.v1 import worker_pb2 as wire
 from rosterd.v1.worker_pb2_grpc import WorkerServiceStub
 
+OF_CANCEL = {wire.CANCEL_REASON_FENCED: "ABORTED", wire.CANCEL_REASON_TIMED_OUT: "TIMED_OUT"}
+
+
+def seconds(duration):
+    return duration.seconds + duration.nanos / 1e9
+
 
 class Worker:
-    """Handlers get the Trigger and `must_stop`, which they ask now and then; what they return is the output."""
+    """One thread decides; the others read the stream and run handlers, and put what happens into `events`."""
 
     def __init__(self, handlers, slots=4):
+        self.handlers, self.slots = handlers, slots  # a handler is given the Trigger, and a function to ask: must I stop?
         self.servers = os.environ.get("ROSTERD_SERVER", "localhost:7700").split(",")
-        self.handlers, self.slots = handlers, slots
-        self.events = queue.SimpleQueue()  # what comes, from all threads: one thread decides
-        self.stopped = {}  # every run in user code, and the outcome that it was told to stop with
+        self.events = queue.SimpleQueue()
+        self.running = {}  # every run in user code, and what to report of it because it was told to stop
         self.reports = {}  # every report that is not acknowledged
         self.highest = {}  # the highest token of each item
         self.worker_id = self.resume_key = ""
-        self.stream = self.losses = 0
-        self.lease_until = 0.0
-        self.leaving = self.left = False
+        self.stream = self.losses = self.lease_until = 0
+        self.shortest = float("inf")
+        self.live = self.leaving = self.drained = self.goodbye = self.left = False
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.events.put((None, "signal", None)))
 
     def run(self):
         while not self.left:
             self.talk(self.servers[self.stream % len(self.servers)])
-            time.sleep(0 if self.losses == 0 else min(10, 0.1 * 2**self.losses) * random.uniform(0.5, 1))
+            pause = min(10, 0.1 * 2**self.losses) * random.uniform(0.5, 1) if self.losses else 0
             self.losses += 1
+            time.sleep(0 if self.left else pause)
 
     def talk(self, server):
-        """One stream, from its Hello to its end."""
-        self.stream += 1
-        self.out, self.beats, self.live = queue.SimpleQueue(), {}, False
-        credential = os.environ.get("ROSTERD_CREDENTIAL", "")
-        self.say(hello=wire.Hello(
-            worker_id=self.worker_id, resume_key=self.resume_key, stream_number=self.stream, slots=self.slots,
-            address=socket.gethostname(), client="own-client", runs_in_flight=self.in_flight(),
-            jobs=list(self.handlers) if self.worker_id else [],
-        ))  # fmt: skip
-        sent, self.interval, heard, beat_at = time.monotonic(), 1.0, time.monotonic(), float("inf")
-        self.patience = 3.0
+        """One stream, from Hello until it is lost."""
+        self.stream, self.out, self.beats, self.acknowledged = self.stream + 1, queue.SimpleQueue(), [], 0
+        credential = os.environ.get("ROSTERD_CREDENTIAL")
         with grpc.insecure_channel(server) as channel:
-            metadata = [("authorization", f"Bearer {credential}")] if credential else []
+            metadata = [("authorization", f"Bearer {credential}")] if credential else None
             call = WorkerServiceStub(channel).Session(iter(self.out.get, None), metadata=metadata)
             threading.Thread(target=self.read, args=(self.stream, call), daemon=True).start()
-            while not self.left and time.monotonic() < heard + self.patience:
-                wait = min(beat_at, heard + self.patience) - time.monotonic()
+            self.hello_at = self.heard = self.renewed = self.beat_at = time.monotonic()
+            self.patience, self.lease, self.interval = 3.0, 4.5, 1.0
+            jobs = list(self.handlers) if self.worker_id else []
+            names = {"worker_id": self.worker_id, "resume_key": self.resume_key, "stream_number": self.stream}
+            self.say(hello=wire.Hello(**names, slots=self.slots, address=socket.gethostname(), client="own-client",
+                                      jobs=jobs, runs_in_flight=self.in_flight()))  # fmt: skip
+            while not self.left and self.is_well():
+                now = time.monotonic()
+                if self.live and now >= self.beat_at + self.interval:
+                    self.beat_at = now
+                    self.beats.append(now)
+                    self.say(heartbeat=wire.Heartbeat(sequence=len(self.beats), runs_in_flight=self.in_flight(),
+                                                      lease=Duration(nanos=round(self.lease * 1e9) % 10**9,
+                                                                     seconds=int(self.lease))))  # fmt: skip
                 try:
-                    stream, what, value = self.events.get(timeout=max(0.0, wait))
+                    stream, what, value = self.events.get(timeout=0.02)
                 except queue.Empty:
-                    pass
-                else:
-                    if stream == self.stream and what == "lost":
-                        break
-                    if stream == self.stream:  # of one that was left nothing counts
-                        heard = time.monotonic()
-                    if stream in (None, self.stream):
-                        self.on(what, value, sent)
-                if self.live and time.monotonic() >= min(beat_at, sent + self.interval):
-                    self.beat()
-                    beat_at = time.monotonic() + self.interval
-            self.live = False
+                    continue
+                if stream == self.stream and (what == "lost" or (what != "heartbeat_ack" and not self.is_well())):
+                    break
+                if stream in (None, self.stream):  # what comes of a stream that was left counts for nothing
+                    self.heard = time.monotonic() if stream else self.heard
+                    if self.live or stream is None or what == "welcome":
+                        getattr(self, f"on_{what}", lambda _: None)(value)  # what is not known is ignored
+                    self.settle()
+            self.live = self.drained = self.goodbye = False
             self.out.put(None)
-            call.cancel()
+
+    def is_well(self):
+        """The stream is not silent, and renews the lease. A process that stood still looks before it reads its socket."""
+        end = max(self.lease_until, self.renewed + self.patience) if self.live else float("inf")
+        return time.monotonic() < min(self.heard + self.patience, end)
 
     def read(self, stream, call):
         try:
             for frame in call:
                 what = frame.WhichOneof("frame")
-                if what:  # what this version does not know is ignored
-                    self.events.put((stream, what, getattr(frame, what)))
+                self.events.put((stream, what or "nothing", getattr(frame, what) if what else None))
         except grpc.RpcError as error:
-            print("stream lost:", error.code(), error.details(), file=sys.stderr)
+            print(f"stream {stream} is lost: {error.code()}: {error.details()}", file=sys.stderr)
         self.events.put((stream, "lost", None))
 
     def say(self, **frame):
         self.out.put(wire.SessionRequest(**frame))
 
-    def beat(self):
-        self.beats[len(self.beats) + 1] = time.monotonic()
-        self.say(heartbeat=wire.Heartbeat(sequence=len(self.beats), runs_in_flight=self.in_flight()))
-
     def in_flight(self):
-        keys = {**self.stopped, **self.reports}
-        return [types.RunRef(job=job, item=item, token=token) for job, item, token in keys]
+        return [types.RunRef(job=job, item=item, token=token) for job, item, token in {**self.running, **self.reports}]
 
-    def on(self, what, value, sent):
-        if what == "welcome" and not self.live:
-            if self.worker_id not in ("", value.worker_id):  # marked dead meanwhile: nothing of it is believed
-                self.reports.clear()
-                self.stopped = dict.fromkeys(self.stopped, "nobody")
-            self.worker_id, self.resume_key, self.live = value.worker_id, value.resume_key, True
-            self.interval = value.heartbeat_interval.ToNanoseconds() / 1e9
-            self.lease = value.lease.ToNanoseconds() / 1e9
-            self.budget = min(value.stop_budget.ToNanoseconds() / 1e9, self.lease / 4) + self.lease * 0.005
-            self.patience, self.lease_until = self.lease * 2 / 3, sent + self.lease - self.budget
-            for job in () if self.leaving else self.handlers:
-                self.say(register=wire.Register(job=job, handler_type=job))
-            for report in self.reports.values():
-                self.say(run_completed=report)
-            if self.leaving:
-                self.say(drain_request=wire.DrainRequest())
-        elif what == "heartbeat_ack" and value.sequence in self.beats:
-            self.losses = 0  # the lease counts from when the heartbeat was sent
-            self.lease_until = max(self.lease_until, self.beats[value.sequence] + self.lease - self.budget)
-        elif what == "trigger":
-            self.trigger(value)
-        elif what == "cancel":
-            key = (value.run.job, value.run.item, value.run.token)
-            outcomes = {wire.CANCEL_REASON_FENCED: "ABORTED", wire.CANCEL_REASON_TIMED_OUT: "TIMED_OUT"}
-            if key in self.stopped and (not self.stopped[key] or value.reason == wire.CANCEL_REASON_FENCED):
-                self.stopped[key] = outcomes.get(value.reason, "CANCELLED")
-        elif what == "report_ack":
-            self.reports.pop((value.run.job, value.run.item, value.run.token), None)
-        elif what in ("signal", "drain", "shutdown") and not self.leaving:
-            self.leaving = True
-            if self.live:
-                self.say(drain_request=wire.DrainRequest())
-            self.left = not self.worker_id
-        elif what == "goodbye_ack":
-            self.left = True
-        elif what == "ended":
-            self.ended(*value)
-        self.drained = what == "draining" or (what != "welcome" and getattr(self, "drained", False))
-        if self.live and self.leaving and self.drained and not self.stopped and not self.reports:
-            self.say(goodbye=wire.Goodbye())
-            self.drained = False
+    # ---- what comes
 
-    def trigger(self, trigger):
+    def on_welcome(self, welcome):
+        if self.live:
+            return
+        if self.worker_id not in ("", welcome.worker_id):  # it was marked dead: nothing of what it has is believed
+            self.reports, self.running = {}, dict.fromkeys(self.running, "NOBODY")
+            self.shortest = float("inf")
+        self.worker_id, self.resume_key, self.live = welcome.worker_id, welcome.resume_key, True
+        self.interval, self.budget = float("inf"), seconds(welcome.stop_budget)
+        self.on_registered(welcome)
+        self.lease_until, self.renewed = max(self.lease_until, self.hello_at + self.usable), time.monotonic()
+        for job in self.handlers if not self.leaving else ():
+            self.say(register=wire.Register(job=job, handler_type=job))
+        for report in self.reports.values():
+            self.say(run_completed=report)
+        if self.leaving:
+            self.say(drain_request=wire.DrainRequest())
+
+    def on_registered(self, registered):  # a job may ask for a shorter lease: it counts for the whole worker
+        self.shortest = min(self.shortest, seconds(registered.lease) or self.shortest)
+        self.lease = self.shortest
+        self.interval = min(self.interval, seconds(registered.heartbeat_interval) or self.interval, self.lease / 3)
+        self.usable, self.patience = self.lease * 0.995 - min(self.budget, self.lease / 4), self.lease * 2 / 3
+
+    def on_heartbeat_ack(self, ack):
+        if self.acknowledged < ack.sequence <= len(self.beats):  # the lease counts from when it was sent
+            self.acknowledged, self.renewed, self.losses = ack.sequence, time.monotonic(), 0
+            self.lease_until = max(self.lease_until, self.beats[ack.sequence - 1] + self.usable)
+
+    def on_trigger(self, trigger):
         key = job, item, token = trigger.run.job, trigger.run.item, trigger.run.token
-        if key in self.stopped or key in self.reports:
+        if key in self.running or key in self.reports:
             return  # in flight, as every heartbeat says
-        older = [run for run in self.stopped if run[:2] == key[:2]]
-        if token > self.highest.get(key[:2], -1):
+        older = [other for other in self.running if other[:2] == key[:2]]
+        if newest := token > self.highest.get(key[:2], -1):
             self.highest[key[:2]] = token
-            self.stopped.update(dict.fromkeys(older, "ABORTED"))
-            free = len(self.stopped) < self.slots and time.monotonic() < self.lease_until
-            if not older and free and job in self.handlers:
-                self.stopped[key] = ""
-                threading.Thread(target=self.perform, args=(key, trigger), daemon=True).start()
-                return
-        self.report(key, "NOT_STARTED", error="the token is too low, or there is no lease, slot or handler")
+            self.running.update(dict.fromkeys(older, "ABORTED"))
+        free = len(self.running) < self.slots and time.monotonic() < self.lease_until and not self.goodbye
+        if newest and free and not older and job in self.handlers:
+            self.running[key] = ""
+            threading.Thread(target=self.perform, args=(key, trigger), daemon=True).start()
+        else:
+            self.report(key, "NOT_STARTED", error="no lease, slot or handler, or not the newest token of the item")
+
+    def on_cancel(self, cancel):
+        key = cancel.run.job, cancel.run.item, cancel.run.token
+        if self.running.get(key) == "" or (key in self.running and cancel.reason == wire.CANCEL_REASON_FENCED):
+            self.running[key] = OF_CANCEL.get(cancel.reason, "CANCELLED")
+
+    def on_report_ack(self, ack):
+        self.reports.pop((ack.run.job, ack.run.item, ack.run.token), None)
+
+    def on_drain(self, _):
+        if self.live and not self.leaving:
+            self.say(drain_request=wire.DrainRequest())
+        self.leaving, self.left = True, not self.worker_id
+
+    on_shutdown = on_signal = on_drain
+
+    def on_draining(self, _):
+        self.drained = self.leaving
+
+    def on_goodbye_ack(self, _):
+        self.left = self.goodbye
+
+    def settle(self):
+        if self.live and self.drained and not self.goodbye and not self.running and not self.reports:
+            self.goodbye = True
+            self.say(goodbye=wire.Goodbye())
+
+    # ---- runs
 
     def perform(self, key, trigger):
-        def must_stop():
-            return bool(self.stopped.get(key)) or time.monotonic() >= self.lease_until
+        def must_stop():  # also where nobody was there to say so: the lease is over when the clock says it
+            return bool(self.running.get(key)) or time.monotonic() >= self.lease_until
 
+        outcome = "SUCCEEDED"
         try:
-            outcome, text = "SUCCEEDED", self.handlers[key[0]](trigger, must_stop) or ""
+            text = self.handlers[key[0]](trigger, must_stop) or ""
         except Exception as error:
-            outcome, text = "FAILED", str(error)
+            outcome, text = "FAILED", repr(error)
         self.events.put((None, "ended", (key, "ABORTED" if must_stop() else outcome, text)))
 
-    def ended(self, key, outcome, text):
-        why = self.stopped.pop(key)
-        if why != "nobody":
-            kind = "output" if outcome == "SUCCEEDED" else "error"
-            self.report(key, why or outcome, **{kind: text[:8000]})
+    def on_ended(self, ended):
+        key, outcome, text = ended
+        if (told := self.running.pop(key)) != "NOBODY":
+            self.report(key, told or outcome, **{"error" if outcome == "FAILED" else "output": text[:2000]})
 
     def report(self, key, outcome, **text):
         job, item, token = key
-        run, outcome = types.RunRef(job=job, item=item, token=token), f"RUN_OUTCOME_{outcome}"
-        self.reports[key] = wire.RunCompleted(run=run, outcome=outcome, **text)
+        run = types.RunRef(job=job, item=item, token=token)
+        self.reports[key] = wire.RunCompleted(run=run, outcome=f"RUN_OUTCOME_{outcome}", **text)
         if self.live:
             self.say(run_completed=self.reports[key])
 

@@ -6,32 +6,30 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
-use rosterd_conformance::{RULES, Trial, Verdict, judge, scripts};
+use rosterd_conformance::{Rule, Trial, Verdict, judge, rules, scripts};
 use serde::{Deserialize, Serialize};
 
 use super::failure::{Failure, Result};
 use super::options::read_text;
-use super::show::{say, table};
+use super::show::say;
 
 /// Shown below `--help`.
 const AFTER: &str =
-    "PROGRAM is a worker made with the client under trial: it reads ROSTERD_SERVER, ROSTERD_CREDENTIAL and
-  CONFORMANCE_JOBS     names of its jobs, separated by commas; handler type `conformance`; one that begins
-                       with `dataflow` fetches and processes; every job answers both callbacks of a fire:
-                       one with `slow-callback` in its name after 2 s, one with `bad-callback` by failing
-                       with the text `refused`
-  CONFORMANCE_SLOTS    how many runs at a time
-  CONFORMANCE_DRAIN_MS CONFORMANCE_ADDRESS
-  CONFORMANCE_CONFIG   the job file to register with; NAME in it stands for the job's name; empty: none
-  CONFORMANCE_NAME     its name in the lines that it writes
-The item's parameter says what its handler does, steps separated by `;`: succeed, fail TEXT, fatal TEXT,
-sleep MS, busy MS, block MS, ignore MS, progress N [TEXT], output TEXT, offset TEXT, append TEXT,
-count N M, gate PATH, once PATH STEP; of a dataflow job also batches N. On standard output it writes a line
-for each start, cancel, end and callback, in the form that `rosterd verify` reads. The guide has more, and
-such a worker, on the page about clients of your own.
+    "PROGRAM is a worker made with the client under trial. It reads ROSTERD_SERVER, ROSTERD_CREDENTIAL and
+  CONFORMANCE_JOBS       names of its jobs, separated by commas; handler type `conformance`
+  CONFORMANCE_SLOTS      how many runs at a time
+  CONFORMANCE_DRAIN_MS   the drain timeout
+  CONFORMANCE_ADDRESS    the worker's address
+  CONFORMANCE_CONFIG     text of the job file; NAME in it is the job's name; empty: none
+  CONFORMANCE_NAME       its name in the lines that it writes
+and its handler does what the item's parameter says, steps separated by `;`:
+  succeed, fail TEXT, fatal TEXT, sleep MS, busy MS, block MS, ignore MS, gate PATH,
+  once PATH STEP, progress N [TEXT], output TEXT, offset TEXT, append TEXT, count N M, batches N
+On standard output it writes a line for each start, cancel, end and callback, in the form that
+`rosterd verify` reads. The guide's page about clients of your own has all of it, and such a worker.
 
 Exit codes:
-  0  every rule was kept, but those named by --known
+  0  every rule was kept, but those that --known names
   1  a rule was broken
   2  wrong usage: nothing was tried";
 
@@ -125,7 +123,7 @@ impl Conformance {
     /// What was named must be there.
     fn check(&self) -> Result {
         let scripts = scripts();
-        let is_rule = |name: &str| RULES.iter().any(|rule| rule.id.eq_ignore_ascii_case(name));
+        let is_rule = |name: &str| rules().iter().any(|rule| rule.id.eq_ignore_ascii_case(name));
         let is_script = |name: &str| {
             scripts
                 .values()
@@ -188,11 +186,11 @@ impl Results {
 
 fn list() -> String {
     let scripts = scripts();
-    let row = |rule: &rosterd_conformance::Rule| {
+    let row = |rule: &Rule| {
         let by = scripts.get(rule.id).map(|scripts| scripts.join(", ")).unwrap_or_default();
-        [rule.id.to_owned(), rule.text.to_owned(), by]
+        format!("{:<11}{}\n           {by}\n", rule.id, rule.text)
     };
-    table(["RULE", "WHAT IT SAYS", "SCRIPTS"], RULES.iter().map(row))
+    rules().iter().map(row).collect()
 }
 
 /// Client by rule, in Markdown; a column is named by its file.
@@ -209,7 +207,7 @@ fn compare(files: &[PathBuf]) -> Result<String> {
     }
     let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
     let mut text = format!("| rule | {} |\n| --- |{}\n", names.join(" | "), " --- |".repeat(names.len()));
-    for rule in RULES {
+    for rule in rules() {
         let cell = |(_, cells): &(String, BTreeMap<String, Outcome>)| match cells.get(rule.id) {
             Some(Outcome::Pass) => "pass",
             Some(Outcome::Fail) => "**fail**",

@@ -22,7 +22,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use self::rules::{RULES, Rule};
+pub use self::rules::{Rule, rules};
 use self::stage::House;
 use self::witness::Witness;
 
@@ -85,14 +85,14 @@ pub async fn judge(trial: Trial) -> io::Result<Vec<Verdict>> {
         // Who names scripts alone gets all that they judge.
         !trial.only.iter().any(named) || trial.only.iter().any(|one| one.eq_ignore_ascii_case(rule.id))
     };
-    let verdicts = RULES.iter().filter(|rule| asked(rule)).filter_map(|rule| {
+    let verdicts = rules().iter().filter(|rule| asked(rule)).filter_map(|rule| {
         let of_rule: Vec<_> = found.iter().filter(|found| found.rule == rule.id).collect();
         let breaches = of_rule.iter().filter_map(|found| {
             let (why, seen) = found.broken.clone()?;
             Some(Breach { script: found.script.clone(), why, seen })
         });
-        let breaches = breaches.collect();
-        (!of_rule.is_empty()).then(|| Verdict { rule: *rule, scripts: of_rule.len(), breaches })
+        let breaches: Vec<Breach> = breaches.collect();
+        (!of_rule.is_empty()).then_some(Verdict { rule: *rule, scripts: of_rule.len(), breaches })
     });
     Ok(verdicts.collect())
 }

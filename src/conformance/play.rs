@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use crate::broken::Broken;
 use crate::scripts::{Group, Scene, groups};
-use crate::stage::{House, Stage};
+use crate::stage::{House, IN_EVERY_SCRIPT, Stage};
 
 /// No scene that passes takes as long.
 const LONGEST: Duration = Duration::from_secs(120);
@@ -22,9 +22,11 @@ pub(crate) struct Found {
     pub(crate) broken: Option<(String, Vec<String>)>,
 }
 
-/// Whether anything of it is wanted.
+/// Whether anything of it is wanted. A rule that is looked at in every script wants all of them.
 pub(crate) fn wanted(scene: &Scene, only: &[String]) -> bool {
+    let in_every = |one: &String| IN_EVERY_SCRIPT.iter().any(|rule| rule.eq_ignore_ascii_case(one));
     only.is_empty()
+        || only.iter().any(in_every)
         || only
             .iter()
             .any(|one| one == scene.name || scene.rules.iter().any(|rule| rule.eq_ignore_ascii_case(one)))
@@ -51,7 +53,7 @@ async fn one(house: &House, group: &Group, only: &[String]) -> Vec<Found> {
             Ok(stage) => stage,
             Err(why) => {
                 found.extend(scene.rules.iter().map(|rule| Found {
-                    rule: *rule,
+                    rule,
                     script: script.clone(),
                     broken: Some((why.0.clone(), why.1.clone())),
                 }));
@@ -112,7 +114,7 @@ fn judged(scene: &Scene, script: &str, stage: &Stage, broken: Option<&Broken>) -
             std::cmp::Ordering::Equal => Some((broken.0.clone(), stage.transcript())),
             std::cmp::Ordering::Greater => Some((format!("not reached: {broken}"), Vec::new())),
         });
-        Found { rule: *rule, script: script.to_owned(), broken }
+        Found { rule, script: script.to_owned(), broken }
     };
     scene.rules.iter().enumerate().map(rule).collect()
 }
@@ -138,7 +140,7 @@ pub(crate) fn scripts_by_rule() -> BTreeMap<&'static str, Vec<String>> {
             }
         }
     }
-    for rule in crate::stage::IN_EVERY_SCRIPT {
+    for rule in IN_EVERY_SCRIPT {
         by_rule.entry(rule).or_default().push("every script".into());
     }
     by_rule

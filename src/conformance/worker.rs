@@ -95,6 +95,17 @@ impl Worker {
         }
     }
 
+    /// Whether all its threads stand still; none: this system does not say.
+    pub(crate) fn stands_still(&self) -> Option<bool> {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid.as_raw_nonzero())).ok()?;
+        // The state follows the name, which stands in brackets and may have any in it.
+        let is_stopped =
+            |stat: String| stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'));
+        let mut stats =
+            threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());
+        Some(stats.all(is_stopped))
+    }
+
     /// How much memory it has in use, in bytes; none: this system does not say.
     pub(crate) fn memory(&self) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid.as_raw_nonzero())).ok()?;

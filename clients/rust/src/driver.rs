@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use crate::clock::Clock;
 use crate::connect::{Connector, LinkError, Wire};
-use crate::machine::Machine;
+use crate::machine::{Machine, proves_lease};
 use crate::machine::words::{Effect, Event, Exit, Now};
 use crate::proto::{SessionRequest, session_request};
 use crate::user::{Says, UserCode};
@@ -25,6 +25,12 @@ const OUTBOX: usize = 16 * 1024;
 
 /// Frames that are taken in before it is the turn of what has ended.
 const FRAMES: u32 = 256;
+
+/// A timer that is so late was not kept waiting by a busy machine alone: the process stood still.
+const STOOD_STILL: Duration = Duration::from_millis(100);
+
+/// What waits in the socket by then is read within this.
+const MOMENT: Duration = Duration::from_millis(25);
 
 /// So much to do at once is a burst.
 const MANY: usize = 16;
@@ -51,7 +57,13 @@ pub(crate) async fn drive<C: Connector, K: Clock>(
     // Frames since the ends were looked at.
     let mut frames = 0;
     let mut alarm = Alarm::new(clock.clone());
+    // What came since the process went on after it stood still.
+    let mut waited: VecDeque<Event> = VecDeque::new();
     loop {
+        if waited.is_empty() && clock.now() > machine.deadline().saturating_add(STOOD_STILL) {
+            waited = line.what_waited(event, &*clock).await;
+            event = waited.pop_front().unwrap_or(Event::Tick);
+        }
         let now = Now { mono: clock.now(), wall: clock.wall() };
         let effects = machine.handle(now, event);
         user.lease(machine.lease_end(), machine.lease_over(), machine.is_leaving());
@@ -84,7 +96,9 @@ pub(crate) async fn drive<C: Connector, K: Clock>(
         if end.is_none() {
             frames %= FRAMES;
         }
-        event = if let Some(end) = end {
+        event = if let Some(before) = waited.pop_front() {
+            before
+        } else if let Some(end) = end {
             end
         } else if let Some(stalled) = line.stalled() {
             stalled
@@ -147,6 +161,26 @@ impl Line {
             }),
             _ => None,
         }
+    }
+
+    /// What was read within a moment, after `first`. An acknowledgement counts before whatever came meanwhile, timers included.
+    async fn what_waited(&mut self, first: Event, clock: &impl Clock) -> VecDeque<Event> {
+        let until = clock.now() + MOMENT;
+        let mut events = vec![first];
+        while matches!(self, Self::Up { .. }) && events.len() < FRAMES as usize && clock.now() < until {
+            let event = tokio::select! {
+                biased;
+                event = self.event() => event,
+                () = clock.sleep_until(until) => continue,
+            };
+            let over = matches!(event, Event::Closed { .. });
+            events.push(event);
+            if over {
+                break;
+            }
+        }
+        let (proofs, others): (Vec<_>, Vec<_>) = events.into_iter().partition(proves_lease);
+        proofs.into_iter().chain(others).collect()
     }
 
     /// What the network has to say; never ends while there is no network to listen to.

@@ -118,7 +118,13 @@ async fn one(stage: &mut Stage, after: After, turn: usize) -> Played {
     if hello.runs_in_flight.contains(&run) {
         let report = stage.report(&run).await?;
         let outcome = report.outcome();
-        let fine = outcome == RunOutcome::Succeeded || stopped && outcome == RunOutcome::Cancelled;
+        // User code may not have begun when its stream was lost; the last look forbids it then.
+        let fine = match outcome {
+            RunOutcome::Succeeded => true,
+            RunOutcome::Cancelled => stopped,
+            RunOutcome::NotStarted => after == After::Trigger,
+            _ => false,
+        };
         ensure(fine, || format!("the run is reported {}", frames::outcome(outcome)))?;
         stage.acknowledge(&run).await?;
     } else if after != After::ReportAck {
@@ -128,7 +134,7 @@ async fn one(stage: &mut Stage, after: After, turn: usize) -> Played {
     }
     stage.next_beat_names(&[]).await?;
     let begun = stage.lines(&run, What::Start).len();
-    let wanted = if matches!(after, After::Registered | After::Assignment) { 0..=1 } else { 1..=1 };
+    let wanted = if after == After::Trigger { 0..=1 } else { 1..=1 };
     ensure(wanted.contains(&begun), || format!("user code began {begun} times"))
 }
 

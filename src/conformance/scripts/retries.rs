@@ -42,7 +42,8 @@ async fn a_failed_attempt_is_followed_by_another_after_its_pause(stage: &mut Sta
     stage.say(Frame::Trigger(trigger)).await?;
     let report = stage.reported(&run, RunOutcome::Failed).await?;
     ensure(report.attempt == 3, || format!("the report is of attempt {}", report.attempt))?;
-    let (starts, ends) = (stage.lines(&run, What::Start), stage.lines(&run, What::End));
+    let (starts, ends) =
+        (stage.wait_for_lines(&run, What::Start, 3).await?, stage.wait_for_lines(&run, What::End, 2).await?);
     let attempts: Vec<u32> = starts.iter().map(|line| line.attempt).collect();
     ensure(attempts == [1, 2, 3], || format!("attempts {attempts:?} began"))?;
     let pauses = pauses(&starts, &ends);
@@ -62,7 +63,8 @@ async fn a_multiplier_of_nothing_counts_as_one(stage: &mut Stage) -> Played {
     let trigger = tried(stage.trigger_of(&run, "fail not yet"), 3, 200);
     stage.say(Frame::Trigger(trigger)).await?;
     stage.reported(&run, RunOutcome::Failed).await?;
-    let (starts, ends) = (stage.lines(&run, What::Start), stage.lines(&run, What::End));
+    let (starts, ends) =
+        (stage.wait_for_lines(&run, What::Start, 3).await?, stage.wait_for_lines(&run, What::End, 2).await?);
     let pauses = pauses(&starts, &ends);
     ensure(pauses.len() == 2 && pauses.iter().all(|pause| *pause >= MS(200)), || {
         format!("the pauses were {pauses:?} instead of 200 ms each")

@@ -37,6 +37,8 @@ use crate::worker::Worker;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// After a worker's end nothing more comes of it but what is still on its way.
 const LAST_FRAMES: Duration = Duration::from_secs(1);
+/// Within this a worker has read what it was sent.
+const IN_THE_SOCKET: Duration = Duration::from_millis(100);
 /// How much of what happened is shown.
 const SHOWN: usize = 40;
 /// And of what the worker logged.
@@ -322,11 +324,21 @@ impl Stage {
         self.worker.signal(signal);
     }
 
-    /// It stands still, and what it has started too.
-    pub(crate) fn freeze(&mut self) {
+    /// It stands still, and what it has started too. What it was sent before has been read by then.
+    pub(crate) async fn freeze(&mut self) -> Played {
+        self.pass(IN_THE_SOCKET).await;
         self.worker.signal_all(Signal::STOP);
+        let until = now() + PATIENCE;
+        // One thread after the other stops.
+        while self.worker.stands_still() == Some(false) {
+            if now() > until {
+                return Err(Broken("the process does not stop by SIGSTOP".into()));
+            }
+            self.pass(Duration::from_millis(1)).await;
+        }
         self.tell_judge(What::Frozen);
-        self.did("stops the process".into());
+        self.did("the process stands still".into());
+        Ok(())
     }
 
     pub(crate) fn thaw(&mut self) {

@@ -99,6 +99,24 @@ impl Stage {
         self.find(0, &name, |entry| line_of(entry, &run).filter(ends).cloned()).await
     }
 
+    /// So many lines of this kind: a report may overtake those on standard output.
+    pub(crate) async fn wait_for_lines(
+        &mut self,
+        run: &RunRef,
+        what: What,
+        wanted: usize,
+    ) -> Played<Vec<Line>> {
+        let mut seen = 0;
+        let name = format!("{wanted} lines `{}` of {}", what.as_str(), frames::name(run));
+        let of = run.clone();
+        self.find(0, &name, |entry| {
+            seen += usize::from(line_of(entry, &of).is_some_and(|line| line.what == what));
+            (seen >= wanted).then_some(())
+        })
+        .await?;
+        Ok(self.lines(run, what))
+    }
+
     pub(crate) fn lines(&mut self, run: &RunRef, what: What) -> Vec<Line> {
         let run = run.clone();
         self.all(0, |entry| line_of(entry, &run).filter(|line| line.what == what).cloned())
@@ -188,18 +206,19 @@ impl Stage {
         .await
     }
 
-    /// The next heartbeat must name just these.
+    /// Heartbeats come to name just these. Some may be under way that were sent before what the script did last.
     pub(crate) async fn next_beat_names(&mut self, runs: &[&RunRef]) -> Played {
-        // The one that is under way may have been sent before.
         self.beat("", |_| true).await?;
-        let beat = self.beat("", |_| true).await?;
-        ensure(same(&beat.runs_in_flight, runs), || {
-            let wanted: Vec<RunRef> = runs.iter().map(|run| (*run).clone()).collect();
-            format!(
-                "a heartbeat names {} instead of {}",
-                frames::names(&beat.runs_in_flight),
-                frames::names(&wanted)
-            )
+        let (until, mut named) = (crate::event::now() + PATIENCE, Vec::new());
+        while crate::event::now() < until {
+            named = self.beat("", |_| true).await?.runs_in_flight;
+            if same(&named, runs) {
+                return Ok(());
+            }
+        }
+        let wanted: Vec<RunRef> = runs.iter().map(|run| (*run).clone()).collect();
+        ensure(false, || {
+            format!("heartbeats name {} instead of {}", frames::names(&named), frames::names(&wanted))
         })
     }
 

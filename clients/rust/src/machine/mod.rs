@@ -251,6 +251,6 @@ impl Machine {
 }
 
 /// An acknowledgement that waited in the socket while the process stood still proves a lease all the same.
-fn proves_lease(event: &Event) -> bool {
+pub(crate) fn proves_lease(event: &Event) -> bool {
     matches!(event, Event::Frame { frame: Response::HeartbeatAck(_), .. })
 }

@@ -15,6 +15,10 @@ import { Stream } from "./stream.js";
 
 /** The loop's clock stands still while the machine sleeps, the lease's does not: look at least this often. */
 const LONGEST_WAIT = 250;
+/** A timer that is so late was not kept waiting by a busy machine alone: the process stood still. */
+const STOOD_STILL = 100;
+/** What waits in the socket by then is read within this; user code that looks at its lease waits a little longer. */
+const MOMENT = 15;
 /** Lines that the other thread has not taken; more are left out, and counted. */
 const MAX_LINES = 1024;
 
@@ -31,6 +35,8 @@ export class Driver {
   #waiting: Event[] = [];
   #flushing = false;
   #timer: NodeJS.Timeout | undefined;
+  // When the timer is due, on the boot clock.
+  #due = Infinity;
   #leftOut = 0;
   #over = false;
 
@@ -44,15 +50,18 @@ export class Driver {
 
   /**
    * Takes an event. What comes in one turn of the loop is fed at its end, acknowledgements first: while the process stood
-   * still several frames may have come, and what proves the lease must not wait behind one that is judged by it.
+   * still several frames may have come, and what proves the lease must not wait behind one that is judged by it. To read
+   * them may take more than one turn.
    */
   take(event: Event): void {
     this.#waiting.push(event);
     if (this.#flushing) return;
     this.#flushing = true;
-    setImmediate(() => {
+    const flush = () => {
       this.#flush();
-    });
+    };
+    if (this.#shared.boot() > this.#due + STOOD_STILL) setTimeout(flush, MOMENT);
+    else setImmediate(flush);
   }
 
   get ready(): boolean {
@@ -92,7 +101,9 @@ export class Driver {
   #arm(): void {
     clearTimeout(this.#timer);
     if (this.#over) return;
-    const wait = Math.min(Math.max(0, this.#machine.deadline() - this.#shared.boot()), LONGEST_WAIT);
+    const boot = this.#shared.boot();
+    const wait = Math.min(Math.max(0, this.#machine.deadline() - boot), LONGEST_WAIT);
+    this.#due = boot + wait;
     // Timers come before sockets in a turn of the loop; what the socket holds goes first by way of the flush.
     this.#timer = setTimeout(() => {
       this.take({ type: "tick" });
