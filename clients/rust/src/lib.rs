@@ -31,9 +31,12 @@
 
 pub mod access;
 mod clock;
+mod config;
 mod connect;
 mod driver;
 mod error;
+mod health;
+mod hooks;
 mod job;
 mod machine;
 #[cfg(not(feature = "mutants"))]
@@ -56,8 +59,10 @@ pub mod proto {
 
 pub use access::Access;
 pub use clock::{BootClock, Clock, TokioClock};
+pub use config::{Gap, Guarantee, JobConfig, JobFile, OnTimeout, Retries, Strategy, TooLate};
 pub use connect::{Connector, LinkError, TonicConnector, Wire};
 pub use error::{Error, Failure, Result};
+pub use hooks::{Hooks, How, RunEnd};
 pub use job::{Fire, Job, Outcome, Output};
 pub use options::{OnRefused, Options};
 pub use run::{Run, Source};

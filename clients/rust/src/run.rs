@@ -238,6 +238,11 @@ impl Run {
         self.0.gate.left()
     }
 
+    /// How long since then.
+    pub(crate) fn ran_since(&self, began: Duration) -> Duration {
+        self.0.gate.now().saturating_sub(began)
+    }
+
     fn trigger(&self) -> &proto::Trigger {
         &self.0.start.trigger
     }

@@ -7,4 +7,5 @@ mod embedded;
 mod grpc;
 mod handlers;
 mod leaving;
+mod observe;
 mod script;
