@@ -35,6 +35,7 @@ mod config;
 mod connect;
 mod driver;
 mod error;
+pub mod fence;
 mod health;
 mod hooks;
 mod job;

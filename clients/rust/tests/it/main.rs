@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests measure")]
 
 mod embedded;
+mod fences;
 mod grpc;
 mod handlers;
 mod leaving;
