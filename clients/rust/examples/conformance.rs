@@ -21,7 +21,7 @@ async fn main() -> ExitCode {
         |name: &str, default: u64| variable(name).and_then(|text| text.parse().ok()).unwrap_or(default);
     let mut options = Options::from_env();
     options.slots = u32::try_from(number("CONFORMANCE_SLOTS", 4)).unwrap_or(4);
-    options.drain_deadline = Duration::from_millis(number("CONFORMANCE_DRAIN_MS", 30_000));
+    options.drain_timeout = Duration::from_millis(number("CONFORMANCE_DRAIN_MS", 30_000));
     options.address = variable("CONFORMANCE_ADDRESS").unwrap_or(options.address);
     let jobs = variable("CONFORMANCE_JOBS").unwrap_or_else(|| "conformance".into());
     let worker = jobs.split(',').map(job).fold(Worker::new(options), Worker::add);
