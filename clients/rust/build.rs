@@ -2,7 +2,8 @@
 //! Maps become BTreeMaps: what this library sends is the same at every run.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let proto = "../../proto";
+    // A copy of the project's, so that the package has all that it needs; a test holds it fresh.
+    let proto = "proto";
     println!("cargo:rerun-if-changed={proto}");
     let files = protox::compile(["rosterd/v1/worker.proto"], [proto])?;
     tonic_prost_build::configure().build_server(false).bytes(".").btree_map(".").compile_fds(files)?;

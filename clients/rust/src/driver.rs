@@ -67,6 +67,9 @@ pub(crate) async fn drive<C: Connector, K: Clock>(
         let now = Now { mono: clock.now(), wall: clock.wall() };
         let effects = machine.handle(now, event);
         user.lease(machine.lease_end(), machine.lease_over(), machine.is_leaving());
+        for news in machine.take_news() {
+            user.news(&news);
+        }
         let many = effects.len() >= MANY;
         for effect in effects {
             match effect {

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use crate::config::JobFile;
 use crate::error::Failure;
 use crate::machine::words::JobSpec;
 use crate::run::Run;
@@ -69,6 +70,8 @@ pub struct Fire {
 #[derive(Clone)]
 pub struct Job {
     pub(crate) spec: JobSpec,
+    /// What is wrong with its configuration: said when the worker begins.
+    pub(crate) defect: Option<String>,
     pub(crate) handler: Option<Handler>,
     pub(crate) cooperative: bool,
     pub(crate) before: Option<Hook<(), Result<(), Failure>>>,
@@ -84,6 +87,7 @@ impl Job {
         let name = name.into();
         Self {
             spec: JobSpec { handler_type: name.clone(), name, ..JobSpec::default() },
+            defect: None,
             handler: None,
             cooperative: false,
             before: None,
@@ -100,9 +104,17 @@ impl Job {
         self
     }
 
-    /// A job file (YAML or JSON, Elastic-Job's field names) that creates the job if it is absent.
-    pub fn config(mut self, config: impl Into<String>) -> Self {
-        self.spec.config = config.into();
+    /// What creates the job if it is absent: a [`JobConfig`](crate::JobConfig), or a job file as text (YAML or JSON,
+    /// Elastic-Job's field names).
+    pub fn config(mut self, config: impl Into<JobFile>) -> Self {
+        let text = match config.into() {
+            JobFile::Text(text) => Ok(text),
+            JobFile::Typed(config) => config.text(&self.spec.name),
+        };
+        match text {
+            Ok(text) => (self.spec.config, self.defect) = (text, None),
+            Err(defect) => self.defect = Some(defect),
+        }
         self
     }
 
@@ -137,7 +149,9 @@ impl Job {
         let job = self.handler(move |run| {
             let handler = handler.clone();
             async move {
-                match tokio::task::spawn_blocking(move || handler(run).map(Output::into_text)).await {
+                let span = tracing::Span::current();
+                let work = move || span.in_scope(|| handler(run).map(Output::into_text));
+                match tokio::task::spawn_blocking(work).await {
                     Ok(result) => result,
                     Err(error) => match error.try_into_panic() {
                         Ok(panic) => std::panic::resume_unwind(panic),

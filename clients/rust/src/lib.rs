@@ -31,9 +31,13 @@
 
 pub mod access;
 mod clock;
+mod config;
 mod connect;
 mod driver;
 mod error;
+pub mod fence;
+mod health;
+mod hooks;
 mod job;
 mod machine;
 #[cfg(not(feature = "mutants"))]
@@ -48,6 +52,41 @@ pub mod testing;
 mod user;
 mod worker;
 
+#[cfg(test)]
+mod fresh {
+    //! The protocol that this package carries is the project's.
+
+    use std::path::{Path, PathBuf};
+
+    fn both(name: &str) -> (PathBuf, PathBuf) {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let file = |root: &str| here.join(root).join("rosterd/v1").join(name);
+        (file("proto"), file("../../proto"))
+    }
+
+    const FILES: [&str; 2] = ["types.proto", "worker.proto"];
+
+    #[test]
+    fn the_protocol_is_the_projects() {
+        for (copy, original) in FILES.map(both) {
+            let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+            assert!(
+                read(&copy) == read(&original),
+                "{} is out of date; run: cargo xtask docs",
+                copy.display()
+            );
+        }
+    }
+
+    #[test]
+    #[ignore = "writes clients/rust/proto"]
+    fn write_the_guides_page_of_the_protocol() {
+        for (copy, original) in FILES.map(both) {
+            std::fs::copy(original, copy).unwrap();
+        }
+    }
+}
+
 /// The frames of the worker protocol, for connectors of your own.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
 pub mod proto {
@@ -56,8 +95,10 @@ pub mod proto {
 
 pub use access::Access;
 pub use clock::{BootClock, Clock, TokioClock};
+pub use config::{Gap, Guarantee, JobConfig, JobFile, OnTimeout, Retries, Strategy, TooLate};
 pub use connect::{Connector, LinkError, TonicConnector, Wire};
 pub use error::{Error, Failure, Result};
+pub use hooks::{Hooks, How, RunEnd};
 pub use job::{Fire, Job, Outcome, Output};
 pub use options::{OnRefused, Options};
 pub use run::{Run, Source};

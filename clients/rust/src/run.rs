@@ -138,6 +138,12 @@ impl Run {
         &self.trigger().task_id
     }
 
+    /// The trace that this run belongs to, as W3C Trace Context writes it: `traceparent`, and `tracestate` where there is one.
+    /// All runs of a fire share its trace. Empty: none. With the feature `opentelemetry` handlers run within it.
+    pub fn trace_context(&self) -> &BTreeMap<String, String> {
+        &self.trigger().trace_context
+    }
+
     /// What was left of the run's timeout when this attempt began.
     pub fn timeout(&self) -> Option<Duration> {
         self.0.start.timeout
@@ -236,6 +242,11 @@ impl Run {
     /// handler is told to stop before, by [`Run::cancelled`].
     pub fn lease_left(&self) -> Duration {
         self.0.gate.left()
+    }
+
+    /// How long since then.
+    pub(crate) fn ran_since(&self, began: Duration) -> Duration {
+        self.0.gate.now().saturating_sub(began)
     }
 
     fn trigger(&self) -> &proto::Trigger {

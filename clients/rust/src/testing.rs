@@ -123,6 +123,12 @@ impl TestRun {
         self
     }
 
+    /// One of the fields of the trace that the run belongs to.
+    pub fn trace_context(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.trigger.trace_context.insert(name.into(), value.into());
+        self
+    }
+
     /// One of the job's properties.
     pub fn prop(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.props.insert(name.into(), value.into());
@@ -215,19 +221,22 @@ mod tests {
     use super::*;
     use crate::Failure;
 
+    const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
     #[tokio::test]
     async fn a_handler_sees_what_it_was_given_and_what_it_said_comes_out() {
         let job = Job::new("j").handler(|run: Run| async move {
             assert_eq!((run.job(), run.item(), run.total(), run.token(), run.attempt()), ("j", 2, 4, 7, 3));
             assert_eq!((run.prop("colour"), run.offset().as_ref()), (Some("red"), b"old".as_slice()));
             assert!(run.leaving() && !run.is_cancelled());
+            assert_eq!(run.trace_context()["traceparent"], TRACE);
             run.progress(50, "half");
             run.set_offset("new")?;
             run.count(3, 1);
             Ok("done")
         });
         let run = TestRun::new().item(2).total(4).token(7).attempt(3).prop("colour", "red").offset("old");
-        let end = run.leaving(true).call(&job).await;
+        let end = run.leaving(true).trace_context("traceparent", TRACE).call(&job).await;
         assert_eq!((end.outcome, end.output.as_str(), end.error.as_str()), (Outcome::Succeeded, "done", ""));
         assert_eq!((end.processed, end.failed, end.offset.as_deref()), (3, 1, Some(b"new".as_slice())));
         assert_eq!(end.progress, [(50, "half".to_owned())]);

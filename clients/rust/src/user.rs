@@ -17,8 +17,10 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use crate::error::Failure;
+use crate::hooks::{Hooked, How, News, RunEnd};
 use crate::job::{Fire, Job, Outcome};
 use crate::machine::limits;
 use crate::machine::words::{Ended, Event, RunId, Start, UserResult};
@@ -37,6 +39,7 @@ pub(crate) struct UserCode {
     live: BTreeMap<RunId, Live>,
     callbacks: BTreeMap<String, JoinHandle<()>>,
     gate: Gate,
+    hooks: Hooked,
 }
 
 /// The last look at the lease, where user code really starts: its runtime may have been busy, or the process asleep,
@@ -50,17 +53,24 @@ pub(crate) struct Gate {
     lease_over: Arc<AtomicU64>,
     /// The worker is leaving.
     leaving: Arc<AtomicBool>,
+    /// It is attached.
+    attached: Arc<AtomicBool>,
 }
 
 impl Gate {
     /// One that no lease closes.
     pub(crate) fn endless(leaving: Arc<AtomicBool>) -> Self {
         let never = || Arc::new(AtomicU64::new(u64::MAX));
-        Self { now: Arc::new(|| Duration::ZERO), lease_end: never(), lease_over: never(), leaving }
+        let now = Arc::new(|| Duration::ZERO);
+        Self { now, lease_end: never(), lease_over: never(), leaving, attached: Arc::default() }
     }
 
     pub(crate) fn open(&self) -> bool {
         (self.now)() < Duration::from_nanos(self.lease_end.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        (self.now)()
     }
 
     pub(crate) fn left(&self) -> Duration {
@@ -69,6 +79,11 @@ impl Gate {
 
     pub(crate) fn leaving(&self) -> bool {
         self.leaving.load(Ordering::Acquire)
+    }
+
+    /// Whether runs may begin here: for health.
+    pub(crate) fn ready(&self) -> bool {
+        self.attached.load(Ordering::Acquire) && self.open() && !self.leaving()
     }
 }
 
@@ -100,11 +115,30 @@ impl UserCode {
         let (ends, ends_out) = mpsc::unbounded_channel();
         let (chatter, chatter_out) = mpsc::channel(CHATTER);
         let jobs = jobs.into_iter().map(|job| (job.spec.name.clone(), Arc::new(job))).collect();
-        let gate =
-            Gate { now, lease_end: Arc::default(), lease_over: Arc::default(), leaving: Arc::default() };
+        let (lease_end, lease_over) = (Arc::default(), Arc::default());
+        let gate = Gate { now, lease_end, lease_over, leaving: Arc::default(), attached: Arc::default() };
         let (live, callbacks) = (BTreeMap::new(), BTreeMap::new());
-        let code = Self { jobs, runtime, ends, chatter, live, callbacks, gate };
+        let code = Self { jobs, runtime, ends, chatter, live, callbacks, gate, hooks: Hooked::default() };
         (code, Says { ends: ends_out, chatter: chatter_out })
+    }
+
+    pub(crate) fn gate(&self) -> Gate {
+        self.gate.clone()
+    }
+
+    pub(crate) fn hook(mut self, hooks: Hooked) -> Self {
+        self.hooks = hooks;
+        self
+    }
+
+    /// What became of the stream.
+    pub(crate) fn news(&self, news: &News) {
+        match news {
+            News::Attached { .. } => self.gate.attached.store(true, Ordering::Release),
+            News::Detached { .. } => self.gate.attached.store(false, Ordering::Release),
+            News::Renewed(_) => {}
+        }
+        self.hooks.news(news);
     }
 
     /// User code may start until `end`, and must have stopped at `over`; the worker is leaving, or not.
@@ -121,15 +155,21 @@ impl UserCode {
         let cancelled = CancellationToken::new();
         let run = Run::new(start, wall, cancelled.clone(), self.chatter.clone(), self.gate.clone());
         let cooperative = job.cooperative;
-        let mut end = End { id: id.clone(), attempt, run: run.clone(), ends: self.ends.clone(), said: false };
+        let (ends, hooks) = (self.ends.clone(), self.hooks.clone());
+        let mut end = End { id: id.clone(), attempt, run: run.clone(), ends: Some(ends), hooks, began: None };
         let (stop, gate) = (cancelled.clone(), self.gate.clone());
-        let task = self.runtime.spawn(async move {
+        // Every line that user code writes has the run's ids.
+        let RunId { job: name, item, token } = &id;
+        let span = tracing::info_span!("run", job = name, item, token, attempt, instance = run.instance_id());
+        let task = async move {
             if stop.is_cancelled() || !gate.open() {
-                return end.say(UserResult::NotBegun);
+                return end.not_begun();
             }
+            end.begin(&gate);
             let result = attempt_of(job, run).await;
             end.say(result);
-        });
+        };
+        let task = self.runtime.spawn(task.instrument(span));
         self.live.insert(id, Live { cancelled, cooperative, task });
     }
 
@@ -199,14 +239,31 @@ struct End {
     id: RunId,
     attempt: u32,
     run: Run,
-    ends: mpsc::UnboundedSender<Event>,
-    said: bool,
+    /// Dropped once the end is said.
+    ends: Option<mpsc::UnboundedSender<Event>>,
+    hooks: Hooked,
+    /// When user code was called, if hooks want to know.
+    began: Option<Duration>,
 }
 
 impl End {
+    fn begin(&mut self, gate: &Gate) {
+        if self.hooks.listen() {
+            self.began = Some(gate.now());
+            self.hooks.call(|hooks| hooks.run_started(&self.run));
+        }
+    }
+
+    fn not_begun(&mut self) {
+        self.hooks.call(|hooks| hooks.run_not_started(&self.run, "it must stop, or its lease has ended"));
+        self.say(UserResult::NotBegun);
+    }
+
     fn say(&mut self, result: UserResult) {
-        if std::mem::replace(&mut self.said, true) {
-            return;
+        let Some(ends) = self.ends.take() else { return };
+        if let Some(began) = self.began {
+            let end = run_end(&result, self.run.ran_since(began));
+            self.hooks.call(|hooks| hooks.run_ended(&self.run, &end));
         }
         // It may have stopped for that before it was through, and an acknowledgement have come since.
         let result = if self.run.was_overdue() { UserResult::Overdue } else { result };
@@ -220,8 +277,18 @@ impl End {
             offset: said.offset,
             output: said.output,
         };
-        let _ = self.ends.send(Event::Ended(ended));
+        let _ = ends.send(Event::Ended(ended));
     }
+}
+
+fn run_end(result: &UserResult, duration: Duration) -> RunEnd {
+    let (how, error) = match result {
+        UserResult::Done => (How::Returned, ""),
+        UserResult::Failed { error, .. } => (How::Failed, error.as_str()),
+        UserResult::Cancelled | UserResult::Overdue => (How::Cancelled, ""),
+        UserResult::Dropped | UserResult::NotBegun => (How::Dropped, ""),
+    };
+    RunEnd { how, duration, error: error.to_owned() }
 }
 
 impl Drop for End {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher};
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,25 +12,29 @@ use futures_util::stream::{self, BoxStream};
 use futures_util::{FutureExt, StreamExt};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Learn;
 use crate::clock::{BootClock, Clock};
 use crate::connect::{Connector, TonicConnector};
 use crate::error::{Error, Failure, Result};
+use crate::hooks::{Hooked, Hooks};
 use crate::job::{Boxed, Job, Output};
 use crate::machine::Machine;
 use crate::machine::words::{Event, Exit, Settings};
 use crate::options::{OnRefused, Options};
 use crate::run::Run;
 use crate::user::UserCode;
-use crate::{driver, signals};
+use crate::{driver, health, signals};
 
 /// A process that works for jobs. Built, then run until it leaves.
 pub struct Worker {
     options: Options,
     jobs: Vec<Job>,
     shutdown: Option<Boxed<()>>,
+    hooks: Hooked,
+    health: Option<TcpListener>,
 }
 
 impl Worker {
@@ -47,7 +52,7 @@ impl Worker {
 
     /// A worker with these settings.
     pub fn new(options: Options) -> Self {
-        Self { options, jobs: Vec::new(), shutdown: None }
+        Self { options, jobs: Vec::new(), shutdown: None, hooks: Hooked::default(), health: None }
     }
 
     /// Another coordinator to try.
@@ -129,6 +134,19 @@ impl Worker {
         self
     }
 
+    /// What is called while it works: for metrics.
+    pub fn hooks(mut self, hooks: impl Hooks) -> Self {
+        self.hooks = Hooked::new(hooks);
+        self
+    }
+
+    /// Serves `/healthz` (it has not ended) and `/readyz` (it is attached, its lease is valid, and it does not leave) over HTTP,
+    /// for Kubernetes; on the thread of the conversation, so only [`Worker::run`] does.
+    pub fn health(mut self, listener: TcpListener) -> Self {
+        self.health = Some(listener);
+        self
+    }
+
     /// Leave when this ends, instead of at SIGTERM or SIGINT.
     pub fn shutdown(mut self, when: impl Future<Output = ()> + Send + 'static) -> Self {
         self.shutdown = Some(Box::pin(when));
@@ -192,6 +210,7 @@ impl Worker {
     /// long as its handlers are. Which of the addresses that coordinators name are gone to is the connector's affair.
     pub async fn drive<C: Connector, K: Clock>(mut self, connector: C, clock: K) -> Result<()> {
         self.check()?;
+        self.health = None;
         let shutdown = self.shutdown.take().unwrap_or_else(|| Box::pin(std::future::pending()));
         let orders = once_then_never(shutdown, || Event::Leave);
         self.go(connector, Learn::All, clock, Handle::current(), orders).await
@@ -233,6 +252,8 @@ impl Worker {
         let clock = Arc::new(clock);
         let gate = clock.clone();
         let (user, says) = UserCode::new(self.jobs, handlers, Arc::new(move || gate.now()));
+        let user = user.hook(self.hooks);
+        let _health = self.health.map(|listener| OnDrop(tokio::spawn(health::serve(listener, user.gate()))));
         match driver::drive(machine, connector, clock, user, says, orders).await {
             Exit::Left => Ok(()),
             Exit::LeaveTimedOut { in_flight } => Err(Error::LeaveTimedOut { in_flight }),
@@ -253,11 +274,23 @@ impl Worker {
             if job.handler.is_none() {
                 return say(format!("job {} has no handler", job.spec.name));
             }
+            if let Some(defect) = &job.defect {
+                return say(defect.clone());
+            }
             if !names.insert(&job.spec.name) {
                 return say(format!("job {} is there twice", job.spec.name));
             }
         }
         Ok(())
+    }
+}
+
+/// A task that ends with its owner.
+struct OnDrop(JoinHandle<()>);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

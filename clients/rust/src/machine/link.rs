@@ -113,9 +113,13 @@ impl Link {
     pub(crate) fn dial(&mut self, now: Duration) -> (u64, String) {
         self.connection += 1;
         self.phase = Phase::Connecting { until: now + CONNECT_TIMEOUT };
+        (self.connection, self.address())
+    }
+
+    /// The coordinator whose turn it is.
+    pub(crate) fn address(&self) -> String {
         let all = self.given.iter().chain(&self.learned);
-        let address = all.clone().nth(self.at % all.count().max(1)).cloned().unwrap_or_default();
-        (self.connection, address)
+        all.clone().nth(self.at % all.count().max(1)).cloned().unwrap_or_default()
     }
 
     /// The connection stands and Hello goes out: the stream's number.

@@ -28,6 +28,7 @@ use self::leave::Leave;
 use self::link::{Link, Phase};
 use self::transit::Transit;
 use self::words::{Effect, Event, Exit, Now, RunId, Settings};
+use crate::hooks::News;
 use crate::mutants;
 use crate::proto::session_request::Frame as Request;
 use crate::proto::session_response::Frame as Response;
@@ -64,6 +65,8 @@ pub(crate) struct Machine {
     /// Coordinators in a row that rejected us before anyone welcomed us.
     rejections: usize,
     effects: Vec<Effect>,
+    /// What became of the stream, for hooks and health.
+    news: Vec<News>,
     exited: bool,
 }
 
@@ -84,6 +87,7 @@ impl Machine {
             after_leave: None,
             rejections: 0,
             effects: Vec::new(),
+            news: Vec::new(),
             exited: false,
             settings,
         }
@@ -132,6 +136,11 @@ impl Machine {
     /// When user code must have stopped. Half of the stop budget is kept for whatever is slow about stopping it.
     pub(crate) fn lease_over(&self) -> Duration {
         self.lease.stops_at().map(|stop| stop + self.lease.budget() / 2).unwrap_or_default()
+    }
+
+    /// What became of the stream since the last look.
+    pub(crate) fn take_news(&mut self) -> Vec<News> {
+        std::mem::take(&mut self.news)
     }
 
     pub(crate) fn is_leaving(&self) -> bool {
@@ -238,6 +247,7 @@ impl Machine {
     }
 
     fn exit(&mut self, how: Exit) {
+        self.detached("the worker ends");
         if let Some(connection) = self.link.current() {
             self.effects.push(Effect::Close { connection });
         }

@@ -7,6 +7,7 @@ use super::link::{BACKOFF_MOST, BACKOFF_MOST_LEAVING};
 use super::words::{Effect, Exit, Now};
 use super::{Identity, Machine, Phase, Request, Transit};
 use crate::connect::LinkError;
+use crate::hooks::News;
 use crate::mutants;
 use crate::proto::{DrainRequest, Heartbeat, Hello, Welcome};
 
@@ -63,9 +64,11 @@ impl Machine {
         tracing::info!(instance = welcome.instance_id, coordinator = welcome.coordinator_id, "attached");
         self.me = Some(Identity {
             worker_id: welcome.worker_id,
-            instance_id: welcome.instance_id,
+            instance_id: welcome.instance_id.clone(),
             resume_key: welcome.resume_key,
         });
+        let (server, instance_id) = (self.link.address(), welcome.instance_id);
+        self.news.push(News::Attached { server, instance_id });
         self.rejections = 0;
         self.lease.grant(
             hello_at,
@@ -103,6 +106,7 @@ impl Machine {
             open.renewed_at = now.mono;
             let proof = if mutants::is_on(mutants::LEASE_FROM_ACK) { now.mono } else { sent_at };
             self.lease.prove(proof);
+            self.news.push(News::Renewed(now.mono.saturating_sub(sent_at)));
             self.link.healthy();
         }
     }
@@ -134,8 +138,15 @@ impl Machine {
         self.lose(now, &error.to_string());
     }
 
+    pub(super) fn detached(&mut self, why: &str) {
+        if self.link.is_open() {
+            self.news.push(News::Detached { server: self.link.address(), reason: why.to_owned() });
+        }
+    }
+
     /// Leaves the stream, or gives up the attempt; the next address follows.
     pub(super) fn lose(&mut self, now: Now, why: &str) {
+        self.detached(why);
         if let Some(connection) = self.link.current() {
             self.effects.push(Effect::Close { connection });
         }

@@ -7,10 +7,12 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use futures_util::{FutureExt, StreamExt};
+use rosterd_client::proto::session_request::Frame as Request;
 use rosterd_client::proto::session_response::Frame as Response;
 use rosterd_client::proto::{RunOutcome, SessionRequest, SessionResponse, Welcome};
 use rosterd_client::{Error, LinkError, Run, Worker};
 use rustix::process::{Signal, getpid, kill_process};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tonic::codegen::{BoxFuture, Service, http};
@@ -121,6 +123,39 @@ async fn a_whole_life_over_tcp() {
     peer.registers().await;
     leave.notify_one();
     peer.dismiss().await;
+    assert_eq!(worker.await.unwrap(), Ok(()));
+}
+
+async fn status(health: std::net::SocketAddr, path: &str) -> String {
+    let mut stream = tokio::net::TcpStream::connect(health).await.unwrap();
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer.lines().next().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn health_says_when_the_worker_is_ready() {
+    let (address, mut peers) = serve(None);
+    let leave = Arc::new(Notify::new());
+    let told = leave.clone();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let health = listener.local_addr().unwrap();
+    let worker = Worker::connect(address).health(listener).shutdown(async move { told.notified().await });
+    let worker = tokio::spawn(worker.job("j", |_| async { Ok(()) }).run());
+    let mut peer = peers.recv().await.unwrap();
+    assert_eq!(status(health, "/healthz").await, "HTTP/1.1 200 OK");
+    assert_eq!(status(health, "/readyz").await, "HTTP/1.1 503 Service Unavailable", "it is not welcomed yet");
+    assert_eq!(status(health, "/").await, "HTTP/1.1 404 Not Found");
+    peer.attach(welcome("w1")).await;
+    peer.registers().await;
+    assert_eq!(status(health, "/readyz").await, "HTTP/1.1 200 OK");
+    leave.notify_one();
+    peer.until(|frame| matches!(frame, Request::DrainRequest(_)).then_some(())).await;
+    assert_eq!(status(health, "/readyz").await, "HTTP/1.1 503 Service Unavailable", "it leaves");
+    peer.say(Response::Draining(rosterd_client::proto::Draining {})).await;
+    peer.until(|frame| matches!(frame, Request::Goodbye(_)).then_some(())).await;
+    peer.say(Response::GoodbyeAck(rosterd_client::proto::GoodbyeAck {})).await;
     assert_eq!(worker.await.unwrap(), Ok(()));
 }
 

@@ -4,7 +4,9 @@
 #![allow(clippy::disallowed_methods, reason = "tests measure")]
 
 mod embedded;
+mod fences;
 mod grpc;
 mod handlers;
 mod leaving;
+mod observe;
 mod script;

@@ -223,6 +223,7 @@ fn trigger(of: &mut Fields) -> proto::Trigger {
         retry_backoff_multiplier: of.number("retry_backoff_multiplier"),
         retry_backoff_max: of.duration("retry_backoff_max"),
         task_id: of.text("task_id"),
+        ..Default::default()
     }
 }
 

@@ -1,0 +1,142 @@
+//! S3 and what speaks its protocol: an object carries the token of the run that wrote it as metadata, and is put only if
+//! it is still the one that was looked at (`If-Match`, `If-None-Match`).
+//!
+//! An ETag is made of the body: two runs that write the very same bytes make one ETag, and a late run between them is not
+//! found out. So let the body differ with each run, for example by a field with its token.
+
+use std::future::Future;
+
+use super::{FenceError, Guard};
+
+/// The metadata that holds the token.
+pub const METADATA: &str = "rosterd-token";
+const ATTEMPTS: u32 = 10;
+
+/// What is known of an object that exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// As the store says it.
+    pub etag: String,
+    /// Its [`METADATA`]; None: it was not written by a fence.
+    pub token: Option<String>,
+}
+
+/// The two requests of the program's own client that a fence needs.
+pub trait ObjectStore {
+    /// What its client fails with.
+    type Error: std::error::Error + 'static;
+
+    /// HeadObject; None: there is none.
+    fn head(&self, key: &str) -> impl Future<Output = Result<Option<Head>, Self::Error>> + Send;
+
+    /// PutObject with the metadata [`METADATA`]` = token`, and with `If-Match: if_match`, or `If-None-Match: *` where that is None.
+    /// False: the condition did not hold (412, or 409 for a conflict).
+    fn put(
+        &self,
+        key: &str,
+        body: &[u8],
+        token: &str,
+        if_match: Option<&str>,
+    ) -> impl Future<Output = Result<bool, Self::Error>> + Send;
+}
+
+/// Writes an object, unless a run with a higher token has.
+pub async fn put<'r, S: ObjectStore>(
+    store: &S,
+    key: &str,
+    body: &[u8],
+    run: impl Into<Guard<'r>>,
+) -> Result<(), FenceError<S::Error>> {
+    let (run, what) = (run.into(), format!("object {key}"));
+    let token = run.token.to_string();
+    for _ in 0..ATTEMPTS {
+        let head = store.head(key).await.map_err(FenceError::Store)?;
+        let seen = head.as_ref().and_then(|head| head.token.as_ref()).and_then(|token| token.parse().ok());
+        run.judge(&what, seen)?;
+        let etag = head.as_ref().map(|head| head.etag.as_str());
+        if store.put(key, body, &token, etag).await.map_err(FenceError::Store)? {
+            return Ok(());
+        }
+        // Somebody was quicker: their token decides.
+    }
+    Err(FenceError::Contended(what))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Mutex;
+
+    use super::*;
+
+    const OLD: Guard<'_> = Guard { job: "hello", item: 0, token: 9_007_199_254_740_993 };
+    const NEW: Guard<'_> = Guard { token: 9_007_199_254_740_994, ..OLD };
+
+    /// Puts as S3 carries them out: each is atomic, and judged by the ETag of the moment.
+    #[derive(Default)]
+    struct Bucket {
+        object: Mutex<Option<(Head, Vec<u8>)>>,
+        /// What another run puts right before the next put.
+        between: Mutex<Option<(Guard<'static>, &'static str)>>,
+    }
+
+    impl Bucket {
+        fn place(&self, body: &[u8], token: &str) {
+            let mut object = self.object.lock().unwrap();
+            let number = object.as_ref().map_or(0, |(head, _)| head.etag.parse::<u32>().unwrap());
+            *object = Some((Head { etag: (number + 1).to_string(), token: Some(token.into()) }, body.into()));
+        }
+
+        fn body(&self) -> String {
+            String::from_utf8(self.object.lock().unwrap().as_ref().unwrap().1.clone()).unwrap()
+        }
+    }
+
+    impl ObjectStore for Bucket {
+        type Error = Infallible;
+
+        async fn head(&self, _: &str) -> Result<Option<Head>, Infallible> {
+            Ok(self.object.lock().unwrap().as_ref().map(|(head, _)| head.clone()))
+        }
+
+        async fn put(
+            &self,
+            _: &str,
+            body: &[u8],
+            token: &str,
+            if_match: Option<&str>,
+        ) -> Result<bool, Infallible> {
+            if let Some((other, body)) = self.between.lock().unwrap().take() {
+                self.place(body.as_bytes(), &other.token.to_string());
+            }
+            let now = self.object.lock().unwrap().as_ref().map(|(head, _)| head.etag.clone());
+            if now.as_deref() != if_match {
+                return Ok(false);
+            }
+            self.place(body, token);
+            Ok(true)
+        }
+    }
+
+    #[tokio::test]
+    async fn an_object_that_a_newer_run_puts_between_look_and_put_is_kept() {
+        let bucket = Bucket::default();
+        put(&bucket, "report", b"first", &OLD).await.unwrap();
+        *bucket.between.lock().unwrap() = Some((NEW, "newer"));
+        let refused = put(&bucket, "report", b"late", &OLD).await.unwrap_err();
+        assert!(refused.is_fenced(), "{refused}");
+        assert!(refused.to_string().contains("token 9007199254740994 was seen"), "{refused}");
+        assert_eq!(bucket.body(), "newer");
+        *bucket.between.lock().unwrap() = Some((NEW, "again"));
+        put(&bucket, "report", b"last", &NEW).await.unwrap();
+        assert_eq!(bucket.body(), "last");
+    }
+
+    #[tokio::test]
+    async fn two_runs_that_both_find_nothing_do_not_both_create() {
+        let bucket = Bucket::default();
+        *bucket.between.lock().unwrap() = Some((NEW, "newer"));
+        assert!(put(&bucket, "report", b"late", &OLD).await.unwrap_err().is_fenced());
+        assert_eq!(bucket.body(), "newer");
+    }
+}
