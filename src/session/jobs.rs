@@ -6,9 +6,9 @@ use std::sync::Arc;
 use rosterd_domain::id::JobName;
 
 /// Most patterns of a grant.
-const MOST: usize = 256;
+pub(crate) const MOST: usize = 256;
 /// So much of a pattern that is none is shown.
-const SHOWN: usize = 128;
+pub(crate) const SHOWN: usize = 128;
 
 /// The jobs of a grant; without patterns, all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -61,7 +61,7 @@ impl fmt::Display for Jobs {
 }
 
 /// Goes back to the last star at most: no pattern takes longer than its length times the name's.
-fn matches(pattern: &[u8], name: &[u8]) -> bool {
+pub(crate) fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let (mut p, mut n, mut star) = (0, 0, None);
     while n < name.len() {
         match pattern.get(p) {

@@ -5,3 +5,4 @@ pub mod frame;
 pub mod jobs;
 pub mod key;
 pub mod limits;
+pub mod machines;

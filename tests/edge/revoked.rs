@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rosterd_api::access::jobs::Jobs;
 use rosterd_api::access::limits::Limits;
+use rosterd_api::access::machines::Machines;
 use rosterd_api::access::{Credentials, Grant};
 use rosterd_api::layers::methods::Role;
 use rosterd_coordinator::handle::Operation;
@@ -207,6 +208,24 @@ async fn a_frame_says_nothing_of_jobs_that_are_not_its_credentials() {
     assert!(matches!(seen.frame().await, Some(FromWorker::RunCompleted(_))));
     attached.send(Frame::RunProgress(progress("a-1"))).await;
     assert!(matches!(seen.frame().await, Some(FromWorker::RunProgress { .. })));
+}
+
+/// The worker of a machine that was disabled was started anew as on another one, and was given items.
+#[tokio::test]
+async fn a_worker_is_on_the_machines_of_its_credential_and_on_no_others() {
+    let machines = Machines::parse(["10.0.7.*"]).unwrap();
+    let narrow = Grant { machines, ..Grant::by_secret("fleet", Role::Worker, &secret(1)) };
+    let (mut served, _credentials) = guarded(vec![narrow]).await;
+    let channel = served.channel().await;
+    let on = |address: &str| Frame::Hello(v1::Hello { address: address.into(), ..hello() });
+    let here = worker(channel.clone(), 1).await;
+    here.send(on("10.0.7.3")).await;
+    assert!(matches!(served.seen().await.frame().await, Some(FromWorker::Hello(_))));
+    let mut elsewhere = worker(channel, 1).await;
+    elsewhere.send(on("10.0.8.3")).await;
+    let refused = soon("a refusal", elsewhere.frames.message()).await.unwrap_err();
+    assert_eq!(reason(&refused), "PERMISSION_DENIED");
+    assert!(refused.message().contains("not for workers on 10.0.8.3, only on 10.0.7.*"), "{refused:?}");
 }
 
 /// One that has its limit opens no further stream; where one has ended, there is a place again. Others have their own.

@@ -19,11 +19,12 @@ use tokio_util::sync::CancellationToken;
 
 use self::jobs::Jobs;
 use self::limits::Limits;
+use self::machines::Machines;
 use self::secret::{Digest, Secret};
 use self::subject::{PeerNames, Subject};
 use super::layers::methods::Role;
 use rosterd_session::code::{Code, Refusal};
-pub use rosterd_session::{jobs, limits};
+pub use rosterd_session::{jobs, limits, machines};
 
 /// Who asks, in the extensions of a request.
 #[derive(Debug, Clone)]
@@ -34,6 +35,8 @@ pub struct Principal {
     pub role: Role,
     /// To which jobs.
     pub jobs: Jobs,
+    /// On which machines its workers may be.
+    pub machines: Machines,
     /// How much its workers may bring.
     pub limits: Limits,
     /// Cancelled when the grant is revoked, changed or over.
@@ -80,6 +83,8 @@ pub struct Grant {
     pub role: Role,
     /// To which jobs.
     pub jobs: Jobs,
+    /// On which machines its workers may be.
+    pub machines: Machines,
     /// How much its workers may bring.
     pub limits: Limits,
     /// Its proof.
@@ -91,8 +96,8 @@ pub struct Grant {
 impl Grant {
     /// A grant for all jobs and for good.
     pub fn new(name: &str, role: Role, proof: Proof) -> Self {
-        let (jobs, limits) = (Jobs::all(), Limits::default());
-        Self { name: name.to_owned(), role, jobs, limits, proof, expires: None }
+        let (jobs, machines, limits) = (Jobs::all(), Machines::any(), Limits::default());
+        Self { name: name.to_owned(), role, jobs, machines, limits, proof, expires: None }
     }
 
     /// The same by a secret.
@@ -113,6 +118,7 @@ impl Entry {
             name: grant.name.as_str().into(),
             role: grant.role,
             jobs: grant.jobs.clone(),
+            machines: grant.machines.clone(),
             limits: grant.limits,
             revoked: CancellationToken::new(),
         };

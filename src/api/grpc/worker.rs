@@ -26,13 +26,14 @@ use std::time::Duration;
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
 use prost::Message as _;
-use rosterd_domain::id::JobName;
+use rosterd_domain::id::{JobName, ServerAddress};
 use rosterd_domain::time::Mono;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::access::jobs::Jobs;
+use crate::access::machines::Machines;
 use crate::access::{Principal, revoked};
 use crate::backend::{Backend, Conversation};
 use crate::connection::Remote;
@@ -107,6 +108,7 @@ impl WorkerService for Workers {
         let place = Place::take(self.places.of(peer.principal.as_deref()), &peer)
             .map_err(|refusal| status::status(&counted(&self.metrics, refusal)))?;
         let turns = self.turns.of(peer.principal.as_deref());
+        let machines = principal.as_ref().map(|principal| principal.machines.clone()).unwrap_or_default();
         let rights = principal.map(|principal| (principal.jobs, principal.revoked)).unwrap_or_default();
         let (out, queue) = mpsc::channel(self.limits.outgoing);
         let (end, ended) = oneshot::channel();
@@ -114,6 +116,7 @@ impl WorkerService for Workers {
         let session = Session {
             out,
             rights,
+            machines,
             lost: BTreeSet::new(),
             turns,
             waiting: VecDeque::new(),
@@ -204,6 +207,8 @@ struct Session {
     /// For which jobs the worker may work, and when no more. The answer's body ends then as well, but only where
     /// it is read.
     rights: (Jobs, CancellationToken),
+    /// Where it may say that it is.
+    machines: Machines,
     /// Jobs that the worker had and its credential is not for any more: how its last runs of them ended it may still say.
     lost: BTreeSet<JobName>,
     /// One registration of a credential is parsed at a time, and others have their turn between two.
@@ -239,6 +244,9 @@ impl Session {
         };
         let Some((mut hello, bytes)) = hello else { return Ok(()) };
         if let FromWorker::Hello(hello) = &mut hello {
+            if !self.machines.have(&hello.address) {
+                return self.refuse(&self.not_on(&hello.address));
+            }
             // Of the jobs that it had the coordinator tells it which it has lost. It asks for nothing with these: one that it
             // was refused is passed over.
             hello.asked.retain(|job| self.rights.0.have(job));
@@ -480,6 +488,15 @@ impl Session {
 
     fn counted(&self, refusal: Refusal) -> Refusal {
         counted(&self.metrics, refusal)
+    }
+
+    fn not_on(&self, address: &ServerAddress) -> Refusal {
+        let what = format!(
+            "the credential is not for workers on {address}, only on {}: state that machine's address, use another \
+             credential, or have its machines widened",
+            self.machines
+        );
+        Refusal::new(Code::PermissionDenied, what)
     }
 
     fn not_for(&self, job: &JobName) -> Refusal {

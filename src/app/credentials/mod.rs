@@ -5,6 +5,7 @@
 //! name = "billing-workers"
 //! role = "worker"                    # worker, viewer, operator or admin
 //! jobs = ["billing-*"]               # only these; without it all
+//! machines = ["10.0.7.*"]            # where its workers may say that they are; without it anywhere
 //! expires = "2027-01-01T00:00:00Z"   # without it never
 //! max_streams = 50                   # and max_jobs, max_items, max_runs_per_minute; without them the defaults
 //! id = "0123456789abcdef"            # both from `rosterd credentials add`
@@ -28,6 +29,7 @@ use serde::Deserialize;
 
 use rosterd_api::access::jobs::Jobs;
 use rosterd_api::access::limits::Limits;
+use rosterd_api::access::machines::Machines;
 use rosterd_api::access::secret::{self, Digest};
 use rosterd_api::access::{Grant, Proof};
 use rosterd_api::layers::methods::Role;
@@ -53,6 +55,8 @@ struct Entry {
     role: String,
     #[serde(default)]
     jobs: Option<Vec<String>>,
+    #[serde(default)]
+    machines: Option<Vec<String>>,
     #[serde(default)]
     expires: Option<Moment>,
     #[serde(default)]
@@ -153,8 +157,25 @@ fn grant(entry: &Entry) -> Result<Grant, String> {
     let expires = expires
         .transpose()
         .map_err(|error| format!("expires of {name}: {error}: write for example 2027-01-01T00:00:00Z"))?;
-    let limits = limits(entry, role)?;
-    Ok(Grant { name: name.clone(), role, jobs, limits, proof: proof(entry)?, expires })
+    let (machines, limits) = (machines(entry, role)?, limits(entry, role)?);
+    Ok(Grant { name: name.clone(), role, jobs, machines, limits, proof: proof(entry)?, expires })
+}
+
+/// Where its workers may be; nobody else says where it is.
+fn machines(entry: &Entry, role: Role) -> Result<Machines, String> {
+    let name = &entry.name;
+    match &entry.machines {
+        None => Ok(Machines::any()),
+        Some(_) if role != Role::Worker => Err(format!(
+            "machines of {name}: only a worker is on a machine: leave it out, or use role worker"
+        )),
+        Some(none) if none.is_empty() => {
+            Err(format!("machines of {name} is empty: leave it out for any machine, or name some"))
+        }
+        Some(some) => {
+            Machines::parse(some.iter().cloned()).map_err(|why| format!("machines of {name}: {why}"))
+        }
+    }
 }
 
 /// What its workers may bring; nobody else brings anything that counts.
@@ -245,11 +266,12 @@ mod tests {
     #[test]
     fn a_file_is_read() {
         let digest = "ab".repeat(32);
-        let text =
-            entry(&format!("role='worker'\njobs=['a*']\nexpires=2030-01-01T00:00:00Z\n{GOOD}{digest}'"))
-                + &entry("role='admin'\ncertificate='cn:ops'\nexpires='2030-01-01T00:00:00Z'");
+        let text = entry(&format!(
+            "role='worker'\njobs=['a*']\nmachines=['10.*']\nexpires=2030-01-01T00:00:00Z\n{GOOD}{digest}'"
+        )) + &entry("role='admin'\ncertificate='cn:ops'\nexpires='2030-01-01T00:00:00Z'");
         let grants = parse(&text).unwrap();
         assert_eq!(grants[0].jobs, Jobs::parse(["a*"]).unwrap());
+        assert_eq!(grants[0].machines, Machines::parse(["10.*"]).unwrap());
         assert!(grants[0].expires.is_some() && grants[0].expires == grants[1].expires);
         assert_eq!(grants[1].proof, Proof::Certificate("cn:ops".parse().unwrap()));
         assert!(parse("").unwrap().is_empty());
@@ -277,6 +299,9 @@ mod tests {
             (entry("role='worker'\ncertificate='ops'"), "write cn:NAME"),
             (entry("role='viewer'\njobs=['a']\ncertificate='cn:a'"), "leave it out"),
             (entry("role='worker'\njobs=[]\ncertificate='cn:a'"), "leave it out for all jobs"),
+            (entry("role='worker'\nmachines=[]\ncertificate='cn:a'"), "leave it out for any machine"),
+            (entry("role='worker'\nmachines=['a b']\ncertificate='cn:a'"), "write for example 10.0.7.3"),
+            (entry("role='admin'\nmachines=['a']\ncertificate='cn:a'"), "only a worker is on a machine"),
             (entry("role='worker'\njobs=['a b']\ncertificate='cn:a'"), "write for example billing"),
             (entry("role='worker'\nexpires='soon'\ncertificate='cn:a'"), "2027-01-01T00:00:00Z"),
             (
