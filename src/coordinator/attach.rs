@@ -263,6 +263,8 @@ impl Node {
             worker.runs = old.runs;
             worker.reserved = old.reserved;
             worker.unheeded = old.unheeded;
+            // What its old stream still carries it leaves unread.
+            worker.unheeded.values_mut().for_each(|unheeded| unheeded.since = None);
             worker.waiting = old.waiting;
             worker.jobs = old.jobs;
             worker.unacknowledged = old.unacknowledged;

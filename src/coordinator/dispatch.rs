@@ -18,7 +18,7 @@ use super::command::stops;
 use super::event::{Query, StreamId};
 use super::job::JobState;
 use super::node::{Node, ReadFor};
-use super::worker::Phase;
+use super::worker::{Phase, Unheeded};
 use rosterd_registry::ReadError;
 use rosterd_session::code::{Code, Refusal};
 use rosterd_session::frame::{CancelReason, Completed, Kind, RunRef, ToWorker, Trigger};
@@ -255,7 +255,9 @@ impl Node {
         worker.known.retain(|run, since| {
             let stays = now.since(*since) < patience || held.contains(run);
             if !stays && runs.contains(&(run.job.clone(), run.item)) {
-                *unheeded.entry(run.clone()).or_default() += 1;
+                let unheeded = unheeded.entry(run.clone()).or_default();
+                unheeded.times += 1;
+                unheeded.since.get_or_insert(*since);
             }
             stays
         });
@@ -342,9 +344,14 @@ impl Node {
         let Some((_, record)) = job.records.get(&item) else { return false };
         let (token, run) = (record.token, RunRef { job: name.clone(), item, token: record.token });
         let Some(worker) = self.workers.get_mut(id) else { return false };
-        let told = worker.unheeded.get(&run).copied().unwrap_or_default();
+        let Unheeded { times: told, since } = worker.unheeded.get(&run).copied().unwrap_or_default();
         let theirs = record.running().is_some_and(|running| running.worker == *id);
-        if told < MOST_TOLD || !theirs || mutants::is_on(mutants::FORGOTTEN_RUNS_STAY) {
+        // What was told a lease before a heartbeat had arrived by then, or no acknowledgement behind it had either, and the
+        // lease was over. And that heartbeat is no older than a lease, or it is over now.
+        let arrives = 2 * self.settings.verdict_after(self.settings.lease);
+        let arrived = since.is_some_and(|since| self.now.mono.since(since) > arrives)
+            || mutants::is_on(mutants::FORGOTTEN_TOO_SOON);
+        if told < MOST_TOLD || !arrived || !theirs || mutants::is_on(mutants::FORGOTTEN_RUNS_STAY) {
             return false;
         }
         let ended = Reported::Forgotten(worker.version);

@@ -1,13 +1,17 @@
 //! Reports of runs, and what is told of runs.
 
+use std::time::Duration;
+
 use rosterd_domain::id::{Item, JobName, Token, Version, WorkerId};
 use rosterd_domain::item::{Outcome, Record, Running, Source, State};
 use rosterd_domain::plan::Reported;
+use rosterd_domain::time::Mono;
 
 use crate::event::Effect;
 use crate::job::JobState;
 use crate::node::Node;
 use crate::verdict::tests::{at, host, job_with};
+use crate::worker::Unheeded;
 use rosterd_session::frame::{Completed, RunRef, ToWorker};
 
 const STREAM: u64 = 1;
@@ -116,21 +120,26 @@ fn nothing_comes_of_what_a_worker_says_of_jobs_that_are_not_its() {
     assert!(node.out.iter().any(|effect| matches!(effect, Effect::Tell(_))), "its own is told");
 }
 
-/// Five times it was told of a run, each time for three heartbeats, and never named it.
+/// Five times it was told of a run, each time for three heartbeats, and for two leases in all; and it never named it.
 #[test]
 fn a_run_that_its_worker_never_names_is_ended_for_it() {
     let (mut node, id, name) = at_work();
     let run = RunRef { job: name.clone(), item: Item(0), token: Token(5) };
-    let tell = |node: &mut Node, told: u32| {
+    let lease = node.settings.verdict_after(node.settings.lease);
+    node.now.mono = Mono(3 * lease);
+    let tell = |node: &mut Node, times: u32, leases: Option<u32>| {
+        let since = leases.map(|leases| Mono(node.now.mono.0 - leases * lease - Duration::from_millis(1)));
         let worker = node.workers.get_mut(&id).unwrap();
         worker.known.remove(&run);
-        worker.unheeded.insert(run.clone(), told);
+        worker.unheeded.insert(run.clone(), Unheeded { times, since });
         node.compare_runs(&id, &[]);
         node.jobs[&name].reports.get(&Item(0)).map(|report| report.ended)
     };
-    assert_eq!(tell(&mut node, 4), None);
+    assert_eq!(tell(&mut node, 4, Some(2)), None);
+    assert_eq!(tell(&mut node, 20, Some(1)), None, "it may be on its way");
+    assert_eq!(tell(&mut node, 20, None), None, "on this stream it was not told so far");
     node.compare_runs(&id, std::slice::from_ref(&run));
     assert!(node.workers[&id].unheeded.is_empty(), "it names it now");
     let version = node.workers[&id].version;
-    assert_eq!(tell(&mut node, 5), Some(Reported::Forgotten(version)));
+    assert_eq!(tell(&mut node, 5, Some(2)), Some(Reported::Forgotten(version)));
 }

@@ -90,7 +90,7 @@ pub(crate) struct Worker {
     /// It was another host's before, or this one's in another session.
     pub(crate) came: bool,
     /// How often it was told of runs that it then did not name, heartbeat after heartbeat.
-    pub(crate) unheeded: BTreeMap<RunRef, u32>,
+    pub(crate) unheeded: BTreeMap<RunRef, Unheeded>,
     /// Runs in flight in the records.
     pub(crate) runs: BTreeSet<(JobName, Item)>,
     /// Starts in transactions under way.
@@ -99,6 +99,15 @@ pub(crate) struct Worker {
     pub(crate) waiting: Waitlist,
     /// Reports that are not acknowledged.
     pub(crate) unacknowledged: usize,
+}
+
+/// A run that its worker was told of and did not name.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Unheeded {
+    /// How often, each time for some heartbeats.
+    pub(crate) times: u32,
+    /// When it was first told so on the stream that it has now.
+    pub(crate) since: Option<Mono>,
 }
 
 impl Worker {

@@ -74,6 +74,7 @@ mutants! {
     OVERDUE_RUNS_STAY: "overdue_runs_stay", "a worker that does not stop a run at its timeout keeps it";
     TAKEN_AWAY_IS_FREE: "taken_away_is_free", "the slot of a run that was taken away for its timeout is given to another while the run goes on";
     FORGOTTEN_RUNS_STAY: "forgotten_runs_stay", "a run that its worker never names is sent to it for ever";
+    FORGOTTEN_TOO_SOON: "forgotten_too_soon", "a run that its worker does not name is ended though it may still be on its way to it";
     OFFSETS_STAY: "offsets_stay", "what an item's last run left is not read again although another host has had the item since";
     HELD_STAYS_HELD: "held_stays_held", "runs that are held when the guarantee is switched off are released by nobody";
     CLAIMS_ARE_NOT_HELD: "claims_are_not_held", "a held run that crashed begins elsewhere before its fire was announced";

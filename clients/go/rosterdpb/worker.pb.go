@@ -1542,8 +1542,8 @@ func (x *Assignment) GetProps() map[string]string {
 
 // Run this now. The worker checks first: lease valid, this stream current, token above every token seen for
 // the item, no run of the item still in user code. If it will not start the run it answers RunCompleted with
-// NOT_STARTED, unless the run is in flight already. A run that was sent five times, three heartbeats apart, and that no
-// heartbeat names, is ended by the coordinator as crashed.
+// NOT_STARTED, unless the run is in flight already. A run that was sent five times, three heartbeats apart, for two leases
+// at least, and that no heartbeat names, is ended by the coordinator as crashed.
 type Trigger struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Run   *RunRef                `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`

@@ -7,6 +7,8 @@ use rosterd_domain::txn::Purpose;
 use super::races;
 use super::stage::*;
 use crate::log::JobPlan;
+use crate::strike::part;
+use crate::wire::Way;
 use crate::world::{Plan, World};
 
 races! {
@@ -58,6 +60,8 @@ races! {
     a_host_that_hears_late_gives_no_more_runs_than_slots: moves_while_it_registers, [ASKED_JOBS_UNREAD => "slots"];
     /// A client drops a Trigger and says nothing: its item is free again once it was told five times.
     a_client_that_forgets_a_run_does_not_keep_its_item: forgets, [FORGOTTEN_RUNS_STAY => "scene"];
+    /// What goes to a worker is held up for long, and what comes from it is not: its run begins late, and nowhere else.
+    a_run_is_not_ended_while_it_may_be_on_its_way: held_up_on_the_way, [FORGOTTEN_TOO_SOON => "overlap"];
     /// Somebody who has no run reports those of others, with tokens of any size: theirs end as their own workers say.
     a_stranger_ends_no_run_and_keeps_none_from_ending: strangers_report, [ANY_REPORT_COUNTS => "scene"];
     /// A handler goes on beyond its timeout and does not listen: its run is taken away, and its slot is given to nothing else
@@ -102,6 +106,27 @@ fn strangers_report() -> Faults {
         let late = (0..4).filter_map(|item| running(&world, "short", item));
         let old = late.filter(|run| world.now().since(run.since) > secs(3)).count();
         want(&world, old == 0, "no run stays longer than its worker runs it");
+        world
+    })
+}
+
+fn held_up_on_the_way() -> Faults {
+    scene(async || {
+        let mut world = stage(1, &[0, 0], vec![again(1, 10_000, 600)]);
+        // Fifteen heartbeats are less than what a worker bears of silence.
+        let times = &mut world.plan.times;
+        (times.session, times.lease) = (secs(80), secs(36));
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "again", 2).await;
+        world.pass(secs(2)).await;
+        let Some(desk) = owner(&world, "again", 0) else { return world };
+        part(&mut world, Some(desk), 0, Way::Down, Some(22_500));
+        ask(&world, 0, trigger("again"));
+        until(&mut world, "it begins", |world| starts(world, "again", "MANUAL") == 1).await;
+        world.pass(secs(13)).await;
+        want(&world, starts(&world, "again", "FAILOVER") == 0, "and nowhere else");
+        let record = record(&world, "again", 0).map(|record| record.counters).unwrap_or_default();
+        want(&world, (record.succeeded, record.crashed) == (1, 0), "it succeeds");
         world
     })
 }
