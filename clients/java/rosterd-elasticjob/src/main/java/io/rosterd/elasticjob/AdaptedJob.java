@@ -23,6 +23,11 @@ import org.apache.shardingsphere.elasticjob.infra.spi.ElasticJobServiceLoader;
 
 /** A job of Elastic-Job as a worker's handler, with its job file and callbacks. */
 final class AdaptedJob {
+    static {
+        // Once: a second thread would find the registry half filled.
+        ElasticJobServiceLoader.registerTypedService(JobErrorHandlerPropertiesValidator.class);
+    }
+
     private final JobConfiguration config;
     private final String handlerType;
     private final JobFile file;
@@ -95,7 +100,6 @@ final class AdaptedJob {
     /** As Elastic-Job: an error handler without its properties must not be found out by the first error. */
     private void validateErrorHandler() {
         if (config.getJobErrorHandlerType() == null) return;
-        ElasticJobServiceLoader.registerTypedService(JobErrorHandlerPropertiesValidator.class);
         ElasticJobServiceLoader.newTypedServiceInstance(
                         JobErrorHandlerPropertiesValidator.class, config.getJobErrorHandlerType(), config.getProps())
                 .ifPresent(validator -> validator.validate(config.getProps()));

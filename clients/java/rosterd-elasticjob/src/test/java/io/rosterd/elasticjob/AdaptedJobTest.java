@@ -2,6 +2,7 @@ package io.rosterd.elasticjob;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonParser;
@@ -96,6 +97,17 @@ class AdaptedJobTest {
         assertSame(thrown, end.thrown());
         // As the coordinator says, not as the program did.
         assertEquals(List.of("error no data to ben"), Recorded.of("failing"));
+    }
+
+    @Test
+    void anErrorHandlerWithoutWhatItNeedsIsRefusedAtOnce() {
+        JobConfiguration config = config("invalid")
+                .jobErrorHandlerType("RECORD")
+                .setProperty("mail.to", "")
+                .build();
+        IllegalArgumentException refused =
+                assertThrows(IllegalArgumentException.class, () -> adapt((SimpleJob) context -> {}, config));
+        assertEquals("mail.to is empty", refused.getMessage());
     }
 
     @Test

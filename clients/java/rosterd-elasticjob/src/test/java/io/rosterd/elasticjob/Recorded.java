@@ -6,6 +6,7 @@ import java.util.Properties;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import org.apache.shardingsphere.elasticjob.error.handler.JobErrorHandler;
+import org.apache.shardingsphere.elasticjob.error.handler.JobErrorHandlerPropertiesValidator;
 import org.apache.shardingsphere.elasticjob.infra.listener.ElasticJobListener;
 import org.apache.shardingsphere.elasticjob.infra.listener.ShardingContexts;
 import org.apache.shardingsphere.elasticjob.lite.api.listener.AbstractDistributeOnceElasticJobListener;
@@ -85,6 +86,19 @@ public final class Recorded {
         @Override
         public String getType() {
             return "ONCE";
+        }
+    }
+
+    /** Of type RECORD: it wants to know whom to write to, if it is to write to anybody. */
+    public static final class Validator implements JobErrorHandlerPropertiesValidator {
+        @Override
+        public void validate(Properties props) {
+            if (props.getProperty("mail.to", "ann").isEmpty()) throw new IllegalArgumentException("mail.to is empty");
+        }
+
+        @Override
+        public String getType() {
+            return "RECORD";
         }
     }
 
