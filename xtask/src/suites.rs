@@ -217,7 +217,7 @@ pub(crate) const SUITES: &[Suite] = &[
     ),
     client(
         "java",
-        "the Java client, at a real coordinator too; its fences at PostgreSQL and Redis",
+        "the Java client, at a real coordinator too; its fences at PostgreSQL and Redis; Elastic-Job's jobs",
         Kind::Java,
         java::PACKAGES,
     ),

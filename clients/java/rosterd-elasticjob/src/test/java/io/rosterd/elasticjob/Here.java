@@ -1,0 +1,16 @@
+package io.rosterd.elasticjob;
+
+import java.util.Set;
+
+/** A process that owns what a test says. */
+record Here(Set<Integer> items) implements AdaptedJob.LocalWorker {
+    @Override
+    public Set<Integer> itemsOf(String job) {
+        return items;
+    }
+
+    @Override
+    public String instanceId() {
+        return "127.0.0.1@-@test";
+    }
+}
