@@ -15,8 +15,8 @@ use tokio::sync::mpsc;
 
 use crate::clock::Clock;
 use crate::connect::{Connector, LinkError, Wire};
-use crate::machine::{Machine, proves_lease};
 use crate::machine::words::{Effect, Event, Exit, Now};
+use crate::machine::{Machine, proves_lease};
 use crate::proto::{SessionRequest, session_request};
 use crate::user::{Says, UserCode};
 
