@@ -107,7 +107,7 @@ fn sql(server: &Server, script: &str) -> String {
 
 /// Claims the item and writes in one transaction, as a run does.
 fn write(server: &Server, run: Guard<'_>, amount: u32) -> Result<(), Fenced> {
-    let (job, item, token) = postgres::values(&run);
+    let (job, item, token) = postgres::values(run);
     let prepare = format!("PREPARE claim (text, int, bigint) AS {}", postgres::CLAIM);
     let claim = format!("EXECUTE claim ('{job}', {item}, {token})");
     // The command line cannot look before it goes on, so the write has the same condition.
@@ -116,7 +116,7 @@ fn write(server: &Server, run: Guard<'_>, amount: u32) -> Result<(), Fenced> {
     let update = format!("UPDATE account SET amount = {amount} WHERE {condition}");
     let said = sql(server, &format!("{prepare}; BEGIN; {claim}; {update}; COMMIT"));
     let rows = said.lines().find_map(|line| line.strip_prefix("INSERT 0 ")).expect("what was claimed");
-    postgres::claimed(&run, rows.parse().unwrap())
+    postgres::claimed(run, rows.parse().unwrap())
 }
 
 #[test]
@@ -136,13 +136,13 @@ fn in_postgres_a_transaction_of_an_older_run_is_refused() {
     let other = Guard { item: 1, token: 1, ..SHORT };
     assert_eq!(write(&server, other, 7), Ok(()), "each item has tokens of its own");
     // The look that locks nothing.
-    let (job, item, _) = postgres::values(&OLD);
+    let (job, item, _) = postgres::values(OLD);
     let prepare = format!("PREPARE seen (text, int) AS {}", postgres::SEEN);
     let said = sql(&server, &format!("{prepare}; EXECUTE seen ('{job}', {item})"));
     let seen = said.lines().last().and_then(|line| line.parse().ok());
-    assert_eq!(postgres::current(&NEW, seen), Ok(()));
-    assert_eq!(postgres::current(&OLD, seen).unwrap_err().seen, Some(NEW.token));
-    assert_eq!(postgres::current(&OLD, None), Ok(()));
+    assert_eq!(postgres::current(NEW, seen), Ok(()));
+    assert_eq!(postgres::current(OLD, seen).unwrap_err().seen, Some(NEW.token));
+    assert_eq!(postgres::current(OLD, None), Ok(()));
 }
 
 // Redis.
@@ -170,7 +170,7 @@ fn evaluate(server: &Server, script: &str, key: &str, run: Guard<'_>, value: &st
     let said = text(&redis_cli(server, &["EVAL", script, "1", key, &run.token.to_string(), value]).stdout);
     let mut lines = said.lines();
     let written = lines.next().unwrap_or_default().parse().unwrap_or_else(|_| panic!("{said}"));
-    redis::judge(&run, key, (written, lines.next().unwrap_or_default()))
+    redis::judge(run, key, (written, lines.next().unwrap_or_default()))
 }
 
 #[test]
