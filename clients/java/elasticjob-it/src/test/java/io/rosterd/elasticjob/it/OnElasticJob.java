@@ -11,8 +11,8 @@ import org.apache.shardingsphere.elasticjob.reg.zookeeper.ZookeeperRegistryCente
 final class OnElasticJob implements Scheduler {
     private final ZookeeperRegistryCenter center;
 
-    OnElasticJob(String servers) {
-        center = new ZookeeperRegistryCenter(new ZookeeperConfiguration(servers, "elasticjob"));
+    OnElasticJob(String servers, String namespace) {
+        center = new ZookeeperRegistryCenter(new ZookeeperConfiguration(servers, namespace));
         center.init();
     }
 

@@ -11,8 +11,8 @@ import org.apache.shardingsphere.elasticjob.api.JobConfiguration;
 final class OnRosterd implements Scheduler {
     private final RosterdRegistryCenter center;
 
-    OnRosterd(String servers) {
-        center = new RosterdRegistryCenter(new RosterdConfiguration(servers, "reports"));
+    OnRosterd(String servers, String namespace) {
+        center = new RosterdRegistryCenter(new RosterdConfiguration(servers, namespace));
         center.init();
     }
 

@@ -30,8 +30,8 @@ class SameOnBothTest {
     static void start() {
         zookeeper = new ZooKeeperServer();
         coordinator = Coordinator.onZooKeeper(zookeeper.servers(), "reports");
-        elasticJob = new OnElasticJob(zookeeper.servers());
-        rosterd = new OnRosterd(coordinator.server());
+        elasticJob = new OnElasticJob(zookeeper.servers(), "elasticjob");
+        rosterd = new OnRosterd(coordinator.server(), "reports");
     }
 
     @AfterAll
@@ -177,21 +177,54 @@ class SameOnBothTest {
                         .overwrite(true)
                         .shardingItemParameters("0=a,1=b")
                         .jobListenerTypes("ONCE"));
-        assertEquals(firstFire(elasticJob, config), firstFire(rosterd, config));
+        assertEquals(
+                firstFire(elasticJob, config, "all started", "all completed"),
+                firstFire(rosterd, config, "all started", "all completed"));
     }
 
-    private static String firstFire(Scheduler scheduler, JobConfiguration config) {
+    @Test
+    void aJobThatWasImportedIsWorkedForByItsClass() {
+        JobConfiguration config = config(
+                "moved",
+                2,
+                it -> it.cron("0/1 * * * * ?")
+                        .timeZone("GMT+8:00")
+                        .jobParameter("daily")
+                        .jobListenerTypes("JOURNAL"));
+        String there;
+        try (Scheduler old = new OnElasticJob(zookeeper.servers(), "old")) {
+            there = firstFire(old, config, "before", "after");
+        }
+        Coordinator.run(
+                "import",
+                "elastic-job",
+                "--zk",
+                zookeeper.servers(),
+                "--from",
+                "old",
+                "--registry",
+                "zookeeper",
+                "--namespace",
+                "moved");
+        try (Coordinator next = Coordinator.onZooKeeper(zookeeper.servers(), "moved");
+                Scheduler scheduler = new OnRosterd(next.server(), "moved")) {
+            assertEquals(there, firstFire(scheduler, config, "before", "after"));
+            assertTrue(next.ask("jobs", "show", "moved", "--json").contains(ReportJob.class.getName()));
+        }
+    }
+
+    /** The first whole fire of a scheduled job with two items, between two kinds of lines. */
+    private static String firstFire(Scheduler scheduler, JobConfiguration config, String first, String last) {
         Journal.clear();
         Runnable shutdown = scheduler.schedule(new ReportJob(), config);
-        Wait.until(
-                "a fire has completed",
-                () -> Journal.lines().stream().anyMatch(line -> line.startsWith("all completed")));
-        shutdown.run();
-        List<String> fire = inOrder(Journal.lines());
-        int from = fire.indexOf(fire.stream()
-                .filter(line -> line.startsWith("all started"))
-                .findFirst()
-                .orElseThrow());
-        return String.join("\n", fire.subList(from, from + 4));
+        try {
+            Wait.until("a fire has ended", () -> Journal.lines().stream().anyMatch(line -> line.startsWith(last)));
+        } finally {
+            shutdown.run();
+        }
+        List<String> lines = inOrder(Journal.lines());
+        int from = 0;
+        while (!lines.get(from).startsWith(first)) from++;
+        return String.join("\n", lines.subList(from, from + 4));
     }
 }
