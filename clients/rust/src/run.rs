@@ -139,7 +139,7 @@ impl Run {
     }
 
     /// The trace that this run belongs to, as W3C Trace Context writes it: `traceparent`, and `tracestate` where there is one.
-    /// All runs of a fire share its trace. Empty: none. With the feature `opentelemetry` handlers run within it.
+    /// All runs of a fire share its trace. Empty: none. A propagator of the `opentelemetry` crate extracts a context from it.
     pub fn trace_context(&self) -> &BTreeMap<String, String> {
         &self.trigger().trace_context
     }
