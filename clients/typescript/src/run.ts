@@ -68,6 +68,11 @@ export class Run {
   readonly instanceId: string;
   /** Elastic-Job's id of the task, `job@-@item@-@READY@-@instanceId`. The same for each run of the item here. */
   readonly taskId: string;
+  /**
+   * The trace that the run belongs to, as W3C Trace Context writes it: `traceparent`, and `tracestate` if there is one. All
+   * runs of a fire share it. The handler is called within it if the program has OpenTelemetry's API.
+   */
+  readonly traceContext: Readonly<Record<string, string>>;
   /** dataflow: go on until there is nothing left to fetch. */
   readonly streaming: boolean;
   /**
@@ -112,6 +117,7 @@ export class Run {
     this.deadline = parts.deadline === undefined ? undefined : new Date(parts.deadline);
     this.instanceId = parts.instanceId;
     this.taskId = trigger.taskId;
+    this.traceContext = Object.freeze({ ...trigger.traceContext });
     this.streaming = trigger.streaming;
     this.signal = watchful(this.#controller.signal, () => this.cancelled);
     this.log = withPrefix(outlet.log, `[${keyText(key)}] `, this.ids);

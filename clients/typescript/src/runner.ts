@@ -12,6 +12,7 @@ import { instant, millis } from "./machine/time.js";
 import { keyId, StopReason, type Ending, type Key, type KeyId } from "./machine/words.js";
 import { CallbackKind, type Callback } from "./proto/rosterd/v1/worker_pb.js";
 import { Run, type RunParts } from "./run.js";
+import { withTrace } from "./trace.js";
 
 /** A run ends in user code, for metrics. */
 export interface RunEnd {
@@ -95,7 +96,7 @@ export class Runner {
     this.#hook("runStarted", run);
     const begun = this.#line.now().boot;
     withIds(run.ids, () => {
-      void this.#call(job, run).then(([ending, error]) => {
+      void withTrace(run.traceContext, () => this.#call(job, run)).then(([ending, error]) => {
         this.#runs.delete(keyId(call.key));
         this.#line.post({ type: "ended", key: call.key, ending });
         this.#hook("runEnded", run, endOf(ending, this.#line.now().boot - begun, error));

@@ -19,6 +19,7 @@ import { StopReason } from "./machine/words.js";
 import { RunSource } from "./proto/rosterd/v1/types_pb.js";
 import { TriggerSchema } from "./proto/rosterd/v1/worker_pb.js";
 import { Run, type Source } from "./run.js";
+import { findTracing, withTrace } from "./trace.js";
 
 /** What the run is given; all of it may be left out. */
 export interface RunInit {
@@ -35,6 +36,7 @@ export interface RunInit {
   offset?: Uint8Array | string;
   deadline?: Date;
   streaming?: boolean;
+  traceContext?: Readonly<Record<string, string>>;
   /** Once it is aborted the run must stop: its reason becomes an operator's. */
   cancel?: AbortSignal;
   /** The worker is leaving. */
@@ -62,6 +64,7 @@ export interface RunResult {
 
 /** Calls a handler once, with its hooks, as a worker would. */
 export async function runHandler(handler: Handler, init: RunInit = {}, options: JobOptions = {}): Promise<RunResult> {
+  await findTracing();
   const progress: { percent: number; message: string }[] = [];
   const run = runFor(init, progress);
   const stop = () => run.stop(StopReason.OPERATOR);
@@ -72,7 +75,7 @@ export async function runHandler(handler: Handler, init: RunInit = {}, options: 
   let returned = false;
   try {
     const job = jobOf(run.job, handler, options);
-    output = textOf(await withIds(run.ids, () => attempt(job, run)));
+    output = textOf(await withIds(run.ids, () => withTrace(run.traceContext, () => attempt(job, run))));
     returned = true;
   } catch (error) {
     thrown = error;
@@ -117,6 +120,7 @@ function runFor(init: RunInit, progress: { percent: number; message: string }[])
     itemParameter: init.itemParameter ?? "",
     jobParameter: init.jobParameter ?? "",
     streaming: init.streaming ?? false,
+    traceContext: { ...init.traceContext },
     taskId: `${job}@-@${item}@-@READY@-@${instanceId}`,
   });
   const parts = {

@@ -20,6 +20,7 @@ import { resolve, type Resolved, type WorkerOptions } from "./options.js";
 import { Runner, type Hooks } from "./runner.js";
 import { Signals } from "./signals.js";
 import type { Line, News, Orders } from "./thread/link.js";
+import { findTracing } from "./trace.js";
 
 /** How a worker is run. */
 export interface RunOptions {
@@ -85,6 +86,7 @@ export class Worker {
     if (this.#ran) throw new Error("a worker runs once");
     if (this.#jobs.size === 0) throw new Error("a worker without jobs has nothing to do");
     this.#ran = true;
+    await findTracing();
     const { settings, access, health } = this.#resolved;
     const shared = Shared.create(settings.slots);
     const { signal } = options;

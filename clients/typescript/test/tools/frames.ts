@@ -18,7 +18,10 @@ export const FIRE = 1_700_000_000_000;
 
 type FrameInit = NonNullable<MessageInitShape<typeof SessionResponseSchema>["frame"]>;
 type TriggerInit = Partial<
-  Pick<Trigger, "itemParameter" | "streaming" | "maxAttempts" | "retryBackoffMultiplier" | "offset" | "attempt">
+  Pick<
+    Trigger,
+    "itemParameter" | "streaming" | "maxAttempts" | "retryBackoffMultiplier" | "offset" | "attempt" | "traceContext"
+  >
 >;
 
 export const frame = (init: FrameInit): SessionResponse => create(SessionResponseSchema, { frame: init });
