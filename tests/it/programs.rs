@@ -82,3 +82,21 @@ async fn lost(form: Form) {
     })
     .await;
 }
+
+/// Each is told of the same trace, and of a parent of its own in it.
+#[tokio::test]
+async fn the_programs_of_a_fire_share_its_trace() {
+    let mut cluster = Cluster::start(LONG).await;
+    cluster.exec("a", &["--job", "traced", "--items", "2"], &["sh", "-c", "echo $TRACEPARENT"]);
+    cluster.assigned("traced", 1).await;
+    cluster.trigger("traced").await;
+    let runs = wait("both runs in the history", || async {
+        let runs = cluster.runs("traced").await;
+        (runs.len() == 2 && runs.iter().all(|run| run.ended_at.is_some())).then_some(runs)
+    })
+    .await;
+    let parts: Vec<Vec<&str>> = runs.iter().map(|run| run.output.trim().split('-').collect()).collect();
+    assert!(parts.iter().all(|parts| parts.len() == 4 && parts[1].len() == 32), "{parts:?}");
+    assert_eq!(parts[0][1], parts[1][1], "the trace");
+    assert_ne!(parts[0][2], parts[1][2], "the parent");
+}

@@ -54,6 +54,7 @@ const ENVIRONMENT: &str = "The program is told by its environment:
   ROSTERD_SOURCE                               NORMAL_TRIGGER, MISFIRE, FAILOVER or MANUAL
   ROSTERD_ATTEMPT  ROSTERD_INSTANCE            which attempt of the run, and whose
   ROSTERD_TASK_ID                              Elastic-Job's id of the task: job@-@item@-@READY@-@instance
+  TRACEPARENT  TRACESTATE                      the W3C trace of the run, which all runs of its fire share
 ROSTERD_CREDENTIAL, ROSTERD_CREDENTIAL_FILE and ROSTERD_KEY are not handed on. Exit code 0 is success, any other is failure.
 
 Its output goes to our own stdout and stderr, its last 64 KiB into the report. To stop it,
@@ -271,7 +272,7 @@ fn ending(status: std::process::ExitStatus) -> String {
 fn environment(run: &Run) -> Vec<(&'static str, String)> {
     let fire = jiff::Timestamp::try_from(run.fire_time()).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     let source = run.source().as_str_name();
-    vec![
+    let mut told = vec![
         ("ROSTERD_JOB", run.job().to_owned()),
         ("ROSTERD_ITEM", run.item().to_string()),
         ("ROSTERD_ITEM_PARAMETER", run.item_parameter().to_owned()),
@@ -284,7 +285,12 @@ fn environment(run: &Run) -> Vec<(&'static str, String)> {
         ("ROSTERD_INSTANCE", run.instance_id().to_owned()),
         ("ROSTERD_TASK_ID", run.task_id().to_owned()),
         ("ROSTERD_ATTEMPT", run.attempt().to_string()),
-    ]
+    ];
+    // As OpenTelemetry hands a context to a program.
+    for (name, header) in [("TRACEPARENT", "traceparent"), ("TRACESTATE", "tracestate")] {
+        told.extend(run.trace_context().get(header).map(|value| (name, value.clone())));
+    }
+    told
 }
 
 /// Programs run as the same user as this process, which holds the secret: its memory and environment are not theirs to
