@@ -7,9 +7,9 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 
 use crate::clients::{path, workers};
-use crate::command::{root, shown, target, watched};
+use crate::command::{root, target};
 use crate::python;
-use crate::summary::{Tally, conformance};
+use crate::summary::{Tally, conformance, tallied};
 
 /// The worker without a client in examples/, and the rules that its page says it keeps.
 const OWN: &str = "examples/own-client/conformance.py";
@@ -36,14 +36,7 @@ pub(crate) fn test(shipped: Option<&Path>, mark: &str, rest: &[String]) -> Resul
 fn judge(shipped: &Path, words: &[String], worker: &[String], mark: &str) -> Result<Tally> {
     let mut command = Command::new(shipped);
     command.arg("conformance").args(words).arg("--").args(worker);
-    let mut tally = None;
-    let status = watched(&mut command, mark, &mut |line| tally = conformance(line).or(tally))?;
-    let Some(mut tally) = tally else { bail!("{status}, without a summary: {}", shown(&command)) };
-    if !status.success() && tally.failed == 0 {
-        println!("{mark}    {status}: {}", shown(&command));
-        tally.failed = 1;
-    }
-    Ok(tally)
+    tallied(&mut command, mark, false, conformance)
 }
 
 /// The rules that the guide says the worker without a client keeps: a line of its own there.

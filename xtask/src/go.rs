@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 
-use crate::command::{must, output, root, shown, target, watched};
-use crate::summary::{Tally, go};
+use crate::command::{must, output, root, target};
+use crate::summary::{Tally, go, tallied};
 
 /// What its tests of fences start.
 pub(crate) const PACKAGES: &[&str] = &["postgresql", "redis-server"];
@@ -51,16 +51,7 @@ pub(crate) fn test(shipped: Option<&Path>, mark: &str, rest: &[String]) -> Resul
         if let Some(shipped) = shipped {
             command.env("ROSTERD_BINARY", shipped);
         }
-        let mut tally = Tally::default();
-        let status = watched(&mut command, mark, &mut |line| tally += go(line).unwrap_or_default())?;
-        if tally == Tally::default() && rest.is_empty() {
-            bail!("{status}, without a test: {}", shown(&command));
-        }
-        if !status.success() && tally.failed == 0 {
-            println!("    {status}: {}", shown(&command));
-            tally.failed = 1;
-        }
-        all += tally;
+        all += tallied(&mut command, mark, !rest.is_empty(), go)?;
     }
     Ok(all)
 }

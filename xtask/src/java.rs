@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
-use crate::command::{is_installed, must, root, shown, target, watched};
-use crate::summary::{Tally, surefire};
+use crate::command::{is_installed, must, root, target};
+use crate::summary::{Tally, surefire, tallied};
 
 /// What it is built with, and what its tests start.
 pub(crate) const PACKAGES: &[&str] =
@@ -58,16 +58,7 @@ pub(crate) fn test(shipped: Option<&Path>, mark: &str, rest: &[String]) -> Resul
     if let Some(shipped) = shipped {
         command.env("ROSTERD_BINARY", shipped);
     }
-    let mut tally = Tally::default();
-    let status = watched(&mut command, mark, &mut |line| tally += surefire(line).unwrap_or_default())?;
-    if tally == Tally::default() {
-        bail!("{status}, without a summary: {}", shown(&command));
-    }
-    if !status.success() && tally.failed == 0 {
-        println!("    {status}: {}", shown(&command));
-        tally.failed = 1;
-    }
-    Ok(tally)
+    tallied(&mut command, mark, !rest.is_empty(), surefire)
 }
 
 /// Builds its conformance worker.

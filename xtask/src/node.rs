@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
-use crate::command::{must, root, shown, watched};
-use crate::summary::{Tally, node};
+use crate::command::{must, root};
+use crate::summary::{Tally, node, tallied};
 
 /// What its tests of fences start.
 pub(crate) const PACKAGES: &[&str] = &["openssl", "postgresql", "redis-server"];
@@ -46,16 +46,7 @@ pub(crate) fn test(shipped: Option<&Path>, mark: &str, rest: &[String]) -> Resul
     if let Some(shipped) = shipped {
         command.env("ROSTERD_BINARY", shipped);
     }
-    let mut tally = Tally::default();
-    let status = watched(&mut command, mark, &mut |line| tally += node(line).unwrap_or_default())?;
-    if tally == Tally::default() {
-        bail!("{status}, without a summary: {}", shown(&command));
-    }
-    if !status.success() && tally.failed == 0 {
-        println!("    {status}: {}", shown(&command));
-        tally.failed = 1;
-    }
-    Ok(tally)
+    tallied(&mut command, mark, !rest.is_empty(), node)
 }
 
 /// Builds its conformance worker: the program for `node`.

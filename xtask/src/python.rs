@@ -5,8 +5,8 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::command::{must, output, root, shown, target, watched};
-use crate::summary::{Tally, pytest};
+use crate::command::{must, output, root, target};
+use crate::summary::{Tally, pytest, tallied};
 
 /// The oldest Python that the client supports.
 const OLDEST: (u32, u32) = (3, 10);
@@ -87,14 +87,7 @@ pub(crate) fn test(mark: &str, rest: &[String]) -> Result<Option<Tally>> {
     }
     let mut command = program("python");
     command.args(["-m", "pytest", "-p", "no:cacheprovider", "--durations=10"]).args(rest);
-    let mut tally = None;
-    let status = watched(&mut command, mark, &mut |line| tally = pytest(line).or(tally))?;
-    let Some(mut tally) = tally else { bail!("{status}, without a summary: {}", shown(&command)) };
-    if !status.success() && tally.failed == 0 {
-        println!("    {status}: {}", shown(&command));
-        tally.failed = 1;
-    }
-    Ok(Some(tally))
+    tallied(&mut command, mark, !rest.is_empty(), pytest).map(Some)
 }
 
 /// The Python of its environment.

@@ -2,6 +2,11 @@
 
 use std::fmt;
 use std::ops::AddAssign;
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::command::{shown, watched};
 
 /// How many tests went well, and how many did not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -18,6 +23,26 @@ impl Tally {
         let passed = self.passed.saturating_sub(not_run);
         Self { passed, not_run: self.not_run + not_run, ..self }
     }
+}
+
+/// Runs tests and adds up what `read` finds in their lines. Tests that end badly and name none that failed have failed; that none
+/// ran is no success, unless only some were asked for.
+pub(crate) fn tallied(
+    command: &mut Command,
+    mark: &str,
+    some: bool,
+    read: impl Fn(&str) -> Option<Tally>,
+) -> Result<Tally> {
+    let mut tally = Tally::default();
+    let status = watched(command, mark, &mut |line| tally += read(line).unwrap_or_default())?;
+    if tally == Tally::default() && !(some && status.success()) {
+        bail!("{status}, and no test has run: {}", shown(command));
+    }
+    if !status.success() && tally.failed == 0 {
+        println!("{mark}    {status}: {}", shown(command));
+        tally.failed = 1;
+    }
+    Ok(tally)
 }
 
 impl AddAssign for Tally {
