@@ -14,6 +14,7 @@ use super::runs::open;
 use super::{Group, scene};
 use crate::broken::{Played, ensure};
 use crate::coordinator::frames;
+use crate::event::{Entry, Event};
 use crate::stage::{CALM, PATIENCE, Setting, Stage};
 
 pub(super) const GROUPS: &[Group] = &[Group {
@@ -106,12 +107,18 @@ async fn one(stage: &mut Stage, after: After, turn: usize) -> Played {
     if matches!(after, After::Callback | After::CallbackDone) {
         stage.say(frames::callback(&id, stage.setting.jobs[0], PATIENCE)).await?;
         answered(stage, from, &id).await?;
-        let called = stage.all(0, |entry| match &entry.event {
-            crate::event::Event::Line(line) if line.what == What::Hook => Some(()),
-            _ => None,
-        });
-        // One for each of the two scenes that have one.
+        let is_call = |entry: &Entry| {
+            matches!(&entry.event, Event::Line(line) if line.what == What::Hook).then_some(())
+        };
+        // One for each of the two scenes that have one. The answer may overtake the line on standard output.
         let wanted = if after == After::Callback { 1 } else { 2 };
+        let mut seen = 0;
+        let come = |entry: &Entry| {
+            seen += usize::from(is_call(entry).is_some());
+            (seen >= wanted).then_some(())
+        };
+        stage.find(0, "the line of the callback", come).await?;
+        let called = stage.all(0, is_call);
         return ensure(called.len() == wanted, || format!("{} callbacks were called", called.len()));
     }
     open(&gate);
