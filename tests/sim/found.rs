@@ -140,6 +140,8 @@ scripts! {
     a_calendar_jumped_before_its_coordinator_heard_anything;
     /// A coordinator that had just come knew of no other, and acknowledged a change by what it had read when it came.
     a_change_was_acknowledged_by_who_had_just_come;
+    /// A worker woke late, and what it heard first was the end of its stream: it read on from that, and panicked. (Seed 7008.)
+    a_stream_ended_while_its_worker_stood_still;
 }
 
 /// None is forgotten in the folder.

@@ -170,16 +170,17 @@ impl Line {
     async fn what_waited(&mut self, first: Event, clock: &impl Clock) -> VecDeque<Event> {
         let until = clock.now() + MOMENT;
         let mut events = vec![first];
-        while matches!(self, Self::Up { .. }) && events.len() < FRAMES as usize && clock.now() < until {
-            let event = tokio::select! {
+        // Nothing comes of a stream after its end, which may be the first.
+        let goes_on = |events: &[Event]| !matches!(events.last(), Some(Event::Closed { .. }));
+        while matches!(self, Self::Up { .. })
+            && goes_on(&events)
+            && events.len() < FRAMES as usize
+            && clock.now() < until
+        {
+            tokio::select! {
                 biased;
-                event = self.event() => event,
-                () = clock.sleep_until(until) => continue,
-            };
-            let over = matches!(event, Event::Closed { .. });
-            events.push(event);
-            if over {
-                break;
+                event = self.event() => events.push(event),
+                () = clock.sleep_until(until) => {}
             }
         }
         let (proofs, others): (Vec<_>, Vec<_>) = events.into_iter().partition(proves_lease);
