@@ -170,17 +170,19 @@ impl Line {
     async fn what_waited(&mut self, first: Event, clock: &impl Clock) -> VecDeque<Event> {
         let until = clock.now() + MOMENT;
         let mut events = vec![first];
-        while matches!(self, Self::Up { .. }) && events.len() < FRAMES as usize && clock.now() < until {
+        // Nothing is read of a stream that has ended.
+        let ended = |events: &[Event]| matches!(events.last(), Some(Event::Closed { .. }));
+        while matches!(self, Self::Up { .. })
+            && !ended(&events)
+            && events.len() < FRAMES as usize
+            && clock.now() < until
+        {
             let event = tokio::select! {
                 biased;
                 event = self.event() => event,
                 () = clock.sleep_until(until) => continue,
             };
-            let over = matches!(event, Event::Closed { .. });
             events.push(event);
-            if over {
-                break;
-            }
         }
         let (proofs, others): (Vec<_>, Vec<_>) = events.into_iter().partition(proves_lease);
         proofs.into_iter().chain(others).collect()
