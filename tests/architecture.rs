@@ -29,6 +29,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "session::code",
             "session::jobs",
             "session::limits",
+            "session::machines",
             "history",
             "runtime",
             "wire",

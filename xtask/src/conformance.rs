@@ -43,7 +43,8 @@ fn judge(shipped: &Path, words: &[String], worker: &[String], mark: &str) -> Res
 fn kept_by_own(top: &Path) -> Result<String> {
     let page: PathBuf = top.join("docs/guide/src/own-client.md");
     let text = std::fs::read_to_string(&page).with_context(|| path(&page))?;
-    let line = text.lines().find_map(|line| line.strip_prefix("rosterd conformance --only "));
+    let own = text.lines().find(|line| line.contains(OWN));
+    let line = own.and_then(|line| line.strip_prefix("rosterd conformance --only "));
     let rules = line.and_then(|line| line.split(' ').next());
     Ok(rules.with_context(|| format!("{} does not say which rules it keeps", path(&page)))?.to_owned())
 }

@@ -24,14 +24,13 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1arosterd/_proto/types.proto\x12\x11rosterd_client.v1\"2\n\x06RunRef\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0c\n\x04item\x18\x02 \x01(\r\x12\r\n\x05token\x18\x03 \x01(\x04*\x8e\x01\n\tRunSource\x12\x1a\n\x16RUN_SOURCE_UNSPECIFIED\x10\x00\x12\x1d\n\x19RUN_SOURCE_NORMAL_TRIGGER\x10\x01\x12\x16\n\x12RUN_SOURCE_MISFIRE\x10\x02\x12\x17\n\x13RUN_SOURCE_FAILOVER\x10\x03\x12\x15\n\x11RUN_SOURCE_MANUAL\x10\x04*\xfe\x01\n\nRunOutcome\x12\x1b\n\x17RUN_OUTCOME_UNSPECIFIED\x10\x00\x12\x19\n\x15RUN_OUTCOME_SUCCEEDED\x10\x01\x12\x16\n\x12RUN_OUTCOME_FAILED\x10\x02\x12\x19\n\x15RUN_OUTCOME_CANCELLED\x10\x03\x12\x17\n\x13RUN_OUTCOME_CRASHED\x10\x04\x12\x19\n\x15RUN_OUTCOME_TIMED_OUT\x10\x05\x12\x17\n\x13RUN_OUTCOME_ABORTED\x10\x06\x12\x1b\n\x17RUN_OUTCOME_NOT_STARTED\x10\x07\x12\x1b\n\x17RUN_OUTCOME_HANDED_BACK\x10\x08*e\n\x07JobKind\x12\x18\n\x14JOB_KIND_UNSPECIFIED\x10\x00\x12\x13\n\x0fJOB_KIND_SIMPLE\x10\x01\x12\x15\n\x11JOB_KIND_DATAFLOW\x10\x02\x12\x14\n\x10JOB_KIND_COMMAND\x10\x03\x42\x11\n\rio.rosterd.v1P\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1arosterd/_proto/types.proto\x12\x11rosterd_client.v1\"2\n\x06RunRef\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0c\n\x04item\x18\x02 \x01(\r\x12\r\n\x05token\x18\x03 \x01(\x04*\x8e\x01\n\tRunSource\x12\x1a\n\x16RUN_SOURCE_UNSPECIFIED\x10\x00\x12\x1d\n\x19RUN_SOURCE_NORMAL_TRIGGER\x10\x01\x12\x16\n\x12RUN_SOURCE_MISFIRE\x10\x02\x12\x17\n\x13RUN_SOURCE_FAILOVER\x10\x03\x12\x15\n\x11RUN_SOURCE_MANUAL\x10\x04*\xfe\x01\n\nRunOutcome\x12\x1b\n\x17RUN_OUTCOME_UNSPECIFIED\x10\x00\x12\x19\n\x15RUN_OUTCOME_SUCCEEDED\x10\x01\x12\x16\n\x12RUN_OUTCOME_FAILED\x10\x02\x12\x19\n\x15RUN_OUTCOME_CANCELLED\x10\x03\x12\x17\n\x13RUN_OUTCOME_CRASHED\x10\x04\x12\x19\n\x15RUN_OUTCOME_TIMED_OUT\x10\x05\x12\x17\n\x13RUN_OUTCOME_ABORTED\x10\x06\x12\x1b\n\x17RUN_OUTCOME_NOT_STARTED\x10\x07\x12\x1b\n\x17RUN_OUTCOME_HANDED_BACK\x10\x08*e\n\x07JobKind\x12\x18\n\x14JOB_KIND_UNSPECIFIED\x10\x00\x12\x13\n\x0fJOB_KIND_SIMPLE\x10\x01\x12\x15\n\x11JOB_KIND_DATAFLOW\x10\x02\x12\x14\n\x10JOB_KIND_COMMAND\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'rosterd._proto.types_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  _globals['DESCRIPTOR']._loaded_options = None
-  _globals['DESCRIPTOR']._serialized_options = b'\n\rio.rosterd.v1P\001'
+  DESCRIPTOR._loaded_options = None
   _globals['_RUNSOURCE']._serialized_start=102
   _globals['_RUNSOURCE']._serialized_end=244
   _globals['_RUNOUTCOME']._serialized_start=247
