@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 
 from . import clock
+from ._proto import worker_pb2
 from .errors import RosterdError
 from .events import (
     Close,
@@ -50,6 +51,9 @@ STALLED = 10.0
 # first, for so long.
 STOOD_STILL = 2 * LONGEST_WAIT
 READ_FIRST = 0.1
+# The thread that calls user code says so just before, and may then wait for the interpreter's lock: twice as long as
+# others keep that at a time.
+BEGINS_WITHIN = 0.01
 _LOG = logging.getLogger("rosterd")
 
 
@@ -61,6 +65,8 @@ class Driver:
         self._runner: Runner | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._streams: dict[int, Stream] = {}
+        # Frames that say that user code begins, by run, and when they go out.
+        self._beginning: dict[bytes, tuple[int, worker_pb2.SessionRequest, asyncio.TimerHandle]] = {}
         self._closing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._to_arm = False
@@ -235,10 +241,15 @@ class Driver:
                 self._streams[number].open(self._closing)
             case Close(number):
                 self._close(number)
+            case Send(number, frame) if frame.HasField("run_started"):
+                run = frame.run_started.run.SerializeToString(deterministic=True)
+                timer = asyncio.get_running_loop().call_later(BEGINS_WITHIN, self._say_begun, run)
+                self._beginning[run] = (number, frame, timer)
             case Send(number, frame):
-                stream = self._streams.get(number)
-                if stream is not None and not stream.send(frame):
-                    self._soon(lambda: self._feed(Lost(number, "", "the coordinator does not read")))
+                for said in ("run_progress", "run_completed"):
+                    if frame.HasField(said):
+                        self._say_begun(getattr(frame, said).run.SerializeToString(deterministic=True))
+                self._send(number, frame)
             case StartRun():
                 self._runner.start(effect)
             case StopRun(key, reason):
@@ -254,6 +265,19 @@ class Driver:
                 self._error = error
                 if self._over is not None:
                     self._over.set()
+
+    def _say_begun(self, run: bytes) -> None:
+        """User code of the run has begun, by now or before its end: changes need not wait for it any more."""
+        waiting = self._beginning.pop(run, None)
+        if waiting is not None:
+            number, frame, timer = waiting
+            timer.cancel()
+            self._send(number, frame)
+
+    def _send(self, number: int, frame: worker_pb2.SessionRequest) -> None:
+        stream = self._streams.get(number)
+        if stream is not None and not stream.send(frame):
+            self._soon(lambda: self._feed(Lost(number, "", "the coordinator does not read")))
 
     def _close(self, number: int) -> None:
         stream = self._streams.pop(number, None)
