@@ -171,9 +171,9 @@ export class Worker {
       runner.close();
       await thread.terminate();
     }
+    // Nobody waits for handlers that ignore it that they were to end: the process must, once who awaits this has had their say.
+    if (signals.came && runner.size > 0) setImmediate(() => process.exit());
     if (defeat !== undefined) throw errorOf(defeat);
-    // Nobody waits for handlers that ignore it that they were to end: the process must.
-    if (signals.came && runner.size > 0) process.exit();
   }
 
   /** Does what the thread says, until it says that it is over. */

@@ -296,8 +296,8 @@ test("a handler that ignores to be stopped does not keep the process after the w
     // Its time is over after 10 s; the signal makes the end of the process ours.
     program.kill("SIGTERM");
     await session.closed;
-    assert.deepEqual(await program.exit, [0, null]);
-    assert.match(program.errors, /left without a goodbye: its time was over/);
+    assert.deepEqual(await program.exit, [1, null]);
+    assert.match(program.errors, /LeaveTimedOut/);
   } finally {
     program.kill();
   }
