@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::Args;
 use rosterd_conformance::{Rule, Trial, Verdict, judge, rules, scripts};
 use serde::{Deserialize, Serialize};
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::failure::{Failure, Result};
 use super::options::read_text;
@@ -103,7 +104,14 @@ impl Conformance {
         }
         self.check()?;
         let trial = Trial { program: self.program, only: self.only, at_a_time: self.at_a_time };
-        let verdicts = judge(trial).await.map_err(|error| Failure::failed("CONFORMANCE", error))?;
+        // A process that was begun in the background may ignore SIGINT, and hands that down to the workers that it starts; what it
+        // listens to it does not.
+        let failed = |error| Failure::failed("CONFORMANCE", error);
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+        let verdicts = tokio::select! {
+            verdicts = judge(trial) => verdicts.map_err(failed)?,
+            _ = interrupt.recv() => return Err(Failure::failed("CONFORMANCE", "interrupted: not every rule was tried")),
+        };
         if verdicts.is_empty() {
             return Err(Failure::usage("no rule was tried"));
         }

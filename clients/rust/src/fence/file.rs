@@ -115,15 +115,15 @@ mod tests {
         let file = FencedFile::new(folder.path().join("report.csv"));
         assert_eq!(file.read().unwrap(), None);
         for (content, run) in [("short", SHORT), ("old", OLD), ("new", NEW)] {
-            file.write(content.as_bytes(), &run).unwrap();
+            file.write(content.as_bytes(), run).unwrap();
         }
-        let refused = file.write(b"late", &OLD).unwrap_err();
+        let refused = file.write(b"late", OLD).unwrap_err();
         assert!(refused.is_fenced(), "{refused}");
         assert_eq!(file.read().unwrap().as_deref(), Some(b"new".as_slice()));
         let names: Vec<_> =
             fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, ["report.csv.0009007199254740994"]);
-        file.write(b"new again", &NEW).unwrap();
+        file.write(b"new again", NEW).unwrap();
         assert_eq!(file.read().unwrap().as_deref(), Some(b"new again".as_slice()));
     }
 
@@ -131,7 +131,7 @@ mod tests {
     fn a_run_that_wakes_with_its_rename_still_to_come_makes_a_name_that_nobody_reads() {
         let folder = tempfile::tempdir().unwrap();
         let file = FencedFile::new(folder.path().join("report.csv"));
-        file.write(b"new", &NEW).unwrap();
+        file.write(b"new", NEW).unwrap();
         // As it slept: all its checks are behind it.
         fs::write(folder.path().join("report.csv.0009007199254740993"), "late").unwrap();
         fs::write(folder.path().join("report.csv.bak"), "none of ours").unwrap();
