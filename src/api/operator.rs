@@ -6,7 +6,8 @@ use crate::access::Principal;
 use crate::backend::Backend;
 use crate::history::History;
 use crate::rights;
-use rosterd_coordinator::handle::{Done, Operation};
+use rosterd_coordinator::handle::{Done, FieldChange, MachineAction, Operation};
+use rosterd_domain::id::ServerAddress;
 use rosterd_session::code::Refusal;
 
 /// What is needed for it.
@@ -40,4 +41,25 @@ impl Operator {
         tracing::info!(target: "rosterd::audit", principal = who, operation = what, outcome, "a change was asked for");
         done
     }
+
+    /// Does something to a machine for all jobs that know it. Each job is a change of its own: those that refuse are among them.
+    pub async fn on_machine(
+        &self,
+        who: Option<Principal>,
+        machine: ServerAddress,
+        action: MachineAction,
+    ) -> Result<Done, Refusal> {
+        let rows = self.backend.servers(None).await?;
+        let jobs = rows.into_iter().filter(|row| row.server == machine).map(|row| row.job).collect();
+        self.operate(who, Operation::Machine { machine, jobs, action }).await
+    }
+}
+
+/// The old and the new value of a field. One that may be a secret stays here; its length is told.
+pub(crate) fn shown(change: &FieldChange) -> (Option<String>, Option<String>) {
+    let shown = |value: &Option<String>| {
+        let value = value.as_ref()?;
+        Some(if change.secret { format!("(hidden, {} bytes)", value.len()) } else { value.clone() })
+    };
+    (shown(&change.from), shown(&change.to))
 }

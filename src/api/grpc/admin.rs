@@ -98,9 +98,7 @@ impl Admin {
         action: MachineAction,
     ) -> Result<Done, Status> {
         let machine = named("machine", ServerAddress::new(machine))?;
-        let rows = self.backend.servers(None).await.map_err(refused)?;
-        let jobs = rows.into_iter().filter(|row| row.server == machine).map(|row| row.job).collect();
-        self.operate(who, Operation::Machine { machine, jobs, action }).await
+        self.operator.on_machine(who, machine, action).await.map_err(refused)
     }
 
     /// How many bytes of rows go into one answer.

@@ -8,6 +8,7 @@ use rosterd_domain::item::{Counters, Ended, Missed, Outcome, Running, State};
 use rosterd_domain::plan::Became;
 use rosterd_domain::time::Time;
 
+use crate::operator::shown;
 use rosterd_coordinator::handle::{
     Action, Change, ChangeEffect, Done, FieldChange, Happening, Health, InstanceRow, ItemRow, ItemStatus,
     JobDetail, JobRow, JobStatus, MachineRow, MemberRow, ServerRow, WorkerChange,
@@ -318,17 +319,9 @@ fn effect(effect: ChangeEffect) -> v1::JobEffect {
     }
 }
 
-/// A value that may be a secret stays here; its length is told.
 fn field_change(change: FieldChange) -> v1::FieldChange {
-    let shown = |value: Option<String>| {
-        value.map(|value| if change.secret { format!("(hidden, {} bytes)", value.len()) } else { value })
-    };
-    v1::FieldChange {
-        field: change.field,
-        old_value: shown(change.from),
-        new_value: shown(change.to),
-        hidden: change.secret,
-    }
+    let (old_value, new_value) = shown(&change);
+    v1::FieldChange { field: change.field, old_value, new_value, hidden: change.secret }
 }
 
 pub(super) fn health(health: Health) -> v1::ServerHealth {

@@ -166,10 +166,8 @@ async fn on_machine(
     address: String,
     action: MachineAction,
 ) -> Answer<Vec<JobChange>> {
-    let machine = server(address)?;
-    let rows = rest.backend.servers(None).await?;
-    let jobs = rows.into_iter().filter(|row| row.server == machine).map(|row| row.job).collect();
-    carry_out(rest, who, Operation::Machine { machine, jobs, action }).await
+    let done = rest.operator.on_machine(who.0, server(address)?, action).await?;
+    Ok(Json(done.changes.into_iter().map(shape::change).collect()))
 }
 
 #[utoipa::path(post, path = "/api/servers/{server}/disable", tag = "servers", params(("server" = String, Path), Cancel), responses((status = 200, body = Vec<JobChange>), (status = 404, body = Problem)))]

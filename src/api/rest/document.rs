@@ -5,12 +5,13 @@ use std::sync::{Arc, LazyLock};
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
+use rosterd_runtime::version::version;
 use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Document;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Json, Rest, api_version, change, config, history, live, look};
+use super::{Json, Rest, change, config, history, live, look};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -68,7 +69,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Rest>> {
 
 static DOCUMENT: LazyLock<Document> = LazyLock::new(|| {
     let mut document = routes().into_openapi();
-    document.info.version = api_version();
+    document.info.version = version();
     document
 });
 

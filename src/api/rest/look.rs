@@ -6,6 +6,7 @@ use axum::extract::{Path, State};
 use http::Uri;
 use rosterd_coordinator::handle::{JobRow, ServerRow};
 use rosterd_domain::id::JobName;
+use rosterd_runtime::version::version;
 use rosterd_session::code::Code;
 use rosterd_wire::status;
 use serde::Deserialize;
@@ -14,7 +15,7 @@ use utoipa::IntoParams;
 use super::paging::Listing;
 use super::problem::Problem;
 use super::shape::{self, Cluster, ErrorPage, Instance, Job, JobBrief, Server, ServerJob, Sharding};
-use super::{Answer, Json, Page, Query, Shared, api_version, job, server};
+use super::{Answer, Json, Page, Query, Shared, job, server};
 
 /// Machines by the job that knows them.
 fn by_job(rows: &[ServerRow]) -> BTreeMap<&JobName, Vec<&ServerRow>> {
@@ -171,7 +172,7 @@ pub(super) async fn cluster(State(rest): Shared) -> Answer<Cluster> {
     let health = *rest.backend.health().borrow();
     let coordinators = rest.backend.members().await?.into_iter().map(shape::coordinator).collect();
     let namespace = rest.backend.namespace().to_string();
-    Ok(Json(Cluster { namespace, health: health.as_str(), version: api_version(), coordinators }))
+    Ok(Json(Cluster { namespace, health: health.as_str(), version: version(), coordinators }))
 }
 
 #[utoipa::path(get, path = "/api/errors/{code}", tag = "cluster", params(("code" = String, Path)), responses((status = 200, body = ErrorPage), (status = 404, body = Problem)))]

@@ -21,7 +21,6 @@ use http::request::Parts;
 use http::{HeaderValue, header};
 use rosterd_domain::id::{InstanceId, JobName, NameError, ServerAddress};
 use rosterd_runtime::clock::SharedClock;
-use rosterd_runtime::version::version;
 use rosterd_session::code::Code;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -167,9 +166,4 @@ fn server(text: String) -> Result<ServerAddress, Problem> {
 
 fn instance(text: String) -> Result<InstanceId, Problem> {
     named("instance", InstanceId::new(text))
-}
-
-/// The version that the document names.
-fn api_version() -> String {
-    version()
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::operator::shown;
 use rosterd_coordinator::handle::{
     self, Change, ChangeEffect, InstanceRow, ItemRow, ItemStatus, JobDetail, JobRow, MachineRow, MemberRow,
     ServerRow,
@@ -504,9 +505,6 @@ pub(crate) fn coordinator(row: MemberRow) -> Coordinator {
 }
 
 pub(crate) fn change((name, change): (JobName, Change)) -> JobChange {
-    let shown = |value: Option<String>, secret: bool| {
-        value.map(|value| if secret { format!("(hidden, {} bytes)", value.len()) } else { value })
-    };
     let (effect, code) = match change.effect {
         ChangeEffect::Unchanged => ("unchanged", None),
         ChangeEffect::WouldCreate => ("would_create", None),
@@ -517,10 +515,9 @@ pub(crate) fn change((name, change): (JobName, Change)) -> JobChange {
         ChangeEffect::Requested => ("requested", None),
         ChangeEffect::Refused(code) => ("refused", Some(code.as_str())),
     };
-    let fields = change.fields.into_iter().map(|field| FieldChange {
-        field: field.field,
-        old: shown(field.from, field.secret),
-        new: shown(field.to, field.secret),
+    let fields = change.fields.into_iter().map(|change| {
+        let (old, new) = shown(&change);
+        FieldChange { field: change.field, old, new }
     });
     JobChange {
         job_name: name.to_string(),
