@@ -93,15 +93,9 @@ pub(crate) async fn drive<C: Connector, K: Clock>(
             tokio::task::yield_now().await;
             std::thread::yield_now();
         }
-        // What is to start goes before what has ended, so that in a burst the last one starts soon too; but a flood
-        // of frames holds no report back for long.
-        let end = if frames < FRAMES { None } else { says.ends.try_recv().ok() };
-        if end.is_none() {
-            frames %= FRAMES;
-        }
         event = if let Some(before) = waited.pop_front() {
             before
-        } else if let Some(end) = end {
+        } else if let Some(end) = ended(&mut frames, &mut says.ends) {
             end
         } else if let Some(stalled) = line.stalled() {
             stalled
@@ -118,6 +112,16 @@ pub(crate) async fn drive<C: Connector, K: Clock>(
         frames += u32::from(matches!(event, Event::Frame { .. }));
         user.over(&event);
     }
+}
+
+/// A run that has ended, when these have their turn. What is to start goes before, so that in a burst the last one starts soon
+/// too; but a flood of frames holds no report back for long.
+fn ended(frames: &mut u32, ends: &mut mpsc::UnboundedReceiver<Event>) -> Option<Event> {
+    let end = if *frames < FRAMES { None } else { ends.try_recv().ok() };
+    if end.is_none() {
+        *frames %= FRAMES;
+    }
+    end
 }
 
 /// A timer that is kept as long as its time stays: a short one is not made anew with every frame.

@@ -115,11 +115,17 @@ impl Crew {
         }
         let until = Instant::now() + Duration::from_secs(60);
         for (number, member) in self.members.iter_mut().enumerate() {
-            while member.child.try_wait()?.is_none() {
+            let status = loop {
+                if let Some(status) = member.child.try_wait()? {
+                    break status;
+                }
                 if Instant::now() > until {
                     return Err(format!("worker {number} does not leave").into());
                 }
                 std::thread::sleep(Duration::from_millis(5));
+            };
+            if !status.success() {
+                return Err(format!("worker {number} ended with {status}").into());
             }
         }
         Ok(())

@@ -10,3 +10,4 @@ mod handlers;
 mod leaving;
 mod observe;
 mod script;
+mod stalls;
