@@ -96,7 +96,7 @@ impl Asked {
             return Some(Self { operation, ..fresh });
         }
         let target = self.forbids().filter(|_| said.effect != ChangeEffect::Created)?;
-        let barrier = Barrier { target, answer: Some(said.clone()), runs: None };
+        let barrier = Barrier { target, answer: Some(said.clone()), runs: None, counted: BTreeSet::new() };
         (!mutants::is_on(mutants::CHANGES_ANSWER_AT_ONCE)).then_some(Self { barrier: Some(barrier), ..fresh })
     }
 
@@ -161,13 +161,20 @@ impl Node {
 
     /// Looks at the runs that an operation waits for.
     pub(super) fn passes(&self, name: &JobName, job: &JobState, view: &Job, barrier: &mut Barrier) -> Passed {
-        let runs = barrier.runs.take().unwrap_or_else(|| {
+        let noted = barrier.runs.take();
+        // Before the operation itself nothing forbids that runs join.
+        let joins = barrier.answer.is_none();
+        let looks = noted.is_none() || joins;
+        let mut runs = noted.unwrap_or_default();
+        if looks {
             let running = job.records.iter().filter_map(|(item, (_, record))| {
                 let run = record.running().filter(|run| barrier.target.has(*item, run))?;
                 (!self.has_begun(name, *item, record.token, run)).then_some((*item, record.token))
             });
-            running.map(|run| (run, false)).collect()
-        });
+            for run in running.filter(|run| !barrier.counted.contains(run)) {
+                runs.entry(run).or_insert(false);
+            }
+        }
         let mut txn = guarded(Purpose::Barrier, view);
         let mut left = BTreeMap::new();
         for ((item, token), asked) in runs {
@@ -177,6 +184,7 @@ impl Node {
             let stands = view.commands.contains_key(&node);
             // Where nobody is asked any more its host has said so.
             if self.has_begun(name, item, token, run) || asked && !stands && !here {
+                barrier.counted.insert((item, token));
                 continue;
             }
             let asks = !here && !stands && txn.writes.len() < self.settings.max_records_per_txn;
@@ -229,11 +237,13 @@ pub(crate) struct Barrier {
     answer: Option<Change>,
     /// Runs that may not have begun, and whether their host was asked by a command; none: they were not looked for.
     runs: Option<BTreeMap<(Item, Token), bool>>,
+    /// Runs that were waited for and have begun.
+    counted: BTreeSet<(Item, Token)>,
 }
 
 impl Barrier {
     pub(super) fn before(target: Target) -> Self {
-        Self { target, answer: None, runs: None }
+        Self { target, answer: None, runs: None, counted: BTreeSet::new() }
     }
 
     /// Nobody was asked: the runs are looked for again.

@@ -142,6 +142,9 @@ scripts! {
     a_change_was_acknowledged_by_who_had_just_come;
     /// A worker woke late, and what it heard first was the end of its stream: it read on from that, and panicked. (Seed 7008.)
     a_stream_ended_while_its_worker_stood_still;
+    /// A removal waited for one run, and another was written meanwhile; it began after the removal, and a disable beside it, had
+    /// been answered.
+    a_run_joined_those_that_a_removal_waited_for;
 }
 
 /// None is forgotten in the folder.
