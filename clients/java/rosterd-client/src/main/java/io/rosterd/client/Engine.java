@@ -316,6 +316,10 @@ final class Engine implements Outlet, Signals.Target {
         }
         if (options.handlesSignals()) signals.ignore();
         ended.countDown();
-        if (background) signals.passOn();
+        try {
+            if (background) signals.passOn();
+        } catch (InterruptedException interrupted) {
+            // The signal was passed on, and nothing else is to be done here.
+        }
     }
 }

@@ -3,6 +3,8 @@ package io.rosterd.client;
 import java.lang.reflect.Proxy;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -18,6 +20,8 @@ final class Signals {
     private static final Logger LOG = LoggerFactory.getLogger(Worker.class);
     /** Supervisors signal a process and its group: signals this soon after the first repeat it. */
     private static final long ONE_REQUEST = 1_000_000_000L;
+    /** So long an exit that a signal has asked for may take to begin. */
+    private static final long EXIT_BEGINS = 2_000_000_000L;
 
     private static final Map<String, Integer> NUMBERS = Map.of("TERM", 15, "INT", 2);
 
@@ -73,14 +77,27 @@ final class Signals {
         }
     }
 
-    /** Gives the signal that came to whoever had it before. */
-    synchronized void passOn() {
-        if (!came) return;
+    /**
+     * Gives the signal that came to whoever had it before. The JVM handles its own on a thread that does not keep it alive: if the
+     * caller is the last thread that does, it stays until the exit has begun, or the JVM would end as if nobody had signalled.
+     */
+    void passOn() throws InterruptedException {
+        synchronized (this) {
+            if (!came) return;
+        }
+        CountDownLatch exits = new CountDownLatch(1);
+        Thread begun = new Thread(exits::countDown, "rosterd-exit-begun");
         try {
+            Runtime.getRuntime().addShutdownHook(begun);
             Object signal = signalOf(first);
             signal.getClass().getMethod("raise", signal.getClass()).invoke(null, signal);
-        } catch (ReflectiveOperationException | RuntimeException impossible) {
+            // Whoever had it may do something else than exit.
+            if (!exits.await(EXIT_BEGINS, TimeUnit.NANOSECONDS))
+                Runtime.getRuntime().removeShutdownHook(begun);
+        } catch (ReflectiveOperationException | IllegalArgumentException impossible) {
             LOG.warn("SIG{} cannot be passed on: {}", first, impossible.toString());
+        } catch (IllegalStateException exiting) {
+            LOG.debug("the JVM exits already");
         }
     }
 
