@@ -96,7 +96,7 @@ impl Asked {
             return Some(Self { operation, ..fresh });
         }
         let target = self.forbids().filter(|_| said.effect != ChangeEffect::Created)?;
-        let barrier = Barrier { target, answer: Some(said.clone()), runs: None, counted: BTreeSet::new() };
+        let barrier = Barrier { answer: Some(said.clone()), ..Barrier::before(target) };
         (!mutants::is_on(mutants::CHANGES_ANSWER_AT_ONCE)).then_some(Self { barrier: Some(barrier), ..fresh })
     }
 
@@ -161,11 +161,9 @@ impl Node {
 
     /// Looks at the runs that an operation waits for.
     pub(super) fn passes(&self, name: &JobName, job: &JobState, view: &Job, barrier: &mut Barrier) -> Passed {
-        let noted = barrier.runs.take();
         // Before the operation itself nothing forbids that runs join.
-        let joins = barrier.answer.is_none();
-        let looks = noted.is_none() || joins;
-        let mut runs = noted.unwrap_or_default();
+        let looks = barrier.runs.is_none() || barrier.answer.is_none();
+        let mut runs = barrier.runs.take().unwrap_or_default();
         if looks {
             let running = job.records.iter().filter_map(|(item, (_, record))| {
                 let run = record.running().filter(|run| barrier.target.has(*item, run))?;

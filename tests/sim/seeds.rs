@@ -122,7 +122,7 @@ fn seeds() {
 }
 
 /// Plays the seed or the script that the environment names, with everything that happens. `KEEP=FILE` writes the script
-/// there; `TAIL=LINES`: so much of the end is told.
+/// there.
 #[test]
 fn replay() {
     let script = match (std::env::var("SCRIPT"), env("SEED")) {
@@ -142,7 +142,7 @@ fn replay() {
         let _set = tracing_subscriber::registry().with(lines).try_init();
     }
     let outcome = play(&script, true);
-    let tail = outcome.trace.len().saturating_sub(env("TAIL").map_or(60, |lines| lines as usize));
+    let tail = outcome.trace.len().saturating_sub(60);
     let last = outcome.trace[tail..].join("\n");
     assert!(outcome.broken.is_empty(), "{last}\n{}\n{:#?}", script.text(), outcome.broken);
 }

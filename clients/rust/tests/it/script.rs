@@ -77,8 +77,12 @@ impl Coordinators {
 
 /// Runs a worker beside the test.
 pub(crate) fn drive(worker: Worker, net: &Net) -> JoinHandle<Result<()>> {
-    let clock = TokioClock::starting_at(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000));
-    tokio::spawn(worker.drive(net.clone(), clock))
+    tokio::spawn(worker.drive(net.clone(), clock()))
+}
+
+/// The clock of a worker under test.
+pub(crate) fn clock() -> TokioClock {
+    TokioClock::starting_at(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000))
 }
 
 pub(crate) fn welcome(worker_id: &str) -> Welcome {

@@ -45,10 +45,7 @@ async fn a_burst_in_which_the_process_stands_still_loses_no_report() {
     const RUNS: u32 = 1_000;
     let mut coordinators = Coordinators::new();
     let worker = Worker::connect("a").slots(RUNS).add(Job::new("j").handler(|_: Run| async { Ok(()) }));
-    let clock = Jumps {
-        inner: TokioClock::starting_at(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000)),
-        by: Arc::default(),
-    };
+    let clock = Jumps { inner: clock(), by: Arc::default() };
     tokio::spawn(worker.drive(coordinators.net.clone(), clock.clone()));
     let mut a = coordinators.accept().await;
     a.attach(Welcome { max_unacknowledged_reports: 10 * RUNS, ..welcome("w1") }).await;
