@@ -1,0 +1,19 @@
+// What the console reads, by the names of the API's description. Made from `types.ts`, which `npm run types` writes.
+import type { components } from './types';
+
+type Schemas = components['schemas'];
+export type JobBrief = Schemas['JobBrief'];
+export type Job = Schemas['Job'];
+export type Sharding = Schemas['Sharding'];
+export type Server = Schemas['Server'];
+export type ServerJob = Schemas['ServerJob'];
+export type Instance = Schemas['Instance'];
+export type Run = Schemas['Run'];
+export type Fire = Schemas['Fire'];
+export type Event = Schemas['Event'];
+export type Cluster = Schemas['Cluster'];
+export type Coordinator = Schemas['Coordinator'];
+export type JobChange = Schemas['JobChange'];
+export type FieldChange = Schemas['FieldChange'];
+export type ErrorPage = Schemas['ErrorPage'];
+export type Counters = Schemas['Counters'];

@@ -1,0 +1,37 @@
+// What the coordinator says of an item. Pure.
+
+/** One sentence of `GET /api/jobs/{job}/sharding/{item}/explain`. */
+export interface Sentence {
+  text: string;
+  links?: { text: string; href: string }[] | null;
+}
+
+export interface Explanation {
+  sentences: Sentence[];
+}
+
+export interface Piece {
+  text: string;
+  href?: string;
+}
+
+/** A sentence cut where its links stand. A link whose words are not in it follows it. */
+export function pieces(sentence: Sentence): Piece[] {
+  let out: Piece[] = [{ text: sentence.text }];
+  for (const link of sentence.links ?? []) {
+    const at = out.findIndex((piece) => piece.href === undefined && piece.text.includes(link.text));
+    if (at < 0) {
+      out.push({ text: ' ' }, { text: link.text, href: link.href });
+      continue;
+    }
+    const whole = out[at]!.text;
+    const place = whole.indexOf(link.text);
+    const cut: Piece[] = [
+      { text: whole.slice(0, place) },
+      { text: link.text, href: link.href },
+      { text: whole.slice(place + link.text.length) },
+    ];
+    out = [...out.slice(0, at), ...cut.filter((piece) => piece.text !== ''), ...out.slice(at + 1)];
+  }
+  return out;
+}

@@ -1,0 +1,175 @@
+// What a page shows: read once, read anew when something happens that touches it, kept while the coordinator is away.
+import { ApiError, read, type Query } from './api/client';
+import { live, type LiveEvent } from './live.svelte';
+
+/** What to read; `undefined`: nothing now. */
+export interface Request {
+  path: string;
+  query?: Query;
+}
+
+export interface Options<T> {
+  /** Whether an event makes it stale. Without one only a break in the events does. */
+  on?: (event: LiveEvent) => boolean;
+  /** Changes what is there in place, rows replaced and not changed; `true`: that was all, nothing is to be read. */
+  apply?: (data: T, event: LiveEvent) => boolean;
+  /** At most one read in so many milliseconds, however much happens. */
+  calm?: number;
+  /** Read again after so many milliseconds without any event. */
+  every?: number;
+}
+
+/** A resource as the parts of a page see it that do not care what it is of. */
+export interface Shown {
+  readonly data: unknown;
+  readonly error: ApiError | undefined;
+  readonly loading: boolean;
+  readonly missing: boolean;
+  readonly next: string | null;
+  more(): Promise<void>;
+}
+
+/** What events changed is shown after so many milliseconds. */
+const SHOW = 250;
+
+export class Resource<T> implements Shown {
+  data = $state.raw<T | undefined>(undefined);
+  error = $state.raw<ApiError | undefined>(undefined);
+  loading = $state(true);
+  /** The coordinator does not have the route: the panel is left out. */
+  missing = $state(false);
+  etag = $state<string | null>(null);
+  next = $state<string | null>(null);
+  #request: Request | undefined;
+  #abort: AbortController | undefined;
+  #due: ReturnType<typeof setTimeout> | undefined;
+  #readAt = 0;
+  #dirty = false;
+  #showing: ReturnType<typeof setTimeout> | undefined;
+  #options: Options<T>;
+
+  constructor(options: Options<T>) {
+    this.#options = options;
+  }
+
+  get calm(): number {
+    return this.#options.calm ?? 400;
+  }
+
+  /** Another request: what was there belongs to the last one and goes, unless only the query differs. */
+  ask(request: Request | undefined): void {
+    if (request?.path !== this.#request?.path) {
+      this.data = undefined;
+      this.missing = false;
+    }
+    this.#request = request;
+    this.error = undefined;
+    this.loading = request !== undefined;
+    this.#dirty = false;
+    clearTimeout(this.#due);
+    void this.reload();
+  }
+
+  hear(event: LiveEvent): void {
+    if (this.missing || !this.#request) return;
+    if (this.data !== undefined && this.#options.apply) {
+      if (this.#options.apply(this.data, event)) {
+        this.#show();
+        return;
+      }
+    }
+    if (this.#options.on?.(event)) this.stale();
+  }
+
+  /** Shows what was applied: together, a few times a second, however much happens. */
+  #show(): void {
+    this.#showing ??= setTimeout(() => {
+      this.#showing = undefined;
+      if (Array.isArray(this.data)) this.data = [...(this.data as unknown[])] as T;
+    }, SHOW);
+  }
+
+  /** Reads soon. */
+  stale(): void {
+    if (this.#dirty) return;
+    this.#dirty = true;
+    const wait = Math.max(60, this.#readAt + this.calm - Date.now());
+    clearTimeout(this.#due);
+    this.#due = setTimeout(() => void this.reload(), wait);
+  }
+
+  async reload(): Promise<void> {
+    const request = this.#request;
+    this.#abort?.abort();
+    clearTimeout(this.#due);
+    if (!request) return;
+    const abort = new AbortController();
+    this.#abort = abort;
+    this.#dirty = false;
+    this.#readAt = Date.now();
+    try {
+      const answer = await read<T>(request.path, { query: request.query, signal: abort.signal });
+      this.data = answer.data;
+      this.etag = answer.etag;
+      this.next = answer.next;
+      this.error = undefined;
+      this.missing = false;
+    } catch (error) {
+      if (abort.signal.aborted) return;
+      if (!(error instanceof ApiError)) throw error;
+      this.missing = error.missing;
+      this.error = error;
+      // What is not there any more is not shown; what nobody could ask for stays.
+      if (error.status === 404) this.data = undefined;
+    }
+    this.loading = false;
+    const every = this.#options.every;
+    if (every && !this.missing) {
+      this.#due = setTimeout(() => (document.hidden ? this.stale() : void this.reload()), every);
+    }
+  }
+
+  /** Reads the next page and adds its rows. Only of lists. */
+  async more(): Promise<void> {
+    const request = this.#request;
+    if (!request || !this.next) return;
+    const answer = await read<unknown[]>(request.path, { query: { ...request.query, cursor: this.next } });
+    if (request !== this.#request) return;
+    this.next = answer.next;
+    this.data = [...((this.data as unknown[] | undefined) ?? []), ...answer.data] as T;
+  }
+
+  stop(): void {
+    this.#abort?.abort();
+    clearTimeout(this.#due);
+    clearTimeout(this.#showing);
+    this.#request = undefined;
+  }
+}
+
+/** A resource that lives as long as the component that asks for it. */
+export function resource<T>(request: () => Request | undefined, options: Options<T> = {}): Resource<T> {
+  const made = new Resource<T>(options);
+  let asked = '';
+  $effect(() => {
+    const wanted = request();
+    const key = JSON.stringify(wanted ?? null);
+    if (key === asked) return;
+    asked = key;
+    made.ask(wanted);
+  });
+  $effect(() => {
+    const unlisten = live.listen((event) => made.hear(event));
+    return () => {
+      unlisten();
+      made.stop();
+    };
+  });
+  let seen = live.breaks;
+  $effect(() => {
+    if (live.breaks === seen) return;
+    seen = live.breaks;
+    made.stale();
+  });
+  return made;
+}
