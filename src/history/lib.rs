@@ -8,9 +8,10 @@
 //! and counted until it can.
 //!
 //! The coordinator holds the [`Recorder`] and tells it what was committed; the API layers hold the [`Reader`].
-//! One thread writes, in batches; all SQL is in `sql`. Nothing here reads a clock: it comes in as a closure.
+//! One thread writes, in batches; the reader asks through a port (`port`), and all SQL is behind it, in `sql`. Nothing here reads a clock: it comes in as a closure.
 
 mod ledger;
+mod port;
 mod queue;
 mod reader;
 mod recorder;

@@ -1,9 +1,9 @@
 //! All SQL of the history, and nothing else: the tables and their upkeep ([`Store`], here), what is written
 //! ([`Batch`]) and what is read ([`Shelf`]). Times are milliseconds since 1970 UTC, names are those of `rows`.
-//! The writer's thread owns the store; the reader owns shelves. Another database would need another of this
-//! folder.
+//! The writer's thread owns the store; the reader asks [`FileShelves`], this folder's side of the port.
 
 mod read;
+mod shelves;
 mod write;
 
 use std::path::Path;
@@ -13,9 +13,10 @@ use rosterd_domain::time::Time;
 use rosterd_runtime::private;
 use rusqlite::{Connection, ErrorCode, params};
 
+pub(super) use read::Shelf;
 #[cfg(test)]
 pub(super) use read::{EventTable, events_sql, runs_sql};
-pub(super) use read::{Shelf, Tally};
+pub(super) use shelves::FileShelves;
 pub(super) use write::Batch;
 
 /// The schema's steps: step `n` leads from version `n` to `n + 1`. Only ever added to.

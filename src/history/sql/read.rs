@@ -9,6 +9,7 @@ use rusqlite::types::{Type, Value};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 
 use super::{DAY, signed, unsigned};
+use crate::port::Tally;
 use crate::rows::{
     EventFilter, EventKind, EventRow, Recent, RunFilter, RunRow, RunState, UnrunRow, became_named,
     source_named,
@@ -16,9 +17,6 @@ use crate::rows::{
 
 const RUN: &str = "job, item, token, fire, source, instance, worker, trigger_id, state, requeued, since, started, \
                    ended, error, output, processed, failed, attempt";
-
-/// What counts of one day are called, the day's beginning, and how many.
-pub(crate) type Tally = (Time, String, u64);
 
 /// The history, for one who reads it.
 #[derive(Debug)]

@@ -1,0 +1,146 @@
+//! The port over a file: questions are answered on threads that may block, a few at a time, over connections that are kept.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rosterd_domain::id::{Item, JobName};
+use rosterd_domain::time::Time;
+use tokio::sync::Semaphore;
+
+use super::Shelf;
+use crate::port::{Answer, Known, Paged, Shelves, Tally};
+use crate::rows::{EventFilter, EventRow, Recent, RunFilter, RunRow, UnrunRow};
+use crate::{HistoryError, MAX_ANSWER};
+
+/// How many questions are answered at a time; others wait for their turn.
+const READERS: usize = 2;
+
+/// The history in a file, for those who read it. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct FileShelves {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    path: PathBuf,
+    /// Which file the path means, by the writer.
+    file: Arc<AtomicU64>,
+    turns: Arc<Semaphore>,
+    free: Mutex<Vec<(u64, Shelf)>>,
+}
+
+impl FileShelves {
+    pub(crate) fn new(path: PathBuf, file: Arc<AtomicU64>) -> Self {
+        let (turns, free) = (Arc::new(Semaphore::new(READERS)), Mutex::default());
+        Self { inner: Arc::new(Inner { path, file, turns, free }) }
+    }
+
+    fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Shelf) -> Result<T, HistoryError> + Send + 'static,
+    ) -> Answer<'_, T> {
+        let unavailable = |error: &dyn std::fmt::Display| HistoryError::Unavailable(error.to_string());
+        let inner = self.inner.clone();
+        Box::pin(async move {
+            let turn = inner.turns.clone().acquire_owned().await.map_err(|e| unavailable(&e))?;
+            let answer = tokio::task::spawn_blocking(move || {
+                // Kept until the work is done, also if nobody waits for the answer any more.
+                let _turn = turn;
+                inner.answer(question)
+            });
+            answer.await.map_err(|e| unavailable(&e))?
+        })
+    }
+}
+
+impl Shelves for FileShelves {
+    fn runs(&self, filter: RunFilter, mut page: Paged<RunRow>) -> Answer<'_, Paged<RunRow>> {
+        self.ask(move |shelf| {
+            shelf.runs(&filter, page.after, |at, run| {
+                let bytes = run.error.len() + run.output.len();
+                page.take(at, run, bytes)
+            })?;
+            Ok(page)
+        })
+    }
+
+    fn events(&self, filter: EventFilter, mut page: Paged<EventRow>) -> Answer<'_, Paged<EventRow>> {
+        self.ask(move |shelf| {
+            shelf.events(&filter, page.after, |at, event| {
+                let bytes = event.text.len();
+                page.take(at, event, bytes)
+            })?;
+            Ok(page)
+        })
+    }
+
+    fn recent(&self, job: JobName, from: Time) -> Answer<'_, Vec<Recent>> {
+        self.ask(move |shelf| Ok(shelf.recent(&job, from)?))
+    }
+
+    fn unrun(&self, job: JobName, from: Time, to: Time) -> Answer<'_, Vec<UnrunRow>> {
+        self.ask(move |shelf| gaps(shelf, &job, from, to))
+    }
+
+    fn known(&self, job: JobName, items: Vec<Item>, from: Time, to: Time) -> Answer<'_, Vec<Known>> {
+        self.ask(move |shelf| shelf.at_once(|shelf| known(shelf, &job, &items, from, to)))
+    }
+
+    fn tallies(&self, job: Option<JobName>, from: Time, to: Time) -> Answer<'_, Vec<Tally>> {
+        self.ask(move |shelf| Ok(shelf.tallies(job.as_ref(), from, to)?))
+    }
+}
+
+impl Inner {
+    fn answer<T>(&self, question: impl FnOnce(&Shelf) -> Result<T, HistoryError>) -> Result<T, HistoryError> {
+        let file = self.file.load(Ordering::Acquire);
+        let free = || self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = free().pop().filter(|(of, _)| *of == file);
+        let shelf = match known {
+            Some((_, shelf)) => shelf,
+            None => Shelf::open(&self.path)?,
+        };
+        let answer = question(&shelf);
+        // After a failure a new connection is the better one.
+        if !matches!(answer, Err(HistoryError::Unavailable(_))) {
+            free().push((file, shelf));
+        }
+        answer
+    }
+}
+
+impl From<rusqlite::Error> for HistoryError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Unavailable(error.to_string())
+    }
+}
+
+fn gaps(shelf: &Shelf, job: &JobName, from: Time, to: Time) -> Result<Vec<UnrunRow>, HistoryError> {
+    let gaps = shelf.unrun(job, from, to, MAX_ANSWER + 1)?;
+    if gaps.len() > MAX_ANSWER { Err(HistoryError::TooMuch) } else { Ok(gaps) }
+}
+
+fn known(
+    shelf: &Shelf,
+    job: &JobName,
+    items: &[Item],
+    from: Time,
+    to: Time,
+) -> Result<Vec<Known>, HistoryError> {
+    let mut by_item: BTreeMap<Item, Vec<UnrunRow>> = BTreeMap::new();
+    for gap in gaps(shelf, job, from, to)? {
+        by_item.entry(gap.item).or_default().push(gap);
+    }
+    let known = items.iter().map(|item| {
+        let runs = shelf.runs_of_fires(job, *item, from, to, MAX_ANSWER + 1)?;
+        if runs.len() > MAX_ANSWER {
+            return Err(HistoryError::TooMuch);
+        }
+        let gaps = by_item.remove(item).unwrap_or_default();
+        Ok(Known { item: *item, runs, gaps, latest: shelf.latest_known(job, *item)? })
+    });
+    known.collect()
+}
