@@ -167,7 +167,7 @@ async fn start(config: Config) -> Result<Running, AppError> {
         None => None,
     };
     let access = Access::open(&config).map_err(AppError::Access)?;
-    let metrics = Metrics::new();
+    let metrics = Metrics::of_process(System.wall());
     report_panics(metrics.clone());
     let tasks = Tasks::default();
     let Store { registry, open, name: store } = store::open(&config, &tasks).await?;

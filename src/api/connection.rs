@@ -70,6 +70,10 @@ impl Places {
     /// All free.
     pub fn new(caps: Caps, metrics: Arc<Metrics>, clock: SharedClock) -> Arc<Self> {
         let [refused, unshaken] = [Seldom::default(), Seldom::default()];
+        // There from the start: what appears with its first event has no rate at it.
+        for reason in ["total", "per_peer", "silent", "handshake"] {
+            drop(metrics.connections_refused.get_or_create(&[("reason", reason)]));
+        }
         Arc::new(Self { caps, metrics, clock, refused, unshaken, taken: Mutex::default() })
     }
 

@@ -8,6 +8,7 @@ use rosterd_domain::plan::{Became, Entry};
 use rosterd_domain::txn::Purpose;
 
 use rosterd_coordinator::driver::Gauge;
+use rosterd_coordinator::handle::Health;
 use rosterd_runtime::telemetry::Metrics;
 
 /// Outcomes of a transaction.
@@ -62,6 +63,10 @@ impl Gauge for ToMetrics {
     #[allow(clippy::cast_precision_loss, reason = "of milliseconds there are not so many")]
     fn clock(&mut self, ahead: i64) {
         self.0.clock_ahead_seconds.set(ahead as f64 / 1000.0);
+    }
+
+    fn health(&mut self, health: Health) {
+        self.0.serving.set(i64::from(health == Health::Serving));
     }
 
     fn sent(&mut self, lag: Duration) {

@@ -77,6 +77,8 @@ pub trait Gauge: Send + 'static {
     fn unattended(&mut self, _jobs: usize, _items: usize, _oldest: Duration) {}
     /// This machine's clock is so many milliseconds ahead of the store's, or behind.
     fn clock(&mut self, _ahead: i64) {}
+    /// The health has changed.
+    fn health(&mut self, _health: Health) {}
 }
 
 impl Gauge for NoHistory {}
@@ -202,7 +204,7 @@ impl Driver {
             tokio::task::coop::consume_budget().await;
         }
         // Over without being asked to: another session may follow.
-        self.health.send_replace(if self.asked_to_stop { Health::Draining } else { Health::Suspended });
+        self.show(if self.asked_to_stop { Health::Draining } else { Health::Suspended });
         self.asked_to_stop
     }
 
@@ -406,11 +408,14 @@ impl Driver {
                 self.sink.happened(now.wall, &happening);
                 self.tell(|| happening);
             }
-            Effect::Health(health) => {
-                self.health.send_replace(health);
-            }
+            Effect::Health(health) => self.show(health),
             Effect::Stopped => self.stopped = true,
         }
+    }
+
+    fn show(&mut self, health: Health) {
+        self.gauge.health(health);
+        self.health.send_replace(health);
     }
 
     /// Tells who watches, if anybody does.

@@ -9,16 +9,25 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use prometheus_client::encoding::text;
+pub use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::TypedMetric;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Registry, Unit};
+use rosterd_domain::time::Time;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer as _, fmt};
+
+use self::process::Process;
+
+#[cfg(test)]
+mod page;
+mod process;
 
 /// How lines are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -157,8 +166,54 @@ impl MetricConstructor<Histogram> for Seconds {
     }
 }
 
+/// Makes histograms with the bounds that OpenTelemetry's conventions advise for requests.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestSeconds;
+
+impl MetricConstructor<Histogram> for RequestSeconds {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new([0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0])
+    }
+}
+
+/// What a metric is: for the guide, and for tests that hold what is served against it.
+#[derive(Debug, Clone)]
+pub struct Described {
+    /// As it is registered: a counter's series have `_total` behind it, a histogram's `_bucket`, `_sum` and `_count`.
+    pub name: String,
+    /// counter, gauge, histogram or info.
+    pub kind: MetricType,
+    /// Its labels.
+    pub labels: &'static [&'static str],
+    /// What it says.
+    pub help: &'static str,
+}
+
+/// With our own prefix, unless OpenTelemetry's conventions have a name for it.
+fn full_name(field: &str, conventional: &[&str]) -> String {
+    conventional.first().map_or_else(|| format!("rosterd_{field}"), |name| (*name).to_owned())
+}
+
+/// The encoder puts a unit behind a name, and tells scrapers of it.
+fn register(
+    registry: &mut Registry,
+    name: &str,
+    help: &str,
+    metric: impl prometheus_client::registry::Metric,
+) {
+    let units = [("_seconds", Unit::Seconds), ("_bytes", Unit::Bytes)];
+    for (suffix, unit) in units {
+        if let Some(stem) = name.strip_suffix(suffix) {
+            return registry.register_with_unit(stem, help, unit, metric);
+        }
+    }
+    registry.register(name, help, metric);
+}
+
+/// `/// help`, the field, `{its labels}`, `as "another_name"` where a convention has one, its type, how it is made.
 macro_rules! metrics {
-    ($($(#[doc = $help:literal])+ $name:ident: $type:ty = $made:expr;)*) => {
+    ($($(#[doc = $help:literal])+
+        $name:ident $({$($label:literal),+})? $(as $conventional:literal)?: $type:ty = $made:expr;)*) => {
         /// Everything that is counted. Cheap to share: counters are atomics.
         #[derive(Debug)]
         pub struct Metrics {
@@ -167,33 +222,45 @@ macro_rules! metrics {
         }
 
         impl Metrics {
-            /// All at zero.
-            pub fn new() -> Arc<Self> {
-                let mut registry = Registry::with_prefix("rosterd");
+            fn within(mut registry: Registry) -> Arc<Self> {
                 $(
                     let $name: $type = $made;
-                    registry.register(stringify!($name), concat!($($help),+).trim(), $name.clone());
+                    let name = full_name(stringify!($name), &[$($conventional)?]);
+                    register(&mut registry, &name, concat!($($help),+).trim(), $name.clone());
                 )*
                 Arc::new(Self { registry, $($name,)* })
+            }
+
+            /// Of what is above, in its order.
+            fn own() -> Vec<Described> {
+                vec![$(Described {
+                    name: full_name(stringify!($name), &[$($conventional)?]),
+                    kind: <$type as TypedMetric>::TYPE,
+                    labels: &[$($($label),+)?],
+                    help: concat!($($help),+).trim_ascii(),
+                },)*]
             }
         }
     };
 }
 
-// The help texts end without a full stop: the encoder adds one. Counters get `_total`.
+// The help texts end without a full stop: the encoder adds one. Counters get `_total`. `cargo xtask docs` writes the guide's
+// page from this.
 metrics! {
+    /// 1 while this coordinator serves; 0 while it starts, stops, its clock is off or its store does not answer
+    serving: Gauge = Gauge::default();
     /// Runs started, by source
-    runs_started: Family<Label, Counter> = Family::default();
+    runs_started {"source"}: Family<Label, Counter> = Family::default();
     /// Runs that ended, by outcome
-    runs: Family<Label, Counter> = Family::default();
+    runs {"outcome"}: Family<Label, Counter> = Family::default();
     /// Scheduled times that were not run, by reason
-    missed: Family<Label, Counter> = Family::default();
+    missed {"reason"}: Family<Label, Counter> = Family::default();
     /// Scheduled times merged into a later run
     misfired: Counter = Counter::default();
     /// Scheduled times skipped by policy
     skipped: Counter = Counter::default();
     /// Transactions of the store, by outcome
-    commits: Family<Label, Counter> = Family::default();
+    commits {"outcome"}: Family<Label, Counter> = Family::default();
     /// From handing a transaction over to its answer
     commit_seconds: Histogram = Seconds.new_metric();
     /// From a scheduled time to the commit of its start
@@ -217,17 +284,21 @@ metrics! {
     /// Frames of workers that wait to be taken in
     inbox_depth: Gauge = Gauge::default();
     /// Refused frames and requests, by code
-    refused: Family<Label, Counter> = Family::default();
+    refused {"code"}: Family<Label, Counter> = Family::default();
     /// History entries dropped because the history could not keep up
     history_dropped: Counter = Counter::default();
     /// Connections that are open
     connections: Gauge = Gauge::default();
     /// Connections that were closed at once or early, by reason
-    connections_refused: Family<Label, Counter> = Family::default();
+    connections_refused {"reason"}: Family<Label, Counter> = Family::default();
     /// Requests, by method and gRPC status or HTTP status
-    requests: Family<Labels, Counter> = Family::default();
-    /// From a request's head to its response's head, by method
-    request_seconds: Family<Labels, Histogram, Seconds> = Family::new_with_constructor(Seconds);
+    requests {"method", "status"}: Family<Labels, Counter> = Family::default();
+    /// Calls of gRPC, from their head to their answer's head, by method and status; OpenTelemetry's rpc.server.call.duration
+    rpc_seconds {"rpc_system_name", "rpc_method", "rpc_response_status_code"} as "rpc_server_call_duration_seconds":
+        Family<Labels, Histogram, RequestSeconds> = Family::new_with_constructor(RequestSeconds);
+    /// Requests of pages and REST, from their head to their answer's head; OpenTelemetry's http.server.request.duration
+    http_seconds {"http_request_method", "http_route", "http_response_status_code"} as "http_server_request_duration_seconds":
+        Family<Labels, Histogram, RequestSeconds> = Family::new_with_constructor(RequestSeconds);
     /// Panics caught in request handlers
     handler_panics: Counter = Counter::default();
     /// Panics of any task or thread
@@ -235,12 +306,31 @@ metrics! {
 }
 
 impl Metrics {
+    /// All at zero.
+    pub fn new() -> Arc<Self> {
+        Self::within(Registry::default())
+    }
+
+    /// The same, with numbers of this process beside them: for the one coordinator of a process, which began at `started`.
+    pub fn of_process(started: Time) -> Arc<Self> {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Process { started }));
+        Self::within(registry)
+    }
+
     /// As OpenMetrics text.
     pub fn encode(&self) -> String {
         let mut out = String::new();
         // Writing to a string does not fail.
         let _ = text::encode(&mut out, &self.registry);
         out
+    }
+
+    /// What each metric is, those of the process last.
+    pub fn described() -> Vec<Described> {
+        let mut all = Self::own();
+        all.extend(process::described());
+        all
     }
 }
 

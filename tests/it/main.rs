@@ -30,6 +30,7 @@ mod judge;
 mod kinds;
 mod log;
 mod machines;
+mod metrics;
 mod mutants;
 mod net;
 mod operate;

@@ -171,7 +171,7 @@ pub(crate) const SUITES: &[Suite] = &[
     ),
     Suite { lane: Lane::Waits, ..programs("cli", "the command line", &[Pick::Test("rosterd", "cli")]) },
     Suite {
-        packages: &["iproute2", "mount", "nftables", "util-linux"],
+        packages: &["iproute2", "mount", "nftables", "prometheus", "util-linux"],
         lane: Lane::Waits,
         threads: Some("6"),
         ..programs("it", "real processes: coordinators, workers, kills", &[Pick::Test("rosterd", "it")])

@@ -7,7 +7,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use futures_util::FutureExt as _;
-use http::StatusCode;
+use http::{Method, StatusCode};
 
 use super::is_grpc;
 use super::methods::Methods;
@@ -28,6 +28,7 @@ pub struct Observer {
 /// The layer.
 pub async fn layer(State(observer): State<Arc<Observer>>, request: Request, next: Next) -> Response {
     let (grpc, method) = (is_grpc(request.headers()), observer.methods.label(request.uri().path()));
+    let verb = verb(request.method());
     let begin = observer.clock.mono();
     let response = AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|panic| {
         observer.metrics.handler_panics.inc();
@@ -43,9 +44,31 @@ pub async fn layer(State(observer): State<Arc<Observer>>, request: Request, next
     };
     let metrics = &observer.metrics;
     let seconds = observer.clock.mono().since(begin).as_secs_f64();
-    metrics.request_seconds.get_or_create(&vec![("method", method.clone())]).observe(seconds);
+    let (timed, labels) = if grpc {
+        let called = method.trim_start_matches('/').to_owned();
+        let labels = vec![
+            ("rpc_system_name", "grpc".to_owned()),
+            ("rpc_method", called),
+            ("rpc_response_status_code", status.clone()),
+        ];
+        (&metrics.rpc_seconds, labels)
+    } else {
+        let labels = vec![
+            ("http_request_method", verb.to_owned()),
+            ("http_route", method.clone()),
+            ("http_response_status_code", status.clone()),
+        ];
+        (&metrics.http_seconds, labels)
+    };
+    timed.get_or_create(&labels).observe(seconds);
     metrics.requests.get_or_create(&vec![("method", method), ("status", status)]).inc();
     response
+}
+
+/// One of a closed set: `_OTHER`, as the conventions have it, of a method that is none.
+fn verb(method: &Method) -> &'static str {
+    let known = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "CONNECT", "TRACE"];
+    known.into_iter().find(|known| method.as_str() == *known).unwrap_or("_OTHER")
 }
 
 /// The name of a gRPC status: `NOT_FOUND` of 5.
