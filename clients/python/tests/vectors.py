@@ -80,6 +80,8 @@ class Player:
             slots=given["slots"],
             drain_timeout=given.get("drain_timeout", 30_000) / 1e3,
             leave_timeout=given.get("leave_timeout", 10_000) / 1e3,
+            credential="secret" if given.get("credential") else None,
+            root_certificates=b"authorities" if given.get("authorities") else None,
         )
         self.jobs = given["jobs"]
         registers = [worker_pb2.Register(job=job, handler_type=job) for job in self.jobs]

@@ -12,6 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/rosterd/rosterd/clients/go/internal/machine"
+	"github.com/rosterd/rosterd/clients/go/internal/wire"
 	pb "github.com/rosterd/rosterd/clients/go/rosterdpb"
 )
 
@@ -103,6 +104,7 @@ func newPlayer(v *vector) *player {
 		DrainTimeout: 30 * time.Second, LeaveTimeout: 10 * time.Second,
 		ConnectTimeout: 3 * time.Second, LongestDelay: 10 * time.Second,
 	}
+	var access wire.Access
 	jobs := []any{"j", "k"}
 	for name, value := range v.Given {
 		switch name {
@@ -116,10 +118,19 @@ func newPlayer(v *vector) *player {
 			settings.DrainTimeout = millis(value)
 		case "leave_timeout":
 			settings.LeaveTimeout = millis(value)
+		case "credential":
+			if value == true {
+				access.Credential = "secret"
+			}
+		case "authorities":
+			if value == true {
+				access.Roots = wire.PEM{Text: []byte("authorities")}
+			}
 		default:
 			panic("given: " + name)
 		}
 	}
+	settings.Trusted = access.Trusts(settings.Servers)
 	var registrations []machine.Registration
 	for _, name := range texts(jobs) {
 		registrations = append(registrations, machine.Registration{Job: name, HandlerType: name})

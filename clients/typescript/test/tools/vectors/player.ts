@@ -9,6 +9,7 @@ import { parse } from "yaml";
 import type { Effect, Event } from "../../../src/machine/events.js";
 import { Machine } from "../../../src/machine/machine.js";
 import { StopReason, type Defeat, type EndKind, type Settings } from "../../../src/machine/words.js";
+import { resolve } from "../../../src/options.js";
 import { SessionRequestSchema, SessionResponseSchema } from "../../../src/proto/rosterd/v1/worker_pb.js";
 import { shorten } from "../../../src/text.js";
 import { seeded } from "../script.js";
@@ -31,6 +32,8 @@ export interface Vector {
     readonly slots?: number;
     readonly drain_timeout?: number;
     readonly leave_timeout?: number;
+    readonly credential?: boolean;
+    readonly authorities?: boolean;
   };
   readonly begin?: "new" | "attached";
   readonly welcome?: Fields;
@@ -84,15 +87,20 @@ class Player {
   readonly #offsets = new Map<string, { first: number; at: number }>();
 
   constructor(vector: Vector) {
-    const { servers = ["a:1", "b:1"], jobs = ["j", "k"], slots = 4, ...times } = vector.given ?? {};
+    const { servers = ["a:1", "b:1"], jobs = ["j", "k"], slots = 4, ...given } = vector.given ?? {};
+    const access = {
+      ...(given.credential === true && { credential: "secret" }),
+      ...(given.authorities === true && { rootCertificates: "authorities" }),
+    };
     const settings: Settings = {
       servers,
+      trusted: resolve({ server: servers, ...access }, {}).settings.trusted,
       namespace: "",
       address: "here",
       labels: {},
       slots,
-      drainTimeoutMs: times.drain_timeout ?? 30_000,
-      leaveTimeoutMs: times.leave_timeout ?? 10_000,
+      drainTimeoutMs: given.drain_timeout ?? 30_000,
+      leaveTimeoutMs: given.leave_timeout ?? 10_000,
       connectTimeoutMs: 3_000,
       longestDelayMs: 10_000,
     };

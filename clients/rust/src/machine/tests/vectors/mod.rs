@@ -18,6 +18,7 @@ use super::super::hand::Why;
 use super::{
     Effect, Ended, Event, Exit, JobSpec, LinkError, Machine, Now, RunId, Settings, UserResult, ms, settings,
 };
+use crate::access::Access;
 
 /// Names of vectors that this client does not pass yet. Empty at every release.
 const KNOWN_FAILURES: &[&str] = &[];
@@ -69,8 +70,16 @@ impl<'v> Player<'v> {
         let jobs = texts(given.take("jobs").unwrap_or_else(|| json!(["j", "k"])));
         let spec = |name: String| JobSpec { handler_type: name.clone(), name, ..JobSpec::default() };
         let millis = |value: Option<Value>, or| ms(value.map_or(or, |value| value.as_u64().unwrap()));
+        let servers = texts(given.take("servers").unwrap_or_else(|| json!(["a:1", "b:1"])));
+        let mut says = |name: &str| given.take(name).is_some_and(|value| value == true);
+        let access = Access {
+            credential: says("credential").then(|| "secret".into()),
+            ca: says("authorities").then(|| "ca.pem".into()),
+            ..Access::default()
+        };
         let settings = Settings {
-            servers: texts(given.take("servers").unwrap_or_else(|| json!(["a:1", "b:1"]))),
+            learn: access.learns(&servers),
+            servers,
             jobs: jobs.into_iter().map(spec).collect(),
             slots: given.take("slots").map_or(4, |slots| u32::try_from(slots.as_u64().unwrap()).unwrap()),
             drain_timeout: millis(given.take("drain_timeout"), 30_000),

@@ -56,8 +56,8 @@ final class VectorPlayer {
                 Times.millis(number(given, "leave_timeout", 10_000)),
                 Times.millis(3_000),
                 Times.millis(10_000),
-                false,
-                false);
+                Boolean.TRUE.equals(given.get("credential")),
+                Boolean.TRUE.equals(given.get("authorities")));
         List<Registration> registrations =
                 jobs.stream().map(job -> new Registration(job, job, "", false)).toList();
         Random chance = new Random(7);
