@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::command::{is_installed, must, root, target};
+use crate::python;
 use crate::summary::{Tally, surefire, tallied};
 
 /// What it is built with, and what its tests start.
@@ -54,7 +55,8 @@ pub(crate) fn setup() -> Result<()> {
 /// Builds it, its API's documentation and its packages, and runs its tests.
 pub(crate) fn test(shipped: Option<&Path>, mark: &str, rest: &[String]) -> Result<Tally> {
     let mut command = maven(&["-Dmaven.test.failure.ignore=true", "verify"]);
-    command.args(rest);
+    let (variable, server) = python::s3_server();
+    command.args(rest).env(variable, server);
     if let Some(shipped) = shipped {
         command.env("ROSTERD_BINARY", shipped);
     }

@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::command::{must, root};
+use crate::python;
 use crate::summary::{Tally, node, tallied};
 
 /// What its tests of fences start.
@@ -42,7 +43,8 @@ pub(crate) fn test(shipped: Option<&Path>, mark: &str, rest: &[String]) -> Resul
     must(&mut npm(&["run", "build:tests"]))?;
     let mut command = Command::new("node");
     command.current_dir(folder()).args(["--enable-source-maps", "--test", "--test-reporter=spec"]);
-    command.args(rest).args(TESTS);
+    let (variable, server) = python::s3_server();
+    command.args(rest).args(TESTS).env(variable, server);
     if let Some(shipped) = shipped {
         command.env("ROSTERD_BINARY", shipped);
     }

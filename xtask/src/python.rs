@@ -13,7 +13,7 @@ const OLDEST: (u32, u32) = (3, 10);
 const CANDIDATES: [&str; 6] =
     ["python3", "python3.14", "python3.13", "python3.12", "python3.11", "python3.10"];
 
-/// What its tests of fences start; S3 comes with the environment.
+/// What its tests of fences start; S3 comes with the environment: [`s3_server`].
 pub(crate) const SERVERS: &[&str] = &["postgresql", "redis-server"];
 
 fn folder() -> PathBuf {
@@ -88,6 +88,11 @@ pub(crate) fn test(mark: &str, rest: &[String]) -> Result<Option<Tally>> {
     let mut command = program("python");
     command.args(["-m", "pytest", "-p", "no:cacheprovider", "--durations=10"]).args(rest);
     tallied(&mut command, mark, !rest.is_empty(), pytest).map(Some)
+}
+
+/// The variable that names the S3 server to the tests of all clients' fences, and the server: moto, of the environment.
+pub(crate) fn s3_server() -> (&'static str, PathBuf) {
+    ("ROSTERD_S3_SERVER", environment().join("bin/moto_server"))
 }
 
 /// The Python of its environment.

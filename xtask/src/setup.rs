@@ -17,8 +17,9 @@ pub(crate) fn everything() -> Result<()> {
 /// What these suites need.
 pub(crate) fn for_suites(suites: &[Suite]) -> Result<()> {
     let mut packages: BTreeSet<_> = suites.iter().flat_map(|suite| suite.packages).copied().collect();
-    let python =
-        suites.iter().any(|suite| matches!(suite.kind, Kind::Python | Kind::Conformance | Kind::Check));
+    let python = suites
+        .iter()
+        .any(|suite| suite.s3 || matches!(suite.kind, Kind::Python | Kind::Conformance | Kind::Check));
     if python {
         packages.extend(python::packages());
     }

@@ -23,6 +23,8 @@ pub(crate) struct Suite {
     pub(crate) arguments: &'static [&'static str],
     /// It starts the conformance worker of each client.
     pub(crate) workers: bool,
+    /// It starts the S3 server that comes with the Python client's environment.
+    pub(crate) s3: bool,
 }
 
 /// What a suite spends its time with.
@@ -88,6 +90,7 @@ const fn suite(name: &'static str, what: &'static str, kind: Kind) -> Suite {
         shipped: false,
         arguments: &[],
         workers: false,
+        s3: false,
     }
 }
 
@@ -102,7 +105,9 @@ const fn client(
     kind: Kind,
     packages: &'static [&'static str],
 ) -> Suite {
-    Suite { lane: Lane::Clients, shipped: true, packages, ..suite(name, what, kind) }
+    // Of the fences of Go, S3 is a server in their own process.
+    let s3 = !matches!(kind, Kind::Go | Kind::Conformance);
+    Suite { lane: Lane::Clients, shipped: true, packages, s3, ..suite(name, what, kind) }
 }
 
 /// How many seeds of the simulation a build plays, unless the environment says otherwise.
@@ -116,25 +121,29 @@ pub(crate) const SUITES: &[Suite] = &[
         "the decisions: pure functions, golden files, properties",
         &[Pick::Units("rosterd-domain")],
     ),
-    programs(
-        "unit",
-        "tests beside the code, the Rust client's own, arrows between folders",
-        &[
-            Pick::Units("rosterd-runtime"),
-            Pick::Units("rosterd-session"),
-            Pick::Units("rosterd-wire"),
-            Pick::Units("rosterd-registry"),
-            Pick::Units("rosterd-history"),
-            Pick::Units("rosterd-coordinator"),
-            Pick::Units("rosterd-api"),
-            Pick::Units("rosterd-conformance"),
-            Pick::Units("rosterd"),
-            Pick::Test("rosterd", "architecture"),
-            Pick::Units("rosterd-client"),
-            Pick::Test("rosterd-client", "it"),
-            Pick::Units("xtask"),
-        ],
-    ),
+    Suite {
+        packages: python::SERVERS,
+        s3: true,
+        ..programs(
+            "unit",
+            "tests beside the code, the Rust client's own, arrows between folders",
+            &[
+                Pick::Units("rosterd-runtime"),
+                Pick::Units("rosterd-session"),
+                Pick::Units("rosterd-wire"),
+                Pick::Units("rosterd-registry"),
+                Pick::Units("rosterd-history"),
+                Pick::Units("rosterd-coordinator"),
+                Pick::Units("rosterd-api"),
+                Pick::Units("rosterd-conformance"),
+                Pick::Units("rosterd"),
+                Pick::Test("rosterd", "architecture"),
+                Pick::Units("rosterd-client"),
+                Pick::Test("rosterd-client", "it"),
+                Pick::Units("xtask"),
+            ],
+        )
+    },
     suite("doc", "examples in the documentation", Kind::Doctests),
     Suite {
         packages: &["strace", "util-linux", "mount", "default-jre-headless", zookeeper::MAVEN],
@@ -205,19 +214,19 @@ pub(crate) const SUITES: &[Suite] = &[
     ),
     client(
         "typescript",
-        "the TypeScript client, at a real coordinator too; its fences at PostgreSQL and Redis",
+        "the TypeScript client, at a real coordinator too; its fences at PostgreSQL, Redis and S3",
         Kind::Node,
         node::PACKAGES,
     ),
     client(
         "go",
-        "the Go client, at a real coordinator too; its fences at PostgreSQL and Redis",
+        "the Go client, at a real coordinator too; its fences at PostgreSQL, Redis and S3",
         Kind::Go,
         go::PACKAGES,
     ),
     client(
         "java",
-        "the Java client, at a real coordinator too; its fences at PostgreSQL and Redis; Elastic-Job's jobs",
+        "the Java client, at a real coordinator too; its fences at PostgreSQL, Redis and S3; Elastic-Job's jobs",
         Kind::Java,
         java::PACKAGES,
     ),

@@ -267,6 +267,10 @@ impl Run<'_> {
             if let Some(shipped) = shipped {
                 command.env("ROSTERD_BINARY", shipped);
             }
+            if suite.s3 {
+                let (variable, server) = python::s3_server();
+                command.env(variable, server);
+            }
             if suite.workers {
                 command.env("ROSTERD_CLIENTS", clients::table()?);
             }

@@ -26,7 +26,7 @@ type ObjectStore interface {
 	// Head is HeadObject; nil: there is none.
 	Head(ctx context.Context, key string) (*ObjectHead, error)
 	// Put is PutObject with the metadata, and with `If-Match: ifMatch`, or `If-None-Match: *` where that is empty. False: the
-	// condition did not hold (412, or 409 for a conflict).
+	// condition did not hold (412, 409 for a conflict, or 404 where what had the ETag is gone).
 	Put(ctx context.Context, key string, body []byte, ifMatch string, metadata map[string]string) (bool, error)
 }
 

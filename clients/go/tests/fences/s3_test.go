@@ -80,7 +80,7 @@ func (b *bucket) Put(ctx context.Context, key string, body []byte, ifMatch strin
 	switch response.StatusCode {
 	case http.StatusOK:
 		return true, nil
-	case http.StatusPreconditionFailed, http.StatusConflict:
+	case http.StatusPreconditionFailed, http.StatusConflict, http.StatusNotFound:
 		return false, nil
 	default:
 		return false, fmt.Errorf("PUT %s: %s", key, response.Status)
@@ -117,4 +117,12 @@ func TestS3(t *testing.T) {
 	b.between = func() { good(t, put("fresh", "newer", newer)) }
 	fenced(t, put("fresh", "late", older), newer)
 	b.holds(t, "fresh", "newer")
+	// What was looked at is gone when it is to be replaced.
+	b.between = func() {
+		response, err := b.ask(ctx, http.MethodDelete, "fresh", nil, nil)
+		good(t, err)
+		good(t, response.Body.Close())
+	}
+	good(t, put("fresh", "made anew", newer))
+	b.holds(t, "fresh", "made anew")
 }

@@ -30,7 +30,7 @@ pub trait ObjectStore {
     fn head(&self, key: &str) -> impl Future<Output = Result<Option<Head>, Self::Error>> + Send;
 
     /// PutObject with the metadata [`METADATA`]` = token`, and with `If-Match: if_match`, or `If-None-Match: *` where that is None.
-    /// False: the condition did not hold (412, or 409 for a conflict).
+    /// False: the condition did not hold (412, 409 for a conflict, or 404 where what had the ETag is gone).
     fn put(
         &self,
         key: &str,

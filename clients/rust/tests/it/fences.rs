@@ -1,13 +1,16 @@
-//! Fences against real servers, from Debian's packages: what a newer run has written, an older one cannot take back. The
-//! servers' own command lines speak to them, so no driver is needed.
+//! Fences against real servers, PostgreSQL and Redis from Debian's packages and S3 by moto, from PyPI: what a newer run has
+//! written, an older one cannot take back. The servers' own command lines speak to them, and to S3 a few lines of HTTP, so
+//! no driver is needed.
 
 use std::fs;
-use std::net::TcpListener;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use rosterd_client::fence::{Fenced, Guard, postgres, redis};
+use rosterd_client::fence::{Fenced, Guard, postgres, redis, s3};
 use tempfile::TempDir;
 
 const SHORT: Guard<'_> = Guard { job: "hello", item: 0, token: 999_999_999_999_999 };
@@ -28,7 +31,7 @@ impl Drop for Server {
     }
 }
 
-/// Neither server can be given port 0.
+/// No server can be given port 0 and asked for it.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -187,4 +190,140 @@ fn in_redis_a_key_that_a_newer_run_has_written_is_refused_to_an_older_one() {
     assert_eq!(text(&redis_cli(&server, &["HGET", "k", "value"]).stdout).trim(), "new again");
     assert_eq!(evaluate(&server, redis::CLAIM, "claimed", NEW, ""), Ok(()));
     assert!(evaluate(&server, redis::SET, "claimed", OLD, "late").is_err());
+}
+
+// S3.
+
+/// Of the environment that `cargo xtask setup` makes for the Python client.
+fn start_s3() -> Server {
+    let ours = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/python/bin/moto_server");
+    let program = std::env::var_os("ROSTERD_S3_SERVER").map_or_else(ours, PathBuf::from);
+    assert!(
+        program.exists(),
+        "{} is not there: cargo xtask setup, or name one (ROSTERD_S3_SERVER)",
+        program.display()
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let mut command = Command::new(program);
+    command.args(["-H", "127.0.0.1", "-p", &port.to_string()]).current_dir(folder.path());
+    let child = quiet(&mut command).spawn().unwrap();
+    Server { child, port, _folder: folder }
+}
+
+struct Bucket {
+    server: Server,
+    /// What another does right before the next put, once.
+    between: Mutex<Option<Between>>,
+}
+
+enum Between {
+    Puts(Guard<'static>, &'static str),
+    Deletes,
+}
+
+/// Status, headers and body.
+struct Answer(u16, String, String);
+
+impl Answer {
+    fn header(&self, name: &str) -> Option<String> {
+        let lines = self.1.lines().filter_map(|line| line.split_once(": "));
+        lines.into_iter().find(|(one, _)| one.eq_ignore_ascii_case(name)).map(|(_, value)| value.into())
+    }
+}
+
+impl Bucket {
+    fn start() -> Self {
+        let bucket = Self { server: start_s3(), between: Mutex::new(None) };
+        until("S3", || bucket.ask("PUT", "", &[], b"").is_ok_and(|Answer(status, ..)| status == 200));
+        bucket
+    }
+
+    /// The server wants a name and looks at no signature.
+    fn ask(&self, method: &str, key: &str, headers: &[(&str, &str)], body: &[u8]) -> io::Result<Answer> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.server.port))?;
+        let scope = "Credential=tests/20260101/us-east-1/s3/aws4_request";
+        write!(stream, "{method} /reports/{key} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n")?;
+        write!(stream, "Authorization: AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=0\r\n")?;
+        for (name, value) in headers {
+            write!(stream, "{name}: {value}\r\n")?;
+        }
+        write!(stream, "Content-Length: {}\r\n\r\n", body.len())?;
+        stream.write_all(body)?;
+        let mut said = String::new();
+        stream.read_to_string(&mut said)?;
+        let (head, body) = said.split_once("\r\n\r\n").ok_or(io::ErrorKind::UnexpectedEof)?;
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        Ok(Answer(status.ok_or(io::ErrorKind::InvalidData)?, head.into(), body.into()))
+    }
+
+    fn holds(&self, key: &str) -> String {
+        self.ask("GET", key, &[], b"").unwrap().2
+    }
+}
+
+fn unexpected(Answer(status, head, body): &Answer) -> io::Error {
+    io::Error::other(format!("{status}: {head}\n{body}"))
+}
+
+impl s3::ObjectStore for Bucket {
+    type Error = io::Error;
+
+    async fn head(&self, key: &str) -> io::Result<Option<s3::Head>> {
+        let answer = self.ask("HEAD", key, &[], b"")?;
+        match answer.0 {
+            200 => {
+                let token = answer.header(&format!("x-amz-meta-{}", s3::METADATA));
+                Ok(Some(s3::Head { etag: answer.header("etag").unwrap_or_default(), token }))
+            }
+            404 => Ok(None),
+            _ => Err(unexpected(&answer)),
+        }
+    }
+
+    async fn put(&self, key: &str, body: &[u8], token: &str, if_match: Option<&str>) -> io::Result<bool> {
+        let named = format!("x-amz-meta-{}", s3::METADATA);
+        let between = self.between.lock().unwrap().take();
+        let other = match between {
+            Some(Between::Puts(run, body)) => {
+                self.ask("PUT", key, &[(&named, &run.token.to_string())], body.as_bytes()).map(|said| said.0)
+            }
+            Some(Between::Deletes) => self.ask("DELETE", key, &[], b"").map(|said| said.0),
+            None => Ok(200),
+        };
+        assert!(matches!(other, Ok(200 | 204)), "{other:?}");
+        let condition = if_match.map_or(("If-None-Match", "*"), |etag| ("If-Match", etag));
+        let answer = self.ask("PUT", key, &[condition, (&named, token)], body)?;
+        match answer.0 {
+            200 => Ok(true),
+            404 | 409 | 412 => Ok(false),
+            _ => Err(unexpected(&answer)),
+        }
+    }
+}
+
+#[tokio::test]
+async fn in_s3_an_object_that_a_newer_run_has_put_is_kept_also_between_look_and_put() {
+    let bucket = Bucket::start();
+    let put = async |key: &str, body: &str, run: Guard<'_>| s3::put(&bucket, key, body.as_bytes(), run).await;
+    for (run, body) in [(SHORT, "short"), (OLD, "old"), (NEW, "new")] {
+        put("report", body, run).await.unwrap();
+    }
+    let refused = put("report", "late", OLD).await.unwrap_err();
+    assert!(refused.is_fenced() && refused.to_string().contains(&NEW.token.to_string()), "{refused}");
+    assert_eq!(bucket.holds("report"), "new");
+    put("between", "first", SHORT).await.unwrap();
+    for key in ["between", "made-between"] {
+        *bucket.between.lock().unwrap() = Some(Between::Puts(NEW, "newer"));
+        let refused = put(key, "late", OLD).await.unwrap_err();
+        assert!(refused.is_fenced(), "{refused}");
+        assert_eq!(bucket.holds(key), "newer");
+        *bucket.between.lock().unwrap() = Some(Between::Puts(NEW, "again"));
+        put(key, "last", NEW).await.unwrap();
+        assert_eq!(bucket.holds(key), "last");
+    }
+    // What was looked at is gone when it is to be replaced.
+    *bucket.between.lock().unwrap() = Some(Between::Deletes);
+    put("report", "made anew", NEW).await.unwrap();
+    assert_eq!(bucket.holds("report"), "made anew");
 }

@@ -21,7 +21,7 @@ export interface ObjectStore {
   head(key: string): Promise<ObjectHead | undefined>;
   /**
    * PutObject with `metadata`, and with `If-Match: ifMatch`, or `If-None-Match: *` where that is undefined. False: the
-   * condition did not hold (412, or 409 for a conflict).
+   * condition did not hold (412, 409 for a conflict, or 404 where what had the ETag is gone).
    */
   put(
     key: string,

@@ -15,10 +15,9 @@ import {
   FencedKeys,
   FencedObject,
   fenceTransaction,
-  type ObjectHead,
-  type ObjectStore,
 } from "../../src/fence/index.js";
-import { startPostgres, startRedis, type Started } from "../tools/servers.js";
+import { Bucket } from "../tools/bucket.js";
+import { startPostgres, startRedis, startS3, type Started } from "../tools/servers.js";
 import { until } from "../tools/workers.js";
 
 const run = (token: bigint, item = 0) => ({ job: "hello", item, token });
@@ -31,18 +30,23 @@ const SHORT = 999_999_999_999_999n;
 
 let postgres: Started;
 let redisServer: Started;
+let s3: Started;
 let redis: Redis;
+let bucket: Bucket;
 
 before(async () => {
-  [postgres, redisServer] = await Promise.all([startPostgres(), startRedis()]);
+  [postgres, redisServer, s3] = await Promise.all([startPostgres(), startRedis(), startS3()]);
   redis = new Redis({ port: redisServer.port, host: "127.0.0.1" });
   redis.on("error", () => undefined);
+  bucket = new Bucket(s3.port);
   await until(connects, "PostgreSQL");
+  await until(() => bucket.create(), "S3");
 });
 
 after(async () => {
   redis.disconnect();
-  await Promise.all([postgres.stop(), redisServer.stop()]);
+  bucket.close();
+  await Promise.all([postgres.stop(), redisServer.stop(), s3.stop()]);
 });
 
 const client = () => new pg.Client({ host: "127.0.0.1", port: postgres.port, user: "tests", database: "postgres" });
@@ -155,45 +159,37 @@ test("Redis: a key that a newer run has written is refused to an older one", asy
 
 // ---- S3
 
-/** Puts as S3 carries them out: each is atomic, and judged by the ETag of the moment. */
-class Bucket implements ObjectStore {
-  object: (ObjectHead & { body: string }) | undefined;
-  between: (() => Promise<void>) | undefined;
-  puts = 0;
-
-  head(): Promise<ObjectHead | undefined> {
-    return Promise.resolve(this.object);
-  }
-
-  async put(...[, body, { ifMatch, metadata }]: Parameters<ObjectStore["put"]>): Promise<boolean> {
-    const { between } = this;
-    this.between = undefined;
-    await between?.();
-    if (this.object?.etag !== ifMatch) return false;
-    this.puts += 1;
-    this.object = { etag: `"${this.puts}"`, token: metadata["rosterd-token"], body: String(body) };
-    return true;
-  }
-}
-
-test("S3: an object that a newer run puts between look and put is kept", async () => {
-  const bucket = new Bucket();
+test("S3: an object that a newer run has written is refused to an older one", async () => {
   const object = new FencedObject(bucket, "report");
-  await object.put("first", run(OLD));
-  bucket.between = () => object.put("newer", run(NEW));
+  await object.put("short", run(SHORT));
+  await object.put("old", run(OLD));
+  await object.put(Buffer.from("new"), run(NEW));
   await assert.rejects(object.put("late", run(OLD)), (error: Fenced) => error.seen === NEW);
-  assert.equal(bucket.object?.body, "newer");
-  bucket.between = () => object.put("again", run(NEW));
-  await object.put("last", run(NEW));
-  assert.equal(bucket.object.body, "last");
+  assert.equal(await bucket.read("report"), "new");
+  assert.equal((await bucket.head("report"))?.token, String(NEW));
 });
 
-test("S3: two runs that both find nothing do not both create", async () => {
-  const bucket = new Bucket();
-  const object = new FencedObject(bucket, "report");
-  bucket.between = () => object.put("newer", run(NEW));
-  await assert.rejects(object.put("late", run(OLD)), Fenced);
-  assert.equal(bucket.object?.body, "newer");
+test("S3: an object that a newer run puts between look and put is kept, also where there was none", async () => {
+  await new FencedObject(bucket, "between").put("first", run(SHORT));
+  for (const key of ["between", "made between"]) {
+    const object = new FencedObject(bucket, key);
+    bucket.between = () => object.put("newer", run(NEW));
+    await assert.rejects(object.put("late", run(OLD)), (error: Fenced) => error.seen === NEW);
+    assert.equal(await bucket.read(key), "newer");
+    bucket.between = () => object.put("again", run(NEW));
+    await object.put("last", run(NEW));
+    assert.equal(await bucket.read(key), "last");
+  }
+});
+
+test("S3: an object that is removed between look and put is made anew", async () => {
+  const object = new FencedObject(bucket, "gone");
+  await object.put("first", run(OLD));
+  const { puts } = bucket;
+  bucket.between = () => bucket.delete("gone");
+  await object.put("again", run(OLD));
+  assert.equal(await bucket.read("gone"), "again");
+  assert.equal(bucket.puts, puts + 2);
 });
 
 // ---- files

@@ -1,4 +1,7 @@
-/** PostgreSQL and Redis for tests of fences, from Debian's packages; each in a folder of its own, on loopback. */
+/**
+ * PostgreSQL and Redis for tests of fences, from Debian's packages, and S3 by moto, from PyPI; each in a folder of its own,
+ * on loopback.
+ */
 
 import assert from "node:assert/strict";
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
@@ -7,8 +10,11 @@ import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, 
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 
 const DEBIAN = "/usr/lib/postgresql";
+/** Of the environment that `cargo xtask setup` makes for the Python client. */
+const MOTO = fileURLToPath(new URL("../../../../../target/python/bin/moto_server", import.meta.url));
 
 export interface Started {
   readonly port: number;
@@ -40,6 +46,15 @@ export async function startRedis(): Promise<Started> {
   const port = await freePort();
   const flags = ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder, "--save", ""];
   return started(port, spawn("/usr/bin/redis-server", flags, { stdio: "ignore" }), folder);
+}
+
+export async function startS3(): Promise<Started> {
+  const program = process.env.ROSTERD_S3_SERVER ?? MOTO;
+  assert.ok(existsSync(program), `${program} is not there: cargo xtask setup, or name one (ROSTERD_S3_SERVER)`);
+  const folder = mkdtempSync(join(tmpdir(), "rosterd-s3-"));
+  const port = await freePort();
+  const flags = ["-H", "127.0.0.1", "-p", String(port)];
+  return started(port, spawn(program, flags, { stdio: "ignore", cwd: folder }), folder);
 }
 
 /** PostgreSQL does not run as root: then it is the user of Debian's package. */

@@ -45,7 +45,7 @@ public final class ObjectFence {
          * @param body what to put
          * @param etag what the object must have; empty: it must be absent
          * @param metadata what to put with it
-         * @return false: the condition did not hold (412, or 409 for a conflict)
+         * @return false: the condition did not hold (412, 409 for a conflict, or 404 where what had the etag is gone)
          * @throws IOException if the request fails
          */
         boolean put(String key, byte[] body, Optional<String> etag, Map<String, String> metadata) throws IOException;

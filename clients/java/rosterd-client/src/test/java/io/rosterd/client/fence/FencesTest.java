@@ -18,7 +18,6 @@ import java.sql.Statement;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.concurrent.Callable;
@@ -30,6 +29,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import software.amazon.awssdk.core.exception.SdkClientException;
 
 /** Fences against real servers: what a newer run has written, an older one cannot take back. */
 class FencesTest {
@@ -41,6 +41,7 @@ class FencesTest {
 
     private static Servers.Started postgres;
     private static Servers.Started redis;
+    private static Servers.Started s3;
 
     private final PostgresFence fence = new PostgresFence();
 
@@ -48,6 +49,7 @@ class FencesTest {
     static void start() throws Exception {
         postgres = Servers.postgres();
         redis = Servers.redis();
+        s3 = Servers.s3();
         await("PostgreSQL", () -> {
             connect().close();
             return null;
@@ -56,12 +58,19 @@ class FencesTest {
             new RedisClient(redis.port()).close();
             return null;
         });
+        try (Bucket bucket = new Bucket(s3.port())) {
+            await("S3", () -> {
+                bucket.create();
+                return null;
+            });
+        }
     }
 
     @AfterAll
     static void stop() throws Exception {
         if (postgres != null) postgres.close();
         if (redis != null) redis.close();
+        if (s3 != null) s3.close();
     }
 
     private static void await(String what, Callable<Void> attempt) throws Exception {
@@ -70,7 +79,7 @@ class FencesTest {
             try {
                 attempt.call();
                 return;
-            } catch (SQLException | IOException notYet) {
+            } catch (SQLException | IOException | SdkClientException notYet) {
                 if (System.nanoTime() > end) throw new AssertionError(what + " does not answer", notYet);
                 Thread.sleep(20);
             }
@@ -226,48 +235,50 @@ class FencesTest {
 
     // ---- S3
 
-    /** Puts as S3 carries them out: each is atomic, and judged by the ETag of the moment. */
-    private static final class Bucket implements ObjectFence.Store {
-        private ObjectFence.Head object;
-        private String body = "";
-        private int puts;
-        private Runnable between = () -> {};
-
-        @Override
-        public Optional<ObjectFence.Head> head(String key) {
-            return Optional.ofNullable(object);
-        }
-
-        @Override
-        public boolean put(String key, byte[] given, Optional<String> etag, Map<String, String> metadata) {
-            Runnable first = between;
-            between = () -> {};
-            first.run();
-            if (!etag.equals(head(key).map(ObjectFence.Head::etag))) return false;
-            puts++;
-            object = new ObjectFence.Head("\"" + puts + "\"", Optional.ofNullable(metadata.get(ObjectFence.METADATA)));
-            body = new String(given, StandardCharsets.UTF_8);
-            return true;
-        }
-    }
-
-    private static void put(Bucket bucket, String body, long token) {
+    private static void put(Bucket bucket, String key, String body, long token) {
         try {
-            new ObjectFence(bucket).put("report", body.getBytes(StandardCharsets.UTF_8), run(token));
+            new ObjectFence(bucket).put(key, body.getBytes(StandardCharsets.UTF_8), run(token));
         } catch (IOException error) {
             throw new IllegalStateException(error);
         }
     }
 
     @Test
+    void s3RefusesAnObjectThatANewerRunHasWritten() {
+        try (Bucket bucket = new Bucket(s3.port())) {
+            for (long token : List.of(SHORT, OLD, NEW)) put(bucket, "report", "of " + token, token);
+            assertFenced(NEW, () -> put(bucket, "report", "late", OLD));
+            assertEquals("of " + NEW, bucket.read("report"));
+            assertEquals(
+                    Optional.of(Long.toString(NEW)),
+                    bucket.head("report").orElseThrow().token());
+        }
+    }
+
+    @Test
     void anObjectThatANewerRunPutsBetweenLookAndPutIsKept() {
-        Bucket bucket = new Bucket();
-        bucket.between = () -> put(bucket, "newer", NEW);
-        assertFenced(NEW, () -> put(bucket, "late", OLD));
-        assertEquals("newer", bucket.body);
-        bucket.between = () -> put(bucket, "again", NEW);
-        put(bucket, "last", NEW);
-        assertEquals("last", bucket.body);
+        try (Bucket bucket = new Bucket(s3.port())) {
+            put(bucket, "between", "first", SHORT);
+            for (String key : List.of("between", "made between")) {
+                bucket.between = () -> put(bucket, key, "newer", NEW);
+                assertFenced(NEW, () -> put(bucket, key, "late", OLD));
+                assertEquals("newer", bucket.read(key));
+            }
+            bucket.between = () -> put(bucket, "between", "again", NEW);
+            put(bucket, "between", "last", NEW);
+            assertEquals("last", bucket.read("between"));
+        }
+    }
+
+    @Test
+    void anObjectThatIsRemovedBetweenLookAndPutIsMadeAnew() {
+        try (Bucket bucket = new Bucket(s3.port())) {
+            put(bucket, "gone", "first", OLD);
+            bucket.between = () -> bucket.delete("gone");
+            put(bucket, "gone", "again", OLD);
+            assertEquals("again", bucket.read("gone"));
+            assertEquals(3, bucket.puts);
+        }
     }
 
     // ---- files

@@ -14,10 +14,12 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 
-/** PostgreSQL and Redis for tests, from Debian's packages; each in a folder of its own, on loopback. */
+/** PostgreSQL and Redis for tests, from Debian's packages, and S3 by moto, from PyPI; each in a folder of its own, on loopback. */
 final class Servers {
     private static final Path POSTGRES = Path.of("/usr/lib/postgresql");
     private static final Path REDIS = Path.of("/usr/bin/redis-server");
+    /** Of the environment that `cargo xtask setup` makes for the Python client. */
+    private static final String S3 = "../../../target/python/bin/moto_server";
 
     private Servers() {}
 
@@ -58,6 +60,19 @@ final class Servers {
                         "" + folder,
                         "--save",
                         ""))
+                .start();
+        return new Started(port, process, folder);
+    }
+
+    static Started s3() throws IOException {
+        Path program =
+                Path.of(System.getenv().getOrDefault("ROSTERD_S3_SERVER", S3)).toAbsolutePath();
+        assertTrue(
+                Files.exists(program), program + " is not there: cargo xtask setup, or name one (ROSTERD_S3_SERVER)");
+        Path folder = Files.createTempDirectory("rosterd-s3-");
+        int port = freePort();
+        Process process = quiet(List.of(program.toString(), "-H", "127.0.0.1", "-p", "" + port))
+                .directory(folder.toFile())
                 .start();
         return new Started(port, process, folder);
     }
