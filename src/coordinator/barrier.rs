@@ -162,7 +162,8 @@ impl Node {
     /// Looks at the runs that an operation waits for.
     pub(super) fn passes(&self, name: &JobName, job: &JobState, view: &Job, barrier: &mut Barrier) -> Passed {
         // Before the operation itself nothing forbids that runs join.
-        let looks = barrier.runs.is_none() || barrier.answer.is_none();
+        let joins = barrier.answer.is_none() && !mutants::is_on(mutants::JOINED_IS_BEGUN);
+        let looks = barrier.runs.is_none() || joins;
         let mut runs = barrier.runs.take().unwrap_or_default();
         if looks {
             let running = job.records.iter().filter_map(|(item, (_, record))| {

@@ -67,6 +67,7 @@ mutants! {
     ADDRESS_AS_SAID: "address_as_said", "a worker that comes back is on the machine that it names this time";
     TOKENS_GO_BACK: "tokens_go_back", "a coordinator numbers tokens as its store does, which may have gone back in time";
     CHANGES_ANSWER_AT_ONCE: "changes_answer_at_once", "a change is acknowledged although runs that were told before it have not begun";
+    JOINED_IS_BEGUN: "joined_is_begun", "a removal waits for the runs that it found when it was asked for, and for none that is written meanwhile";
     TOLD_IS_BEGUN: "told_is_begun", "a run whose worker was told of it counts as begun";
     SETTLED_BY_ANYBODY: "settled_by_anybody", "a coordinator that does not host a run's worker says that the run has begun";
     CANCELLED_RUNS_AGAIN: "cancelled_runs_again", "a run that somebody cancelled is run again when its worker dies";

@@ -44,7 +44,8 @@ pub fn forbids(operation: &Operation) -> Option<(Target, Option<Purpose>)> {
         Operation::Machine { machine, action: MachineAction::Enable { enabled: false, .. }, .. } => {
             (Target::Machine(machine.clone()), Some(Purpose::Disable))
         }
-        Operation::Remove { .. } => (Target::Job, None),
+        // Of what is written until it goes none may begin later: a removal waits for that too.
+        Operation::Remove { .. } => (Target::Job, Some(Purpose::Remove)),
         Operation::Cancel { item, .. } => (Target::Item(*item), None),
         _ => return None,
     })

@@ -297,7 +297,7 @@ impl Inner {
         self.note(|| describe(seen.session, txn, &changes));
         if let Some(txn) = txn {
             let job = job_of(txn).map(ToString::to_string).unwrap_or_default();
-            if matches!(txn.purpose, Purpose::Apply | Purpose::Pause | Purpose::Disable) {
+            if matches!(txn.purpose, Purpose::Apply | Purpose::Pause | Purpose::Disable | Purpose::Remove) {
                 let before = (self.applied + 1, self.shadow.in_flight());
                 self.at_change.entry((job.clone(), txn.purpose)).or_default().push(before);
             }

@@ -42,6 +42,8 @@ races! {
     an_apply_waits_for_what_was_told_ahead: applied_right_before, [CHANGES_ANSWER_AT_ONCE => "barrier"];
     /// A job is removed with its runs a moment before a fire.
     a_removal_waits_for_what_was_told_ahead: removed_right_before, [CHANGES_ANSWER_AT_ONCE => "barrier"];
+    /// The same while one run that it waits for does not begin, and another is written meanwhile.
+    a_removal_waits_for_what_joins_while_it_waits: removed_while_one_joins, [JOINED_IS_BEGUN => "barrier"];
     /// A worker stands still with a run of which it was told ahead: the pause is answered when its lease has ended.
     a_pause_waits_for_a_worker_that_stands_still: paused_while_frozen, [CHANGES_ANSWER_AT_ONCE => "barrier"];
     /// A job is removed and made again, and fires once.
@@ -449,6 +451,33 @@ fn removed_right_before() -> Faults {
         let mut world = asked_right_before(2, 1, remove).await;
         world.chaos.deafen("c0", secs(1));
         world.freeze_worker(0, millis(500));
+        answered(&mut world, "Remove").await;
+        world.pass(secs(6)).await;
+        world
+    })
+}
+
+/// One worker stands still with its run until the other was told of its next, stands still in its turn, and hears nothing more.
+/// Their host wrote that run itself: of another's the removal's transaction would conflict, and look anew.
+fn removed_while_one_joins() -> Faults {
+    scene(async || {
+        let mut world = stage(1, &[0, 0], vec![short(2, 300, 3)]);
+        start(&mut world, 0..2).await;
+        at_work(&mut world, "short", 2).await;
+        world.pass(secs(6)).await;
+        let (Some(found), Some(joins)) = (item_of(&world, "short", 0), item_of(&world, "short", 1)) else {
+            return world;
+        };
+        before_due(&mut world, 3, TOLD).await;
+        want(&world, running(&world, "short", found).is_some(), "one is written");
+        world.freeze_worker(0, secs(3) + TOLD / 2);
+        ask(&world, 0, Operation::Remove { job: name("short"), cancel: true });
+        world.pass(secs(3)).await;
+        want(&world, running(&world, "short", joins).is_some(), "another is written");
+        let joined =
+            world.desks[1].running.as_ref().map(|running| running.process.clone()).unwrap_or_default();
+        world.net.silence_of(&joined, crate::wire::Way::Down, true);
+        world.freeze_worker(1, millis(500));
         answered(&mut world, "Remove").await;
         world.pass(secs(6)).await;
         world
