@@ -8,6 +8,7 @@ mod demo;
 mod gauge;
 mod history;
 pub mod lives;
+mod login;
 mod store;
 pub mod story;
 pub mod transfer;
@@ -126,6 +127,7 @@ struct Running {
 
 /// Whether the files that the configuration names can be used; starts nothing.
 pub fn check(config: &Config) -> Result<(), AppError> {
+    login::check(&config.login).map_err(AppError::Access)?;
     Access::open(config).map(drop).map_err(AppError::Access)
 }
 
@@ -175,6 +177,7 @@ async fn start(config: Config) -> Result<Running, AppError> {
     let parts = parts(settings(&config, address), address, recorder.clone(), metrics.clone());
     let (lives, driver) = Lives::new(parts, registry);
     let backups = backup::Served::new(lives.clone(), Some(recorder.clone()), System::shared());
+    let sessions = login::open(&config, data_dir, recorder.clone()).map_err(AppError::Access)?;
     let edge = Edge {
         backend: lives.clone(),
         backups: Arc::new(backups),
@@ -183,7 +186,7 @@ async fn start(config: Config) -> Result<Running, AppError> {
         info: Info { registry: store, started: System.wall() },
         metrics: metrics.clone(),
         tasks: tasks.clone(),
-        config: edge_config(&config, &access),
+        config: EdgeConfig { sessions, ..edge_config(&config, &access) },
     };
     access.follow(&tasks, System::shared());
     history::watch_drops(&tasks, recorder.clone(), metrics);
@@ -380,5 +383,7 @@ fn edge_config(config: &Config, access: &Access) -> EdgeConfig {
         call_deadline: limits.request_timeout,
         credentials: access.credentials.clone(),
         tls: access.tls.clone(),
+        base_path: config.base_path.clone(),
+        sessions: None,
     }
 }

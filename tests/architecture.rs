@@ -50,6 +50,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("axum", &["api"]),
     ("clap", &["cli"]),
     ("rusqlite", &["history", "registry/embedded"]),
+    ("aws_lc_rs", &["api/access/session"]),
     // What a command shows a coordinator is what a worker shows it.
     ("rosterd_client", &["cli/exec", "cli/identity", "cli/server", "app/demo"]),
     ("tokio_rustls", &["api/access/subject", "api/link", "api/tls", "app/credentials/edit"]),

@@ -15,10 +15,14 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::service::Routes;
 use tonic_health::pb::health_server::HealthServer;
+use tower::ServiceBuilder;
 
 use super::access::Credentials;
+use super::access::attempts::Attempts;
+use super::access::session::Sessions;
 use super::backend::Backend;
 use super::backup::Backups;
+use super::console::{self, Console};
 use super::grpc::admin::{Admin, Info};
 use super::grpc::backup::BackupGate;
 use super::grpc::health;
@@ -35,6 +39,7 @@ use super::layers::{auth, deadlines, is_grpc, limits, observe, origin};
 use super::listen::{Incoming, ListenLimits, serve};
 use super::operator::Operator;
 use super::rest::Recent;
+use super::rest::session::Desk;
 use super::rest::{self, Rest, problem};
 use super::tls::ServerTls;
 use rosterd_runtime::clock::SharedClock;
@@ -81,6 +86,11 @@ pub struct EdgeConfig {
     pub credentials: Arc<Credentials>,
     /// With it, nothing but TLS is spoken.
     pub tls: Option<Arc<ServerTls>>,
+    /// The path under which a proxy shows all of this, plain and without a slash at its end; empty: none. Requests may have
+    /// it or not.
+    pub base_path: String,
+    /// Lets people log in with a browser; none: they show a credential with each request.
+    pub sessions: Option<Arc<Sessions>>,
 }
 
 impl Default for EdgeConfig {
@@ -98,6 +108,8 @@ impl Default for EdgeConfig {
             call_deadline: Duration::from_secs(30),
             credentials: Credentials::open(),
             tls: None,
+            base_path: String::new(),
+            sessions: None,
         }
     }
 }
@@ -169,7 +181,14 @@ impl Edge {
         tasks.restartable(Phase::Edge, "live", move || {
             rest::follow(kept.clone(), watched.watch(), at.clone())
         });
-        let rest = Rest { backend: backend.clone(), history, operator, clock: clock.clone(), stop, recent };
+        let desk = Desk {
+            credentials: config.credentials.clone(),
+            sessions: config.sessions.clone(),
+            attempts: Attempts::default(),
+            metrics: metrics.clone(),
+        };
+        let rest =
+            Rest { backend: backend.clone(), history, operator, clock: clock.clone(), stop, recent, desk };
         let grpc = Routes::default()
             .add_service(limited!(WorkerServiceServer::new(workers), config))
             .add_service(limited!(AdminServiceServer::new(admin), config))
@@ -178,17 +197,20 @@ impl Edge {
             .add_service(limited!(reflection().build_v1().map_err(io::Error::other)?, config))
             .add_service(limited!(reflection().build_v1alpha().map_err(io::Error::other)?, config));
         let site = Arc::new(Site { backend, metrics: metrics.clone() });
+        let console = Console::new(&config.base_path);
         let grpc = grpc.into_axum_router().reset_fallback().layer(from_fn(only_grpc));
         let deadlines = Arc::new(Deadlines { methods: methods.clone(), most: config.call_deadline });
         // Credentials come and go in their file; whether there is one does not.
         let loopback = config.loopback && config.credentials.is_open();
         let origins = Arc::new(Origins { loopback, metrics: metrics.clone() });
-        let auth = Arc::new(Auth::new(config.credentials, methods.clone(), metrics.clone(), clock.clone()));
+        let counted = metrics.clone();
+        let auth = Auth::new(config.credentials, methods.clone(), counted, clock.clone(), config.sessions);
+        let auth = Arc::new(auth);
         let bounds = Bounds { calls: config.calls, workers: config.workers, watchers: config.watchers };
         let limits = Limits::new(methods.clone(), bounds, config.probes, metrics.clone());
         let observer = Arc::new(Observer { methods, metrics, clock });
         // The last one is the outermost.
-        Ok(http_routes(site)
+        let all = http_routes(site, console)
             .merge(grpc)
             .merge(rest::routes(Arc::new(rest)))
             .layer(from_fn_with_state(deadlines, deadlines::layer))
@@ -196,7 +218,14 @@ impl Edge {
             .layer(from_fn_with_state(limits, limits::layer))
             .layer(from_fn_with_state(origins, origin::layer))
             .layer(from_fn(problem::layer))
-            .layer(from_fn_with_state(observer, observe::layer)))
+            .layer(from_fn_with_state(observer, observe::layer));
+        if config.base_path.is_empty() {
+            return Ok(all);
+        }
+        // Before anything looks at the path: the router as well.
+        let base = config.base_path;
+        let strip = move |request: Request| console::without_base(&base, request);
+        Ok(axum::Router::new().fallback_service(ServiceBuilder::new().map_request(strip).service(all)))
     }
 }
 

@@ -6,6 +6,7 @@ pub mod access;
 pub mod backend;
 pub mod backup;
 pub mod connection;
+pub mod console;
 pub mod edge;
 mod fires;
 pub mod grpc;

@@ -48,6 +48,9 @@ pub(crate) struct Settings {
     /// URL under which workers reach this coordinator
     #[arg(long, value_name = "URL")]
     advertise: Option<String>,
+    /// Path under which a proxy shows the console and REST
+    #[arg(long, value_name = "PATH")]
+    base_path: Option<String>,
     /// The one namespace that is served [default: default]
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
@@ -90,6 +93,7 @@ impl Settings {
             ("listen", self.listen.as_ref()),
             ("listen_metrics", self.listen_metrics.as_ref()),
             ("advertise", self.advertise.as_ref()),
+            ("base_path", self.base_path.as_ref()),
             ("namespace", self.namespace.as_ref()),
             ("credentials", self.credentials.as_ref()),
             ("tls_cert", self.tls_cert.as_ref()),

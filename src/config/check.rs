@@ -8,7 +8,7 @@ use rosterd_runtime::telemetry::LogFilter;
 
 use super::reader::Reader;
 use super::value::show;
-use super::{Config, History, Limits, Log, Registry, Timing, Tls, zookeeper};
+use super::{Config, History, Limits, Log, Login, Registry, Timing, Tls, zookeeper};
 
 /// Largest window HTTP/2 knows.
 const MAX_WINDOW: u64 = (1 << 31) - 1;
@@ -23,6 +23,7 @@ pub(super) fn config(reader: &mut Reader) -> Option<Config> {
     let registry = registry(reader);
     let credentials = credentials(reader);
     let tls = tls(reader, credentials.is_some());
+    let (base_path, login) = (base_path(reader), login(reader));
     let insecure = reader.flag("insecure_listen");
     if listen_metrics.is_some_and(|other| other.port() != 0 && Some(other) == listen) {
         reader.push("listen_metrics", "that is listen itself", "name another port, or leave it out");
@@ -37,6 +38,8 @@ pub(super) fn config(reader: &mut Reader) -> Option<Config> {
         listen,
         listen_metrics,
         advertise,
+        base_path,
+        login,
         credentials,
         tls,
         registry,
@@ -89,6 +92,35 @@ fn advertise(reader: &mut Reader, listen: SocketAddr, tls: bool) -> Option<Strin
     // Port 0 is any free one: which, is known once it is listened on.
     let known = !listen.ip().is_unspecified() && listen.port() != 0;
     told.or_else(|| known.then(|| format!("{scheme}://{listen}")))
+}
+
+/// The first parts of paths that a coordinator has itself.
+const OWN_PATHS: [&str; 6] = ["api", "assets", "healthz", "login", "metrics", "plain"];
+
+fn base_path(reader: &mut Reader) -> String {
+    let plain = |part: &str| {
+        let known = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+        !part.is_empty() && part.bytes().all(known) && !matches!(part, "." | "..")
+    };
+    let parse = |text: &str| {
+        let path = text.trim_end_matches('/');
+        let mut parts = path.split('/');
+        match (parts.next(), parts.next()) {
+            // The root, which is what there is without one.
+            (Some(""), None) => Ok(String::new()),
+            (Some(""), Some(first)) if OWN_PATHS.contains(&first) => {
+                Err(format!("the coordinator's own paths begin with /{first}"))
+            }
+            (Some(""), Some(first)) if plain(first) && parts.all(plain) => Ok(path.to_owned()),
+            _ => Err("invalid path".to_owned()),
+        }
+    };
+    let remedy = "write a path of letters, digits and - . _ ~, for example /rosterd";
+    reader.parsed("base_path", parse, remedy).unwrap_or_default()
+}
+
+fn login(reader: &mut Reader) -> Login {
+    Login { age: reader.duration("login_age", "1m", "30d"), key_file: readable(reader, "login_key_file") }
 }
 
 fn credentials(reader: &mut Reader) -> Option<PathBuf> {
@@ -339,6 +371,20 @@ mod tests {
         let ca = [("zk_tls_ca", this)];
         assert!(zookeeper("zk1:2181", &ca).is_err(), "TLS alone says nothing of who may write");
         zookeeper("zk1:2181", &[ca[0], ("zk_tls_cert", this), ("zk_tls_key", this)]).unwrap();
+    }
+
+    #[test]
+    fn a_base_path_is_plain_and_not_one_of_our_own() {
+        let of = |path| read(&[("data_dir", "d"), ("base_path", path)]).map(|loaded| loaded.config.base_path);
+        for (given, path) in
+            [("", ""), ("/", ""), ("/rosterd", "/rosterd"), ("/tools/a-b_c.d~e/", "/tools/a-b_c.d~e")]
+        {
+            assert_eq!(of(given).unwrap(), path, "{given}");
+        }
+        for bad in ["x", "//x", "/x//y", "/x\"y", "/..", "/x/../y", "/x?y", "/%41", "/é"] {
+            assert!(of(bad).unwrap_err().contains("invalid path; write a path of letters"), "{bad}");
+        }
+        assert!(of("/api").unwrap_err().contains("own paths begin with /api") && of("/login/x").is_err());
     }
 
     #[test]

@@ -32,14 +32,17 @@ const fn row(name: &'static str, default: &'static str, what: &'static str) -> F
 #[rustfmt::skip]
 pub const FIELDS: &[Field] = &[
     row("namespace", "default", "the one namespace that is served"),
-    row("listen", "127.0.0.1:7700", "address and port of gRPC, the page, health and metrics"),
+    row("listen", "127.0.0.1:7700", "address and port of gRPC, REST, the console, health and metrics"),
     row("listen_metrics", "", "address and port of a listener for health and metrics alone, in plain text and without credentials"),
     row("advertise", "", "URL under which workers reach this coordinator; default: from listen, where that is one address"),
+    row("base_path", "", "path under which a proxy shows the console and REST, for example /rosterd; requests may come with it or without"),
     row("credentials", "", "file with the credentials that are accepted; without one everybody may do everything"),
     row("tls_cert", "", "PEM file with this coordinator's certificate, then those up to its CA; with it only TLS is spoken"),
     row("tls_key", "", "PEM file with the key of tls_cert"),
     row("tls_client_ca", "", "PEM file with the certificates of those who sign clients' certificates"),
     row("tls_client_auth", "optional", "optional: clients may show a certificate; required: others are refused at the handshake"),
+    row("login_age", "12h", "how long a login to the console lasts"),
+    row("login_key_file", "", "file of 32 bytes or more that seals logins, the same for all coordinators of a cluster; default: one of its own in data_dir"),
     row("insecure_listen", "false", "allow an address that is not loopback without credentials or without TLS"),
     row("registry", "embedded", "embedded: a single node; zookeeper: a cluster"),
     row("data_dir", "", "directory of the embedded store and of the history; with zookeeper, of the history alone, default rosterd-data"),

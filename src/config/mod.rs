@@ -29,12 +29,16 @@ pub use zookeeper::ZooKeeper;
 pub struct Config {
     /// The one namespace that is served.
     pub namespace: Namespace,
-    /// Where gRPC, the page, health and metrics are served.
+    /// Where gRPC, REST, the console, health and metrics are served.
     pub listen: SocketAddr,
     /// Where health and metrics are served apart, to whoever reaches it.
     pub listen_metrics: Option<SocketAddr>,
     /// URL for workers; none where it cannot be told.
     pub advertise: Option<String>,
+    /// The path under which a proxy shows the console and REST; empty: none.
+    pub base_path: String,
+    /// How people log in.
+    pub login: Login,
     /// The credential file; none: everybody may do everything.
     pub credentials: Option<PathBuf>,
     /// With it, only TLS is spoken.
@@ -56,6 +60,15 @@ impl Config {
     pub fn scheme(&self) -> &'static str {
         if self.tls.is_some() { "https" } else { "http" }
     }
+}
+
+/// How people log in with a browser.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Login {
+    /// How long it lasts.
+    pub age: Duration,
+    /// What seals it; none: a file in the data directory, made when it is missing.
+    pub key_file: Option<PathBuf>,
 }
 
 /// The files of TLS.

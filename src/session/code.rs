@@ -137,6 +137,8 @@ codes! {
     DeadlineExceeded = "DEADLINE_EXCEEDED", Deadline;
     /// No valid credential came with the request: send `authorization: Bearer …`, or connect with a client certificate.
     Unauthenticated = "UNAUTHENTICATED", Unauthenticated;
+    /// Too many logins from this address have failed: wait as long as the message says.
+    LoginThrottled = "LOGIN_THROTTLED", Exhausted;
     /// The credential of an open stream was revoked, has changed or is over: get a new one.
     CredentialRevoked = "CREDENTIAL_REVOKED", Unauthenticated;
     /// The credential does not allow this, by its role or for this job: use one that does.

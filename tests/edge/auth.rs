@@ -89,7 +89,8 @@ const TABLE: [(&str, &str); 31] = [
 ];
 
 /// The same for pages: 401 and 403.
-const PAGES: [(&str, &str); 3] = [("/", LOOKS), ("/metrics", LOOKS), ("/healthz", OPEN)];
+const PAGES: [(&str, &str); 5] =
+    [("/", OPEN), ("/plain", LOOKS), ("/metrics", LOOKS), ("/healthz", OPEN), ("/api/session", OPEN)];
 
 async fn call(channel: &Channel, path: &str, secret: Option<&str>, streams: bool) -> Result<(), Status> {
     let mut client = tonic::client::Grpc::new(channel.clone());

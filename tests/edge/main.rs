@@ -9,10 +9,12 @@ mod admin;
 mod auth;
 #[path = "../support/certificates.rs"]
 mod certificates;
+mod console;
 mod flood;
 #[path = "../support/http.rs"]
 mod http;
 mod log;
+mod login;
 mod opening;
 mod origin;
 mod pages;

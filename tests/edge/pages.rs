@@ -33,7 +33,7 @@ async fn the_page_shows_hostile_names_as_text() {
     row.time_zone = HOSTILE.into();
     served.fake.jobs.lock().unwrap().1 = vec![row];
     *served.fake.instances.lock().unwrap() = vec![instance(HOSTILE)];
-    let (code, heads, body) = get(served.address, "/").await;
+    let (code, heads, body) = get(served.address, "/plain").await;
     assert_eq!(code, 200);
     assert!(body.contains("nightly") && body.contains("&lt;img src=x onerror=alert(1)&gt;"), "{body}");
     assert!(!body.contains("<img") && !body.contains("<script"));
@@ -77,7 +77,7 @@ async fn requests_are_counted_by_a_closed_set_of_names() {
 async fn a_panic_is_an_answer_and_is_counted() {
     let served = serve(config()).await;
     served.fake.jobs.lock().unwrap().0 = Jobs::Panics;
-    assert_eq!(get(served.address, "/").await.0, 500);
+    assert_eq!(get(served.address, "/plain").await.0, 500);
     assert_eq!(served.metrics.handler_panics.get(), 1);
     assert_eq!(get(served.address, "/healthz").await.0, 200);
 }

@@ -69,7 +69,8 @@ async fn lists_come_sorted_and_in_pages() {
         let Some(link) = page.head("link") else { break };
         let (next, relation) = link.split_once(">; ").unwrap();
         assert_eq!(relation, "rel=\"next\"");
-        path = next.trim_start_matches('<').to_owned();
+        // Relative to what was asked.
+        path = format!("/api/jobs{}", next.trim_start_matches('<'));
     }
     assert_eq!(seen, ["e", "d", "c", "b", "a"]);
 }
@@ -121,6 +122,7 @@ async fn refusals_are_problems_with_a_code_and_its_page() {
     for (method, path, code, status) in [
         ("GET", "/api/jobs/nosuch", "JOB_UNKNOWN", 404),
         ("GET", "/api/servers/nosuch/jobs", "MACHINE_UNKNOWN", 404),
+        ("POST", "/api/session", "REQUEST_INVALID", 400),
         ("GET", "/api/jobs?limit=0", "REQUEST_INVALID", 400),
         ("GET", "/api/jobs?colour=red", "REQUEST_INVALID", 400),
         ("GET", "/api/jobs?sort=colour", "REQUEST_INVALID", 400),

@@ -1,4 +1,5 @@
-//! The answer of a stream that ends when the credential behind it is revoked, in gRPC's own way: with a status.
+//! The answer of a stream that ends when the credential behind it is revoked, or the session is over, in gRPC's own way: with a
+//! status.
 
 use std::future::Future as _;
 use std::pin::Pin;
@@ -11,17 +12,25 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::revoked;
 use rosterd_wire::status;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 /// A body that ends early once its token is cancelled.
 pub struct Guarded {
     body: Option<Body>,
     revoked: Pin<Box<WaitForCancellationFutureOwned>>,
+    over: Option<Pin<Box<Sleep>>>,
 }
 
 impl Guarded {
-    /// Watches over `body`.
-    pub fn new(body: Body, token: CancellationToken) -> Self {
-        Self { body: Some(body), revoked: Box::pin(token.cancelled_owned()) }
+    /// Watches over `body`, and lets it go on until then at the longest.
+    pub fn new(body: Body, token: CancellationToken, until: Option<Instant>) -> Self {
+        let over = until.map(|until| Box::pin(sleep_until(until)));
+        Self { body: Some(body), revoked: Box::pin(token.cancelled_owned()), over }
+    }
+
+    fn poll_ended(&mut self, cx: &mut Context<'_>) -> bool {
+        self.revoked.as_mut().poll(cx).is_ready()
+            || self.over.as_mut().is_some_and(|over| over.as_mut().poll(cx).is_ready())
     }
 }
 
@@ -33,7 +42,7 @@ impl http_body::Body for Guarded {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        if self.body.is_some() && self.revoked.as_mut().poll(cx).is_ready() {
+        if self.body.is_some() && self.poll_ended(cx) {
             self.body = None;
             let mut trailers = http::HeaderMap::new();
             // It fails where a message is no header, and ours is.

@@ -5,8 +5,10 @@
 //! or changed is revoked, which whoever holds its [`Principal`] is told at once. Reads no file and no header: the
 //! composition root brings the grants, `layers::auth` the proofs.
 
+pub(crate) mod attempts;
 pub mod guarded;
 pub mod secret;
+pub mod session;
 pub mod subject;
 
 use std::collections::BTreeMap;
@@ -217,6 +219,13 @@ impl Credentials {
         };
         let same = bool::from(stored.0.ct_eq(&given.0));
         entry.filter(|entry| same && !entry.over(now)).map(|entry| entry.principal.clone())
+    }
+
+    /// Whose secret has this public part. For who has shown the whole of it before.
+    pub(crate) fn by_id(&self, id: &str, now: Time) -> Option<Principal> {
+        let book = self.book.read().unwrap_or_else(PoisonError::into_inner);
+        let entry = book.as_ref().and_then(|book| book.secrets.get(id));
+        entry.filter(|entry| !entry.over(now)).map(|entry| entry.principal.clone())
     }
 
     /// Whom a verified certificate names: its URIs first, then its host names, then its common name.

@@ -1,4 +1,4 @@
-//! The HTTP side: a page that shows the state of things, numbers for a scraper, and a probe. It only reads.
+//! The HTTP side: the console, a plain page that shows the state of things, numbers for a scraper, and a probe. It only reads.
 
 mod page;
 
@@ -9,9 +9,10 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::get;
-use http::{HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderValue, StatusCode, header};
 
 use super::backend::Backend;
+use super::console::{Console, secure};
 use super::rest;
 use rosterd_coordinator::handle::Health;
 use rosterd_runtime::telemetry::Metrics;
@@ -26,18 +27,22 @@ pub struct Site {
     pub metrics: Arc<Metrics>,
 }
 
-/// The routes, and the answer to what is none.
-pub fn routes(site: Arc<Site>) -> Router {
-    Router::new().route("/", get(overview)).with_state(site.clone()).merge(monitoring(site))
+/// The routes; what is none is the console's, or unknown.
+pub(crate) fn routes(site: Arc<Site>, console: Arc<Console>) -> Router {
+    let rest = move |request: Request| {
+        let answer = console.answer(&request);
+        async move { answer.unwrap_or_else(|| unknown(&request)) }
+    };
+    pages().route("/plain", get(overview)).with_state(site).fallback(rest)
 }
 
 /// Those that monitoring asks, and the answer to what is none.
 pub fn monitoring(site: Arc<Site>) -> Router {
-    Router::new()
-        .route("/metrics", get(metrics))
-        .route("/healthz", get(healthz))
-        .fallback(unknown)
-        .with_state(site)
+    pages().with_state(site).fallback(|request: Request| async move { unknown(&request) })
+}
+
+fn pages() -> Router<Arc<Site>> {
+    Router::new().route("/metrics", get(metrics)).route("/healthz", get(healthz))
 }
 
 async fn overview(State(site): State<Arc<Site>>) -> Response {
@@ -65,7 +70,7 @@ async fn healthz(State(site): State<Arc<Site>>) -> Response {
     answer(code, TEXT, format!("{}\n", page::health_text(health)))
 }
 
-async fn unknown(request: Request) -> Response {
+fn unknown(request: &Request) -> Response {
     if super::layers::is_grpc(request.headers()) {
         return tonic::Status::unimplemented("no such service").into_http();
     }
@@ -85,16 +90,9 @@ fn refused(refusal: &Refusal) -> Response {
 fn answer(code: StatusCode, kind: &'static str, body: String) -> Response {
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = code;
-    let headers: [(HeaderName, &'static str); 6] = [
-        (header::CONTENT_TYPE, kind),
-        (header::CACHE_CONTROL, "no-store"),
-        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::X_FRAME_OPTIONS, "DENY"),
-        (header::REFERRER_POLICY, "no-referrer"),
-    ];
-    for (name, value) in headers {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
+    let headers = response.headers_mut();
+    secure(headers, "default-src 'none'; frame-ancestors 'none'");
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

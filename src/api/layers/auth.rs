@@ -11,13 +11,16 @@ use axum::middleware::Next;
 use axum::response::Response;
 use base64::Engine as _;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use tokio::time::Instant;
 
 use super::methods::{Access, Methods, access};
 use super::{is_grpc, refused};
 use crate::access::guarded::Guarded;
+use crate::access::session::{Session, Sessions};
 use crate::access::subject::PeerNames;
 use crate::access::{Credentials, Principal};
 use crate::connection::Remote;
+use crate::console::is_for;
 use crate::seldom::Seldom;
 use rosterd_runtime::clock::SharedClock;
 use rosterd_runtime::telemetry::Metrics;
@@ -33,6 +36,8 @@ pub struct Auth {
     pub metrics: Arc<Metrics>,
     /// By which grants end.
     pub clock: SharedClock,
+    /// Who has logged in.
+    pub sessions: Option<Arc<Sessions>>,
     /// Whose failures were told lately.
     told: Seldom,
 }
@@ -44,8 +49,9 @@ impl Auth {
         methods: Arc<Methods>,
         metrics: Arc<Metrics>,
         clock: SharedClock,
+        sessions: Option<Arc<Sessions>>,
     ) -> Self {
-        Self { credentials, methods, metrics, clock, told: Seldom::default() }
+        Self { credentials, methods, metrics, clock, sessions, told: Seldom::default() }
     }
 
     fn decide(
@@ -53,14 +59,23 @@ impl Auth {
         (method, path): (&Method, &str),
         headers: &HeaderMap,
         certificate: Option<&PeerNames>,
-    ) -> Result<Option<Principal>, Refusal> {
+    ) -> Result<Option<Known>, Refusal> {
         let rule = access(method, path);
-        if rule == Some(Access::Open) {
-            return Ok(None);
-        }
-        let principal = self.who(headers, certificate)?;
         match rule {
-            Some(rule) if rule.allows(principal.role) => Ok(Some(principal)),
+            Some(Access::Open) => return Ok(None),
+            Some(Access::Anybody) => return Ok(self.who(headers, certificate).ok()),
+            _ => {}
+        }
+        let known = self.who(headers, certificate)?;
+        // A browser adds the cookie by itself, whoever made it send the request.
+        if let (Some((session, sessions)), false) =
+            (known.session.as_ref().zip(self.sessions.as_ref()), method.is_safe())
+        {
+            sessions.check_csrf(session, headers)?;
+        }
+        let principal = &known.principal;
+        match rule {
+            Some(rule) if rule.allows(principal.role) => Ok(Some(known)),
             _ => {
                 let (name, role) = (&principal.name, principal.role.as_str());
                 let takes = rule.map_or("no role there is", Access::takes);
@@ -76,9 +91,15 @@ impl Auth {
         }
     }
 
-    /// Whom the proof stands for. A secret goes before a certificate: a wrong one is not mended by a good other.
-    fn who(&self, headers: &HeaderMap, certificate: Option<&PeerNames>) -> Result<Principal, Refusal> {
+    /// Whom the proof stands for. A secret goes before a session and that before a certificate. A wrong secret is not mended by
+    /// a good other; a session that is over is none, since a browser sends its cookie unasked.
+    fn who(&self, headers: &HeaderMap, certificate: Option<&PeerNames>) -> Result<Known, Refusal> {
         let now = self.clock.wall();
+        let in_session = |sessions: &Arc<Sessions>| sessions.find(headers, &self.credentials, now);
+        let cookies = !is_grpc(headers) && !headers.contains_key(header::AUTHORIZATION);
+        if let Some((session, principal)) = self.sessions.as_ref().filter(|_| cookies).and_then(in_session) {
+            return Ok(Known { principal, session: Some(session) });
+        }
         let (found, what) = if headers.contains_key(header::AUTHORIZATION) {
             let found = secret(headers).and_then(|secret| self.credentials.by_secret(&secret, now));
             (
@@ -93,8 +114,21 @@ impl Auth {
                         client certificate";
             (None, what.to_owned())
         };
+        let found = found.map(|principal| Known { principal, session: None });
         found.ok_or_else(|| Refusal::new(Code::Unauthenticated, what))
     }
+
+    /// When a stream of the session is to end.
+    fn over(&self, session: Option<&Session>) -> Option<Instant> {
+        session.map(|session| Instant::now() + self.clock.until(session.until))
+    }
+}
+
+/// Who asks.
+struct Known {
+    principal: Principal,
+    /// By which it is known, if it is by one.
+    session: Option<Session>,
 }
 
 /// The secret of a request: a bearer's, or the password that a browser asks for.
@@ -117,19 +151,25 @@ fn secret(headers: &HeaderMap) -> Option<String> {
 pub async fn layer(State(auth): State<Arc<Auth>>, mut request: Request, next: Next) -> Response {
     // Never from outside: only this layer says who asks.
     request.extensions_mut().remove::<Principal>();
+    request.extensions_mut().remove::<Session>();
     if auth.credentials.is_open() {
+        return next.run(request).await;
+    }
+    if is_for((request.method(), request.uri(), request.headers())) {
         return next.run(request).await;
     }
     let remote = request.extensions().get::<Remote>().cloned();
     let certificate = remote.as_ref().and_then(|remote| remote.certificate.get());
     match auth.decide((request.method(), request.uri().path()), request.headers(), certificate) {
         Ok(None) => next.run(request).await,
-        Ok(Some(principal)) => {
-            let revoked = auth.methods.streams(request.uri().path()).then(|| principal.revoked.clone());
+        Ok(Some(Known { principal, session })) => {
+            let streams = auth.methods.streams(request.uri().path());
+            let ends = streams.then(|| (principal.revoked.clone(), auth.over(session.as_ref())));
             request.extensions_mut().insert(principal);
+            session.map(|session| request.extensions_mut().insert(session));
             let response = next.run(request).await;
-            match revoked {
-                Some(revoked) => response.map(|body| Body::new(Guarded::new(body, revoked))),
+            match ends {
+                Some((revoked, until)) => response.map(|body| Body::new(Guarded::new(body, revoked, until))),
                 None => response,
             }
         }
@@ -137,7 +177,7 @@ pub async fn layer(State(auth): State<Arc<Auth>>, mut request: Request, next: Ne
             if refusal.code == Code::Unauthenticated {
                 auth.tell(remote.map(|remote| remote.address), request.uri().path(), &refusal);
             }
-            auth.refuse(is_grpc(request.headers()), &refusal)
+            auth.refuse(request.headers(), &refusal)
         }
     }
 }
@@ -155,12 +195,19 @@ impl Auth {
         );
     }
 
-    fn refuse(&self, grpc: bool, refusal: &Refusal) -> Response {
+    fn refuse(&self, headers: &HeaderMap, refusal: &Refusal) -> Response {
         self.metrics.refused.get_or_create(&[("code", refusal.code.as_str())]).inc();
-        let mut response = refused(grpc, refusal);
+        let mut response = refused(is_grpc(headers), refusal);
         if response.status() == StatusCode::UNAUTHORIZED {
-            let challenge = HeaderValue::from_static("Basic realm=\"rosterd\", charset=\"UTF-8\"");
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+            // A browser asks for a password in a dialog of its own where Basic is offered: for a page that somebody opens that
+            // is right, and what the console asks for behind its own page must not bring one up.
+            let script = headers.get("sec-fetch-mode").is_some_and(|mode| mode.as_bytes() != b"navigate");
+            let challenge = if script {
+                "Bearer realm=\"rosterd\""
+            } else {
+                "Basic realm=\"rosterd\", charset=\"UTF-8\""
+            };
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
         }
         response
     }
@@ -184,7 +231,7 @@ mod tests {
             Grant::by_secret("ops", Role::Operator, &secret(2)),
             Grant::new("host", Role::Viewer, Proof::Certificate("cn:host".parse().unwrap())),
         ];
-        Auth::new(Credentials::new(grants), Arc::default(), Metrics::new(), System::shared())
+        Auth::new(Credentials::new(grants), Arc::default(), Metrics::new(), System::shared(), None)
     }
 
     fn with(value: &str) -> HeaderMap {
@@ -195,8 +242,8 @@ mod tests {
         format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(format!("me:{password}")))
     }
 
-    fn name(decided: Result<Option<Principal>, Refusal>) -> Result<String, Code> {
-        decided.map(|who| who.unwrap().name.to_string()).map_err(|refusal| refusal.code)
+    fn name(decided: Result<Option<Known>, Refusal>) -> Result<String, Code> {
+        decided.map(|who| who.unwrap().principal.name.to_string()).map_err(|refusal| refusal.code)
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! How much is carried out at a time: what is too much is refused at once and waits in no queue. Calls count
 //! until their answer's head, streams until their end; workers' streams and those of others have places of their own.
 //!
-//! What monitoring asks takes no credential, so it takes none of these places: it has few of its own for each address,
-//! until its answer has ended, and a short time to say what it asks.
+//! What monitoring asks, and the files of the console, take no credential, so they take none of these places: they have few of
+//! their own for each address, until the answer has ended, and a short time to say what they ask.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -22,6 +22,7 @@ use tokio::sync::Semaphore;
 use super::methods::{Access, Methods, Probe, access, probe};
 use super::{is_grpc, refused};
 use crate::connection::{Remote, network};
+use crate::console::is_for;
 use rosterd_runtime::telemetry::Metrics;
 use rosterd_session::code::{Code, Refusal};
 
@@ -86,7 +87,8 @@ impl Limits {
 /// The layer.
 pub async fn layer(State(limits): State<Arc<Limits>>, request: Request, next: Next) -> Response {
     let (path, grpc) = (request.uri().path(), is_grpc(request.headers()));
-    if let Some(probe) = probe(path) {
+    let console = || is_for((request.method(), request.uri(), request.headers())).then_some(Probe::Console);
+    if let Some(probe) = probe(path).or_else(console) {
         return limits.probe(probe, grpc, request, next).await;
     }
     let streams = limits.methods.streams(path);
@@ -110,7 +112,7 @@ impl Limits {
         let Some(place) = self.probes.take(probe, peer) else {
             let what = format!(
                 "{} such requests of {peer} are open, as many as one address may have: end one of them",
-                self.probes.per_peer
+                self.probes.most(probe)
             );
             return self.refuse(grpc, Code::Overloaded, what);
         };
@@ -130,11 +132,18 @@ struct Probes {
     taken: Mutex<BTreeMap<(Probe, IpAddr), usize>>,
 }
 
+/// So many times as many places has the console: a proxy is one address for all who look through it, and a page has files.
+const FOR_PAGES: usize = 8;
+
 impl Probes {
+    fn most(&self, probe: Probe) -> usize {
+        if probe == Probe::Console { FOR_PAGES * self.per_peer } else { self.per_peer }
+    }
+
     fn take(self: &Arc<Self>, probe: Probe, peer: IpAddr) -> Option<ProbePlace> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let count = taken.entry((probe, peer)).or_default();
-        if *count >= self.per_peer {
+        if *count >= self.most(probe) {
             return None;
         }
         *count += 1;

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 
 use http::Method;
 use prost::Message as _;
+use serde::{Deserialize, Serialize};
 
 use crate::rest::table::{self, Found};
 use rosterd_wire::proto::v1::DESCRIPTOR;
 
 /// What a credential may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Works: opens worker streams, nothing else.
     Worker,
@@ -42,6 +44,8 @@ impl Role {
 pub enum Access {
     /// Nothing.
     Open,
+    /// Nothing either; who asks is looked at if it says so.
+    Anybody,
     /// A worker's.
     Worker,
     /// A viewer's, or one that is more.
@@ -56,7 +60,7 @@ impl Access {
     /// Whether a role is enough.
     pub fn allows(self, role: Role) -> bool {
         match self {
-            Self::Open => true,
+            Self::Open | Self::Anybody => true,
             Self::Worker => role == Role::Worker,
             Self::View => role >= Role::Viewer,
             Self::Operate => role >= Role::Operator,
@@ -67,7 +71,7 @@ impl Access {
     /// The least role that it takes, for a refusal.
     pub fn takes(self) -> &'static str {
         match self {
-            Self::Open => "none",
+            Self::Open | Self::Anybody => "none",
             Self::Worker => "worker",
             Self::View => "viewer",
             Self::Operate => "operator",
@@ -106,9 +110,14 @@ pub fn access(method: &Method, path: &str) -> Option<Access> {
         "/grpc.health.v1.Health/Check" | "/grpc.health.v1.Health/Watch" | "/healthz" => Some(Access::Open),
         "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
         | "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo" => Some(Access::View),
-        "/" | "/metrics" => Some(Access::View),
+        "/plain" | "/metrics" => Some(Access::View),
         _ => None,
     }
+}
+
+/// Whether a path is of a gRPC service, there or not.
+pub(crate) fn is_service(path: &str) -> bool {
+    path.starts_with("/rosterd.") || path.starts_with("/grpc.")
 }
 
 /// What monitoring asks: it has places of its own, so that nobody without a credential takes those of others.
@@ -122,12 +131,15 @@ pub enum Probe {
     Watch,
     /// A conversation about what is served.
     Reflection,
+    /// A file of the console, or a login to it.
+    Console,
 }
 
 /// What a path is to monitoring; `None`: nothing.
 pub fn probe(path: &str) -> Option<Probe> {
     match path {
         "/healthz" | "/metrics" => Some(Probe::Page),
+        "/api/session" => Some(Probe::Console),
         "/grpc.health.v1.Health/Check" => Some(Probe::Call),
         "/grpc.health.v1.Health/Watch" => Some(Probe::Watch),
         "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
@@ -138,7 +150,7 @@ pub fn probe(path: &str) -> Option<Probe> {
 
 /// Methods that are not in our own descriptors, and whether they stream.
 const FOREIGN: [(&str, bool); 7] = [
-    ("/", false),
+    ("/plain", false),
     ("/healthz", false),
     ("/metrics", false),
     ("/grpc.health.v1.Health/Check", false),

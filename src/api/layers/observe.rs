@@ -11,6 +11,7 @@ use http::{Method, StatusCode};
 
 use super::is_grpc;
 use super::methods::Methods;
+use crate::console::is_for;
 use rosterd_runtime::clock::SharedClock;
 use rosterd_runtime::tasks::panic_text;
 use rosterd_runtime::telemetry::Metrics;
@@ -27,7 +28,9 @@ pub struct Observer {
 
 /// The layer.
 pub async fn layer(State(observer): State<Arc<Observer>>, request: Request, next: Next) -> Response {
-    let (grpc, method) = (is_grpc(request.headers()), observer.methods.label(request.uri().path()));
+    let (grpc, headers) = (is_grpc(request.headers()), request.headers());
+    let console = is_for((request.method(), request.uri(), headers));
+    let method = if console { "console".to_owned() } else { observer.methods.label(request.uri().path()) };
     let verb = verb(request.method());
     let begin = observer.clock.mono();
     let response = AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|panic| {

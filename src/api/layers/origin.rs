@@ -70,11 +70,15 @@ fn no_page(headers: &HeaderMap) -> Result<(), Refusal> {
 }
 
 /// A browser sends what changes something from a page of this server, or not at all: a person's password or loopback
-/// address is of no use to other pages. Other programs send neither header.
+/// address is of no use to other pages. Other programs send neither header. What the browser itself says of the page goes before a
+/// comparison of names: a proxy may ask under another name than the browser did.
 fn own_page(request: &Request) -> Result<(), Refusal> {
     let headers = request.headers();
     let site = headers.get("sec-fetch-site").map(|site| site.as_bytes());
     let foreign = site.is_some_and(|site| !matches!(site, b"none" | b"same-origin"));
+    if site.is_some() && !foreign {
+        return Ok(());
+    }
     let origin = headers.get(header::ORIGIN).map(|origin| origin.as_bytes());
     let of = |origin: &[u8]| -> Option<Vec<u8>> {
         let text = std::str::from_utf8(origin).ok()?;

@@ -11,7 +11,7 @@ use utoipa::openapi::OpenApi as Document;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Json, Rest, change, config, history, live, look};
+use super::{Json, Rest, change, config, history, live, look, session};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -26,6 +26,7 @@ use super::{Json, Rest, change, config, history, live, look};
         (name = "configuration", description = "What jobs are"),
         (name = "servers", description = "Machines and the worker processes on them"),
         (name = "history", description = "What was, and what happens"),
+        (name = "session", description = "Logging in and out, for browsers"),
         (name = "cluster", description = "Coordinators, errors, this document"),
     )
 )]
@@ -62,6 +63,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Rest>> {
         .routes(routes!(history::events))
         .routes(routes!(look::cluster))
         .routes(routes!(live::live))
+        .routes(routes!(session::get_session, session::log_in, session::log_out))
         .routes(routes!(look::error_page))
         .routes(routes!(document))
         .routes(routes!(page))
@@ -99,7 +101,7 @@ fn render(document: &Document) -> String {
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>rosterd API</title><h1>rosterd API</h1>",
     );
     let about = document.info.description.clone().unwrap_or_default();
-    let _ = write!(html, "<p>{} <a href=\"/api/openapi.json\">OpenAPI 3.1</a></p>", escaped(&about));
+    let _ = write!(html, "<p>{} <a href=\"api/openapi.json\">OpenAPI 3.1</a></p>", escaped(&about));
     let value = serde_json::to_value(document).unwrap_or_default();
     let paths = value["paths"].as_object().cloned().unwrap_or_default();
     for tag in value["tags"].as_array().into_iter().flatten() {

@@ -9,6 +9,7 @@ mod live;
 mod look;
 mod paging;
 pub(crate) mod problem;
+pub(crate) mod session;
 mod shape;
 pub(crate) mod table;
 
@@ -28,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::paging::Paged;
 use self::problem::Problem;
+use self::session::Desk;
 use crate::access::Principal;
 use crate::backend::Backend;
 use crate::history::History;
@@ -47,6 +49,8 @@ pub struct Rest {
     pub stop: CancellationToken,
     /// What has happened lately, for watchers that come back.
     pub recent: Arc<Recent>,
+    /// Where people log in.
+    pub(crate) desk: Desk,
 }
 
 pub use self::live::Recent;
@@ -106,7 +110,7 @@ impl<T: Serialize> IntoResponse for Json<T> {
 pub(crate) struct Page<T>(Paged<T>, String);
 
 impl<T> Page<T> {
-    /// `request`: path and query that were asked.
+    /// `request`: the query that was asked.
     fn of(paged: Paged<T>, request: &http::Uri) -> Self {
         let Some(cursor) = &paged.next else { return Self(paged, String::new()) };
         let query = request.query().unwrap_or_default();
@@ -114,7 +118,8 @@ impl<T> Page<T> {
             query.split('&').filter(|part| !part.is_empty() && !part.starts_with("cursor=")).collect();
         let next = format!("cursor={cursor}");
         kept.push(&next);
-        let link = format!("<{}?{}>; rel=\"next\"", request.path(), kept.join("&"));
+        // Relative to what was asked: so it holds behind a proxy that has another path for all of this.
+        let link = format!("<?{}>; rel=\"next\"", kept.join("&"));
         Self(paged, link)
     }
 }

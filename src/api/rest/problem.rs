@@ -29,6 +29,9 @@ pub(crate) struct Problem {
     detail: String,
     #[serde(skip)]
     allow: Option<&'static str>,
+    /// In seconds.
+    #[serde(skip)]
+    retry_after: Option<u64>,
 }
 
 impl Problem {
@@ -40,7 +43,19 @@ impl Problem {
             status: status::http(code.class()).as_u16(),
             detail: detail.into(),
             allow: None,
+            retry_after: None,
         }
+    }
+
+    /// The code.
+    pub(crate) fn code(&self) -> &'static str {
+        self.code
+    }
+
+    /// The same, to be tried again after so many seconds.
+    #[must_use]
+    pub(crate) fn after(self, seconds: u64) -> Self {
+        Self { retry_after: Some(seconds), ..self }
     }
 
     /// A field or parameter that cannot be.
@@ -76,6 +91,9 @@ impl IntoResponse for Problem {
         *response.status_mut() =
             StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(KIND));
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
         if let Some(allowed) = self.allow {
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
         }

@@ -57,6 +57,10 @@ pub(crate) const ROUTES: &[Route] = &[
     route("GET", "/api/events", Access::View),
     route("GET", "/api/cluster", Access::View),
     Route { streams: true, ..route("GET", "/api/live", Access::View) },
+    // For who is about to show a credential.
+    route("GET", "/api/session", Access::Anybody),
+    route("POST", "/api/session", Access::Anybody),
+    route("DELETE", "/api/session", Access::Anybody),
     route("GET", "/api/errors/{code}", Access::View),
     route("GET", "/api/openapi.json", Access::View),
     route("GET", "/api", Access::View),
@@ -129,8 +133,14 @@ mod tests {
     }
 
     #[test]
+    fn only_a_login_is_open_to_everybody() {
+        let open = ROUTES.iter().filter(|route| matches!(route.access, Access::Open | Access::Anybody));
+        assert!(open.map(|route| route.path).all(|path| path == "/api/session"));
+    }
+
+    #[test]
     fn what_changes_takes_more_than_a_look() {
-        for route in ROUTES {
+        for route in ROUTES.iter().filter(|route| route.access != Access::Anybody) {
             assert_eq!(route.method == "GET", route.access == Access::View, "{route:?}");
         }
     }

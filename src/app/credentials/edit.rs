@@ -147,13 +147,14 @@ fn entry(grant: &Grant) -> String {
 }
 
 fn fresh() -> Result<Secret, String> {
-    let random = default_provider().secure_random;
-    let (mut id, mut secret) = ([0; ID_BYTES], [0; SECRET_BYTES]);
-    random
-        .fill(&mut id)
-        .and_then(|()| random.fill(&mut secret))
-        .map_err(|_| "the system gives no random bytes: try again".to_owned())?;
-    Ok(Secret::from_bytes(id, secret))
+    Ok(Secret::from_bytes(random::<ID_BYTES>()?, random::<SECRET_BYTES>()?))
+}
+
+/// Bytes that nobody can guess.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], String> {
+    let mut bytes = [0; N];
+    let filled = default_provider().secure_random.fill(&mut bytes);
+    filled.map(|()| bytes).map_err(|_| "the system gives no random bytes: try again".to_owned())
 }
 
 /// Replaces the file by what `edit` makes of its text, which must be a file as well.

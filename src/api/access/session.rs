@@ -1,0 +1,332 @@
+//! Sessions of people in a browser: a cookie that says who logged in and until when, under a seal of the coordinator's key.
+//! Nothing is kept for one, so that their number costs nothing, and a restart or another coordinator with the same key takes
+//! it. What a credential may do is looked up for every request: a session ends with its credential, whatever its cookie says.
+//! Made by `rest::session`, read by `layers::auth`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use aws_lc_rs::rand::{SecureRandom as _, SystemRandom};
+use aws_lc_rs::{constant_time, hmac};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::{HeaderMap, HeaderValue, header};
+use rosterd_domain::time::Time;
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use super::jobs::Jobs;
+use super::limits::Limits;
+use super::machines::Machines;
+use super::{Credentials, Principal};
+use crate::layers::methods::Role;
+use rosterd_session::code::{Code, Refusal};
+
+/// The cookie.
+pub const COOKIE: &str = "rosterd_session";
+/// The header that goes with the cookie in requests that change something.
+pub const CSRF: &str = "x-csrf-token";
+/// Longer ones are nobody's.
+const LONGEST: usize = 3800;
+/// So many sessions that were ended before their time are remembered.
+const ENDED: usize = 4096;
+
+/// Where it is written down who logged in, and who tried.
+pub trait Audit: Send + Sync + 'static {
+    /// One row. Nothing waits for it.
+    fn note(&self, at: Time, text: String, principal: Option<&str>);
+}
+
+/// How sessions are made.
+pub struct Options {
+    /// Seals cookies; whoever has it can make them.
+    pub key: [u8; 32],
+    /// How long a session lasts.
+    pub age: Duration,
+    /// The path that cookies are for: the base, or empty.
+    pub path: String,
+    /// Browsers send them over TLS alone.
+    pub secure: bool,
+    /// Who came, and who tried.
+    pub audit: Box<dyn Audit>,
+}
+
+/// Makes sessions and knows them again.
+pub struct Sessions {
+    key: hmac::Key,
+    options: Options,
+    random: SystemRandom,
+    ended: Mutex<BTreeMap<(Time, String), ()>>,
+}
+
+/// Never the key.
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sessions").field("age", &self.options.age).finish_non_exhaustive()
+    }
+}
+
+/// Who logged in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Holder {
+    /// Who has this secret: its public part.
+    Secret(String),
+    /// Whom a provider of identities named, with the rights that it gave.
+    Provided {
+        /// For logs and the audit.
+        name: String,
+        /// What it may do.
+        role: Role,
+        /// To which jobs.
+        jobs: Vec<String>,
+    },
+}
+
+/// A session, in the extensions of requests that came with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// Tells it from others.
+    pub id: String,
+    /// Who.
+    pub by: Holder,
+    /// Until when.
+    pub until: Time,
+}
+
+impl Sessions {
+    /// With this key.
+    pub fn new(options: Options) -> Self {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &options.key);
+        Self { key, options, random: SystemRandom::new(), ended: Mutex::default() }
+    }
+
+    /// Writes down who logged in, or tried to.
+    pub(crate) fn note(&self, at: Time, text: String, principal: Option<&str>) {
+        self.options.audit.note(at, text, principal);
+    }
+
+    /// A session that begins now.
+    pub fn begin(&self, by: Holder, now: Time) -> Result<Session, Refusal> {
+        let mut id = [0; 16];
+        self.random.fill(&mut id).map_err(|_| {
+            Refusal::new(Code::StoreUnavailable, "the system gives no random bytes: try again")
+        })?;
+        let age = i64::try_from(self.options.age.as_millis()).unwrap_or(i64::MAX);
+        let until = Time(now.0.saturating_add(age));
+        Ok(Session { id: URL_SAFE_NO_PAD.encode(id), by, until })
+    }
+
+    /// The header that hands a session to a browser. `forwarded`: a proxy says that the browser speaks TLS.
+    pub fn cookie(&self, session: &Session, now: Time, forwarded: bool) -> HeaderValue {
+        // A plain structure of texts and numbers.
+        let payload = URL_SAFE_NO_PAD.encode(serde_json::to_vec(session).unwrap_or_default());
+        let seal = URL_SAFE_NO_PAD.encode(self.sign("session", &payload));
+        let seconds = session.until.since(now).as_secs();
+        self.set_cookie(COOKIE, &format!("{payload}.{seal}"), "Strict", seconds, forwarded)
+    }
+
+    /// The header that takes it away.
+    pub fn no_cookie(&self, forwarded: bool) -> HeaderValue {
+        self.set_cookie(COOKIE, "", "Strict", 0, forwarded)
+    }
+
+    fn set_cookie(&self, name: &str, value: &str, site: &str, seconds: u64, forwarded: bool) -> HeaderValue {
+        let secure = if self.options.secure || forwarded { "; Secure" } else { "" };
+        let path = &self.options.path;
+        let text =
+            format!("{name}={value}; Path={path}/; HttpOnly; SameSite={site}; Max-Age={seconds}{secure}");
+        HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""))
+    }
+
+    /// The session that a request came with, if it holds, and for whom.
+    pub fn find(
+        &self,
+        headers: &HeaderMap,
+        credentials: &Credentials,
+        now: Time,
+    ) -> Option<(Session, Principal)> {
+        let session = cookies(headers, COOKIE).find_map(|value| self.open(value, now))?;
+        let principal = match &session.by {
+            Holder::Secret(id) => credentials.by_id(id, now)?,
+            Holder::Provided { name, role, jobs } => Principal {
+                name: name.as_str().into(),
+                role: *role,
+                jobs: Jobs::parse(jobs.iter().cloned()).ok()?,
+                machines: Machines::any(),
+                limits: Limits::default(),
+                revoked: CancellationToken::new(),
+            },
+        };
+        Some((session, principal))
+    }
+
+    fn open(&self, value: &str, now: Time) -> Option<Session> {
+        let (payload, seal) = value.split_once('.').filter(|_| value.len() <= LONGEST)?;
+        let seal = URL_SAFE_NO_PAD.decode(seal).ok()?;
+        constant_time::verify_slices_are_equal(&self.sign("session", payload), &seal).ok()?;
+        let session: Session = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()?;
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let holds = session.until > now && !ended.contains_key(&(session.until, session.id.clone()));
+        holds.then_some(session)
+    }
+
+    /// Takes a session for none from now on. Here, and as long as this process lives: the browser's cookie goes as well, and a
+    /// copy of it ends with its time.
+    pub fn end(&self, session: &Session, now: Time) {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.retain(|(until, _), ()| *until > now);
+        if ended.len() >= ENDED {
+            // The one that would have ended first.
+            ended.pop_first();
+        }
+        ended.insert((session.until, session.id.clone()), ());
+    }
+
+    /// What a page of ours sends with changes, and no other page knows.
+    pub fn csrf(&self, session: &Session) -> String {
+        URL_SAFE_NO_PAD.encode(self.sign("csrf", &session.id))
+    }
+
+    /// Whether a request that changes something came from a page of ours.
+    pub fn check_csrf(&self, session: &Session, headers: &HeaderMap) -> Result<(), Refusal> {
+        let given = headers.get(CSRF).map_or(&[][..], |value| value.as_bytes());
+        constant_time::verify_slices_are_equal(self.csrf(session).as_bytes(), given).map_err(|_| {
+            let what = format!(
+                "{CSRF}: the token of the session did not come with the request: send csrfToken of GET /api/session in that \
+                 header, or a credential instead of the cookie"
+            );
+            Refusal::new(Code::OriginRefused, what)
+        })
+    }
+
+    fn sign(&self, purpose: &str, text: &str) -> Vec<u8> {
+        let mut context = hmac::Context::with_key(&self.key);
+        [purpose, "\0", text].iter().for_each(|part| context.update(part.as_bytes()));
+        context.sign().as_ref().to_vec()
+    }
+}
+
+/// The values of a cookie: a browser may have several, of other paths. Few are looked at.
+fn cookies<'a>(headers: &'a HeaderMap, name: &'static str) -> impl Iterator<Item = &'a str> {
+    let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
+    let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.filter(move |(known, _)| *known == name).map(|(_, value)| value).take(4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::secret::{ID_BYTES, SECRET_BYTES, Secret};
+    use super::super::{Grant, Proof};
+    use super::*;
+
+    struct Nowhere;
+
+    impl Audit for Nowhere {
+        fn note(&self, _: Time, _: String, _: Option<&str>) {}
+    }
+
+    fn sessions(key: u8) -> Sessions {
+        let (age, audit) = (Duration::from_secs(60), Box::new(Nowhere));
+        Sessions::new(Options { key: [key; 32], age, path: "/x".into(), secure: false, audit })
+    }
+
+    fn secret(number: u8) -> Secret {
+        Secret::from_bytes([number; ID_BYTES], [number; SECRET_BYTES])
+    }
+
+    fn sent_back(cookie: &HeaderValue) -> HeaderMap {
+        let pair = cookie.to_str().unwrap().split(';').next().unwrap().to_owned();
+        HeaderMap::from_iter([(header::COOKIE, format!("a=b; {pair}").parse().unwrap())])
+    }
+
+    #[test]
+    fn a_session_is_known_wherever_its_key_is_and_nowhere_else() {
+        let credentials = Credentials::new(vec![Grant::by_secret("ops", Role::Operator, &secret(1))]);
+        let here = sessions(1);
+        let session = here.begin(Holder::Secret(secret(1).id().to_owned()), Time(0)).unwrap();
+        let cookie = here.cookie(&session, Time(0), false);
+        let text = cookie.to_str().unwrap();
+        assert!(text.ends_with("; Path=/x/; HttpOnly; SameSite=Strict; Max-Age=60"), "{text}");
+        assert!(here.cookie(&session, Time(0), true).to_str().unwrap().ends_with("; Secure"));
+        let headers = sent_back(&cookie);
+        let name = |sessions: &Sessions, headers: &HeaderMap, at| {
+            sessions.find(headers, &credentials, Time(at)).map(|(_, who)| who.name.to_string())
+        };
+        assert_eq!(name(&here, &headers, 59_999).as_deref(), Some("ops"));
+        assert_eq!(name(&sessions(1), &headers, 0).as_deref(), Some("ops"), "after a restart");
+        assert_eq!(name(&sessions(2), &headers, 0), None);
+        assert_eq!(name(&here, &headers, 60_000), None, "its time is over");
+        let whole = headers[header::COOKIE].to_str().unwrap().to_owned();
+        for at in (whole.find('=').unwrap() + 5..whole.len()).step_by(7) {
+            let mut bytes = whole.clone().into_bytes();
+            bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
+            let changed = HeaderMap::from_iter([(header::COOKIE, HeaderValue::from_bytes(&bytes).unwrap())]);
+            assert_eq!(name(&here, &changed, 0), None, "byte {at}");
+        }
+    }
+
+    #[test]
+    fn a_session_ends_with_its_credential_and_when_it_is_ended() {
+        let grants = || vec![Grant::by_secret("ops", Role::Operator, &secret(1))];
+        let (credentials, here) = (Credentials::new(grants()), sessions(1));
+        let session = here.begin(Holder::Secret(secret(1).id().to_owned()), Time(0)).unwrap();
+        let other = here.begin(Holder::Secret(secret(1).id().to_owned()), Time(0)).unwrap();
+        let [first, second] =
+            [&session, &other].map(|session| sent_back(&here.cookie(session, Time(0), false)));
+        let holds = |headers: &HeaderMap| here.find(headers, &credentials, Time(1)).is_some();
+        here.end(&session, Time(1));
+        assert!(!holds(&first) && holds(&second));
+        let narrower = Grant { role: Role::Viewer, ..grants().remove(0) };
+        credentials.replace(vec![narrower]);
+        let (_, who) = here.find(&second, &credentials, Time(1)).unwrap();
+        assert_eq!(who.role, Role::Viewer, "it may what its credential may now");
+        credentials.replace(Vec::new());
+        assert!(!holds(&second));
+    }
+
+    #[test]
+    fn what_a_provider_said_is_in_the_session() {
+        let here = sessions(1);
+        let by = Holder::Provided { name: "ann".into(), role: Role::Viewer, jobs: vec!["a-*".into()] };
+        let session = here.begin(by, Time(0)).unwrap();
+        let credentials = Credentials::new(Vec::new());
+        let headers = sent_back(&here.cookie(&session, Time(0), false));
+        let (_, who) = here.find(&headers, &credentials, Time(1)).unwrap();
+        assert_eq!((&*who.name, who.role, who.jobs.to_string()), ("ann", Role::Viewer, "a-*".to_owned()));
+    }
+
+    #[test]
+    fn a_change_takes_the_token_of_its_own_session() {
+        let here = sessions(1);
+        let [one, other] = [1, 2].map(|_| here.begin(Holder::Secret(String::new()), Time(0)).unwrap());
+        let with = |token: String| HeaderMap::from_iter([(CSRF.parse().unwrap(), token.parse().unwrap())]);
+        assert!(here.check_csrf(&one, &with(here.csrf(&one))).is_ok());
+        for headers in [HeaderMap::new(), with(here.csrf(&other)), with(String::new())] {
+            assert_eq!(here.check_csrf(&one, &headers).unwrap_err().code, Code::OriginRefused);
+        }
+    }
+
+    #[test]
+    fn no_more_ended_sessions_are_remembered_than_there_is_room_for() {
+        let here = sessions(1);
+        for _ in 0..ENDED + 10 {
+            let session = here.begin(Holder::Secret(String::new()), Time(0)).unwrap();
+            here.end(&session, Time(0));
+        }
+        assert_eq!(here.ended.lock().unwrap().len(), ENDED);
+        let later = here.begin(Holder::Secret(String::new()), Time(60_000)).unwrap();
+        here.end(&later, Time(60_000));
+        assert_eq!(here.ended.lock().unwrap().len(), 1, "those whose time is over are forgotten");
+        assert!(!format!("{here:?}").contains("key"), "{here:?}");
+    }
+
+    #[test]
+    fn a_certificate_or_an_unknown_id_is_no_secret() {
+        let by = Proof::Certificate("cn:a".parse().unwrap());
+        let credentials = Credentials::new(vec![Grant::new("a", Role::Admin, by)]);
+        assert!(credentials.by_id("", Time(0)).is_none() && credentials.by_id("a", Time(0)).is_none());
+    }
+}
