@@ -13,7 +13,10 @@ mod console;
 mod docs;
 mod fuzz;
 mod go;
+mod helm;
 mod java;
+#[cfg(test)]
+mod links;
 mod metadata;
 mod mutants;
 mod node;
@@ -51,6 +54,8 @@ cargo xtask COMMAND
                        changes the domain in one place after the other: does a test notice? All of it takes hours
   bench [ARGUMENTS]    the benchmarks, in release
   docs                 write the guide's generated pages anew
+  helm                 the chart in deploy/helm: linted and rendered by helm, held against the types of Kubernetes;
+                       needs Go, and compiles helm where there is none (minutes)
 ";
 
 fn main() -> ExitCode {
@@ -76,6 +81,7 @@ fn main() -> ExitCode {
         ("fuzz", rest) => fuzz::main(rest),
         ("bench", rest) => bench::main(rest),
         ("docs", []) => docs::main(),
+        ("helm", []) => helm::run().map(|()| true),
         ("help" | "-h" | "--help", _) => {
             print!("{USAGE}\nSuites of `test`:\n{}", suites::list());
             Ok(true)
