@@ -10,7 +10,8 @@ use rosterd_domain::time::Time;
 
 use super::backend::Answer;
 use rosterd_history::{
-    EventFilter, EventRow, FireRow, HistoryError, Page, Reader, Recent, RunFilter, RunRow,
+    EventFilter, EventRow, FireRow, HistoryError, OwnerFilter, OwnerRow, Page, Reader, Recent, RunFilter,
+    RunRow,
 };
 use rosterd_session::code::{Code, Refusal};
 
@@ -24,6 +25,9 @@ pub trait History: Send + Sync + 'static {
 
     /// What was done and by whom, latest first, and where the next page begins.
     fn events(&self, filter: EventFilter, page: Page) -> Answer<'_, (Vec<EventRow>, Option<String>)>;
+
+    /// Who owned a job's items, latest first, and where the next page begins.
+    fn owners(&self, filter: OwnerFilter, page: Page) -> Answer<'_, (Vec<OwnerRow>, Option<String>)>;
 
     /// Returns when what was done before is on the disk, or cannot be soon.
     fn settle(&self) -> BoxFuture<'_, ()> {
@@ -44,6 +48,10 @@ impl History for Reader {
 
     fn events(&self, filter: EventFilter, page: Page) -> Answer<'_, (Vec<EventRow>, Option<String>)> {
         async { self.events(filter, page).await.map_err(refusal) }.boxed()
+    }
+
+    fn owners(&self, filter: OwnerFilter, page: Page) -> Answer<'_, (Vec<OwnerRow>, Option<String>)> {
+        async { self.owners(filter, page).await.map_err(refusal) }.boxed()
     }
 
     fn settle(&self) -> BoxFuture<'_, ()> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rosterd_domain::id::JobName;
+use rosterd_domain::ownership::Owned;
 use rosterd_domain::plan::Entry;
 use rosterd_domain::time::Time;
 use rosterd_domain::verify::given;
@@ -33,6 +34,10 @@ impl Sink for ToHistory {
             ended_at: completed.ended_at,
         });
         self.0.record(job, at, entry, detail);
+    }
+
+    fn owned(&mut self, at: Time, owned: &Owned) {
+        self.0.owned(at, owned);
     }
 
     fn happened(&mut self, at: Time, happening: &Happening) {

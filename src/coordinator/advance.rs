@@ -18,7 +18,7 @@ use rosterd_domain::view::Job;
 use super::change::{guarded, led};
 use super::command::is_told;
 use super::event::{Effect, Query};
-use super::job::{Intent, JobState};
+use super::job::{Intent, JobState, Planned};
 use super::last_fires::alarm_of_set_back;
 use super::node::{Node, ReadFor, TxnFor};
 use super::timers::Timer;
@@ -399,7 +399,8 @@ impl Node {
             }
         }
         let Some(assigned) = plan::assign(view, &candidates) else { return false };
-        self.submit(name, job, assigned.txn, Intent::Assign { why: assigned.why });
+        let planned = Planned { why: assigned.why, causes: assigned.causes };
+        self.submit(name, job, assigned.txn, Intent::Assign(Box::new(planned)));
         true
     }
 

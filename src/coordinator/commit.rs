@@ -199,11 +199,11 @@ impl Node {
                 }
                 job.unmarked.retain(|id| !marked.contains(id));
             }
-            Intent::Assign { why } => {
+            Intent::Assign(planned) => {
                 job.stale = true;
                 job.stale_records |= has_surplus(job);
-                tracing::info!(job = %name, "items reassigned: {why}");
-                job.assigned_why = Some(why);
+                tracing::info!(job = %name, "items reassigned: {}", planned.why);
+                job.planned = Some(planned);
             }
             Intent::Elect => {
                 job.stale = true;
@@ -397,6 +397,10 @@ impl Node {
         job.damaged = None;
         let was_ending = std::mem::take(&mut job.ending);
         let before = job.view.take();
+        let is_there = nodes.as_ref().is_some_and(|nodes| nodes.config.is_some());
+        if let Some(gone) = before.as_deref().filter(|_| !is_there) {
+            self.tell_no_owners(gone);
+        }
         let Some(nodes) = nodes else {
             // Its end may have been seen in two steps.
             return self.job_has_gone(name, job, before.is_some() || was_ending);
@@ -482,16 +486,11 @@ impl Node {
         }
         job.view = Some(view.clone());
         self.follow_interval(name, job, before.as_deref());
-        self.tell_assignments(name, job, &view, before.as_deref());
+        self.tell_assignments(name, job, &view);
+        self.tell_owners(name, job, &view, before.as_deref());
     }
 
-    pub(super) fn tell_assignments(
-        &mut self,
-        name: &JobName,
-        job: &mut JobState,
-        view: &Job,
-        before: Option<&Job>,
-    ) {
+    pub(super) fn tell_assignments(&mut self, name: &JobName, job: &mut JobState, view: &Job) {
         let mut owned: BTreeMap<&InstanceId, Vec<Item>> = BTreeMap::new();
         for (item, owner) in view.sharding.owned() {
             owned.entry(owner).or_default().push(item);
@@ -515,14 +514,6 @@ impl Node {
             let Told { items, props, .. } = told;
             self.send(stream, ToWorker::Assignment { job: name.clone(), items, generation, total, props });
         }
-        if before.is_none_or(|before| before.sharding.assigns_like(&view.sharding)) {
-            return;
-        }
-        let owners =
-            view.sharding.assignment().iter().map(|(i, items)| (i.clone(), items.to_vec())).collect();
-        let why = std::mem::take(&mut job.assigned_why);
-        let (job, generation) = (name.clone(), view.generation.0);
-        self.out.push(Effect::Tell(Happening::Assigned { job, generation, owners, why }));
     }
 
     /// Runs in the records: those of workers here are sent if unknown, those of nobody are looked into.

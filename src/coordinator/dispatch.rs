@@ -286,7 +286,7 @@ impl Node {
                 }
                 // The properties of a run come with the Assignment, which is not to come after it.
                 if let Some(view) = job.view.clone().filter(|_| last.as_ref() != Some(&name)) {
-                    self.tell_assignments(&name, &mut job, &view, None);
+                    self.tell_assignments(&name, &mut job, &view);
                     last = Some(name.clone());
                 }
                 self.dispatch(&name, &mut job, item);

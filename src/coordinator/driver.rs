@@ -15,6 +15,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use rosterd_domain::id::{JobName, Token};
 use rosterd_domain::mutants as bugs;
+use rosterd_domain::ownership::Owned;
 use rosterd_domain::plan::Entry;
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::{Commit, Purpose, Txn, Write};
@@ -53,6 +54,8 @@ pub trait Sink: Send + 'static {
     fn record(&mut self, job: &JobName, at: Time, entry: &Entry, detail: Option<&Completed>);
     /// Takes a line for the audit.
     fn happened(&mut self, _at: Time, _happening: &Happening) {}
+    /// Takes who owns a job's items from now on.
+    fn owned(&mut self, _at: Time, _owned: &Owned) {}
 }
 
 /// Keeps nothing.
@@ -404,6 +407,7 @@ impl Driver {
                 self.sink.record(&job, at, &entry, detail.as_deref());
                 self.tell(|| Happening::of(job, entry, detail.as_deref()));
             }
+            Effect::Owned(owned) => self.sink.owned(now.wall, &owned),
             Effect::Tell(happening) => {
                 self.sink.happened(now.wall, &happening);
                 self.tell(|| happening);

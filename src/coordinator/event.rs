@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rosterd_domain::id::{CoordinatorId, Item, JobName, Version, WorkerId};
+use rosterd_domain::ownership::Owned;
 use rosterd_domain::plan::Entry;
 use rosterd_domain::snapshot::{Attachment, JobNodes, Snapshot, Switches};
 use rosterd_domain::time::{Mono, Time};
@@ -121,6 +122,8 @@ pub enum Effect {
     Reply(RequestId, Result<Done, Refusal>),
     /// Tell the history.
     Record { job: JobName, at: Time, entry: Entry, detail: Option<Arc<Completed>> },
+    /// Tell the history who owns a job's items from now on.
+    Owned(Box<Owned>),
     /// Tell who watches.
     Tell(Happening),
     /// The health has changed.

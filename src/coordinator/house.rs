@@ -52,7 +52,7 @@ fn is_housekeeping(intent: &Intent) -> bool {
         Intent::Elect
             | Intent::Abdicate
             | Intent::NewRecords(_)
-            | Intent::Assign { .. }
+            | Intent::Assign(_)
             | Intent::Mirrors(_)
             | Intent::Servers
             | Intent::FailoverItems
@@ -103,7 +103,10 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::job::Planned;
 
     #[test]
     fn only_so_much_of_it_is_under_way_at_a_time() {
@@ -118,9 +121,11 @@ mod tests {
         assert_eq!(house.pop(), None);
         house.ended(&Intent::Elect);
         assert_eq!((house.has_turn(), house.pop()), (true, Some(job(0))));
-        house.began(&Intent::Assign { why: rosterd_domain::plan::Why::Requested });
+        let planned = Planned { why: rosterd_domain::plan::Why::Requested, causes: BTreeMap::new() };
+        let assign = Intent::Assign(Box::new(planned));
+        house.began(&assign);
         assert_eq!(house.pop(), None);
-        house.ended(&Intent::Assign { why: rosterd_domain::plan::Why::Requested });
+        house.ended(&assign);
         assert_eq!([house.pop(), house.pop(), house.pop()], [Some(job(1)), Some(job(2)), None]);
     }
 }

@@ -10,6 +10,7 @@ use rosterd_domain::id::{Generation, InstanceId, Item, JobName, ServerAddress, T
 use rosterd_domain::item::{Record, Running};
 use rosterd_domain::job::JobSpec;
 use rosterd_domain::mutants;
+use rosterd_domain::ownership::Cause;
 use rosterd_domain::plan::{Plan, Report, Why};
 use rosterd_domain::snapshot::Switches;
 use rosterd_domain::time::{Mono, Time};
@@ -37,6 +38,13 @@ pub(crate) struct Torn {
     pub(crate) config_version: Version,
     pub(crate) generation: Generation,
     pub(crate) assignment: Arc<[u8]>,
+}
+
+/// Why this leader planned another assignment, and why each item that it moves has another owner.
+#[derive(Debug, Clone)]
+pub(crate) struct Planned {
+    pub(crate) why: Why,
+    pub(crate) causes: BTreeMap<Item, Cause>,
 }
 
 /// A job as this coordinator knows it.
@@ -130,8 +138,8 @@ pub(crate) struct JobState {
     pub(crate) props: Props,
     /// Runs without a record that wait for their offset to be read.
     pub(crate) unmonitored: Vec<(Item, rosterd_domain::id::Token, rosterd_domain::item::Running)>,
-    /// Why the assignment was last changed.
-    pub(crate) assigned_why: Option<Why>,
+    /// Why the assignment was last changed, by this leader.
+    pub(crate) planned: Option<Box<Planned>>,
     /// Hints are asked for.
     pub(crate) watched: bool,
     /// Of so many items the marks are.
@@ -279,7 +287,7 @@ pub(crate) enum Intent {
     /// The leadership is taken.
     Elect,
     /// A new assignment.
-    Assign { why: Why },
+    Assign(Box<Planned>),
     /// Records of new items.
     NewRecords(BTreeMap<Item, (Version, Record)>),
     /// `instance` mirrors.

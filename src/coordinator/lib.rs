@@ -34,6 +34,7 @@ pub mod member;
 pub mod node;
 mod operate;
 mod overdue;
+mod owners;
 mod presence;
 mod progress;
 mod quota;

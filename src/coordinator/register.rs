@@ -201,7 +201,7 @@ impl Node {
         }
         job.registering = waiting;
         if registered {
-            self.tell_assignments(name, job, view, None);
+            self.tell_assignments(name, job, view);
             self.dirty.insert(name.clone());
         }
     }

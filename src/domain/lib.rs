@@ -9,6 +9,7 @@ pub mod id;
 pub mod item;
 pub mod job;
 pub mod mutants;
+pub mod ownership;
 pub mod plan;
 mod purpose;
 pub mod rank;

@@ -11,6 +11,7 @@
 //! One thread writes, in batches; the reader asks through a port (`port`), and all SQL is behind it, in `sql`. Nothing here reads a clock: it comes in as a closure.
 
 mod ledger;
+mod owners;
 mod port;
 mod queue;
 mod reader;
@@ -32,7 +33,8 @@ pub use ledger::{Fate, FireRow, FireRun};
 pub use reader::Reader;
 pub use recorder::Recorder;
 pub use rows::{
-    Detail, EventFilter, EventKind, EventRow, Page, Recent, RunFilter, RunRow, RunState, UnrunRow,
+    Detail, EventFilter, EventKind, EventRow, OwnerFilter, OwnerRow, Page, Recent, RunFilter, RunRow,
+    RunState, UnrunRow,
 };
 
 use queue::Queue;

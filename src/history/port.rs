@@ -8,7 +8,7 @@ use std::pin::Pin;
 use rosterd_domain::id::{Item, JobName};
 use rosterd_domain::time::Time;
 
-use super::rows::{EventFilter, EventRow, Page, Recent, RunFilter, RunRow, UnrunRow};
+use super::rows::{EventFilter, EventRow, OwnerFilter, OwnerRow, Page, Recent, RunFilter, RunRow, UnrunRow};
 use super::{HistoryError, MAX_PAGE};
 
 /// A page ends after so many bytes of texts: an answer has to fit into a message.
@@ -40,6 +40,9 @@ pub(super) trait Shelves: fmt::Debug + Send + Sync {
 
     /// Events of both kinds, in the same way.
     fn events(&self, filter: EventFilter, page: Paged<EventRow>) -> Answer<'_, Paged<EventRow>>;
+
+    /// Who owned a job's items, the newest first: by when it came to the owner, then by number.
+    fn owners(&self, filter: OwnerFilter, page: Paged<OwnerRow>) -> Answer<'_, Paged<OwnerRow>>;
 
     /// A job's runs since a time, counted by their state.
     fn recent(&self, job: JobName, from: Time) -> Answer<'_, Vec<Recent>>;

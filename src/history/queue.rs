@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rosterd_domain::id::{Item, JobName, Token};
+use rosterd_domain::id::{InstanceId, Item, JobName, Token};
 use rosterd_domain::item::{Outcome, Running};
+use rosterd_domain::ownership::Owned;
 use rosterd_domain::plan::Became;
 use rosterd_domain::time::Time;
 
@@ -29,6 +30,7 @@ pub(super) enum What {
     Ended { of: Of, run: Running, outcome: Outcome, at: Time, requeued: bool, detail: Option<Box<Detail>> },
     Unrun { job: JobName, item: Item, first: Time, latest: Time, count: u64, became: Became },
     Event { job: Option<JobName>, kind: EventKind, text: String, principal: Option<String> },
+    Owned(Box<Owned>),
 }
 
 /// Which run.
@@ -55,17 +57,26 @@ impl Row {
             }
             What::Unrun { .. } => 0,
             What::Event { text, .. } => text.len(),
+            What::Owned(owned) => {
+                let owners = owned.owners.iter();
+                let named = |owner: &InstanceId| owner.as_str().len();
+                owners.map(|(owner, items)| named(owner) + 4 * items.len()).sum::<usize>()
+                    + 64 * owned.causes.len()
+            }
         }
     }
 
-    fn shorten(&mut self) {
+    /// Leaves texts out; false where that is not possible: half of an assignment would be a wrong one.
+    fn shorten(&mut self) -> bool {
         match &mut self.what {
+            What::Owned(_) => return false,
             What::Started { detail: Some(detail), .. } | What::Ended { detail: Some(detail), .. } => {
                 (detail.error, detail.output) = Default::default();
             }
             What::Event { text, .. } => super::rows::cut(text, 256),
             _ => {}
         }
+        true
     }
 }
 
@@ -121,7 +132,11 @@ impl Queue {
             return;
         }
         if !audit && waiting.bytes + row.bytes() > self.most_bytes {
-            row.shorten();
+            if !row.shorten() {
+                drop(waiting);
+                self.lost(1);
+                return;
+            }
             self.shortened.fetch_add(1, Ordering::Relaxed);
         }
         row.losses = self.dropped();

@@ -15,7 +15,9 @@ use rosterd_domain::time::Time;
 use super::ledger::{FireRow, Ledger};
 use super::port::{Paged, Shelves, Tally};
 use super::queue::Queue;
-use super::rows::{EventFilter, EventRow, Page, Recent, RunFilter, RunRow, UnrunRow, missed_named};
+use super::rows::{
+    EventFilter, EventRow, OwnerFilter, OwnerRow, Page, Recent, RunFilter, RunRow, UnrunRow, missed_named,
+};
 use super::sql::FileShelves;
 use super::{HistoryError, MAX_ANSWER};
 
@@ -69,6 +71,15 @@ impl Reader {
         page: Page,
     ) -> Result<(Vec<EventRow>, Option<String>), HistoryError> {
         Ok(self.shelves.events(filter, Paged::new(page)?).await?.done())
+    }
+
+    /// Who owned a job's items, the latest first, and where the next page begins.
+    pub async fn owners(
+        &self,
+        filter: OwnerFilter,
+        page: Page,
+    ) -> Result<(Vec<OwnerRow>, Option<String>), HistoryError> {
+        Ok(self.shelves.owners(filter, Paged::new(page)?).await?.done())
     }
 
     /// A job's gaps that reach into `[from, to)`, the oldest first.

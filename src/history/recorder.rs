@@ -5,6 +5,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rosterd_domain::id::JobName;
+use rosterd_domain::ownership::Owned;
 use rosterd_domain::plan::Entry;
 use rosterd_domain::time::Time;
 
@@ -94,6 +95,11 @@ impl Recorder {
             cut(principal, 1024);
         }
         self.queue.put(at, What::Event { job: job.cloned(), kind, text, principal });
+    }
+
+    /// Records who owns a job's items from now on. The same may come again, and one that is lost is made up for by the next.
+    pub fn owned(&self, at: Time, owned: &Owned) {
+        self.queue.put(at, What::Owned(Box::new(owned.clone())));
     }
 
     /// Rows that never reached the file, since the start.

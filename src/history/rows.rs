@@ -248,6 +248,38 @@ pub struct RunFilter {
     pub to: Option<Time>,
 }
 
+/// An item in the hands of one instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnerRow {
+    /// The item.
+    pub item: Item,
+    /// Its owner.
+    pub instance: InstanceId,
+    /// The generation of the assignment that gave it.
+    pub generation: u64,
+    /// Since when.
+    pub from: Time,
+    /// Until when; none: still.
+    pub to: Option<Time>,
+    /// Why it was given it.
+    pub reason: String,
+    /// Why it lost it; empty: it has not.
+    pub end_reason: String,
+}
+
+/// Which of a job's owners; what is `None` does not matter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnerFilter {
+    /// Of this job.
+    pub job: JobName,
+    /// Of this item.
+    pub item: Option<Item>,
+    /// Who owned it then or later.
+    pub from: Option<Time>,
+    /// And before.
+    pub to: Option<Time>,
+}
+
 /// Which events; what is `None` does not matter.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EventFilter {

@@ -12,9 +12,11 @@ use std::time::Duration;
 
 use rosterd_domain::id::{Item, JobName, Token};
 use rosterd_domain::item::Source;
+use rosterd_domain::ownership::Owned;
 use rosterd_domain::plan::Became;
 use rosterd_domain::time::Time;
 
+use super::owners;
 use super::queue::{Queue, Row, What};
 use super::rows::{Detail, EventKind, UnrunRow};
 use super::sql::{self, AGING, Batch, OpenError, Store};
@@ -247,11 +249,15 @@ impl Writer {
         let rows = store.rows()?;
         let too_many = rows.iter().sum::<u64>() > self.options.max_rows;
         if too_many || store.bytes()? > self.options.max_bytes {
-            let most = (0..AGING.len()).max_by_key(|table| rows[*table]).unwrap_or(0);
-            // A tenth at most, so that a low limit does not empty the table.
-            let portion = PRUNE.min(usize::try_from(rows[most] / 10).unwrap_or(PRUNE)).max(1);
-            if store.prune_first(most, portion)? > 0 {
-                return Ok(true);
+            let mut tables: Vec<usize> = (0..AGING.len()).collect();
+            tables.sort_by_key(|table| std::cmp::Reverse(rows[*table]));
+            // What is in force stays, so that the largest may have nothing to give.
+            for table in tables {
+                // A tenth at most, so that a low limit does not empty the table.
+                let portion = PRUNE.min(usize::try_from(rows[table] / 10).unwrap_or(PRUNE)).max(1);
+                if store.prune_first(table, portion)? > 0 {
+                    return Ok(true);
+                }
             }
         }
         let now = (self.clock)();
@@ -346,7 +352,16 @@ fn put_row(
             }
             batch.event(row.at, job.as_ref(), *kind, text, principal.as_deref())
         }
+        What::Owned(owned) => put_owners(batch, row.at, owned),
     }
+}
+
+fn put_owners(batch: &mut Batch<'_>, at: Time, owned: &Owned) -> rusqlite::Result<()> {
+    let (known, open) = (batch.known_assignment(&owned.job)?, batch.open_assignments(&owned.job)?);
+    for step in owners::steps(known.as_ref(), &open, at, owned) {
+        batch.take_step(owned, at, &step)?;
+    }
+    Ok(())
 }
 
 /// The gap that each item's scheduled times were last found in. Scheduled times are accounted for in their order, so a gap

@@ -279,3 +279,17 @@ async fn an_instance_is_drained() {
     let grace = std::time::Duration::from_millis(1500);
     assert_eq!(served.fake.operations.lock().unwrap().pop(), Some(Operation::Drain { instance, grace }));
 }
+
+#[tokio::test]
+async fn who_owned_what_is_told_by_item_and_span() {
+    let served = serve(config()).await;
+    let rows = ask(&served, "GET", "/api/jobs/j/ownership?item=3&from=1970-01-01T00:00:00Z").await.json();
+    assert_eq!(
+        (rows[0]["item"].as_u64(), rows[0]["to"].is_null(), rows[0]["endReason"].is_null()),
+        (Some(3), true, true)
+    );
+    assert_eq!((&rows[1]["serverIp"], &rows[1]["to"]), (&"10.0.0.7".into(), &"1970-01-01T00:00:01Z".into()));
+    assert_eq!(rows[1]["endReason"], "10.0.0.7@-@w has gone");
+    assert_eq!(ask(&served, "GET", "/api/jobs/nosuch/ownership").await.code, 404);
+    assert_eq!(ask(&served, "GET", "/api/jobs/j/ownership?limit=0").await.code, 400);
+}

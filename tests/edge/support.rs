@@ -26,7 +26,8 @@ use rosterd_domain::item::Counters;
 use rosterd_domain::schedule::Schedule;
 use rosterd_domain::time::Time;
 use rosterd_history::{
-    EventFilter, EventKind, EventRow, Fate, FireRow, Page, Recent, RunFilter, RunRow, RunState,
+    EventFilter, EventKind, EventRow, Fate, FireRow, OwnerFilter, OwnerRow, Page, Recent, RunFilter, RunRow,
+    RunState,
 };
 use rosterd_registry::DumpNode;
 use rosterd_runtime::clock::System;
@@ -264,6 +265,20 @@ impl History for Blank {
         let (kind, text) = (kind.unwrap_or(EventKind::Job), format!("{} rows", page.size));
         let row = EventRow { at: from.unwrap_or_default(), job, kind, text, principal };
         async { Ok((vec![row], page.token)) }.boxed()
+    }
+
+    fn owners(&self, filter: OwnerFilter, page: Page) -> Answer<'_, (Vec<OwnerRow>, Option<String>)> {
+        let row = |to| OwnerRow {
+            item: filter.item.unwrap_or(Item(0)),
+            instance: InstanceId::new("10.0.0.7@-@w").unwrap(),
+            generation: 3,
+            from: filter.from.unwrap_or_default(),
+            to,
+            reason: "first assignment".into(),
+            end_reason: to.map(|_| "10.0.0.7@-@w has gone".to_owned()).unwrap_or_default(),
+        };
+        let rows = vec![row(None), row(Some(Time(1000)))];
+        async { Ok((rows, page.token)) }.boxed()
     }
 
     fn recent<'a>(&'a self, _: &'a JobName, from: Time) -> Answer<'a, Vec<Recent>> {

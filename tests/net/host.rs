@@ -17,7 +17,9 @@ use rosterd_coordinator::driver::NoHistory;
 use rosterd_coordinator::settings::Settings;
 use rosterd_domain::id::{CoordinatorId, Item, JobName};
 use rosterd_domain::time::Time;
-use rosterd_history::{EventFilter, EventRow, FireRow, Page, Recent, RunFilter, RunRow};
+use rosterd_history::{
+    EventFilter, EventRow, FireRow, OwnerFilter, OwnerRow, Page, Recent, RunFilter, RunRow,
+};
 use rosterd_registry::Registry;
 use rosterd_registry::memory::{MemoryStore, SessionOptions};
 use rosterd_runtime::clock::Simulated;
@@ -89,6 +91,10 @@ impl History for Blank {
     }
 
     fn events(&self, _: EventFilter, _: Page) -> Answer<'_, (Vec<EventRow>, Option<String>)> {
+        async { Ok((Vec::new(), None)) }.boxed()
+    }
+
+    fn owners(&self, _: OwnerFilter, _: Page) -> Answer<'_, (Vec<OwnerRow>, Option<String>)> {
         async { Ok((Vec::new(), None)) }.boxed()
     }
 

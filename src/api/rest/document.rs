@@ -57,6 +57,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Rest>> {
         .routes(routes!(change::disable_item, change::enable_item))
         .routes(routes!(change::cancel_run))
         .routes(routes!(history::list_fires))
+        .routes(routes!(history::ownership))
         .routes(routes!(look::list_instances))
         .routes(routes!(change::drain))
         .routes(routes!(history::runs))

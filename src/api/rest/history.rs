@@ -6,13 +6,13 @@ use axum::extract::{Path, State};
 use http::Uri;
 use rosterd_domain::id::Item;
 use rosterd_domain::time::Time;
-use rosterd_history::{EventFilter, EventKind, Page as Rows, RunFilter, RunState};
+use rosterd_history::{EventFilter, EventKind, OwnerFilter, Page as Rows, RunFilter, RunState};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::paging::Paged;
 use super::problem::Problem;
-use super::shape::{self, Event, Fire, Run};
+use super::shape::{self, Event, Fire, Ownership, Run};
 use super::{Page, Query, Shared, job};
 use crate::fires;
 
@@ -135,4 +135,21 @@ pub(super) async fn list_fires(
     let (fires, next) = fires::of(span, &name, &*rest.backend, &*rest.history).await?;
     let next = (!next.is_empty()).then_some(next);
     Ok(Page::of(Paged { rows: fires.into_iter().map(shape::fire).collect(), next }, &uri))
+}
+
+#[utoipa::path(get, path = "/api/jobs/{job}/ownership", tag = "history", params(("job" = String, Path), Asked), responses((status = 200, body = Vec<Ownership>), (status = 404, body = Problem)))]
+/// Lists who owned a job's items, and why each changed hands, the latest first: as far as the span reaches into it.
+pub(super) async fn ownership(
+    State(rest): Shared,
+    uri: Uri,
+    Path(name): Path<String>,
+    Query(asked): Query<Asked>,
+) -> Result<Page<Ownership>, Problem> {
+    let name = job(name)?;
+    // That there is such a job.
+    rest.backend.job(&name, 0).await?;
+    let (from, to) = asked.times()?;
+    let filter = OwnerFilter { job: name, item: asked.item.map(Item), from, to };
+    let (rows, next) = rest.history.owners(filter, asked.rows()?).await?;
+    Ok(Page::of(Paged { rows: rows.into_iter().map(shape::ownership).collect(), next }, &uri))
 }

@@ -10,7 +10,7 @@ use rosterd_coordinator::handle::{
 use rosterd_domain::id::{InstanceId, JobName, task_id};
 use rosterd_domain::item::{self, Source, State};
 use rosterd_domain::time::Time;
-use rosterd_history::{EventRow, Fate, FireRow, RunRow};
+use rosterd_history::{EventRow, Fate, FireRow, OwnerRow, RunRow};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -214,6 +214,24 @@ pub(crate) struct Fire {
     pub(crate) state: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) instance_id: Option<String>,
+}
+
+/// An item in the hands of one instance.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Ownership {
+    pub(crate) item: u32,
+    pub(crate) instance_id: String,
+    pub(crate) server_ip: String,
+    pub(crate) from: String,
+    /// `null`: it owns it still.
+    pub(crate) to: Option<String>,
+    /// Why it was given it.
+    pub(crate) reason: String,
+    /// Why it lost it; `null`: it owns it still.
+    pub(crate) end_reason: Option<String>,
+    /// Of the assignment that gave it.
+    pub(crate) generation: u64,
 }
 
 /// A line of the audit, or something that happened to a worker or an assignment.
@@ -475,6 +493,19 @@ pub(crate) fn fire(row: FireRow) -> Fire {
         runs: row.run.as_ref().map_or(0, |run| run.runs),
         state: row.run.as_ref().map(|run| run.state.as_str()),
         instance_id: row.run.map(|run| run.instance.to_string()),
+    }
+}
+
+pub(crate) fn ownership(row: OwnerRow) -> Ownership {
+    Ownership {
+        item: row.item.0,
+        server_ip: row.instance.address().to_string(),
+        instance_id: row.instance.to_string(),
+        from: time(row.from),
+        to: row.to.map(time),
+        reason: row.reason,
+        end_reason: row.to.map(|_| row.end_reason),
+        generation: row.generation,
     }
 }
 

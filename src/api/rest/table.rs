@@ -51,6 +51,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route("DELETE", "/api/jobs/{job}/sharding/{item}/disable", Access::Operate),
     route("POST", "/api/jobs/{job}/sharding/{item}/cancel", Access::Operate),
     route("GET", "/api/jobs/{job}/fires", Access::View),
+    route("GET", "/api/jobs/{job}/ownership", Access::View),
     route("GET", "/api/instances", Access::View),
     route("POST", "/api/instances/{instance}/drain", Access::Operate),
     route("GET", "/api/runs", Access::View),

@@ -1,12 +1,13 @@
 //! The leader's plan: which instance owns which item. It writes `sharding` alone; everything else that shows
 //! the assignment follows later and nobody waits for it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
 use crate::id::{InstanceId, Item};
 use crate::mutants;
+use crate::ownership::{Cause, Standing, causes, standing};
 use crate::sharding::{Sharding, Stated};
 use crate::strategy::{Assignment, Question};
 use crate::time::Time;
@@ -33,6 +34,8 @@ pub struct Assigned {
     pub sharding: Sharding,
     /// Items that change owner.
     pub moved: Vec<(Item, Option<InstanceId>)>,
+    /// Why each of them does.
+    pub causes: BTreeMap<Item, Cause>,
     /// Why there is a new plan.
     pub why: Why,
 }
@@ -42,8 +45,8 @@ pub struct Assigned {
 pub enum Why {
     /// The number of items is another than that of the assignment.
     Items { before: u32, now: u32 },
-    /// An instance that has items is not there, or may not have any.
-    Gone(InstanceId),
+    /// An instance that has items is not there, or may not have any: which of them it is.
+    Gone(InstanceId, Standing),
     /// An instance is there and has none.
     Come(InstanceId),
     /// Somebody asked for a new one.
@@ -54,7 +57,7 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Items { before, now } => write!(f, "{now} items instead of {before}"),
-            Self::Gone(instance) => write!(f, "{instance} has gone"),
+            Self::Gone(instance, standing) => write!(f, "{instance} {standing}"),
             Self::Come(instance) => write!(f, "{instance} has come"),
             Self::Requested => f.write_str("resharding requested"),
         }
@@ -75,7 +78,7 @@ pub fn assign(job: &Job, candidates: &Candidates) -> Option<Assigned> {
     // Elastic-Job lists instances in descending order of id, and its strategies take them in that order.
     enabled.sort_by(|a, b| b.cmp(a));
     enabled.dedup();
-    let why = reason(job, &enabled)?;
+    let why = reason(job, &enabled, candidates)?;
     let current = if mutants::is_on(mutants::STICKY_FORGETS) {
         Assignment::default()
     } else {
@@ -92,6 +95,7 @@ pub fn assign(job: &Job, candidates: &Candidates) -> Option<Assigned> {
         sharding.stated = Some(Stated::by(job.spec.config()));
     }
     let moved = moved(&job.sharding, &sharding);
+    let causes = causes(job, &job.sharding, &sharding, candidates, Some(&why));
 
     let mut txn = Txn::new(Purpose::Assign);
     txn.guard(Guard::Incarnation(job.name.clone(), job.incarnation.clone()));
@@ -108,11 +112,11 @@ pub fn assign(job: &Job, candidates: &Candidates) -> Option<Assigned> {
     if let Some(version) = job.necessary {
         txn.write(Write::ClearNecessary(job.name.clone(), version));
     }
-    Some(Assigned { txn, sharding, moved, why })
+    Some(Assigned { txn, sharding, moved, causes, why })
 }
 
 /// Why the assignment in force is not right; `None`: it is, or there is nobody to give an item to.
-fn reason(job: &Job, enabled: &[InstanceId]) -> Option<Why> {
+fn reason(job: &Job, enabled: &[InstanceId], candidates: &Candidates) -> Option<Why> {
     if enabled.is_empty() {
         return None;
     }
@@ -126,7 +130,7 @@ fn reason(job: &Job, enabled: &[InstanceId]) -> Option<Why> {
     let planned: BTreeSet<&InstanceId> = job.sharding.instances().iter().collect();
     let present: BTreeSet<&InstanceId> = enabled.iter().collect();
     if let Some(gone) = planned.difference(&present).next() {
-        return Some(Why::Gone((*gone).clone()));
+        return Some(Why::Gone((*gone).clone(), standing(job, gone, candidates)));
     }
     if let Some(new) = present.difference(&planned).next() {
         return Some(Why::Come((*new).clone()));

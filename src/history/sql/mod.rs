@@ -1,6 +1,13 @@
 //! All SQL of the history, and nothing else: the tables and their upkeep ([`Store`], here), what is written
 //! ([`Batch`]) and what is read ([`Shelf`]). Times are milliseconds since 1970 UTC, names are those of `rows`.
 //! The writer's thread owns the store; the reader asks [`FileShelves`], this folder's side of the port.
+//!
+//! **Who owned what** (`assignments`): what a new assignment changes is decided in [`owners::steps`](super::owners::steps), the same
+//! for every database. A backend provides, in one transaction per assignment: the assignment that it wrote last of the job
+//! ([`Batch::known_assignment`]), its rows without an end ([`Batch::open_assignments`]), and carries a step out
+//! ([`Batch::take_step`]). Several coordinators tell the same assignment: a row is known by job, incarnation, item and generation, is
+//! begun once, and ended once; where they write beside one another, the row of `assigned` is locked first. Rows in force do not
+//! grow old.
 
 mod read;
 mod shelves;
@@ -20,7 +27,7 @@ pub(super) use shelves::FileShelves;
 pub(super) use write::Batch;
 
 /// The schema's steps: step `n` leads from version `n` to `n + 1`. Only ever added to.
-pub(super) const STEPS: [&str; 4] = [
+pub(super) const STEPS: [&str; 5] = [
     "
     CREATE TABLE runs (
         id INTEGER PRIMARY KEY,
@@ -103,13 +110,30 @@ pub(super) const STEPS: [&str; 4] = [
     CREATE INDEX not_run_item ON not_run (job, item, latest);
     CREATE INDEX not_run_recorded ON not_run (recorded);
 ",
+    // Who owned which item, from when to when. `assigned` is the assignment of each job that was written last.
+    "
+    CREATE TABLE assignments (
+        id INTEGER PRIMARY KEY,
+        job TEXT NOT NULL, incarnation TEXT NOT NULL, item INTEGER NOT NULL, generation INTEGER NOT NULL,
+        instance TEXT NOT NULL, since INTEGER NOT NULL, ended INTEGER,
+        reason TEXT NOT NULL, end_reason TEXT NOT NULL,
+        UNIQUE (job, incarnation, item, generation)) STRICT;
+    CREATE INDEX assignments_job ON assignments (job, since);
+    CREATE INDEX assignments_item ON assignments (job, item, since);
+    CREATE INDEX assignments_open ON assignments (job) WHERE ended IS NULL;
+    CREATE INDEX assignments_ended ON assignments (ended);
+    CREATE TABLE assigned (
+        job TEXT PRIMARY KEY, incarnation TEXT NOT NULL, generation INTEGER NOT NULL, at INTEGER NOT NULL)
+        STRICT, WITHOUT ROWID;
+",
 ];
 
 /// Milliseconds of a day.
 const DAY: i64 = 86_400_000;
 
-/// The table's rows that grow old, with the column that says how old.
-pub(super) const AGING: [(&str, &str); 3] = [("runs", "since"), ("not_run", "recorded"), ("events", "at")];
+/// The tables whose rows grow old, with the column that says how old; a row without it is in force, and stays.
+pub(super) const AGING: [(&str, &str); 4] =
+    [("runs", "since"), ("not_run", "recorded"), ("events", "at"), ("assignments", "ended")];
 
 /// Why a file cannot be the history.
 #[derive(Debug, thiserror::Error)]
@@ -180,8 +204,8 @@ impl Store {
     }
 
     /// At least as many rows as each table has: the span of its row numbers.
-    pub(super) fn rows(&self) -> rusqlite::Result<[u64; 3]> {
-        let mut rows = [0; 3];
+    pub(super) fn rows(&self) -> rusqlite::Result<[u64; AGING.len()]> {
+        let mut rows = [0; AGING.len()];
         for (n, (table, _)) in rows.iter_mut().zip(AGING) {
             let sql = format!("SELECT (SELECT max(id) FROM {table}) - (SELECT min(id) FROM {table}) + 1");
             let span: Option<i64> = self.db.prepare_cached(&sql)?.query_row([], |row| row.get(0))?;
@@ -207,8 +231,10 @@ impl Store {
 
     /// Deletes the `most` rows of the table that were written first.
     pub(super) fn prune_first(&self, table: usize, most: usize) -> rusqlite::Result<usize> {
-        let (table, _) = AGING[table];
-        let sql = format!("DELETE FROM {table} WHERE id IN (SELECT id FROM {table} ORDER BY id LIMIT ?)");
+        let (table, age) = AGING[table];
+        let sql = format!(
+            "DELETE FROM {table} WHERE id IN (SELECT id FROM {table} WHERE {age} IS NOT NULL ORDER BY id LIMIT ?)"
+        );
         self.db.prepare_cached(&sql)?.execute([signed(most as u64)])
     }
 

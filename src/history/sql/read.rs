@@ -11,8 +11,8 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 use super::{DAY, signed, unsigned};
 use crate::port::Tally;
 use crate::rows::{
-    EventFilter, EventKind, EventRow, Recent, RunFilter, RunRow, RunState, UnrunRow, became_named,
-    source_named,
+    EventFilter, EventKind, EventRow, OwnerFilter, OwnerRow, Recent, RunFilter, RunRow, RunState, UnrunRow,
+    became_named, source_named,
 };
 
 const RUN: &str = "job, item, token, fire, source, instance, worker, trigger_id, state, requeued, since, started, \
@@ -113,6 +113,44 @@ impl Shelf {
             }
             *next = event(rows.next()?, *table)?;
         }
+    }
+
+    /// Who owned a job's items, the latest first, after `after` (since and number); `take` says false when it has enough.
+    pub(crate) fn owners(
+        &self,
+        filter: &OwnerFilter,
+        after: Option<(i64, i64)>,
+        mut take: impl FnMut((i64, i64), OwnerRow) -> bool,
+    ) -> rusqlite::Result<()> {
+        let index = if filter.item.is_some() { "assignments_item" } else { "assignments_job" };
+        let mut wanted = Wanted::default();
+        wanted.is("job = ?", Some(filter.job.as_str().to_owned()));
+        wanted.is("item = ?", filter.item.map(|item| i64::from(item.0)));
+        wanted.is("coalesce(ended, 9223372036854775807) > ?", filter.from.map(|t| t.0));
+        let span = Span { from: None, to: filter.to, after };
+        wanted.span(["since >= ?", "since < ?", "(since, id) < (?, ?)"], span);
+        let sql = format!(
+            "SELECT item, instance, generation, since, ended, reason, end_reason, id FROM assignments \
+             INDEXED BY {index}{} ORDER BY since DESC, id DESC",
+            wanted.clause()
+        );
+        let mut statement = self.db.prepare_cached(&sql)?;
+        let mut rows = statement.query(rusqlite::params_from_iter(wanted.values))?;
+        while let Some(row) = rows.next()? {
+            let owner = OwnerRow {
+                item: Item(row.get(0)?),
+                instance: named(row, 1, |id| id.parse().ok())?,
+                generation: unsigned(row.get(2)?),
+                from: Time(row.get(3)?),
+                to: row.get::<_, Option<i64>>(4)?.map(Time),
+                reason: row.get(5)?,
+                end_reason: row.get(6)?,
+            };
+            if !take((owner.from.0, row.get(7)?), owner) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Gaps that reach into `[from, to)`, of all items or of one, the oldest first.
@@ -348,7 +386,11 @@ fn run(row: &Row<'_>) -> rusqlite::Result<RunRow> {
     })
 }
 
-fn named<T>(row: &Row<'_>, column: usize, parse: impl FnOnce(&str) -> Option<T>) -> rusqlite::Result<T> {
+pub(super) fn named<T>(
+    row: &Row<'_>,
+    column: usize,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> rusqlite::Result<T> {
     let text: String = row.get(column)?;
     parsed(column, parse(&text))
 }

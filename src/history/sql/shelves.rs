@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 
 use super::Shelf;
 use crate::port::{Answer, Known, Paged, Shelves, Tally};
-use crate::rows::{EventFilter, EventRow, Recent, RunFilter, RunRow, UnrunRow};
+use crate::rows::{EventFilter, EventRow, OwnerFilter, OwnerRow, Recent, RunFilter, RunRow, UnrunRow};
 use crate::{HistoryError, MAX_ANSWER};
 
 /// How many questions are answered at a time; others wait for their turn.
@@ -72,6 +72,16 @@ impl Shelves for FileShelves {
             shelf.events(&filter, page.after, |at, event| {
                 let bytes = event.text.len();
                 page.take(at, event, bytes)
+            })?;
+            Ok(page)
+        })
+    }
+
+    fn owners(&self, filter: OwnerFilter, mut page: Paged<OwnerRow>) -> Answer<'_, Paged<OwnerRow>> {
+        self.ask(move |shelf| {
+            shelf.owners(&filter, page.after, |at, owner| {
+                let bytes = owner.reason.len() + owner.end_reason.len();
+                page.take(at, owner, bytes)
             })?;
             Ok(page)
         })

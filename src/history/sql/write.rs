@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use rosterd_domain::id::JobName;
+use rosterd_domain::id::{Generation, Item, JobName};
 use rosterd_domain::item::{Outcome, Running};
+use rosterd_domain::ownership::Owned;
 use rosterd_domain::time::Time;
 use rusqlite::{OptionalExtension, Transaction, params};
 
-use super::{DAY, signed};
+use super::read::named;
+use super::{DAY, signed, unsigned};
+use crate::owners::{KnownAssignment, OpenAssignment, Step};
 use crate::queue::Of;
 use crate::rows::{Detail, EventKind, RunState, UnrunRow, became_names};
 
@@ -222,6 +225,71 @@ impl<'a> Batch<'a> {
             },
             params![at.0, job.map(JobName::as_str), kind.as_str(), text, principal],
         )?;
+        Ok(())
+    }
+
+    /// The assignment of the job that was written last.
+    pub(crate) fn known_assignment(&self, job: &JobName) -> rusqlite::Result<Option<KnownAssignment>> {
+        self.tx
+            .prepare_cached("SELECT incarnation, generation, at FROM assigned WHERE job = ?")?
+            .query_row([job.as_str()], |row| {
+                Ok(KnownAssignment {
+                    incarnation: row.get::<_, String>(0)?.into(),
+                    generation: Generation(unsigned(row.get(1)?)),
+                    at: Time(row.get(2)?),
+                })
+            })
+            .optional()
+    }
+
+    /// The rows of the job that have no end.
+    pub(crate) fn open_assignments(&self, job: &JobName) -> rusqlite::Result<Vec<OpenAssignment>> {
+        let mut statement = self.tx.prepare_cached(
+            "SELECT id, item, instance, incarnation, generation FROM assignments INDEXED BY assignments_open \
+             WHERE job = ? AND ended IS NULL ORDER BY item, id",
+        )?;
+        let rows = statement.query_map([job.as_str()], |row| {
+            Ok(OpenAssignment {
+                id: row.get(0)?,
+                item: Item(row.get(1)?),
+                instance: named(row, 2, |id| id.parse().ok())?,
+                incarnation: row.get::<_, String>(3)?.into(),
+                generation: Generation(unsigned(row.get(4)?)),
+            })
+        })?;
+        rows.collect()
+    }
+
+    /// Carries out a step of what an assignment changes.
+    pub(crate) fn take_step(&self, owned: &Owned, at: Time, step: &Step<'_>) -> rusqlite::Result<()> {
+        let job = owned.job.as_str();
+        match step {
+            Step::End { id, why } => self.execute(
+                "UPDATE assignments SET ended = max(since, ?), end_reason = ? WHERE id = ?",
+                params![at.0, why.to_string(), id],
+            ),
+            Step::Begin { item, instance, why } => self.execute(
+                "INSERT INTO assignments (job, incarnation, item, generation, instance, since, reason, end_reason) \
+                 VALUES (?, ?, ?, ?, ?, ?, ?, '') ON CONFLICT DO NOTHING",
+                params![
+                    job,
+                    &*owned.incarnation,
+                    item.0,
+                    signed(owned.generation.0),
+                    instance.as_str(),
+                    at.0,
+                    why.to_string()
+                ],
+            ),
+            Step::Explain { id, why } => self
+                .execute("UPDATE assignments SET reason = ? WHERE id = ?", params![why.to_string(), id]),
+            Step::Know => self.execute(
+                "INSERT INTO assigned (job, incarnation, generation, at) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET \
+                 incarnation = excluded.incarnation, generation = excluded.generation, at = excluded.at",
+                params![job, &*owned.incarnation, signed(owned.generation.0), at.0],
+            ),
+            Step::Forget => self.execute("DELETE FROM assigned WHERE job = ?", [job]),
+        }?;
         Ok(())
     }
 

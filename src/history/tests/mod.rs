@@ -2,6 +2,7 @@
 
 mod gaps;
 mod ledger;
+mod owners;
 mod reading;
 mod runs;
 mod trouble;

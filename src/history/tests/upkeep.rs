@@ -5,7 +5,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 impl Desk {
     /// Cleans until there is nothing more to clean; how many steps that took.
-    fn clean(&mut self) -> usize {
+    pub(super) fn clean(&mut self) -> usize {
         (1..).find(|_| self.writer.step(&[]) > self.flush()).unwrap()
     }
 

@@ -167,3 +167,46 @@ fn an_assignment_that_changes_a_right_is_found() {
         assert_eq!(found, ["a withdrawn right comes back"], "way {way}");
     }
 }
+
+/// Each change of owner in the words that people read.
+#[test]
+fn a_plan_says_of_each_item_why_it_moves() {
+    let told = |job: &Job, candidates: &Candidates| {
+        let assigned = assign(job, candidates).unwrap();
+        let causes: Vec<String> =
+            assigned.causes.iter().map(|(item, cause)| format!("{item}: {cause}")).collect();
+        assert_eq!(assigned.causes.len(), assigned.moved.len());
+        (assigned.why.to_string(), causes)
+    };
+    let mut job = job(Some("0 * * * * ?"), 4);
+    let nobody = Candidates { now: noon(), ..Candidates::default() };
+    let here = |job: &mut Job, all: &[usize]| {
+        job.instances = all.iter().map(|n| (instance(*n), seen())).collect();
+    };
+    here(&mut job, &[0, 1]);
+    let all_first = (0..4).map(|item| format!("{item}: first assignment")).collect::<Vec<_>>();
+    assert_eq!(told(&job, &nobody), ("4 items instead of 0".into(), all_first));
+
+    give(&mut job, &[0, 0, 1, 1]);
+    here(&mut job, &[0]);
+    let gone = vec!["2: 10.0.0.1@-@b has gone".into(), "3: 10.0.0.1@-@b has gone".into()];
+    assert_eq!(told(&job, &nobody), ("10.0.0.1@-@b has gone".into(), gone));
+
+    here(&mut job, &[0, 1]);
+    let leaves = Candidates { leaving: [instance(1)].into(), ..nobody.clone() };
+    assert_eq!(told(&job, &leaves).1[0], "2: 10.0.0.1@-@b is leaving");
+    job.servers.insert(ServerAddress::new("10.0.0.1").unwrap(), false);
+    assert_eq!(told(&job, &nobody).1[0], "2: 10.0.0.1@-@b is on a disabled machine");
+    job.servers.clear();
+    job.sharding.disabled_instances.insert(instance(1));
+    assert_eq!(told(&job, &nobody).1[0], "2: 10.0.0.1@-@b is disabled");
+    job.sharding.disabled_instances.clear();
+
+    here(&mut job, &[0, 1, 2]);
+    let shared = "1: shared anew by AVG_ALLOCATION: 10.0.0.2@-@c has come";
+    assert!(told(&job, &nobody).1.contains(&shared.to_owned()), "{:?}", told(&job, &nobody));
+
+    here(&mut job, &[0, 1]);
+    job.rules.items = 3;
+    assert!(told(&job, &nobody).1.contains(&"3: 3 items instead of 4".to_owned()));
+}
