@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rosterd_domain::id::{CoordinatorId, JobName, Namespace};
+use rosterd_domain::explain::{Sentence, Stay};
+use rosterd_domain::id::{CoordinatorId, Item, JobName, Namespace};
 use rosterd_domain::time::Time;
 use tokio::sync::{broadcast, mpsc, watch};
 
@@ -52,6 +53,8 @@ pub trait Backend: Send + Sync + 'static {
     fn jobs(&self) -> Answer<'_, Vec<JobRow>>;
     fn job<'a>(&'a self, job: &'a JobName, upcoming: usize) -> Answer<'a, JobDetail>;
     fn items<'a>(&'a self, job: &'a JobName) -> Answer<'a, Vec<ItemRow>>;
+    /// `stays`: in whose hands the item was, as the history says.
+    fn explain<'a>(&'a self, job: &'a JobName, item: Item, stays: Vec<Stay>) -> Answer<'a, Vec<Sentence>>;
     fn instances<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<InstanceRow>>;
     fn servers<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<ServerRow>>;
     fn machines(&self) -> Answer<'_, Vec<MachineRow>>;
@@ -107,6 +110,10 @@ impl Backend for Handle {
 
     fn items<'a>(&'a self, job: &'a JobName) -> Answer<'a, Vec<ItemRow>> {
         self.items(job).boxed()
+    }
+
+    fn explain<'a>(&'a self, job: &'a JobName, item: Item, stays: Vec<Stay>) -> Answer<'a, Vec<Sentence>> {
+        self.explain(job, item, stays).boxed()
     }
 
     fn instances<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<InstanceRow>> {

@@ -8,6 +8,7 @@ pub mod backup;
 pub mod connection;
 pub mod console;
 pub mod edge;
+mod explain;
 mod fires;
 pub mod grpc;
 pub mod history;

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rosterd_domain::id::{CoordinatorId, JobName, Namespace};
+use rosterd_domain::explain::{Sentence, Stay};
+use rosterd_domain::id::{CoordinatorId, Item, JobName, Namespace};
 use rosterd_domain::time::Time;
 use tokio::sync::{broadcast, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -228,6 +229,11 @@ impl Backend for Lives {
     fn items<'a>(&'a self, job: &'a JobName) -> Answer<'a, Vec<ItemRow>> {
         let handle = self.handle();
         async move { handle.items(job).await }.boxed()
+    }
+
+    fn explain<'a>(&'a self, job: &'a JobName, item: Item, stays: Vec<Stay>) -> Answer<'a, Vec<Sentence>> {
+        let handle = self.handle();
+        async move { handle.explain(job, item, stays).await }.boxed()
     }
 
     fn instances<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<InstanceRow>> {

@@ -1,11 +1,13 @@
 //! `rosterd items`: a job's items, who owns them and what they do.
 
 use clap::Args;
+use rosterd_domain::time::Time;
 
 use super::failure::Result;
 use super::json;
+use super::options::{Limit, moment};
 use super::server::{ALL, Client, Server};
-use super::show::{Form, brief, or_dash, short_time, table};
+use super::show::{Form, brief, or_dash, short_time, table, timestamp};
 use rosterd_wire::proto::v1;
 
 #[derive(Debug, Args)]
@@ -16,6 +18,21 @@ pub(crate) struct Items {
     /// Also those beyond the job's count, of which the records are kept
     #[arg(long)]
     all: bool,
+    /// Who owned them, from when to when, and why they changed hands, latest first
+    #[arg(long, conflicts_with = "all")]
+    history: bool,
+    /// With --history: only of this item
+    #[arg(long, value_name = "N", requires = "history")]
+    item: Option<u32>,
+    /// With --history: owned then or later, RFC 3339 or how long ago (2h)
+    #[arg(long, value_name = "TIME", value_parser = moment, requires = "history")]
+    since: Option<Time>,
+    /// With --history: and before
+    #[arg(long, value_name = "TIME", value_parser = moment, requires = "history")]
+    until: Option<Time>,
+    /// With --history
+    #[command(flatten)]
+    limit: Limit,
     #[command(flatten)]
     form: Form,
     #[command(flatten)]
@@ -24,6 +41,9 @@ pub(crate) struct Items {
 
 impl Items {
     pub(crate) async fn run(self) -> Result {
+        if self.history {
+            return self.owners().await;
+        }
         let question = v1::ListItemsRequest { job: self.job, ..Default::default() };
         let call = |mut c: Client, q| async move { c.list_items(q).await };
         let (take, turn) = (
@@ -42,6 +62,41 @@ impl Items {
         }
         self.form.show(|| items.iter().map(json::item).collect(), || text(&items))
     }
+
+    async fn owners(self) -> Result {
+        let question = v1::ListOwnershipRequest {
+            job: self.job,
+            item: self.item,
+            start_time: self.since.map(timestamp),
+            end_time: self.until.map(timestamp),
+            page_size: self.limit.page(1000),
+            page_token: String::new(),
+        };
+        let call = |mut c: Client, q| async move { c.list_ownership(q).await };
+        let take = |a: v1::ListOwnershipResponse| (a.stays, a.next_page_token);
+        let turn = |q: &mut v1::ListOwnershipRequest, token| q.page_token = token;
+        let admin = self.server.admin().await?;
+        let mut stays = admin.pages(question, call, take, turn, self.limit.rows()).await?;
+        self.limit.cut(&mut stays, self.form);
+        self.form.show(|| stays.iter().map(json::stay).collect(), || owned(&stays))
+    }
+}
+
+fn owned(stays: &[v1::OwnershipRecord]) -> String {
+    if stays.is_empty() {
+        return "nothing is known of that time".into();
+    }
+    let row = |stay: &v1::OwnershipRecord| {
+        [
+            stay.item.to_string(),
+            stay.instance.clone(),
+            short_time(stay.start_time.as_ref()),
+            short_time(stay.end_time.as_ref()),
+            stay.reason.clone(),
+            or_dash(&stay.end_reason),
+        ]
+    };
+    table(["ITEM", "OWNER", "FROM", "TO", "WHY", "WHY IT ENDED"], stays.iter().map(row))
 }
 
 fn text(items: &[v1::ItemSummary]) -> String {

@@ -32,6 +32,19 @@ pub(crate) fn job_detail(answer: &v1::GetJobResponse) -> Value {
     value
 }
 
+/// In whose hands an item was.
+pub(crate) fn stay(stay: &v1::OwnershipRecord) -> Value {
+    json!({
+        "item": stay.item,
+        "instance": stay.instance,
+        "from": json_time(stay.start_time.as_ref()),
+        "to": json_time(stay.end_time.as_ref()),
+        "reason": stay.reason,
+        "end_reason": Some(&stay.end_reason).filter(|reason| !reason.is_empty()),
+        "generation": stay.generation,
+    })
+}
+
 pub(crate) fn coordinator(row: &v1::CoordinatorSummary) -> Value {
     let lag = row.lag.map(|lag| lag.seconds as f64 * 1000.0 + f64::from(lag.nanos) / 1e6);
     json!({

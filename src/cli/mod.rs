@@ -11,6 +11,7 @@ mod dev;
 mod dump;
 mod events;
 mod exec;
+mod explain;
 mod export;
 mod failure;
 mod fires;
@@ -67,6 +68,8 @@ enum Command {
     Jobs(jobs::Jobs),
     /// List a job's items: who owns them, what they do
     Items(items::Items),
+    /// Explain an item: why it is where it is, what it waits for, when it runs next
+    Explain(explain::Explain),
     /// List instances, drain or shut down one of them
     Instances(instances::Instances),
     /// List machines: where the workers of jobs run
@@ -144,6 +147,7 @@ impl Command {
             Self::Exec(exec) => exec.run().await,
             Self::Jobs(jobs) => jobs.run().await,
             Self::Items(items) => items.run().await,
+            Self::Explain(explain) => explain.run().await,
             Self::Instances(instances) => instances.run().await,
             Self::Machines(machines) => machines.run().await,
             Self::Cluster(cluster) => cluster.run().await,

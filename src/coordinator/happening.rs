@@ -122,6 +122,29 @@ pub enum Action {
     Restore,
 }
 
+impl Action {
+    /// The word for programs: that of the protocol, in small letters.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Change => "change",
+            Self::Trigger => "trigger",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Enable => "enable",
+            Self::Disable => "disable",
+            Self::Remove => "remove",
+            Self::Cancel => "cancel",
+            Self::Drain => "drain",
+            Self::Shutdown => "shutdown",
+            Self::ForgetMachine => "remove_machine",
+            Self::GiveUp => "give_up",
+            Self::Backup => "backup",
+            Self::Restore => "restore",
+        }
+    }
+}
+
 impl Happening {
     /// What an entry of the history is to who watches; `detail`: the report of an end.
     pub fn of(job: JobName, entry: Entry, detail: Option<&Completed>) -> Self {

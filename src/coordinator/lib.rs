@@ -18,6 +18,7 @@ mod dispatch;
 mod drain;
 pub mod driver;
 pub mod event;
+mod explained;
 mod gather;
 mod given_up;
 mod guarantee;

@@ -177,11 +177,11 @@ impl Handle {
         }
     }
 
-    async fn snapshot(&self, name: &JobName) -> Result<Snapshot, Refusal> {
+    pub(super) async fn snapshot(&self, name: &JobName) -> Result<Snapshot, Refusal> {
         self.inner.registry.snapshot(name).await.map_err(unreadable)?.ok_or_else(|| unknown(name))
     }
 
-    fn decoded(&self, name: &JobName, snapshot: &Snapshot) -> Result<Job, Refusal> {
+    pub(super) fn decoded(&self, name: &JobName, snapshot: &Snapshot) -> Result<Job, Refusal> {
         match Job::decode(name, &snapshot.nodes) {
             Ok(Some(view)) => Ok(view),
             Ok(None) => Err(Refusal::new(Code::JobRemoving, format!("job {name} is being removed"))),
@@ -314,7 +314,7 @@ fn unknown(name: &JobName) -> Refusal {
     Refusal::new(Code::JobUnknown, format!("job {name} does not exist: see rosterd jobs list"))
 }
 
-fn unreadable(error: ReadError) -> Refusal {
+pub(super) fn unreadable(error: ReadError) -> Refusal {
     Refusal::new(Code::StoreUnavailable, format!("{error}: try again"))
 }
 

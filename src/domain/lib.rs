@@ -5,6 +5,7 @@
 
 pub mod check;
 mod counters;
+pub mod explain;
 pub mod id;
 pub mod item;
 pub mod job;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rosterd_api::access::{Credentials, Grant};
 use rosterd_api::layers::methods::Role;
 use rosterd_coordinator::handle::{
-    Action, Happening, JobStatus, MachineAction, Operation, ServerRow, Target,
+    Action, Happening, JobStatus, MachineAction, Operation, ServerRow, Target, WorkerChange,
 };
 use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
@@ -258,6 +258,45 @@ async fn a_watcher_that_comes_back_misses_nothing() {
     assert_eq!(events(&mut foreign, 1).await[0].1, "lost");
 }
 
+/// The data of the next event.
+async fn data(stream: &mut BufReader<TcpStream>) -> serde_json::Value {
+    loop {
+        let mut line = String::new();
+        soon("an event", stream.read_line(&mut line)).await.unwrap();
+        if let Some(text) = line.trim_end().strip_prefix("data: ") {
+            return serde_json::from_str(text).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_happens_is_named_for_programs_and_told_for_people() {
+    let served = serve(config()).await;
+    let mut stream = live(&served, "").await;
+    let job = JobName::new("j").unwrap();
+    let instance = InstanceId::new("10.0.0.7@-@w").unwrap();
+    let told = [
+        Happening::Job {
+            job: job.clone(),
+            action: Action::Pause,
+            what: "paused".into(),
+            by: Some("eve".into()),
+        },
+        Happening::Asked { job: None, action: Action::Drain, what: "drain w".into(), by: None },
+        Happening::Worker { instance, change: WorkerChange::Dead },
+    ];
+    for happening in told {
+        served.fake.happenings.send(Arc::new(happening)).unwrap();
+    }
+    let paused = data(&mut stream).await;
+    assert_eq!(
+        (&paused["action"], &paused["what"], &paused["principal"]),
+        (&"pause".into(), &"paused".into(), &"eve".into())
+    );
+    assert_eq!(data(&mut stream).await["action"], "drain");
+    assert_eq!(data(&mut stream).await["change"], "dead");
+}
+
 #[tokio::test]
 async fn the_api_describes_itself() {
     let served = serve(config()).await;
@@ -292,4 +331,23 @@ async fn who_owned_what_is_told_by_item_and_span() {
     assert_eq!(rows[1]["endReason"], "10.0.0.7@-@w has gone");
     assert_eq!(ask(&served, "GET", "/api/jobs/nosuch/ownership").await.code, 404);
     assert_eq!(ask(&served, "GET", "/api/jobs/j/ownership?limit=0").await.code, 400);
+}
+
+#[tokio::test]
+async fn an_item_is_explained_in_sentences_with_links() {
+    let served = serve(config()).await;
+    let told = ask(&served, "GET", "/api/jobs/j/sharding/1/explain").await.json();
+    let sentence = &told["sentences"][0];
+    assert_eq!((&told["jobName"], &told["item"]), (&"j".into(), &1.into()));
+    assert_eq!(
+        (&sentence["part"], &sentence["text"]),
+        (&"owner".into(), &"w owns item 1 of j: first assignment.".into())
+    );
+    assert_eq!(
+        (&sentence["links"][0]["text"], &sentence["links"][0]["href"]),
+        (&"j".into(), &"jobs/j".into())
+    );
+    assert_eq!(ask(&served, "GET", "/api/jobs/j/sharding/9/explain").await.code, 404);
+    let refused = ask(&served, "GET", "/api/jobs/j/sharding/x/explain").await;
+    assert_eq!((refused.code, refused.json()["code"].as_str()), (400, Some("REQUEST_INVALID")));
 }

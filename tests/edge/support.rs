@@ -21,6 +21,7 @@ use rosterd_coordinator::handle::{
     MachineRow, MemberRow, Operation, Peer, Room, ServerRow,
 };
 use rosterd_coordinator::member::Member;
+use rosterd_domain::explain::{Link, Part as Tells, Sentence, Stay};
 use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName, Namespace, TriggerId};
 use rosterd_domain::item::Counters;
 use rosterd_domain::schedule::Schedule;
@@ -189,6 +190,15 @@ impl Backend for Fake {
 
     fn items<'a>(&'a self, _job: &'a JobName) -> Answer<'a, Vec<ItemRow>> {
         async { Ok(Vec::new()) }.boxed()
+    }
+
+    fn explain<'a>(&'a self, job: &'a JobName, item: Item, stays: Vec<Stay>) -> Answer<'a, Vec<Sentence>> {
+        let since = stays.first().map(|stay| stay.reason.clone()).unwrap_or_default();
+        let link = Link { text: job.to_string(), href: format!("jobs/{job}") };
+        let text = format!("w owns item {item} of {job}: {since}.");
+        let unknown = Refusal::new(Code::ItemUnknown, format!("item {item} of {job} does not exist"));
+        let said = vec![Sentence { part: Tells::Owner, text, links: vec![link] }];
+        async move { if item.0 < 2 { Ok(said) } else { Err(unknown) } }.boxed()
     }
 
     fn instances<'a>(&'a self, _job: Option<&'a JobName>) -> Answer<'a, Vec<InstanceRow>> {

@@ -10,7 +10,8 @@ use rosterd_coordinator::handle::{
     Done, DumpNode, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MachineRow, MemberRow,
     Operation, Peer, Room, ServerRow,
 };
-use rosterd_domain::id::{CoordinatorId, JobName, Namespace};
+use rosterd_domain::explain::{Sentence, Stay};
+use rosterd_domain::id::{CoordinatorId, Item, JobName, Namespace};
 use rosterd_domain::time::Time;
 use rosterd_session::code::Refusal;
 use rosterd_session::frame::{FromWorker, ToWorker};
@@ -132,6 +133,10 @@ impl Backend for Tap {
 
     fn items<'a>(&'a self, job: &'a JobName) -> Answer<'a, Vec<ItemRow>> {
         self.lives.items(job)
+    }
+
+    fn explain<'a>(&'a self, job: &'a JobName, item: Item, stays: Vec<Stay>) -> Answer<'a, Vec<Sentence>> {
+        self.lives.explain(job, item, stays)
     }
 
     fn instances<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<InstanceRow>> {

@@ -16,11 +16,12 @@ use super::rows;
 use super::{stats, watching};
 use crate::access::Principal;
 use crate::backend::Backend;
+use crate::explain;
 use crate::fires;
 use crate::history::History;
 use crate::operator::Operator;
 use rosterd_coordinator::handle::{Done, Health, InstanceRow, MachineAction, Operation, ServerRow, Target};
-use rosterd_history::{EventFilter, Page, RunFilter, RunState};
+use rosterd_history::{EventFilter, OwnerFilter, Page, RunFilter, RunState};
 use rosterd_runtime::clock::SharedClock;
 use rosterd_runtime::mutants;
 use rosterd_runtime::version::version;
@@ -292,6 +293,37 @@ impl AdminService for Admin {
         let keyed = rows.into_iter().map(|row| (format!("{:010}", row.item.0), rows::item(row)));
         let (items, next_page_token) = page(keyed, &page_token, self.room());
         self.answer(v1::ListItemsResponse { items: values(items), next_page_token }, ONE_ROW)
+    }
+
+    async fn explain_item(
+        &self,
+        request: Request<v1::ExplainItemRequest>,
+    ) -> Answer<v1::ExplainItemResponse> {
+        let request = request.into_inner();
+        let (name, item) = (job(request.job)?, Item(request.item));
+        let said = explain::of(&name, item, &*self.backend, &*self.history).await.map_err(refused)?;
+        let sentences = said.into_iter().map(rows::sentence).collect();
+        self.answer(v1::ExplainItemResponse { sentences }, ONE_ROW)
+    }
+
+    async fn list_ownership(
+        &self,
+        request: Request<v1::ListOwnershipRequest>,
+    ) -> Answer<v1::ListOwnershipResponse> {
+        let request = request.into_inner();
+        let filter = OwnerFilter {
+            job: job(request.job)?,
+            item: request.item.map(Item),
+            from: request.start_time.and_then(scalar::to_time),
+            to: request.end_time.and_then(scalar::to_time),
+        };
+        // That there is such a job.
+        self.backend.job(&filter.job, 0).await.map_err(refused)?;
+        let page = one_page(request.page_size, request.page_token);
+        let (stays, next) = self.history.owners(filter, page).await.map_err(refused)?;
+        let stays = stays.into_iter().map(rows::stay).collect();
+        let answer = v1::ListOwnershipResponse { stays, next_page_token: next.unwrap_or_default() };
+        self.answer(answer, "ask with a smaller page_size")
     }
 
     async fn list_instances(

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rosterd_domain::explain::{Link, Sentence};
 use rosterd_domain::id::{Item, JobName, Token, task_id};
 use rosterd_domain::item::{Counters, Ended, Missed, Outcome, Running, State};
 use rosterd_domain::plan::Became;
@@ -13,7 +14,7 @@ use rosterd_coordinator::handle::{
     Action, Change, ChangeEffect, Done, FieldChange, Happening, Health, InstanceRow, ItemRow, ItemStatus,
     JobDetail, JobRow, JobStatus, MachineRow, MemberRow, ServerRow, WorkerChange,
 };
-use rosterd_history::{EventKind, EventRow, Fate, FireRow, RunRow};
+use rosterd_history::{EventKind, EventRow, Fate, FireRow, OwnerRow, RunRow};
 use rosterd_wire::convert::to_source;
 use rosterd_wire::proto::v1;
 use rosterd_wire::scalar::{duration, timestamp};
@@ -192,6 +193,24 @@ pub(super) fn instance(row: InstanceRow) -> v1::InstanceSummary {
         labels: row.labels.into_iter().collect(),
         state: if row.running > 0 { v1::InstanceState::Running } else { v1::InstanceState::Ready }.into(),
         running: row.running,
+    }
+}
+
+pub(super) fn sentence(said: Sentence) -> v1::ExplainedSentence {
+    let link = |link: Link| v1::SentenceLink { text: link.text, href: link.href };
+    let links = said.links.into_iter().map(link).collect();
+    v1::ExplainedSentence { part: said.part.as_str().to_owned(), text: said.text, links }
+}
+
+pub(super) fn stay(row: OwnerRow) -> v1::OwnershipRecord {
+    v1::OwnershipRecord {
+        item: row.item.0,
+        instance: row.instance.into(),
+        start_time: Some(timestamp(row.from)),
+        end_time: row.to.map(timestamp),
+        reason: row.reason,
+        end_reason: row.end_reason,
+        generation: row.generation,
     }
 }
 

@@ -91,9 +91,8 @@ pub fn access(method: &Method, path: &str) -> Option<Access> {
     if let Some(method) = path.strip_prefix("/rosterd.v1.AdminService/") {
         return match method {
             "ListJobs" | "GetJob" | "ListItems" | "ListInstances" | "ListMachines" | "ListRuns"
-            | "ListFires" | "ListEvents" | "DumpJob" | "GetServerInfo" | "ListCoordinators" | "Watch" => {
-                Some(Access::View)
-            }
+            | "ExplainItem" | "ListOwnership" | "ListFires" | "ListEvents" | "DumpJob" | "GetServerInfo"
+            | "ListCoordinators" | "Watch" => Some(Access::View),
             "TriggerJob" | "PauseJob" | "ResumeJob" | "SetEnabled" | "CancelRun" | "DrainInstance"
             | "ShutdownInstance" | "SetMachineEnabled" | "ShutdownMachine" | "RemoveMachine" => {
                 Some(Access::Operate)

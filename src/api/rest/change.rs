@@ -153,7 +153,7 @@ pub(super) async fn cancel_run(
     carry_out(&rest, who, Operation::Cancel { job: job(name)?, item: number(&item)? }).await
 }
 
-fn number(text: &str) -> Result<Item, Problem> {
+pub(super) fn number(text: &str) -> Result<Item, Problem> {
     text.parse()
         .map(Item)
         .map_err(|_| Problem::invalid("item", format!("{text:?} is not the number of an item")))

@@ -54,6 +54,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Rest>> {
         .routes(routes!(change::pause_job, change::resume_job))
         .routes(routes!(change::shut_job_down))
         .routes(routes!(look::list_items))
+        .routes(routes!(look::explain_item))
         .routes(routes!(change::disable_item, change::enable_item))
         .routes(routes!(change::cancel_run))
         .routes(routes!(history::list_fires))

@@ -151,20 +151,23 @@ fn told(at: Time, happening: &Happening) -> (Option<JobName>, &'static str, Valu
             let data = json!({ "at": at, "jobName": job.as_str(), "generation": generation, "owners": owners, "why": why.as_ref().map(ToString::to_string) });
             (Some(job.clone()), "assigned", data)
         }
-        Happening::Worker { instance, change } => {
-            (None, "worker", json!({ "at": at, "instanceId": instance.to_string(), "what": change.as_str() }))
-        }
-        Happening::Job { job, what, by, .. } => {
-            let data = json!({ "at": at, "jobName": job.as_str(), "what": what, "principal": by.as_deref() });
+        Happening::Worker { instance, change } => (
+            None,
+            "worker",
+            json!({ "at": at, "instanceId": instance.to_string(), "change": change.as_str(), "what": change.as_str() }),
+        ),
+        Happening::Job { job, action, what, by } => {
+            let data = json!({
+                "at": at, "jobName": job.as_str(), "action": action.as_str(), "what": what, "principal": by.as_deref(),
+            });
             (Some(job.clone()), "job", data)
         }
-        Happening::Asked { job, what, by, .. } => {
+        Happening::Asked { job, action, what, by } => {
             let name = job.as_ref().map(|job| job.as_str().to_owned());
-            (
-                job.clone(),
-                "job",
-                json!({ "at": at, "jobName": name, "what": what, "principal": by.as_deref() }),
-            )
+            let data = json!({
+                "at": at, "jobName": name, "action": action.as_str(), "what": what, "principal": by.as_deref(),
+            });
+            (job.clone(), "job", data)
         }
     }
 }
@@ -178,7 +181,7 @@ pub(super) struct Of {
     job: Option<String>,
 }
 
-#[utoipa::path(get, path = "/api/live", tag = "history", params(Of, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was seen: those behind it follow.")), responses((status = 200, content_type = "text/event-stream", body = String, description = "Events run_started, run_ended, run_progress, fires_not_run, assigned, worker, job, and lost where some were.")))]
+#[utoipa::path(get, path = "/api/live", tag = "history", params(Of, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was seen: those behind it follow.")), responses((status = 200, content_type = "text/event-stream", body = String, description = "Events run_started, run_ended, run_progress, fires_not_run, assigned, worker (change: attached, draining, left or dead), job (action: create, pause and so on), and lost where some were.")))]
 /// Tells what happens from now on, each after its commit.
 pub(super) async fn live(
     State(rest): Shared,

@@ -12,10 +12,14 @@ use rosterd_wire::status;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use super::change::number;
 use super::paging::Listing;
 use super::problem::Problem;
-use super::shape::{self, Cluster, ErrorPage, Instance, Job, JobBrief, Server, ServerJob, Sharding};
+use super::shape::{
+    self, Cluster, ErrorPage, Explanation, Instance, Job, JobBrief, Server, ServerJob, Sharding,
+};
 use super::{Answer, Json, Page, Query, Shared, job, server};
+use crate::explain;
 
 /// Machines by the job that knows them.
 fn by_job(rows: &[ServerRow]) -> BTreeMap<&JobName, Vec<&ServerRow>> {
@@ -184,4 +188,15 @@ pub(super) async fn error_page(Path(text): Path<String>) -> Answer<ErrorPage> {
     };
     let remedy = code.remedy().trim().to_owned();
     Ok(Json(ErrorPage { code: code.as_str(), status: status::http(code.class()).as_u16(), remedy }))
+}
+
+#[utoipa::path(get, path = "/api/jobs/{job}/sharding/{item}/explain", tag = "jobs", params(("job" = String, Path), ("item" = u32, Path)), responses((status = 200, body = Explanation), (status = 404, body = Problem)))]
+/// Explains an item: which rule put it where it is, who was rejected and why, when it moved last, what it waits for, when it runs next.
+pub(super) async fn explain_item(
+    State(rest): Shared,
+    Path((name, item)): Path<(String, String)>,
+) -> Answer<Explanation> {
+    let (name, item) = (job(name)?, number(&item)?);
+    let sentences = explain::of(&name, item, &*rest.backend, &*rest.history).await?;
+    Ok(Json(shape::explanation(&name, item, sentences)))
 }

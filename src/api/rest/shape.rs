@@ -7,7 +7,8 @@ use rosterd_coordinator::handle::{
     self, Change, ChangeEffect, InstanceRow, ItemRow, ItemStatus, JobDetail, JobRow, MachineRow, MemberRow,
     ServerRow,
 };
-use rosterd_domain::id::{InstanceId, JobName, task_id};
+use rosterd_domain::explain;
+use rosterd_domain::id::{InstanceId, Item, JobName, task_id};
 use rosterd_domain::item::{self, Source, State};
 use rosterd_domain::time::Time;
 use rosterd_history::{EventRow, Fate, FireRow, OwnerRow, RunRow};
@@ -151,6 +152,36 @@ pub(crate) struct Sharding {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) last_fire_time: Option<String>,
     pub(crate) counters: Counters,
+}
+
+/// Why an item is where it is, and what it waits for.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Explanation {
+    pub(crate) job_name: String,
+    pub(crate) item: u32,
+    /// In their order: whose it is, by which rule, who else was there, when it moved, what it waits for, when it runs next.
+    pub(crate) sentences: Vec<Sentence>,
+}
+
+/// One sentence.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Sentence {
+    /// `owner`, `rule`, `candidates`, `moved`, `waits` or `next`.
+    pub(crate) part: &'static str,
+    pub(crate) text: String,
+    pub(crate) links: Vec<Link>,
+}
+
+/// Words of a sentence that have a page.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Link {
+    /// They stand so in the sentence.
+    pub(crate) text: String,
+    /// A page of the console, relative to where that is served.
+    pub(crate) href: String,
 }
 
 /// A worker process under one of its jobs.
@@ -438,6 +469,20 @@ pub(crate) fn sharding(job: &JobName, row: ItemRow) -> Option<Sharding> {
         last_fire_time: row.last.is_some().then(|| known(row.last_fire)).flatten(),
         counters: counters(row.counters),
     })
+}
+
+pub(crate) fn explanation(job: &JobName, item: Item, sentences: Vec<explain::Sentence>) -> Explanation {
+    let link = |link: explain::Link| Link { text: link.text, href: link.href };
+    let sentence = |said: explain::Sentence| Sentence {
+        part: said.part.as_str(),
+        text: said.text,
+        links: said.links.into_iter().map(link).collect(),
+    };
+    Explanation {
+        job_name: job.to_string(),
+        item: item.0,
+        sentences: sentences.into_iter().map(sentence).collect(),
+    }
 }
 
 pub(crate) fn instance(row: InstanceRow) -> Instance {

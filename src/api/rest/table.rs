@@ -47,6 +47,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route("DELETE", "/api/jobs/{job}/pause", Access::Operate),
     route("POST", "/api/jobs/{job}/shutdown", Access::Operate),
     route("GET", "/api/jobs/{job}/sharding", Access::View),
+    route("GET", "/api/jobs/{job}/sharding/{item}/explain", Access::View),
     route("POST", "/api/jobs/{job}/sharding/{item}/disable", Access::Operate),
     route("DELETE", "/api/jobs/{job}/sharding/{item}/disable", Access::Operate),
     route("POST", "/api/jobs/{job}/sharding/{item}/cancel", Access::Operate),

@@ -14,6 +14,10 @@ impl Strategy for Average {
         "AVG_ALLOCATION"
     }
 
+    fn rule(&self, _: &Question<'_>) -> String {
+        "deals blocks of neighboring items in descending order of ids".to_owned()
+    }
+
     fn assign(&self, question: &Question<'_>) -> Assignment {
         deal(question.instances, question.items)
     }

@@ -47,6 +47,9 @@ pub trait Strategy: fmt::Debug + Send + Sync {
     /// The name that a job's configuration gives.
     fn name(&self) -> &'static str;
 
+    /// How it deals, for people: what follows "which".
+    fn rule(&self, question: &Question<'_>) -> String;
+
     /// Answers the question.
     fn assign(&self, question: &Question<'_>) -> Assignment;
 }

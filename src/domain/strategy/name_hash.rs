@@ -22,6 +22,16 @@ impl Strategy for Odevity {
         "ODEVITY"
     }
 
+    fn rule(&self, question: &Question<'_>) -> String {
+        let (order, parity) = match java_hash(question.job.as_str()) % 2 {
+            0 => ("ascending", "even"),
+            _ => ("descending", "odd"),
+        };
+        format!(
+            "deals blocks of neighboring items in {order} order of ids, since the hash of the job's name is {parity}"
+        )
+    }
+
     fn assign(&self, question: &Question<'_>) -> Assignment {
         deal(&by_parity(java_hash(question.job.as_str()), question.instances), question.items)
     }
@@ -30,6 +40,14 @@ impl Strategy for Odevity {
 impl Strategy for RoundRobin {
     fn name(&self) -> &'static str {
         "ROUND_ROBIN"
+    }
+
+    fn rule(&self, question: &Question<'_>) -> String {
+        let order = rotated(java_hash(question.job.as_str()), question.instances);
+        let first = order.first().map_or("nobody", InstanceId::as_str);
+        format!(
+            "deals blocks of neighboring items in descending order of ids, beginning with {first} by the hash of the job's name"
+        )
     }
 
     fn assign(&self, question: &Question<'_>) -> Assignment {

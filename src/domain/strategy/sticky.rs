@@ -19,6 +19,10 @@ impl Strategy for Sticky {
         "STICKY"
     }
 
+    fn rule(&self, _: &Question<'_>) -> String {
+        "moves no more items than it must".to_owned()
+    }
+
     fn assign(&self, question: &Question<'_>) -> Assignment {
         let instances = distinct(question.instances);
         if instances.is_empty() {

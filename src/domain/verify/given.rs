@@ -58,7 +58,7 @@ pub fn spell<'a>(
 }
 
 /// `0-2,5`.
-fn rows(items: &[Item]) -> String {
+pub(crate) fn rows(items: &[Item]) -> String {
     let mut text = String::new();
     let mut rest = items;
     while let Some(first) = rest.first().copied() {

@@ -1,0 +1,125 @@
+//! `rosterd explain`: why an item is where it is, and what it waits for.
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::failure::{Failure, Result};
+use super::server::Server;
+use super::show::Form;
+use rosterd_wire::proto::v1;
+
+/// Of a line. Wider texts are hard to read.
+const COLUMNS: usize = 80;
+
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// Which item: JOB/ITEM
+    #[arg(value_name = "JOB/ITEM", value_parser = item)]
+    item: (String, u32),
+    #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
+    server: Server,
+}
+
+/// `report/3`. The name of a job has no slash.
+fn item(text: &str) -> Result<(String, u32), String> {
+    let read = text.rsplit_once('/').and_then(|(job, item)| Some((job.to_owned(), item.parse().ok()?)));
+    let read = read.filter(|(job, _)| !job.is_empty());
+    read.ok_or_else(|| "expected JOB/ITEM, a job's name and the number of an item, as in report/3".to_owned())
+}
+
+impl Explain {
+    pub(crate) async fn run(self) -> Result {
+        let (job, item) = self.item;
+        let question = v1::ExplainItemRequest { job: job.clone(), item };
+        let answer = self.server.ask(question, |mut c, q| async move { c.explain_item(q).await }).await?;
+        if answer.sentences.is_empty() {
+            return Err(Failure::failed(
+                "EMPTY",
+                "the coordinator said nothing: it may be of another version",
+            ));
+        }
+        let json = || {
+            json!({
+                "job": job,
+                "item": item,
+                "sentences": answer.sentences.iter().map(sentence).collect::<Value>(),
+            })
+        };
+        self.form.show(json, || text(&job, item, &answer.sentences))
+    }
+}
+
+fn sentence(said: &v1::ExplainedSentence) -> Value {
+    let link = |link: &v1::SentenceLink| json!({ "text": link.text, "href": link.href });
+    json!({ "part": said.part, "text": said.text, "links": said.links.iter().map(link).collect::<Value>() })
+}
+
+/// The sentences below one another, each part beside its name.
+fn text(job: &str, item: u32, sentences: &[v1::ExplainedSentence]) -> String {
+    let wide = sentences.iter().map(|said| said.part.len()).max().unwrap_or_default() + 2;
+    let mut out = format!("{job}/{item}\n");
+    let mut before = "";
+    for said in sentences {
+        let mut name = if said.part == before { "" } else { &said.part };
+        for line in wrapped(&said.text, COLUMNS - 2 - wide) {
+            out.push_str(format!("  {name:wide$}{line}").trim_end());
+            out.push('\n');
+            name = "";
+        }
+        before = &said.part;
+    }
+    out
+}
+
+/// Lines of at most so many characters, broken between words; a longer word has a line of its own.
+fn wrapped(text: &str, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= most => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_explanation_fits_a_terminal() {
+        let said = |part: &str, text: &str| v1::ExplainedSentence {
+            part: part.into(),
+            text: text.into(),
+            links: Vec::new(),
+        };
+        let sentences = [
+            said("owner", "10.0.0.2@-@w2 owns item 0 of report; its worker is attached to coordinator c1."),
+            said("candidates", "10.0.0.1@-@w1 may own items, too, and has 2-3."),
+            said("candidates", "10.0.0.3@-@w3 gets no items: its worker is leaving."),
+        ];
+        let expected = "\
+report/0
+  owner       10.0.0.2@-@w2 owns item 0 of report; its worker is attached to
+              coordinator c1.
+  candidates  10.0.0.1@-@w1 may own items, too, and has 2-3.
+              10.0.0.3@-@w3 gets no items: its worker is leaving.
+";
+        assert_eq!(text("report", 0, &sentences), expected);
+        assert!(expected.lines().all(|line| line.chars().count() <= COLUMNS));
+    }
+
+    #[test]
+    fn an_item_is_named_by_its_job_and_number() {
+        assert_eq!(item("report/3"), Ok(("report".into(), 3)));
+        for text in ["report", "report/", "/3", "report/x", "report/-1"] {
+            assert!(item(text).is_err(), "{text}");
+        }
+    }
+}
