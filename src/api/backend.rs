@@ -15,6 +15,7 @@ use rosterd_coordinator::handle::{
     Done, DumpNode, Handle, Happening, Health, Inbox, InstanceRow, ItemRow, JobDetail, JobRow, MachineRow,
     MemberRow, Operation, Peer, Room, ServerRow,
 };
+use rosterd_coordinator::survey::Survey;
 use rosterd_session::code::Refusal;
 
 use rosterd_session::frame::{FromWorker, ToWorker};
@@ -59,6 +60,7 @@ pub trait Backend: Send + Sync + 'static {
     fn servers<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<ServerRow>>;
     fn machines(&self) -> Answer<'_, Vec<MachineRow>>;
     fn members(&self) -> Answer<'_, Vec<MemberRow>>;
+    fn survey(&self) -> Answer<'_, Survey>;
     fn dump<'a>(&'a self, job: &'a JobName) -> Answer<'a, BTreeMap<String, DumpNode>>;
     fn watch(&self) -> broadcast::Receiver<Arc<Happening>>;
     fn health(&self) -> watch::Receiver<Health>;
@@ -130,6 +132,10 @@ impl Backend for Handle {
 
     fn members(&self) -> Answer<'_, Vec<MemberRow>> {
         self.members().boxed()
+    }
+
+    fn survey(&self) -> Answer<'_, Survey> {
+        self.survey().boxed()
     }
 
     fn dump<'a>(&'a self, job: &'a JobName) -> Answer<'a, BTreeMap<String, DumpNode>> {

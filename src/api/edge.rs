@@ -187,8 +187,16 @@ impl Edge {
             attempts: Attempts::default(),
             metrics: metrics.clone(),
         };
-        let rest =
-            Rest { backend: backend.clone(), history, operator, clock: clock.clone(), stop, recent, desk };
+        let rest = Rest {
+            backend: backend.clone(),
+            history,
+            operator,
+            clock: clock.clone(),
+            stop,
+            recent,
+            overview: rest::Overviews::default(),
+            desk,
+        };
         let grpc = Routes::default()
             .add_service(limited!(WorkerServiceServer::new(workers), config))
             .add_service(limited!(AdminServiceServer::new(admin), config))

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rosterd_domain::id::{Item, JobName};
+use rosterd_domain::id::{Item, JobName, Token};
 use rosterd_domain::time::Time;
 
 use super::backend::Answer;
 use rosterd_history::{
-    EventFilter, EventRow, FireRow, HistoryError, OwnerFilter, OwnerRow, Page, Reader, Recent, RunFilter,
-    RunRow,
+    EventFilter, EventRow, FireRow, HistoryError, OwnerFilter, OwnerRow, Page, Pulse, Reader, Recent,
+    RunFilter, RunRow,
 };
 use rosterd_session::code::{Code, Refusal};
 
@@ -25,6 +25,12 @@ pub trait History: Send + Sync + 'static {
 
     /// What was done and by whom, latest first, and where the next page begins.
     fn events(&self, filter: EventFilter, page: Page) -> Answer<'_, (Vec<EventRow>, Option<String>)>;
+
+    /// All runs of the fire that a run was of, in the order of their tokens; empty: the run is not known.
+    fn attempts<'a>(&'a self, job: &'a JobName, item: Item, token: Token) -> Answer<'a, Vec<RunRow>>;
+
+    /// How much has happened: runs since the first time, missed scheduled times since the second.
+    fn pulse(&self, runs: Time, missed: Time) -> Answer<'_, Pulse>;
 
     /// Who owned a job's items, latest first, and where the next page begins.
     fn owners(&self, filter: OwnerFilter, page: Page) -> Answer<'_, (Vec<OwnerRow>, Option<String>)>;
@@ -48,6 +54,14 @@ impl History for Reader {
 
     fn events(&self, filter: EventFilter, page: Page) -> Answer<'_, (Vec<EventRow>, Option<String>)> {
         async { self.events(filter, page).await.map_err(refusal) }.boxed()
+    }
+
+    fn attempts<'a>(&'a self, job: &'a JobName, item: Item, token: Token) -> Answer<'a, Vec<RunRow>> {
+        async move { self.attempts(job, item, token).await.map_err(refusal) }.boxed()
+    }
+
+    fn pulse(&self, runs: Time, missed: Time) -> Answer<'_, Pulse> {
+        async move { self.pulse(runs, missed).await.map_err(refusal) }.boxed()
     }
 
     fn owners(&self, filter: OwnerFilter, page: Page) -> Answer<'_, (Vec<OwnerRow>, Option<String>)> {

@@ -42,6 +42,13 @@ impl Operator {
         done
     }
 
+    /// What an operation would do: one that changes nothing, so that nothing of it stands in the audit.
+    pub async fn try_out(&self, who: Option<Principal>, operation: Operation) -> Result<Done, Refusal> {
+        debug_assert!(matches!(operation, Operation::Apply { dry_run: true, .. }));
+        rights::check(who.as_ref(), &operation, &*self.backend).await?;
+        self.backend.operate(operation, None).await
+    }
+
     /// Does something to a machine for all jobs that know it. Each job is a change of its own: those that refuse are among them.
     pub async fn on_machine(
         &self,

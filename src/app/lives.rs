@@ -24,6 +24,7 @@ use rosterd_coordinator::handle::{
     MemberRow, Operation, Peer, ServerRow,
 };
 use rosterd_coordinator::settings::Settings;
+use rosterd_coordinator::survey::Survey;
 use rosterd_registry::Registry;
 use rosterd_runtime::clock::SharedClock;
 use rosterd_session::code::Refusal;
@@ -254,6 +255,11 @@ impl Backend for Lives {
     fn members(&self) -> Answer<'_, Vec<MemberRow>> {
         let handle = self.handle();
         async move { handle.members().await }.boxed()
+    }
+
+    fn survey(&self) -> Answer<'_, Survey> {
+        let handle = self.handle();
+        async move { handle.survey().await }.boxed()
     }
 
     fn dump<'a>(&'a self, job: &'a JobName) -> Answer<'a, BTreeMap<String, DumpNode>> {

@@ -362,6 +362,8 @@ pub(crate) struct Inner {
     pub(crate) shares: Shares<Semaphore>,
     pub(crate) waiting: Waiting,
     pub(crate) asked: Arc<AtomicUsize>,
+    /// For surveys.
+    pub(crate) decoded: super::survey::Decoded,
 }
 
 impl Handle {

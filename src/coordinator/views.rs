@@ -1,5 +1,6 @@
 //! What people see: rows made from the registry as it is, on any coordinator alike.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -190,8 +191,18 @@ impl Handle {
     }
 
     fn row(&self, name: &JobName, snapshot: &Snapshot) -> JobRow {
-        let decoded = Job::decode(name, &snapshot.nodes);
-        let view = decoded.as_ref().ok().and_then(Option::as_ref);
+        self.row_of(name, snapshot, &Job::decode(name, &snapshot.nodes))
+    }
+
+    pub(super) fn row_of<J: Borrow<Job>>(
+        &self,
+        name: &JobName,
+        snapshot: &Snapshot,
+        decoded: &Result<Option<J>, String>,
+    ) -> JobRow {
+        let decoded: Result<Option<&Job>, &String> =
+            decoded.as_ref().map(|view| view.as_ref().map(Borrow::borrow));
+        let view = decoded.ok().flatten();
         let config = view.map(|view| view.spec.config());
         let running = snapshot.records.values().filter(|(_, record)| record.running().is_some()).count();
         JobRow {
@@ -201,7 +212,7 @@ impl Handle {
             time_zone: config.map(|config| config.zone().to_string()).unwrap_or_default(),
             items: config.map_or(0, |config| config.sharding_total_count),
             description: config.map(|config| config.description.clone()).unwrap_or_default(),
-            status: status(&decoded),
+            status: status(decoded),
             instances: u32::try_from(snapshot.nodes.instances.len()).unwrap_or(u32::MAX),
             running: u32::try_from(running).unwrap_or(u32::MAX),
             leader: snapshot.nodes.leader.as_ref().map(|(leader, _)| leader.to_string()),
@@ -236,7 +247,7 @@ fn latest(next: impl Fn(Time) -> Option<Time>, after: Time, until: Time, most: u
     found
 }
 
-fn status(decoded: &Result<Option<Job>, String>) -> JobStatus {
+fn status(decoded: Result<Option<&Job>, &String>) -> JobStatus {
     match decoded {
         Err(_) => JobStatus::Damaged,
         Ok(None) => JobStatus::Removing,

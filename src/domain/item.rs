@@ -114,6 +114,19 @@ impl Missed {
             Self::Disabled => "disabled",
         }
     }
+
+    /// A sentence for people.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::Down => "No coordinator was up.",
+            Self::NoWorker => "No enabled worker owned the item.",
+            Self::NoSlot => "All slots of the item's owner were taken until the next scheduled time.",
+            Self::TooLate => "It was found too long after its time.",
+            Self::Clock => "The coordinator's clock could not be trusted.",
+            Self::Paused => "The job was paused.",
+            Self::Disabled => "The job or the item was disabled.",
+        }
+    }
 }
 
 impl fmt::Display for Source {

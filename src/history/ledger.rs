@@ -72,6 +72,26 @@ pub struct FireRow {
     pub run: Option<FireRun>,
 }
 
+impl FireRow {
+    /// Why it was not run on its own, for people; none: it was run.
+    pub fn why_not(&self) -> Option<String> {
+        Some(match (self.became, &self.run) {
+            (Fate::Run, _) => return None,
+            (Fate::Misfired, Some(run)) => {
+                format!("The run before it had not ended: it was merged into the run of token {}.", run.token.0)
+            }
+            (Fate::Misfired, None) => "The run before it had not ended: it is merged into a later run.".to_owned(),
+            (Fate::Skipped, _) => "The run before it had not ended, and the job skips such times.".to_owned(),
+            (Fate::Missed, _) => self.reason.map_or("It was missed.", Missed::sentence).to_owned(),
+            (Fate::Pending, _) => "It has not begun, and nothing is recorded of it yet.".to_owned(),
+            (Fate::Unknown, _) => {
+                "Nothing is known of it here: another coordinator may have it in its history, or the schedule was another."
+                    .to_owned()
+            }
+        })
+    }
+}
+
 /// The run of a scheduled time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FireRun {

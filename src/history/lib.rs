@@ -33,8 +33,8 @@ pub use ledger::{Fate, FireRow, FireRun};
 pub use reader::Reader;
 pub use recorder::Recorder;
 pub use rows::{
-    Detail, EventFilter, EventKind, EventRow, OwnerFilter, OwnerRow, Page, Recent, RunFilter, RunRow,
-    RunState, UnrunRow,
+    Detail, EventFilter, EventKind, EventRow, MissedRow, OwnerFilter, OwnerRow, Page, Pulse, Recent,
+    RunFilter, RunRow, RunState, UnrunRow,
 };
 
 use queue::Queue;

@@ -5,10 +5,12 @@
 use std::fmt;
 use std::pin::Pin;
 
-use rosterd_domain::id::{Item, JobName};
+use rosterd_domain::id::{Item, JobName, Token};
 use rosterd_domain::time::Time;
 
-use super::rows::{EventFilter, EventRow, OwnerFilter, OwnerRow, Page, Recent, RunFilter, RunRow, UnrunRow};
+use super::rows::{
+    EventFilter, EventRow, OwnerFilter, OwnerRow, Page, Pulse, Recent, RunFilter, RunRow, UnrunRow,
+};
 use super::{HistoryError, MAX_PAGE};
 
 /// A page ends after so many bytes of texts: an answer has to fit into a message.
@@ -43,6 +45,13 @@ pub(super) trait Shelves: fmt::Debug + Send + Sync {
 
     /// Who owned a job's items, the newest first: by when it came to the owner, then by number.
     fn owners(&self, filter: OwnerFilter, page: Paged<OwnerRow>) -> Answer<'_, Paged<OwnerRow>>;
+
+    /// All runs of the fire that a run was of, in the order of their tokens, at most [`MAX_PAGE`]; empty: the run is not known.
+    fn attempts(&self, job: JobName, item: Item, token: Token) -> Answer<'_, Vec<RunRow>>;
+
+    /// How much has happened: runs since the first time, scheduled times that were missed since the second. Of the lags the
+    /// latest will do.
+    fn pulse(&self, runs: Time, missed: Time) -> Answer<'_, Pulse>;
 
     /// A job's runs since a time, counted by their state.
     fn recent(&self, job: JobName, from: Time) -> Answer<'_, Vec<Recent>>;

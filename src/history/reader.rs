@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use rosterd_domain::id::{Item, JobName};
+use rosterd_domain::id::{Item, JobName, Token};
 use rosterd_domain::item::Counters;
 use rosterd_domain::time::Time;
 
@@ -16,7 +16,8 @@ use super::ledger::{FireRow, Ledger};
 use super::port::{Paged, Shelves, Tally};
 use super::queue::Queue;
 use super::rows::{
-    EventFilter, EventRow, OwnerFilter, OwnerRow, Page, Recent, RunFilter, RunRow, UnrunRow, missed_named,
+    EventFilter, EventRow, OwnerFilter, OwnerRow, Page, Pulse, Recent, RunFilter, RunRow, UnrunRow,
+    missed_named,
 };
 use super::sql::FileShelves;
 use super::{HistoryError, MAX_ANSWER};
@@ -62,6 +63,21 @@ impl Reader {
     /// A job's runs that started at `from` or later, counted by their state.
     pub async fn recent(&self, job: &JobName, from: Time) -> Result<Vec<Recent>, HistoryError> {
         self.shelves.recent(job.clone(), from).await
+    }
+
+    /// All runs of the fire that a run was of, in the order of their tokens; empty: the run is not known.
+    pub async fn attempts(
+        &self,
+        job: &JobName,
+        item: Item,
+        token: Token,
+    ) -> Result<Vec<RunRow>, HistoryError> {
+        self.shelves.attempts(job.clone(), item, token).await
+    }
+
+    /// How much has happened: runs since `runs`, scheduled times that were missed since `missed`.
+    pub async fn pulse(&self, runs: Time, missed: Time) -> Result<Pulse, HistoryError> {
+        self.shelves.pulse(runs, missed).await
     }
 
     /// Events, newest first, and where the next page begins.

@@ -248,6 +248,30 @@ pub struct RunFilter {
     pub to: Option<Time>,
 }
 
+/// How much happened lately, over all jobs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Pulse {
+    /// Runs whose start was decided since then.
+    pub runs: u64,
+    /// From scheduled times to when user code began by the workers' clocks, in milliseconds, ascending; of the latest runs.
+    pub lags: Vec<u64>,
+    /// Scheduled times that were missed, by job and reason.
+    pub missed: Vec<MissedRow>,
+}
+
+/// Scheduled times of a job that were missed for one reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissedRow {
+    /// The job.
+    pub job: JobName,
+    /// Why.
+    pub reason: Missed,
+    /// How many, over all its items.
+    pub count: u64,
+    /// The last of them.
+    pub latest: Time,
+}
+
 /// An item in the hands of one instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnerRow {

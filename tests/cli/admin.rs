@@ -219,6 +219,15 @@ fn items() -> Vec<v1::ItemSummary> {
     vec![idle, running, disabled]
 }
 
+fn said(part: &str, text: &str, linked: Option<&str>) -> v1::ExplainedSentence {
+    let link = |text: &str| v1::SentenceLink { text: text.into(), href: "workers".into() };
+    v1::ExplainedSentence {
+        part: part.into(),
+        text: text.into(),
+        links: linked.map(link).into_iter().collect(),
+    }
+}
+
 fn events() -> Vec<Event> {
     let (job, item) = ("words".to_owned(), 1);
     vec![
@@ -330,6 +339,23 @@ script! {
     list_items(ListItemsRequest q) -> ListItemsResponse {
         items: match q.page_token.as_str() { "" => items()[..1].to_vec(), _ => items()[1..].to_vec() },
         next_page_token: if q.page_token.is_empty() { "0".into() } else { String::new() }
+    };
+    explain_item(ExplainItemRequest q) -> ExplainItemResponse {
+        sentences: vec![
+            said("owner", &format!("10.0.0.7@-@w-1 owns item {} of {}; its worker is attached to coordinator c-1.", q.item, q.job), Some("10.0.0.7@-@w-1")),
+            said("candidates", "10.0.0.8@-@w-2 gets no items: its worker is leaving.", None),
+            said("candidates", "10.0.0.9@-@w-3 gets no items: it is not there any more.", None),
+        ]
+    };
+    list_ownership(ListOwnershipRequest q) -> ListOwnershipResponse {
+        stays: vec![
+            v1::OwnershipRecord { item: 1, instance: "10.0.0.7@-@w-1".into(), start_time: at(5), reason: "10.0.0.8@-@w-2 has gone".into(), generation: 4, ..Default::default() },
+            v1::OwnershipRecord {
+                item: 1, instance: "10.0.0.8@-@w-2".into(), start_time: at(0), end_time: at(5), reason: "first assignment".into(),
+                end_reason: "10.0.0.8@-@w-2 has gone".into(), generation: 1,
+            },
+        ],
+        next_page_token: String::new()
     };
     list_instances(ListInstancesRequest q) -> ListInstancesResponse {
         instances: vec![v1::InstanceSummary {

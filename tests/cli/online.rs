@@ -342,3 +342,41 @@ fn probe_tells_by_its_exit_code() {
         (Some(3), "rosterd: UNAVAILABLE: the coordinator is NOT_SERVING: suspended\n")
     );
 }
+
+#[test]
+fn an_item_is_explained_within_eighty_columns() {
+    let served = Served::start();
+    let text = served.rosterd(&["explain", "words/1"]).ok();
+    assert_eq!(
+        text,
+        "words/1\n  \
+           owner       10.0.0.7@-@w-1 owns item 1 of words; its worker is attached to\n              \
+                       coordinator c-1.\n  \
+           candidates  10.0.0.8@-@w-2 gets no items: its worker is leaving.\n              \
+                       10.0.0.9@-@w-3 gets no items: it is not there any more.\n"
+    );
+    let told = served.rosterd(&["explain", "words/1", "--json"]).json();
+    assert_eq!(
+        (&told["job"], &told["item"], &told["sentences"][1]["part"]),
+        (&json!("words"), &json!(1), &json!("candidates"))
+    );
+    assert_eq!(told["sentences"][0]["links"], json!([{ "text": "10.0.0.7@-@w-1", "href": "workers" }]));
+    let wrong = served.rosterd(&["explain", "words"]);
+    assert!(wrong.code == 2 && wrong.err.contains("expected JOB/ITEM"), "{}: {}", wrong.code, wrong.err);
+}
+
+#[test]
+fn who_owned_what_is_listed() {
+    let served = Served::start();
+    assert_eq!(
+        served.rosterd(&["items", "--job", "words", "--history", "--item", "1"]).ok(),
+        "ITEM  OWNER           FROM                  TO                    WHY                      WHY IT ENDED\n\
+         1     10.0.0.7@-@w-1  2026-11-21 00:00:05Z  -                     10.0.0.8@-@w-2 has gone  -\n\
+         1     10.0.0.8@-@w-2  2026-11-21 00:00:00Z  2026-11-21 00:00:05Z  first assignment         10.0.0.8@-@w-2 has gone\n"
+    );
+    let stays = served.rosterd(&["items", "--job", "words", "--history", "--json"]).json();
+    assert_eq!(
+        (&stays[0]["to"], &stays[0]["end_reason"], &stays[1]["generation"]),
+        (&json!(null), &json!(null), &json!(1))
+    );
+}

@@ -2,13 +2,17 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use rosterd_api::access::{Credentials, Grant};
 use rosterd_api::layers::methods::Role;
 use rosterd_coordinator::handle::{
-    Action, Happening, JobStatus, MachineAction, Operation, ServerRow, Target, WorkerChange,
+    Action, Happening, JobRow, JobStatus, MachineAction, Operation, ServerRow, Target, WorkerChange,
 };
-use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress};
+use rosterd_coordinator::survey::Surveyed;
+use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress, Token};
+use rosterd_domain::item::{Ended, Outcome, Source};
+use rosterd_domain::time::Time;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
@@ -350,4 +354,146 @@ async fn an_item_is_explained_in_sentences_with_links() {
     assert_eq!(ask(&served, "GET", "/api/jobs/j/sharding/9/explain").await.code, 404);
     let refused = ask(&served, "GET", "/api/jobs/j/sharding/x/explain").await;
     assert_eq!((refused.code, refused.json()["code"].as_str()), (400, Some("REQUEST_INVALID")));
+}
+
+#[tokio::test]
+async fn a_run_is_shown_with_all_runs_of_its_fire() {
+    let served = serve(config()).await;
+    let shown = ask(&served, "GET", "/api/runs/j/1/7").await.json();
+    let tokens: Vec<_> =
+        shown["attempts"].as_array().unwrap().iter().map(|run| run["token"].as_u64().unwrap()).collect();
+    assert_eq!((shown["run"]["token"].as_u64(), tokens), (Some(7), vec![7, 8]));
+    assert_eq!(
+        (&shown["run"]["outcome"], &shown["attempts"][1]["source"]),
+        (&"crashed".into(), &"FAILOVER".into())
+    );
+    assert_eq!(ask(&served, "GET", "/api/runs/j/1/9").await.code, 404);
+    assert_eq!(ask(&served, "GET", "/api/runs/j/1/x").await.code, 400);
+}
+
+/// Every job fires each minute, each of its two items.
+#[tokio::test]
+async fn scheduled_times_of_all_jobs_come_in_pages_with_why_they_were_not_run() {
+    let served = serve(config()).await;
+    served.fake.jobs.lock().unwrap().1 = ["a", "b"].map(job).to_vec();
+    let mut path = "/api/fires?from=2026-11-25T12:00:00Z&to=2026-11-25T12:03:00Z&limit=5".to_owned();
+    let mut seen = Vec::new();
+    loop {
+        let page = ask(&served, "GET", &path).await;
+        assert_eq!(page.code, 200, "{}", page.body);
+        for row in page.json().as_array().unwrap() {
+            assert_eq!(row["text"], "It has not begun, and nothing is recorded of it yet.");
+            let time = row["fireTime"].as_str().unwrap()[14..16].to_owned();
+            seen.push(format!("{time} {} {}", row["jobName"].as_str().unwrap(), row["item"]));
+        }
+        let Some(link) = page.head("link") else { break };
+        path = link.split_once(">; ").unwrap().0.trim_start_matches('<').to_owned();
+    }
+    let of = |minute: &str| ["a 0", "a 1", "b 0", "b 1"].map(|item| format!("{minute} {item}"));
+    assert_eq!(seen, ["02", "01", "00"].map(|minute| of(minute)).concat());
+    let one = ask(&served, "GET", "/api/fires?job=a&from=2026-11-25T12:00:00Z&to=2026-11-25T12:01:00Z").await;
+    assert_eq!(one.json().as_array().unwrap().len(), 2);
+    assert_eq!(ask(&served, "GET", "/api/fires?job=nosuch").await.code, 404);
+    for bad in ["limit=0", "limit=1001", "from=yesterday", "cursor=x"] {
+        assert_eq!(ask(&served, "GET", &format!("/api/fires?{bad}")).await.code, 400, "{bad}");
+    }
+}
+
+#[tokio::test]
+async fn a_configuration_is_checked_and_nothing_is_changed() {
+    let served = serve(config()).await;
+    let check = |body: &'static str| ask_with(served.address, "POST", "/api/jobs/config/check", "", body);
+    let good =
+        check(r#"{"jobName":"j","cron":"0 0 12 * * ?","timeZone":"UTC","shardingTotalCount":2}"#).await;
+    let checked = good.json();
+    assert_eq!(
+        (&checked["jobName"], checked["defects"].as_array().unwrap().len()),
+        (&"j".into(), 0),
+        "{checked}"
+    );
+    let upcoming = checked["upcoming"].as_array().unwrap();
+    assert!(
+        upcoming.len() == 20 && upcoming.iter().all(|at| at.as_str().unwrap().ends_with("T12:00:00Z")),
+        "{checked}"
+    );
+    let asked = served.fake.operations.lock().unwrap().pop();
+    assert!(matches!(asked, Some(Operation::Apply { dry_run: true, .. })), "{asked:?}");
+
+    let bad = check(r#"{"jobName":"j","cron":"whenever","shardingTotalCount":0,"nonsense":1}"#).await;
+    assert_eq!(bad.code, 200, "{}", bad.body);
+    let bad = bad.json();
+    let fields: Vec<&str> =
+        bad["defects"].as_array().unwrap().iter().map(|defect| defect["field"].as_str().unwrap()).collect();
+    assert!(["cron", "shardingTotalCount", "nonsense"].iter().all(|field| fields.contains(field)), "{bad}");
+    assert!(bad["defects"].as_array().unwrap().iter().all(|defect| defect["message"] != ""), "{bad}");
+    assert!(bad["effect"].is_null() && served.fake.operations.lock().unwrap().is_empty());
+    assert_eq!(
+        check(r#"[{"jobName":"j","shardingTotalCount":1},{"jobName":"k","shardingTotalCount":1}]"#)
+            .await
+            .code,
+        400
+    );
+}
+
+#[tokio::test]
+async fn what_needs_attention_comes_first_and_is_looked_for_once_for_all() {
+    let served = serve(config()).await;
+    let quiet = |name: &str, status| {
+        let row = JobRow { status, running: 1, ..job(name) };
+        Surveyed { row, without_owner: 0, waits_since: None, crashed: Vec::new(), unsuccessful: Vec::new() }
+    };
+    let ended = |outcome| Ended {
+        token: Token(7),
+        fire: Time(1_000),
+        source: Source::NormalTrigger,
+        instance: InstanceId::new("10.0.0.7@-@w").unwrap(),
+        outcome,
+        at: Time(2_000),
+        reported: true,
+    };
+    let enabled = JobStatus::Enabled;
+    *served.fake.surveyed.lock().unwrap() = vec![
+        quiet("well", enabled),
+        Surveyed { unsuccessful: vec![(Item(1), ended(Outcome::Failed))], ..quiet("fails", enabled) },
+        Surveyed { crashed: vec![(Item(0), Time(3_000))], ..quiet("crashes", enabled) },
+        Surveyed { waits_since: Some(Time(4_000)), without_owner: 2, ..quiet("late", enabled) },
+        quiet("alone", JobStatus::NoWorker),
+        quiet("torn", JobStatus::Damaged),
+    ];
+    let began = std::time::Instant::now();
+    let asked: Vec<_> = (0..20).map(|_| ask(&served, "GET", "/api/overview")).collect();
+    let answers = futures_util::future::join_all(asked).await;
+    let (surveys, took) = (served.fake.surveys.load(Ordering::SeqCst), began.elapsed().as_secs());
+    assert!(surveys as u64 <= 1 + took, "{surveys} surveys within {took} s");
+    let shown = answers[0].json();
+    assert!(
+        answers.iter().all(|answer| answer.json()["attention"] == shown["attention"]),
+        "all are told the same"
+    );
+    let told: Vec<(&str, &str)> = shown["attention"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (one["kind"].as_str().unwrap(), one["text"].as_str().unwrap()))
+        .collect();
+    let expected = [
+        ("damaged", "The stored configuration of torn cannot be read: apply it again."),
+        ("no_worker", "alone has no worker: nothing of it runs."),
+        ("overdue", "late is overdue: its fire of 1970-01-01T00:00:04Z has not begun for some item."),
+        ("unassigned", "2 of the 2 items of late have no owner."),
+        ("crashed", "A run of crashes crashed and waits to be run again."),
+        ("failed", "The last run of item 1 of fails failed."),
+        (
+            "not_run",
+            "4 scheduled times of j were not run, 1970-01-01T00:01:00Z last. No enabled worker owned the item.",
+        ),
+        ("draining", "Coordinator other is stopping: its workers go to others."),
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(
+        (&shown["attention"][5]["href"], &shown["attention"][5]["item"]),
+        (&"jobs/fails/items/1".into(), &1.into())
+    );
+    let figures = ["jobs", "running", "firesPerMinute", "workers", "coordinators", "lagP50Ms", "lagP99Ms"];
+    assert_eq!(figures.map(|name| shown[name].as_u64().unwrap()), [6, 6, 90, 3, 2, 50, 99]);
 }

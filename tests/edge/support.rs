@@ -21,14 +21,15 @@ use rosterd_coordinator::handle::{
     MachineRow, MemberRow, Operation, Peer, Room, ServerRow,
 };
 use rosterd_coordinator::member::Member;
+use rosterd_coordinator::survey::{Survey, Surveyed};
 use rosterd_domain::explain::{Link, Part as Tells, Sentence, Stay};
-use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName, Namespace, TriggerId};
-use rosterd_domain::item::Counters;
+use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName, Namespace, Token, TriggerId, WorkerId};
+use rosterd_domain::item::{Counters, Missed, Source};
 use rosterd_domain::schedule::Schedule;
 use rosterd_domain::time::Time;
 use rosterd_history::{
-    EventFilter, EventKind, EventRow, Fate, FireRow, OwnerFilter, OwnerRow, Page, Recent, RunFilter, RunRow,
-    RunState,
+    EventFilter, EventKind, EventRow, Fate, FireRow, MissedRow, OwnerFilter, OwnerRow, Page, Pulse, Recent,
+    RunFilter, RunRow, RunState,
 };
 use rosterd_registry::DumpNode;
 use rosterd_runtime::clock::System;
@@ -101,6 +102,9 @@ pub(crate) struct Fake {
     pub(crate) operations: Mutex<Vec<Operation>>,
     /// How many frames an inbox takes that nobody looks at.
     pub(crate) inbox: AtomicUsize,
+    /// What a survey finds, and how many there were.
+    pub(crate) surveyed: Mutex<Vec<Surveyed>>,
+    pub(crate) surveys: AtomicUsize,
     /// The registry gives no answer.
     pub(crate) unread: AtomicBool,
 }
@@ -229,6 +233,12 @@ impl Backend for Fake {
             .boxed()
     }
 
+    fn survey(&self) -> Answer<'_, Survey> {
+        self.surveys.fetch_add(1, Ordering::SeqCst);
+        let jobs = self.surveyed.lock().unwrap().clone();
+        async { Ok(Survey { jobs, workers: 3 }) }.boxed()
+    }
+
     fn dump<'a>(&'a self, _job: &'a JobName) -> Answer<'a, BTreeMap<String, DumpNode>> {
         async { Ok(BTreeMap::new()) }.boxed()
     }
@@ -291,6 +301,18 @@ impl History for Blank {
         async { Ok((rows, page.token)) }.boxed()
     }
 
+    fn attempts<'a>(&'a self, job: &'a JobName, item: Item, token: Token) -> Answer<'a, Vec<RunRow>> {
+        let known = token.0 == 7 || token.0 == 8;
+        let rows = if known { vec![ran(job, item, 7), ran(job, item, 8)] } else { Vec::new() };
+        async { Ok(rows) }.boxed()
+    }
+
+    fn pulse(&self, _runs: Time, _missed: Time) -> Answer<'_, Pulse> {
+        let (job, reason) = (JobName::new("j").unwrap(), Missed::NoWorker);
+        let missed = vec![MissedRow { job, reason, count: 4, latest: Time(60_000) }];
+        async { Ok(Pulse { runs: 90, lags: (1..=100).collect(), missed }) }.boxed()
+    }
+
     fn recent<'a>(&'a self, _: &'a JobName, from: Time) -> Answer<'a, Vec<Recent>> {
         let state = RunState::Finished;
         async move { Ok(vec![Recent { state, runs: from.0.unsigned_abs(), processed: 7, failed: 2 }]) }
@@ -303,6 +325,31 @@ impl History for Blank {
             .map(|(fire, item)| FireRow { fire, item, became: Fate::Pending, reason: None, run: None })
             .collect();
         async { Ok(pairs) }.boxed()
+    }
+}
+
+/// A run as the history has it: the first crashed, the second took it over.
+fn ran(job: &JobName, item: Item, token: u64) -> RunRow {
+    let first = token == 7;
+    RunRow {
+        job: job.clone(),
+        item,
+        token: Token(token),
+        fire: Time(60_000),
+        source: if first { Source::NormalTrigger } else { Source::Failover },
+        instance: InstanceId::new("10.0.0.7@-@w").unwrap(),
+        worker: WorkerId::new("w").unwrap(),
+        trigger: None,
+        state: if first { RunState::Lost } else { RunState::Finished },
+        requeued: first,
+        since: Time(60_000),
+        started: None,
+        ended: None,
+        error: String::new(),
+        output: String::new(),
+        processed: 0,
+        failed: 0,
+        attempt: 1,
     }
 }
 
@@ -341,6 +388,8 @@ pub(crate) async fn serve(config: EdgeConfig) -> Served {
         servers: Mutex::default(),
         operations: Mutex::default(),
         inbox: AtomicUsize::new(1_000_000),
+        surveyed: Mutex::default(),
+        surveys: AtomicUsize::new(0),
         unread: AtomicBool::new(false),
     });
     let (tasks, metrics) = (Tasks::default(), Metrics::new());

@@ -108,3 +108,57 @@ async fn nobody_overwrites_a_configuration_that_they_have_not_seen() {
     let again = ask_with(&cluster, "PUT", "/api/jobs/config", &heads, &with("by both")).await;
     assert_eq!((again.code, again.json()[0]["effect"].as_str()), (200, Some("changed")), "{}", again.body);
 }
+
+/// Where an item is, why, whose it was, and what it runs: all of it as the operator of a real cluster asks.
+#[tokio::test]
+async fn an_item_that_moves_is_explained() {
+    let mut cluster = Cluster::start(SHORT).await;
+    let gate = cluster.home.path("gate");
+    cluster.worker("one", vec![runs_until("shared", gate.clone())]);
+    cluster.apply(job("shared", 1, json!({ "cron": "* * * * * ?" }))).await;
+    sharding(&cluster, "owned by one", |items| items[0]["serverIp"] == "host-one").await;
+    let path = "/api/jobs/shared/sharding/0/explain";
+    let told = |what: &'static str| {
+        let cluster = &cluster;
+        async move {
+            wait(format!("told: {what}"), || async {
+                let told = ask(cluster, "GET", path).await;
+                let texts: Vec<String> = told["sentences"]
+                    .as_array()?
+                    .iter()
+                    .map(|said| said["text"].as_str().unwrap().to_owned())
+                    .collect();
+                texts.iter().any(|text| text.contains(what)).then_some(texts)
+            })
+            .await
+        }
+    };
+    told("It runs: NORMAL_TRIGGER of ").await;
+    let texts = told("It has been there since ").await;
+    assert!(texts[0].contains("@-@") && texts[0].contains(" owns item 0 of shared"), "{texts:#?}");
+    assert!(texts.iter().any(|text| text.starts_with("AVG_ALLOCATION, which deals")), "{texts:#?}");
+    assert!(texts.last().unwrap().starts_with("It runs next at "), "{texts:#?}");
+    let owned = ask(&cluster, "GET", "/api/jobs/shared/ownership").await;
+    assert_eq!((&owned[0]["serverIp"], owned[0]["to"].is_null()), (&"host-one".into(), true), "{owned}");
+    assert_eq!(owned[0]["reason"], "first assignment", "{owned}");
+
+    ask(&cluster, "POST", "/api/servers/host-one/disable").await;
+    cluster.home.open("gate");
+    told("gets no items: machine host-one is disabled for shared.").await;
+    assert_eq!(ask_with(&cluster, "GET", "/api/jobs/shared/sharding/7/explain", "", "").await.code, 404);
+    let shown = ask(&cluster, "GET", "/api/overview").await;
+    assert_eq!(
+        (&shown["jobs"], &shown["workers"], &shown["coordinators"]),
+        (&1.into(), &1.into(), &1.into()),
+        "{shown}"
+    );
+    let fires = ask(&cluster, "GET", "/api/fires?limit=1000").await;
+    let run = fires.as_array().unwrap().iter().find(|fire| fire["result"] == "run").expect("one ran").clone();
+    let token = run["token"].as_u64().unwrap();
+    let shown = ask(&cluster, "GET", &format!("/api/runs/shared/0/{token}")).await;
+    assert_eq!(
+        (&shown["run"]["fireTime"], &shown["attempts"][0]["token"]),
+        (&run["fireTime"], &run["token"]),
+        "{shown}"
+    );
+}

@@ -15,10 +15,10 @@ use rosterd_api::history::History;
 use rosterd_client::{CancellationToken, OnRefused, Options, TokioClock, TonicConnector, Worker};
 use rosterd_coordinator::driver::NoHistory;
 use rosterd_coordinator::settings::Settings;
-use rosterd_domain::id::{CoordinatorId, Item, JobName};
+use rosterd_domain::id::{CoordinatorId, Item, JobName, Token};
 use rosterd_domain::time::Time;
 use rosterd_history::{
-    EventFilter, EventRow, FireRow, OwnerFilter, OwnerRow, Page, Recent, RunFilter, RunRow,
+    EventFilter, EventRow, FireRow, OwnerFilter, OwnerRow, Page, Pulse, Recent, RunFilter, RunRow,
 };
 use rosterd_registry::Registry;
 use rosterd_registry::memory::{MemoryStore, SessionOptions};
@@ -96,6 +96,14 @@ impl History for Blank {
 
     fn owners(&self, _: OwnerFilter, _: Page) -> Answer<'_, (Vec<OwnerRow>, Option<String>)> {
         async { Ok((Vec::new(), None)) }.boxed()
+    }
+
+    fn attempts<'a>(&'a self, _: &'a JobName, _: Item, _: Token) -> Answer<'a, Vec<RunRow>> {
+        async { Ok(Vec::new()) }.boxed()
+    }
+
+    fn pulse(&self, _: Time, _: Time) -> Answer<'_, Pulse> {
+        async { Ok(Pulse::default()) }.boxed()
     }
 
     fn recent<'a>(&'a self, _: &'a JobName, _: Time) -> Answer<'a, Vec<Recent>> {

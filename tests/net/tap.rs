@@ -10,6 +10,7 @@ use rosterd_coordinator::handle::{
     Done, DumpNode, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MachineRow, MemberRow,
     Operation, Peer, Room, ServerRow,
 };
+use rosterd_coordinator::survey::Survey;
 use rosterd_domain::explain::{Sentence, Stay};
 use rosterd_domain::id::{CoordinatorId, Item, JobName, Namespace};
 use rosterd_domain::time::Time;
@@ -153,6 +154,10 @@ impl Backend for Tap {
 
     fn members(&self) -> Answer<'_, Vec<MemberRow>> {
         self.lives.members()
+    }
+
+    fn survey(&self) -> Answer<'_, Survey> {
+        self.lives.survey()
     }
 
     fn dump<'a>(&'a self, job: &'a JobName) -> Answer<'a, BTreeMap<String, DumpNode>> {

@@ -11,7 +11,7 @@ use utoipa::openapi::OpenApi as Document;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Json, Rest, change, config, history, live, look, session};
+use super::{Json, Rest, change, check, config, fires, history, live, look, overview, session};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -47,6 +47,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Rest>> {
         .routes(routes!(look::count_jobs))
         .routes(routes!(look::list_jobs))
         .routes(routes!(config::put_config))
+        .routes(routes!(check::check_config))
         .routes(routes!(config::get_config, change::remove_job))
         .routes(routes!(look::get_job))
         .routes(routes!(change::trigger))
@@ -62,8 +63,11 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Rest>> {
         .routes(routes!(look::list_instances))
         .routes(routes!(change::drain))
         .routes(routes!(history::runs))
+        .routes(routes!(history::run))
+        .routes(routes!(fires::fires))
         .routes(routes!(history::events))
         .routes(routes!(look::cluster))
+        .routes(routes!(overview::overview))
         .routes(routes!(live::live))
         .routes(routes!(session::get_session, session::log_in, session::log_out))
         .routes(routes!(look::error_page))

@@ -3,17 +3,20 @@
 use std::time::Duration;
 
 use axum::extract::{Path, State};
-use http::Uri;
-use rosterd_domain::id::Item;
+use http::{StatusCode, Uri};
+use rosterd_domain::id::{Item, Token};
 use rosterd_domain::time::Time;
 use rosterd_history::{EventFilter, EventKind, OwnerFilter, Page as Rows, RunFilter, RunState};
+use rosterd_session::code::Code;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use super::change::number;
 use super::paging::Paged;
 use super::problem::Problem;
-use super::shape::{self, Event, Fire, Ownership, Run};
-use super::{Page, Query, Shared, job};
+use super::shape::{self, Event, Fire, Run};
+use super::told::{self, Ownership, RunOfFire};
+use super::{Answer, Json, Page, Query, Shared, job};
 use crate::fires;
 
 /// Which rows of the history.
@@ -151,5 +154,27 @@ pub(super) async fn ownership(
     let (from, to) = asked.times()?;
     let filter = OwnerFilter { job: name, item: asked.item.map(Item), from, to };
     let (rows, next) = rest.history.owners(filter, asked.rows()?).await?;
-    Ok(Page::of(Paged { rows: rows.into_iter().map(shape::ownership).collect(), next }, &uri))
+    Ok(Page::of(Paged { rows: rows.into_iter().map(told::ownership).collect(), next }, &uri))
+}
+
+#[utoipa::path(get, path = "/api/runs/{job}/{item}/{token}", tag = "history", params(("job" = String, Path), ("item" = u32, Path), ("token" = u64, Path)), responses((status = 200, body = RunOfFire), (status = 404, body = Problem)))]
+/// Shows one run, and all runs of its fire: more than one where it crashed and was run again.
+pub(super) async fn run(
+    State(rest): Shared,
+    Path((name, item, token)): Path<(String, String, String)>,
+) -> Answer<RunOfFire> {
+    let (name, item) = (job(name)?, number(&item)?);
+    let token: u64 = token
+        .parse()
+        .map_err(|_| Problem::invalid("token", format!("{token:?} is not the token of a run")))?;
+    let rows = rest.history.attempts(&name, item, Token(token)).await?;
+    let attempts: Vec<Run> = rows.into_iter().map(shape::run).collect();
+    let Some(run) = attempts.iter().find(|run| run.token == token).cloned() else {
+        let what = format!(
+            "token: the history of this coordinator has no run {token} of item {item} of {name}: it may be older than what is kept, \
+             or another coordinator's"
+        );
+        return Err(Problem::new(Code::RequestInvalid, what).under(StatusCode::NOT_FOUND));
+    };
+    Ok(Json(RunOfFire { run, attempts }))
 }

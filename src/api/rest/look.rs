@@ -15,9 +15,8 @@ use utoipa::IntoParams;
 use super::change::number;
 use super::paging::Listing;
 use super::problem::Problem;
-use super::shape::{
-    self, Cluster, ErrorPage, Explanation, Instance, Job, JobBrief, Server, ServerJob, Sharding,
-};
+use super::shape::{self, Cluster, ErrorPage, Instance, Job, JobBrief, Server, ServerJob, Sharding};
+use super::told::{self, Explanation};
 use super::{Answer, Json, Page, Query, Shared, job, server};
 use crate::explain;
 
@@ -198,5 +197,5 @@ pub(super) async fn explain_item(
 ) -> Answer<Explanation> {
     let (name, item) = (job(name)?, number(&item)?);
     let sentences = explain::of(&name, item, &*rest.backend, &*rest.history).await?;
-    Ok(Json(shape::explanation(&name, item, sentences)))
+    Ok(Json(told::explanation(&name, item, sentences)))
 }

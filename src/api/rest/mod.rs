@@ -2,16 +2,20 @@
 //! audit as gRPC: each change is an [`Operation`] that [`Operator`] carries out. It parses and shows; it decides nothing.
 
 mod change;
+mod check;
 mod config;
 mod document;
+mod fires;
 mod history;
 mod live;
 mod look;
+mod overview;
 mod paging;
 pub(crate) mod problem;
 pub(crate) mod session;
 mod shape;
 pub(crate) mod table;
+mod told;
 
 use std::sync::Arc;
 
@@ -51,10 +55,13 @@ pub struct Rest {
     pub recent: Arc<Recent>,
     /// Where people log in.
     pub(crate) desk: Desk,
+    /// The last overview, for all who ask.
+    pub overview: Overviews,
 }
 
 pub use self::live::Recent;
 pub(crate) use self::live::follow;
+pub use self::overview::Kept as Overviews;
 
 type Shared = axum::extract::State<Arc<Rest>>;
 type Answer<T> = Result<Json<T>, Problem>;

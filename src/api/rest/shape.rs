@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use super::problem::Problem;
 use crate::operator::shown;
 use rosterd_coordinator::handle::{
     self, Change, ChangeEffect, InstanceRow, ItemRow, ItemStatus, JobDetail, JobRow, MachineRow, MemberRow,
     ServerRow,
 };
-use rosterd_domain::explain;
-use rosterd_domain::id::{InstanceId, Item, JobName, task_id};
+use rosterd_domain::id::{InstanceId, JobName, task_id};
 use rosterd_domain::item::{self, Source, State};
 use rosterd_domain::time::Time;
-use rosterd_history::{EventRow, Fate, FireRow, OwnerRow, RunRow};
+use rosterd_history::{EventRow, Fate, FireRow, RunRow};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -154,36 +154,6 @@ pub(crate) struct Sharding {
     pub(crate) counters: Counters,
 }
 
-/// Why an item is where it is, and what it waits for.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Explanation {
-    pub(crate) job_name: String,
-    pub(crate) item: u32,
-    /// In their order: whose it is, by which rule, who else was there, when it moved, what it waits for, when it runs next.
-    pub(crate) sentences: Vec<Sentence>,
-}
-
-/// One sentence.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Sentence {
-    /// `owner`, `rule`, `candidates`, `moved`, `waits` or `next`.
-    pub(crate) part: &'static str,
-    pub(crate) text: String,
-    pub(crate) links: Vec<Link>,
-}
-
-/// Words of a sentence that have a page.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Link {
-    /// They stand so in the sentence.
-    pub(crate) text: String,
-    /// A page of the console, relative to where that is served.
-    pub(crate) href: String,
-}
-
 /// A worker process under one of its jobs.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -245,24 +215,6 @@ pub(crate) struct Fire {
     pub(crate) state: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) instance_id: Option<String>,
-}
-
-/// An item in the hands of one instance.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Ownership {
-    pub(crate) item: u32,
-    pub(crate) instance_id: String,
-    pub(crate) server_ip: String,
-    pub(crate) from: String,
-    /// `null`: it owns it still.
-    pub(crate) to: Option<String>,
-    /// Why it was given it.
-    pub(crate) reason: String,
-    /// Why it lost it; `null`: it owns it still.
-    pub(crate) end_reason: Option<String>,
-    /// Of the assignment that gave it.
-    pub(crate) generation: u64,
 }
 
 /// A line of the audit, or something that happened to a worker or an assignment.
@@ -360,6 +312,11 @@ pub(crate) fn raw(text: String) -> Box<serde_json::value::RawValue> {
 
 pub(crate) fn time(at: Time) -> String {
     at.to_string()
+}
+
+/// A time that a parameter gives.
+pub(crate) fn moment(field: &str, text: Option<&str>) -> Result<Option<Time>, Problem> {
+    text.map(Time::parse).transpose().map_err(|error| Problem::invalid(field, error))
 }
 
 /// A time that may be before all times, which stands for none.
@@ -471,20 +428,6 @@ pub(crate) fn sharding(job: &JobName, row: ItemRow) -> Option<Sharding> {
     })
 }
 
-pub(crate) fn explanation(job: &JobName, item: Item, sentences: Vec<explain::Sentence>) -> Explanation {
-    let link = |link: explain::Link| Link { text: link.text, href: link.href };
-    let sentence = |said: explain::Sentence| Sentence {
-        part: said.part.as_str(),
-        text: said.text,
-        links: said.links.into_iter().map(link).collect(),
-    };
-    Explanation {
-        job_name: job.to_string(),
-        item: item.0,
-        sentences: sentences.into_iter().map(sentence).collect(),
-    }
-}
-
 pub(crate) fn instance(row: InstanceRow) -> Instance {
     Instance {
         instance_id: row.instance.to_string(),
@@ -538,19 +481,6 @@ pub(crate) fn fire(row: FireRow) -> Fire {
         runs: row.run.as_ref().map_or(0, |run| run.runs),
         state: row.run.as_ref().map(|run| run.state.as_str()),
         instance_id: row.run.map(|run| run.instance.to_string()),
-    }
-}
-
-pub(crate) fn ownership(row: OwnerRow) -> Ownership {
-    Ownership {
-        item: row.item.0,
-        server_ip: row.instance.address().to_string(),
-        instance_id: row.instance.to_string(),
-        from: time(row.from),
-        to: row.to.map(time),
-        reason: row.reason,
-        end_reason: row.to.map(|_| row.end_reason),
-        generation: row.generation,
     }
 }
 

@@ -11,8 +11,8 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 use super::{DAY, signed, unsigned};
 use crate::port::Tally;
 use crate::rows::{
-    EventFilter, EventKind, EventRow, OwnerFilter, OwnerRow, Recent, RunFilter, RunRow, RunState, UnrunRow,
-    became_named, source_named,
+    EventFilter, EventKind, EventRow, MissedRow, OwnerFilter, OwnerRow, Pulse, Recent, RunFilter, RunRow,
+    RunState, UnrunRow, became_named, missed_named, source_named,
 };
 
 const RUN: &str = "job, item, token, fire, source, instance, worker, trigger_id, state, requeued, since, started, \
@@ -60,6 +60,71 @@ impl Shelf {
             }
         }
         Ok(())
+    }
+
+    /// The fire that a run was of. Tokens of an item only rise, so that the search, from the newest run on, ends soon behind it.
+    pub(crate) fn fire_of(&self, job: &JobName, item: Item, token: Token) -> rusqlite::Result<Option<Time>> {
+        let mut statement = self.db.prepare_cached(
+            "SELECT token, fire FROM runs INDEXED BY runs_job WHERE job = ? AND item = ? ORDER BY since DESC",
+        )?;
+        let mut rows = statement.query(params![job.as_str(), item.0])?;
+        let mut lower = 0;
+        while let Some(row) = rows.next()? {
+            let found = unsigned(row.get(0)?);
+            if found == token.0 {
+                return Ok(Some(Time(row.get(1)?)));
+            }
+            // A calendar that was set back puts some out of order.
+            lower += usize::from(found < token.0);
+            if lower > 1_000 {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// An item's runs of one fire, in the order of their tokens.
+    pub(crate) fn runs_of_fire(
+        &self,
+        job: &JobName,
+        item: Item,
+        fire: Time,
+        most: usize,
+    ) -> rusqlite::Result<Vec<RunRow>> {
+        let mut statement = self.db.prepare_cached(&format!(
+            "SELECT {RUN} FROM runs WHERE job = ? AND fire = ? AND item = ? ORDER BY token LIMIT ?"
+        ))?;
+        let rows = statement.query_map(params![job.as_str(), fire.0, item.0, signed(most as u64)], run)?;
+        rows.collect()
+    }
+
+    /// How much has happened since then.
+    pub(crate) fn pulse(&self, runs: Time, missed: Time) -> rusqlite::Result<Pulse> {
+        let count = "SELECT count(*) FROM runs INDEXED BY runs_since WHERE since >= ?";
+        let count: i64 = self.db.prepare_cached(count)?.query_row([runs.0], |row| row.get(0))?;
+        let mut lags = self.db.prepare_cached(
+            "SELECT max(started - fire, 0) FROM (SELECT started, fire, source FROM runs INDEXED BY runs_since \
+             WHERE since >= ? ORDER BY since DESC LIMIT 5000) WHERE source = 'NORMAL_TRIGGER' AND started IS NOT NULL \
+             ORDER BY 1",
+        )?;
+        let lags = lags.query_map([runs.0], |row| Ok(unsigned(row.get(0)?)))?;
+        let mut rows = self.db.prepare_cached(
+            "SELECT job, reason, sum(count), max(latest) FROM not_run INDEXED BY not_run_recorded \
+             WHERE recorded >= ? AND result = 'missed' GROUP BY job, reason ORDER BY max(latest) DESC LIMIT 1000",
+        )?;
+        let missed = rows.query_map([missed.0], |row| {
+            Ok(MissedRow {
+                job: named(row, 0, |job| job.parse().ok())?,
+                reason: named(row, 1, missed_named)?,
+                count: unsigned(row.get(2)?),
+                latest: Time(row.get(3)?),
+            })
+        })?;
+        Ok(Pulse {
+            runs: unsigned(count),
+            lags: lags.collect::<Result<_, _>>()?,
+            missed: missed.collect::<Result<_, _>>()?,
+        })
     }
 
     /// A job's runs since a time, counted by their state.

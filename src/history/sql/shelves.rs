@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rosterd_domain::id::{Item, JobName};
+use rosterd_domain::id::{Item, JobName, Token};
 use rosterd_domain::time::Time;
 use tokio::sync::Semaphore;
 
 use super::Shelf;
 use crate::port::{Answer, Known, Paged, Shelves, Tally};
-use crate::rows::{EventFilter, EventRow, OwnerFilter, OwnerRow, Recent, RunFilter, RunRow, UnrunRow};
-use crate::{HistoryError, MAX_ANSWER};
+use crate::rows::{EventFilter, EventRow, OwnerFilter, OwnerRow, Pulse, Recent, RunFilter, RunRow, UnrunRow};
+use crate::{HistoryError, MAX_ANSWER, MAX_PAGE};
 
 /// How many questions are answered at a time; others wait for their turn.
 const READERS: usize = 2;
@@ -85,6 +85,19 @@ impl Shelves for FileShelves {
             })?;
             Ok(page)
         })
+    }
+
+    fn attempts(&self, job: JobName, item: Item, token: Token) -> Answer<'_, Vec<RunRow>> {
+        self.ask(move |shelf| {
+            shelf.at_once(|shelf| match shelf.fire_of(&job, item, token)? {
+                Some(fire) => Ok(shelf.runs_of_fire(&job, item, fire, MAX_PAGE)?),
+                None => Ok(Vec::new()),
+            })
+        })
+    }
+
+    fn pulse(&self, runs: Time, missed: Time) -> Answer<'_, Pulse> {
+        self.ask(move |shelf| Ok(shelf.pulse(runs, missed)?))
     }
 
     fn recent(&self, job: JobName, from: Time) -> Answer<'_, Vec<Recent>> {

@@ -1,4 +1,5 @@
 use rosterd_domain::id::TriggerId;
+use rosterd_domain::item::Missed;
 
 use super::*;
 use crate::RunState;
@@ -89,4 +90,43 @@ fn every_state_reads_back() {
         assert_eq!(RunState::named(state.as_str()), Some(state));
         assert!(state.outcome().is_none_or(|outcome| RunState::from(outcome) == state));
     }
+}
+
+#[tokio::test]
+async fn a_run_is_found_with_all_runs_of_its_fire() {
+    let mut desk = Desk::new();
+    for (fire, token) in (0..50).zip(10..) {
+        desk.record(&ended(0, token, run(NORMAL, fire), Outcome::Succeeded), None);
+        desk.record(&ended(1, token, run(NORMAL, fire), Outcome::Succeeded), None);
+    }
+    let again = Running { since: at(61), ..run(Source::Failover, 60) };
+    desk.record(&ended(0, 70, run(NORMAL, 60), Outcome::Crashed), None);
+    desk.record(&ended(0, 71, again, Outcome::Succeeded), None);
+    let tokens = async |token: u64| -> Vec<u64> {
+        let found = desk.reader.attempts(&job(), Item(0), Token(token)).await.unwrap();
+        found.iter().map(|run| run.token.0).collect()
+    };
+    assert_eq!(
+        (tokens(70).await, tokens(71).await, tokens(10).await),
+        (vec![70, 71], vec![70, 71], vec![10])
+    );
+    assert_eq!((tokens(9).await, tokens(72).await), (vec![], vec![]));
+}
+
+#[tokio::test]
+async fn how_much_has_happened_lately_is_told() {
+    let mut desk = Desk::new();
+    for (token, fire, late) in [(1, 1, 7), (2, 100, 30), (3, 101, -5), (4, 102, 10)] {
+        let detail = Detail { started_at: Some(Time(at(fire).0 + late)), ..told() };
+        desk.record(&ended(0, token, run(NORMAL, fire), Outcome::Succeeded), Some(detail));
+    }
+    desk.record(&ended(1, 5, run(Source::Manual, 103), Outcome::Succeeded), Some(told()));
+    let missed = |first, latest, count| unrun(0, first, latest, count, Became::Missed(Missed::NoWorker));
+    desk.record(&missed(3, 5, 2), None);
+    desk.record(&unrun(1, 3, 3, 1, Became::Misfired), None);
+    let pulse = desk.reader.pulse(at(60), at(0)).await.unwrap();
+    assert_eq!((pulse.runs, pulse.lags), (4, vec![0, 10, 30]));
+    let missed: Vec<_> = pulse.missed.iter().map(|row| (row.reason, row.count, row.latest)).collect();
+    assert_eq!(missed, [(Missed::NoWorker, 2, at(5))]);
+    assert_eq!(desk.reader.pulse(at(60), at(10)).await.unwrap().missed, []);
 }

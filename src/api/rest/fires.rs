@@ -1,0 +1,151 @@
+//! Expected against actual: the scheduled times of all jobs within a span, and what became of each.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::extract::State;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::Uri;
+use rosterd_coordinator::handle::JobRow;
+use rosterd_domain::id::{Item, JobName};
+use rosterd_domain::time::Time;
+use rosterd_session::code::Code;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::paging::Paged;
+use super::problem::Problem;
+use super::shape::moment;
+use super::told::{self, FireOfJob};
+use super::{Page, Query, Rest, Shared, job};
+
+/// Rows of a page, unless the request says how many, and at most.
+const USUAL: usize = 200;
+const MOST: usize = 1000;
+/// The span, unless the request says from when.
+const SPAN: Duration = Duration::from_secs(300);
+
+/// Which scheduled times.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Asked {
+    /// Only of this job.
+    job: Option<String>,
+    /// Not before this (RFC 3339); five minutes before `to` unless said.
+    from: Option<String>,
+    /// Before this (RFC 3339); now unless said.
+    to: Option<String>,
+    /// Rows of a page: 1 to 1000, 200 unless said.
+    limit: Option<usize>,
+    /// From the `Link` header of the last answer (`rel="next"`).
+    cursor: Option<String>,
+}
+
+/// A scheduled time of an item: the latest first, then by job and item.
+type Place = (Reverse<Time>, JobName, Item);
+
+#[utoipa::path(get, path = "/api/fires", tag = "history", params(Asked), responses((status = 200, body = Vec<FireOfJob>), (status = 404, body = Problem)))]
+/// Lists the scheduled times of all jobs, what became of each, and why it was not run, the latest first.
+pub(super) async fn fires(
+    State(rest): Shared,
+    uri: Uri,
+    Query(asked): Query<Asked>,
+) -> Result<Page<FireOfJob>, Problem> {
+    let limit = match asked.limit.unwrap_or(USUAL) {
+        limit @ 1..=MOST => limit,
+        limit => return Err(Problem::invalid("limit", format!("{limit} is not from 1 to {MOST}"))),
+    };
+    let to = moment("to", asked.to.as_deref())?.unwrap_or_else(|| rest.clock.wall());
+    let from = moment("from", asked.from.as_deref())?.unwrap_or_else(|| to.minus(SPAN));
+    let after = asked.cursor.as_deref().map(read).transpose()?;
+    let to = after.as_ref().map_or(to, |(Reverse(time), ..)| to.min(Time(time.0.saturating_add(1))));
+    let jobs = match asked.job {
+        Some(name) => vec![rest.backend.job(&job(name)?, 0).await?.row],
+        None => rest.backend.jobs().await?,
+    };
+    let mut places = expected(&rest, &jobs, (from, to), after.as_ref(), limit + 1).await?;
+    let more = places.len() > limit;
+    places.truncate(limit);
+    let next = places.last().filter(|_| more).map(cursor);
+    Ok(Page::of(Paged { rows: became(&rest, places).await?, next }, &uri))
+}
+
+/// The first `most` scheduled times of all items, in their order.
+async fn expected(
+    rest: &Rest,
+    jobs: &[JobRow],
+    (from, to): (Time, Time),
+    after: Option<&Place>,
+    most: usize,
+) -> Result<Vec<Place>, Problem> {
+    let mut places: Vec<Place> = Vec::new();
+    for row in jobs.iter().filter(|row| row.items > 0 && row.cron.is_some()) {
+        let since = from.max(row.made.unwrap_or(from));
+        let before = |time: Time| Time(time.0.saturating_sub(1));
+        let wanted = most.div_ceil(row.items as usize) + 1;
+        let due = match rest.backend.due(&row.name, before(since), before(to), wanted).await {
+            Ok(due) => due,
+            // It has gone meanwhile, or nobody can read what it is.
+            Err(refusal)
+                if matches!(refusal.code, Code::JobUnknown | Code::JobRemoving | Code::ConfigDamaged) =>
+            {
+                continue;
+            }
+            Err(refusal) => return Err(refusal.into()),
+        };
+        for time in due {
+            let of_item = |item| (Reverse(time), row.name.clone(), Item(item));
+            places
+                .extend((0..row.items).map(of_item).filter(|place| after.is_none_or(|after| place > after)));
+        }
+        // What comes behind `most` others is on a later page.
+        if places.len() > 4 * most {
+            places.sort();
+            places.truncate(most);
+        }
+    }
+    places.sort();
+    places.truncate(most);
+    Ok(places)
+}
+
+/// What became of them, in the same order.
+async fn became(rest: &Rest, places: Vec<Place>) -> Result<Vec<FireOfJob>, Problem> {
+    let mut by_job: BTreeMap<&JobName, (Vec<Item>, Vec<Time>)> = BTreeMap::new();
+    for (Reverse(time), name, item) in &places {
+        let (items, times) = by_job.entry(name).or_default();
+        items.push(*item);
+        times.push(*time);
+    }
+    let mut found = BTreeMap::new();
+    for (name, (mut items, mut times)) in by_job {
+        times.sort();
+        times.dedup();
+        items.sort();
+        items.dedup();
+        for row in rest.history.fires(name, items, times).await? {
+            found.insert((Reverse(row.fire), name.clone(), row.item), row);
+        }
+    }
+    let row = |place: &Place| Some(told::fire_of_job(&place.1, found.remove(place)?));
+    Ok(places.iter().filter_map(row).collect())
+}
+
+fn cursor((Reverse(time), name, item): &Place) -> String {
+    URL_SAFE_NO_PAD.encode(format!("{}.{item}.{name}", time.0))
+}
+
+fn read(cursor: &str) -> Result<Place, Problem> {
+    let place = || {
+        let text = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
+        let mut parts = text.splitn(3, '.');
+        let (time, item, name) = (parts.next()?, parts.next()?, parts.next()?);
+        Some((Reverse(Time(time.parse().ok()?)), JobName::new(name).ok()?, Item(item.parse().ok()?)))
+    };
+    place().ok_or_else(|| {
+        Problem::invalid("cursor", "it is not from an answer of ours: take that of the header Link")
+    })
+}

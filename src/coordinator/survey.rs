@@ -1,0 +1,95 @@
+//! All jobs at a glance: what the first page of an operator is made from. One pass over the store, in which configurations are
+//! decoded only where they changed since the last one. Nothing is decided here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rosterd_domain::id::{Item, JobName, WorkerId};
+use rosterd_domain::item::{Ended, Outcome, State};
+use rosterd_domain::snapshot::Snapshot;
+use rosterd_domain::time::Time;
+use rosterd_domain::unattended::unattended;
+use rosterd_domain::view::Job;
+
+use super::handle::{Handle, JobRow};
+use super::views::unreadable;
+use rosterd_session::code::Refusal;
+
+/// All jobs of the namespace.
+#[derive(Debug, Clone, Default)]
+pub struct Survey {
+    /// By name.
+    pub jobs: Vec<Surveyed>,
+    /// Worker processes that work for any of them.
+    pub workers: u64,
+}
+
+/// One job at a glance.
+#[derive(Debug, Clone)]
+pub struct Surveyed {
+    /// As in a list.
+    pub row: JobRow,
+    /// Enabled items without an enabled owner.
+    pub without_owner: u32,
+    /// The oldest scheduled time that has come, and is neither run nor recorded.
+    pub waits_since: Option<Time>,
+    /// Items whose crashed run waits to be run again, the first of them since when.
+    pub crashed: Vec<(Item, Time)>,
+    /// Items whose last run did not succeed, and how it ended; those that somebody cancelled are not among them.
+    pub unsuccessful: Vec<(Item, Ended)>,
+}
+
+/// Jobs as they were decoded last: a job is looked at far more often than it is changed.
+pub(crate) type Decoded = Mutex<BTreeMap<JobName, Arc<Job>>>;
+
+impl Handle {
+    /// Looks at all jobs.
+    pub async fn survey(&self) -> Result<Survey, Refusal> {
+        let (mut survey, mut workers) = (Survey::default(), BTreeSet::<WorkerId>::new());
+        let names = self.inner.registry.jobs().await.map_err(unreadable)?;
+        self.lock_decoded().retain(|name, _| names.contains(name));
+        for name in names {
+            let Some(snapshot) = self.inner.registry.snapshot(&name).await.map_err(unreadable)? else {
+                continue;
+            };
+            let before = self.lock_decoded().get(&name).cloned();
+            let view = Job::decode_after(&name, snapshot.nodes.clone(), before.as_deref());
+            let view = view.map(|view| view.map(Arc::new));
+            match &view {
+                Ok(Some(view)) => drop(self.lock_decoded().insert(name.clone(), view.clone())),
+                _ => drop(self.lock_decoded().remove(&name)),
+            }
+            workers.extend(snapshot.nodes.instances.keys().filter_map(|instance| instance.worker()));
+            let row = self.row_of(&name, &snapshot, &view);
+            survey.jobs.push(self.surveyed(row, view.ok().flatten().as_deref(), &snapshot));
+        }
+        survey.workers = workers.len() as u64;
+        Ok(survey)
+    }
+
+    fn lock_decoded(&self) -> std::sync::MutexGuard<'_, BTreeMap<JobName, Arc<Job>>> {
+        self.inner.decoded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn surveyed(&self, row: JobRow, view: Option<&Job>, snapshot: &Snapshot) -> Surveyed {
+        let now = self.inner.clock.wall();
+        // All of it is everybody's here: who leads and who hosts does not matter.
+        let found = view.map(|view| unattended(view, &snapshot.records, true, &|_| true)).unwrap_or_default();
+        let items = view.map_or(0, |view| view.rules.items);
+        let records = snapshot.records.range(..Item(items));
+        let (mut crashed, mut unsuccessful) = (Vec::new(), Vec::new());
+        for (item, (_, record)) in records {
+            match (&record.state, &record.last) {
+                (State::Crashed(run), _) => crashed.push((*item, run.since)),
+                (State::Idle, Some(last))
+                    if !matches!(last.outcome, Outcome::Succeeded | Outcome::Cancelled) =>
+                {
+                    unsuccessful.push((*item, last.clone()));
+                }
+                _ => {}
+            }
+        }
+        let waits_since = found.waits_since.filter(|since| *since <= now);
+        Surveyed { row, without_owner: found.items, waits_since, crashed, unsuccessful }
+    }
+}
