@@ -1,6 +1,7 @@
 //! What a schedule promises, checked against Quartz's own fire times and against naive readings of the rules.
 
 mod change_days;
+mod guide;
 mod oracle;
 mod properties;
 mod quartz;
