@@ -1,7 +1,6 @@
 //! `rosterd cron`: what a schedule means, without a coordinator.
 
 use clap::{Args, Subcommand};
-use jiff::tz::TimeZone;
 use rosterd_domain::schedule::Schedule;
 use rosterd_domain::time::Time;
 use serde_json::Value;
@@ -51,13 +50,31 @@ impl Next {
             if times.is_empty() {
                 return format!("no scheduled time after {from}");
             }
-            let zone = TimeZone::get(schedule.zone()).unwrap_or(TimeZone::UTC);
-            let row = |at: &Time| {
-                let local = at.timestamp().to_zoned(zone.clone());
-                [local.strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string(), at.to_string()]
-            };
-            table([schedule.zone(), "UTC"], times.iter().map(row))
+            table([schedule.zone(), "UTC"], times.iter().map(|at| [local(&schedule, *at), at.to_string()]))
         };
         self.form.show(|| times.iter().map(|at| Value::from(at.to_string())).collect(), text)
+    }
+}
+
+/// A scheduled time as the clocks of the schedule's zone show it.
+fn local(schedule: &Schedule, at: Time) -> String {
+    let local = at.timestamp().to_zoned(schedule.time_zone().clone());
+    local.strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_local_column_is_that_of_the_zone_also_of_a_fixed_one() {
+        for (zone, shown) in [
+            ("GMT+8:00", "Sat 2026-11-21 08:00:00 +08"),
+            ("Asia/Shanghai", "Sat 2026-11-21 08:00:00 CST"),
+            ("UTC", "Sat 2026-11-21 00:00:00 UTC"),
+        ] {
+            let schedule = Schedule::parse("0 0 * * * ?", zone).unwrap();
+            assert_eq!(local(&schedule, Time::parse("2026-11-21T00:00:00Z").unwrap()), shown, "{zone}");
+        }
     }
 }

@@ -91,6 +91,11 @@ impl Schedule {
         &self.parsed.name
     }
 
+    /// The zone itself: that of a fixed distance (`GMT+08:00`) has a name that no database knows.
+    pub fn time_zone(&self) -> &TimeZone {
+        &self.parsed.zone
+    }
+
     /// What becomes of fires inside a gap.
     pub fn gap(&self) -> GapPolicy {
         self.gap
