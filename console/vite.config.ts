@@ -26,7 +26,7 @@ export default defineConfig({
   },
   server: {
     // Sec-Fetch-Site and Origin stay those of the browser: same-origin.
-    proxy: { '/api': { target: coordinator, changeOrigin: false }, '/login': { target: coordinator } },
+    proxy: { '/api': { target: coordinator, changeOrigin: false }, '/login/oidc': { target: coordinator } },
   },
   test: { include: ['test/**/*.test.ts'], environment: 'node' },
 } as Parameters<typeof defineConfig>[0]);

@@ -77,7 +77,7 @@ class Actions {
   tell(changes: JobChange[]): void {
     const refused = changes.filter((change) => change.effect === 'refused');
     const lines = [...refused, ...changes.filter((change) => change.effect !== 'refused')].map((change): Line => ({
-      text: change.line,
+      text: withName(change),
       code: change.code ?? undefined,
     }));
     const more = lines.length - LINES;
@@ -97,6 +97,11 @@ class Actions {
 }
 
 export const actions = new Actions();
+
+/** The coordinator's line, which need not say of which job it is. */
+function withName({ jobName, line }: JobChange): string {
+  return line.includes(jobName) ? line : `${jobName}: ${line}`;
+}
 
 async function change(
   method: string,

@@ -1,14 +1,6 @@
 // What the coordinator says of an item. Pure.
 
-/** One sentence of `GET /api/jobs/{job}/sharding/{item}/explain`. */
-export interface Sentence {
-  text: string;
-  links?: { text: string; href: string }[] | null;
-}
-
-export interface Explanation {
-  sentences: Sentence[];
-}
+import type { Sentence } from './api/shapes';
 
 export interface Piece {
   text: string;
@@ -16,9 +8,9 @@ export interface Piece {
 }
 
 /** A sentence cut where its links stand. A link whose words are not in it follows it. */
-export function pieces(sentence: Sentence): Piece[] {
+export function pieces(sentence: Pick<Sentence, 'text' | 'links'>): Piece[] {
   let out: Piece[] = [{ text: sentence.text }];
-  for (const link of sentence.links ?? []) {
+  for (const link of sentence.links) {
     const at = out.findIndex((piece) => piece.href === undefined && piece.text.includes(link.text));
     if (at < 0) {
       out.push({ text: ' ' }, { text: link.text, href: link.href });

@@ -1,15 +1,9 @@
 // Where the bars of ownership stand. Pure.
 
+import type { Ownership as Row } from './api/shapes';
+
 /** Who owned an item, from when to when; `to` absent: still. */
-export interface Ownership {
-  item: number;
-  instanceId: string;
-  serverIp?: string;
-  from: string;
-  to?: string | null;
-  reason?: string | null;
-  endReason?: string | null;
-}
+export type Ownership = Pick<Row, 'item' | 'instanceId' | 'from' | 'to'> & Partial<Row>;
 
 export interface Bar {
   row: Ownership;

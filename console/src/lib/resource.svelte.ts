@@ -58,6 +58,8 @@ export class Resource<T> implements Shown {
 
   /** Another request: what was there belongs to the last one and goes, unless only the query differs. */
   ask(request: Request | undefined): void {
+    // A route that is not there does not come with another query.
+    if (this.missing && request && request.path === this.#request?.path) return;
     if (request?.path !== this.#request?.path) {
       this.data = undefined;
       this.missing = false;

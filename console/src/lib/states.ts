@@ -33,7 +33,9 @@ all('warn', 'stop', 'cancelled', 'TASK_KILLED', 'skipped', 'left', 'stopped');
 all('calm', 'ban', 'DISABLED', 'disabled');
 all('bad', 'cross', 'failed', 'TASK_ERROR', 'TASK_FAILED', 'timed_out', 'refused', 'missed', 'clock_off', 'clock');
 all('bad', 'crash', 'CRASHED', 'crashed', 'TASK_LOST', 'dead', 'damaged', 'lost');
-all('bad', 'workers', 'no_worker');
+all('bad', 'workers', 'no_worker', 'unassigned');
+all('bad', 'cluster', 'store');
+all('warn', 'fires', 'not_run');
 all('calm', 'question', 'unknown', 'TASK_UNKNOWN');
 
 export function look(state: string): Look {

@@ -68,6 +68,23 @@ export interface paths {
     patch?: never;
     trace?: never;
   };
+  '/api/fires': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /** Lists the scheduled times of all jobs, what became of each, and why it was not run, the latest first. */
+    get: operations['fires'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
   '/api/instances': {
     parameters: {
       query?: never;
@@ -130,6 +147,23 @@ export interface paths {
     /** Makes or changes jobs. */
     put: operations['put_config'];
     post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/api/jobs/config/check': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /** Checks a configuration and changes nothing: all defects by field, what it would change, and when it would fire. */
+    post: operations['check_config'];
     delete?: never;
     options?: never;
     head?: never;
@@ -223,6 +257,23 @@ export interface paths {
     patch?: never;
     trace?: never;
   };
+  '/api/jobs/{job}/ownership': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /** Lists who owned a job's items, and why each changed hands, the latest first: as far as the span reaches into it. */
+    get: operations['ownership'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
   '/api/jobs/{job}/pause': {
     parameters: {
       query?: never;
@@ -288,6 +339,23 @@ export interface paths {
     post: operations['disable_item'];
     /** Takes an item back into service. */
     delete: operations['enable_item'];
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/api/jobs/{job}/sharding/{item}/explain': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /** Explains an item: which rule put it where it is, who was rejected and why, when it moved last, what it waits for, when it runs next. */
+    get: operations['explain_item'];
+    put?: never;
+    post?: never;
+    delete?: never;
     options?: never;
     head?: never;
     patch?: never;
@@ -361,6 +429,23 @@ export interface paths {
     patch?: never;
     trace?: never;
   };
+  '/api/overview': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /** Shows what needs attention first, and how much happens. */
+    get: operations['overview'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
   '/api/runs': {
     parameters: {
       query?: never;
@@ -370,6 +455,23 @@ export interface paths {
     };
     /** Lists runs, the latest first. */
     get: operations['runs'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/api/runs/{job}/{item}/{token}': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /** Shows one run, and all runs of its fire: more than one where it crashed and was run again. */
+    get: operations['run'];
     put?: never;
     post?: never;
     delete?: never;
@@ -533,10 +635,64 @@ export interface paths {
     patch?: never;
     trace?: never;
   };
+  '/api/session': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /** Says who asks, and how one can log in. Open to everybody. */
+    get: operations['get_session'];
+    put?: never;
+    /** Logs in: takes a credential and sets a cookie, for browsers. */
+    post: operations['log_in'];
+    /** Logs out. */
+    delete: operations['log_out'];
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
 }
 export type webhooks = Record<string, never>;
 export interface components {
   schemas: {
+    /** @description Something that needs attention. */
+    Attention: {
+      /** @description The console's page that shows why, relative to where that is served. */
+      href: string;
+      /**
+       * Format: int32
+       * @description Where it is one item, or the first of several.
+       */
+      item?: number | null;
+      job?: string | null;
+      /**
+       * @description `store`, `clock_off`, `damaged`, `no_worker`, `overdue`, `unassigned`, `crashed`, `timed_out`, `failed`, `not_run` or
+       *     `draining`.
+       */
+      kind: string;
+      /** @description Since when, where that is known. */
+      since?: string | null;
+      /** @description In a sentence. */
+      text: string;
+    };
+    /** @description What is said of a configuration. */
+    Checked: {
+      /** @description All that is wrong; empty: it can be applied. */
+      defects: components['schemas']['FieldDefect'][];
+      /** @description `would_create`, `would_change` or `unchanged`; absent: it cannot be applied. */
+      effect?: string | null;
+      /** @description What would differ from what is stored. */
+      fields: components['schemas']['FieldChange'][];
+      /** @description As far as it can be read. */
+      jobName?: string | null;
+      /** @description The next 20 scheduled times that it would have; none: it would run only when triggered, or nothing is scheduled any more. */
+      upcoming: string[];
+      /** @description Fields that would be kept without effect, and what to use instead. */
+      warnings: string[];
+    };
     /** @description The cluster as the coordinator that is asked sees it. */
     Cluster: {
       coordinators: components['schemas']['Coordinator'][];
@@ -623,11 +779,28 @@ export interface components {
       principal: string;
       what: string;
     };
+    /** @description Why an item is where it is, and what it waits for. */
+    Explanation: {
+      /** Format: int32 */
+      item: number;
+      jobName: string;
+      /** @description In their order: whose it is, by which rule, who else was there, when it moved, what it waits for, when it runs next. */
+      sentences: components['schemas']['Sentence'][];
+    };
     /** @description A field that differs. Values that may be secrets are replaced by their length. */
     FieldChange: {
       field: string;
       new?: string | null;
       old?: string | null;
+    };
+    /** @description Something that is wrong with a configuration. */
+    FieldDefect: {
+      /** @description Its path, for example `rosterd.retries.max_attempts`; empty: the whole. */
+      field: string;
+      /** @description What is wrong, and what to do. */
+      message: string;
+      /** @description The value, as far as it may be shown. */
+      value?: string | null;
     };
     /** @description A scheduled time for an item, and its result. */
     Fire: {
@@ -646,6 +819,22 @@ export interface components {
       runs: number;
       /** @description Of its last run. */
       state?: string | null;
+    };
+    /** @description A scheduled time for an item of some job, and its result. */
+    FireOfJob: components['schemas']['Fire'] & {
+      jobName: string;
+      /** @description Why it was not run, in a sentence; absent: it was. */
+      text?: string | null;
+      /**
+       * Format: int64
+       * @description Of its last run.
+       */
+      token?: number | null;
+    };
+    /** @description A login. */
+    Given: {
+      /** @description The secret: `rosterd_…`. */
+      credential: string;
     };
     /** @description A worker process under one of its jobs. */
     Instance: {
@@ -730,6 +919,74 @@ export interface components {
      * @enum {string}
      */
     JobStatus: 'OK' | 'CRASHED' | 'DISABLED' | 'SHARDING_FLAG';
+    /** @description Words of a sentence that have a page. */
+    Link: {
+      /** @description A page of the console, relative to where that is served. */
+      href: string;
+      /** @description They stand so in the sentence. */
+      text: string;
+    };
+    /** @description A way to log in. */
+    Login: {
+      /** @description `credential`: POST it here. */
+      kind: string;
+    };
+    /** @description What happens, and what needs attention. */
+    Overview: {
+      /** @description When it was looked. */
+      at: string;
+      /** @description What needs attention, the worst first; at most 500. */
+      attention: components['schemas']['Attention'][];
+      /** @description How many there are. */
+      attentionCount: number;
+      coordinators: number;
+      /**
+       * Format: int64
+       * @description Runs that the coordinator that is asked started within the last minute.
+       */
+      firesPerMinute: number;
+      jobs: number;
+      /**
+       * Format: int64
+       * @description From a scheduled time to when user code began by its worker's clock, in milliseconds: half of the runs of the last minute
+       *     began sooner. Absent: nothing ran.
+       */
+      lagP50Ms?: number | null;
+      /**
+       * Format: int64
+       * @description The same for 99 of 100.
+       */
+      lagP99Ms?: number | null;
+      /**
+       * Format: int64
+       * @description Runs in flight.
+       */
+      running: number;
+      /**
+       * Format: int64
+       * @description Worker processes.
+       */
+      workers: number;
+    };
+    /** @description An item in the hands of one instance. */
+    Ownership: {
+      /** @description Why it lost it; `null`: it owns it still. */
+      endReason?: string | null;
+      from: string;
+      /**
+       * Format: int64
+       * @description Of the assignment that gave it.
+       */
+      generation: number;
+      instanceId: string;
+      /** Format: int32 */
+      item: number;
+      /** @description Why it was given it. */
+      reason: string;
+      serverIp: string;
+      /** @description `null`: it owns it still. */
+      to?: string | null;
+    };
     /** @description A refusal. */
     Problem: {
       /** @description The code, for programs: one of the table of error codes. */
@@ -772,6 +1029,19 @@ export interface components {
       /** Format: int64 */
       token: number;
     };
+    /** @description A run with all runs of its fire. */
+    RunOfFire: {
+      /** @description In the order of their tokens; the run is among them. */
+      attempts: components['schemas']['Run'][];
+      run: components['schemas']['Run'];
+    };
+    /** @description One sentence. */
+    Sentence: {
+      links: components['schemas']['Link'][];
+      /** @description `owner`, `rule`, `candidates`, `moved`, `waits` or `next`. */
+      part: string;
+      text: string;
+    };
     /** @description A machine, over all jobs that know it. */
     Server: {
       /**
@@ -795,6 +1065,25 @@ export interface components {
       jobName: string;
       /** @description `OK` or `DISABLED`, of this machine for this job; `CRASHED`: no instance is on it. */
       status: components['schemas']['JobStatus'];
+    };
+    /** @description Who asks, and how one can log in. */
+    SessionView: {
+      /** @description Whether who asks is known, or nobody needs to be: then `/api` may be looked at. */
+      authenticated: boolean;
+      /** @description To be sent as X-CSRF-Token with requests that change something; null without a session. */
+      csrfToken?: string | null;
+      /** @description When the session ends; null without one: the request itself showed a credential or a certificate. */
+      expiresAt?: string | null;
+      /** @description Names and patterns of the jobs that may be changed. */
+      jobs: string[];
+      /** @description Whether credentials are asked for at all. */
+      loginRequired: boolean;
+      /** @description The ways to log in. */
+      logins: components['schemas']['Login'][];
+      /** @description The credential's name; null where nobody is known. */
+      principal?: string | null;
+      /** @description worker, viewer, operator or admin. */
+      role?: string | null;
     };
     /** @description An item. */
     Sharding: {
@@ -943,6 +1232,44 @@ export interface operations {
       };
     };
   };
+  fires: {
+    parameters: {
+      query?: {
+        /** @description Only of this job. */
+        job?: string;
+        /** @description Not before this (RFC 3339); five minutes before `to` unless said. */
+        from?: string;
+        /** @description Before this (RFC 3339); now unless said. */
+        to?: string;
+        /** @description Rows of a page: 1 to 1000, 200 unless said. */
+        limit?: number;
+        /** @description From the `Link` header of the last answer (`rel="next"`). */
+        cursor?: string;
+      };
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['FireOfJob'][];
+        };
+      };
+      404: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+    };
+  };
   list_instances: {
     parameters: {
       query?: {
@@ -1064,6 +1391,38 @@ export interface operations {
         };
       };
       412: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+    };
+  };
+  check_config: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /** @description A job file with one job, JSON or YAML. */
+    requestBody: {
+      content: {
+        'application/json': string;
+      };
+    };
+    responses: {
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Checked'];
+        };
+      };
+      400: {
         headers: {
           [name: string]: unknown;
         };
@@ -1296,6 +1655,54 @@ export interface operations {
       };
     };
   };
+  ownership: {
+    parameters: {
+      query?: {
+        /** @description Only of this job. */
+        job?: string;
+        /** @description Only of this item. */
+        item?: number;
+        /** @description Only runs of this state: TASK_RUNNING, TASK_FINISHED, TASK_ERROR and so on. */
+        state?: string;
+        /** @description Only events of this kind. */
+        kind?: string;
+        /** @description Only events that this credential asked for. */
+        principal?: string;
+        /** @description Not before this (RFC 3339). */
+        from?: string;
+        /** @description Before this (RFC 3339). */
+        to?: string;
+        /** @description Rows of a page: 1 to 1000, 100 unless said. */
+        limit?: number;
+        /** @description From the `Link` header of the last answer (`rel="next"`). */
+        cursor?: string;
+      };
+      header?: never;
+      path: {
+        job: string;
+      };
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Ownership'][];
+        };
+      };
+      404: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+    };
+  };
   pause_job: {
     parameters: {
       query?: never;
@@ -1476,6 +1883,36 @@ export interface operations {
       };
     };
   };
+  explain_item: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        job: string;
+        item: number;
+      };
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Explanation'];
+        };
+      };
+      404: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+    };
+  };
   shut_job_down: {
     parameters: {
       query?: never;
@@ -1554,7 +1991,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description Events run_started, run_ended, run_progress, fires_not_run, assigned, worker, job, and lost where some were. */
+      /** @description Events run_started, run_ended, run_progress, fires_not_run, assigned, worker (change: attached, draining, left or dead), job (action: create, pause and so on), and lost where some were. */
       200: {
         headers: {
           [name: string]: unknown;
@@ -1581,6 +2018,33 @@ export interface operations {
         };
         content: {
           'application/json': Record<string, never>;
+        };
+      };
+    };
+  };
+  overview: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Overview'];
+        };
+      };
+      503: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
         };
       };
     };
@@ -1619,6 +2083,37 @@ export interface operations {
         };
         content: {
           'application/json': components['schemas']['Run'][];
+        };
+      };
+    };
+  };
+  run: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        job: string;
+        item: number;
+        token: number;
+      };
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['RunOfFire'];
+        };
+      };
+      404: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
         };
       };
     };
@@ -1940,6 +2435,99 @@ export interface operations {
         content: {
           'application/json': components['schemas']['Problem'];
         };
+      };
+    };
+  };
+  get_session: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['SessionView'];
+        };
+      };
+    };
+  };
+  log_in: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody: {
+      content: {
+        'application/json': components['schemas']['Given'];
+      };
+    };
+    responses: {
+      /** @description The cookie rosterd_session is set: HttpOnly, SameSite=Strict. */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['SessionView'];
+        };
+      };
+      400: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+      401: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+      403: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+      429: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+    };
+  };
+  log_out: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description The session has ended, if there was one, and its cookie is taken away. */
+      204: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content?: never;
       };
     };
   };
