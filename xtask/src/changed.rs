@@ -115,11 +115,15 @@ fn reach<'a>(file: &str, packages: &'a [Package], shares: &impl Fn(&str, &str) -
                 | Kind::Conformance
                 | Kind::Go
                 | Kind::Java => false,
+                Kind::Console => folder == "console",
             };
             let tries = |suite: &&Suite| runs(suite) || shares(suite.name, folder);
             (SUITES.iter().filter(tries).map(|suite| suite.name).collect(), Vec::new())
         }
         ("tests", "architecture.rs") | ("docs", _) => named(&["domain", "unit"]),
+        // What was built is compiled into the program.
+        ("console", "dist" | "embed.rs") => (vec!["console"], vec!["rosterd-api"]),
+        ("console", _) => named(&["console", "unit"]),
         // Tests of coordinators run its worker.
         ("clients", "python") => named(&["python", "it", "conformance"]),
         ("clients", "typescript") => named(&["typescript", "conformance"]),
@@ -165,6 +169,7 @@ fn reached(
         Kind::Conformance => {
             ["rosterd-conformance", "rosterd-client"].iter().any(|name| crates.contains(name))
         }
+        Kind::Console => crates.contains("rosterd-api"),
         Kind::Python | Kind::Node | Kind::Go | Kind::Java => false,
     };
     suites.extend(SUITES.iter().filter(tries).map(|suite| suite.name));
@@ -188,6 +193,7 @@ mod tests {
         assert_eq!(of(&["clients/python/rosterd/hand.py"]), ["check", "conformance", "it", "python"]);
         assert_eq!(of(&["clients/go/worker.go"]), ["check", "conformance", "go"]);
         assert_eq!(of(&["clients/java/pom.xml"]), ["check", "conformance", "java"]);
+        assert_eq!(of(&["console/src/App.svelte"]), ["check", "console", "unit"]);
         assert_eq!(of(&["tests/bench/src/main.rs", "README.md"]), ["check", "unit"]);
         let coordinator = of(&["src/coordinator/node.rs"]);
         assert!(coordinator.contains(&"sim") && coordinator.contains(&"it"), "{coordinator:?}");

@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::command::{cargo, must, output, root, succeeds, target};
 use crate::metadata::{FEATURES, PROFILE};
-use crate::{go, java, node, python, tools};
+use crate::{go, java, node, python, tools, web};
 
 /// Runs all checks; how many failed.
 pub(crate) fn run() -> Result<u64> {
@@ -40,9 +40,10 @@ pub(crate) fn run() -> Result<u64> {
         None => println!("    nothing was released yet: there is no protocol that must go on working"),
     }
     let linters = python::linters()?.into_iter().chain(node::linters()?).chain(go::linters()?);
-    for mut linter in linters.chain(java::linters()?) {
+    for mut linter in linters.chain(java::linters()?).chain(web::linters()?) {
         check(succeeds(&mut linter)?);
     }
+    check(web::is_fresh()?);
     Ok(failed)
 }
 

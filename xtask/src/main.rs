@@ -28,6 +28,7 @@ mod suites;
 mod summary;
 mod test;
 mod tools;
+mod web;
 mod zookeeper;
 
 use std::process::ExitCode;
@@ -53,6 +54,7 @@ cargo xtask COMMAND
   mutants [--shard K/N] [--file GLOB]
                        changes the domain in one place after the other: does a test notice? All of it takes hours
   bench [ARGUMENTS]    the benchmarks, in release
+  console              build the web console into console/dist, which is committed
   docs                 write the guide's generated pages anew
   helm                 the chart in deploy/helm: linted and rendered by helm, held against the types of Kubernetes;
                        needs Go, and compiles helm where there is none (minutes)
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
         ("sim", rest) => sim::main(rest),
         ("fuzz", rest) => fuzz::main(rest),
         ("bench", rest) => bench::main(rest),
+        ("console", []) => web::build(),
         ("docs", []) => docs::main(),
         ("helm", []) => helm::run().map(|()| true),
         ("help" | "-h" | "--help", _) => {

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 
 use crate::command::{is_installed, must, output};
 use crate::suites::{Kind, SUITES, Suite};
-use crate::{console, go, java, node, python, tools, zookeeper};
+use crate::{console, go, java, node, python, tools, web, zookeeper};
 
 /// What all suites need.
 pub(crate) fn everything() -> Result<()> {
@@ -33,6 +33,9 @@ pub(crate) fn for_suites(suites: &[Suite]) -> Result<()> {
     }
     if suites.iter().any(|suite| matches!(suite.kind, Kind::Node | Kind::Conformance | Kind::Check)) {
         node::setup()?;
+    }
+    if suites.iter().any(|suite| matches!(suite.kind, Kind::Console | Kind::Check)) {
+        web::setup()?;
     }
     if suites.iter().any(|suite| matches!(suite.kind, Kind::Go | Kind::Check)) {
         go::setup()?;

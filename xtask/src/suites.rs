@@ -57,6 +57,8 @@ pub(crate) enum Kind {
     Go,
     /// The Java client's own tests.
     Java,
+    /// The web console's own tests.
+    Console,
 }
 
 /// Some test programs of one package.
@@ -251,6 +253,7 @@ pub(crate) const SUITES: &[Suite] = &[
             &[Pick::Test("rosterd", "cluster")],
         )
     },
+    suite("console", "the web console: what it computes", Kind::Console),
 ];
 
 /// The suites that were asked for, all without a word; in the table's order.

@@ -106,6 +106,15 @@ pub(crate) fn node(line: &str) -> Option<Tally> {
     })
 }
 
+/// A line at the end of Vitest: `Tests  1 failed | 14 passed | 1 skipped (16)`.
+pub(crate) fn vitest(line: &str) -> Option<Tally> {
+    let line = plain(line);
+    let (counts, _) = line.trim().strip_prefix("Tests  ")?.rsplit_once(" (")?;
+    let counts = pairs(counts, '|');
+    let not_run = sum(&counts, &["skipped", "todo"]);
+    Some(Tally { passed: sum(&counts, &["passed"]), failed: sum(&counts, &["failed"]), not_run })
+}
+
 /// The last line of `rosterd conformance`: `119 passed, 1 failed`.
 pub(crate) fn conformance(line: &str) -> Option<Tally> {
     let counts = pairs(line.trim(), ',');
@@ -167,6 +176,17 @@ mod tests {
 
     fn tally(passed: u64, failed: u64) -> Option<Tally> {
         Some(Tally { passed, failed, not_run: 0 })
+    }
+
+    #[test]
+    fn the_lines_of_vitest_are_numbers() {
+        let said = "\u{1b}[2m      Tests \u{1b}[22m \u{1b}[1m\u{1b}[31m1 failed\u{1b}[39m\u{1b}[22m | 14 passed (15)";
+        assert_eq!(vitest(said), tally(14, 1));
+        assert_eq!(
+            vitest("      Tests  2 passed | 1 skipped (3)"),
+            Some(Tally { passed: 2, failed: 0, not_run: 1 })
+        );
+        assert_eq!(vitest(" Test Files  1 passed (1)"), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::command::{cargo, must, shown, target, watched, yield_to_all};
 use crate::metadata::{FEATURES, PROFILE, Program, Target, build, targets};
 use crate::suites::{Kind, Lane, Pick, SEEDS, Suite, build_arguments, chosen};
 use crate::summary::{Tally, not_run, rust, timed};
-use crate::{changed, check, clients, conformance, go, java, node, python, setup};
+use crate::{changed, check, clients, conformance, go, java, node, python, setup, web};
 
 /// What was asked.
 #[derive(Default)]
@@ -177,7 +177,8 @@ fn programs(suites: &[Suite]) -> Result<Option<Vec<Program>>> {
         | Kind::Node
         | Kind::Conformance
         | Kind::Go
-        | Kind::Java => false,
+        | Kind::Java
+        | Kind::Console => false,
     };
     let suites: Vec<Suite> = suites.iter().filter(built).copied().collect();
     if suites.is_empty() {
@@ -224,6 +225,7 @@ impl Run<'_> {
                 conformance::test(self.shipped.as_deref(), mark, rest).map(|tally| (tally, None))
             }
             Kind::Go => go::test(self.shipped.as_deref(), mark, rest).map(|tally| (tally, None)),
+            Kind::Console => web::test(mark, rest).map(|tally| (tally, None)),
             Kind::Java => java::test(self.shipped.as_deref(), mark, rest).map(|tally| (tally, None)),
             Kind::Python => python::test(mark, rest).map(|tally| match tally {
                 Some(tally) => (tally, None),

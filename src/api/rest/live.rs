@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::sse::{Event, Sse};
-use futures_util::Stream;
+use futures_util::{Stream, StreamExt as _};
 use http::HeaderMap;
 use rosterd_coordinator::handle::Happening;
 use rosterd_domain::id::JobName;
@@ -201,7 +201,9 @@ pub(super) async fn live(
     let news = recent.newest.subscribe();
     let state =
         Watching { recent, news, from, lost: unknown, ready: VecDeque::new(), of, stop: rest.stop.clone() };
-    Ok(Sse::new(futures_util::stream::unfold(state, Watching::next)))
+    // Whoever is between holds the head of an answer back until something follows it.
+    let hello = futures_util::stream::once(async { Ok(Event::default().comment("")) });
+    Ok(Sse::new(hello.chain(futures_util::stream::unfold(state, Watching::next))))
 }
 
 /// One watcher.

@@ -1,0 +1,138 @@
+//! The web console in `console`: built into `console/dist`, which is committed, so that the program builds without Node. This
+//! proves that it is what the sources make, and runs the console's own tests. Nothing here touches what is served but `build`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use crate::command::{must, root, target};
+use crate::summary::{Tally, tallied, vitest};
+
+fn folder() -> PathBuf {
+    root().join("console")
+}
+
+/// A program that came with its packages.
+fn program(words: &[&str]) -> Command {
+    let mut command = Command::new("node");
+    command.current_dir(folder()).args(words);
+    command
+}
+
+/// Installs its packages by the lock file; does nothing where that was done.
+pub(crate) fn setup() -> Result<()> {
+    let wanted = std::fs::read_to_string(folder().join("package-lock.json"))?;
+    let stamp = folder().join("node_modules/made-from.json");
+    if std::fs::read_to_string(&stamp).is_ok_and(|made| made == wanted) {
+        println!("    console: ready in {}", folder().join("node_modules").display());
+        return Ok(());
+    }
+    let mut npm = Command::new("npm");
+    must(npm.current_dir(folder()).args(["ci", "--no-audit", "--no-fund"]))?;
+    Ok(std::fs::write(stamp, wanted)?)
+}
+
+/// `cargo xtask console`: writes `console/dist` anew.
+pub(crate) fn build() -> Result<bool> {
+    setup()?;
+    built(&folder().join("dist"))?;
+    Ok(true)
+}
+
+fn built(out: &Path) -> Result<()> {
+    let out = out.display().to_string();
+    must(&mut program(&["node_modules/vite/bin/vite.js", "build", "--outDir", &out, "--emptyOutDir"]))
+}
+
+/// Whether `console/dist` is what its sources make: builds them aside and compares every byte.
+pub(crate) fn is_fresh() -> Result<bool> {
+    setup()?;
+    let made = target().join("web/dist");
+    built(&made)?;
+    let differs = differences(&contents(&folder().join("dist"))?, &contents(&made)?);
+    for file in &differs {
+        println!(
+            "    console/dist/{file} is not what the sources make: run `cargo xtask console` and commit it"
+        );
+    }
+    Ok(differs.is_empty())
+}
+
+/// Files by their path below a folder.
+type Contents = BTreeMap<String, Vec<u8>>;
+
+fn contents(top: &Path) -> Result<Contents> {
+    let mut found = Contents::new();
+    let mut folders = vec![top.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        let entries = std::fs::read_dir(&folder).with_context(|| folder.display().to_string())?;
+        for entry in entries {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(top)?.display().to_string();
+                found.insert(name, std::fs::read(&path)?);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The files that are in one alone, or differ.
+fn differences(committed: &Contents, made: &Contents) -> Vec<String> {
+    let names: std::collections::BTreeSet<_> = committed.keys().chain(made.keys()).collect();
+    names.into_iter().filter(|name| committed.get(*name) != made.get(*name)).cloned().collect()
+}
+
+/// Its linters.
+pub(crate) fn linters() -> Result<Vec<Command>> {
+    setup()?;
+    // As `npm run check`, each by itself.
+    Ok(vec![
+        program(&[
+            "node_modules/svelte-check/bin/svelte-check",
+            "--tsconfig",
+            "./tsconfig.json",
+            "--fail-on-warnings",
+        ]),
+        program(&["node_modules/eslint/bin/eslint.js", "."]),
+        program(&["node_modules/prettier/bin/prettier.cjs", "--check", "."]),
+    ])
+}
+
+/// Runs its tests.
+pub(crate) fn test(mark: &str, rest: &[String]) -> Result<Tally> {
+    let mut units = program(&["node_modules/vitest/vitest.mjs", "run", "--passWithNoTests=false"]);
+    if !rest.is_empty() {
+        units.args(["--testNamePattern", &rest.join(" ")]);
+    }
+    tallied(&mut units, mark, !rest.is_empty(), vitest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_a_missing_and_a_forgotten_file_are_named() {
+        let of = |files: &[(&str, &str)]| -> Contents {
+            files.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec())).collect()
+        };
+        let made = of(&[("index.html", "new"), ("assets/a.js", "1")]);
+        assert_eq!(differences(&made, &made), Vec::<String>::new());
+        let committed = of(&[("index.html", "old"), ("assets/b.js", "1")]);
+        assert_eq!(differences(&committed, &made), ["assets/a.js", "assets/b.js", "index.html"]);
+    }
+
+    #[test]
+    fn the_committed_console_is_there() {
+        let files = contents(&folder().join("dist")).unwrap();
+        let page = String::from_utf8(files["index.html"].clone()).unwrap();
+        let script = page.split('"').find_map(|part| part.strip_prefix("./")).unwrap();
+        assert!(files.contains_key(script), "{script} is not among {:?}", files.keys());
+        assert!(!page.contains("<style") && !page.contains("style="), "the policy allows no inline style");
+    }
+}
