@@ -13,9 +13,8 @@ use tokio::sync::{broadcast, mpsc, watch};
 
 use rosterd_coordinator::handle::{
     Done, DumpNode, Handle, Happening, Health, Inbox, InstanceRow, ItemRow, JobDetail, JobRow, MachineRow,
-    MemberRow, Operation, Peer, Room, ServerRow,
+    MemberRow, Operation, Peer, Room, ServerRow, Survey,
 };
-use rosterd_coordinator::survey::Survey;
 use rosterd_session::code::Refusal;
 
 use rosterd_session::frame::{FromWorker, ToWorker};

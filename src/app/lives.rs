@@ -21,10 +21,9 @@ use rosterd_api::backend::{Answer, Backend, Conversation};
 use rosterd_coordinator::driver::{Driver, Gauge, HAPPENINGS, Sink, coordinator};
 use rosterd_coordinator::handle::{
     Done, DumpNode, Handle, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MachineRow,
-    MemberRow, Operation, Peer, ServerRow,
+    MemberRow, Operation, Peer, ServerRow, Survey,
 };
 use rosterd_coordinator::settings::Settings;
-use rosterd_coordinator::survey::Survey;
 use rosterd_registry::Registry;
 use rosterd_runtime::clock::SharedClock;
 use rosterd_session::code::Refusal;

@@ -21,6 +21,7 @@ pub use super::happening::{Action, Happening, WorkerChange};
 use super::inbox::Waiting;
 pub use super::inbox::{Inbox, Room};
 use super::member::Member;
+pub use super::survey::{Survey, Surveyed};
 pub use rosterd_registry::DumpNode;
 use rosterd_registry::Registry;
 use rosterd_runtime::clock::SharedClock;

@@ -44,7 +44,7 @@ mod register;
 mod rights;
 pub mod settings;
 
-pub mod survey;
+mod survey;
 mod switches;
 mod tell;
 mod timers;

@@ -362,7 +362,12 @@ fn an_item_is_explained_within_eighty_columns() {
     );
     assert_eq!(told["sentences"][0]["links"], json!([{ "text": "10.0.0.7@-@w-1", "href": "workers" }]));
     let wrong = served.rosterd(&["explain", "words"]);
-    assert!(wrong.code == 2 && wrong.err.contains("expected JOB/ITEM"), "{}: {}", wrong.code, wrong.err);
+    assert!(
+        wrong.code == Some(2) && wrong.err.contains("expected JOB/ITEM"),
+        "{:?}: {}",
+        wrong.code,
+        wrong.err
+    );
 }
 
 #[test]

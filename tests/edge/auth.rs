@@ -54,11 +54,13 @@ const KEEPS: &str = "?? ?? no no ok ok ??";
 const MAKES: &str = "?? ?? no no no ok ??";
 
 /// Every method, and what becomes of who asks: `??` is UNAUTHENTICATED, `no` PERMISSION_DENIED.
-const TABLE: [(&str, &str); 31] = [
+const TABLE: [(&str, &str); 33] = [
     ("/rosterd.v1.WorkerService/Session", WORKS),
     ("/rosterd.v1.AdminService/ListJobs", LOOKS),
     ("/rosterd.v1.AdminService/GetJob", LOOKS),
     ("/rosterd.v1.AdminService/ListItems", LOOKS),
+    ("/rosterd.v1.AdminService/ExplainItem", LOOKS),
+    ("/rosterd.v1.AdminService/ListOwnership", LOOKS),
     ("/rosterd.v1.AdminService/ListInstances", LOOKS),
     ("/rosterd.v1.AdminService/ListMachines", LOOKS),
     ("/rosterd.v1.AdminService/ListRuns", LOOKS),

@@ -7,9 +7,8 @@ use std::sync::atomic::Ordering;
 use rosterd_api::access::{Credentials, Grant};
 use rosterd_api::layers::methods::Role;
 use rosterd_coordinator::handle::{
-    Action, Happening, JobRow, JobStatus, MachineAction, Operation, ServerRow, Target, WorkerChange,
+    Action, Happening, JobRow, JobStatus, MachineAction, Operation, ServerRow, Surveyed, Target, WorkerChange,
 };
-use rosterd_coordinator::survey::Surveyed;
 use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress, Token};
 use rosterd_domain::item::{Ended, Outcome, Source};
 use rosterd_domain::time::Time;
@@ -380,7 +379,7 @@ async fn scheduled_times_of_all_jobs_come_in_pages_with_why_they_were_not_run() 
     let mut seen = Vec::new();
     loop {
         let page = ask(&served, "GET", &path).await;
-        assert_eq!(page.code, 200, "{}", page.body);
+        assert_eq!(page.code, 200, "{path}: {} {}", page.heads, page.body);
         for row in page.json().as_array().unwrap() {
             assert_eq!(row["text"], "It has not begun, and nothing is recorded of it yet.");
             let time = row["fireTime"].as_str().unwrap()[14..16].to_owned();

@@ -18,10 +18,9 @@ use rosterd_api::grpc::admin::Info;
 use rosterd_api::history::History;
 use rosterd_coordinator::handle::{
     Change, ChangeEffect, Done, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, JobStatus,
-    MachineRow, MemberRow, Operation, Peer, Room, ServerRow,
+    MachineRow, MemberRow, Operation, Peer, Room, ServerRow, Survey, Surveyed,
 };
 use rosterd_coordinator::member::Member;
-use rosterd_coordinator::survey::{Survey, Surveyed};
 use rosterd_domain::explain::{Link, Part as Tells, Sentence, Stay};
 use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName, Namespace, Token, TriggerId, WorkerId};
 use rosterd_domain::item::{Counters, Missed, Source};

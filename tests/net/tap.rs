@@ -8,9 +8,8 @@ use rosterd::app::lives::Lives;
 use rosterd_api::backend::{Answer, Backend, Conversation, Frames};
 use rosterd_coordinator::handle::{
     Done, DumpNode, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MachineRow, MemberRow,
-    Operation, Peer, Room, ServerRow,
+    Operation, Peer, Room, ServerRow, Survey,
 };
-use rosterd_coordinator::survey::Survey;
 use rosterd_domain::explain::{Sentence, Stay};
 use rosterd_domain::id::{CoordinatorId, Item, JobName, Namespace};
 use rosterd_domain::time::Time;

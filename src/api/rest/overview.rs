@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use axum::extract::State;
-use rosterd_coordinator::handle::{Health, JobStatus, MemberRow};
-use rosterd_coordinator::survey::{Survey, Surveyed};
+use rosterd_coordinator::handle::{Health, JobStatus, MemberRow, Survey, Surveyed};
 use rosterd_domain::explain::Page;
 use rosterd_domain::id::Item;
 use rosterd_domain::time::{Mono, Time};

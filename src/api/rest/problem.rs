@@ -22,7 +22,7 @@ pub(crate) struct Problem {
     /// The code, for programs: one of the table of error codes.
     code: &'static str,
     /// What the code means.
-    title: String,
+    title: &'static str,
     /// The HTTP status.
     status: u16,
     /// What is wrong here: the field, the value, the remedy.
@@ -39,7 +39,7 @@ impl Problem {
         Self {
             kind: format!("/api/errors/{code}"),
             code: code.as_str(),
-            title: code.remedy().trim().to_owned(),
+            title: code.remedy().trim(),
             status: status::http(code.class()).as_u16(),
             detail: detail.into(),
             allow: None,
