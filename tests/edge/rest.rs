@@ -386,7 +386,7 @@ async fn scheduled_times_of_all_jobs_come_in_pages_with_why_they_were_not_run() 
             seen.push(format!("{time} {} {}", row["jobName"].as_str().unwrap(), row["item"]));
         }
         let Some(link) = page.head("link") else { break };
-        path = link.split_once(">; ").unwrap().0.trim_start_matches('<').to_owned();
+        path = format!("/api/fires{}", link.split_once(">; ").unwrap().0.trim_start_matches('<'));
     }
     let of = |minute: &str| ["a 0", "a 1", "b 0", "b 1"].map(|item| format!("{minute} {item}"));
     assert_eq!(seen, ["02", "01", "00"].map(|minute| of(minute)).concat());
