@@ -35,12 +35,12 @@ use super::layers::limits::{Bounds, Limits, ProbeLimits};
 use super::layers::methods::Methods;
 use super::layers::observe::Observer;
 use super::layers::origin::Origins;
-use super::layers::{auth, deadlines, is_grpc, limits, observe, origin};
+use super::layers::{auth, deadlines, is_grpc, limits, observe, origin, web};
 use super::listen::{Incoming, ListenLimits, serve};
 use super::operator::Operator;
 use super::rest::Recent;
 use super::rest::session::Desk;
-use super::rest::{self, Rest, problem};
+use super::rest::{self, Rest};
 use super::tls::ServerTls;
 use rosterd_runtime::clock::SharedClock;
 use rosterd_runtime::shares::Shares;
@@ -176,7 +176,8 @@ impl Edge {
             stop: stop.clone(),
             max_send: config.max_send,
         };
-        let recent = Recent::new(format!("{}-{}", backend.id(), admin.info.started.0));
+        let epoch = format!("{}-{}", backend.id(), admin.info.started.0);
+        let recent = Recent::new(epoch.clone());
         let (kept, watched, at) = (recent.clone(), backend.clone(), clock.clone());
         tasks.restartable(Phase::Edge, "live", move || {
             rest::follow(kept.clone(), watched.watch(), at.clone())
@@ -216,17 +217,19 @@ impl Edge {
         let auth = Arc::new(auth);
         let bounds = Bounds { calls: config.calls, workers: config.workers, watchers: config.watchers };
         let limits = Limits::new(methods.clone(), bounds, config.probes, metrics.clone());
-        let observer = Arc::new(Observer { methods, metrics, clock });
+        let observer = Arc::new(Observer { methods: methods.clone(), metrics, clock });
         // The last one is the outermost.
-        let all = http_routes(site, console)
-            .merge(grpc)
-            .merge(rest::routes(Arc::new(rest)))
-            .layer(from_fn_with_state(deadlines, deadlines::layer))
-            .layer(from_fn_with_state(auth, auth::layer))
-            .layer(from_fn_with_state(limits, limits::layer))
-            .layer(from_fn_with_state(origins, origin::layer))
-            .layer(from_fn(problem::layer))
-            .layer(from_fn_with_state(observer, observe::layer));
+        let guarded = |routes: axum::Router| {
+            routes
+                .layer(from_fn_with_state(auth.clone(), auth::layer))
+                .layer(from_fn_with_state(limits.clone(), limits::layer))
+                .layer(from_fn_with_state(origins.clone(), origin::layer))
+                .layer(from_fn_with_state(observer.clone(), observe::layer))
+        };
+        let grpc = guarded(grpc.layer(from_fn_with_state(deadlines, deadlines::layer)));
+        let pages = http_routes(site, console).merge(rest::routes(Arc::new(rest)));
+        let pages = guarded(web::bounded(pages, config.call_deadline, config.max_receive));
+        let all = web::around(pages, methods, &epoch).merge(grpc);
         if config.base_path.is_empty() {
             return Ok(all);
         }

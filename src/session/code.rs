@@ -56,6 +56,8 @@ pub enum Class {
     Denied,
     /// It took too long (DEADLINE_EXCEEDED).
     Deadline,
+    /// Ours to mend (INTERNAL).
+    Defect,
 }
 
 codes! {
@@ -135,6 +137,8 @@ codes! {
     RequestInvalid = "REQUEST_INVALID", Invalid;
     /// The request took longer than its deadline.
     DeadlineExceeded = "DEADLINE_EXCEEDED", Deadline;
+    /// A defect in this coordinator, whose log says more: report it. What the request would have changed may have been changed.
+    Defect = "DEFECT", Defect;
     /// No valid credential came with the request: send `authorization: Bearer …`, or connect with a client certificate.
     Unauthenticated = "UNAUTHENTICATED", Unauthenticated;
     /// Too many logins from this address have failed: wait as long as the message says.
@@ -238,7 +242,8 @@ brings the code, says it all. After a Welcome every status is tried again, and a
             | Class::Superseded
             | Class::Exhausted
             | Class::Unavailable
-            | Class::Deadline => false,
+            | Class::Deadline
+            | Class::Defect => false,
         }
     }
 
@@ -254,6 +259,7 @@ brings the code, says it all. After a Welcome every status is tried again, and a
             Class::Unauthenticated => "UNAUTHENTICATED",
             Class::Denied => "PERMISSION_DENIED",
             Class::Deadline => "DEADLINE_EXCEEDED",
+            Class::Defect => "INTERNAL",
         }
     }
 

@@ -40,6 +40,7 @@ pub fn grpc(class: Class) -> Grpc {
         Class::Unauthenticated => Grpc::Unauthenticated,
         Class::Denied => Grpc::PermissionDenied,
         Class::Deadline => Grpc::DeadlineExceeded,
+        Class::Defect => Grpc::Internal,
     }
 }
 
@@ -55,6 +56,7 @@ pub fn http(class: Class) -> StatusCode {
         Class::Unauthenticated => StatusCode::UNAUTHORIZED,
         Class::Denied => StatusCode::FORBIDDEN,
         Class::Deadline => StatusCode::GATEWAY_TIMEOUT,
+        Class::Defect => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 

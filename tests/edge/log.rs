@@ -14,7 +14,7 @@ use crate::support::{config, serve, soon, until};
 
 /// The lines of this thread, on which all of the test runs.
 #[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Lines {
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
@@ -27,7 +27,7 @@ impl Write for Lines {
 }
 
 impl Lines {
-    fn listen() -> (Self, DefaultGuard) {
+    pub(crate) fn listen() -> (Self, DefaultGuard) {
         let lines = Self::default();
         let writer = lines.clone();
         let subscriber = tracing_subscriber::fmt()
@@ -38,7 +38,7 @@ impl Lines {
         (lines, tracing::subscriber::set_default(subscriber))
     }
 
-    fn with(&self, what: &str) -> Vec<String> {
+    pub(crate) fn with(&self, what: &str) -> Vec<String> {
         let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
         text.lines().filter(|line| line.contains(what)).map(str::to_owned).collect()
     }

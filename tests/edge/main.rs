@@ -26,3 +26,4 @@ mod shutdown;
 mod support;
 mod texts;
 mod tls;
+mod web;

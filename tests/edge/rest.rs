@@ -309,7 +309,32 @@ async fn the_api_describes_itself() {
     let page = ask(&served, "GET", "/api").await;
     assert_eq!(page.head("content-security-policy"), Some("default-src 'none'; frame-ancestors 'none'"));
     assert!(page.body.contains("POST /api/jobs/{job}/trigger"), "{}", page.body);
+    assert!(page.body.contains("href=\"api/openapi.json\""), "also behind a prefix");
     assert!(!page.body.contains("<script"));
+}
+
+/// What the suites of refusals meet is what the description has.
+#[tokio::test]
+async fn refusals_that_are_met_are_in_the_description() {
+    let served = serve(config()).await;
+    let document = ask(&served, "GET", "/api/openapi.json").await.json();
+    for (method, template, path, heads, status) in [
+        ("get", "/api/jobs/{job}", "/api/jobs/nosuch", "", "404"),
+        ("get", "/api/jobs", "/api/jobs?limit=0", "", "400"),
+        ("put", "/api/jobs/config", "/api/jobs/config", "", "400"),
+        ("post", "/api/jobs/{job}/trigger", "/api/jobs/j/trigger", "Origin: http://evil.example\r\n", "403"),
+        ("put", "/api/jobs/config", "/api/jobs/config", "Content-Length: 99999999\r\n", "413"),
+    ] {
+        let answer = if status == "413" {
+            crate::web::announced(&served, "PUT", path, 99_999_999).await
+        } else {
+            ask_with(served.address, &method.to_uppercase(), path, heads, "").await
+        };
+        assert_eq!(answer.code.to_string(), status, "{method} {path}: {}", answer.body);
+        let described = &document["paths"][template][method]["responses"][status];
+        assert!(described["content"]["application/problem+json"].is_object(), "{method} {template} {status}");
+        assert_eq!(answer.head("content-type"), Some("application/problem+json"));
+    }
 }
 
 #[tokio::test]

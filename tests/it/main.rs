@@ -33,6 +33,7 @@ mod machines;
 mod metrics;
 mod mutants;
 mod net;
+mod openapi;
 mod operate;
 mod overdue;
 mod panics;

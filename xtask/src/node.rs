@@ -28,13 +28,22 @@ fn npm(words: &[&str]) -> Command {
 
 /// Installs its packages by the lock file; does nothing where that was done.
 pub(crate) fn setup() -> Result<()> {
-    let wanted = std::fs::read_to_string(folder().join("package-lock.json"))?;
-    let stamp = folder().join("node_modules/made-from.json");
+    packages(&folder())
+}
+
+/// The same for the client that is generated from the description of REST.
+pub(crate) fn openapi() -> Result<()> {
+    packages(&root().join("tests/openapi"))
+}
+
+fn packages(folder: &Path) -> Result<()> {
+    let wanted = std::fs::read_to_string(folder.join("package-lock.json"))?;
+    let stamp = folder.join("node_modules/made-from.json");
     if std::fs::read_to_string(&stamp).is_ok_and(|made| made == wanted) {
-        println!("    node: ready in {}", folder().join("node_modules").display());
+        println!("    node: ready in {}", folder.join("node_modules").display());
         return Ok(());
     }
-    must(&mut npm(&["ci", "--no-audit", "--no-fund"]))?;
+    must(Command::new("npm").current_dir(folder).args(["ci", "--no-audit", "--no-fund"]))?;
     Ok(std::fs::write(stamp, wanted)?)
 }
 

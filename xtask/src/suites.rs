@@ -25,6 +25,8 @@ pub(crate) struct Suite {
     pub(crate) workers: bool,
     /// It starts the S3 server that comes with the Python client's environment.
     pub(crate) s3: bool,
+    /// It generates a client from the description of REST, in Node.js.
+    pub(crate) generates: bool,
 }
 
 /// What a suite spends its time with.
@@ -93,6 +95,7 @@ const fn suite(name: &'static str, what: &'static str, kind: Kind) -> Suite {
         arguments: &[],
         workers: false,
         s3: false,
+        generates: false,
     }
 }
 
@@ -185,6 +188,7 @@ pub(crate) const SUITES: &[Suite] = &[
         packages: &["iproute2", "mount", "nftables", "prometheus", "util-linux"],
         lane: Lane::Waits,
         threads: Some("6"),
+        generates: true,
         ..programs("it", "real processes: coordinators, workers, kills", &[Pick::Test("rosterd", "it")])
     },
     Suite {

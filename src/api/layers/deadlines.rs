@@ -1,5 +1,5 @@
-//! Calls end in time: by the client's own `grpc-timeout`, or by ours where it has none or a longer one.
-//! Streams have no deadline here: their services end them.
+//! gRPC's calls end in time: by the client's own `grpc-timeout`, or by ours where it has none or a longer one.
+//! Streams have no deadline here: their services end them. Plain HTTP has its time from `web`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use axum::response::Response;
 use http::HeaderMap;
 
 use super::methods::Methods;
-use super::{is_grpc, refused};
+use super::refused;
 use rosterd_session::code::{Code, Refusal};
 
 /// How long calls may take.
@@ -26,13 +26,12 @@ pub async fn layer(State(deadlines): State<Arc<Deadlines>>, request: Request, ne
     if deadlines.methods.streams(request.uri().path()) {
         return next.run(request).await;
     }
-    let grpc = is_grpc(request.headers());
     let time = grpc_timeout(request.headers()).unwrap_or(deadlines.most).min(deadlines.most);
     // A moment early: the stack around this one has a timer for the same header, and another status for it.
     let time = time - (time / 10).min(Duration::from_millis(10));
     tokio::time::timeout(time, next.run(request)).await.unwrap_or_else(|_| {
         let what = format!("it took longer than {time:?}: what it would have changed may yet be changed");
-        refused(grpc, &Refusal::new(Code::DeadlineExceeded, what))
+        refused(true, &Refusal::new(Code::DeadlineExceeded, what))
     })
 }
 

@@ -116,10 +116,12 @@ impl Limits {
             );
             return self.refuse(grpc, Code::Overloaded, what);
         };
-        match tokio::time::timeout(self.patience, next.run(request)).await {
+        // A login waits for its row in the audit.
+        let patience = if probe == Probe::Console { FOR_A_LOGIN + self.patience } else { self.patience };
+        match tokio::time::timeout(patience, next.run(request)).await {
             Ok(response) => response.map(|body| Body::new(Placed { body, _place: place })),
             Err(_) => {
-                let what = format!("the request did not arrive within {:?}: send it at once", self.patience);
+                let what = format!("the request did not arrive within {patience:?}: send it at once");
                 self.refuse(grpc, Code::DeadlineExceeded, what)
             }
         }
@@ -132,6 +134,8 @@ struct Probes {
     taken: Mutex<BTreeMap<(Probe, IpAddr), usize>>,
 }
 
+/// How much longer a login may take: the disk may be slow.
+const FOR_A_LOGIN: Duration = Duration::from_secs(2);
 /// So many times as many places has the console: a proxy is one address for all who look through it, and a page has files.
 const FOR_PAGES: usize = 8;
 

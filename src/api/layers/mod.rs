@@ -1,5 +1,6 @@
-//! What every request passes on its way in, pages and gRPC alike: observe (metrics, panics), origin, limits, auth,
-//! deadlines. In this order, so that everything is counted and nothing unauthenticated costs more than a look.
+//! What every request passes on its way in, pages and gRPC alike: observe (metrics, panics), origin, limits, auth. In this
+//! order, so that everything is counted and nothing unauthenticated costs more than a look. Then, for gRPC, `deadlines`; around
+//! and behind these, for plain HTTP, `web`.
 
 pub mod auth;
 pub mod deadlines;
@@ -7,6 +8,7 @@ pub mod limits;
 pub mod methods;
 pub mod observe;
 pub mod origin;
+pub(crate) mod web;
 
 use axum::body::Body;
 use axum::response::Response;

@@ -7,14 +7,15 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use futures_util::FutureExt as _;
-use http::{Method, StatusCode};
+use http::Method;
 
-use super::is_grpc;
 use super::methods::Methods;
+use super::{is_grpc, refused};
 use crate::console::is_for;
 use rosterd_runtime::clock::SharedClock;
 use rosterd_runtime::tasks::panic_text;
 use rosterd_runtime::telemetry::Metrics;
+use rosterd_session::code::{Code, Refusal};
 
 /// What counts.
 pub struct Observer {
@@ -92,9 +93,7 @@ fn broken(grpc: bool) -> Response {
     if grpc {
         return tonic::Status::internal(WHAT).into_http();
     }
-    let mut response = Response::new(format!("{WHAT}\n").into());
-    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-    response
+    refused(false, &Refusal::new(Code::Defect, WHAT))
 }
 
 #[cfg(test)]

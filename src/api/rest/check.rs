@@ -50,7 +50,7 @@ pub(crate) struct FieldDefect {
     pub(crate) message: String,
 }
 
-#[utoipa::path(post, path = "/api/jobs/config/check", tag = "configuration", request_body(content = String, description = "A job file with one job, JSON or YAML.", content_type = "application/json"), responses((status = 200, body = Checked), (status = 400, body = Problem)))]
+#[utoipa::path(post, path = "/api/jobs/config/check", tag = "configuration", request_body(description = "A job file with one job.", content((Object = "application/json"), (String = "application/yaml"))), responses((status = 200, body = Checked), (status = 400, body = Problem)))]
 /// Checks a configuration and changes nothing: all defects by field, what it would change, and when it would fire.
 pub(super) async fn check_config(State(rest): Shared, who: Who, text: String) -> Answer<Checked> {
     if text.len() > MAX_CONFIG {

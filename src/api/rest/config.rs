@@ -52,7 +52,7 @@ pub(super) struct Apply {
     dry_run: bool,
 }
 
-#[utoipa::path(put, path = "/api/jobs/config", tag = "configuration", params(Apply, ("If-Match" = Option<String>, Header, description = "The ETag of the configuration that this one replaces: if it is another by now, 412 and nothing is changed. Goes with one job.")), request_body(content = String, description = "A job file, JSON or YAML, with one job or several.", content_type = "application/json"), responses((status = 200, body = Vec<JobChange>), (status = 400, body = Problem), (status = 412, body = Problem)))]
+#[utoipa::path(put, path = "/api/jobs/config", tag = "configuration", params(Apply, ("If-Match" = Option<String>, Header, description = "The ETag of the configuration that this one replaces: if it is another by now, 412 and nothing is changed. Goes with one job.")), request_body(description = "A job file with one job or several, Elastic-Job's field names: an object, or a list of them.", content((Object = "application/json"), (String = "application/yaml"))), responses((status = 200, body = Vec<JobChange>), (status = 400, body = Problem), (status = 412, body = Problem)))]
 /// Makes or changes jobs.
 pub(super) async fn put_config(
     State(rest): Shared,

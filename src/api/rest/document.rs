@@ -11,7 +11,7 @@ use utoipa::openapi::OpenApi as Document;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Json, Rest, change, check, config, fires, history, live, look, overview, session};
+use super::{Json, Rest, change, check, config, described, fires, history, live, look, overview, session};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -75,10 +75,10 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Rest>> {
         .routes(routes!(page))
 }
 
-static DOCUMENT: LazyLock<Document> = LazyLock::new(|| {
+pub(super) static DOCUMENT: LazyLock<Document> = LazyLock::new(|| {
     let mut document = routes().into_openapi();
     document.info.version = version();
-    document
+    described::complete(document)
 });
 
 #[utoipa::path(get, path = "/api/openapi.json", tag = "cluster", responses((status = 200, body = Object, description = "This API as OpenAPI 3.1.")))]

@@ -33,7 +33,7 @@ fn contains(name: &str, part: Option<&String>) -> bool {
     part.is_none_or(|part| name.to_lowercase().contains(&part.to_lowercase()))
 }
 
-#[utoipa::path(get, path = "/api/jobs/count", tag = "jobs", responses((status = 200, body = u64, description = "How many jobs there are.")))]
+#[utoipa::path(get, path = "/api/jobs/count", tag = "jobs", responses((status = 200, body = u64, content_type = "application/json", description = "How many jobs there are.")))]
 /// Counts the jobs.
 pub(super) async fn count_jobs(State(rest): Shared) -> Answer<usize> {
     Ok(Json(rest.backend.jobs().await?.len()))
@@ -113,7 +113,7 @@ pub(super) async fn list_items(State(rest): Shared, Path(name): Path<String>) ->
     Ok(Json(items.filter_map(|row| shape::sharding(&name, row)).collect()))
 }
 
-#[utoipa::path(get, path = "/api/servers/count", tag = "servers", responses((status = 200, body = u64)))]
+#[utoipa::path(get, path = "/api/servers/count", tag = "servers", responses((status = 200, body = u64, content_type = "application/json", description = "How many machines there are.")))]
 /// Counts the machines.
 pub(super) async fn count_servers(State(rest): Shared) -> Answer<usize> {
     Ok(Json(rest.backend.machines().await?.len()))

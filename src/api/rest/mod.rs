@@ -4,6 +4,7 @@
 mod change;
 mod check;
 mod config;
+mod described;
 mod document;
 mod fires;
 mod history;
@@ -107,7 +108,7 @@ impl<T: Serialize> IntoResponse for Json<T> {
             }
             Err(error) => {
                 tracing::error!(%error, "an answer cannot be written as JSON: this is a defect, report it");
-                http::StatusCode::INTERNAL_SERVER_ERROR.into_response()
+                Problem::new(Code::Defect, "the answer cannot be written as JSON").into_response()
             }
         }
     }

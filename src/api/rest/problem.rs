@@ -1,6 +1,6 @@
 //! Refusals as RFC 9457 has them: `application/problem+json` with the code, what is wrong, and a page that says what to do.
 
-use axum::body::Body;
+use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -8,9 +8,10 @@ use http::{HeaderValue, StatusCode, header};
 use rosterd_session::code::{Code, Refusal};
 use rosterd_wire::status;
 use serde::Serialize;
+use tower_http::request_id::RequestId;
 use utoipa::ToSchema;
 
-const KIND: &str = "application/problem+json";
+pub(super) const KIND: &str = "application/problem+json";
 
 /// A refusal.
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -27,6 +28,9 @@ pub(crate) struct Problem {
     status: u16,
     /// What is wrong here: the field, the value, the remedy.
     detail: String,
+    /// The request, as the header x-request-id and the coordinator's log name it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<String>,
     #[serde(skip)]
     allow: Option<&'static str>,
     /// In seconds.
@@ -42,6 +46,7 @@ impl Problem {
             title: code.remedy().trim(),
             status: status::http(code.class()).as_u16(),
             detail: detail.into(),
+            request_id: None,
             allow: None,
             retry_after: None,
         }
@@ -85,9 +90,15 @@ impl From<Refusal> for Problem {
     }
 }
 
+impl Problem {
+    fn body(&self) -> Body {
+        Body::from(serde_json::to_vec(self).unwrap_or_default())
+    }
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut response = Response::new(Body::from(serde_json::to_vec(&self).unwrap_or_default()));
+        let mut response = Response::new(self.body());
         *response.status_mut() =
             StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(KIND));
@@ -97,23 +108,44 @@ impl IntoResponse for Problem {
         if let Some(allowed) = self.allow {
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
         }
+        // For the layer, which knows the request.
+        response.extensions_mut().insert(self);
         response
     }
 }
 
-/// A layer around all others: what they refuse of `/api` is a problem as well.
+/// Whether an answer is a problem already.
+pub(crate) fn is_one(response: &Response) -> bool {
+    response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == KIND)
+}
+
+/// A layer around all others: whatever they, the router or a library refuse of `/api` is a problem as well, and says which
+/// request it was.
 pub(crate) async fn layer(request: Request, next: Next) -> Response {
     let api = super::is_api(request.uri().path());
+    let id = request.extensions().get::<RequestId>().cloned();
     let response = next.run(request).await;
-    if !api {
+    if !api || !(response.status().is_client_error() || response.status().is_server_error()) {
         return response;
     }
-    let Some(refusal) = response.extensions().get::<Refusal>().cloned() else { return response };
-    let (mut parts, _) = response.into_parts();
-    parts.headers.remove(header::CONTENT_TYPE);
+    let (mut parts, body) = response.into_parts();
+    let problem = match (parts.extensions.remove::<Problem>(), parts.extensions.remove::<Refusal>()) {
+        (Some(problem), _) => problem,
+        (None, Some(refusal)) => Problem::from(refusal).under(parts.status),
+        (None, None) => foreign(parts.status, body).await,
+    };
+    let id = id.as_ref().and_then(|id| id.header_value().to_str().ok()).map(str::to_owned);
+    let problem = Problem { request_id: id, ..problem };
+    parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(KIND));
     parts.headers.remove(header::CONTENT_LENGTH);
-    let mut problem = Problem::from(refusal).into_response();
-    let kind = problem.headers_mut().remove(header::CONTENT_TYPE);
-    parts.headers.extend(kind.map(|kind| (header::CONTENT_TYPE, kind)));
-    Response::from_parts(parts, problem.into_body())
+    Response::from_parts(parts, problem.body())
+}
+
+/// What a library refused in words of its own.
+async fn foreign(status: StatusCode, body: Body) -> Problem {
+    let said = to_bytes(body, 2048).await.unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
+    let code = if status.is_server_error() { Code::Defect } else { Code::RequestInvalid };
+    let what = if said.trim().is_empty() { "see /api for what it takes" } else { said.trim() };
+    Problem::new(code, format!("the request cannot be taken: {what}")).under(status)
 }

@@ -159,6 +159,8 @@ pub(super) async fn log_in(
     };
     let session = sessions.begin(Holder::Secret(id.id().to_owned()), now)?;
     note(&rest, sessions, peer, "done", Some(&who.name));
+    // Whoever is told that it is done finds it in the audit, also after a crash.
+    rest.history.settle().await;
     let mut response = Json(desk.view(Some(&who), Some(&session))).into_response();
     let cookie = sessions.cookie(&session, now, forwarded(&headers));
     response.headers_mut().insert(header::SET_COOKIE, cookie);
