@@ -414,7 +414,7 @@ async fn scheduled_times_of_all_jobs_come_in_pages_with_why_they_were_not_run() 
         path = format!("/api/fires{}", link.split_once(">; ").unwrap().0.trim_start_matches('<'));
     }
     let of = |minute: &str| ["a 0", "a 1", "b 0", "b 1"].map(|item| format!("{minute} {item}"));
-    assert_eq!(seen, ["02", "01", "00"].map(|minute| of(minute)).concat());
+    assert_eq!(seen, ["02", "01", "00"].map(of).concat());
     let one = ask(&served, "GET", "/api/fires?job=a&from=2026-11-25T12:00:00Z&to=2026-11-25T12:01:00Z").await;
     assert_eq!(one.json().as_array().unwrap().len(), 2);
     assert_eq!(ask(&served, "GET", "/api/fires?job=nosuch").await.code, 404);
