@@ -1,6 +1,11 @@
 import { mount } from 'svelte';
 import App from './App.svelte';
-import './app.css';
+import './styles/base.css';
+import './styles/frame.css';
+import './styles/pages.css';
+import './styles/jobs.css';
+import './styles/over.css';
+import './styles/narrow.css';
 import { languages } from './lib/i18n/index.svelte';
 import { live } from './lib/live.svelte';
 import { now } from './lib/now.svelte';

@@ -1,4 +1,4 @@
-// Names of instances, short enough for a cell, and a colour that is the same everywhere.
+// Names of instances, short enough for a cell, and a color that is the same everywhere.
 
 /** `{address}@-@{unique}`: address and unique part. */
 export function split(instance: string): { address: string; unique: string } {
@@ -14,7 +14,7 @@ export function short(instance: string): string {
   return unique ? `${address} ${unique.slice(-4)}` : address;
 }
 
-/** How many colours the style sheet has for owners. */
+/** How many colors the style sheet has for owners. */
 export const HUES = 10;
 
 /** Which of them an instance has: by the order in which they are first seen, so that few instances never share one. */
