@@ -1,0 +1,104 @@
+// How it is served: under a prefix, under its policy, and how much of it there is.
+import { gunzipSync } from 'node:zlib';
+import { Proxy } from '../support/proxy';
+import { Cluster } from '../support/cluster';
+import { choose, confirm, expect, open, shot, test } from '../support/test';
+
+test('it works behind a path prefix, by deep link, live', async ({ page }) => {
+  const prefixed = new Cluster(['--base-path', '/ops/rosterd']);
+  const proxy = new Proxy();
+  try {
+    await prefixed.start();
+    await prefixed.apply({ jobName: 'behind', shardingTotalCount: 1, description: 'before' });
+    const base = await proxy.start(prefixed.url, '/ops/rosterd');
+    await page.goto(`${base}/jobs/behind?tab=config`);
+    await expect(page.getByRole('heading', { level: 1 })).toHaveText('behind');
+    await expect(page.locator('.alive')).toContainText('Live');
+    await expect(page.getByRole('textbox', { name: /Job file/ })).toHaveValue(/behind/);
+    await page.getByRole('link', { name: 'Jobs' }).first().click();
+    expect(new URL(page.url()).pathname).toBe('/ops/rosterd/jobs');
+    await choose(page, 'Actions for behind', 'Pause');
+    await confirm(page, 'Pause behind', /missed/, 'Pause');
+    await expect(page.locator('tbody .badge')).toContainText('paused');
+    await prefixed.apply({ jobName: 'another', shardingTotalCount: 1 });
+    await expect(page.getByRole('link', { name: 'another' })).toBeVisible();
+    await page.goBack();
+    await expect(page.getByRole('heading', { level: 1 })).toHaveText('behind');
+  } finally {
+    proxy.stop();
+    await prefixed.stop();
+  }
+});
+
+test('the policy allows nothing inline, and nothing from elsewhere', async ({ page, cluster }) => {
+  const answer = await page.goto(`${cluster.url}/`);
+  const policy = answer!.headers()['content-security-policy'] ?? '';
+  expect(policy).toContain("default-src 'none'");
+  expect(policy).not.toMatch(/unsafe|\*|https?:/);
+  const asked: string[] = [];
+  page.on('request', (request) => asked.push(request.url()));
+  await open(page, cluster, 'jobs/steady?tab=ownership');
+  expect(asked.filter((url) => !url.startsWith(cluster.url))).toEqual([]);
+});
+
+test.describe('a thousand jobs of ten items', () => {
+  test('are shown within a second, and everything is less than 300 kB gzipped', async ({ page }) => {
+    test.setTimeout(120_000);
+    const big = new Cluster();
+    try {
+      await big.start();
+      const jobs = Array.from({ length: 1000 }, (_, at) => ({
+        jobName: `job-${String(at).padStart(4, '0')}`,
+        shardingTotalCount: 10,
+        cron: '0 0 3 * * ?',
+        description: 'one of a thousand',
+      }));
+      for (let at = 0; at < jobs.length; at += 100) await big.apply(...jobs.slice(at, at + 100));
+      const bytes = new Map<string, number>();
+      const session = await page.context().newCDPSession(page);
+      await session.send('Network.enable');
+      const urls = new Map<string, string>();
+      session.on('Network.responseReceived', (event) => urls.set(event.requestId, event.response.url));
+      session.on('Network.loadingFinished', (event) =>
+        bytes.set(urls.get(event.requestId) ?? '', event.encodedDataLength),
+      );
+      for (const path of ['', 'jobs']) {
+        bytes.clear();
+        await session.send('Network.clearBrowserCache');
+        await page.goto(`${big.url}/${path}`);
+        await expect(page.locator(path === 'jobs' ? 'tbody tr' : '.attention li').first()).toBeVisible();
+        await page.waitForFunction(() => performance.getEntriesByName('first-contentful-paint').length > 0);
+        const painted = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]!.startTime);
+        const all = [...bytes.values()].reduce((sum, one) => sum + one, 0);
+        console.log(`    /${path}: first paint ${Math.round(painted)} ms, ${all} bytes over the network`);
+        expect(all, [...bytes].map(([url, size]) => `${url} ${size}`).join('\n')).toBeLessThan(300_000);
+        expect(painted).toBeLessThan(1000);
+      }
+      await expect(page.locator('tbody tr')).toHaveCount(100);
+      await page.getByRole('searchbox').fill('0777');
+      await expect(page.locator('tbody tr')).toHaveCount(1);
+      await shot(page, 'thousand-jobs');
+    } finally {
+      await big.stop();
+    }
+  });
+});
+
+test('files are compressed and kept by browsers', async ({ cluster }) => {
+  const page = await (await fetch(`${cluster.url}/`)).text();
+  const script = /src="\.\/(assets\/[^"]+\.js)"/.exec(page)?.[1];
+  expect(script).toBeDefined();
+  const { request } = await import('node:http');
+  const raw = await new Promise<{ headers: NodeJS.Dict<string | string[]>; body: Buffer }>((resolve, reject) => {
+    const asked = request(`${cluster.url}/${script}`, { headers: { 'accept-encoding': 'gzip' } }, (answer) => {
+      const parts: Buffer[] = [];
+      answer.on('data', (part: Buffer) => parts.push(part));
+      answer.on('end', () => resolve({ headers: answer.headers, body: Buffer.concat(parts) }));
+    });
+    asked.on('error', reject);
+    asked.end();
+  });
+  expect(raw.headers['content-encoding']).toBe('gzip');
+  expect(String(raw.headers['cache-control'])).toContain('immutable');
+  expect(gunzipSync(raw.body).length).toBeGreaterThan(raw.body.length);
+});
