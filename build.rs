@@ -7,11 +7,12 @@ use std::{env, fs};
 
 use prost::Message as _;
 
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
     "rosterd/v1/types.proto",
     "rosterd/v1/worker.proto",
     "rosterd/v1/admin.proto",
     "rosterd/v1/backup.proto",
+    "rosterd/v1/alarms.proto",
 ];
 
 #[allow(

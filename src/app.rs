@@ -2,6 +2,7 @@
 //! reverse: listener, coordinator, history, registry.
 
 mod access;
+mod alarms;
 pub mod backup;
 pub mod credentials;
 mod demo;
@@ -176,12 +177,15 @@ async fn start(config: Config) -> Result<Running, AppError> {
     let (recorder, reader) = history::open(&config, data_dir)?;
     let parts = parts(settings(&config, address), address, recorder.clone(), metrics.clone());
     let (lives, driver) = Lives::new(parts, registry);
+    let desk = alarms::open(&config, (address, data_dir), &recorder, &metrics)?;
+    alarms::run(&tasks, &desk, alarms::Seen::new(&lives, access.tls.clone(), reached(&config, address)));
     let backups = backup::Served::new(lives.clone(), Some(recorder.clone()), System::shared());
     let sessions = login::open(&config, data_dir, recorder.clone()).map_err(AppError::Access)?;
     let edge = Edge {
         backend: lives.clone(),
         backups: Arc::new(backups),
         history: Arc::new(reader),
+        alarms: desk,
         clock: System::shared(),
         info: Info { registry: store, started: System.wall() },
         metrics: metrics.clone(),
@@ -314,6 +318,12 @@ fn make_private_dir(path: &Path) -> Result<(), AppError> {
 /// Where workers reach a listener, where nobody said: nowhere, if it listens on every address.
 fn reached_at(scheme: &str, address: SocketAddr) -> String {
     if address.ip().is_unspecified() { String::new() } else { format!("{scheme}://{address}") }
+}
+
+/// The name of this coordinator to people, the same after a restart.
+fn reached(config: &Config, address: SocketAddr) -> String {
+    let told = config.advertise.clone().filter(|url| !url.is_empty());
+    told.unwrap_or_else(|| format!("{}://{address}", config.scheme()))
 }
 
 /// Names for coordinators here: one for each registry session, never used again.

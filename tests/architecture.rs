@@ -6,40 +6,36 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Rooms that are crates, with a manifest in their folder: what they may know is held by Cargo as well.
+#[rustfmt::skip]
 const CRATES: &[&str] =
-    &["runtime", "session", "wire", "registry", "history", "coordinator", "api", "conformance"];
+    &["runtime", "session", "wire", "registry", "history", "coordinator", "api", "conformance", "outbound", "alarms"];
 
 /// What each room of `src` may say `crate::…` to, besides itself. A path stands for all below it.
+#[rustfmt::skip]
 const ARROWS: &[(&str, &[&str])] = &[
     ("runtime", &[]),
-    ("config", &["runtime"]),
+    // A rule and a receiver are written down as what they are.
+    ("config", &["alarms", "runtime"]),
+    // It decides from facts that come in, sends, and never sees the coordinator.
+    ("alarms", &["outbound", "runtime"]),
     ("registry", &["runtime"]),
     ("session", &[]),
+    ("outbound", &[]),
     ("wire", &["session"]),
     // It moves jobs from store to store, and knows of stores no more than the port.
     ("transfer", &["registry", "runtime"]),
     ("coordinator", &["registry", "session", "runtime"]),
     ("history", &["runtime"]),
     // It asks the coordinator and reads the history, and never sees the registry.
-    (
-        "api",
-        &[
-            "coordinator::handle",
-            "session::frame",
-            "session::code",
-            "session::jobs",
-            "session::limits",
-            "session::machines",
-            "history",
-            "runtime",
-            "wire",
-        ],
-    ),
+    ("api", &[
+        "coordinator::handle", "session::frame", "session::code", "session::jobs", "session::limits",
+        "session::machines", "history", "runtime", "wire", "alarms",
+    ]),
     // A coordinator in a worker's eyes: it speaks the wire, and has nothing behind it.
     ("conformance", &["runtime", "wire::proto"]),
     // A client of the admin service like any other; it starts the app, and sees nothing of what runs inside.
     ("cli", &["app", "config", "conformance", "wire::proto", "session::code", "runtime"]),
-    ("app", &["api", "config", "coordinator", "history", "registry", "runtime", "session", "transfer"]),
+    ("app", &["alarms", "api", "config", "coordinator", "history", "registry", "runtime", "session", "transfer"]),
 ];
 
 /// Which rooms may use which libraries: the wire stops at the edge, SQL at the stores.
@@ -50,10 +46,11 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("axum", &["api"]),
     ("clap", &["cli"]),
     ("rusqlite", &["history", "registry/embedded"]),
-    ("aws_lc_rs", &["api/access/session"]),
+    ("aws_lc_rs", &["alarms/forms", "api/access/session"]),
     // What a command shows a coordinator is what a worker shows it.
     ("rosterd_client", &["cli/exec", "cli/identity", "cli/server", "app/demo"]),
-    ("tokio_rustls", &["api/access/subject", "api/link", "api/tls", "app/credentials/edit"]),
+    ("hyper", &["outbound"]),
+    ("tokio_rustls", &["outbound", "api/access/subject", "api/link", "api/tls", "app/credentials/edit"]),
     ("webpki", &["api/access/subject"]),
     ("zookeeper_client", &["registry/zookeeper"]),
 ];

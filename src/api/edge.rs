@@ -20,10 +20,12 @@ use tower::ServiceBuilder;
 use super::access::Credentials;
 use super::access::attempts::Attempts;
 use super::access::session::Sessions;
+use super::alarms::Alarms;
 use super::backend::Backend;
 use super::backup::Backups;
 use super::console::{self, Console};
 use super::grpc::admin::{Admin, Info};
+use super::grpc::alarms::AlarmDesk;
 use super::grpc::backup::BackupGate;
 use super::grpc::health;
 use super::grpc::worker::{SessionLimits, Workers};
@@ -48,6 +50,7 @@ use rosterd_runtime::tasks::{Phase, Tasks};
 use rosterd_runtime::telemetry::Metrics;
 use rosterd_wire::proto::v1::DESCRIPTOR;
 use rosterd_wire::proto::v1::admin_service_server::AdminServiceServer;
+use rosterd_wire::proto::v1::alarm_service_server::AlarmServiceServer;
 use rosterd_wire::proto::v1::backup_service_server::BackupServiceServer;
 use rosterd_wire::proto::v1::worker_service_server::WorkerServiceServer;
 
@@ -122,6 +125,8 @@ pub struct Edge {
     pub backups: Arc<dyn Backups>,
     /// What was.
     pub history: Arc<dyn History>,
+    /// What is wrong, and who is told.
+    pub alarms: Arc<rosterd_alarms::desk::Desk>,
     /// What time it is.
     pub clock: SharedClock,
     /// Who this is.
@@ -146,7 +151,7 @@ impl Edge {
     }
 
     async fn routes(self, late: CancellationToken) -> io::Result<axum::Router> {
-        let Self { backend, backups, history, clock, info, metrics, tasks, config } = self;
+        let Self { backend, backups, history, alarms, clock, info, metrics, tasks, config } = self;
         let methods = Arc::new(Methods::default());
         let health = HealthServer::new(health::service(backend.clone(), &tasks).await);
         let reflection = || {
@@ -188,10 +193,13 @@ impl Edge {
             attempts: Attempts::default(),
             metrics: metrics.clone(),
         };
+        let alarms = Arc::new(Alarms { desk: alarms, history: history.clone(), clock: clock.clone() });
+        let alarm_desk = AlarmDesk(alarms.clone());
         let rest = Rest {
             backend: backend.clone(),
             history,
             operator,
+            alarms,
             clock: clock.clone(),
             stop,
             recent,
@@ -202,6 +210,7 @@ impl Edge {
             .add_service(limited!(WorkerServiceServer::new(workers), config))
             .add_service(limited!(AdminServiceServer::new(admin), config))
             .add_service(limited!(BackupServiceServer::new(gate), config))
+            .add_service(limited!(AlarmServiceServer::new(alarm_desk), config))
             .add_service(limited!(health, config))
             .add_service(limited!(reflection().build_v1().map_err(io::Error::other)?, config))
             .add_service(limited!(reflection().build_v1alpha().map_err(io::Error::other)?, config));

@@ -3,6 +3,7 @@
 //! Of the coordinator it sees [`backend::Backend`] alone. Proto types stop at `grpc`.
 
 pub mod access;
+pub mod alarms;
 pub mod backend;
 pub mod backup;
 pub mod connection;

@@ -2,8 +2,11 @@
 //! CA for them is given. What is in force can be replaced while connections are open: those keep what they were
 //! made with. Reads no file: the composition root brings the bytes.
 
+mod validity;
+
 use std::sync::{Arc, PoisonError, RwLock};
 
+use rosterd_domain::time::Time;
 use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -50,19 +53,28 @@ pub enum TlsError {
 #[derive(Debug)]
 pub struct ServerTls {
     config: RwLock<Arc<ServerConfig>>,
+    /// When the first of the certificates is over that are shown.
+    ends: RwLock<Option<Time>>,
 }
 
 impl ServerTls {
     /// From the files' bytes.
     pub fn new(material: &Material<'_>) -> Result<Arc<Self>, TlsError> {
-        Ok(Arc::new(Self { config: RwLock::new(config(material)?) }))
+        let config = RwLock::new(config(material)?);
+        Ok(Arc::new(Self { config, ends: RwLock::new(ends(material.certificate)) }))
     }
 
     /// From now on this, for new connections; if it cannot be used, nothing changes.
     pub fn replace(&self, material: &Material<'_>) -> Result<(), TlsError> {
         let config = config(material)?;
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
+        *self.ends.write().unwrap_or_else(PoisonError::into_inner) = ends(material.certificate);
         Ok(())
+    }
+
+    /// When the first of the certificates is over that are shown to clients, as far as that can be read.
+    pub fn ends(&self) -> Option<Time> {
+        *self.ends.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A handshake that has not begun.
@@ -102,6 +114,11 @@ fn config(material: &Material<'_>) -> Result<Arc<ServerConfig>, TlsError> {
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
+}
+
+fn ends(pem: &[u8]) -> Option<Time> {
+    let chain = certificates(pem).unwrap_or_default();
+    chain.iter().filter_map(|certificate| validity::not_after(certificate)).min()
 }
 
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {

@@ -1,6 +1,7 @@
 //! The command line: one file per command. It asks a coordinator through the admin service, or answers by itself
 //! what needs none. Called by `main` alone.
 
+mod alarms;
 mod backup;
 mod cluster;
 mod completion;
@@ -82,6 +83,8 @@ enum Command {
     Fires(fires::Fires),
     /// List what was done to jobs and workers, and by whom, latest first
     Events(events::Events),
+    /// List, silence and test alarms
+    Alarms(alarms::Alarms),
     /// Audit past runs: duplicates, overlaps, lost fires, ownership over time
     Verify(Box<verify::Verify>),
     /// Try whether a worker of your own client keeps the rules of the protocol
@@ -154,6 +157,7 @@ impl Command {
             Self::Runs(runs) => runs.run().await,
             Self::Fires(fires) => fires.run().await,
             Self::Events(events) => events.run().await,
+            Self::Alarms(alarms) => alarms.run().await,
             Self::Verify(verify) => verify.run().await,
             Self::Conformance(conformance) => conformance.run().await,
             Self::Watch(watch) => watch.run().await,

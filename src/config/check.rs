@@ -8,7 +8,7 @@ use rosterd_runtime::telemetry::LogFilter;
 
 use super::reader::Reader;
 use super::value::show;
-use super::{Config, History, Limits, Log, Login, Registry, Timing, Tls, zookeeper};
+use super::{Config, History, Limits, Log, Login, Registry, Timing, Tls, alarms, zookeeper};
 
 /// Largest window HTTP/2 knows.
 const MAX_WINDOW: u64 = (1 << 31) - 1;
@@ -20,6 +20,7 @@ pub(super) fn config(reader: &mut Reader) -> Option<Config> {
     let listen_metrics =
         reader.parsed("listen_metrics", listen_address, "write address:port, for example 127.0.0.1:7701");
     let (timing, limits, history, log) = (timing(reader), limits(reader), history(reader), log(reader));
+    let alarms = alarms::read(reader);
     let registry = registry(reader);
     let credentials = credentials(reader);
     let tls = tls(reader, credentials.is_some());
@@ -47,6 +48,7 @@ pub(super) fn config(reader: &mut Reader) -> Option<Config> {
         limits,
         history,
         log,
+        alarms,
     })
 }
 

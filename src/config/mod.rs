@@ -2,8 +2,9 @@
 //!
 //! Fields are flat: `lease = "5s"` in the TOML file, `ROSTERD_LEASE=5s` in the environment, `--set lease=5s` or a
 //! flag of its own on the command line. Variables that name no field are left alone, since others put theirs
-//! under the same prefix. Called by the command line; decides nothing about jobs.
+//! under the same prefix. Only alarms are tables, `[[alarms.rules]]` and the like, and stand in the file alone. Called by the command line; decides nothing about jobs.
 
+mod alarms;
 mod check;
 mod defect;
 mod field;
@@ -17,6 +18,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rosterd_alarms::settings::Settings as Alarms;
 use rosterd_domain::id::Namespace;
 
 pub use defect::{Defect, Defects, Origin};
@@ -53,6 +55,8 @@ pub struct Config {
     pub history: History,
     /// What is logged.
     pub log: Log,
+    /// Which alarms there are, and who is told.
+    pub alarms: Alarms,
 }
 
 impl Config {
@@ -210,6 +214,7 @@ pub struct Loaded {
     /// The configuration.
     pub config: Config,
     values: Values,
+    alarms: Option<(toml::Value, Origin)>,
 }
 
 /// What each field is, and where that comes from.
@@ -220,14 +225,14 @@ impl Loaded {
     pub fn read(sources: &Sources) -> Result<Self, Defects> {
         let mut reader = Reader::new(sources);
         match (check::config(&mut reader), reader.defects.is_empty()) {
-            (Some(config), true) => Ok(Self { config, values: reader.values }),
+            (Some(config), true) => Ok(Self { config, values: reader.values, alarms: reader.alarms }),
             _ => Err(Defects(reader.defects)),
         }
     }
 
     /// The configuration as a file, with the origin of what was set.
     pub fn print(&self) -> String {
-        print(&self.values)
+        print(&self.values, self.alarms.as_ref())
     }
 
     /// The same for who is only about to write one: what must be set and is not yet stands there as a comment.
@@ -236,11 +241,11 @@ impl Loaded {
         // What is wanted of it is what it finds wrong.
         let _config = check::config(&mut reader);
         let wrong: Vec<_> = reader.defects.into_iter().filter(|defect| !defect.unset).collect();
-        if wrong.is_empty() { Ok(print(&reader.values)) } else { Err(Defects(wrong)) }
+        if wrong.is_empty() { Ok(print(&reader.values, reader.alarms.as_ref())) } else { Err(Defects(wrong)) }
     }
 }
 
-fn print(values: &Values) -> String {
+fn print(values: &Values, tables: Option<&(toml::Value, Origin)>) -> String {
     let mut out = String::new();
     for field in FIELDS {
         let (value, origin) = &values[field.name];
@@ -251,6 +256,10 @@ fn print(values: &Values) -> String {
         let unset = if value.is_empty() { "# " } else { "" };
         let from = if *origin == Origin::Default { String::new() } else { format!("  # {origin}") };
         let _ = writeln!(out, "# {}\n{unset}{} = {literal}{from}\n", field.what, field.name);
+    }
+    if let Some((table, origin)) = tables {
+        // Behind all that is flat: in TOML what follows a table belongs to it.
+        let _ = write!(out, "{}", alarms::print(table, origin));
     }
     out.truncate(out.trim_end().len());
     out

@@ -10,18 +10,20 @@ use std::time::Duration;
 use super::Sources;
 use super::defect::{Defect, Origin};
 use super::field::{FIELDS, Field, field};
-use super::value;
+use super::{alarms, value};
 
 /// The values that hold, before they are typed.
 pub(super) struct Reader {
     pub(super) values: BTreeMap<&'static str, (String, Origin)>,
     pub(super) defects: Vec<Defect>,
+    /// The table of alarms, as the file has it: the one part that is not flat.
+    pub(super) alarms: Option<(toml::Value, Origin)>,
 }
 
 impl Reader {
     pub(super) fn new(sources: &Sources) -> Self {
         let values = FIELDS.iter().map(|field| (field.name, (field.default.to_owned(), Origin::Default)));
-        let mut reader = Self { values: values.collect(), defects: Vec::new() };
+        let mut reader = Self { values: values.collect(), defects: Vec::new(), alarms: None };
         for (name, value) in &sources.defaults {
             reader.values.insert(*name, (value.clone(), Origin::Default));
         }
@@ -63,6 +65,10 @@ impl Reader {
             }
         };
         for (name, value) in table {
+            if name == alarms::TABLE {
+                self.alarms = Some((value, origin.clone()));
+                continue;
+            }
             match (field(&name), plain(&value)) {
                 (None, _) => self.unknown(&name, origin.clone()),
                 (Some(field), Some(text)) => self.set(field, text, origin.clone()),

@@ -299,6 +299,10 @@ metrics! {
     /// Requests of pages and REST, from their head to their answer's head; OpenTelemetry's http.server.request.duration
     http_seconds {"http_request_method", "http_route", "http_response_status_code"} as "http_server_request_duration_seconds":
         Family<Labels, Histogram, RequestSeconds> = Family::new_with_constructor(RequestSeconds);
+    /// Alarms that this coordinator raised and that are not over, by kind
+    alarms {"kind"}: Family<Label, Gauge> = Family::default();
+    /// Messages to receivers of alarms, by their form and by whether they were taken
+    alarm_deliveries {"form", "outcome"}: Family<[(&'static str, &'static str); 2], Counter> = Family::default();
     /// Panics caught in request handlers
     handler_panics: Counter = Counter::default();
     /// Panics of any task or thread

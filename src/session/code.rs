@@ -117,6 +117,10 @@ codes! {
     RunInFlight = "RUN_IN_FLIGHT", Precondition;
     /// A trigger waits for the item already.
     TriggerWaiting = "TRIGGER_WAITING", Exists;
+    /// No such silence of alarms: `rosterd alarms list` shows those in force on the coordinator that is asked.
+    SilenceUnknown = "SILENCE_UNKNOWN", Unknown;
+    /// No such receiver of alarms: `rosterd alarms list` shows them; they stand in the configuration file.
+    ReceiverUnknown = "RECEIVER_UNKNOWN", Unknown;
     /// The job or item is disabled: enable it first.
     Disabled = "DISABLED", Precondition;
     /// The token is not that of the item's run in flight: another run took its place. Nothing was changed.

@@ -397,6 +397,7 @@ pub(crate) async fn serve(config: EdgeConfig) -> Served {
         backend: fake.clone(),
         backups: fake.clone(),
         history: Arc::new(Blank),
+        alarms: rosterd_alarms::desk::Desk::idle(System::shared()).unwrap(),
         clock: System::shared(),
         info,
         metrics: metrics.clone(),

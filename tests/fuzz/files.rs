@@ -58,6 +58,21 @@ pub const CONFIG_WORDS: &[&str] = &[
     "credentials = ",
     "namespace = ",
     "log = ",
+    "[alarms]\n",
+    "interval = ",
+    "[[alarms.rules]]\n",
+    "alarm = ",
+    "\"failed\"",
+    "\"not_finished\"",
+    "by = \"06:30\"",
+    "jobs = [\"a*\"]",
+    "times = ",
+    "[[alarms.receivers]]\n",
+    "name = \"a\"\n",
+    "form = \"webhook\"\n",
+    "url = \"http://a/\"\n",
+    "form = \"email\"\n",
+    "to = [\"a@b\"]\n",
 ];
 
 pub const LOG_WORDS: &[&str] = &[

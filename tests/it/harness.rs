@@ -26,6 +26,9 @@ pub const LOOK: Duration = Duration::from_millis(25);
 /// The folder of the faults that the coordinator is to have; see `mutants`.
 pub const MUTANTS: &str = "mutants";
 
+/// The configuration file that the coordinator is given, where it is there.
+pub const CONFIG: &str = "rosterd.toml";
+
 /// The variable that names another build of the program to be tried: the one that is shipped, for example.
 pub const BINARY: &str = "ROSTERD_BINARY";
 
@@ -213,6 +216,10 @@ impl Cluster {
         command.args(["--listen", &format!("{listen}:{}", self.port), "--data-dir"]).arg(&self.data);
         if mutants.exists() {
             command.env("ROSTERD_MUTANTS", mutants);
+        }
+        let config = self.home.path(CONFIG);
+        if config.exists() {
+            command.arg("--config").arg(config);
         }
         let log = self.coordinator_log();
         set_aside(&log);

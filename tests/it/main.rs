@@ -9,6 +9,7 @@
 
 mod access;
 mod accounts;
+mod alarms;
 mod backup;
 mod barrier;
 #[path = "../support/certificates.rs"]

@@ -203,10 +203,10 @@ async fn items_name_live_owners_and_hide_what_the_count_has_no_more() {
 #[tokio::test(flavor = "multi_thread")]
 async fn fields_without_effect_are_named_when_a_file_is_applied_or_compared() {
     let cluster = Cluster::start(LONG).await;
-    let kept = json!({ "jobErrorHandlerType": "EMAIL", "jobListenerTypes": ["a"], "monitorPort": 9888 });
+    let kept = json!({ "jobErrorHandlerType": "THROW", "jobListenerTypes": ["a"], "monitorPort": 9888 });
     let path = file(&cluster, "kept.json", &job("kept", 1, kept));
     let expected = "\
-rosterd: kept: warning: `jobErrorHandlerType` is kept and has no effect: chooses Java code that handles errors; the outcome of each run is recorded with its error
+rosterd: kept: warning: `jobErrorHandlerType` is kept and has no effect: EMAIL, DINGTALK and WECHAT tell whom the properties name, by the coordinator's alarms; another chooses Java code: the outcome of each run is recorded with its error
 rosterd: kept: warning: `jobListenerTypes` is kept and has no effect: chooses Java listeners; to wait for all items use `rosterd.guarantee`
 rosterd: kept: warning: `monitorPort` is kept and has no effect: port of the dump service in each JVM; ask the coordinator instead
 ";

@@ -179,6 +179,7 @@ pub async fn coordinator(machine: Arc<Machine>, shared: Shared) -> turmoil::Resu
         backend: Arc::new(tap),
         backups: Arc::new(backups),
         history: Arc::new(Blank),
+        alarms: rosterd_alarms::desk::Desk::idle(clock.clone()).unwrap(),
         clock,
         info: Info { registry: "memory", started: base() },
         metrics,

@@ -140,6 +140,8 @@ pub(crate) const SUITES: &[Suite] = &[
                 Pick::Units("rosterd-history"),
                 Pick::Units("rosterd-coordinator"),
                 Pick::Units("rosterd-api"),
+                Pick::Units("rosterd-outbound"),
+                Pick::Units("rosterd-alarms"),
                 Pick::Units("rosterd-conformance"),
                 Pick::Units("rosterd"),
                 Pick::Test("rosterd", "architecture"),

@@ -1,6 +1,7 @@
 //! The gRPC services. Proto types live here and nowhere behind.
 
 pub mod admin;
+pub(crate) mod alarms;
 pub mod backup;
 pub mod health;
 mod paging;

@@ -102,6 +102,10 @@ pub fn access(method: &Method, path: &str) -> Option<Access> {
         };
     }
     match path {
+        "/rosterd.v1.AlarmService/ListAlarms" => Some(Access::View),
+        "/rosterd.v1.AlarmService/PutSilence"
+        | "/rosterd.v1.AlarmService/DeleteSilence"
+        | "/rosterd.v1.AlarmService/TestAlarms" => Some(Access::Operate),
         "/rosterd.v1.BackupService/Backup" | "/rosterd.v1.BackupService/RestoreJob" => {
             Some(Access::Administer)
         }

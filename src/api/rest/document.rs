@@ -11,7 +11,9 @@ use utoipa::openapi::OpenApi as Document;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Json, Rest, change, check, config, described, fires, history, live, look, overview, session};
+use super::{
+    Json, Rest, alarms, change, check, config, described, fires, history, live, look, overview, session,
+};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -27,6 +29,7 @@ use super::{Json, Rest, change, check, config, described, fires, history, live, 
         (name = "servers", description = "Machines and the worker processes on them"),
         (name = "history", description = "What was, and what happens"),
         (name = "session", description = "Logging in and out, for browsers"),
+        (name = "alarms", description = "What is wrong, who was told, and what is not told for a time"),
         (name = "cluster", description = "Coordinators, errors, this document"),
     )
 )]
@@ -68,6 +71,9 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Rest>> {
         .routes(routes!(history::events))
         .routes(routes!(look::cluster))
         .routes(routes!(overview::overview))
+        .routes(routes!(alarms::list_alarms))
+        .routes(routes!(alarms::put_silence, alarms::delete_silence))
+        .routes(routes!(alarms::test_alarms))
         .routes(routes!(live::live))
         .routes(routes!(session::get_session, session::log_in, session::log_out))
         .routes(routes!(look::error_page))

@@ -1,6 +1,7 @@
 //! REST under `/api`: Elastic-Job's routes with their meaning, and what the product has beside. The same rights, limits and
 //! audit as gRPC: each change is an [`Operation`] that [`Operator`] carries out. It parses and shows; it decides nothing.
 
+mod alarms;
 mod change;
 mod check;
 mod config;
@@ -36,6 +37,7 @@ use self::paging::Paged;
 use self::problem::Problem;
 use self::session::Desk;
 use crate::access::Principal;
+use crate::alarms::Alarms;
 use crate::backend::Backend;
 use crate::history::History;
 use crate::operator::Operator;
@@ -48,6 +50,8 @@ pub struct Rest {
     pub history: Arc<dyn History>,
     /// Carries changes out.
     pub operator: Arc<Operator>,
+    /// Alarms, to people.
+    pub alarms: Arc<Alarms>,
     /// What time it is.
     pub clock: SharedClock,
     /// Cancelled when watchers are to leave.

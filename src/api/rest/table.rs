@@ -62,6 +62,10 @@ pub(crate) const ROUTES: &[Route] = &[
     route("GET", "/api/events", Access::View),
     route("GET", "/api/cluster", Access::View),
     route("GET", "/api/overview", Access::View),
+    route("GET", "/api/alarms", Access::View),
+    route("PUT", "/api/alarms/silences/{id}", Access::Operate),
+    route("DELETE", "/api/alarms/silences/{id}", Access::Operate),
+    route("POST", "/api/alarms/test", Access::Operate),
     Route { streams: true, ..route("GET", "/api/live", Access::View) },
     // For who is about to show a credential.
     route("GET", "/api/session", Access::Anybody),

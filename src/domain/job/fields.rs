@@ -110,7 +110,7 @@ pub const FIELDS: &[FieldInfo] = &[
     node("label", ONLY_3, AS_IS, "", "a label of the job; shown to people, workers are not told"),
     node("jobExecutorServiceHandlerType", ONLY_3, Use::Kept, "CPU", "chooses a Java thread pool; a worker has slots instead"),
     node("jobExecutorThreadPoolSizeProviderType", ONLY_3, Use::Kept, "CPU", "sizes a Java thread pool (after 3.0.4); a worker has slots instead"),
-    node("jobErrorHandlerType", ONLY_3, Use::Kept, "LOG", "chooses Java code that handles errors; the outcome of each run is recorded with its error"),
+    node("jobErrorHandlerType", ONLY_3, Use::Kept, "LOG", "EMAIL, DINGTALK and WECHAT tell whom the properties name, by the coordinator's alarms; another chooses Java code: the outcome of each run is recorded with its error"),
     node("jobListenerTypes", ONLY_3, Use::Kept, "", "chooses Java listeners; to wait for all items use `rosterd.guarantee`"),
     node("jobExtraConfigurations", ONLY_3, Use::Kept, "", "configures Java extensions such as tracing; rosterd writes its own history"),
     node("staticSharding", ONLY_3, Use::Kept, "false", "assigns once and not again; rosterd always gives the items of a dead worker away, with `rosterd.strategy: STICKY` no others"),

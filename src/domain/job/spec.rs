@@ -2,6 +2,7 @@
 //!
 //! Never says where the parts are stored. Made by `file`, compared by `diff`, applied by the coordinator.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::config::{ConfigFields, DEFAULT_STRATEGY, JobConfig, MAX_WORD, named_defect, text_defect};
@@ -105,9 +106,18 @@ impl JobSpec {
         if self.policy.kind == Kind::Command { given().or_else(field) } else { None }
     }
 
+    /// Elastic-Job's handler of errors, where it is one that tells somebody, and the properties that say whom.
+    pub fn error_receiver(&self) -> Option<(&str, &BTreeMap<String, String>)> {
+        const TELLING: [&str; 3] = ["EMAIL", "DINGTALK", "WECHAT"];
+        let kind = self.config.unused.get("jobErrorHandlerType")?.as_str()?;
+        TELLING.contains(&kind).then_some((kind, &self.config.props))
+    }
+
     /// What a user should know and need not change: the fields that have no effect here, and why.
     pub fn notes(&self) -> Vec<String> {
-        let kept = self.config.unused.keys().chain(self.policy.elastic_job.keys());
+        let obeyed = |name: &&String| *name == "jobErrorHandlerType" && self.error_receiver().is_some();
+        let kept = self.config.unused.keys().filter(|name| !obeyed(name));
+        let kept = kept.chain(self.policy.elastic_job.keys());
         let note = |name: &String| match field(name) {
             Some(field) if field.use_ == Use::Kept => {
                 format!("`{name}` is kept and has no effect: {}", field.why)
@@ -182,5 +192,25 @@ pub(super) fn named_kind(job_type: &str) -> Option<Kind> {
         "DATAFLOW" | "DATA_FLOW" => Some(Kind::Dataflow { streaming: false }),
         "SCRIPT" => Some(Kind::Command),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse_file;
+
+    #[test]
+    fn a_handler_of_errors_that_tells_somebody_has_an_effect() {
+        let of = |kind: &str| {
+            let more = "shardingTotalCount: 1\nprops: {wechat.webhook: u}\njobErrorHandlerType";
+            let text = format!("jobName: a\n{more}: {kind}\n");
+            parse_file(text.as_bytes()).unwrap().remove(0)
+        };
+        let told = of("WECHAT");
+        assert_eq!(told.error_receiver().map(|(kind, props)| (kind, props.len())), Some(("WECHAT", 1)));
+        assert_eq!(told.notes(), [""; 0]);
+        let thrown = of("THROW");
+        assert_eq!(thrown.error_receiver(), None);
+        assert!(thrown.notes()[0].starts_with("`jobErrorHandlerType` is kept and has no effect: "));
     }
 }
