@@ -39,6 +39,7 @@ use rosterd_history::{HistoryError, Recorder};
 use rosterd_registry::embedded::OpenError;
 use rosterd_registry::zookeeper::ConnectError;
 use rosterd_runtime::clock::{Clock as _, System};
+use rosterd_runtime::memory;
 use rosterd_runtime::mutants;
 use rosterd_runtime::private;
 use rosterd_runtime::tasks::{Failure, Phase, Tasks};
@@ -197,6 +198,7 @@ async fn start(config: Config) -> Result<Running, AppError> {
     if let Some(listener) = monitored {
         monitor(&edge, listener);
     }
+    tasks.restartable(Phase::Edge, "memory", memory::give_back_when_grown);
     run(&lives, driver, open, edge, listener);
     tracing::info!(%address, namespace = %config.namespace, "serving");
     let drain = config.timing.drain_deadline;

@@ -1,6 +1,7 @@
 //! What every part runs on: clocks, tasks, logs, metrics, private files. Nothing here knows what a job is.
 
 pub mod clock;
+pub mod memory;
 pub mod mutants;
 pub mod private;
 pub mod shares;

@@ -28,6 +28,7 @@ use self::process::Process;
 #[cfg(test)]
 mod page;
 mod process;
+pub(crate) use process::resident_bytes;
 
 /// How lines are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -67,7 +67,8 @@ fn processor_seconds() -> f64 {
     used.tv_sec as f64 + used.tv_nsec as f64 / 1e9
 }
 
-fn resident_bytes() -> Option<i64> {
+/// Memory of this process that is in RAM; none where the system does not tell.
+pub(crate) fn resident_bytes() -> Option<i64> {
     resident_in(&std::fs::read_to_string("/proc/self/status").ok()?)
 }
 
