@@ -12,6 +12,7 @@ pub mod lives;
 mod login;
 mod store;
 pub mod story;
+mod traces;
 pub mod transfer;
 
 use std::net::SocketAddr;
@@ -110,6 +111,9 @@ pub enum AppError {
         /// Why.
         problem: String,
     },
+    /// Traces cannot be sent anywhere.
+    #[error(transparent)]
+    Traces(#[from] rosterd_traces::export::ExportError),
     /// An essential part ended.
     #[error(transparent)]
     Failed(#[from] Failure),
@@ -130,6 +134,7 @@ struct Running {
 /// Whether the files that the configuration names can be used; starts nothing.
 pub fn check(config: &Config) -> Result<(), AppError> {
     login::check(&config.login).map_err(AppError::Access)?;
+    traces::check(config)?;
     Access::open(config).map(drop).map_err(AppError::Access)
 }
 
@@ -176,7 +181,8 @@ async fn start(config: Config) -> Result<Running, AppError> {
     let tasks = Tasks::default();
     let Store { registry, open, name: store } = store::open(&config, &tasks).await?;
     let (recorder, reader) = history::open(&config, data_dir)?;
-    let parts = parts(settings(&config, address), address, recorder.clone(), metrics.clone());
+    let traces = traces::start(&config, address, &tasks, &metrics)?;
+    let parts = parts(settings(&config, address), address, (recorder.clone(), traces), metrics.clone());
     let (lives, driver) = Lives::new(parts, registry);
     let desk = alarms::open(&config, (address, data_dir), &recorder, &metrics)?;
     alarms::run(&tasks, &desk, alarms::Seen::new(&lives, access.tls.clone(), reached(&config, address)));
@@ -338,7 +344,12 @@ fn named(address: SocketAddr) -> Box<dyn Fn() -> CoordinatorId + Send + Sync> {
     })
 }
 
-fn parts(settings: Settings, address: SocketAddr, recorder: Recorder, metrics: Arc<Metrics>) -> Parts {
+fn parts(
+    settings: Settings,
+    address: SocketAddr,
+    (recorder, traces): (Recorder, Option<traces::Traces>),
+    metrics: Arc<Metrics>,
+) -> Parts {
     Parts {
         settings,
         clock: System::shared(),
@@ -346,6 +357,7 @@ fn parts(settings: Settings, address: SocketAddr, recorder: Recorder, metrics: A
         ids: Box::new(|| Box::new(|| uuid::Uuid::new_v4().simple().to_string())),
         sink: Box::new(move || Box::new(history::ToHistory(recorder.clone()))),
         gauge: Box::new(move || Box::new(gauge::ToMetrics::new(metrics.clone()))),
+        tracer: traces.map(traces::Traces::tracers),
         place: Place::OwnThread,
     }
 }
@@ -397,5 +409,6 @@ fn edge_config(config: &Config, access: &Access) -> EdgeConfig {
         tls: access.tls.clone(),
         base_path: config.base_path.clone(),
         sessions: None,
+        trace_url: config.trace_url.clone(),
     }
 }

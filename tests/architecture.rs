@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 /// Rooms that are crates, with a manifest in their folder: what they may know is held by Cargo as well.
 #[rustfmt::skip]
 const CRATES: &[&str] =
-    &["runtime", "session", "wire", "registry", "history", "coordinator", "api", "conformance", "outbound", "alarms"];
+    &[
+        "runtime", "session", "wire", "registry", "history", "coordinator", "traces", "api", "conformance", "outbound",
+        "alarms",
+    ];
 
 /// What each room of `src` may say `crate::…` to, besides itself. A path stands for all below it.
 #[rustfmt::skip]
@@ -26,23 +29,28 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("transfer", &["registry", "runtime"]),
     ("coordinator", &["registry", "session", "runtime"]),
     ("history", &["runtime"]),
+    // It is told of each step, and sees nothing of how it comes about.
+    ("traces", &["coordinator::event", "coordinator::tracer", "session::frame", "session::trace", "runtime"]),
     // It asks the coordinator and reads the history, and never sees the registry.
     ("api", &[
         "coordinator::handle", "session::frame", "session::code", "session::jobs", "session::limits",
-        "session::machines", "history", "runtime", "wire", "alarms",
+        "session::machines", "session::trace", "history", "runtime", "wire", "alarms",
     ]),
     // A coordinator in a worker's eyes: it speaks the wire, and has nothing behind it.
     ("conformance", &["runtime", "wire::proto"]),
     // A client of the admin service like any other; it starts the app, and sees nothing of what runs inside.
     ("cli", &["app", "config", "conformance", "wire::proto", "session::code", "runtime"]),
-    ("app", &["alarms", "api", "config", "coordinator", "history", "registry", "runtime", "session", "transfer"]),
+    ("app", &[
+        "alarms", "api", "config", "coordinator", "history", "registry", "runtime", "session", "traces", "transfer",
+    ]),
 ];
 
 /// Which rooms may use which libraries: the wire stops at the edge, SQL at the stores.
 const LIBRARIES: &[(&str, &[&str])] = &[
-    ("tonic", &["api", "cli", "conformance", "wire"]),
+    ("tonic", &["api", "cli", "conformance", "traces", "wire"]),
     ("prost", &["api/grpc", "api/layers/methods", "cli", "conformance", "wire"]),
     ("prost_types", &["api/grpc", "api/layers/methods", "cli", "conformance", "wire"]),
+    ("opentelemetry_proto", &["traces"]),
     ("axum", &["api"]),
     ("clap", &["cli"]),
     ("rusqlite", &["history", "registry/embedded"]),

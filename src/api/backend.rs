@@ -1,7 +1,7 @@
 //! What the edge needs of those behind it, so that it can be served by a real coordinator, or by a script in
 //! tests. Implemented for the coordinator's [`Handle`]; called by `api::grpc` and `api::http` only.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
@@ -12,8 +12,8 @@ use rosterd_domain::time::Time;
 use tokio::sync::{broadcast, mpsc, watch};
 
 use rosterd_coordinator::handle::{
-    Done, DumpNode, Handle, Happening, Health, Inbox, InstanceRow, ItemRow, JobDetail, JobRow, MachineRow,
-    MemberRow, Operation, Peer, Room, ServerRow, Survey,
+    Birth, Done, DumpNode, Handle, Happening, Health, Inbox, InstanceRow, ItemRow, JobDetail, JobRow,
+    MachineRow, MemberRow, Operation, Peer, Room, ServerRow, Survey,
 };
 use rosterd_session::code::Refusal;
 
@@ -51,6 +51,10 @@ pub trait Backend: Send + Sync + 'static {
     /// The latest scheduled times in (after, until], the last one first, by the schedules that held at the time; at most so many.
     fn due<'a>(&'a self, job: &'a JobName, after: Time, until: Time, most: usize) -> Answer<'a, Vec<Time>>;
     fn jobs(&self) -> Answer<'_, Vec<JobRow>>;
+    /// Without those that cannot be read.
+    fn births(&self, _jobs: BTreeSet<JobName>) -> BoxFuture<'_, BTreeMap<JobName, Birth>> {
+        async { BTreeMap::new() }.boxed()
+    }
     fn job<'a>(&'a self, job: &'a JobName, upcoming: usize) -> Answer<'a, JobDetail>;
     fn items<'a>(&'a self, job: &'a JobName) -> Answer<'a, Vec<ItemRow>>;
     /// `stays`: in whose hands the item was, as the history says.
@@ -103,6 +107,10 @@ impl Backend for Handle {
 
     fn jobs(&self) -> Answer<'_, Vec<JobRow>> {
         self.jobs().boxed()
+    }
+
+    fn births(&self, jobs: BTreeSet<JobName>) -> BoxFuture<'_, BTreeMap<JobName, Birth>> {
+        self.births(jobs).boxed()
     }
 
     fn job<'a>(&'a self, job: &'a JobName, upcoming: usize) -> Answer<'a, JobDetail> {

@@ -94,6 +94,8 @@ pub struct EdgeConfig {
     pub base_path: String,
     /// Lets people log in with a browser; none: they show a credential with each request.
     pub sessions: Option<Arc<Sessions>>,
+    /// The page of a trace, `{trace_id}` in it.
+    pub trace_url: Option<String>,
 }
 
 impl Default for EdgeConfig {
@@ -113,6 +115,7 @@ impl Default for EdgeConfig {
             tls: None,
             base_path: String::new(),
             sessions: None,
+            trace_url: None,
         }
     }
 }
@@ -205,6 +208,7 @@ impl Edge {
             recent,
             overview: rest::Overviews::default(),
             desk,
+            trace_url: config.trace_url,
         };
         let grpc = Routes::default()
             .add_service(limited!(WorkerServiceServer::new(workers), config))

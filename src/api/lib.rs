@@ -23,3 +23,4 @@ pub mod rest;
 mod rights;
 mod seldom;
 pub mod tls;
+mod traces;

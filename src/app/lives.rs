@@ -3,7 +3,7 @@
 //! same port. Workers' streams end with the old one; they come again within their lease, with their runs in flight,
 //! and the records that still name them make `instances` and `running` anew.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -20,10 +20,11 @@ use tokio_util::sync::CancellationToken;
 use rosterd_api::backend::{Answer, Backend, Conversation};
 use rosterd_coordinator::driver::{Driver, Gauge, HAPPENINGS, Sink, coordinator};
 use rosterd_coordinator::handle::{
-    Done, DumpNode, Handle, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MachineRow,
+    Birth, Done, DumpNode, Handle, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MachineRow,
     MemberRow, Operation, Peer, ServerRow, Survey,
 };
 use rosterd_coordinator::settings::Settings;
+use rosterd_coordinator::tracer::Tracer;
 use rosterd_registry::Registry;
 use rosterd_runtime::clock::SharedClock;
 use rosterd_session::code::Refusal;
@@ -37,6 +38,9 @@ pub type Open = Box<dyn Fn() -> BoxFuture<'static, Result<Arc<dyn Registry>, Str
 
 /// Makes one for each life.
 pub type Each<T> = Box<dyn Fn() -> T + Send + Sync>;
+
+/// Makes what traces the coordinator of a name.
+pub type Tracers = Box<dyn Fn(&CoordinatorId) -> Box<dyn Tracer> + Send + Sync>;
 
 /// Where a coordinator decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +65,8 @@ pub struct Parts {
     pub sink: Each<Box<dyn Sink>>,
     /// What is measured.
     pub gauge: Each<Box<dyn Gauge>>,
+    /// What traces it; none: nothing does.
+    pub tracer: Option<Tracers>,
     /// Where it decides.
     pub place: Place,
 }
@@ -170,14 +176,20 @@ async fn apart(driver: Driver) -> bool {
 
 impl Parts {
     fn coordinator(&self, registry: Arc<dyn Registry>) -> (Handle, Driver) {
-        coordinator(
-            Settings { id: (self.name)(), ..self.settings.clone() },
+        let id = (self.name)();
+        let tracer = self.tracer.as_ref().map(|tracer| tracer(&id));
+        let (handle, driver) = coordinator(
+            Settings { id, ..self.settings.clone() },
             registry,
             self.clock.clone(),
             (self.ids)(),
             (self.sink)(),
             (self.gauge)(),
-        )
+        );
+        match tracer {
+            Some(tracer) => (handle, driver.traced_by(tracer)),
+            None => (handle, driver),
+        }
     }
 }
 
@@ -219,6 +231,11 @@ impl Backend for Lives {
     fn jobs(&self) -> Answer<'_, Vec<JobRow>> {
         let handle = self.handle();
         async move { handle.jobs().await }.boxed()
+    }
+
+    fn births(&self, jobs: BTreeSet<JobName>) -> BoxFuture<'_, BTreeMap<JobName, Birth>> {
+        let handle = self.handle();
+        async move { handle.births(jobs).await }.boxed()
     }
 
     fn job<'a>(&'a self, job: &'a JobName, upcoming: usize) -> Answer<'a, JobDetail> {

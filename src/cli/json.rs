@@ -199,6 +199,7 @@ pub(crate) fn run(run: &v1::RunRecord) -> Value {
         "output": run.output,
         "processed": run.processed,
         "failed": run.failed,
+        "trace_id": Some(&run.trace_id).filter(|id| !id.is_empty()),
     })
 }
 

@@ -8,7 +8,7 @@ use rosterd_runtime::telemetry::LogFilter;
 
 use super::reader::Reader;
 use super::value::show;
-use super::{Config, History, Limits, Log, Login, Registry, Timing, Tls, alarms, zookeeper};
+use super::{Config, History, Limits, Log, Login, Registry, Timing, Tls, alarms, traces, zookeeper};
 
 /// Largest window HTTP/2 knows.
 const MAX_WINDOW: u64 = (1 << 31) - 1;
@@ -21,6 +21,7 @@ pub(super) fn config(reader: &mut Reader) -> Option<Config> {
         reader.parsed("listen_metrics", listen_address, "write address:port, for example 127.0.0.1:7701");
     let (timing, limits, history, log) = (timing(reader), limits(reader), history(reader), log(reader));
     let alarms = alarms::read(reader);
+    let (otlp, trace_url) = (traces::otlp(reader), traces::page(reader));
     let registry = registry(reader);
     let credentials = credentials(reader);
     let tls = tls(reader, credentials.is_some());
@@ -47,6 +48,8 @@ pub(super) fn config(reader: &mut Reader) -> Option<Config> {
         timing,
         limits,
         history,
+        otlp,
+        trace_url,
         log,
         alarms,
     })
@@ -130,7 +133,7 @@ fn credentials(reader: &mut Reader) -> Option<PathBuf> {
 }
 
 /// A file that is named; a defect if it cannot be read. What is in it is for those who use it.
-fn readable(reader: &mut Reader, field: &'static str) -> Option<PathBuf> {
+pub(super) fn readable(reader: &mut Reader, field: &'static str) -> Option<PathBuf> {
     let path = PathBuf::from(reader.text(field)?);
     if let Err(error) =
         std::fs::File::open(&path).and_then(|mut file| std::io::Read::read(&mut file, &mut [0]))

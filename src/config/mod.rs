@@ -9,6 +9,7 @@ mod check;
 mod defect;
 mod field;
 mod reader;
+pub mod traces;
 pub mod value;
 pub mod zookeeper;
 
@@ -24,6 +25,7 @@ use rosterd_domain::id::Namespace;
 pub use defect::{Defect, Defects, Origin};
 pub use field::{FIELDS, Field, field};
 use reader::Reader;
+pub use traces::Otlp;
 pub use zookeeper::ZooKeeper;
 
 /// Everything that `serve` and `dev` need to know.
@@ -53,6 +55,10 @@ pub struct Config {
     pub limits: Limits,
     /// What is kept of ended runs.
     pub history: History,
+    /// Where traces go; none: nowhere.
+    pub otlp: Option<Otlp>,
+    /// The page of a trace, `{trace_id}` in it.
+    pub trace_url: Option<String>,
     /// What is logged.
     pub log: Log,
     /// Which alarms there are, and who is told.

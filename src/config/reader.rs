@@ -181,6 +181,7 @@ fn plain(value: &toml::Value) -> Option<String> {
     match value {
         toml::Value::String(text) => Some(text.clone()),
         toml::Value::Integer(number) => Some(number.to_string()),
+        toml::Value::Float(number) => Some(number.to_string()),
         toml::Value::Boolean(flag) => Some(flag.to_string()),
         toml::Value::Array(list) => {
             let texts: Option<Vec<_>> = list.iter().map(toml::Value::as_str).collect();

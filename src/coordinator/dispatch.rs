@@ -560,6 +560,7 @@ fn trigger(view: &Job, run: RunRef, running: &Running, offset: Option<Arc<[u8]>>
         }),
         kind: kind(policy.kind),
         retries: policy.retries,
+        sampled: true,
         run,
     }
 }

@@ -26,6 +26,7 @@ use super::handle::{Done, Handle, Happening, Health, Inner, Operation, Peer};
 use super::inbox::{CREDENTIAL_BYTES, Room, Waiting};
 use super::node::{Frames, Node, Numbered};
 use super::settings::Settings;
+use super::tracer::Tracer;
 use rosterd_registry::{Hint, Registry, SessionState};
 use rosterd_runtime::clock::SharedClock;
 use rosterd_runtime::mutants;
@@ -122,6 +123,7 @@ pub struct Driver {
     proved: Arc<AtomicU64>,
     sink: Box<dyn Sink>,
     gauge: Box<dyn Gauge>,
+    tracer: Option<Box<dyn Tracer>>,
     /// Streams that were found too slow while effects were carried out.
     broken: Vec<StreamId>,
     /// Transactions that are to be handed over.
@@ -182,6 +184,7 @@ pub fn coordinator(
         proved,
         sink,
         gauge,
+        tracer: None,
         broken: Vec::new(),
         commits: Vec::new(),
         count_at: Mono::default(),
@@ -258,6 +261,12 @@ impl Driver {
         self
     }
 
+    /// Tells a tracer of each step of a fire.
+    pub fn traced_by(mut self, tracer: Box<dyn Tracer>) -> Self {
+        self.tracer = Some(tracer);
+        self
+    }
+
     /// Waits for something to happen.
     async fn next(&mut self) -> Event {
         loop {
@@ -313,14 +322,18 @@ impl Driver {
     }
 
     fn now(&self) -> Now {
-        Now { wall: self.clock.wall(), mono: self.clock.mono() }
+        read(&self.clock)
     }
 
     fn ended(&mut self, ended: Ended) -> Event {
         match ended {
             Ended::Commit(id, purpose, since, commit) => {
-                let took = self.clock.mono().since(since);
-                self.gauge.committed(purpose, took, matches!(commit, Commit::Committed(_)));
+                let now = self.now();
+                let applied = matches!(commit, Commit::Committed(_));
+                self.gauge.committed(purpose, now.mono.since(since), applied);
+                if let Some(tracer) = &mut self.tracer {
+                    tracer.answered(now, id, applied);
+                }
                 Event::Committed(id, commit)
             }
             Ended::Read(id, answer) => Event::Read(id, answer),
@@ -335,7 +348,12 @@ impl Driver {
                 Event::Opened(stream, peer)
             }
             // Its room is given back here: it is handled at once.
-            FromEdge::Frame(stream, frame, _room) => Event::Frame(stream, frame),
+            FromEdge::Frame(stream, frame, _room) => {
+                if let (Some(tracer), FromWorker::RunCompleted(completed)) = (&mut self.tracer, &frame) {
+                    tracer.reported(read(&self.clock), &completed.run);
+                }
+                Event::Frame(stream, frame)
+            }
             FromEdge::Closed(stream) => {
                 self.outboxes.remove(&stream);
                 Event::Closed(stream)
@@ -374,6 +392,9 @@ impl Driver {
             self.carry_out(effect, now);
         }
         self.hand_over(now);
+        if let Some(tracer) = &mut self.tracer {
+            tracer.settled(now);
+        }
         self.proved.store(self.node.proved_at(), Ordering::Relaxed);
         if self.count_at <= now.mono {
             self.count_at = now.mono.plus(COUNT_AGAIN);
@@ -405,6 +426,9 @@ impl Driver {
             }
             Effect::Record { job, at, entry, detail } => {
                 self.gauge.entry(&entry);
+                if let Some(tracer) = &mut self.tracer {
+                    tracer.entry(read(&self.clock), &job, &entry);
+                }
                 self.sink.record(&job, at, &entry, detail.as_deref());
                 self.tell(|| Happening::of(job, entry, detail.as_deref()));
             }
@@ -432,6 +456,12 @@ impl Driver {
 
     /// Hands the transactions over that have come up, together.
     fn hand_over(&mut self, now: Now) {
+        if let Some(tracer) = &mut self.tracer {
+            let handed_over = read(&self.clock);
+            for (id, txn) in &self.commits {
+                tracer.handed_over(handed_over, *id, txn);
+            }
+        }
         let (named, txns): (Vec<_>, Vec<_>) =
             self.commits.drain(..).map(|(id, txn)| ((id, txn.purpose), txn)).unzip();
         for ((id, purpose), commit) in named.into_iter().zip(self.registry.commit_all(txns)) {
@@ -447,6 +477,10 @@ impl Driver {
             // The calendar may have jumped this very moment: no run is held back for longer than it is told ahead.
             let left = |at| self.clock.until(self.node.by_the_clock(at)).min(self.node.longest_ahead());
             trigger.starts_in = trigger.not_before.map_or(Duration::ZERO, left);
+            if let Some(tracer) = &mut self.tracer {
+                trigger.sampled = tracer.keeps(trigger);
+                tracer.sent(read(&self.clock), trigger);
+            }
         }
         let last = matches!(frame, ToWorker::Close(_));
         // The last place is kept for saying why.
@@ -477,6 +511,10 @@ impl Driver {
             Query::ToldAt(id) => map(registry.told_at(&id), Answer::ToldAt),
         }
     }
+}
+
+fn read(clock: &SharedClock) -> Now {
+    Now { wall: clock.wall(), mono: clock.mono() }
 }
 
 fn map<T: 'static>(

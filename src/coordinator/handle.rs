@@ -188,6 +188,15 @@ pub struct JobRow {
     pub unmonitored: bool,
 }
 
+/// What tells a job from those of its name before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Birth {
+    /// Its incarnation.
+    pub incarnation: Arc<str>,
+    /// No token of its runs is below.
+    pub first: Token,
+}
+
 /// What a job is up to: the first of these that holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobStatus {

@@ -48,6 +48,7 @@ mod survey;
 mod switches;
 mod tell;
 mod timers;
+pub mod tracer;
 mod unattended;
 mod verdict;
 mod views;

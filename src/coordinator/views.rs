@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName, ServerAddress};
 use rosterd_domain::item::{Counters, State};
 use rosterd_domain::snapshot::Snapshot;
@@ -12,7 +13,8 @@ use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::view::{Job, Timeline};
 
 use super::handle::{
-    Handle, InstanceRow, ItemRow, ItemStatus, JobDetail, JobRow, JobStatus, MachineRow, MemberRow, ServerRow,
+    Birth, Handle, InstanceRow, ItemRow, ItemStatus, JobDetail, JobRow, JobStatus, MachineRow, MemberRow,
+    ServerRow,
 };
 use super::member::Member;
 use rosterd_registry::{DumpNode, ReadError};
@@ -58,6 +60,16 @@ impl Handle {
         let view = self.decision_view(name).await?;
         let timeline = Timeline::new(&view);
         Ok(latest(|after| timeline.next(after), after, until, most))
+    }
+
+    /// What tells these jobs from those of their names before them; without those that cannot be read.
+    pub async fn births(&self, jobs: BTreeSet<JobName>) -> BTreeMap<JobName, Birth> {
+        let born = jobs.into_iter().map(|name| async move {
+            let nodes = self.inner.registry.job(&name).await.ok()??;
+            let view = Job::decode(&name, &nodes).ok()??;
+            Some((name, Birth { incarnation: view.incarnation, first: view.first }))
+        });
+        join_all(born).await.into_iter().flatten().collect()
     }
 
     /// A job as decisions see it.

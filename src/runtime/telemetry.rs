@@ -300,6 +300,10 @@ metrics! {
     /// Requests of pages and REST, from their head to their answer's head; OpenTelemetry's http.server.request.duration
     http_seconds {"http_request_method", "http_route", "http_response_status_code"} as "http_server_request_duration_seconds":
         Family<Labels, Histogram, RequestSeconds> = Family::new_with_constructor(RequestSeconds);
+    /// Spans that the collector of traces has taken
+    spans_exported: Counter = Counter::default();
+    /// Spans dropped, by reason: no room in the queue, not taken by the collector, rejected by it, or left at the stop
+    spans_dropped {"reason"}: Family<Label, Counter> = Family::default();
     /// Alarms that this coordinator raised and that are not over, by kind
     alarms {"kind"}: Family<Label, Gauge> = Family::default();
     /// Messages to receivers of alarms, by their form and by whether they were taken

@@ -234,6 +234,8 @@ pub struct Trigger {
     pub kind: Kind,
     /// Attempts, and the pauses between them.
     pub retries: Retries,
+    /// Whether the trace of its fire is kept; as far as nobody here keeps any, that is the worker's to say.
+    pub sampled: bool,
 }
 
 /// Why a run is to stop.

@@ -6,3 +6,4 @@ pub mod jobs;
 pub mod key;
 pub mod limits;
 pub mod machines;
+pub mod trace;

@@ -17,11 +17,11 @@ use crate::proto::v1;
 use crate::scalar::{self, duration, timestamp};
 use crate::status::{Malformed, cut};
 use crate::text;
-use crate::trace::traceparent;
 use rosterd_session::code::{Code, Refusal};
 use rosterd_session::frame::{
     CallbackDone, CancelReason, Completed, FromWorker, Hello, Kind, RunRef, ToWorker,
 };
+use rosterd_session::trace::FireTrace;
 use v1::session_request::Frame as In;
 use v1::session_response::Frame as Out;
 
@@ -352,7 +352,8 @@ pub fn to_worker(to: ToWorker) -> Result<v1::SessionResponse, Option<Refusal>> {
 
 fn to_trigger(trigger: rosterd_session::frame::Trigger) -> v1::Trigger {
     let retries = trigger.retries;
-    let parent = traceparent(&trigger.incarnation, trigger.fire, &trigger.run);
+    let trace = FireTrace::new(&trigger.run.job, &trigger.incarnation, trigger.fire);
+    let parent = trace.parent(trigger.run.item, trigger.run.token, trigger.sampled);
     v1::Trigger {
         run: Some(to_run(trigger.run)),
         fire_time: Some(timestamp(trigger.fire)),

@@ -7,4 +7,3 @@ pub mod proto;
 pub mod scalar;
 pub mod status;
 pub mod text;
-mod trace;

@@ -40,6 +40,8 @@ mod process;
 mod proxy;
 #[path = "../it/raw.rs"]
 mod raw;
+#[path = "../it/recorder.rs"]
+mod recorder;
 mod sizes;
 mod tools;
 mod verify;

@@ -11,7 +11,7 @@ use crate::harness::*;
 use crate::judge::What;
 
 /// The interpreter that `cargo xtask setup` prepares.
-fn interpreter() -> PathBuf {
+pub fn interpreter() -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let python = target.join("python/bin/python");
     assert!(python.exists(), "{} is missing: run `cargo xtask setup`", python.display());

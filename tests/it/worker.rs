@@ -59,6 +59,8 @@ pub struct Does {
     pub batches: Option<u32>,
     /// What the run answers.
     pub output: String,
+    /// The collector that its spans go to.
+    pub traces: Option<String>,
 }
 
 /// Milliseconds since 1970.
@@ -279,6 +281,9 @@ fn process() {
         ..Options::default()
     };
     let mut worker = Worker::new(options);
+    if let Some(collector) = plan.jobs.iter().find_map(|does| does.traces.clone()) {
+        crate::recorder::record_to(collector);
+    }
     for does in plan.jobs {
         worker = worker.add(job(does, &log));
     }

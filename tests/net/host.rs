@@ -156,6 +156,7 @@ fn parts(machine: &Arc<Machine>, shared: &Shared, clock: Arc<Simulated>) -> Part
         }),
         sink: Box::new(|| Box::new(NoHistory)),
         gauge: Box::new(|| Box::new(NoHistory)),
+        tracer: None,
         place: Place::Here,
     }
 }

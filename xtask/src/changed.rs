@@ -100,6 +100,8 @@ fn reach<'a>(file: &str, packages: &'a [Package], shares: &impl Fn(&str, &str) -
     let mut parts = file.split('/');
     let named = |names: &[&'static str]| (names.to_vec(), Vec::new());
     Some(match (parts.next().unwrap_or_default(), parts.next().unwrap_or_default()) {
+        // Loaded by promtool, and each expression evaluated.
+        ("deploy", "prometheus" | "grafana") => named(&["it"]),
         // Figures are nobody's test.
         ("tests", "bench") | ("deploy" | ".ci" | ".github", _) => named(&[]),
         ("tests", "data") => (Vec::new(), vec!["rosterd-domain"]),

@@ -139,6 +139,7 @@ pub(crate) const SUITES: &[Suite] = &[
                 Pick::Units("rosterd-registry"),
                 Pick::Units("rosterd-history"),
                 Pick::Units("rosterd-coordinator"),
+                Pick::Units("rosterd-traces"),
                 Pick::Units("rosterd-api"),
                 Pick::Units("rosterd-outbound"),
                 Pick::Units("rosterd-alarms"),
@@ -147,6 +148,7 @@ pub(crate) const SUITES: &[Suite] = &[
                 Pick::Test("rosterd", "architecture"),
                 Pick::Units("rosterd-client"),
                 Pick::Test("rosterd-client", "it"),
+                Pick::Test("rosterd-client", "traces"),
                 Pick::Units("xtask"),
             ],
         )

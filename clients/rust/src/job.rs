@@ -10,6 +10,7 @@ use crate::config::JobFile;
 use crate::error::Failure;
 use crate::machine::words::JobSpec;
 use crate::run::Run;
+use crate::trace::Traced;
 
 pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Hook<A, T> = Arc<dyn Fn(Run, A) -> Boxed<T> + Send + Sync>;
@@ -150,7 +151,9 @@ impl Job {
             let handler = handler.clone();
             async move {
                 let span = tracing::Span::current();
-                let work = move || span.in_scope(|| handler(run).map(Output::into_text));
+                // Both are the thread's own.
+                let traced = Traced::current();
+                let work = move || traced.enter(|| span.in_scope(|| handler(run).map(Output::into_text)));
                 match tokio::task::spawn_blocking(work).await {
                     Ok(result) => result,
                     Err(error) => match error.try_into_panic() {

@@ -49,6 +49,7 @@ mod options;
 mod run;
 mod signals;
 pub mod testing;
+mod trace;
 mod user;
 mod worker;
 

@@ -26,6 +26,7 @@ use crate::job::{Job, Outcome};
 use crate::machine::words::{Event, Props, RunId, Start, UserResult};
 use crate::proto;
 use crate::run::{Run, Source};
+use crate::trace::Traced;
 use crate::user::{Gate, attempt_of};
 
 /// Progress that is kept for [`Ended::progress`]; a handler that says more often loses the rest.
@@ -196,7 +197,9 @@ impl TestRun {
         let (events, mut said) = mpsc::channel(PROGRESS);
         let gate = Gate::endless(Arc::new(AtomicBool::new(leaving)));
         let run = Run::new(start, SystemTime::UNIX_EPOCH, cancelled.clone(), events, gate);
-        let result = attempt_of(Arc::new(job.clone()), run.clone()).await;
+        let traced = Traced::begin(&run);
+        let result = traced.clone().around(attempt_of(Arc::new(job.clone()), run.clone())).await;
+        traced.end(&result);
         let retried = matches!(result, UserResult::Failed { retry: true, .. }) && !cancelled.is_cancelled();
         let (outcome, error) = match result {
             _ if cancelled.is_cancelled() => (Outcome::Cancelled, "cancelled by an operator".to_owned()),

@@ -26,6 +26,7 @@ use crate::machine::limits;
 use crate::machine::words::{Ended, Event, RunId, Start, UserResult};
 use crate::proto;
 use crate::run::Run;
+use crate::trace::Traced;
 
 /// What user code may say between two looks of the driver; more progress is dropped, the latest comes again.
 const CHATTER: usize = 1024;
@@ -156,17 +157,39 @@ impl UserCode {
         let run = Run::new(start, wall, cancelled.clone(), self.chatter.clone(), self.gate.clone());
         let cooperative = job.cooperative;
         let (ends, hooks) = (self.ends.clone(), self.hooks.clone());
-        let mut end = End { id: id.clone(), attempt, run: run.clone(), ends: Some(ends), hooks, began: None };
+        let traced = Traced::begin(&run);
+        let mut end = End {
+            id: id.clone(),
+            attempt,
+            run: run.clone(),
+            traced: traced.clone(),
+            ends: Some(ends),
+            hooks,
+            began: None,
+        };
         let (stop, gate) = (cancelled.clone(), self.gate.clone());
         // Every line that user code writes has the run's ids.
         let RunId { job: name, item, token } = &id;
-        let span = tracing::info_span!("run", job = name, item, token, attempt, instance = run.instance_id());
+        let (trace_id, span_id) = traced.ids().unzip();
+        // Within the trace, so that a layer of `tracing-opentelemetry` makes it a part of it.
+        let span = traced.enter(|| {
+            tracing::info_span!(
+                "run",
+                job = name,
+                item,
+                token,
+                attempt,
+                instance = run.instance_id(),
+                trace_id,
+                span_id
+            )
+        });
         let task = async move {
             if stop.is_cancelled() || !gate.open() {
                 return end.not_begun();
             }
             end.begin(&gate);
-            let result = attempt_of(job, run).await;
+            let result = traced.around(attempt_of(job, run)).await;
             end.say(result);
         };
         let task = self.runtime.spawn(task.instrument(span));
@@ -239,6 +262,7 @@ struct End {
     id: RunId,
     attempt: u32,
     run: Run,
+    traced: Traced,
     /// Dropped once the end is said.
     ends: Option<mpsc::UnboundedSender<Event>>,
     hooks: Hooked,
@@ -261,6 +285,7 @@ impl End {
 
     fn say(&mut self, result: UserResult) {
         let Some(ends) = self.ends.take() else { return };
+        self.traced.end(&result);
         if let Some(began) = self.began {
             let end = run_end(&result, self.run.ran_since(began));
             self.hooks.call(|hooks| hooks.run_ended(&self.run, &end));

@@ -20,8 +20,9 @@ use crate::explain;
 use crate::fires;
 use crate::history::History;
 use crate::operator::Operator;
+use crate::traces::Traces;
 use rosterd_coordinator::handle::{Done, Health, InstanceRow, MachineAction, Operation, ServerRow, Target};
-use rosterd_history::{EventFilter, OwnerFilter, Page, RunFilter, RunState};
+use rosterd_history::{EventFilter, OwnerFilter, Page, RunFilter, RunRow, RunState};
 use rosterd_runtime::clock::SharedClock;
 use rosterd_runtime::mutants;
 use rosterd_runtime::version::version;
@@ -379,7 +380,13 @@ impl AdminService for Admin {
         };
         let page = one_page(request.page_size, request.page_token);
         let (runs, next) = self.history.runs(filter, page).await.map_err(refused)?;
-        let runs = runs.into_iter().map(rows::run).collect();
+        let traces = Traces::of(&*self.backend, runs.iter().map(|run| &run.job)).await;
+        let traced = |run: RunRow| {
+            let trace = traces.id(&run.job, run.token, run.fire);
+            let trace_id = trace.map(|id| id.to_string()).unwrap_or_default();
+            v1::RunRecord { trace_id, ..rows::run(run) }
+        };
+        let runs = runs.into_iter().map(traced).collect();
         let answer = v1::ListRunsResponse { runs, next_page_token: next.unwrap_or_default() };
         self.answer(answer, "ask with a smaller page_size")
     }

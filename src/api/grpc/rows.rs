@@ -277,6 +277,7 @@ pub(super) fn run(run: RunRow) -> v1::RunRecord {
         failed: run.failed,
         decided_at: Some(timestamp(run.since)),
         state: run.state.as_str().into(),
+        trace_id: String::new(),
     }
 }
 

@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use http::{StatusCode, Uri};
 use rosterd_domain::id::{Item, Token};
 use rosterd_domain::time::Time;
-use rosterd_history::{EventFilter, EventKind, OwnerFilter, Page as Rows, RunFilter, RunState};
+use rosterd_history::{EventFilter, EventKind, OwnerFilter, Page as Rows, RunFilter, RunRow, RunState};
 use rosterd_session::code::Code;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -16,8 +16,9 @@ use super::paging::Paged;
 use super::problem::Problem;
 use super::shape::{self, Event, Fire, Run};
 use super::told::{self, Ownership, RunOfFire};
-use super::{Answer, Json, Page, Query, Shared, job};
+use super::{Answer, Json, Page, Query, Rest, Shared, job};
 use crate::fires;
+use crate::traces::{self, Traces};
 
 /// Which rows of the history.
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -86,7 +87,19 @@ pub(super) async fn runs(
         to,
     };
     let (rows, next) = rest.history.runs(filter, asked.rows()?).await?;
-    Ok(Page::of(Paged { rows: rows.into_iter().map(shape::run).collect(), next }, &uri))
+    Ok(Page::of(Paged { rows: traced(&rest, rows).await, next }, &uri))
+}
+
+/// Runs with their traces, where these are known.
+async fn traced(rest: &Rest, rows: Vec<RunRow>) -> Vec<Run> {
+    let traces = Traces::of(&*rest.backend, rows.iter().map(|row| &row.job)).await;
+    let template = rest.trace_url.as_deref();
+    let show = |row: RunRow| {
+        let trace = traces.id(&row.job, row.token, row.fire);
+        let trace_url = trace.and_then(|id| traces::page(template, id));
+        Run { trace_id: trace.map(|id| id.to_string()), trace_url, ..shape::run(row) }
+    };
+    rows.into_iter().map(show).collect()
 }
 
 #[utoipa::path(get, path = "/api/events", tag = "history", params(Asked), responses((status = 200, body = Vec<Event>)))]
@@ -168,7 +181,7 @@ pub(super) async fn run(
         .parse()
         .map_err(|_| Problem::invalid("token", format!("{token:?} is not the token of a run")))?;
     let rows = rest.history.attempts(&name, item, Token(token)).await?;
-    let attempts: Vec<Run> = rows.into_iter().map(shape::run).collect();
+    let attempts = traced(&rest, rows).await;
     let Some(run) = attempts.iter().find(|run| run.token == token).cloned() else {
         let what = format!(
             "token: the history of this coordinator has no run {token} of item {item} of {name}: it may be older than what is kept, \

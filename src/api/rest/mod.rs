@@ -62,6 +62,8 @@ pub struct Rest {
     pub(crate) desk: Desk,
     /// The last overview, for all who ask.
     pub overview: Overviews,
+    /// The page of a trace, `{trace_id}` in it.
+    pub trace_url: Option<String>,
 }
 
 pub use self::live::Recent;

@@ -195,6 +195,12 @@ pub(crate) struct Run {
     pub(crate) output: String,
     pub(crate) processed: u64,
     pub(crate) failed: u64,
+    /// The trace of its fire; absent of runs of a job that was removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) trace_id: Option<String>,
+    /// Where people look at it, if the coordinator was told (`trace_url`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) trace_url: Option<String>,
 }
 
 /// A scheduled time for an item, and its result.
@@ -461,6 +467,8 @@ pub(crate) fn run(row: RunRow) -> Run {
         output: row.output,
         processed: row.processed,
         failed: row.failed,
+        trace_id: None,
+        trace_url: None,
     }
 }
 

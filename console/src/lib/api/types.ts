@@ -1028,6 +1028,10 @@ export interface components {
       taskId: string;
       /** Format: int64 */
       token: number;
+      /** @description The trace of its fire; absent of runs of a job that was removed. */
+      traceId?: string | null;
+      /** @description Where people look at it, if the coordinator was told (`trace_url`). */
+      traceUrl?: string | null;
     };
     /** @description A run with all runs of its fire. */
     RunOfFire: {
