@@ -130,6 +130,6 @@ mod tests {
             Token(7),
             false,
         );
-        assert_eq!(told, "FILL");
+        assert_eq!(told, "00-e8544d2d7e1a6d191e5f252fbaff3467-e5d2125ef55399d8-00");
     }
 }

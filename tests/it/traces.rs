@@ -178,7 +178,6 @@ async fn a_collector_that_is_gone_holds_no_fire_up_and_what_is_lost_is_counted()
     })
     .await;
     cluster.verdict_when("runs", |verdict| verdict.of("untraced").count() >= 8).await;
-    assert!(cluster.counters("untraced").await.missed.is_empty());
     let log = cluster.logged();
     assert_eq!(log.matches("spans are not taken").count(), 1, "once for all that fails in a row");
     let coordinator = cluster.coordinator.as_mut().unwrap();
