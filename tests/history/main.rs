@@ -1,6 +1,8 @@
 //! The history in PostgreSQL, at real servers: what is written and read, by one and by several coordinators; servers that are
 //! killed, slow, full or another's; what waits on the disk meanwhile, and what of it is dropped.
 
+#![allow(unreachable_pub, reason = "a test binary has no users")]
+
 mod desk;
 mod reading;
 mod secure;

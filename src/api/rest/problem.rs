@@ -31,10 +31,16 @@ pub(crate) struct Problem {
     /// The request, as the header x-request-id and the coordinator's log name it.
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
+    /// Boxed: a refusal is passed on by value everywhere, and few have any.
     #[serde(skip)]
+    heads: Box<Heads>,
+}
+
+/// What stands in the answer's head beside.
+#[derive(Debug, Clone, Default)]
+struct Heads {
     allow: Option<&'static str>,
     /// In seconds.
-    #[serde(skip)]
     retry_after: Option<u64>,
 }
 
@@ -47,8 +53,7 @@ impl Problem {
             status: status::http(code.class()).as_u16(),
             detail: detail.into(),
             request_id: None,
-            allow: None,
-            retry_after: None,
+            heads: Box::default(),
         }
     }
 
@@ -59,8 +64,9 @@ impl Problem {
 
     /// The same, to be tried again after so many seconds.
     #[must_use]
-    pub(crate) fn after(self, seconds: u64) -> Self {
-        Self { retry_after: Some(seconds), ..self }
+    pub(crate) fn after(mut self, seconds: u64) -> Self {
+        self.heads.retry_after = Some(seconds);
+        self
     }
 
     /// A field or parameter that cannot be.
@@ -77,10 +83,9 @@ impl Problem {
     /// The path is asked with another method.
     pub(crate) fn method(path: &str, allowed: &'static str) -> Self {
         let what = format!("{path} takes {allowed}: send the request with that method");
-        Self {
-            allow: Some(allowed),
-            ..Self::new(Code::RequestInvalid, what).under(StatusCode::METHOD_NOT_ALLOWED)
-        }
+        let mut problem = Self::new(Code::RequestInvalid, what).under(StatusCode::METHOD_NOT_ALLOWED);
+        problem.heads.allow = Some(allowed);
+        problem
     }
 }
 
@@ -102,10 +107,10 @@ impl IntoResponse for Problem {
         *response.status_mut() =
             StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(KIND));
-        if let Some(seconds) = self.retry_after {
+        if let Some(seconds) = self.heads.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        if let Some(allowed) = self.allow {
+        if let Some(allowed) = self.heads.allow {
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
         }
         // For the layer, which knows the request.
