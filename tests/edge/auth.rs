@@ -54,7 +54,7 @@ const KEEPS: &str = "?? ?? no no ok ok ??";
 const MAKES: &str = "?? ?? no no no ok ??";
 
 /// Every method, and what becomes of who asks: `??` is UNAUTHENTICATED, `no` PERMISSION_DENIED.
-const TABLE: [(&str, &str); 33] = [
+const TABLE: [(&str, &str); 37] = [
     ("/rosterd.v1.WorkerService/Session", WORKS),
     ("/rosterd.v1.AdminService/ListJobs", LOOKS),
     ("/rosterd.v1.AdminService/GetJob", LOOKS),
@@ -82,6 +82,10 @@ const TABLE: [(&str, &str); 33] = [
     ("/rosterd.v1.AdminService/RemoveMachine", KEEPS),
     ("/rosterd.v1.AdminService/ApplyJobs", MAKES),
     ("/rosterd.v1.AdminService/RemoveJob", MAKES),
+    ("/rosterd.v1.AlarmService/ListAlarms", LOOKS),
+    ("/rosterd.v1.AlarmService/PutSilence", KEEPS),
+    ("/rosterd.v1.AlarmService/DeleteSilence", KEEPS),
+    ("/rosterd.v1.AlarmService/TestAlarms", KEEPS),
     ("/rosterd.v1.BackupService/Backup", MAKES),
     ("/rosterd.v1.BackupService/RestoreJob", MAKES),
     ("/grpc.health.v1.Health/Check", OPEN),

@@ -212,8 +212,9 @@ pub(super) async fn put_silence(
     }
     let NewSilence { alarm, job, until, duration_ms, comment } =
         serde_json::from_str(&body).map_err(|error| Problem::invalid("body", error))?;
-    let until = until.map(|text| Time::parse(&text).map_err(|error| Problem::invalid("until", error)));
-    let (until, duration) = (until.transpose()?, duration_ms.map(Duration::from_millis));
+    let until = until.as_deref().map(Time::parse).transpose();
+    let until = until.map_err(|error| Problem::invalid("until", error))?;
+    let duration = duration_ms.map(Duration::from_millis);
     let wanted = Wanted { alarm, job, until, duration, comment };
     Ok(Json(silence(rest.alarms.silence(who.0.as_ref(), id, wanted).await?)))
 }
