@@ -158,11 +158,17 @@ describe('times', () => {
   });
 
   it('are counted into their interval', () => {
-    const row = (from: string, runs: number, succeeded: number) => ({ from, runs, succeeded, processed: 0, failed: 0 });
+    const row = (from: string, succeeded: number, failed: number) => ({
+      from,
+      succeeded,
+      failed,
+      timedOut: 0,
+      crashed: 0,
+    });
     const rows = [
-      row('1970-01-01T00:00:01Z', 3, 2),
-      row('1970-01-01T00:00:01.5Z', 1, 1),
-      row('1970-01-01T00:00:09Z', 9, 9),
+      row('1970-01-01T00:00:01Z', 2, 1),
+      row('1970-01-01T00:00:01.5Z', 1, 0),
+      row('1970-01-01T00:00:09Z', 9, 0),
     ];
     expect(series(rows, 0, 3000, 1000)).toEqual({ times: [0, 1, 2], succeeded: [0, 3, 0], failed: [0, 1, 0] });
   });

@@ -4,10 +4,11 @@
 export interface Counts {
   from: string;
   jobName?: string;
-  runs: number;
+  /** Those that ended in it, by outcome. */
   succeeded: number;
-  processed: number;
   failed: number;
+  timedOut: number;
+  crashed: number;
 }
 
 export interface Series {
@@ -29,7 +30,7 @@ export function series(rows: Counts[], from: number, to: number, step: number): 
     const at = Math.floor((Date.parse(row.from) - from) / step);
     if (at < 0 || at >= size) continue;
     out.succeeded[at]! += row.succeeded;
-    out.failed[at]! += row.runs - row.succeeded;
+    out.failed[at]! += row.failed + row.timedOut + row.crashed;
   }
   return out;
 }
