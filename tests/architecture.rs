@@ -58,19 +58,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     // What a command shows a coordinator is what a worker shows it.
     ("rosterd_client", &["cli/exec", "cli/identity", "cli/server", "app/demo"]),
     ("hyper", &["outbound"]),
-    (
-        "tokio_rustls",
-        &[
-            "outbound",
-            "api/access/subject",
-            "api/link",
-            "api/tls",
-            "app/credentials/edit",
-            "history/postgres/tls",
-        ],
-    ),
-    ("tokio_postgres", &["history/postgres"]),
-    ("refinery_core", &["history/postgres/schema"]),
+    ("tokio_rustls", &["outbound", "api/access/subject", "api/link", "api/tls", "app/credentials/edit"]),
     ("webpki", &["api/access/subject"]),
     ("zookeeper_client", &["registry/zookeeper"]),
 ];
@@ -83,7 +71,7 @@ const CLOCKS: &[(&str, &[&str])] = &[
     ("SystemTime::now", &["runtime/clock"]),
     ("Timestamp::now", &["cli"]),
     ("Zoned::now", &["cli"]),
-    ("Instant::now", &["runtime/clock", "api/grpc", "api/layers", "cli/exec", "history/postgres/sender"]),
+    ("Instant::now", &["runtime/clock", "api/grpc", "api/layers", "cli/exec"]),
 ];
 
 /// Who may spawn a task: whoever knows what its panic and its end mean. The tasks of the store in memory only wait.

@@ -152,8 +152,7 @@ pub async fn import(
 /// own, and of those at most one is in the directory that the configuration names.
 async fn note(config: &Config, put: &Result<Report, PutError>, origin: &str) {
     let data_dir = store::data_dir(&config.registry);
-    let here = super::history::is_shared(config) || super::history::is_in(data_dir);
-    if matches!(config.registry, RegistryConfig::ZooKeeper(_)) && !here {
+    if matches!(config.registry, RegistryConfig::ZooKeeper(_)) && !super::history::is_in(data_dir) {
         return;
     }
     let (made, overwritten, kept, end) = match put {

@@ -22,7 +22,6 @@ mod fleet;
 mod guarantee;
 #[path = "../it/harness.rs"]
 mod harness;
-mod history;
 #[path = "../it/judge.rs"]
 mod judge;
 mod languages;
@@ -36,8 +35,6 @@ mod mutants;
 mod net;
 mod panics;
 mod partition;
-#[path = "../support/postgres.rs"]
-mod postgres;
 #[path = "../it/process.rs"]
 mod process;
 mod proxy;

@@ -164,16 +164,6 @@ pub(crate) const SUITES: &[Suite] = &[
             &[Pick::Test("rosterd", "registry")],
         )
     },
-    Suite {
-        packages: &["postgresql"],
-        lane: Lane::Waits,
-        threads: Some("4"),
-        ..programs(
-            "history",
-            "the history in PostgreSQL, at real servers: kills, stalls, lost answers, TLS",
-            &[Pick::Test("rosterd", "history")],
-        )
-    },
     programs(
         "sim",
         "whole clusters under a simulated clock, seeded faults",

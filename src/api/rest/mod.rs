@@ -5,7 +5,6 @@ mod alarms;
 mod change;
 mod check;
 mod config;
-mod counts;
 mod described;
 mod document;
 mod fires;
