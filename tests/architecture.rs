@@ -71,11 +71,12 @@ const CLOCKS: &[(&str, &[&str])] = &[
     ("SystemTime::now", &["runtime/clock"]),
     ("Timestamp::now", &["cli"]),
     ("Zoned::now", &["cli"]),
-    ("Instant::now", &["runtime/clock", "api/grpc", "api/layers", "cli/exec"]),
+    ("Instant::now", &["runtime/clock", "api/grpc", "api/layers", "cli/exec", "traces/export_tests"]),
 ];
 
 /// Who may spawn a task: whoever knows what its panic and its end mean. The tasks of the store in memory only wait.
-const SPAWNERS: &[&str] = &["runtime/tasks", "registry/zookeeper", "registry/memory", "cli/exec/child"];
+const SPAWNERS: &[&str] =
+    &["runtime/tasks", "registry/zookeeper", "registry/memory", "cli/exec/child", "traces/export_tests"];
 
 /// Readings of the environment.
 const ENVIRONMENT: &[&str] =

@@ -178,6 +178,9 @@ pub enum Form {
 }
 
 impl Form {
+    /// What [`as_str`](Self::as_str) says of each.
+    pub const NAMES: [&'static str; 6] = ["webhook", "slack", "dingtalk", "wecom", "pagerduty", "email"];
+
     /// Its name in the configuration.
     pub fn as_str(&self) -> &'static str {
         match self {

@@ -11,6 +11,7 @@ use futures_util::future::BoxFuture;
 use rosterd_alarms::desk::{Desk, Parts, Report, Watched};
 use rosterd_alarms::facts::{Coordinator, Item, Job as Facts, LateStart};
 use rosterd_alarms::send::Sender;
+use rosterd_alarms::settings::Form;
 use rosterd_domain::id::{CoordinatorId, Item as ItemNumber, JobName};
 use rosterd_domain::item::{Missed, Outcome, Record, Source, State};
 use rosterd_domain::plan::Became;
@@ -31,6 +32,9 @@ use rosterd_runtime::clock::{Clock as _, System};
 use rosterd_runtime::tasks::{Phase, Tasks};
 use rosterd_runtime::telemetry::Metrics;
 
+/// What became of a message.
+const OUTCOMES: [&str; 2] = ["delivered", "failed"];
+
 /// Opens the desk. `at`: where this listens, and where the state is kept.
 pub(super) fn open(
     config: &Config,
@@ -38,6 +42,10 @@ pub(super) fn open(
     recorder: &Recorder,
     metrics: &Arc<Metrics>,
 ) -> Result<Arc<Desk>, AppError> {
+    // There from the start: what appears with its first event has no rate at it.
+    for (form, outcome) in Form::NAMES.into_iter().flat_map(|form| OUTCOMES.map(|outcome| (form, outcome))) {
+        drop(metrics.alarm_deliveries.get_or_create(&[("form", form), ("outcome", outcome)]));
+    }
     let (recorder, counts, gauges) = (recorder.clone(), metrics.clone(), metrics.clone());
     let parts = Parts {
         settings: config.alarms.clone(),
@@ -76,7 +84,7 @@ fn note(recorder: &Recorder, metrics: &Metrics, report: Report<'_>) {
     match report {
         Report::Asked { job, what, by } => recorder.event(now, job, EventKind::Operation, what, by),
         Report::Delivery(delivery) => {
-            let outcome = if delivery.error.is_none() { "delivered" } else { "failed" };
+            let outcome = OUTCOMES[usize::from(delivery.error.is_some())];
             metrics.alarm_deliveries.get_or_create(&[("form", delivery.form), ("outcome", outcome)]).inc();
             let (receiver, form, title) = (&delivery.receiver, delivery.form, &delivery.title);
             let text = match &delivery.error {

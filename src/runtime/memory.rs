@@ -6,27 +6,31 @@ use std::time::Duration;
 
 use crate::telemetry::resident_bytes;
 
-/// How often it looks.
+/// How often it looks; twice as seldom each time that little came back, up to a minute.
 const PERIOD: Duration = Duration::from_secs(15);
-/// So much more than after the last time is worth the heaps' locks, which are held for some milliseconds.
+const MOST: Duration = Duration::from_secs(60);
+/// So much more than it ever was at the least is worth the heaps' locks, which are held for some milliseconds.
 const WORTH: i64 = 16 << 20;
 
 /// Looks now and then, for ever.
 pub async fn give_back_when_grown() {
     let Some(mut least) = resident_bytes() else { return std::future::pending().await };
+    let mut period = PERIOD;
     loop {
-        tokio::time::sleep(PERIOD).await;
+        tokio::time::sleep(period).await;
         let now = resident_bytes().unwrap_or(least);
         least = least.min(now);
         if now - least < WORTH {
+            period = PERIOD;
             continue;
         }
         // Apart: it may wait for the locks of heaps.
         if let Err(error) = tokio::task::spawn_blocking(give_back).await {
             tracing::warn!(%error, "free memory was not given back");
         }
-        least = resident_bytes().unwrap_or(now);
-        tracing::debug!(before = now, after = least, "gave free memory back to the system");
+        let after = resident_bytes().unwrap_or(now);
+        period = if now - after < WORTH { MOST.min(period * 2) } else { PERIOD };
+        tracing::debug!(before = now, after, "gave free memory back to the system");
     }
 }
 
