@@ -84,7 +84,7 @@ async fn a_login_outlives_the_coordinator_and_is_in_the_audit() {
         let rows = ask(&cluster, "GET", "/api/events?kind=operation", &heads, "").await.json();
         let rows = rows.as_array().cloned().unwrap_or_default();
         let is_login = |row: &serde_json::Value| {
-            row["text"].as_str().is_some_and(|text| text.contains("log in to the console"))
+            row["what"].as_str().is_some_and(|what| what.contains("log in to the console"))
         };
         rows.into_iter().find(|row| is_login(row) && row["principal"] == "boss")
     })
