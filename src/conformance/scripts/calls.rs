@@ -9,7 +9,7 @@ use rosterd_wire::proto::v1::session_request::Frame as Said;
 use super::{Group, scene};
 use crate::broken::{Played, ensure};
 use crate::coordinator::frames;
-use crate::event::Event;
+use crate::event::{Entry, Event};
 use crate::stage::{CALM, PATIENCE, Setting, Stage};
 
 /// The names say what the callbacks do: the second takes two seconds, the third fails.
@@ -45,17 +45,21 @@ fn fine(done: &CallbackDone) -> Played {
     ensure(done.error.is_empty() && !done.timed_out, || format!("it is answered {done:?}"))
 }
 
-/// How often user code was called since then.
-fn called(stage: &mut Stage, from: usize) -> usize {
-    let calls = stage.all(from, |entry| match &entry.event {
-        Event::Line(line) if line.what == What::Hook => Some(()),
-        _ => None,
-    });
-    calls.len()
+fn is_call(entry: &Entry) -> bool {
+    matches!(&entry.event, Event::Line(line) if line.what == What::Hook)
 }
 
-fn ensure_called(stage: &mut Stage, from: usize, wanted: usize) -> Played {
-    let times = called(stage, from);
+/// Waits for as many calls of user code since then, and sees that there were no more. What a worker prints comes by another
+/// way than what it answers, and may come later.
+async fn ensure_called(stage: &mut Stage, from: usize, wanted: usize) -> Played {
+    let mut seen = 0;
+    stage
+        .find(from, &format!("call {wanted} of user code"), |entry| {
+            seen += usize::from(is_call(entry));
+            (seen >= wanted).then_some(())
+        })
+        .await?;
+    let times = stage.all(from, |entry| is_call(entry).then_some(())).len();
     ensure(times == wanted, || format!("user code was called {times} times instead of {wanted}"))
 }
 
@@ -63,14 +67,14 @@ async fn a_callback_is_called_once(stage: &mut Stage) -> Played {
     let from = stage.here();
     stage.say(frames::callback("once-fast", FAST, PATIENCE)).await?;
     fine(&done(stage, from, "once-fast").await?)?;
-    ensure_called(stage, from, 1)?;
+    ensure_called(stage, from, 1).await?;
     let from = stage.here();
     for _ in 0..3 {
         stage.say(frames::callback("once-slow", SLOW, PATIENCE)).await?;
     }
     fine(&done(stage, from, "once-slow").await?)?;
     stage.probe().await?;
-    ensure_called(stage, from, 1)?;
+    ensure_called(stage, from, 1).await?;
     let answers = stage.frames(from, |frame| match frame {
         Said::CallbackDone(done) => (done.callback_id == "once-slow").then_some(()),
         _ => None,
@@ -85,25 +89,20 @@ async fn an_answer_is_given_again_when_it_is_asked_for_again(stage: &mut Stage) 
         stage.say(frames::callback("again", FAST, PATIENCE)).await?;
         fine(&done(stage, from, "again").await?)?;
     }
-    ensure_called(stage, begun, 1)
+    ensure_called(stage, begun, 1).await
 }
 
 async fn an_answer_outlives_its_stream(stage: &mut Stage) -> Played {
     let begun = stage.here();
     stage.say(frames::callback("outlives", SLOW, PATIENCE)).await?;
-    stage
-        .find(begun, "the call", |entry| match &entry.event {
-            Event::Line(line) => (line.what == What::Hook).then_some(()),
-            _ => None,
-        })
-        .await?;
+    stage.find(begun, "the call", |entry| is_call(entry).then_some(())).await?;
     stage.cut()?;
     stage.attach().await?;
     let from = stage.here();
     stage.say(frames::callback("outlives", SLOW, PATIENCE)).await?;
     fine(&done(stage, from, "outlives").await?)?;
     stage.next_rule();
-    ensure_called(stage, begun, 1)
+    ensure_called(stage, begun, 1).await
 }
 
 async fn as_many_as_slots_are_called_at_a_time(stage: &mut Stage) -> Played {
@@ -118,12 +117,12 @@ async fn as_many_as_slots_are_called_at_a_time(stage: &mut Stage) -> Played {
     for number in 0..slots {
         fine(&done(stage, from, &format!("slot-{number}")).await?)?;
     }
-    ensure_called(stage, from, slots as usize)?;
+    ensure_called(stage, from, slots as usize).await?;
     // Its answer was not its own: asked again it is called.
     let from = stage.here();
     stage.say(frames::callback("one-more", FAST, PATIENCE)).await?;
     fine(&done(stage, from, "one-more").await?)?;
-    ensure_called(stage, from, 1)
+    ensure_called(stage, from, 1).await
 }
 
 async fn one_that_takes_too_long_is_answered_for(stage: &mut Stage) -> Played {
