@@ -200,7 +200,7 @@ async fn start(config: Config) -> Result<Running, AppError> {
         config: EdgeConfig { sessions, ..edge_config(&config, &access) },
     };
     access.follow(&tasks, System::shared());
-    history::watch_drops(&tasks, recorder.clone(), metrics);
+    history::watch(&tasks, recorder.clone(), metrics);
     if let Some(listener) = monitored {
         monitor(&edge, listener);
     }

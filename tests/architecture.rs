@@ -1,9 +1,14 @@
 //! What may know what: the arrows between the folders of `src`, who reads clocks and the environment, who spells
 //! nodes, how long a file may be. A plain scan of the text; each rule says what to do, and is itself tried below.
 
+#[path = "architecture/scan.rs"]
+mod scan;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use scan::{paths, scan};
 
 /// Rooms that are crates, with a manifest in their folder: what they may know is held by Cargo as well.
 #[rustfmt::skip]
@@ -58,7 +63,19 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     // What a command shows a coordinator is what a worker shows it.
     ("rosterd_client", &["cli/exec", "cli/identity", "cli/server", "app/demo"]),
     ("hyper", &["outbound"]),
-    ("tokio_rustls", &["outbound", "api/access/subject", "api/link", "api/tls", "app/credentials/edit"]),
+    (
+        "tokio_rustls",
+        &[
+            "outbound",
+            "api/access/subject",
+            "api/link",
+            "api/tls",
+            "app/credentials/edit",
+            "history/postgres/tls",
+        ],
+    ),
+    ("tokio_postgres", &["history/postgres"]),
+    ("refinery_core", &["history/postgres/schema"]),
     ("webpki", &["api/access/subject"]),
     ("zookeeper_client", &["registry/zookeeper"]),
 ];
@@ -71,7 +88,17 @@ const CLOCKS: &[(&str, &[&str])] = &[
     ("SystemTime::now", &["runtime/clock"]),
     ("Timestamp::now", &["cli"]),
     ("Zoned::now", &["cli"]),
-    ("Instant::now", &["runtime/clock", "api/grpc", "api/layers", "cli/exec", "traces/export_tests"]),
+    (
+        "Instant::now",
+        &[
+            "runtime/clock",
+            "api/grpc",
+            "api/layers",
+            "cli/exec",
+            "history/postgres/sender",
+            "traces/export_tests",
+        ],
+    ),
 ];
 
 /// Who may spawn a task: whoever knows what its panic and its end mean. The tasks of the store in memory only wait.
@@ -164,109 +191,6 @@ fn one_crate(code: &str, room: &str) -> String {
 /// Whether `path` is `top` or below it.
 fn is_below(path: &str, top: &str, separator: &str) -> bool {
     path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with(separator))
-}
-
-/// Blanks comments and texts, and hands out the texts.
-fn scan(text: &str) -> (String, Vec<(usize, String)>) {
-    let (mut code, mut texts, mut rest, mut line) = (String::new(), Vec::new(), text, 1);
-    while let Some(first) = rest.chars().next() {
-        let (length, said) = piece(rest, code.chars().last());
-        let (part, after) = rest.split_at(length);
-        match said {
-            None => code.push_str(part),
-            Some(said) => {
-                code.push(if first == '/' { ' ' } else { '"' });
-                code.extend(part.chars().filter(|&c| c == '\n'));
-                if first != '/' {
-                    texts.push((line, said.to_owned()));
-                }
-            }
-        }
-        line += part.matches('\n').count();
-        rest = after;
-    }
-    (code, texts)
-}
-
-/// The length of what begins here; with its content if it is a comment or a text.
-fn piece(rest: &str, before: Option<char>) -> (usize, Option<&str>) {
-    let until = |start: usize, end: &str| {
-        let content = &rest[start..];
-        let length = content.find(end).unwrap_or(content.len());
-        ((start + length + end.len()).min(rest.len()), Some(&content[..length]))
-    };
-    let word = before.is_some_and(|c| c.is_alphanumeric() || c == '_');
-    if rest.starts_with("//") {
-        let length = rest.find('\n').unwrap_or(rest.len());
-        return (length, Some(&rest[..length]));
-    }
-    if rest.starts_with("/*") {
-        return until(2, "*/");
-    }
-    if rest.starts_with('"') {
-        return quoted(rest);
-    }
-    if !word && (rest.starts_with("r\"") || rest.starts_with("r#\"")) {
-        return if rest.starts_with("r\"") { until(2, "\"") } else { until(3, "\"#") };
-    }
-    // A character may be a quote; a lifetime has no second one.
-    for quote in ["'\"'", "'\\''", "'\\\"'"] {
-        if rest.starts_with(quote) {
-            return (quote.len(), Some(""));
-        }
-    }
-    (rest.chars().next().map_or(0, char::len_utf8), None)
-}
-
-fn quoted(rest: &str) -> (usize, Option<&str>) {
-    let mut escaped = false;
-    for (at, c) in rest.char_indices().skip(1) {
-        match c {
-            '"' if !escaped => return (at + 1, Some(&rest[1..at])),
-            _ => escaped = c == '\\' && !escaped,
-        }
-    }
-    (rest.len(), Some(&rest[1..]))
-}
-
-/// All paths said in `code` that begin with `root::`, groups spelled out.
-fn paths(code: &str, root: &str) -> Vec<(usize, String)> {
-    let start = format!("{root}::");
-    let mut found = Vec::new();
-    for (at, _) in code.match_indices(&start) {
-        let before = code[..at].chars().last();
-        if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
-            continue;
-        }
-        let line = code[..at].matches('\n').count() + 1;
-        let mut all = Vec::new();
-        tree(&code[at + start.len()..], "", &mut all);
-        found.extend(all.into_iter().map(|path| (line, path)));
-    }
-    found
-}
-
-/// Reads one tree of a `use`; how much of the text it took.
-fn tree(text: &str, above: &str, found: &mut Vec<String>) -> usize {
-    let name = text.len() - text.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_').len();
-    let path = if above.is_empty() { text[..name].to_owned() } else { format!("{above}::{}", &text[..name]) };
-    let rest = &text[name..];
-    if rest.starts_with("::") && name > 0 {
-        return name + 2 + tree(&rest[2..], &path, found);
-    }
-    if name > 0 || !rest.starts_with('{') {
-        found.push(path.trim_end_matches(':').to_owned());
-        return name;
-    }
-    let mut at = 1;
-    while at < rest.len() && !rest[at..].starts_with('}') {
-        if rest[at..].starts_with(|c: char| c.is_whitespace() || c == ',' || c == '*') {
-            at += 1;
-            continue;
-        }
-        at += tree(&rest[at..], above, found).max(1);
-    }
-    at + 1
 }
 
 type Rule = fn(&[Source]) -> Vec<String>;

@@ -10,8 +10,8 @@ use rosterd_domain::time::Time;
 
 use super::backend::Answer;
 use rosterd_history::{
-    EventFilter, EventRow, FireRow, HistoryError, OwnerFilter, OwnerRow, Page, Pulse, Reader, Recent,
-    RunFilter, RunRow,
+    Counted, EventFilter, EventRow, FireRow, HistoryError, OwnerFilter, OwnerRow, Page, Pulse, Reader,
+    Recent, RunFilter, RunRow, Status,
 };
 use rosterd_session::code::{Code, Refusal};
 
@@ -42,6 +42,20 @@ pub trait History: Send + Sync + 'static {
 
     /// A job's runs that started at `from` or later, counted by their state.
     fn recent<'a>(&'a self, job: &'a JobName, from: Time) -> Answer<'a, Vec<Recent>>;
+
+    /// What was counted by job and interval, the oldest first.
+    fn counts(
+        &self,
+        job: Option<JobName>,
+        from: Time,
+        to: Time,
+        interval: Duration,
+    ) -> Answer<'_, Vec<Counted>>;
+
+    /// How it stands.
+    fn status(&self) -> Status {
+        Status::default()
+    }
 
     /// What became of each of the scheduled times, in ascending order, for each of the items.
     fn fires<'a>(&'a self, job: &'a JobName, items: Vec<Item>, due: Vec<Time>) -> Answer<'a, Vec<FireRow>>;
@@ -81,6 +95,20 @@ impl History for Reader {
 
     fn recent<'a>(&'a self, job: &'a JobName, from: Time) -> Answer<'a, Vec<Recent>> {
         async move { self.recent(job, from).await.map_err(refusal) }.boxed()
+    }
+
+    fn counts(
+        &self,
+        job: Option<JobName>,
+        from: Time,
+        to: Time,
+        interval: Duration,
+    ) -> Answer<'_, Vec<Counted>> {
+        async move { self.counts(job, from, to, interval).await.map_err(refusal) }.boxed()
+    }
+
+    fn status(&self) -> Status {
+        self.status()
     }
 
     fn fires<'a>(&'a self, job: &'a JobName, items: Vec<Item>, due: Vec<Time>) -> Answer<'a, Vec<FireRow>> {

@@ -4,16 +4,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rosterd_domain::id::JobName;
+use rosterd_domain::id::{Item, JobName, Token};
+use rosterd_domain::item::Running;
 use rosterd_domain::ownership::Owned;
 use rosterd_domain::plan::Entry;
 use rosterd_domain::time::Time;
 use rosterd_domain::verify::given;
 
+use super::AppError;
 use crate::config::Config;
+use crate::config::history::{Database, DatabaseTls, Place};
 use rosterd_coordinator::driver::Sink;
 use rosterd_coordinator::handle::Happening;
-use rosterd_history::{Detail, EventKind, History, HistoryError, Options, Reader, Recorder};
+use rosterd_history::{
+    Address, AddressError, Clock, Detail, EventKind, History, Options, Reader, Recorder, Roots, Trust,
+};
 use rosterd_runtime::clock::{Clock as _, System};
 use rosterd_runtime::tasks::{Phase, Tasks};
 use rosterd_runtime::telemetry::Metrics;
@@ -38,6 +43,17 @@ impl Sink for ToHistory {
 
     fn owned(&mut self, at: Time, owned: &Owned) {
         self.0.owned(at, owned);
+    }
+
+    fn begun(
+        &mut self,
+        job: &JobName,
+        now: Time,
+        (item, token): (Item, Token),
+        run: &Running,
+        at: Option<Time>,
+    ) {
+        self.0.begun(job, now, (item, token), run, at);
     }
 
     fn happened(&mut self, at: Time, happening: &Happening) {
@@ -71,26 +87,82 @@ pub(super) fn is_in(data_dir: &Path) -> bool {
     data_dir.join(FILE).exists()
 }
 
-/// Opens the history in a data directory, or begins one there.
-pub(super) fn open(config: &Config, data_dir: &Path) -> Result<(Recorder, Reader), HistoryError> {
+/// What waits in a data directory for a database that is slow or away.
+const SPOOL: &str = "history-spool.db";
+
+/// Whether all coordinators of the namespace have one history.
+pub(super) fn is_shared(config: &Config) -> bool {
+    matches!(config.history.place, Place::Database(_))
+}
+
+/// Opens the history where the configuration says, or begins one there.
+pub(super) fn open(config: &Config, data_dir: &Path) -> Result<(Recorder, Reader), AppError> {
     let options = Options {
         retention: config.history.retention,
         max_rows: config.history.max_runs,
         queue: config.history.queue,
         ..Options::default()
     };
-    History::open(data_dir.join(FILE), options, Arc::new(|| System.wall()))
+    let clock: Clock = Arc::new(|| System.wall());
+    match &config.history.place {
+        Place::DataDir => Ok(History::open(data_dir.join(FILE), options, clock)?),
+        Place::File(path) => Ok(History::open(path, options, clock)?),
+        Place::Database(database) => {
+            let address = address(database, config.namespace.as_str())?;
+            Ok(History::share(address, data_dir.join(SPOOL), database.spool, options, clock)?)
+        }
+    }
 }
 
-/// Counts what the history dropped into the metrics.
-pub(super) fn watch_drops(tasks: &Tasks, recorder: Recorder, metrics: Arc<Metrics>) {
+/// Where the database is; its files are read, nothing is connected to.
+pub(super) fn address(database: &Database, namespace: &str) -> Result<Address, AppError> {
+    let read = |field, path: &Path| {
+        std::fs::read(path).map_err(|error| AppError::File {
+            field,
+            path: path.display().to_string(),
+            problem: error.to_string(),
+        })
+    };
+    let password = database.password_file.as_deref().map(|path| read("history_password_file", path));
+    let password = password.transpose()?;
+    let password = password.as_deref().map(|bytes| {
+        let end = bytes.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1);
+        &bytes[..end]
+    });
+    let roots = match &database.ca {
+        Some(path) => Roots::Pem(read("history_tls_ca", path)?),
+        None => Roots::System,
+    };
+    let trust = match database.tls {
+        DatabaseTls::Disable => Trust::Plain,
+        DatabaseTls::Require => Trust::Anybody,
+        DatabaseTls::VerifyCa => Trust::Chain(roots),
+        DatabaseTls::VerifyFull => Trust::Full(roots),
+    };
+    Address::new(&database.url.0, password, &trust, namespace).map_err(|error| {
+        let (field, path) = match &error {
+            AddressError::Url(_) => ("history", String::new()),
+            AddressError::Certificates(_) => (
+                "history_tls_ca",
+                database.ca.as_ref().map(|path| path.display().to_string()).unwrap_or_default(),
+            ),
+        };
+        AppError::File { field, path, problem: error.to_string() }
+    })
+}
+
+/// Tells the metrics what the history dropped, and how much waits.
+pub(super) fn watch(tasks: &Tasks, recorder: Recorder, metrics: Arc<Metrics>) {
     let stop = tasks.stop(Phase::Store);
-    tasks.session(Phase::Store, "history drops", async move {
+    tasks.session(Phase::Store, "history watch", async move {
         let mut seen = 0;
         loop {
-            let dropped = recorder.dropped();
-            metrics.history_dropped.inc_by(dropped.saturating_sub(seen));
-            seen = dropped;
+            let status = recorder.status();
+            metrics.history_dropped.inc_by(status.dropped.saturating_sub(seen));
+            seen = status.dropped;
+            metrics.history_waiting.set(status.waiting.try_into().unwrap_or(i64::MAX));
+            metrics.history_waiting_bytes.set(status.waiting_bytes.try_into().unwrap_or(i64::MAX));
+            metrics.history_reachable.set(i64::from(status.trouble.is_none()));
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(Duration::from_secs(5)) => {}

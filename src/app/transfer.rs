@@ -152,7 +152,8 @@ pub async fn import(
 /// own, and of those at most one is in the directory that the configuration names.
 async fn note(config: &Config, put: &Result<Report, PutError>, origin: &str) {
     let data_dir = store::data_dir(&config.registry);
-    if matches!(config.registry, RegistryConfig::ZooKeeper(_)) && !super::history::is_in(data_dir) {
+    let here = super::history::is_shared(config) || super::history::is_in(data_dir);
+    if matches!(config.registry, RegistryConfig::ZooKeeper(_)) && !here {
         return;
     }
     let (made, overwritten, kept, end) = match put {

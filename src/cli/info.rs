@@ -21,6 +21,7 @@ impl Info {
         let question = v1::GetServerInfoRequest {};
         let info = self.server.ask(question, |mut c, q| async move { c.get_server_info(q).await }).await?;
         let health = word(info.health().as_str_name(), "SERVER_HEALTH_");
+        let history = info.history.clone().unwrap_or_default();
         let json = || {
             json!({
                 "version": info.version,
@@ -31,6 +32,14 @@ impl Info {
                 "started": json_time(info.started_at.as_ref()),
                 "now": json_time(info.now.as_ref()),
                 "coordinators": info.coordinators,
+                "history": {
+                    "database": history.database,
+                    "waiting": history.waiting,
+                    "waiting_bytes": history.waiting_bytes,
+                    "sent": history.sent,
+                    "dropped": history.dropped,
+                    "trouble": history.trouble,
+                },
             })
         };
         let text = || {
@@ -43,8 +52,24 @@ impl Info {
                 ("started", short_time(info.started_at.as_ref())),
                 ("now", short_time(info.now.as_ref())),
                 ("coordinators", info.coordinators.join(" ")),
+                ("history", info.history.as_ref().map(stands).unwrap_or_default()),
             ])
         };
         self.form.show(json, text)
     }
+}
+
+/// Where the history is, and what is wrong with it.
+fn stands(history: &v1::HistoryStatus) -> String {
+    let place = if history.database.is_empty() { "a file of its own" } else { &history.database };
+    let mut text = place.to_owned();
+    for (count, what) in [(history.waiting, "wait"), (history.dropped, "were dropped")] {
+        if count > 0 {
+            text.push_str(&format!(", {count} rows {what}"));
+        }
+    }
+    if !history.trouble.is_empty() {
+        text.push_str(&format!("; nothing is taken there: {}", history.trouble));
+    }
+    text
 }

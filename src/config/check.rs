@@ -8,7 +8,7 @@ use rosterd_runtime::telemetry::LogFilter;
 
 use super::reader::Reader;
 use super::value::show;
-use super::{Config, History, Limits, Log, Login, Registry, Timing, Tls, alarms, traces, zookeeper};
+use super::{Config, Limits, Log, Login, Registry, Timing, Tls, alarms, history, traces, zookeeper};
 
 /// Largest window HTTP/2 knows.
 const MAX_WINDOW: u64 = (1 << 31) - 1;
@@ -19,7 +19,7 @@ pub(super) fn config(reader: &mut Reader) -> Option<Config> {
     let listen = reader.parsed("listen", listen_address, "write address:port, for example 127.0.0.1:7700");
     let listen_metrics =
         reader.parsed("listen_metrics", listen_address, "write address:port, for example 127.0.0.1:7701");
-    let (timing, limits, history, log) = (timing(reader), limits(reader), history(reader), log(reader));
+    let (timing, limits, history, log) = (timing(reader), limits(reader), history::read(reader), log(reader));
     let alarms = alarms::read(reader);
     let (otlp, trace_url) = (traces::otlp(reader), traces::page(reader));
     let registry = registry(reader);
@@ -280,14 +280,6 @@ fn limits(reader: &mut Reader) -> Limits {
         reader.push("max_connections_per_ip", problem, "make it smaller, or max_connections larger");
     }
     limits
-}
-
-fn history(reader: &mut Reader) -> History {
-    History {
-        retention: reader.duration("history_retention", "1m", "3650d"),
-        max_runs: reader.count("history_max_runs", 1000, 10_000_000_000),
-        queue: reader.count("history_queue", 16, 10_000_000),
-    }
 }
 
 fn log(reader: &mut Reader) -> Log {

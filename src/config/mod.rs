@@ -8,6 +8,7 @@ mod alarms;
 mod check;
 mod defect;
 mod field;
+pub mod history;
 mod reader;
 pub mod traces;
 pub mod value;
@@ -24,6 +25,7 @@ use rosterd_domain::id::Namespace;
 
 pub use defect::{Defect, Defects, Origin};
 pub use field::{FIELDS, Field, field};
+pub use history::History;
 use reader::Reader;
 pub use traces::Otlp;
 pub use zookeeper::ZooKeeper;
@@ -168,17 +170,6 @@ pub struct Limits {
     pub connection_window: u32,
     /// HTTP/2 window of a stream, in bytes.
     pub stream_window: u32,
-}
-
-/// What is kept of ended runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct History {
-    /// For how long.
-    pub retention: Duration,
-    /// Most runs kept.
-    pub max_runs: u64,
-    /// Runs that wait to be written.
-    pub queue: usize,
 }
 
 /// What is logged.

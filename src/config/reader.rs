@@ -90,6 +90,13 @@ impl Reader {
         self.push(name, problem, remedy);
     }
 
+    /// What is shown of a field from now on instead of its value, which is a secret in part.
+    pub(super) fn show(&mut self, name: &'static str, shown: String) {
+        if let Some((value, _)) = self.values.get_mut(name) {
+            *value = shown;
+        }
+    }
+
     pub(super) fn push(&mut self, field: &str, problem: impl Into<String>, remedy: impl Into<String>) {
         let value = self.values.get(field).filter(|(value, _)| !value.is_empty()).cloned();
         let (field, problem, remedy) = (field.to_owned(), problem.into(), remedy.into());

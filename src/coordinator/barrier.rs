@@ -12,12 +12,13 @@ use rosterd_domain::id::{Item, JobName, Token, WorkerId};
 use rosterd_domain::item::Running;
 use rosterd_domain::mutants;
 use rosterd_domain::snapshot::Command;
-use rosterd_domain::time::Mono;
+use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::{Purpose, Txn, Write};
 use rosterd_domain::view::Job;
 
 use super::change::guarded;
 use super::command::{Now, await_start_name};
+use super::event::Effect;
 use super::handle::{Change, ChangeEffect, Target};
 use super::job::{Asked, JobOperation, JobState};
 use super::node::Node;
@@ -115,12 +116,18 @@ impl Asked {
 
 impl Node {
     /// User code of a run has begun.
-    pub(super) fn run_started(&mut self, id: &WorkerId, run: RunRef) {
+    pub(super) fn run_started(&mut self, id: &WorkerId, run: RunRef, at: Option<Time>, attempt: u32) {
         let Some(worker) = self.workers.get_mut(id).filter(|worker| worker.known.contains_key(&run)) else {
             return;
         };
-        let name = run.job.clone();
+        let (name, item, token) = (run.job.clone(), run.item, run.token);
+        let apart = worker.apart.get(&run).cloned().flatten();
         worker.begun.said(run);
+        // Later attempts are of the same run.
+        let running = || self.jobs.get(&name).and_then(|job| job.running(item, token)).cloned();
+        if let Some(run) = apart.or_else(running).filter(|_| attempt <= 1) {
+            self.out.push(Effect::Begun { job: name.clone(), item, token, run, at });
+        }
         self.look_at_barriers(&name);
     }
 

@@ -13,7 +13,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
-use rosterd_domain::id::{JobName, Token};
+use rosterd_domain::id::{Item, JobName, Token};
+use rosterd_domain::item::Running;
 use rosterd_domain::mutants as bugs;
 use rosterd_domain::ownership::Owned;
 use rosterd_domain::plan::Entry;
@@ -53,6 +54,8 @@ const COUNT_AGAIN: Duration = Duration::from_millis(250);
 pub trait Sink: Send + 'static {
     /// Takes one entry, after its commit.
     fn record(&mut self, job: &JobName, at: Time, entry: &Entry, detail: Option<&Completed>);
+    /// Takes that user code of a run has begun, and when by the worker's clock.
+    fn begun(&mut self, _: &JobName, _now: Time, _: (Item, Token), _: &Running, _at: Option<Time>) {}
     /// Takes a line for the audit.
     fn happened(&mut self, _at: Time, _happening: &Happening) {}
     /// Takes who owns a job's items from now on.
@@ -433,6 +436,9 @@ impl Driver {
                 self.tell(|| Happening::of(job, entry, detail.as_deref()));
             }
             Effect::Owned(owned) => self.sink.owned(now.wall, &owned),
+            Effect::Begun { job, item, token, run, at } => {
+                self.sink.begun(&job, now.wall, (item, token), &run, at);
+            }
             Effect::Tell(happening) => {
                 self.sink.happened(now.wall, &happening);
                 self.tell(|| happening);

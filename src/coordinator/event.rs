@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rosterd_domain::id::{CoordinatorId, Item, JobName, Version, WorkerId};
+use rosterd_domain::id::{CoordinatorId, Item, JobName, Token, Version, WorkerId};
+use rosterd_domain::item::Running;
 use rosterd_domain::ownership::Owned;
 use rosterd_domain::plan::Entry;
 use rosterd_domain::snapshot::{Attachment, JobNodes, Snapshot, Switches};
@@ -124,6 +125,8 @@ pub enum Effect {
     Record { job: JobName, at: Time, entry: Entry, detail: Option<Arc<Completed>> },
     /// Tell the history who owns a job's items from now on.
     Owned(Box<Owned>),
+    /// Tell the history that user code of a run has begun.
+    Begun { job: JobName, item: Item, token: Token, run: Running, at: Option<Time> },
     /// Tell who watches.
     Tell(Happening),
     /// The health has changed.

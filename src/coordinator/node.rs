@@ -438,7 +438,7 @@ impl Node {
             FromWorker::Heartbeat { sequence, in_flight, lease } => {
                 self.heartbeat(stream, id, sequence, &in_flight, lease);
             }
-            FromWorker::RunStarted { run, .. } => self.run_started(id, run),
+            FromWorker::RunStarted { run, at, attempt } => self.run_started(id, run, at, attempt),
             FromWorker::RunProgress { run, percent, message, offset } => {
                 self.progress(id, run, percent, message, offset);
             }

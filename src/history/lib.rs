@@ -1,4 +1,5 @@
-//! The history: what became of fires and runs, and who did what, kept in SQLite for people to look at.
+//! The history: what became of fires and runs, and who did what, kept for people to look at: in SQLite by one coordinator, or
+//! in PostgreSQL by all that share a namespace.
 //!
 //! It is a projection. The counters in the records are the truth; the history may lose a row (its queue is full,
 //! the disk is full, the process is killed) and says how many, but nothing waits for it and nothing is decided
@@ -8,15 +9,21 @@
 //! and counted until it can.
 //!
 //! The coordinator holds the [`Recorder`] and tells it what was committed; the API layers hold the [`Reader`].
-//! One thread writes, in batches; the reader asks through a port (`port`), and all SQL is behind it, in `sql`. Nothing here reads a clock: it comes in as a closure.
+//! One thread writes, in batches; the reader asks through a port (`port`), and all SQL is behind it: SQLite's in `sql`,
+//! PostgreSQL's in `postgres`. For PostgreSQL that thread writes to the disk (`spool`, `outbox`), and another sends what is there. Nothing here reads a clock: it comes in as a closure.
 
+mod aside;
 mod ledger;
+mod outbox;
 mod owners;
 mod port;
+mod postgres;
 mod queue;
 mod reader;
+mod record;
 mod recorder;
 mod rows;
+mod spool;
 mod sql;
 #[cfg(test)]
 mod tests;
@@ -30,14 +37,19 @@ use std::time::Duration;
 use rosterd_domain::time::Time;
 
 pub use ledger::{Fate, FireRow, FireRun};
+pub use outbox::Status;
+pub use postgres::{Address, AddressError, Roots, Trust};
 pub use reader::Reader;
 pub use recorder::Recorder;
 pub use rows::{
-    Detail, EventFilter, EventKind, EventRow, MissedRow, OwnerFilter, OwnerRow, Page, Pulse, Recent,
+    Counted, Detail, EventFilter, EventKind, EventRow, MissedRow, OwnerFilter, OwnerRow, Page, Pulse, Recent,
     RunFilter, RunRow, RunState, UnrunRow,
 };
 
+use outbox::{Outbox, Spooler};
+use postgres::{Library, Sender};
 use queue::Queue;
+use sql::FileShelves;
 use writer::Writer;
 
 /// Says what time it is.
@@ -129,11 +141,41 @@ impl History {
             .name("history".into())
             .spawn(move || writer.run())
             .map_err(HistoryError::Thread)?;
-        Ok((Recorder::new(queue.clone(), Some(thread)), Reader::new(path, file, Some(queue))))
+        let shelves = Arc::new(FileShelves::new(path, file));
+        Ok((Recorder::new(queue.clone(), Some(thread)), Reader::new(shelves, Some(queue))))
+    }
+
+    /// Opens the history in a database that other coordinators share, and starts what sends there. Rows wait in the file
+    /// `spool` until the database has them, within `spool_bytes`; what is beyond is dropped and counted.
+    ///
+    /// Fails only if there are no threads to be had: the database may be away. Sending stops with [`Recorder::stop`], a moment
+    /// after what waits is in the file; what is left there is sent after the next start.
+    pub fn share(
+        address: Address,
+        spool: impl Into<PathBuf>,
+        spool_bytes: u64,
+        options: Options,
+        clock: Clock,
+    ) -> Result<(Recorder, Reader), HistoryError> {
+        let outbox = Outbox::new(spool.into(), spool_bytes);
+        let queue = Arc::new(Queue::new(options.queue, options.queue_bytes));
+        let spooler = Spooler::new(outbox.clone(), options.clone(), clock.clone(), queue.clone());
+        let sender = Sender::new(outbox.clone(), address.clone(), options, clock, queue.clone());
+        let thread = |name: &str| std::thread::Builder::new().name(name.into());
+        let sending = thread("history sender").spawn(move || sender.run()).map_err(HistoryError::Thread)?;
+        let spooling = thread("history").spawn(move || spooler.run(sending)).map_err(HistoryError::Thread)?;
+        let shared = (outbox, Arc::from(address.shown()));
+        let recorder = Recorder::sharing(queue.clone(), spooling, shared.clone());
+        Ok((recorder, Reader::new(Arc::new(Library::new(address)), Some(queue)).of(shared)))
+    }
+
+    /// Reads a history that coordinators share. Nothing is connected to before the first question.
+    pub fn look_into(address: Address) -> Reader {
+        Reader::new(Arc::new(Library::new(address)), None)
     }
 
     /// Reads a history that another process writes, or has written. Nothing is opened before the first question.
     pub fn look_at(path: impl Into<PathBuf>) -> Reader {
-        Reader::new(path.into(), Arc::default(), None)
+        Reader::new(Arc::new(FileShelves::new(path.into(), Arc::default())), None)
     }
 }

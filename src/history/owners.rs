@@ -7,6 +7,59 @@ use std::sync::Arc;
 use rosterd_domain::id::{Generation, InstanceId, Item};
 use rosterd_domain::ownership::{Cause, Owned};
 use rosterd_domain::time::Time;
+use serde::{Deserialize, Serialize};
+
+/// Why an item of a job that has gone has no owner, in the words of [`Cause::Removed`].
+const REMOVED: &str = "the job was removed";
+
+/// An assignment as it is told, its reasons in words: so it may wait on the disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Told {
+    pub(super) job: String,
+    pub(super) incarnation: String,
+    pub(super) generation: u64,
+    /// Every owner with its items.
+    owners: Vec<(String, Vec<u32>)>,
+    /// Why items have changed hands, as far as who tells it saw that.
+    causes: BTreeMap<u32, String>,
+    /// Why any other has.
+    otherwise: String,
+    /// The job has gone.
+    gone: bool,
+    /// The leader tells it.
+    led: bool,
+}
+
+impl Told {
+    pub(super) fn of(owned: &Owned) -> Self {
+        let numbers = |items: &Vec<Item>| items.iter().map(|item| item.0).collect();
+        Self {
+            job: owned.job.as_str().to_owned(),
+            incarnation: owned.incarnation.to_string(),
+            generation: owned.generation.0,
+            owners: owned
+                .owners
+                .iter()
+                .map(|(owner, items)| (owner.as_str().to_owned(), numbers(items)))
+                .collect(),
+            causes: owned.causes.iter().map(|(item, cause)| (item.0, cause.to_string())).collect(),
+            otherwise: owned.otherwise.to_string(),
+            gone: owned.otherwise == Cause::Removed,
+            led: owned.led,
+        }
+    }
+
+    fn by_item(&self) -> BTreeMap<u32, &str> {
+        self.owners
+            .iter()
+            .flat_map(|(owner, items)| items.iter().map(move |item| (*item, owner.as_str())))
+            .collect()
+    }
+
+    fn cause(&self, item: u32) -> &str {
+        self.causes.get(&item).unwrap_or(&self.otherwise)
+    }
+}
 
 /// The assignment of a job that was last written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,11 +83,11 @@ pub(super) struct OpenAssignment {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step<'a> {
     /// The row ends.
-    End { id: i64, why: &'a Cause },
+    End { id: i64, why: &'a str },
     /// A row begins.
-    Begin { item: Item, instance: &'a InstanceId, why: &'a Cause },
+    Begin { item: Item, instance: &'a str, why: &'a str },
     /// The leader says why a row began that another coordinator wrote before.
-    Explain { id: i64, why: &'a Cause },
+    Explain { id: i64, why: &'a str },
     /// This is the assignment that was last written.
     Know,
     /// The job has gone: nothing of it is known any more.
@@ -46,35 +99,33 @@ pub(super) fn steps<'a>(
     known: Option<&KnownAssignment>,
     open: &[OpenAssignment],
     at: Time,
-    owned: &'a Owned,
+    owned: &'a Told,
 ) -> Vec<Step<'a>> {
-    let is_late = |known: &KnownAssignment| match known.incarnation == owned.incarnation {
-        true => known.generation > owned.generation,
+    let is_late = |known: &KnownAssignment| match *known.incarnation == *owned.incarnation {
+        true => known.generation.0 > owned.generation,
         false => known.at > at,
     };
     if known.is_some_and(is_late) {
         return Vec::new();
     }
-    let mut wanted: BTreeMap<Item, &InstanceId> = owned.by_item();
+    let mut wanted = owned.by_item();
     let (mut ends, mut explained) = (Vec::new(), Vec::new());
     for row in open {
-        let same_job = row.incarnation == owned.incarnation;
-        if same_job && wanted.get(&row.item) == Some(&&row.instance) {
-            wanted.remove(&row.item);
-            if let Some(why) =
-                owned.causes.get(&row.item).filter(|_| owned.led && row.generation == owned.generation)
-            {
+        let (same_job, item) = (*row.incarnation == *owned.incarnation, row.item.0);
+        if same_job && wanted.get(&item) == Some(&row.instance.as_str()) {
+            wanted.remove(&item);
+            let led = owned.led && row.generation.0 == owned.generation;
+            if let Some(why) = owned.causes.get(&item).filter(|_| led) {
                 explained.push(Step::Explain { id: row.id, why });
             }
         } else {
-            let why = if same_job { owned.cause(row.item) } else { &Cause::Removed };
-            ends.push(Step::End { id: row.id, why });
+            ends.push(Step::End { id: row.id, why: if same_job { owned.cause(item) } else { REMOVED } });
         }
     }
-    let begins =
-        wanted.into_iter().map(|(item, instance)| Step::Begin { item, instance, why: owned.cause(item) });
-    let mut steps: Vec<Step<'a>> = ends.into_iter().chain(begins).chain(explained).collect();
-    steps.push(if owned.otherwise == Cause::Removed { Step::Forget } else { Step::Know });
+    let begin = |(item, instance)| Step::Begin { item: Item(item), instance, why: owned.cause(item) };
+    let mut steps: Vec<Step<'a>> =
+        ends.into_iter().chain(wanted.into_iter().map(begin)).chain(explained).collect();
+    steps.push(if owned.gone { Step::Forget } else { Step::Know });
     steps
 }
 
@@ -114,26 +165,32 @@ mod tests {
         let mut now = owned(3, &[(1, &[0]), (2, &[1, 2])]);
         now.causes = [(Item(1), Cause::Unowned)].into();
         let rows = [open(1, 0, 1, 1), open(2, 1, 1, 1), open(3, 9, 1, 1)];
-        let (one, two) = (Cause::Unowned, instance(2));
+        let (one, two, found) = (Cause::Unowned.to_string(), instance(2), Cause::Found.to_string());
+        let (one, two, found) = (one.as_str(), two.as_str(), found.as_str());
         let expected = [
-            Step::End { id: 2, why: &one },
-            Step::End { id: 3, why: &Cause::Found },
-            Step::Begin { item: Item(1), instance: &two, why: &one },
-            Step::Begin { item: Item(2), instance: &two, why: &Cause::Found },
+            Step::End { id: 2, why: one },
+            Step::End { id: 3, why: found },
+            Step::Begin { item: Item(1), instance: two, why: one },
+            Step::Begin { item: Item(2), instance: two, why: found },
             Step::Know,
         ];
-        assert_eq!(steps(Some(&known(1)), &rows, Time(9), &now), expected);
+        assert_eq!(steps(Some(&known(1)), &rows, Time(9), &Told::of(&now)), expected);
         // Told again it changes nothing more.
         let after = [open(1, 0, 1, 1), open(4, 1, 2, 3), open(5, 2, 2, 3)];
-        assert_eq!(steps(Some(&known(3)), &after, Time(9), &now), [Step::Know]);
+        assert_eq!(steps(Some(&known(3)), &after, Time(9), &Told::of(&now)), [Step::Know]);
+    }
+
+    #[test]
+    fn a_job_that_has_gone_has_the_words_of_its_cause() {
+        assert_eq!(REMOVED, Cause::Removed.to_string());
     }
 
     #[test]
     fn one_that_is_told_late_changes_nothing() {
         let rows = [open(1, 0, 1, 4)];
-        assert_eq!(steps(Some(&known(4)), &rows, Time(9), &owned(3, &[(2, &[0])])), []);
+        assert_eq!(steps(Some(&known(4)), &rows, Time(9), &Told::of(&owned(3, &[(2, &[0])]))), []);
         let of_before = Owned { incarnation: "older".into(), ..owned(7, &[(2, &[0])]) };
-        assert_eq!(steps(Some(&known(4)), &rows, Time(4), &of_before), []);
+        assert_eq!(steps(Some(&known(4)), &rows, Time(4), &Told::of(&of_before)), []);
     }
 
     #[test]
@@ -141,8 +198,8 @@ mod tests {
         let mut now = owned(4, &[(1, &[0, 1])]);
         (now.led, now.causes) = (true, [(Item(0), Cause::First), (Item(1), Cause::First)].into());
         let rows = [open(1, 0, 1, 4), open(2, 1, 1, 2)];
-        let expected = [Step::Explain { id: 1, why: &Cause::First }, Step::Know];
-        assert_eq!(steps(Some(&known(4)), &rows, Time(9), &now), expected);
+        let expected = [Step::Explain { id: 1, why: "first assignment" }, Step::Know];
+        assert_eq!(steps(Some(&known(4)), &rows, Time(9), &Told::of(&now)), expected);
     }
 
     #[test]
@@ -150,15 +207,19 @@ mod tests {
         let again = Owned { incarnation: "second".into(), ..owned(1, &[(1, &[0])]) };
         let (rows, owner) = ([open(1, 0, 1, 4)], instance(1));
         let expected = [
-            Step::End { id: 1, why: &Cause::Removed },
-            Step::Begin { item: Item(0), instance: &owner, why: &Cause::Found },
+            Step::End { id: 1, why: REMOVED },
+            Step::Begin {
+                item: Item(0),
+                instance: owner.as_str(),
+                why: "found so when the coordinator looked again",
+            },
             Step::Know,
         ];
-        assert_eq!(steps(Some(&known(4)), &rows, Time(9), &again), expected);
+        assert_eq!(steps(Some(&known(4)), &rows, Time(9), &Told::of(&again)), expected);
         let gone = Owned { otherwise: Cause::Removed, owners: Vec::new(), ..owned(5, &[]) };
         assert_eq!(
-            steps(Some(&known(4)), &rows, Time(9), &gone),
-            [Step::End { id: 1, why: &Cause::Removed }, Step::Forget]
+            steps(Some(&known(4)), &rows, Time(9), &Told::of(&gone)),
+            [Step::End { id: 1, why: REMOVED }, Step::Forget]
         );
     }
 }

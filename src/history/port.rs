@@ -19,8 +19,26 @@ const PAGE_BYTES: usize = 2 << 20;
 /// An answer on its way.
 pub(super) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, HistoryError>> + Send + 'a>>;
 
-/// What counts of one day are called, the day's beginning, and how many.
-pub(super) type Tally = (Time, String, u64);
+/// What was counted of a job within an interval: the job, the interval's beginning, what it is called, and how many.
+pub(super) type Tally = (JobName, Time, String, u64);
+
+/// Milliseconds of an hour: counts are kept by hours. Of shorter intervals they are made from the rows.
+pub(super) const HOUR: i64 = 3_600_000;
+/// Milliseconds of a day.
+pub(super) const DAY: i64 = 24 * HOUR;
+
+/// Which counts.
+#[derive(Debug, Clone)]
+pub(super) struct Intervals {
+    /// Of this job, or of all.
+    pub(super) job: Option<JobName>,
+    /// The beginning of the first interval.
+    pub(super) from: i64,
+    /// Not of intervals from here on.
+    pub(super) to: i64,
+    /// How long each is, in milliseconds.
+    pub(super) width: i64,
+}
 
 /// What is known of an item's scheduled times: what its ledger is made of.
 #[derive(Debug)]
@@ -62,8 +80,8 @@ pub(super) trait Shelves: fmt::Debug + Send + Sync {
     /// What is known of the items' scheduled times in `[from, to)`, all of it as of one moment.
     fn known(&self, job: JobName, items: Vec<Item>, from: Time, to: Time) -> Answer<'_, Vec<Known>>;
 
-    /// Counts by day of all jobs or of one, for the days that reach into `[from, to)`.
-    fn tallies(&self, job: Option<JobName>, from: Time, to: Time) -> Answer<'_, Vec<Tally>>;
+    /// What was counted, by job and interval.
+    fn tallies(&self, asked: Intervals) -> Answer<'_, Vec<Tally>>;
 }
 
 /// Where a row is in a list: its time, and its number.

@@ -27,6 +27,7 @@ pub(super) struct Row {
 #[derive(Debug, Clone)]
 pub(super) enum What {
     Started { of: Of, run: Running, detail: Option<Box<Detail>> },
+    Begun { of: Of, run: Running, at: Option<Time> },
     Ended { of: Of, run: Running, outcome: Outcome, at: Time, requeued: bool, detail: Option<Box<Detail>> },
     Unrun { job: JobName, item: Item, first: Time, latest: Time, count: u64, became: Became },
     Event { job: Option<JobName>, kind: EventKind, text: String, principal: Option<String> },
@@ -55,7 +56,7 @@ impl Row {
             What::Started { detail, .. } | What::Ended { detail, .. } => {
                 detail.as_ref().map_or(0, |detail| detail.error.len() + detail.output.len())
             }
-            What::Unrun { .. } => 0,
+            What::Begun { .. } | What::Unrun { .. } => 0,
             What::Event { text, .. } => text.len(),
             What::Owned(owned) => {
                 let owners = owned.owners.iter();

@@ -3,9 +3,7 @@
 //! there yet.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use rosterd_domain::id::{Item, JobName, Token};
@@ -13,13 +11,13 @@ use rosterd_domain::item::Counters;
 use rosterd_domain::time::Time;
 
 use super::ledger::{FireRow, Ledger};
-use super::port::{Paged, Shelves, Tally};
+use super::outbox::{Shared, Status};
+use super::port::{Intervals, Paged, Shelves};
 use super::queue::Queue;
 use super::rows::{
-    EventFilter, EventRow, OwnerFilter, OwnerRow, Page, Pulse, Recent, RunFilter, RunRow, UnrunRow,
+    Counted, EventFilter, EventRow, OwnerFilter, OwnerRow, Page, Pulse, Recent, RunFilter, RunRow, UnrunRow,
     missed_named,
 };
-use super::sql::FileShelves;
 use super::{HistoryError, MAX_ANSWER};
 
 /// Reads the history. Cheap to clone.
@@ -28,11 +26,23 @@ pub struct Reader {
     shelves: Arc<dyn Shelves>,
     /// What waits to be written, where this process writes it.
     queue: Option<Arc<Queue>>,
+    /// Where the rows go on from the disk.
+    outbox: Option<Shared>,
 }
 
 impl Reader {
-    pub(super) fn new(path: PathBuf, file: Arc<AtomicU64>, queue: Option<Arc<Queue>>) -> Self {
-        Self { shelves: Arc::new(FileShelves::new(path, file)), queue }
+    pub(super) fn new(shelves: Arc<dyn Shelves>, queue: Option<Arc<Queue>>) -> Self {
+        Self { shelves, queue, outbox: None }
+    }
+
+    /// The same where rows go on from the disk.
+    pub(super) fn of(self, outbox: Shared) -> Self {
+        Self { outbox: Some(outbox), ..self }
+    }
+
+    /// How the history stands.
+    pub fn status(&self) -> Status {
+        self.queue.as_ref().map(|queue| Status::of(queue, self.outbox.as_ref())).unwrap_or_default()
     }
 
     /// Waits until all that was recorded before is written, or dropped; whether it was done in time.
@@ -133,25 +143,42 @@ impl Reader {
         Ok(rows)
     }
 
-    /// What was counted, of all jobs or of one, by day (UTC, each given by its beginning): the days that reach
-    /// into `[from, to)`. Runs count on the day they began and on the day they ended, gaps on their last day.
+    /// What was counted, of all jobs or of one, by job and interval (whole minutes that divide an hour, hours that divide a
+    /// day, or days, of UTC): the intervals that reach into `[from, to)`, the oldest first. Runs count when they began and when
+    /// they ended, gaps at their last scheduled time. Below an hour it is counted from the rows, for a short span; runs that
+    /// took longer than a day are not among those then.
     pub async fn counts(
         &self,
-        job: Option<&JobName>,
+        job: Option<JobName>,
         from: Time,
         to: Time,
-    ) -> Result<BTreeMap<Time, Counters>, HistoryError> {
-        let tallies = self.shelves.tallies(job.cloned(), from, to).await?;
-        let mut days: BTreeMap<Time, Counters> = BTreeMap::new();
-        for tally in tallies {
-            count(days.entry(tally.0).or_default(), &tally);
+        interval: Duration,
+    ) -> Result<Vec<Counted>, HistoryError> {
+        let width = i64::try_from(interval.as_millis()).unwrap_or(i64::MAX).max(1);
+        let from = from.0.div_euclid(width).saturating_mul(width);
+        // The interval that `to` lies in is counted as a whole, as the first one is: hours that are kept know no less.
+        let to = to.0.saturating_add(width - 1).div_euclid(width).saturating_mul(width);
+        let mut counted: BTreeMap<(Time, JobName), Counted> = BTreeMap::new();
+        for (job, at, what, n) in self.shelves.tallies(Intervals { job, from, to, width }).await? {
+            let fresh = || Counted {
+                job: job.clone(),
+                from: at,
+                counters: Counters::default(),
+                processed: 0,
+                records_failed: 0,
+            };
+            count(counted.entry((at, job.clone())).or_insert_with(fresh), &what, n);
+            if counted.len() > MAX_ANSWER {
+                return Err(HistoryError::TooMuch);
+            }
         }
-        Ok(days)
+        Ok(counted.into_values().collect())
     }
 }
 
-fn count(counters: &mut Counters, (_, what, n): &Tally) {
-    let counter = match what.as_str() {
+fn count(counted: &mut Counted, what: &str, n: u64) {
+    let counters = &mut counted.counters;
+    let counter = match what {
         "fired" => &mut counters.fired,
         "succeeded" => &mut counters.succeeded,
         "failed" => &mut counters.failed,
@@ -160,10 +187,12 @@ fn count(counters: &mut Counters, (_, what, n): &Tally) {
         "timed_out" => &mut counters.timed_out,
         "misfired" => &mut counters.misfired,
         "skipped" => &mut counters.skipped,
+        "processed" => &mut counted.processed,
+        "failed_records" => &mut counted.records_failed,
         other => match missed_named(other) {
             Some(reason) => counters.missed.entry(reason).or_default(),
             None => return,
         },
     };
-    *counter += n;
+    *counter = counter.saturating_add(n);
 }

@@ -4,11 +4,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rosterd_domain::id::JobName;
+use rosterd_domain::id::{Item, JobName, Token};
+use rosterd_domain::item::Running;
 use rosterd_domain::ownership::Owned;
 use rosterd_domain::plan::Entry;
 use rosterd_domain::time::Time;
 
+use super::outbox::{Shared, Status};
 use super::queue::{Of, Queue, What};
 use super::rows::{Detail, EventKind, cut};
 use super::{MAX_AUDIT, MAX_ERROR, MAX_OUTPUT};
@@ -18,6 +20,8 @@ use super::{MAX_AUDIT, MAX_ERROR, MAX_OUTPUT};
 pub struct Recorder {
     queue: Arc<Queue>,
     writer: Arc<WriterThread>,
+    /// Where the rows go on from the disk, and what that is called.
+    outbox: Option<Shared>,
 }
 
 /// Shared by all clones: the writer ends after the last of them.
@@ -36,7 +40,12 @@ impl Drop for WriterThread {
 impl Recorder {
     pub(super) fn new(queue: Arc<Queue>, thread: Option<JoinHandle<()>>) -> Self {
         let writer = WriterThread { queue: queue.clone(), thread: Mutex::new(thread) };
-        Self { queue, writer: Arc::new(writer) }
+        Self { queue, writer: Arc::new(writer), outbox: None }
+    }
+
+    /// One whose rows go on to a database.
+    pub(super) fn sharing(queue: Arc<Queue>, thread: JoinHandle<()>, outbox: Shared) -> Self {
+        Self { outbox: Some(outbox), ..Self::new(queue, Some(thread)) }
     }
 
     /// One that keeps nothing, and counts all of it as dropped.
@@ -79,6 +88,19 @@ impl Recorder {
         self.queue.put(at, what);
     }
 
+    /// Records that user code of a run has begun, and when by the worker's clock. May come again, and after the end.
+    pub fn begun(
+        &self,
+        job: &JobName,
+        now: Time,
+        (item, token): (Item, Token),
+        run: &Running,
+        at: Option<Time>,
+    ) {
+        let of = Of { job: job.clone(), item, token };
+        self.queue.put(now, What::Begun { of, run: run.clone(), at });
+    }
+
     /// Records something that happened, and whose doing it was. One of kind [`EventKind::Job`] also ends the
     /// job's gaps: scheduled times that are not run after it begin a row of their own.
     pub fn event(
@@ -110,6 +132,11 @@ impl Recorder {
     /// Rows that lost their texts because too many bytes waited, since the start.
     pub fn shortened(&self) -> u64 {
         self.queue.shortened()
+    }
+
+    /// How it stands.
+    pub fn status(&self) -> Status {
+        Status::of(&self.queue, self.outbox.as_ref())
     }
 
     /// Rows that wait to be written.

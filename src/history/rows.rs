@@ -3,7 +3,7 @@
 use std::fmt;
 
 use rosterd_domain::id::{InstanceId, Item, JobName, Token, TriggerId, WorkerId};
-use rosterd_domain::item::{Missed, Outcome, Source};
+use rosterd_domain::item::{Counters, Missed, Outcome, Source};
 use rosterd_domain::plan::Became;
 use rosterd_domain::time::Time;
 
@@ -29,12 +29,14 @@ pub struct Detail {
 /// The state of a run, with Elastic-Job's names for people and tools that know them.
 ///
 /// Elastic-Job-Lite itself writes TASK_RUNNING, TASK_FINISHED and TASK_ERROR of each fire, which mean the same here of
-/// each run; the others are its names too, given the meaning that is nearest. Its TASK_STAGING, the beginning of a fire
-/// before its items are called, is none: a run is known from the moment at which it is written down, and then runs.
+/// each run; the others are its names too, given the meaning that is nearest. Its TASK_STAGING is the beginning of a fire
+/// before its items are called; here, of a run that is written down and whose user code is not known to have begun.
 /// TASK_DROPPED, TASK_GONE and the like are Mesos's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RunState {
-    /// It began, and no end of it is known.
+    /// It was given to an instance, and its user code is not known to have begun.
+    Staging,
+    /// Its user code began, and no end of it is known.
     Running,
     /// Succeeded.
     Finished,
@@ -52,12 +54,21 @@ pub enum RunState {
 
 impl RunState {
     /// All states.
-    pub const ALL: [Self; 7] =
-        [Self::Running, Self::Finished, Self::Error, Self::Failed, Self::Killed, Self::Lost, Self::Unknown];
+    pub const ALL: [Self; 8] = [
+        Self::Staging,
+        Self::Running,
+        Self::Finished,
+        Self::Error,
+        Self::Failed,
+        Self::Killed,
+        Self::Lost,
+        Self::Unknown,
+    ];
 
     /// Elastic-Job's name of it.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Staging => "TASK_STAGING",
             Self::Running => "TASK_RUNNING",
             Self::Finished => "TASK_FINISHED",
             Self::Error => "TASK_ERROR",
@@ -76,7 +87,7 @@ impl RunState {
             Self::Failed => Some(Outcome::TimedOut),
             Self::Killed => Some(Outcome::Cancelled),
             Self::Lost => Some(Outcome::Crashed),
-            Self::Running | Self::Unknown => None,
+            Self::Staging | Self::Running | Self::Unknown => None,
         }
     }
 
@@ -101,6 +112,21 @@ impl fmt::Display for RunState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
+}
+
+/// What was counted of a job within an interval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counted {
+    /// The job.
+    pub job: JobName,
+    /// The interval's beginning.
+    pub from: Time,
+    /// Runs and scheduled times.
+    pub counters: Counters,
+    /// Records that the runs that ended in it processed.
+    pub processed: u64,
+    /// Records of theirs that failed.
+    pub records_failed: u64,
 }
 
 /// Runs of one state, counted.

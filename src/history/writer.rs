@@ -3,7 +3,6 @@
 //! is dropped and counted, a damaged file is set aside, and it goes on.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +15,8 @@ use rosterd_domain::ownership::Owned;
 use rosterd_domain::plan::Became;
 use rosterd_domain::time::Time;
 
-use super::owners;
+use super::aside;
+use super::owners::{self, Told};
 use super::queue::{Queue, Row, What};
 use super::rows::{Detail, EventKind, UnrunRow};
 use super::sql::{self, AGING, Batch, OpenError, Store};
@@ -171,34 +171,11 @@ impl Writer {
             return false;
         }
         self.aside += 1;
-        let named = |suffix: &str, of: &str| {
-            let mut name = OsString::from(&self.path);
-            name.push(suffix);
-            name.push(of);
-            PathBuf::from(name)
-        };
-        // Digits and letters only: the name must be good on every file system.
-        let stamp: String = (self.clock)().to_string().chars().filter(char::is_ascii_alphanumeric).collect();
-        let suffix = format!(".{what}-{stamp}-{}", self.aside);
-        for of in ["", "-wal", "-shm"] {
-            match std::fs::rename(named("", of), named(&suffix, of)) {
-                Err(error) if of.is_empty() => {
-                    tracing::error!(
-                        path = %self.path.display(), why, %error,
-                        "the history is {what} and cannot be renamed: what happens is not kept; move the file away"
-                    );
-                    return false;
-                }
-                // The other two need not be there.
-                _ => {}
-            }
+        let done = aside::set_aside(&self.path, what, why, (self.clock)(), self.aside);
+        if done {
+            self.file.fetch_add(1, Ordering::Release);
         }
-        self.file.fetch_add(1, Ordering::Release);
-        tracing::error!(
-            path = %self.path.display(), aside = %named(&suffix, "").display(), why,
-            "the history is {what}: it was renamed and a new one begun; jobs are not affected"
-        );
-        true
+        done
     }
 
     fn write(&mut self, rows: &[Row]) {
@@ -275,7 +252,7 @@ impl Writer {
             return Ok(true);
         }
         if cutoff.since(self.pruned_day) >= Duration::from_secs(86_400) {
-            store.prune_days(cutoff)?;
+            store.prune_counts(cutoff)?;
             self.pruned_day = cutoff;
         }
         self.prune_at = now.plus(REST);
@@ -330,6 +307,8 @@ fn put_row(
             batch.start(of, run, detail.as_deref().unwrap_or(&nothing))?;
             Ok(())
         }
+        What::Begun { of, .. } if ended.contains(&(&of.job, of.item, of.token)) => Ok(()),
+        What::Begun { of, run, at } => batch.begun(of, run, *at),
         What::Ended { of, run, outcome, at, requeued, detail } => {
             batch.end(of, run, (*outcome, *at, *requeued), detail.as_deref().unwrap_or(&nothing))
         }
@@ -358,8 +337,9 @@ fn put_row(
 
 fn put_owners(batch: &mut Batch<'_>, at: Time, owned: &Owned) -> rusqlite::Result<()> {
     let (known, open) = (batch.known_assignment(&owned.job)?, batch.open_assignments(&owned.job)?);
-    for step in owners::steps(known.as_ref(), &open, at, owned) {
-        batch.take_step(owned, at, &step)?;
+    let told = Told::of(owned);
+    for step in owners::steps(known.as_ref(), &open, at, &told) {
+        batch.take_step(&told, at, &step)?;
     }
     Ok(())
 }

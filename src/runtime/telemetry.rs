@@ -288,6 +288,12 @@ metrics! {
     refused {"code"}: Family<Label, Counter> = Family::default();
     /// History entries dropped because the history could not keep up
     history_dropped: Counter = Counter::default();
+    /// History entries that wait to be written, in memory or on the disk
+    history_waiting: Gauge = Gauge::default();
+    /// Bytes of history entries that wait on the disk for the database
+    history_waiting_bytes: Gauge = Gauge::default();
+    /// Whether the history takes what is written: 0 while its database does not
+    history_reachable: Gauge = Gauge::default();
     /// Connections that are open
     connections: Gauge = Gauge::default();
     /// Connections that were closed at once or early, by reason

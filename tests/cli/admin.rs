@@ -412,6 +412,7 @@ script! {
     };
     get_server_info(GetServerInfoRequest q) -> GetServerInfoResponse {
         version: "0".into(), namespace: "default".into(), coordinator_id: "c".into(), store: "embedded".into(),
-        health: 3, started_at: at(0), now: at(5), coordinators: vec!["http://a:1".into(), "http://b:2".into()]
+        health: 3, started_at: at(0), now: at(5), coordinators: vec!["http://a:1".into(), "http://b:2".into()],
+        history: None
     };
 }

@@ -22,6 +22,7 @@ mod fleet;
 mod guarantee;
 #[path = "../it/harness.rs"]
 mod harness;
+mod history;
 #[path = "../it/judge.rs"]
 mod judge;
 mod languages;
@@ -35,6 +36,8 @@ mod mutants;
 mod net;
 mod panics;
 mod partition;
+#[path = "../support/postgres.rs"]
+mod postgres;
 #[path = "../it/process.rs"]
 mod process;
 mod proxy;

@@ -424,6 +424,37 @@ async fn scheduled_times_of_all_jobs_come_in_pages_with_why_they_were_not_run() 
 }
 
 #[tokio::test]
+async fn what_is_counted_comes_by_job_and_interval() {
+    let served = serve(config()).await;
+    let answer = ask(
+        &served,
+        "GET",
+        "/api/counts?job=report&from=2026-11-25T10:00:00Z&interval=5m&to=2026-11-25T11:00:00Z",
+    )
+    .await;
+    let row = &answer.json()[0];
+    assert_eq!(
+        (&row["jobName"], &row["from"], &row["to"]),
+        (&"report".into(), &"2026-11-25T10:00:00Z".into(), &"2026-11-25T10:05:00Z".into()),
+        "{row}"
+    );
+    let counted = ["runs", "succeeded", "failed", "misfired", "missed", "recordsProcessed", "recordsFailed"];
+    assert_eq!(counted.map(|name| row[name].as_u64().unwrap()), [9, 7, 2, 1, 3, 70, 20], "{row}");
+    for (query, field) in [
+        ("interval=7m", "interval"),
+        ("from=yesterday", "from"),
+        ("from=2026-11-25T10:00:00Z&to=2026-11-25T10:00:00Z", "from"),
+        ("interval=5m&from=2026-11-20T10:00:00Z", "interval"),
+        ("job=%20", "job"),
+        ("color=red", "color"),
+    ] {
+        let refused = ask(&served, "GET", &format!("/api/counts?{query}")).await;
+        assert_eq!(refused.code, 400, "{query}");
+        assert!(refused.body.contains(field), "{query}: {}", refused.body);
+    }
+}
+
+#[tokio::test]
 async fn a_configuration_is_checked_and_nothing_is_changed() {
     let served = serve(config()).await;
     let check = |body: &'static str| ask_with(served.address, "POST", "/api/jobs/config/check", "", body);
@@ -520,4 +551,11 @@ async fn what_needs_attention_comes_first_and_is_looked_for_once_for_all() {
     );
     let figures = ["jobs", "running", "firesPerMinute", "workers", "coordinators", "lagP50Ms", "lagP99Ms"];
     assert_eq!(figures.map(|name| shown[name].as_u64().unwrap()), [6, 6, 90, 3, 2, 50, 99]);
+}
+
+#[tokio::test]
+async fn how_the_history_stands_is_told() {
+    let served = serve(config()).await;
+    let history = ask(&served, "GET", "/api/cluster").await.json()["history"].clone();
+    assert_eq!(history, serde_json::json!({ "waiting": 0, "waitingBytes": 0, "sent": 0, "dropped": 0 }));
 }

@@ -312,6 +312,21 @@ impl History for Blank {
         async { Ok(Pulse { runs: 90, lags: (1..=100).collect(), missed }) }.boxed()
     }
 
+    fn counts(
+        &self,
+        job: Option<JobName>,
+        from: Time,
+        _: Time,
+        _: std::time::Duration,
+    ) -> Answer<'_, Vec<rosterd_history::Counted>> {
+        let missed = [(rosterd_domain::item::Missed::Paused, 3)].into();
+        let counters =
+            Counters { fired: 9, succeeded: 7, failed: 2, misfired: 1, missed, ..Counters::default() };
+        let row =
+            move |job| rosterd_history::Counted { job, from, counters, processed: 70, records_failed: 20 };
+        async { Ok(job.map(row).into_iter().collect()) }.boxed()
+    }
+
     fn recent<'a>(&'a self, _: &'a JobName, from: Time) -> Answer<'a, Vec<Recent>> {
         let state = RunState::Finished;
         async move { Ok(vec![Recent { state, runs: from.0.unsigned_abs(), processed: 7, failed: 2 }]) }

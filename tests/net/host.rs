@@ -106,6 +106,16 @@ impl History for Blank {
         async { Ok(Pulse::default()) }.boxed()
     }
 
+    fn counts(
+        &self,
+        _: Option<JobName>,
+        _: Time,
+        _: Time,
+        _: std::time::Duration,
+    ) -> Answer<'_, Vec<rosterd_history::Counted>> {
+        async { Ok(Vec::new()) }.boxed()
+    }
+
     fn recent<'a>(&'a self, _: &'a JobName, _: Time) -> Answer<'a, Vec<Recent>> {
         async { Ok(Vec::new()) }.boxed()
     }

@@ -164,6 +164,16 @@ pub(crate) const SUITES: &[Suite] = &[
             &[Pick::Test("rosterd", "registry")],
         )
     },
+    Suite {
+        packages: &["postgresql"],
+        lane: Lane::Waits,
+        threads: Some("4"),
+        ..programs(
+            "history",
+            "the history in PostgreSQL, at real servers: kills, stalls, lost answers, TLS",
+            &[Pick::Test("rosterd", "history")],
+        )
+    },
     programs(
         "sim",
         "whole clusters under a simulated clock, seeded faults",
@@ -196,7 +206,15 @@ pub(crate) const SUITES: &[Suite] = &[
         ..programs("it", "real processes: coordinators, workers, kills", &[Pick::Test("rosterd", "it")])
     },
     Suite {
-        packages: &["iproute2", "mount", "nftables", "util-linux", console::JDK, zookeeper::MAVEN],
+        packages: &[
+            "iproute2",
+            "mount",
+            "nftables",
+            "postgresql",
+            "util-linux",
+            console::JDK,
+            zookeeper::MAVEN,
+        ],
         lane: Lane::Waits,
         threads: Some("4"),
         shipped: true,

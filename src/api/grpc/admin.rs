@@ -462,6 +462,7 @@ impl AdminService for Admin {
             started_at: Some(timestamp(self.info.started)),
             now: Some(timestamp(self.clock.wall())),
             coordinators,
+            history: Some(rows::history(self.history.status())),
         }))
     }
 

@@ -14,7 +14,7 @@ use rosterd_coordinator::handle::{
     Action, Change, ChangeEffect, Done, FieldChange, Happening, Health, InstanceRow, ItemRow, ItemStatus,
     JobDetail, JobRow, JobStatus, MachineRow, MemberRow, ServerRow, WorkerChange,
 };
-use rosterd_history::{EventKind, EventRow, Fate, FireRow, OwnerRow, RunRow};
+use rosterd_history::{EventKind, EventRow, Fate, FireRow, OwnerRow, RunRow, Status as HistoryStatus};
 use rosterd_wire::convert::to_source;
 use rosterd_wire::proto::v1;
 use rosterd_wire::scalar::{duration, timestamp};
@@ -342,6 +342,17 @@ fn effect(effect: ChangeEffect) -> v1::JobEffect {
 fn field_change(change: FieldChange) -> v1::FieldChange {
     let (old_value, new_value) = shown(&change);
     v1::FieldChange { field: change.field, old_value, new_value, hidden: change.secret }
+}
+
+pub(super) fn history(status: HistoryStatus) -> v1::HistoryStatus {
+    v1::HistoryStatus {
+        database: status.database.unwrap_or_default(),
+        waiting: status.waiting,
+        waiting_bytes: status.waiting_bytes,
+        sent: status.sent,
+        dropped: status.dropped,
+        trouble: status.trouble.unwrap_or_default(),
+    }
 }
 
 pub(super) fn health(health: Health) -> v1::ServerHealth {

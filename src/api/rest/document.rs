@@ -12,7 +12,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{
-    Json, Rest, alarms, change, check, config, described, fires, history, live, look, overview, session,
+    Json, Rest, alarms, change, check, config, counts, described, fires, history, live, look, overview,
+    session,
 };
 
 #[derive(OpenApi)]
@@ -69,6 +70,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Rest>> {
         .routes(routes!(history::run))
         .routes(routes!(fires::fires))
         .routes(routes!(history::events))
+        .routes(routes!(counts::counts))
         .routes(routes!(look::cluster))
         .routes(routes!(overview::overview))
         .routes(routes!(alarms::list_alarms))

@@ -29,7 +29,7 @@ pub(super) struct Asked {
     job: Option<String>,
     /// Only of this item.
     item: Option<u32>,
-    /// Only runs of this state: TASK_RUNNING, TASK_FINISHED, TASK_ERROR and so on.
+    /// Only runs of this state: TASK_STAGING, TASK_RUNNING, TASK_FINISHED, TASK_ERROR and so on.
     state: Option<String>,
     /// Only events of this kind.
     kind: Option<String>,

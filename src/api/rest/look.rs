@@ -175,7 +175,8 @@ pub(super) async fn cluster(State(rest): Shared) -> Answer<Cluster> {
     let health = *rest.backend.health().borrow();
     let coordinators = rest.backend.members().await?.into_iter().map(shape::coordinator).collect();
     let namespace = rest.backend.namespace().to_string();
-    Ok(Json(Cluster { namespace, health: health.as_str(), version: version(), coordinators }))
+    let history = shape::history(rest.history.status());
+    Ok(Json(Cluster { namespace, health: health.as_str(), version: version(), coordinators, history }))
 }
 
 #[utoipa::path(get, path = "/api/errors/{code}", tag = "cluster", params(("code" = String, Path)), responses((status = 200, body = ErrorPage), (status = 404, body = Problem)))]

@@ -5,6 +5,7 @@ mod alarms;
 mod change;
 mod check;
 mod config;
+mod counts;
 mod described;
 mod document;
 mod fires;

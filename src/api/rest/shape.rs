@@ -182,7 +182,7 @@ pub(crate) struct Run {
     pub(crate) fire_time: String,
     pub(crate) source: &'static str,
     pub(crate) instance_id: String,
-    /// Elastic-Job's name of its state: TASK_RUNNING, TASK_FINISHED, TASK_ERROR, TASK_FAILED, TASK_KILLED, TASK_LOST, TASK_UNKNOWN.
+    /// Elastic-Job's name of its state: TASK_STAGING, TASK_RUNNING, TASK_FINISHED, TASK_ERROR, TASK_FAILED, TASK_KILLED, TASK_LOST, TASK_UNKNOWN.
     pub(crate) state: &'static str,
     /// Absent: it is in flight, or its end was not seen.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -269,6 +269,32 @@ pub(crate) struct Cluster {
     pub(crate) health: &'static str,
     pub(crate) version: String,
     pub(crate) coordinators: Vec<Coordinator>,
+    pub(crate) history: HistoryStatus,
+}
+
+/// How the history of the coordinator that is asked stands.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct HistoryStatus {
+    /// The database that all coordinators share, without its user; absent: a file of this coordinator's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) database: Option<String>,
+    /// Rows that wait to be written, in memory or on the disk.
+    pub(crate) waiting: u64,
+    /// Bytes of those that wait on the disk for the database.
+    pub(crate) waiting_bytes: u64,
+    /// Rows that the database has taken since the coordinator started.
+    pub(crate) sent: u64,
+    /// Rows that were dropped since then.
+    pub(crate) dropped: u64,
+    /// Why the database takes nothing now; absent: it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) trouble: Option<String>,
+}
+
+pub(crate) fn history(status: rosterd_history::Status) -> HistoryStatus {
+    let rosterd_history::Status { database, waiting, waiting_bytes, sent, dropped, trouble } = status;
+    HistoryStatus { database, waiting, waiting_bytes, sent, dropped, trouble }
 }
 
 /// What a change did to one job.

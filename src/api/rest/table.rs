@@ -60,6 +60,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route("GET", "/api/runs/{job}/{item}/{token}", Access::View),
     route("GET", "/api/fires", Access::View),
     route("GET", "/api/events", Access::View),
+    route("GET", "/api/counts", Access::View),
     route("GET", "/api/cluster", Access::View),
     route("GET", "/api/overview", Access::View),
     route("GET", "/api/alarms", Access::View),

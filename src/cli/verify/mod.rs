@@ -137,7 +137,11 @@ impl Verify {
             return logs::read(&self.log, self.job.as_ref(), self.from, self.to);
         }
         let (story, notes) = match self.data_dir.is_empty() {
-            true => server::ask(&self.server, self.job.as_ref(), self.since(), self.to, self.skew).await?,
+            true => {
+                let settled = Self::settled();
+                server::ask(&self.server, self.job.as_ref(), self.since(), self.to, self.skew, settled)
+                    .await?
+            }
             false => {
                 let due = if self.whole { Some(self.due().await?) } else { None };
                 let asked = story::Asked {
@@ -157,11 +161,16 @@ impl Verify {
 
     /// What was due, by the coordinators of an ensemble, all of whose histories were given. Not up to now: what one
     /// history has not written yet would be missed as soon as another one has written what came later.
-    #[allow(clippy::disallowed_methods, reason = "a person's `ago` counts from now")]
     async fn due(&self) -> Result<Due> {
-        let settled = Time::from(jiff::Timestamp::now()).minus(SETTLING);
+        let settled = Self::settled();
         let to = self.to.map_or(settled, |to| to.min(settled));
         server::due(&self.server, self.job.as_ref(), self.since(), to, self.data_dir.len()).await
+    }
+
+    /// Up to when all coordinators have surely written what they did.
+    #[allow(clippy::disallowed_methods, reason = "it counts from now")]
+    fn settled() -> Time {
+        Time::from(jiff::Timestamp::now()).minus(SETTLING)
     }
 
     /// From when on a history is judged.

@@ -21,18 +21,28 @@ pub(super) async fn ask(
     from: Time,
     to: Option<Time>,
     skew: Duration,
+    settled: Time,
 ) -> Result<(Story, Vec<String>)> {
     let admin = server.admin().await?;
     let info = admin
         .ask(v1::GetServerInfoRequest {}, |mut c: Client, q| async move { c.get_server_info(q).await })
         .await?;
-    let whole = info.store == "embedded";
+    let shared = is_shared(&info);
+    let whole = info.store == "embedded" || shared;
     let mut teller = Teller::default();
+    // What the others did may be on its way to the database.
+    let to = if shared { Some(to.map_or(settled, |to| to.min(settled))) } else { to };
     runs(&admin, job, from, to, &mut teller).await?;
     assignments(&admin, job, to, &mut teller).await?;
     let jobs = jobs(&admin, job).await?;
     unmonitored(&jobs).for_each(|job| teller.unmonitored(job.as_str()));
     let mut notes = Vec::new();
+    let waiting = info.history.as_ref().map_or(0, |history| history.waiting);
+    if shared && waiting > 0 {
+        notes.push(format!(
+            "{waiting} rows wait at this coordinator for the database that all share: they were not judged"
+        ));
+    }
     if whole {
         let mut room = MOST_DUE;
         for name in scheduled(&jobs, job) {
@@ -43,6 +53,11 @@ pub(super) async fn ask(
         notes.push(ENSEMBLE.to_owned());
     }
     Ok((teller.tell(skew, whole), notes))
+}
+
+/// Whether all coordinators have one history.
+fn is_shared(info: &v1::GetServerInfoResponse) -> bool {
+    info.history.as_ref().is_some_and(|history| !history.database.is_empty())
 }
 
 /// When the items of an ensemble's jobs were due, and which of them are without monitorExecution. What became of the
@@ -56,7 +71,14 @@ pub(super) async fn due(
 ) -> Result<Due> {
     let admin = server.admin().await?;
     let call = |mut c: Client, q| async move { c.get_server_info(q).await };
-    if admin.ask(v1::GetServerInfoRequest {}, call).await?.store == "embedded" {
+    let info = admin.ask(v1::GetServerInfoRequest {}, call).await?;
+    if is_shared(&info) {
+        return Err(Failure::usage(format!(
+            "--whole: the coordinator at {} has the history of all: leave out --whole and --data-dir",
+            admin.server()
+        )));
+    }
+    if info.store == "embedded" {
         return Err(Failure::usage(format!(
             "--whole: the coordinator at {} has a store of its own, and one history: leave out --whole",
             admin.server()

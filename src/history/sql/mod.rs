@@ -20,6 +20,8 @@ use rosterd_domain::time::Time;
 use rosterd_runtime::private;
 use rusqlite::{Connection, ErrorCode, params};
 
+use crate::port::HOUR;
+
 pub(super) use read::Shelf;
 #[cfg(test)]
 pub(super) use read::{EventTable, events_sql, runs_sql};
@@ -27,7 +29,7 @@ pub(super) use shelves::FileShelves;
 pub(super) use write::Batch;
 
 /// The schema's steps: step `n` leads from version `n` to `n + 1`. Only ever added to.
-pub(super) const STEPS: [&str; 5] = [
+pub(super) const STEPS: [&str; 6] = [
     "
     CREATE TABLE runs (
         id INTEGER PRIMARY KEY,
@@ -126,10 +128,18 @@ pub(super) const STEPS: [&str; 5] = [
         job TEXT PRIMARY KEY, incarnation TEXT NOT NULL, generation INTEGER NOT NULL, at INTEGER NOT NULL)
         STRICT, WITHOUT ROWID;
 ",
+    // A run is open until its end is known, whether or not it is known to have begun. Counts by hours, and of records too;
+    // what was counted by days is in the first hour of each.
+    "
+    CREATE TABLE hourly (
+        job TEXT NOT NULL, hour INTEGER NOT NULL, what TEXT NOT NULL, n INTEGER NOT NULL,
+        PRIMARY KEY (job, hour, what)) STRICT, WITHOUT ROWID;
+    DROP INDEX runs_open;
+    CREATE INDEX runs_open ON runs (job, item) WHERE outcome IS NULL;
+    INSERT INTO hourly SELECT job, day * 24, what, n FROM daily;
+    DROP TABLE daily;
+",
 ];
-
-/// Milliseconds of a day.
-const DAY: i64 = 86_400_000;
 
 /// The tables whose rows grow old, with the column that says how old; a row without it is in force, and stays.
 pub(super) const AGING: [(&str, &str); 4] =
@@ -260,9 +270,9 @@ impl Store {
         self.db.prepare_cached(sql)?.execute(params![who, signed(portion)])
     }
 
-    /// Deletes the counts of days that ended before `cutoff`.
-    pub(super) fn prune_days(&self, cutoff: Time) -> rusqlite::Result<usize> {
-        self.db.execute("DELETE FROM daily WHERE day < ?", [cutoff.0.div_euclid(DAY)])
+    /// Deletes the counts of hours that ended before `cutoff`.
+    pub(super) fn prune_counts(&self, cutoff: Time) -> rusqlite::Result<usize> {
+        self.db.execute("DELETE FROM hourly WHERE hour < ?", [cutoff.0.div_euclid(HOUR)])
     }
 
     /// Lets the file grow to so many pages and no further, as a full disk does.

@@ -8,8 +8,8 @@ use rosterd_domain::time::Time;
 use rusqlite::types::{Type, Value};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 
-use super::{DAY, signed, unsigned};
-use crate::port::Tally;
+use super::{signed, unsigned};
+use crate::port::{HOUR, Intervals, Tally};
 use crate::rows::{
     EventFilter, EventKind, EventRow, MissedRow, OwnerFilter, OwnerRow, Pulse, Recent, RunFilter, RunRow,
     RunState, UnrunRow, became_named, missed_named, source_named,
@@ -291,25 +291,38 @@ impl Shelf {
         Ok((latest >= 0).then_some(Time(latest)))
     }
 
-    /// Counts by day of all jobs or of one, for the days that reach into `[from, to)`.
-    pub(crate) fn tallies(
-        &self,
-        job: Option<&JobName>,
-        from: Time,
-        to: Time,
-    ) -> rusqlite::Result<Vec<Tally>> {
-        let mut wanted = Wanted::default();
-        wanted.is("job = ?", job.map(|job| job.as_str().to_owned()));
-        wanted.is("day >= ?", Some(from.0.div_euclid(DAY)));
-        wanted.is("day * 86400000 < ?", Some(to.0));
-        let sql = format!("SELECT day, what, sum(n) FROM daily{} GROUP BY day, what", wanted.clause());
-        let mut statement = self.db.prepare_cached(&sql)?;
-        let rows = statement.query_map(rusqlite::params_from_iter(wanted.values), |row| {
-            Ok((Time(row.get::<_, i64>(0)? * DAY), row.get(1)?, unsigned(row.get(2)?)))
+    /// Counts by job and interval: those of hours are kept, shorter ones are made from the rows.
+    pub(crate) fn tallies(&self, asked: &Intervals) -> rusqlite::Result<Vec<Tally>> {
+        let job = asked.job.as_ref().map(JobName::as_str);
+        let sql = if asked.width < HOUR { COUNT_ROWS } else { COUNT_HOURS };
+        let mut statement = self.db.prepare_cached(sql)?;
+        let rows = statement.query_map(params![job, asked.from, asked.to, asked.width], |row| {
+            let job = named(row, 0, |job| job.parse().ok())?;
+            Ok((job, Time(row.get(1)?), row.get(2)?, unsigned(row.get(3)?)))
         })?;
         rows.collect()
     }
 }
+
+const COUNT_HOURS: &str = "
+    SELECT job, hour * 3600000 / ?4 * ?4 AS at, what, cast(min(total(n), 9e18) AS INTEGER) FROM hourly
+    WHERE (?1 IS NULL OR job = ?1) AND hour >= ?2 / 3600000 AND hour * 3600000 < ?3 GROUP BY 1, 2, 3 ORDER BY 2, 1";
+
+/// A run that ended then began within the day before.
+const COUNT_ROWS: &str = "
+    SELECT job, since / ?4 * ?4 AS at, 'fired', count(*) FROM runs
+    WHERE (?1 IS NULL OR job = ?1) AND since >= ?2 AND since < ?3 GROUP BY 1, 2
+    UNION ALL SELECT job, ended / ?4 * ?4, outcome, count(*) FROM runs
+    WHERE (?1 IS NULL OR job = ?1) AND since >= ?2 - 86400000 AND since < ?3 AND ended >= ?2 AND ended < ?3
+        AND outcome IS NOT NULL GROUP BY 1, 2, 3
+    UNION ALL SELECT job, ended / ?4 * ?4, 'processed', cast(min(total(processed), 9e18) AS INTEGER) FROM runs
+    WHERE (?1 IS NULL OR job = ?1) AND since >= ?2 - 86400000 AND since < ?3 AND ended >= ?2 AND ended < ?3
+        AND outcome IS NOT NULL AND processed > 0 GROUP BY 1, 2
+    UNION ALL SELECT job, ended / ?4 * ?4, 'failed_records', cast(min(total(failed), 9e18) AS INTEGER) FROM runs
+    WHERE (?1 IS NULL OR job = ?1) AND since >= ?2 - 86400000 AND since < ?3 AND ended >= ?2 AND ended < ?3
+        AND outcome IS NOT NULL AND failed > 0 GROUP BY 1, 2
+    UNION ALL SELECT job, latest / ?4 * ?4, iif(reason = '', result, reason), sum(count) FROM not_run
+    WHERE (?1 IS NULL OR job = ?1) AND latest >= ?2 AND latest < ?3 GROUP BY 1, 2, 3";
 
 /// Conditions, with their values.
 #[derive(Default)]

@@ -10,7 +10,7 @@ use rosterd_domain::time::Time;
 use tokio::sync::Semaphore;
 
 use super::Shelf;
-use crate::port::{Answer, Known, Paged, Shelves, Tally};
+use crate::port::{Answer, Intervals, Known, Paged, Shelves, Tally};
 use crate::rows::{EventFilter, EventRow, OwnerFilter, OwnerRow, Pulse, Recent, RunFilter, RunRow, UnrunRow};
 use crate::{HistoryError, MAX_ANSWER, MAX_PAGE};
 
@@ -112,8 +112,8 @@ impl Shelves for FileShelves {
         self.ask(move |shelf| shelf.at_once(|shelf| known(shelf, &job, &items, from, to)))
     }
 
-    fn tallies(&self, job: Option<JobName>, from: Time, to: Time) -> Answer<'_, Vec<Tally>> {
-        self.ask(move |shelf| Ok(shelf.tallies(job.as_ref(), from, to)?))
+    fn tallies(&self, asked: Intervals) -> Answer<'_, Vec<Tally>> {
+        self.ask(move |shelf| Ok(shelf.tallies(&asked)?))
     }
 }
 

@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 
 use rosterd_domain::id::{Generation, Item, JobName};
 use rosterd_domain::item::{Outcome, Running};
-use rosterd_domain::ownership::Owned;
 use rosterd_domain::time::Time;
 use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::read::named;
-use super::{DAY, signed, unsigned};
-use crate::owners::{KnownAssignment, OpenAssignment, Step};
+use super::{signed, unsigned};
+use crate::owners::{KnownAssignment, OpenAssignment, Step, Told};
+use crate::port::HOUR;
 use crate::queue::Of;
 use crate::rows::{Detail, EventKind, RunState, UnrunRow, became_names};
 
 /// One transaction of the writer.
 pub(crate) struct Batch<'a> {
     tx: Transaction<'a>,
-    /// By job, day and what was counted.
+    /// By job, hour and what was counted.
     tallies: BTreeMap<(JobName, i64, &'static str), u64>,
 }
 
@@ -31,7 +31,8 @@ impl<'a> Batch<'a> {
     }
 
     fn tally(&mut self, job: &JobName, at: Time, what: &'static str, n: u64) {
-        *self.tallies.entry((job.clone(), at.0.div_euclid(DAY), what)).or_default() += n;
+        let counted = self.tallies.entry((job.clone(), at.0.div_euclid(HOUR), what)).or_default();
+        *counted = counted.saturating_add(n);
     }
 
     /// A run that was not known; runs of the item before it are over, whether or not their end was seen.
@@ -39,10 +40,12 @@ impl<'a> Batch<'a> {
         &mut self,
         of: &Of,
         run: &Running,
+        begun: bool,
         end: Option<(Outcome, Time, bool)>,
         detail: &Detail,
     ) -> rusqlite::Result<bool> {
-        let state = end.map_or(RunState::Running, |(outcome, ..)| outcome.into());
+        let known = if begun { RunState::Running } else { RunState::Staging };
+        let state = end.map_or(known, |(outcome, ..)| outcome.into());
         let inserted = self.execute(
             "INSERT INTO runs (job, item, token, fire, source, instance, worker, trigger_id, state, outcome, requeued, \
              since, started, ended, error, output, processed, failed, attempt) \
@@ -73,7 +76,7 @@ impl<'a> Batch<'a> {
             self.tally(&of.job, run.since, "fired", 1);
             self.execute(
                 "UPDATE runs INDEXED BY runs_open SET state = 'TASK_UNKNOWN' \
-                 WHERE job = ? AND item = ? AND token < ? AND state = 'TASK_RUNNING'",
+                 WHERE job = ? AND item = ? AND token < ? AND outcome IS NULL AND state <> 'TASK_UNKNOWN'",
                 params![of.job.as_str(), of.item.0, signed(of.token.0)],
             )?;
         }
@@ -82,7 +85,20 @@ impl<'a> Batch<'a> {
 
     /// A run began. Changes nothing where the run is known.
     pub(crate) fn start(&mut self, of: &Of, run: &Running, detail: &Detail) -> rusqlite::Result<bool> {
-        self.insert_run(of, run, None, detail)
+        self.insert_run(of, run, false, None, detail)
+    }
+
+    /// User code of a run began. Changes nothing where that, or more, is known.
+    pub(crate) fn begun(&mut self, of: &Of, run: &Running, at: Option<Time>) -> rusqlite::Result<()> {
+        let detail = Detail { started_at: at, ..Detail::default() };
+        if !self.insert_run(of, run, true, None, &detail)? {
+            self.execute(
+                "UPDATE runs SET state = 'TASK_RUNNING', started = coalesce(started, ?) \
+                 WHERE job = ? AND fire = ? AND item = ? AND token = ? AND state = 'TASK_STAGING'",
+                params![at.map(|t| t.0), of.job.as_str(), run.fire.0, of.item.0, signed(of.token.0)],
+            )?;
+        }
+        Ok(())
     }
 
     /// A run ended, whether or not its beginning was seen. The first end stands; a later telling of the same end
@@ -95,8 +111,8 @@ impl<'a> Batch<'a> {
         detail: &Detail,
     ) -> rusqlite::Result<()> {
         // Most ends come with their beginning, as one row.
-        if self.insert_run(of, run, Some((outcome, at, requeued)), detail)? {
-            self.tally(&of.job, at, outcome.as_str(), 1);
+        if self.insert_run(of, run, true, Some((outcome, at, requeued)), detail)? {
+            self.tally_end(of, outcome, at, detail);
             return Ok(());
         }
         let ended = self.execute(
@@ -121,11 +137,22 @@ impl<'a> Batch<'a> {
             ],
         )?;
         if ended > 0 {
-            self.tally(&of.job, at, outcome.as_str(), 1);
+            self.tally_end(of, outcome, at, detail);
         } else if *detail != Detail::default() {
             self.fill_in(of, run, outcome, detail)?;
         }
         Ok(())
+    }
+
+    /// Counted when it ended, as the row says it.
+    fn tally_end(&mut self, of: &Of, outcome: Outcome, at: Time, detail: &Detail) {
+        let at = detail.ended_at.unwrap_or(at);
+        self.tally(&of.job, at, outcome.as_str(), 1);
+        for (what, n) in [("processed", detail.processed), ("failed_records", detail.failed)] {
+            if n > 0 {
+                self.tally(&of.job, at, what, n);
+            }
+        }
     }
 
     fn fill_in(&self, of: &Of, run: &Running, outcome: Outcome, detail: &Detail) -> rusqlite::Result<usize> {
@@ -261,12 +288,12 @@ impl<'a> Batch<'a> {
     }
 
     /// Carries out a step of what an assignment changes.
-    pub(crate) fn take_step(&self, owned: &Owned, at: Time, step: &Step<'_>) -> rusqlite::Result<()> {
+    pub(crate) fn take_step(&self, owned: &Told, at: Time, step: &Step<'_>) -> rusqlite::Result<()> {
         let job = owned.job.as_str();
         match step {
             Step::End { id, why } => self.execute(
                 "UPDATE assignments SET ended = max(since, ?), end_reason = ? WHERE id = ?",
-                params![at.0, why.to_string(), id],
+                params![at.0, why, id],
             ),
             Step::Begin { item, instance, why } => self.execute(
                 "INSERT INTO assignments (job, incarnation, item, generation, instance, since, reason, end_reason) \
@@ -275,18 +302,18 @@ impl<'a> Batch<'a> {
                     job,
                     &*owned.incarnation,
                     item.0,
-                    signed(owned.generation.0),
-                    instance.as_str(),
+                    signed(owned.generation),
+                    instance,
                     at.0,
-                    why.to_string()
+                    why
                 ],
             ),
             Step::Explain { id, why } => self
-                .execute("UPDATE assignments SET reason = ? WHERE id = ?", params![why.to_string(), id]),
+                .execute("UPDATE assignments SET reason = ? WHERE id = ?", params![why, id]),
             Step::Know => self.execute(
                 "INSERT INTO assigned (job, incarnation, generation, at) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET \
                  incarnation = excluded.incarnation, generation = excluded.generation, at = excluded.at",
-                params![job, &*owned.incarnation, signed(owned.generation.0), at.0],
+                params![job, &*owned.incarnation, signed(owned.generation), at.0],
             ),
             Step::Forget => self.execute("DELETE FROM assigned WHERE job = ?", [job]),
         }?;
@@ -294,10 +321,12 @@ impl<'a> Batch<'a> {
     }
 
     pub(crate) fn commit(mut self) -> rusqlite::Result<()> {
-        for ((job, day, what), n) in std::mem::take(&mut self.tallies) {
+        for ((job, hour, what), n) in std::mem::take(&mut self.tallies) {
             self.execute(
-                "INSERT INTO daily (job, day, what, n) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n",
-                params![job.as_str(), day, what, signed(n)],
+                // Whatever a worker says it processed: more than can be counted is the most that can.
+                "INSERT INTO hourly (job, hour, what, n) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET \
+                 n = n + min(excluded.n, 9223372036854775807 - n)",
+                params![job.as_str(), hour, what, signed(n)],
             )?;
         }
         self.tx.commit()

@@ -21,7 +21,7 @@ async fn an_hour_without_a_worker_is_one_row() {
         desk.record(&unrun(0, minute * 60, minute * 60, 1, NO_WORKER), None);
     }
     assert_eq!(desk.gaps().await, [(60, 3600, 60)]);
-    let counts = desk.reader.counts(None, at(0), at(3600)).await.unwrap();
+    let counts = days(&desk.reader, None, at(0), at(3600)).await;
     assert_eq!(counts.values().map(|c| c.missed[&Missed::NoWorker]).sum::<u64>(), 60);
 }
 

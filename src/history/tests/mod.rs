@@ -8,18 +8,20 @@ mod runs;
 mod trouble;
 mod upkeep;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rosterd_domain::id::{InstanceId, Item, JobName, Token, WorkerId};
-use rosterd_domain::item::{Outcome, Running, Source};
+use rosterd_domain::item::{Counters, Outcome, Running, Source};
 use rosterd_domain::plan::{Became, Entry};
 use rosterd_domain::time::Time;
 use tempfile::TempDir;
 
 use super::queue::Queue;
 use super::rows::{Detail, Page, RunFilter, RunRow};
+use super::sql::FileShelves;
 use super::writer::Writer;
 use super::{Clock, Options, Reader, Recorder};
 
@@ -55,7 +57,8 @@ impl Desk {
         let (file, batch) = (Arc::new(AtomicU64::new(0)), options.batch);
         let queue = Arc::new(Queue::new(options.queue, options.queue_bytes));
         let writer = Writer::new(path.clone(), options, clock, queue.clone(), file.clone());
-        let (recorder, reader) = (Recorder::new(queue.clone(), None), Reader::new(path, file, None));
+        let (recorder, reader) =
+            (Recorder::new(queue.clone(), None), Reader::new(Arc::new(FileShelves::new(path, file)), None));
         Self { dir, now, queue, writer, recorder, reader, batch }
     }
 
@@ -86,6 +89,16 @@ impl Desk {
     async fn all(&self) -> Vec<RunRow> {
         self.reader.runs(RunFilter::default(), Page { size: 0, token: None }).await.unwrap().0
     }
+}
+
+/// What was counted by days, of all jobs or of one.
+async fn days(reader: &Reader, job: Option<&JobName>, from: Time, to: Time) -> BTreeMap<Time, Counters> {
+    let day = Duration::from_secs(86_400);
+    let mut days = BTreeMap::new();
+    for counted in reader.counts(job.cloned(), from, to, day).await.unwrap() {
+        assert!(days.insert(counted.from, counted.counters).is_none(), "these tests have one job");
+    }
+    days
 }
 
 fn job() -> JobName {

@@ -62,7 +62,7 @@ async fn runs_are_found_by_what_is_known_of_them() {
         (RunFilter { job: Some(job()), ..RunFilter::default() }, vec![30, 20, 10]),
         (RunFilter { job: Some(job()), item: Some(Item(0)), ..RunFilter::default() }, vec![30, 10]),
         (RunFilter { state: Some(Outcome::Failed.into()), ..RunFilter::default() }, vec![20]),
-        (RunFilter { state: Some(RunState::Running), ..RunFilter::default() }, vec![40, 30]),
+        (RunFilter { state: Some(RunState::Staging), ..RunFilter::default() }, vec![40, 30]),
         (RunFilter { instance: Some(other.instance), ..RunFilter::default() }, vec![30]),
         (RunFilter { from: Some(at(20)), to: Some(at(40)), ..RunFilter::default() }, vec![30, 20]),
     ];
@@ -89,12 +89,12 @@ async fn a_jobs_runs_are_counted_by_their_state_since_a_time() {
     desk.write();
     let counted = desk.reader.recent(&job(), at(20)).await.unwrap();
     let shown: Vec<_> = counted.iter().map(|recent| (recent.state, recent.runs, recent.failed)).collect();
-    assert_eq!(shown, [(RunState::Error, 1, 4), (RunState::Finished, 2, 2), (RunState::Running, 1, 0)]);
+    assert_eq!(shown, [(RunState::Error, 1, 4), (RunState::Finished, 2, 2), (RunState::Staging, 1, 0)]);
     // More than can be counted is the most that can.
     assert!(counted[1].processed >= i64::MAX as u64 / 2, "{counted:?}");
     assert_eq!((counted[0].processed, counted[2].processed), (5, 0));
     let last = desk.reader.recent(&job(), at(31)).await.unwrap();
-    assert_eq!(last.iter().map(|recent| recent.state).collect::<Vec<_>>(), [RunState::Running]);
+    assert_eq!(last.iter().map(|recent| recent.state).collect::<Vec<_>>(), [RunState::Staging]);
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ async fn a_run_is_seen_to_begin_and_to_end() {
     let mut desk = Desk::new();
     desk.record(&started(0, 8, run(NORMAL, 100)), None);
     let before = desk.all().await;
-    assert_eq!((before[0].state, before[0].started, before[0].ended), (RunState::Running, None, None));
+    assert_eq!((before[0].state, before[0].started, before[0].ended), (RunState::Staging, None, None));
     desk.record(&ended(0, 8, run(NORMAL, 100), Outcome::Failed), Some(told()));
     let after = desk.all().await;
     assert_eq!(after.len(), 1);
@@ -35,7 +35,7 @@ async fn either_order_and_any_repetition_give_the_same_row() {
             desk.record(&entry, detail);
         }
         rows.push(desk.all().await);
-        let counts = desk.reader.counts(Some(&job()), at(0), at(200)).await.unwrap();
+        let counts = days(&desk.reader, Some(&job()), at(0), at(200)).await;
         let counts: Vec<_> = counts.into_values().map(|c| (c.fired, c.succeeded, c.ended())).collect();
         assert_eq!(counts, [(1, 1, 1)], "{order:?}");
     }
@@ -66,7 +66,7 @@ async fn a_run_whose_end_was_lost_is_not_running_for_ever() {
     desk.record(&started(1, 3, run(NORMAL, 100)), None);
     desk.record(&started(0, 9, run(NORMAL, 200)), None);
     let states: Vec<_> = desk.all().await.iter().map(|r| (r.item.0, r.token.0, r.state)).collect();
-    let expected = [(0, 9, RunState::Running), (1, 3, RunState::Running), (0, 8, RunState::Unknown)];
+    let expected = [(0, 9, RunState::Staging), (1, 3, RunState::Staging), (0, 8, RunState::Unknown)];
     assert_eq!(states, expected);
     desk.record(&ended(0, 8, run(NORMAL, 100), Outcome::TimedOut), None);
     assert_eq!(desk.all().await[2].state, RunState::Failed);
@@ -129,4 +129,33 @@ async fn how_much_has_happened_lately_is_told() {
     let missed: Vec<_> = pulse.missed.iter().map(|row| (row.reason, row.count, row.latest)).collect();
     assert_eq!(missed, [(Missed::NoWorker, 2, at(5))]);
     assert_eq!(desk.reader.pulse(at(60), at(10)).await.unwrap().missed, []);
+}
+
+/// Elastic-Job's names: given, then in user code, then over.
+#[tokio::test]
+async fn a_run_is_staging_until_its_user_code_is_known_to_have_begun() {
+    let mut desk = Desk::new();
+    let normal = || run(Source::NormalTrigger, 100);
+    let began = |desk: &mut Desk, item, second| {
+        desk.recorder.begun(&job(), at(0), (Item(item), Token(1)), &normal(), Some(at(second)));
+        desk.write();
+    };
+    desk.record(&started(0, 1, normal()), None);
+    assert_eq!((desk.all().await[0].state, desk.all().await[0].started), (RunState::Staging, None));
+    for second in [101, 107] {
+        began(&mut desk, 0, second);
+        assert_eq!(
+            (desk.all().await[0].state, desk.all().await[0].started),
+            (RunState::Running, Some(at(101)))
+        );
+    }
+    desk.record(&ended(0, 1, normal(), Outcome::Failed), None);
+    began(&mut desk, 0, 101);
+    let over = desk.all().await.remove(0);
+    assert_eq!((over.state, over.started), (RunState::Error, Some(at(101))));
+    // Of one whose start was lost as much is known.
+    began(&mut desk, 1, 102);
+    desk.record(&started(1, 1, normal()), None);
+    let begun = desk.all().await.into_iter().find(|run| run.item == Item(1)).unwrap();
+    assert_eq!((begun.state, begun.started), (RunState::Running, Some(at(102))));
 }

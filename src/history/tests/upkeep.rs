@@ -36,7 +36,7 @@ async fn old_rows_go_in_portions_and_young_ones_stay() {
     // Counts of whole days go once a day.
     desk.pass(DAY);
     desk.clean();
-    let days = desk.reader.counts(None, at(0).minus(90 * DAY), at(9)).await.unwrap();
+    let days = days(&desk.reader, None, at(0).minus(90 * DAY), at(9)).await;
     assert_eq!(days.values().map(|day| day.fired).sum::<u64>(), 1);
 }
 
@@ -173,7 +173,7 @@ async fn a_thread_writes_what_many_record_and_ends_when_told() {
     let total = |days: std::collections::BTreeMap<Time, rosterd_domain::item::Counters>| {
         days.values().map(|day| day.succeeded).sum::<u64>()
     };
-    assert_eq!(total(reader.counts(None, at(0), at(DAY.as_secs() as i64)).await.unwrap()), 20_000);
+    assert_eq!(total(days(&reader, None, at(0), at(DAY.as_secs() as i64)).await), 20_000);
     recorder.record(&job(), at(0), &started(0, 2, run(Source::NormalTrigger, 1)), None);
     recorder.stop().await;
     assert_eq!((recorder.dropped(), recorder.waiting()), (0, 0));
@@ -182,7 +182,7 @@ async fn a_thread_writes_what_many_record_and_ends_when_told() {
     assert_eq!(recorder.dropped(), 1);
     // What was recorded before the end is there after it.
     let (_recorder, reader) = History::open(&path, Options::default(), clock).unwrap();
-    let filter = RunFilter { state: Some(crate::RunState::Running), ..RunFilter::default() };
+    let filter = RunFilter { state: Some(crate::RunState::Staging), ..RunFilter::default() };
     let rows = reader.runs(filter, Page { size: 9, token: None }).await.unwrap().0;
     assert_eq!(rows.iter().map(|row| row.token).collect::<Vec<_>>(), [Token(2)]);
 }

@@ -15,6 +15,7 @@ mod ensemble;
 mod fires;
 mod fleet;
 mod herd;
+mod history;
 mod idle;
 mod journal;
 mod kills;
@@ -22,6 +23,8 @@ mod leave;
 mod load;
 mod machine;
 mod options;
+#[path = "../../support/postgres.rs"]
+mod postgres;
 mod quiet;
 mod report;
 mod server;
@@ -39,7 +42,7 @@ type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error + Send + 
 /// A figure: its name, what it shows, and what takes it.
 type Figure = (&'static str, &'static str, fn(&Options, &mut Report) -> Result);
 
-const FIGURES: [Figure; 13] = [
+const FIGURES: [Figure; 14] = [
     ("lag", "scheduled time to user code, 8 items a fire", fires::lag),
     ("knee", "jobs of one item that fire each second", fires::knee),
     ("runs", "100 jobs of 100 items each second: item runs a second", fires::runs),
@@ -52,6 +55,7 @@ const FIGURES: [Figure; 13] = [
     ("writes", "what fires cost a ZooKeeper server", writes::writes),
     ("quiet", "what coordinators cost a ZooKeeper server while nothing is due", quiet::quiet),
     ("idle", "idle workers on one coordinator", idle::idle),
+    ("history", "rows of the history a second, in SQLite and in PostgreSQL", history::history),
     ("clients", "each client's conformance worker: runs a second, latency, memory", clients::clients),
 ];
 
