@@ -10,6 +10,7 @@ mod gauge;
 mod history;
 pub mod lives;
 mod login;
+mod oidc;
 mod store;
 pub mod story;
 mod traces;
@@ -188,6 +189,7 @@ async fn start(config: Config) -> Result<Running, AppError> {
     alarms::run(&tasks, &desk, alarms::Seen::new(&lives, access.tls.clone(), reached(&config, address)));
     let backups = backup::Served::new(lives.clone(), Some(recorder.clone()), System::shared());
     let sessions = login::open(&config, data_dir, recorder.clone()).map_err(AppError::Access)?;
+    let provider = login::provider(&config.login).map_err(AppError::Access)?;
     let edge = Edge {
         backend: lives.clone(),
         backups: Arc::new(backups),
@@ -197,7 +199,7 @@ async fn start(config: Config) -> Result<Running, AppError> {
         info: Info { registry: store, started: System.wall() },
         metrics: metrics.clone(),
         tasks: tasks.clone(),
-        config: EdgeConfig { sessions, ..edge_config(&config, &access) },
+        config: EdgeConfig { sessions, provider, ..edge_config(&config, &access) },
     };
     access.follow(&tasks, System::shared());
     history::watch(&tasks, recorder.clone(), metrics);
@@ -410,5 +412,6 @@ fn edge_config(config: &Config, access: &Access) -> EdgeConfig {
         base_path: config.base_path.clone(),
         sessions: None,
         trace_url: config.trace_url.clone(),
+        provider: None,
     }
 }

@@ -12,11 +12,10 @@ use scan::{paths, scan};
 
 /// Rooms that are crates, with a manifest in their folder: what they may know is held by Cargo as well.
 #[rustfmt::skip]
-const CRATES: &[&str] =
-    &[
-        "runtime", "session", "wire", "registry", "history", "coordinator", "traces", "api", "conformance", "outbound",
-        "alarms",
-    ];
+const CRATES: &[&str] = &[
+    "runtime", "session", "wire", "registry", "history", "coordinator", "traces", "api", "conformance", "outbound",
+    "alarms",
+];
 
 /// What each room of `src` may say `crate::…` to, besides itself. A path stands for all below it.
 #[rustfmt::skip]
@@ -46,7 +45,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     // A client of the admin service like any other; it starts the app, and sees nothing of what runs inside.
     ("cli", &["app", "config", "conformance", "wire::proto", "session::code", "runtime"]),
     ("app", &[
-        "alarms", "api", "config", "coordinator", "history", "registry", "runtime", "session", "traces", "transfer",
+        "alarms", "api", "config", "coordinator", "history", "outbound", "registry", "runtime", "session", "traces", "transfer",
     ]),
 ];
 
@@ -60,6 +59,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("clap", &["cli"]),
     ("rusqlite", &["history", "registry/embedded"]),
     ("aws_lc_rs", &["alarms/forms", "api/access/session"]),
+    ("jsonwebtoken", &["app/oidc"]),
     // What a command shows a coordinator is what a worker shows it.
     ("rosterd_client", &["cli/exec", "cli/identity", "cli/server", "app/demo"]),
     ("hyper", &["outbound"]),

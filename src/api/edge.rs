@@ -1,5 +1,6 @@
 //! The edge put together: services, pages and layers on one listener. The composition root makes one.
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -19,6 +20,7 @@ use tower::ServiceBuilder;
 
 use super::access::Credentials;
 use super::access::attempts::Attempts;
+use super::access::provider::Provider;
 use super::access::session::Sessions;
 use super::alarms::Alarms;
 use super::backend::Backend;
@@ -96,6 +98,15 @@ pub struct EdgeConfig {
     pub sessions: Option<Arc<Sessions>>,
     /// The page of a trace, `{trace_id}` in it.
     pub trace_url: Option<String>,
+    /// Where else people may log in.
+    pub provider: Option<Arc<dyn Provider>>,
+}
+
+/// A provider has nothing to show.
+impl fmt::Debug for dyn Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 impl Default for EdgeConfig {
@@ -116,6 +127,7 @@ impl Default for EdgeConfig {
             base_path: String::new(),
             sessions: None,
             trace_url: None,
+            provider: None,
         }
     }
 }
@@ -190,12 +202,15 @@ impl Edge {
         tasks.restartable(Phase::Edge, "live", move || {
             rest::follow(kept.clone(), watched.watch(), at.clone())
         });
-        let desk = Desk {
+        let desk = Arc::new(Desk {
+            provider: config.provider.clone(),
+            clock: clock.clone(),
             credentials: config.credentials.clone(),
             sessions: config.sessions.clone(),
             attempts: Attempts::default(),
             metrics: metrics.clone(),
-        };
+        });
+        let at_desk = desk.clone();
         let alarms = Arc::new(Alarms { desk: alarms, history: history.clone(), clock: clock.clone() });
         let alarm_desk = AlarmDesk(alarms.clone());
         let rest = Rest {
@@ -240,7 +255,7 @@ impl Edge {
                 .layer(from_fn_with_state(observer.clone(), observe::layer))
         };
         let grpc = guarded(grpc.layer(from_fn_with_state(deadlines, deadlines::layer)));
-        let pages = http_routes(site, console).merge(rest::routes(Arc::new(rest)));
+        let pages = http_routes(site, console, at_desk).merge(rest::routes(Arc::new(rest)));
         let pages = guarded(web::bounded(pages, config.call_deadline, config.max_receive));
         let all = web::around(pages, methods, &epoch).merge(grpc);
         if config.base_path.is_empty() {

@@ -6,14 +6,17 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use rosterd_api::access::provider::Provider;
 use rosterd_api::access::secret::SECRET_BYTES;
 use rosterd_api::access::session::{Audit, Options, Sessions};
 use rosterd_domain::time::Time;
 use rosterd_history::{EventKind, Recorder};
+use rosterd_runtime::clock::System;
 use rosterd_runtime::private;
 use sha2::{Digest as _, Sha256};
 
 use super::credentials;
+use super::oidc::Oidc;
 use crate::config::{Config, Login};
 
 /// The key's file in a data directory.
@@ -23,9 +26,10 @@ const LARGEST: u64 = 64 << 10;
 /// Read permission for everybody.
 const ALL_READ: u32 = 0o004;
 
-/// Whether the file that the configuration names can be used.
+/// Whether the files that the configuration names can be used.
 pub(super) fn check(login: &Login) -> Result<(), String> {
-    login.key_file.as_deref().map_or(Ok(()), |path| given(path).map(drop))
+    login.key_file.as_deref().map_or(Ok(()), |path| given(path).map(drop))?;
+    provider(login).map(drop)
 }
 
 /// None where nobody is asked who they are.
@@ -47,7 +51,14 @@ pub(super) fn open(
         path: config.base_path.clone(),
         secure: config.tls.is_some(),
         audit: Box::new(ToHistory(recorder)),
+        callback: config.login.oidc.as_ref().and_then(|oidc| oidc.redirect_url.clone()),
     }))))
+}
+
+/// None where people log in here alone.
+pub(super) fn provider(login: &Login) -> Result<Option<Arc<dyn Provider>>, String> {
+    let Some(config) = &login.oidc else { return Ok(None) };
+    Ok(Some(Arc::new(Oidc::new(config.clone(), System::shared())?)))
 }
 
 fn given(path: &Path) -> Result<[u8; 32], String> {

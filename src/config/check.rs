@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rosterd_runtime::telemetry::LogFilter;
 
+use super::oidc;
 use super::reader::Reader;
 use super::value::show;
 use super::{Config, Limits, Log, Login, Registry, Timing, Tls, alarms, history, traces, zookeeper};
@@ -25,7 +26,7 @@ pub(super) fn config(reader: &mut Reader) -> Option<Config> {
     let registry = registry(reader);
     let credentials = credentials(reader);
     let tls = tls(reader, credentials.is_some());
-    let (base_path, login) = (base_path(reader), login(reader));
+    let (base_path, login) = (base_path(reader), login(reader, credentials.is_some()));
     let insecure = reader.flag("insecure_listen");
     if listen_metrics.is_some_and(|other| other.port() != 0 && Some(other) == listen) {
         reader.push("listen_metrics", "that is listen itself", "name another port, or leave it out");
@@ -124,8 +125,12 @@ fn base_path(reader: &mut Reader) -> String {
     reader.parsed("base_path", parse, remedy).unwrap_or_default()
 }
 
-fn login(reader: &mut Reader) -> Login {
-    Login { age: reader.duration("login_age", "1m", "30d"), key_file: readable(reader, "login_key_file") }
+fn login(reader: &mut Reader, credentials: bool) -> Login {
+    Login {
+        age: reader.duration("login_age", "1m", "30d"),
+        key_file: readable(reader, "login_key_file"),
+        oidc: oidc::read(reader, credentials),
+    }
 }
 
 fn credentials(reader: &mut Reader) -> Option<PathBuf> {

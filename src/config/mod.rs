@@ -9,6 +9,7 @@ mod check;
 mod defect;
 mod field;
 pub mod history;
+mod oidc;
 mod reader;
 pub mod traces;
 pub mod value;
@@ -26,6 +27,7 @@ use rosterd_domain::id::Namespace;
 pub use defect::{Defect, Defects, Origin};
 pub use field::{FIELDS, Field, field};
 pub use history::History;
+pub use oidc::Oidc;
 use reader::Reader;
 pub use traces::Otlp;
 pub use zookeeper::ZooKeeper;
@@ -81,6 +83,8 @@ pub struct Login {
     pub age: Duration,
     /// What seals it; none: a file in the data directory, made when it is missing.
     pub key_file: Option<PathBuf>,
+    /// Where people may log in, beside here.
+    pub oidc: Option<Oidc>,
 }
 
 /// The files of TLS.

@@ -145,6 +145,8 @@ codes! {
     Defect = "DEFECT", Defect;
     /// No valid credential came with the request: send `authorization: Bearer …`, or connect with a client certificate.
     Unauthenticated = "UNAUTHENTICATED", Unauthenticated;
+    /// The identity provider did not answer, or not as OpenID Connect says: the message says what. Try again later, or log in with a credential.
+    ProviderUnavailable = "PROVIDER_UNAVAILABLE", Unavailable;
     /// Too many logins from this address have failed: wait as long as the message says.
     LoginThrottled = "LOGIN_THROTTLED", Exhausted;
     /// The credential of an open stream was revoked, has changed or is over: get a new one.

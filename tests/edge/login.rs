@@ -25,7 +25,14 @@ impl Audit for Kept {
 
 fn sessions(age: Duration, rows: &Rows) -> Arc<Sessions> {
     let audit = Box::new(Kept(rows.clone()));
-    Arc::new(Sessions::new(Options { key: [7; 32], age, path: String::new(), secure: false, audit }))
+    Arc::new(Sessions::new(Options {
+        key: [7; 32],
+        age,
+        path: String::new(),
+        secure: false,
+        audit,
+        callback: None,
+    }))
 }
 
 async fn guarded() -> (Served, Arc<Credentials>, Rows) {

@@ -34,6 +34,7 @@ mod machines;
 mod metrics;
 mod mutants;
 mod net;
+mod oidc;
 mod openapi;
 mod operate;
 mod overdue;

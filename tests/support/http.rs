@@ -28,10 +28,21 @@ impl Answered {
 
 /// `heads`: whole lines, each with its end.
 pub(crate) async fn ask(address: SocketAddr, method: &str, path: &str, heads: &str, body: &str) -> Answered {
+    ask_as(address, method, path, &format!("Host: localhost\r\n{heads}"), body).await
+}
+
+/// The same, with the host among the heads.
+pub(crate) async fn ask_as(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    heads: &str,
+    body: &str,
+) -> Answered {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let length = body.len();
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n{heads}\r\n{body}"
+        "{method} {path} HTTP/1.1\r\nConnection: close\r\nContent-Length: {length}\r\n{heads}\r\n{body}"
     );
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();

@@ -31,9 +31,9 @@ pub(crate) fn setup() -> Result<()> {
     packages(&folder())
 }
 
-/// The same for the client that is generated from the description of REST.
-pub(crate) fn openapi() -> Result<()> {
-    packages(&root().join("tests/openapi"))
+/// The same for what tests of REST run: a client that is generated from its description, and a provider of identities.
+pub(crate) fn rest() -> Result<()> {
+    ["tests/openapi", "tests/oidc"].into_iter().try_for_each(|folder| packages(&root().join(folder)))
 }
 
 fn packages(folder: &Path) -> Result<()> {

@@ -37,8 +37,8 @@ pub(crate) fn for_suites(suites: &[Suite]) -> Result<()> {
     if suites.iter().any(|suite| matches!(suite.kind, Kind::Console | Kind::Check)) {
         web::setup()?;
     }
-    if suites.iter().any(|suite| suite.generates) {
-        node::openapi()?;
+    if suites.iter().any(|suite| suite.scripts) {
+        node::rest()?;
     }
     if suites.iter().any(|suite| matches!(suite.kind, Kind::Go | Kind::Check)) {
         go::setup()?;

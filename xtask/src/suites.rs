@@ -25,8 +25,8 @@ pub(crate) struct Suite {
     pub(crate) workers: bool,
     /// It starts the S3 server that comes with the Python client's environment.
     pub(crate) s3: bool,
-    /// It generates a client from the description of REST, in Node.js.
-    pub(crate) generates: bool,
+    /// It runs programs in Node.js: a client generated from the description of REST, a provider of identities.
+    pub(crate) scripts: bool,
 }
 
 /// What a suite spends its time with.
@@ -95,7 +95,7 @@ const fn suite(name: &'static str, what: &'static str, kind: Kind) -> Suite {
         arguments: &[],
         workers: false,
         s3: false,
-        generates: false,
+        scripts: false,
     }
 }
 
@@ -202,7 +202,7 @@ pub(crate) const SUITES: &[Suite] = &[
         packages: &["iproute2", "mount", "nftables", "prometheus", "util-linux"],
         lane: Lane::Waits,
         threads: Some("6"),
-        generates: true,
+        scripts: true,
         ..programs("it", "real processes: coordinators, workers, kills", &[Pick::Test("rosterd", "it")])
     },
     Suite {

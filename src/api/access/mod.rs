@@ -7,6 +7,7 @@
 
 pub(crate) mod attempts;
 pub mod guarded;
+pub mod provider;
 pub mod secret;
 pub mod session;
 pub mod subject;

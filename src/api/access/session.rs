@@ -14,12 +14,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderMap, HeaderValue, header};
 use rosterd_domain::time::Time;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::jobs::Jobs;
 use super::limits::Limits;
 use super::machines::Machines;
+use super::provider::Errand;
 use super::{Credentials, Principal};
 use crate::layers::methods::Role;
 use rosterd_session::code::{Code, Refusal};
@@ -32,6 +34,10 @@ pub const CSRF: &str = "x-csrf-token";
 const LONGEST: usize = 3800;
 /// So many sessions that were ended before their time are remembered.
 const ENDED: usize = 4096;
+/// The cookie of a login that is under way at a provider.
+const ERRAND: &str = "rosterd_login";
+/// How long it may take there.
+const ERRAND_AGE: Duration = Duration::from_secs(600);
 
 /// Where it is written down who logged in, and who tried.
 pub trait Audit: Send + Sync + 'static {
@@ -51,6 +57,8 @@ pub struct Options {
     pub secure: bool,
     /// Who came, and who tried.
     pub audit: Box<dyn Audit>,
+    /// Where a provider of identities sends browsers back to; none: to the address that they asked.
+    pub callback: Option<String>,
 }
 
 /// Makes sessions and knows them again.
@@ -110,22 +118,61 @@ impl Sessions {
 
     /// A session that begins now.
     pub fn begin(&self, by: Holder, now: Time) -> Result<Session, Refusal> {
-        let mut id = [0; 16];
-        self.random.fill(&mut id).map_err(|_| {
+        Ok(Session { id: self.chance::<16>()?, by, until: after(now, self.options.age) })
+    }
+
+    fn chance<const N: usize>(&self) -> Result<String, Refusal> {
+        let mut bytes = [0; N];
+        self.random.fill(&mut bytes).map_err(|_| {
             Refusal::new(Code::StoreUnavailable, "the system gives no random bytes: try again")
         })?;
-        let age = i64::try_from(self.options.age.as_millis()).unwrap_or(i64::MAX);
-        let until = Time(now.0.saturating_add(age));
-        Ok(Session { id: URL_SAFE_NO_PAD.encode(id), by, until })
+        Ok(URL_SAFE_NO_PAD.encode(bytes))
+    }
+
+    /// A login at a provider that begins now.
+    pub(crate) fn errand(&self, now: Time, redirect: String, to: String) -> Result<Errand, Refusal> {
+        let (state, nonce, verifier) = (self.chance::<16>()?, self.chance::<16>()?, self.chance::<32>()?);
+        Ok(Errand { state, nonce, verifier, redirect, to, until: after(now, ERRAND_AGE) })
+    }
+
+    /// The header that has a browser remember it. Other than a session's cookie it comes along when the provider's page sends the
+    /// browser back (Lax).
+    pub(crate) fn errand_cookie(&self, errand: &Errand, now: Time, forwarded: bool) -> HeaderValue {
+        let seconds = errand.until.since(now).as_secs();
+        self.set_cookie(ERRAND, &self.seal("errand", errand), "Lax", seconds, forwarded)
+    }
+
+    /// The header that has it forget it.
+    pub(crate) fn no_errand_cookie(&self, forwarded: bool) -> HeaderValue {
+        self.set_cookie(ERRAND, "", "Lax", 0, forwarded)
+    }
+
+    /// The login that a browser began, if it is the one of this state and not too late.
+    pub(crate) fn find_errand(&self, headers: &HeaderMap, state: &str, now: Time) -> Option<Errand> {
+        let errand: Errand = cookies(headers, ERRAND).find_map(|value| self.unseal("errand", value))?;
+        let same = constant_time::verify_slices_are_equal(errand.state.as_bytes(), state.as_bytes()).is_ok();
+        (same && errand.until > now).then_some(errand)
+    }
+
+    /// The path before all of the coordinator's.
+    pub(crate) fn base(&self) -> &str {
+        &self.options.path
+    }
+
+    /// Whether TLS is spoken here.
+    pub(crate) fn is_secure(&self) -> bool {
+        self.options.secure
+    }
+
+    /// Where a provider sends browsers back to, if that was said.
+    pub(crate) fn callback(&self) -> Option<&str> {
+        self.options.callback.as_deref()
     }
 
     /// The header that hands a session to a browser. `forwarded`: a proxy says that the browser speaks TLS.
     pub fn cookie(&self, session: &Session, now: Time, forwarded: bool) -> HeaderValue {
-        // A plain structure of texts and numbers.
-        let payload = URL_SAFE_NO_PAD.encode(serde_json::to_vec(session).unwrap_or_default());
-        let seal = URL_SAFE_NO_PAD.encode(self.sign("session", &payload));
         let seconds = session.until.since(now).as_secs();
-        self.set_cookie(COOKIE, &format!("{payload}.{seal}"), "Strict", seconds, forwarded)
+        self.set_cookie(COOKIE, &self.seal("session", session), "Strict", seconds, forwarded)
     }
 
     /// The header that takes it away.
@@ -163,11 +210,22 @@ impl Sessions {
         Some((session, principal))
     }
 
-    fn open(&self, value: &str, now: Time) -> Option<Session> {
+    fn seal<T: Serialize>(&self, purpose: &str, what: &T) -> String {
+        // Plain structures of texts and numbers.
+        let payload = URL_SAFE_NO_PAD.encode(serde_json::to_vec(what).unwrap_or_default());
+        let seal = URL_SAFE_NO_PAD.encode(self.sign(purpose, &payload));
+        format!("{payload}.{seal}")
+    }
+
+    fn unseal<T: DeserializeOwned>(&self, purpose: &str, value: &str) -> Option<T> {
         let (payload, seal) = value.split_once('.').filter(|_| value.len() <= LONGEST)?;
         let seal = URL_SAFE_NO_PAD.decode(seal).ok()?;
-        constant_time::verify_slices_are_equal(&self.sign("session", payload), &seal).ok()?;
-        let session: Session = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()?;
+        constant_time::verify_slices_are_equal(&self.sign(purpose, payload), &seal).ok()?;
+        serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()
+    }
+
+    fn open(&self, value: &str, now: Time) -> Option<Session> {
+        let session: Session = self.unseal("session", value)?;
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         let holds = session.until > now && !ended.contains_key(&(session.until, session.id.clone()));
         holds.then_some(session)
@@ -209,6 +267,10 @@ impl Sessions {
     }
 }
 
+fn after(now: Time, time: Duration) -> Time {
+    Time(now.0.saturating_add(i64::try_from(time.as_millis()).unwrap_or(i64::MAX)))
+}
+
 /// The values of a cookie: a browser may have several, of other paths. Few are looked at.
 fn cookies<'a>(headers: &'a HeaderMap, name: &'static str) -> impl Iterator<Item = &'a str> {
     let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
@@ -230,7 +292,14 @@ mod tests {
 
     fn sessions(key: u8) -> Sessions {
         let (age, audit) = (Duration::from_secs(60), Box::new(Nowhere));
-        Sessions::new(Options { key: [key; 32], age, path: "/x".into(), secure: false, audit })
+        Sessions::new(Options {
+            key: [key; 32],
+            age,
+            path: "/x".into(),
+            secure: false,
+            audit,
+            callback: None,
+        })
     }
 
     fn secret(number: u8) -> Secret {
@@ -296,6 +365,26 @@ mod tests {
         let headers = sent_back(&here.cookie(&session, Time(0), false));
         let (_, who) = here.find(&headers, &credentials, Time(1)).unwrap();
         assert_eq!((&*who.name, who.role, who.jobs.to_string()), ("ann", Role::Viewer, "a-*".to_owned()));
+    }
+
+    #[test]
+    fn a_login_under_way_is_of_its_state_its_browser_and_its_time() {
+        let here = sessions(1);
+        let errand = here.errand(Time(0), "http://a/b".into(), "/x/".into()).unwrap();
+        let cookie = here.errand_cookie(&errand, Time(0), false);
+        assert!(
+            cookie.to_str().unwrap().ends_with("; Path=/x/; HttpOnly; SameSite=Lax; Max-Age=600"),
+            "{cookie:?}"
+        );
+        let headers = sent_back(&cookie);
+        assert_eq!(here.find_errand(&headers, &errand.state, Time(599_999)).as_ref(), Some(&errand));
+        assert_eq!(here.find_errand(&headers, &errand.state, Time(600_000)), None);
+        assert_eq!(here.find_errand(&headers, "", Time(0)), None);
+        assert_eq!(here.find_errand(&HeaderMap::new(), &errand.state, Time(0)), None);
+        assert_eq!(sessions(2).find_errand(&headers, &errand.state, Time(0)), None);
+        // What is sealed for one purpose is nothing for another.
+        let value = here.seal("errand", &here.begin(Holder::Secret(String::new()), Time(0)).unwrap());
+        assert!(here.open(&value, Time(0)).is_none());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The HTTP side: the console, a plain page that shows the state of things, numbers for a scraper, and a probe. It only reads.
 
+mod login;
 mod page;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use http::{HeaderValue, StatusCode, header};
 use super::backend::Backend;
 use super::console::{Console, secure};
 use super::rest;
+use super::rest::session::Desk;
 use rosterd_coordinator::handle::Health;
 use rosterd_runtime::telemetry::Metrics;
 use rosterd_session::code::Refusal;
@@ -28,12 +30,12 @@ pub struct Site {
 }
 
 /// The routes; what is none is the console's, or unknown.
-pub(crate) fn routes(site: Arc<Site>, console: Arc<Console>) -> Router {
+pub(crate) fn routes(site: Arc<Site>, console: Arc<Console>, desk: Arc<Desk>) -> Router {
     let rest = move |request: Request| {
         let answer = console.answer(&request);
         async move { answer.unwrap_or_else(|| unknown(&request)) }
     };
-    pages().route("/plain", get(overview)).with_state(site).fallback(rest)
+    pages().route("/plain", get(overview)).with_state(site).merge(login::routes(desk)).fallback(rest)
 }
 
 /// Those that monitoring asks, and the answer to what is none.

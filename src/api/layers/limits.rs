@@ -117,7 +117,11 @@ impl Limits {
             return self.refuse(grpc, Code::Overloaded, what);
         };
         // A login waits for its row in the audit.
-        let patience = if probe == Probe::Console { FOR_A_LOGIN + self.patience } else { self.patience };
+        let patience = match probe {
+            Probe::Console => FOR_A_LOGIN + self.patience,
+            Probe::Login => AT_A_PROVIDER,
+            _ => self.patience,
+        };
         match tokio::time::timeout(patience, next.run(request)).await {
             Ok(response) => response.map(|body| Body::new(Placed { body, _place: place })),
             Err(_) => {
@@ -136,6 +140,8 @@ struct Probes {
 
 /// How much longer a login may take: the disk may be slow.
 const FOR_A_LOGIN: Duration = Duration::from_secs(2);
+/// How long a login at a provider may take, which is asked meanwhile.
+const AT_A_PROVIDER: Duration = Duration::from_secs(30);
 /// So many times as many places has the console: a proxy is one address for all who look through it, and a page has files.
 const FOR_PAGES: usize = 8;
 

@@ -111,6 +111,7 @@ pub fn access(method: &Method, path: &str) -> Option<Access> {
         }
         "/rosterd.v1.WorkerService/Session" => Some(Access::Worker),
         "/grpc.health.v1.Health/Check" | "/grpc.health.v1.Health/Watch" | "/healthz" => Some(Access::Open),
+        "/login/oidc" | "/login/oidc/callback" => Some(Access::Open),
         "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
         | "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo" => Some(Access::View),
         "/plain" | "/metrics" => Some(Access::View),
@@ -136,6 +137,8 @@ pub enum Probe {
     Reflection,
     /// A file of the console, or a login to it.
     Console,
+    /// A login at a provider, which is asked.
+    Login,
 }
 
 /// What a path is to monitoring; `None`: nothing.
@@ -143,6 +146,7 @@ pub fn probe(path: &str) -> Option<Probe> {
     match path {
         "/healthz" | "/metrics" => Some(Probe::Page),
         "/api/session" => Some(Probe::Console),
+        "/login/oidc" | "/login/oidc/callback" => Some(Probe::Login),
         "/grpc.health.v1.Health/Check" => Some(Probe::Call),
         "/grpc.health.v1.Health/Watch" => Some(Probe::Watch),
         "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
@@ -152,7 +156,9 @@ pub fn probe(path: &str) -> Option<Probe> {
 }
 
 /// Methods that are not in our own descriptors, and whether they stream.
-const FOREIGN: [(&str, bool); 7] = [
+const FOREIGN: [(&str, bool); 9] = [
+    ("/login/oidc", false),
+    ("/login/oidc/callback", false),
     ("/plain", false),
     ("/healthz", false),
     ("/metrics", false),

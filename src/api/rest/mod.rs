@@ -60,7 +60,7 @@ pub struct Rest {
     /// What has happened lately, for watchers that come back.
     pub recent: Arc<Recent>,
     /// Where people log in.
-    pub(crate) desk: Desk,
+    pub(crate) desk: Arc<Desk>,
     /// The last overview, for all who ask.
     pub overview: Overviews,
     /// The page of a trace, `{trace_id}` in it.

@@ -10,15 +10,17 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, header};
 use rosterd_domain::time::Time;
+use rosterd_runtime::clock::SharedClock;
 use rosterd_runtime::telemetry::Metrics;
-use rosterd_session::code::Code;
+use rosterd_session::code::{Code, Refusal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::problem::Problem;
 use super::shape::time;
-use super::{Answer, Json, Rest, Shared, Who};
+use super::{Answer, Json, Shared, Who};
 use crate::access::attempts::Attempts;
+use crate::access::provider::Provider;
 use crate::access::session::{Holder, Session, Sessions};
 use crate::access::{Credentials, Principal};
 use crate::connection::Remote;
@@ -32,8 +34,11 @@ pub(crate) struct Desk {
     pub(crate) credentials: Arc<Credentials>,
     /// None: nobody can log in here.
     pub(crate) sessions: Option<Arc<Sessions>>,
+    /// None: by credentials alone.
+    pub(crate) provider: Option<Arc<dyn Provider>>,
     pub(crate) attempts: Attempts,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) clock: SharedClock,
 }
 
 /// Who asks, and how one can log in.
@@ -61,8 +66,12 @@ pub(super) struct SessionView {
 /// A way to log in.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Login {
-    /// `credential`: POST it here.
+    /// `credential`: POST it here. `oidc`: send the browser to `href`.
     kind: &'static str,
+    /// An address, relative to the console's; with `?to=` a page to go on with.
+    href: Option<&'static str>,
+    /// How people know the provider.
+    name: Option<String>,
 }
 
 /// A login.
@@ -76,10 +85,16 @@ pub(super) struct Given {
 impl Desk {
     fn view(&self, who: Option<&Principal>, session: Option<&Session>) -> SessionView {
         let open = self.credentials.is_open();
-        let logins = match &self.sessions {
-            Some(_) if !open => vec![Login { kind: "credential" }],
-            _ => Vec::new(),
-        };
+        let mut logins = Vec::new();
+        if self.sessions.is_some() && !open {
+            logins.push(Login { kind: "credential", href: None, name: None });
+            let at = |provider: &Arc<dyn Provider>| Login {
+                kind: "oidc",
+                href: Some("login/oidc"),
+                name: Some(provider.name().to_owned()),
+            };
+            logins.extend(self.provider.as_ref().map(at));
+        }
         let jobs = match who {
             Some(who) if !who.jobs.are_all() => who.jobs.patterns().to_vec(),
             Some(_) => vec!["*".to_owned()],
@@ -96,6 +111,30 @@ impl Desk {
             csrf_token: self.sessions.as_ref().zip(session).map(|(sessions, session)| sessions.csrf(session)),
             logins,
         }
+    }
+
+    /// Whether a login from there is looked at.
+    pub(crate) fn may(&self, peer: IpAddr) -> Result<(), Refusal> {
+        self.wait(peer).map_or(Ok(()), |seconds| Err(throttled(seconds)))
+    }
+
+    /// How many seconds somebody there has to wait.
+    fn wait(&self, peer: IpAddr) -> Option<u64> {
+        self.attempts.may(peer, self.clock.mono()).err().map(|wait| wait.as_secs() + 1)
+    }
+
+    /// Counts a login that failed, and writes it down.
+    pub(crate) fn failed(&self, sessions: &Sessions, peer: IpAddr, code: &'static str) {
+        self.attempts.failed(peer, self.clock.mono());
+        self.metrics.refused.get_or_create(&[("code", code)]).inc();
+        self.note(sessions, peer, code, None);
+    }
+
+    /// Who came in, and who did not: in the log and in the audit.
+    pub(crate) fn note(&self, sessions: &Sessions, peer: IpAddr, outcome: &str, who: Option<&str>) {
+        let principal = who.unwrap_or("unknown");
+        tracing::info!(target: "rosterd::audit", principal, %peer, operation = "Login", outcome, "a login was asked for");
+        sessions.note(self.clock.wall(), format!("log in to the console from {peer}: {outcome}"), who);
     }
 
     /// Whose credential it is, if it may look.
@@ -141,24 +180,18 @@ pub(super) async fn log_in(
         return Err(Problem::new(Code::RequestInvalid, what));
     };
     let peer = remote.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |remote| remote.address.ip());
-    let mono = rest.clock.mono();
-    if let Err(wait) = desk.attempts.may(peer, mono) {
-        let seconds = wait.as_secs() + 1;
-        let what = format!("too many logins from this address have failed: try again in {seconds} s");
-        return Err(Problem::new(Code::LoginThrottled, what).after(seconds));
+    if let Some(seconds) = desk.wait(peer) {
+        return Err(Problem::from(throttled(seconds)).after(seconds));
     }
     let given = given(&headers, body).await?;
     let now = rest.clock.wall();
-    let who = desk.judge(&given.credential, now).inspect_err(|problem| {
-        desk.attempts.failed(peer, mono);
-        desk.metrics.refused.get_or_create(&[("code", problem.code())]).inc();
-        note(&rest, sessions, peer, problem.code(), None);
-    })?;
+    let judged = desk.judge(&given.credential, now);
+    let who = judged.inspect_err(|problem| desk.failed(sessions, peer, problem.code()))?;
     let Some(id) = crate::access::secret::Secret::parse(given.credential.trim()) else {
         return Err(Problem::invalid("credential", "it is not one"));
     };
     let session = sessions.begin(Holder::Secret(id.id().to_owned()), now)?;
-    note(&rest, sessions, peer, "done", Some(&who.name));
+    desk.note(sessions, peer, "done", Some(&who.name));
     // Whoever is told that it is done finds it in the audit, also after a crash.
     rest.history.settle().await;
     let mut response = Json(desk.view(Some(&who), Some(&session))).into_response();
@@ -167,11 +200,9 @@ pub(super) async fn log_in(
     Ok(response)
 }
 
-/// Who came in, and who did not: in the log and in the audit.
-fn note(rest: &Rest, sessions: &Sessions, peer: IpAddr, outcome: &str, who: Option<&str>) {
-    let principal = who.unwrap_or("unknown");
-    tracing::info!(target: "rosterd::audit", principal, %peer, operation = "Login", outcome, "a login was asked for");
-    sessions.note(rest.clock.wall(), format!("log in to the console from {peer}: {outcome}"), who);
+fn throttled(seconds: u64) -> Refusal {
+    let what = format!("too many logins from this address have failed: try again in {seconds} s");
+    Refusal::new(Code::LoginThrottled, what)
 }
 
 async fn given(headers: &HeaderMap, body: Body) -> Result<Given, Problem> {
@@ -206,6 +237,6 @@ pub(super) async fn log_out(
 }
 
 /// Whether a proxy says that the browser speaks TLS. Believed for no more than a stricter cookie.
-fn forwarded(headers: &HeaderMap) -> bool {
+pub(crate) fn forwarded(headers: &HeaderMap) -> bool {
     headers.get("x-forwarded-proto").is_some_and(|scheme| scheme.as_bytes().eq_ignore_ascii_case(b"https"))
 }

@@ -928,8 +928,12 @@ export interface components {
     };
     /** @description A way to log in. */
     Login: {
-      /** @description `credential`: POST it here. */
+      /** @description An address, relative to the console's; with `?to=` a page to go on with. */
+      href?: string | null;
+      /** @description `credential`: POST it here. `oidc`: send the browser to `href`. */
       kind: string;
+      /** @description How people know the provider. */
+      name?: string | null;
     };
     /** @description What happens, and what needs attention. */
     Overview: {

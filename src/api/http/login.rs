@@ -1,0 +1,200 @@
+//! The two pages of a login at a provider of identities: one sends the browser there, the other takes it back. What a login
+//! needs to remember is in a sealed cookie, so that nothing is kept for those that never come back.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use axum::extract::{Query, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Extension, Router};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use rosterd_session::code::{Code, Refusal};
+use serde::Deserialize;
+
+use super::{TEXT, answer, refused};
+use crate::access::provider::{Errand, Provider};
+use crate::access::session::{Holder, Sessions};
+use crate::connection::Remote;
+use crate::rest::session::{Desk, forwarded};
+
+/// The pages. Without a provider they are none.
+pub(super) fn routes(desk: Arc<Desk>) -> Router {
+    Router::new().route("/login/oidc", get(begin)).route("/login/oidc/callback", get(finish)).with_state(desk)
+}
+
+/// Longest address of a page to go on with.
+const LONGEST: usize = 512;
+
+#[derive(Debug, Default, Deserialize)]
+struct Begin {
+    #[serde(default)]
+    to: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Back {
+    #[serde(default)]
+    code: String,
+    #[serde(default)]
+    state: String,
+    #[serde(default)]
+    error: String,
+}
+
+fn query<T: serde::de::DeserializeOwned + Default>(address: &Uri) -> T {
+    Query::try_from_uri(address).map(|query| query.0).unwrap_or_default()
+}
+
+/// What a login there takes, where it can be.
+fn parts(desk: &Desk) -> Option<(&Arc<Sessions>, &Arc<dyn Provider>)> {
+    desk.sessions.as_ref().zip(desk.provider.as_ref())
+}
+
+fn peer(remote: Option<Extension<Remote>>) -> IpAddr {
+    remote.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |remote| remote.address.ip())
+}
+
+async fn begin(
+    State(desk): State<Arc<Desk>>,
+    remote: Option<Extension<Remote>>,
+    address: Uri,
+    headers: HeaderMap,
+) -> Response {
+    let Some((sessions, provider)) = parts(&desk) else { return none() };
+    if let Err(refusal) = desk.may(peer(remote)) {
+        return refused(&refusal);
+    }
+    let secure = forwarded(&headers);
+    let began = async {
+        let to = page(sessions.base(), &query::<Begin>(&address).to);
+        let errand = sessions.errand(desk.clock.wall(), callback(sessions, &headers, secure)?, to)?;
+        let address = provider.begin(&errand).await?;
+        Ok::<_, Refusal>((address, sessions.errand_cookie(&errand, desk.clock.wall(), secure)))
+    };
+    match began.await {
+        Ok((address, cookie)) => see(&address, [cookie]),
+        Err(refusal) => refused(&refusal),
+    }
+}
+
+/// The address that the provider sends the browser back to: the configured one, or this one as the browser has it.
+fn callback(sessions: &Sessions, headers: &HeaderMap, secure: bool) -> Result<String, Refusal> {
+    if let Some(told) = sessions.callback() {
+        return Ok(told.to_owned());
+    }
+    let host = headers.get("x-forwarded-host").or_else(|| headers.get(header::HOST));
+    let host = host.and_then(|host| host.to_str().ok()).filter(|host| !host.is_empty()).ok_or_else(|| {
+        let what = "the request names no host to come back to: set oidc_redirect_url";
+        Refusal::new(Code::RequestInvalid, what)
+    })?;
+    let scheme = if secure || sessions.is_secure() { "https" } else { "http" };
+    Ok(format!("{scheme}://{host}{}/login/oidc/callback", sessions.base()))
+}
+
+/// The page to go on with: one of ours, or the first.
+fn page(base: &str, to: &str) -> String {
+    let plain = to.len() <= LONGEST && to.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    let ours = to.strip_prefix(base).is_some_and(|rest| rest.starts_with('/') && !rest.starts_with("//"));
+    if plain && ours && !to.starts_with("//") { to.to_owned() } else { format!("{base}/") }
+}
+
+async fn finish(
+    State(desk): State<Arc<Desk>>,
+    remote: Option<Extension<Remote>>,
+    address: Uri,
+    headers: HeaderMap,
+) -> Response {
+    let Some((sessions, provider)) = parts(&desk) else { return none() };
+    let (peer, back) = (peer(remote), query::<Back>(&address));
+    if let Err(refusal) = desk.may(peer) {
+        return refused(&refusal);
+    }
+    let (now, secure) = (desk.clock.wall(), forwarded(&headers));
+    let finished = async {
+        let errand = errand(sessions, &headers, &back, now)?;
+        let who = provider.finish(&errand, &back.code).await?;
+        let name = who.name.clone();
+        let by = Holder::Provided { name: who.name, role: who.role, jobs: who.jobs };
+        Ok::<_, Refusal>((sessions.begin(by, now)?, name, errand.to))
+    };
+    match finished.await {
+        Ok((session, name, to)) => {
+            desk.note(sessions, peer, "done", Some(&name));
+            see(&to, [sessions.cookie(&session, now, secure), sessions.no_errand_cookie(secure)])
+        }
+        Err(refusal) => {
+            // What the provider fails at is nobody's attempt: it must not keep out who has a credential.
+            if refusal.code != Code::ProviderUnavailable {
+                desk.failed(sessions, peer, refusal.code.as_str());
+            }
+            refused(&Refusal::new(
+                refusal.code,
+                format!("{}; log in again at {}/login", refusal.message, sessions.base()),
+            ))
+        }
+    }
+}
+
+/// The login that this browser began, if what it brings back is of that one.
+fn errand(
+    sessions: &Sessions,
+    headers: &HeaderMap,
+    back: &Back,
+    now: rosterd_domain::time::Time,
+) -> Result<Errand, Refusal> {
+    let Some(errand) = sessions.find_errand(headers, &back.state, now) else {
+        let what =
+            "the login was not begun in this browser, or more than ten minutes ago, or is over already";
+        return Err(Refusal::new(Code::Unauthenticated, what));
+    };
+    if !back.error.is_empty() {
+        let said: String = back.error.chars().filter(|c| c.is_ascii_graphic()).take(64).collect();
+        return Err(Refusal::new(
+            Code::Unauthenticated,
+            format!("the identity provider refused the login: {said}"),
+        ));
+    }
+    Ok(errand)
+}
+
+fn none() -> Response {
+    answer(StatusCode::NOT_FOUND, TEXT, "no identity provider is configured: see oidc_issuer\n".to_owned())
+}
+
+fn see<const N: usize>(address: &str, cookies: [HeaderValue; N]) -> Response {
+    let Ok(address) = HeaderValue::from_str(address) else {
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    };
+    let mut response = answer(StatusCode::SEE_OTHER, TEXT, String::new());
+    response.headers_mut().insert(header::LOCATION, address);
+    for cookie in cookies {
+        response.headers_mut().append(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_goes_on_with_a_page_of_ours_and_no_other() {
+        for to in ["/x/jobs/a?tab=runs", "/x/"] {
+            assert_eq!(page("/x", to), to);
+        }
+        for to in [
+            "",
+            "/",
+            "//evil.example",
+            "https://evil.example/x/",
+            "/x//evil.example",
+            "/xy",
+            "/x/\\evil",
+            "/x/\nb",
+        ] {
+            assert_eq!(page("/x", to), "/x/", "{to}");
+        }
+        assert_eq!((page("", "/jobs"), page("", "//evil.example")), ("/jobs".to_owned(), "/".to_owned()));
+    }
+}
