@@ -15,6 +15,8 @@ export interface Options<T> {
   apply?: (data: T, event: LiveEvent) => boolean;
   /** At most one read in so many milliseconds, however much happens. */
   calm?: number;
+  /** What events tell is written a moment after they are told: reads once more so many milliseconds after a read for one. */
+  behind?: number;
   /** Read again after so many milliseconds without any event. */
   every?: number;
 }
@@ -45,6 +47,8 @@ export class Resource<T> implements Shown {
   #due: ReturnType<typeof setTimeout> | undefined;
   #readAt = 0;
   #dirty = false;
+  /** An event made it stale, and the store may not have been there yet when it was read. */
+  #again = false;
   #showing: ReturnType<typeof setTimeout> | undefined;
   #options: Options<T>;
 
@@ -80,7 +84,9 @@ export class Resource<T> implements Shown {
         return;
       }
     }
-    if (this.#options.on?.(event)) this.stale();
+    if (!this.#options.on?.(event)) return;
+    this.#again = this.#options.behind !== undefined;
+    this.stale();
   }
 
   /** Shows what was applied: together, a few times a second, however much happens. */
@@ -125,6 +131,12 @@ export class Resource<T> implements Shown {
       if (error.status === 404) this.data = undefined;
     }
     this.loading = false;
+    // What made it stale while it was read is read soon anyway, and again after that.
+    if (this.#again && !this.#dirty) {
+      this.#again = false;
+      this.#due = setTimeout(() => this.stale(), this.#options.behind);
+      return;
+    }
     const every = this.#options.every;
     if (every && !this.missing) {
       this.#due = setTimeout(() => (document.hidden ? this.stale() : void this.reload()), every);
