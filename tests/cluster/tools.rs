@@ -23,12 +23,21 @@ impl Tool {
 
     async fn write(&self, path: &str, data: &[u8]) {
         let path = format!("{}/{path}", self.root);
-        if self.client.check_stat(&path).await.unwrap().is_some() {
-            self.client.set_data(&path, data, None).await.unwrap();
-        } else {
+        // A coordinator may make or remove the node between two requests.
+        for _ in 0..1_000 {
+            match self.client.set_data(&path, data, None).await {
+                Ok(_) => return,
+                Err(zookeeper_client::Error::NoNode) => {}
+                Err(error) => panic!("{path}: {error}"),
+            }
             let mode = CreateMode::Persistent.with_acls(Acls::anyone_all());
-            self.client.create(&path, data, &mode).await.unwrap();
+            match self.client.create(&path, data, &mode).await {
+                Ok(_) => return,
+                Err(zookeeper_client::Error::NodeExists) => {}
+                Err(error) => panic!("{path}: {error}"),
+            }
         }
+        panic!("{path} comes and goes");
     }
 
     async fn remove(&self, path: &str) {

@@ -105,7 +105,8 @@ async fn a_hello_without_welcome_is_given_up(stage: &mut Stage) -> Played {
     let first = stage.stream()?.at;
     stage.hello_within(GIVEN_UP).await?;
     let second = stage.stream()?.at;
-    ensure((first, second) == (0, 1), || format!("coordinator {first} was asked, then {second}"))?;
+    // The first that answers: a worker that starts slowly may have given one up already.
+    ensure(second == (first + 1) % 2, || format!("coordinator {first} was asked, then {second}"))?;
     stage.accept().await?;
     stage.probe().await
 }
