@@ -2,12 +2,13 @@
 //! file of its own, or in the URL where that comes from the environment; it is never shown.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::check::readable;
 use super::defect::Origin;
 use super::reader::Reader;
+use super::value::is_loopback;
 
 /// What is kept of ended runs, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,7 +102,9 @@ fn place(reader: &mut Reader) -> Place {
     };
     let (url, scheme, rest) = (format!("{scheme}://{rest}"), scheme.to_owned(), rest.to_owned());
     let hosts = hosts(reader, &scheme, &rest);
-    let tls = tls(reader, hosts.as_deref().is_some_and(is_on_loopback));
+    // Nobody but this machine reaches the servers.
+    let local = hosts.is_some_and(|hosts| hosts.split(',').all(is_loopback));
+    let tls = tls(reader, local);
     Place::Database(Box::new(Database {
         url: Secret(url),
         password_file: readable(reader, "history_password_file"),
@@ -118,12 +121,8 @@ fn hosts(reader: &mut Reader, scheme: &str, rest: &str) -> Option<String> {
     let (user, password) =
         user.split_once(':').map_or((user, None), |(user, password)| (user, Some(password)));
     let from_environment = matches!(reader.values["history"].1, Origin::Environment(_));
-    if password.is_some() {
-        let shown = format!("{scheme}://{user}@{hosts}/{}", path.split('?').next().unwrap_or_default());
-        reader.show("history", shown);
-    }
     let database = path.split('?').next().unwrap_or_default();
-    if path.contains('?') {
+    if password.is_some() || path.contains('?') {
         reader.show("history", format!("{scheme}://{user}@{hosts}/{database}"));
     }
     let (problem, remedy) = if !matches!(scheme, "postgres" | "postgresql") {
@@ -142,18 +141,6 @@ fn hosts(reader: &mut Reader, scheme: &str, rest: &str) -> Option<String> {
     };
     reader.push("history", problem, remedy);
     None
-}
-
-/// Whether nobody but this machine reaches the servers.
-fn is_on_loopback(hosts: &str) -> bool {
-    hosts.split(',').all(|host| {
-        let bare = host.rsplit_once(':').map_or(host, |(bare, port)| {
-            if port.bytes().all(|digit| digit.is_ascii_digit()) { bare } else { host }
-        });
-        let bare = bare.trim_start_matches('[').trim_end_matches(']');
-        bare.eq_ignore_ascii_case("localhost")
-            || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-    })
 }
 
 fn tls(reader: &mut Reader, loopback: bool) -> DatabaseTls {
@@ -178,14 +165,6 @@ fn ca(reader: &mut Reader, tls: DatabaseTls) -> Option<PathBuf> {
         );
     }
     readable(reader, "history_tls_ca")
-}
-
-fn readable(reader: &mut Reader, name: &'static str) -> Option<PathBuf> {
-    let path = PathBuf::from(reader.text(name)?);
-    if let Err(error) = std::fs::File::open(&path) {
-        reader.push(name, format!("it cannot be read: {error}"), "name a file that can be read");
-    }
-    Some(path)
 }
 
 fn spool(reader: &mut Reader) -> u64 {

@@ -1,11 +1,11 @@
 //! The fields of logins at a provider of identities, and the rules between them. Fields with defaults count for nothing without
 //! `oidc_issuer`, so that a printed configuration can be read again.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 use super::check::readable;
 use super::reader::Reader;
+use super::value::is_loopback;
 
 /// A provider of identities, and what its words mean here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,10 +98,7 @@ fn host(url: &str) -> Option<&str> {
 /// Over TLS, but on this machine.
 fn issuer(text: &str) -> Result<String, String> {
     let host = host(text).filter(|_| !text.contains(['?', '#'])).ok_or("invalid URL")?;
-    let bare = host.rsplit_once(':').filter(|(_, port)| !port.contains(']')).map_or(host, |(bare, _)| bare);
-    let bare = bare.trim_start_matches('[').trim_end_matches(']');
-    let local = bare == "localhost" || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    if !text.starts_with("https://") && !local {
+    if !text.starts_with("https://") && !is_loopback(host) {
         return Err("who is on the way could log in as anybody: it is not https".to_owned());
     }
     Ok(text.trim_end_matches('/').to_owned())

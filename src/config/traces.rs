@@ -1,10 +1,10 @@
 //! The fields of traces: where they go, how, and where people look at them.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::reader::Reader;
+use super::value::is_loopback;
 
 /// What a trace's page has in the place of the id.
 const TRACE_ID: &str = "{trace_id}";
@@ -61,7 +61,7 @@ pub(super) fn otlp(reader: &mut Reader) -> Option<Otlp> {
             let problem = "otlp_endpoint is plain HTTP: there is no certificate";
             reader.push("otlp_ca", problem, "write https:// in otlp_endpoint, or leave otlp_ca out");
         }
-        if found.headers_file.is_some() && !is_loopback(&found.endpoint) {
+        if found.headers_file.is_some() && !is_loopback(found.endpoint.trim_start_matches("http://")) {
             let problem =
                 "its headers could be read on their way: otlp_endpoint is plain HTTP to another machine";
             reader.push(
@@ -121,12 +121,6 @@ fn host_of(authority: &str) -> &str {
         Some(end) if authority.starts_with('[') => &authority[..end],
         _ => authority.split(':').next().unwrap_or_default(),
     }
-}
-
-fn is_loopback(url: &str) -> bool {
-    let host = host_of(url.trim_start_matches("http://")).trim_start_matches('[');
-    host.eq_ignore_ascii_case("localhost")
-        || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 fn ratio(text: &str) -> Result<f64, String> {

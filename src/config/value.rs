@@ -1,5 +1,6 @@
-//! Texts to durations and sizes, and back.
+//! Texts to durations and sizes, and back; and what a host's name says.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 const TIMES: [(&str, u64); 5] = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
@@ -27,6 +28,17 @@ pub fn show(duration: Duration) -> String {
     format!("{}{unit}", millis / size)
 }
 
+/// Whether a host is this machine and nobody else reaches it: `localhost`, `127.0.0.1:80`, `[::1]:80`; the port may be left out.
+pub(super) fn is_loopback(host: &str) -> bool {
+    let host = match host.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => host,
+        _ => host,
+    };
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    bare.eq_ignore_ascii_case("localhost")
+        || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
 fn united(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
     let (_, size) = units.iter().find(|(name, _)| *name == unit)?;
@@ -36,6 +48,18 @@ fn united(text: &str, units: &[(&str, u64)]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_is_this_machine_or_others_reach_it() {
+        for host in ["localhost", "LOCALHOST:80", "127.0.0.1", "127.9.9.9:80", "[::1]", "[::1]:80"] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in
+            ["", ":80", "db", "db:80", "localhost.example", "10.0.0.1:80", "[::2]:80", "127.0.0.1.example"]
+        {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
 
     #[test]
     fn durations_are_read_and_written() {

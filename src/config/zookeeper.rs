@@ -1,10 +1,10 @@
 //! The fields of the registry on ZooKeeper, and the rules between them.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::reader::Reader;
+use super::value::is_loopback;
 
 /// Where the history is kept where nothing is said.
 const DATA_DIR: &str = "rosterd-data";
@@ -41,12 +41,7 @@ impl ZooKeeper {
     /// Whether nobody but this machine reaches the servers.
     pub fn is_on_loopback(&self) -> bool {
         let list = self.servers.split('/').next().unwrap_or_default();
-        list.split(',').all(|server| {
-            let host = server.trim().rsplit_once(':').map_or(server, |(host, _)| host);
-            let host = host.trim_start_matches('[').trim_end_matches(']');
-            host.eq_ignore_ascii_case("localhost")
-                || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-        })
+        list.split(',').all(|server| is_loopback(server.trim()))
     }
 }
 
