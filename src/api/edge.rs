@@ -209,6 +209,7 @@ impl Edge {
             sessions: config.sessions.clone(),
             attempts: Attempts::default(),
             metrics: metrics.clone(),
+            history: history.clone(),
         });
         let at_desk = desk.clone();
         let alarms = Arc::new(Alarms { desk: alarms, history: history.clone(), clock: clock.clone() });

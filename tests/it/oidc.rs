@@ -226,6 +226,9 @@ async fn who_has_no_group_has_no_role_and_jobs_are_those_of_the_claim() {
     assert_eq!(log_in(&mut bob, &console, "bob").await.code, 303);
     let session = bob.ask("GET", &format!("{console}/api/session"), "").await.json();
     assert_eq!((session["role"].as_str(), session["jobs"][0].as_str()), (Some("admin"), Some("billing-*")));
+    // Who is told that it is done finds it in the audit already.
+    let audit = bob.ask("GET", &format!("{console}/api/events?kind=operation&principal=oidc:bob"), "").await;
+    assert!(audit.body.contains("log in to the console") && audit.body.contains(": done"), "{}", audit.body);
     let audit = cluster.logged();
     assert!(audit.contains("a login was asked for") && audit.contains("oidc:bob"), "the log says who came");
 }

@@ -10,7 +10,7 @@ use rosterd_session::code::Refusal;
 
 /// A login that is under way, kept by the browser in a cookie of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Errand {
+pub struct PendingLogin {
     /// Comes back with the browser: nobody else sent it.
     pub state: String,
     /// Comes back within what the provider signs: it is of this login.
@@ -42,8 +42,12 @@ pub trait Provider: Send + Sync + 'static {
     fn name(&self) -> &str;
 
     /// The address that a browser is sent to.
-    fn begin<'a>(&'a self, errand: &'a Errand) -> BoxFuture<'a, Result<String, Refusal>>;
+    fn begin<'a>(&'a self, pending: &'a PendingLogin) -> BoxFuture<'a, Result<String, Refusal>>;
 
     /// Who it was, by the code that a browser brought back.
-    fn finish<'a>(&'a self, errand: &'a Errand, code: &'a str) -> BoxFuture<'a, Result<Identity, Refusal>>;
+    fn finish<'a>(
+        &'a self,
+        pending: &'a PendingLogin,
+        code: &'a str,
+    ) -> BoxFuture<'a, Result<Identity, Refusal>>;
 }

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::jobs::Jobs;
 use super::limits::Limits;
 use super::machines::Machines;
-use super::provider::Errand;
+use super::provider::PendingLogin;
 use super::{Credentials, Principal};
 use crate::layers::methods::Role;
 use rosterd_session::code::{Code, Refusal};
@@ -35,9 +35,9 @@ const LONGEST: usize = 3800;
 /// So many sessions that were ended before their time are remembered.
 const ENDED: usize = 4096;
 /// The cookie of a login that is under way at a provider.
-const ERRAND: &str = "rosterd_login";
+const PENDING: &str = "rosterd_login";
 /// How long it may take there.
-const ERRAND_AGE: Duration = Duration::from_secs(600);
+const PENDING_AGE: Duration = Duration::from_secs(600);
 
 /// Where it is written down who logged in, and who tried.
 pub trait Audit: Send + Sync + 'static {
@@ -118,10 +118,10 @@ impl Sessions {
 
     /// A session that begins now.
     pub fn begin(&self, by: Holder, now: Time) -> Result<Session, Refusal> {
-        Ok(Session { id: self.chance::<16>()?, by, until: after(now, self.options.age) })
+        Ok(Session { id: self.random_text::<16>()?, by, until: after(now, self.options.age) })
     }
 
-    fn chance<const N: usize>(&self) -> Result<String, Refusal> {
+    fn random_text<const N: usize>(&self) -> Result<String, Refusal> {
         let mut bytes = [0; N];
         self.random.fill(&mut bytes).map_err(|_| {
             Refusal::new(Code::StoreUnavailable, "the system gives no random bytes: try again")
@@ -130,28 +130,35 @@ impl Sessions {
     }
 
     /// A login at a provider that begins now.
-    pub(crate) fn errand(&self, now: Time, redirect: String, to: String) -> Result<Errand, Refusal> {
-        let (state, nonce, verifier) = (self.chance::<16>()?, self.chance::<16>()?, self.chance::<32>()?);
-        Ok(Errand { state, nonce, verifier, redirect, to, until: after(now, ERRAND_AGE) })
+    pub(crate) fn begin_login(
+        &self,
+        now: Time,
+        redirect: String,
+        to: String,
+    ) -> Result<PendingLogin, Refusal> {
+        let (state, nonce, verifier) =
+            (self.random_text::<16>()?, self.random_text::<16>()?, self.random_text::<32>()?);
+        Ok(PendingLogin { state, nonce, verifier, redirect, to, until: after(now, PENDING_AGE) })
     }
 
     /// The header that has a browser remember it. Other than a session's cookie it comes along when the provider's page sends the
     /// browser back (Lax).
-    pub(crate) fn errand_cookie(&self, errand: &Errand, now: Time, forwarded: bool) -> HeaderValue {
-        let seconds = errand.until.since(now).as_secs();
-        self.set_cookie(ERRAND, &self.seal("errand", errand), "Lax", seconds, forwarded)
+    pub(crate) fn pending_cookie(&self, pending: &PendingLogin, now: Time, forwarded: bool) -> HeaderValue {
+        let seconds = pending.until.since(now).as_secs();
+        self.set_cookie(PENDING, &self.seal("pending login", pending), "Lax", seconds, forwarded)
     }
 
     /// The header that has it forget it.
-    pub(crate) fn no_errand_cookie(&self, forwarded: bool) -> HeaderValue {
-        self.set_cookie(ERRAND, "", "Lax", 0, forwarded)
+    pub(crate) fn no_pending_cookie(&self, forwarded: bool) -> HeaderValue {
+        self.set_cookie(PENDING, "", "Lax", 0, forwarded)
     }
 
     /// The login that a browser began, if it is the one of this state and not too late.
-    pub(crate) fn find_errand(&self, headers: &HeaderMap, state: &str, now: Time) -> Option<Errand> {
-        let errand: Errand = cookies(headers, ERRAND).find_map(|value| self.unseal("errand", value))?;
-        let same = constant_time::verify_slices_are_equal(errand.state.as_bytes(), state.as_bytes()).is_ok();
-        (same && errand.until > now).then_some(errand)
+    pub(crate) fn find_pending(&self, headers: &HeaderMap, state: &str, now: Time) -> Option<PendingLogin> {
+        let pending: PendingLogin =
+            cookies(headers, PENDING).find_map(|value| self.unseal("pending login", value))?;
+        let same = constant_time::verify_slices_are_equal(pending.state.as_bytes(), state.as_bytes()).is_ok();
+        (same && pending.until > now).then_some(pending)
     }
 
     /// The path before all of the coordinator's.
@@ -370,20 +377,20 @@ mod tests {
     #[test]
     fn a_login_under_way_is_of_its_state_its_browser_and_its_time() {
         let here = sessions(1);
-        let errand = here.errand(Time(0), "http://a/b".into(), "/x/".into()).unwrap();
-        let cookie = here.errand_cookie(&errand, Time(0), false);
+        let pending = here.begin_login(Time(0), "http://a/b".into(), "/x/".into()).unwrap();
+        let cookie = here.pending_cookie(&pending, Time(0), false);
         assert!(
             cookie.to_str().unwrap().ends_with("; Path=/x/; HttpOnly; SameSite=Lax; Max-Age=600"),
             "{cookie:?}"
         );
         let headers = sent_back(&cookie);
-        assert_eq!(here.find_errand(&headers, &errand.state, Time(599_999)).as_ref(), Some(&errand));
-        assert_eq!(here.find_errand(&headers, &errand.state, Time(600_000)), None);
-        assert_eq!(here.find_errand(&headers, "", Time(0)), None);
-        assert_eq!(here.find_errand(&HeaderMap::new(), &errand.state, Time(0)), None);
-        assert_eq!(sessions(2).find_errand(&headers, &errand.state, Time(0)), None);
+        assert_eq!(here.find_pending(&headers, &pending.state, Time(599_999)).as_ref(), Some(&pending));
+        assert_eq!(here.find_pending(&headers, &pending.state, Time(600_000)), None);
+        assert_eq!(here.find_pending(&headers, "", Time(0)), None);
+        assert_eq!(here.find_pending(&HeaderMap::new(), &pending.state, Time(0)), None);
+        assert_eq!(sessions(2).find_pending(&headers, &pending.state, Time(0)), None);
         // What is sealed for one purpose is nothing for another.
-        let value = here.seal("errand", &here.begin(Holder::Secret(String::new()), Time(0)).unwrap());
+        let value = here.seal("pending login", &here.begin(Holder::Secret(String::new()), Time(0)).unwrap());
         assert!(here.open(&value, Time(0)).is_none());
     }
 

@@ -1,7 +1,6 @@
 //! The two pages of a login at a provider of identities: one sends the browser there, the other takes it back. What a login
 //! needs to remember is in a sealed cookie, so that nothing is kept for those that never come back.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use axum::extract::{Query, State};
@@ -13,10 +12,10 @@ use rosterd_session::code::{Code, Refusal};
 use serde::Deserialize;
 
 use super::{TEXT, answer, refused};
-use crate::access::provider::{Errand, Provider};
+use crate::access::provider::{PendingLogin, Provider};
 use crate::access::session::{Holder, Sessions};
 use crate::connection::Remote;
-use crate::rest::session::{Desk, forwarded};
+use crate::rest::session::{Desk, forwarded, peer};
 
 /// The pages. Without a provider they are none.
 pub(super) fn routes(desk: Arc<Desk>) -> Router {
@@ -51,10 +50,6 @@ fn parts(desk: &Desk) -> Option<(&Arc<Sessions>, &Arc<dyn Provider>)> {
     desk.sessions.as_ref().zip(desk.provider.as_ref())
 }
 
-fn peer(remote: Option<Extension<Remote>>) -> IpAddr {
-    remote.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |remote| remote.address.ip())
-}
-
 async fn begin(
     State(desk): State<Arc<Desk>>,
     remote: Option<Extension<Remote>>,
@@ -68,12 +63,12 @@ async fn begin(
     let secure = forwarded(&headers);
     let began = async {
         let to = page(sessions.base(), &query::<Begin>(&address).to);
-        let errand = sessions.errand(desk.clock.wall(), callback(sessions, &headers, secure)?, to)?;
-        let address = provider.begin(&errand).await?;
-        Ok::<_, Refusal>((address, sessions.errand_cookie(&errand, desk.clock.wall(), secure)))
+        let pending = sessions.begin_login(desk.clock.wall(), callback(sessions, &headers, secure)?, to)?;
+        let address = provider.begin(&pending).await?;
+        Ok::<_, Refusal>((address, sessions.pending_cookie(&pending, desk.clock.wall(), secure)))
     };
     match began.await {
-        Ok((address, cookie)) => see(&address, [cookie]),
+        Ok((address, cookie)) => see_other(&address, [cookie]),
         Err(refusal) => refused(&refusal),
     }
 }
@@ -112,16 +107,16 @@ async fn finish(
     }
     let (now, secure) = (desk.clock.wall(), forwarded(&headers));
     let finished = async {
-        let errand = errand(sessions, &headers, &back, now)?;
-        let who = provider.finish(&errand, &back.code).await?;
+        let pending = find_pending(sessions, &headers, &back, now)?;
+        let who = provider.finish(&pending, &back.code).await?;
         let name = who.name.clone();
         let by = Holder::Provided { name: who.name, role: who.role, jobs: who.jobs };
-        Ok::<_, Refusal>((sessions.begin(by, now)?, name, errand.to))
+        Ok::<_, Refusal>((sessions.begin(by, now)?, name, pending.to))
     };
     match finished.await {
         Ok((session, name, to)) => {
-            desk.note(sessions, peer, "done", Some(&name));
-            see(&to, [sessions.cookie(&session, now, secure), sessions.no_errand_cookie(secure)])
+            desk.came_in(sessions, peer, &name).await;
+            see_other(&to, [sessions.cookie(&session, now, secure), sessions.no_pending_cookie(secure)])
         }
         Err(refusal) => {
             // What the provider fails at is nobody's attempt: it must not keep out who has a credential.
@@ -137,13 +132,13 @@ async fn finish(
 }
 
 /// The login that this browser began, if what it brings back is of that one.
-fn errand(
+fn find_pending(
     sessions: &Sessions,
     headers: &HeaderMap,
     back: &Back,
     now: rosterd_domain::time::Time,
-) -> Result<Errand, Refusal> {
-    let Some(errand) = sessions.find_errand(headers, &back.state, now) else {
+) -> Result<PendingLogin, Refusal> {
+    let Some(pending) = sessions.find_pending(headers, &back.state, now) else {
         let what =
             "the login was not begun in this browser, or more than ten minutes ago, or is over already";
         return Err(Refusal::new(Code::Unauthenticated, what));
@@ -155,14 +150,14 @@ fn errand(
             format!("the identity provider refused the login: {said}"),
         ));
     }
-    Ok(errand)
+    Ok(pending)
 }
 
 fn none() -> Response {
     answer(StatusCode::NOT_FOUND, TEXT, "no identity provider is configured: see oidc_issuer\n".to_owned())
 }
 
-fn see<const N: usize>(address: &str, cookies: [HeaderValue; N]) -> Response {
+fn see_other<const N: usize>(address: &str, cookies: [HeaderValue; N]) -> Response {
     let Ok(address) = HeaderValue::from_str(address) else {
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };

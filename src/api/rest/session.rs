@@ -24,6 +24,7 @@ use crate::access::provider::Provider;
 use crate::access::session::{Holder, Session, Sessions};
 use crate::access::{Credentials, Principal};
 use crate::connection::Remote;
+use crate::history::History;
 use crate::layers::methods::{Access, Role};
 
 /// A login is a credential and its field.
@@ -39,6 +40,7 @@ pub(crate) struct Desk {
     pub(crate) attempts: Attempts,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) clock: SharedClock,
+    pub(crate) history: Arc<dyn History>,
 }
 
 /// Who asks, and how one can log in.
@@ -130,8 +132,14 @@ impl Desk {
         self.note(sessions, peer, code, None);
     }
 
+    /// Writes down a login. Whoever is told that it is done finds it in the audit, also after a crash.
+    pub(crate) async fn came_in(&self, sessions: &Sessions, peer: IpAddr, who: &str) {
+        self.note(sessions, peer, "done", Some(who));
+        self.history.settle().await;
+    }
+
     /// Who came in, and who did not: in the log and in the audit.
-    pub(crate) fn note(&self, sessions: &Sessions, peer: IpAddr, outcome: &str, who: Option<&str>) {
+    fn note(&self, sessions: &Sessions, peer: IpAddr, outcome: &str, who: Option<&str>) {
         let principal = who.unwrap_or("unknown");
         tracing::info!(target: "rosterd::audit", principal, %peer, operation = "Login", outcome, "a login was asked for");
         sessions.note(self.clock.wall(), format!("log in to the console from {peer}: {outcome}"), who);
@@ -179,7 +187,7 @@ pub(super) async fn log_in(
             "this coordinator has no credentials and asks nobody who they are: there is nothing to log in to";
         return Err(Problem::new(Code::RequestInvalid, what));
     };
-    let peer = remote.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |remote| remote.address.ip());
+    let peer = peer(remote);
     if let Some(seconds) = desk.wait(peer) {
         return Err(Problem::from(throttled(seconds)).after(seconds));
     }
@@ -191,9 +199,7 @@ pub(super) async fn log_in(
         return Err(Problem::invalid("credential", "it is not one"));
     };
     let session = sessions.begin(Holder::Secret(id.id().to_owned()), now)?;
-    desk.note(sessions, peer, "done", Some(&who.name));
-    // Whoever is told that it is done finds it in the audit, also after a crash.
-    rest.history.settle().await;
+    desk.came_in(sessions, peer, &who.name).await;
     let mut response = Json(desk.view(Some(&who), Some(&session))).into_response();
     let cookie = sessions.cookie(&session, now, forwarded(&headers));
     response.headers_mut().insert(header::SET_COOKIE, cookie);
@@ -234,6 +240,11 @@ pub(super) async fn log_out(
     response.headers_mut().insert(header::SET_COOKIE, sessions.no_cookie(forwarded(&headers)));
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+/// Whose connection it is; without one, nobody's.
+pub(crate) fn peer(remote: Option<Extension<Remote>>) -> IpAddr {
+    remote.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |remote| remote.address.ip())
 }
 
 /// Whether a proxy says that the browser speaks TLS. Believed for no more than a stricter cookie.

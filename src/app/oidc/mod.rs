@@ -16,7 +16,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use http::{Request, StatusCode, header};
 use jsonwebtoken::jwk::JwkSet;
-use rosterd_api::access::provider::{Errand, Identity, Provider};
+use rosterd_api::access::provider::{Identity, PendingLogin, Provider};
 use rosterd_domain::time::Mono;
 use rosterd_outbound::Trust;
 use rosterd_outbound::http::{Client, Limits};
@@ -160,15 +160,15 @@ impl Oidc {
             .map_err(|error| unavailable(&format!("{path} is not what OpenID Connect has there: {error}")))
     }
 
-    fn authorization(&self, discovery: &Discovery, errand: &Errand) -> String {
-        let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(&errand.verifier));
+    fn authorization(&self, discovery: &Discovery, pending: &PendingLogin) -> String {
+        let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(&pending.verifier));
         let query = Serializer::new(String::new())
             .append_pair("response_type", "code")
             .append_pair("client_id", &self.config.client_id)
-            .append_pair("redirect_uri", &errand.redirect)
+            .append_pair("redirect_uri", &pending.redirect)
             .append_pair("scope", &self.config.scopes)
-            .append_pair("state", &errand.state)
-            .append_pair("nonce", &errand.nonce)
+            .append_pair("state", &pending.state)
+            .append_pair("nonce", &pending.nonce)
             .append_pair("code_challenge", &challenge)
             .append_pair("code_challenge_method", "S256")
             .finish();
@@ -177,12 +177,17 @@ impl Oidc {
     }
 
     /// Asks for tokens: by the code, and by what only who began the login can show.
-    fn exchange(&self, discovery: &Discovery, errand: &Errand, code: &str) -> http::Result<Request<Bytes>> {
+    fn exchange(
+        &self,
+        discovery: &Discovery,
+        pending: &PendingLogin,
+        code: &str,
+    ) -> http::Result<Request<Bytes>> {
         let mut form = Serializer::new(String::new());
         form.append_pair("grant_type", "authorization_code")
             .append_pair("code", code)
-            .append_pair("redirect_uri", &errand.redirect)
-            .append_pair("code_verifier", &errand.verifier)
+            .append_pair("redirect_uri", &pending.redirect)
+            .append_pair("code_verifier", &pending.verifier)
             .append_pair("client_id", &self.config.client_id);
         let mut request = Request::post(&discovery.token_endpoint)
             .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
@@ -203,13 +208,13 @@ impl Oidc {
         request.body(form.finish().into())
     }
 
-    async fn identify(&self, errand: &Errand, code: &str) -> Result<Identity, Refusal> {
+    async fn identify(&self, pending: &PendingLogin, code: &str) -> Result<Identity, Refusal> {
         let known = self.known(false).await?;
-        let tokens: Tokens = self.ask(self.exchange(&known.discovery, errand, code)).await?;
+        let tokens: Tokens = self.ask(self.exchange(&known.discovery, pending, code)).await?;
         let expected = token::Expected {
             issuer: &known.discovery.issuer,
             client: &self.config.client_id,
-            nonce: &errand.nonce,
+            nonce: &pending.nonce,
             now: self.clock.wall(),
         };
         let mut claims = match token::verify(&tokens.id_token, &known.keys, &expected) {
@@ -237,19 +242,23 @@ impl Provider for Oidc {
         &self.config.name
     }
 
-    fn begin<'a>(&'a self, errand: &'a Errand) -> BoxFuture<'a, Result<String, Refusal>> {
+    fn begin<'a>(&'a self, pending: &'a PendingLogin) -> BoxFuture<'a, Result<String, Refusal>> {
         async move {
             let _turn = self.turns.acquire().await;
             let known = self.known(false).await?;
-            Ok(self.authorization(&known.discovery, errand))
+            Ok(self.authorization(&known.discovery, pending))
         }
         .boxed()
     }
 
-    fn finish<'a>(&'a self, errand: &'a Errand, code: &'a str) -> BoxFuture<'a, Result<Identity, Refusal>> {
+    fn finish<'a>(
+        &'a self,
+        pending: &'a PendingLogin,
+        code: &'a str,
+    ) -> BoxFuture<'a, Result<Identity, Refusal>> {
         async move {
             let _turn = self.turns.acquire().await;
-            self.identify(errand, code).await
+            self.identify(pending, code).await
         }
         .boxed()
     }
