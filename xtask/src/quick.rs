@@ -47,7 +47,11 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
         let mut command = Command::new(&program.path);
         command.current_dir(&program.folder).arg("--quiet");
         let mut tally = Tally::default();
-        let status = watched(&mut command, "", &mut |line| tally = rust(line).unwrap_or(tally))?;
+        let status = watched(&mut command, "", &mut |line| {
+            if let Some(said) = rust(line) {
+                tally = said;
+            }
+        })?;
         if !status.success() && tally.failed == 0 {
             tally.failed = 1;
         }

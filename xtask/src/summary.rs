@@ -9,12 +9,14 @@ use anyhow::{Result, bail};
 use crate::command::{shown, watched};
 
 /// How many tests went well, and how many did not.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
     /// Said of themselves that they cannot run here.
     pub(crate) not_run: u64,
+    /// Those that failed, as far as their runner names each in a line of its own.
+    pub(crate) names: Vec<String>,
 }
 
 impl Tally {
@@ -22,6 +24,12 @@ impl Tally {
     pub(crate) fn without(self, not_run: u64) -> Self {
         let passed = self.passed.saturating_sub(not_run);
         Self { passed, not_run: self.not_run + not_run, ..self }
+    }
+
+    /// Keeps the name of a test that this line says has failed, once.
+    pub(crate) fn name(&mut self, line: &str) {
+        let name = failed(line).filter(|name| !self.names.contains(name));
+        self.names.extend(name);
     }
 }
 
@@ -34,7 +42,10 @@ pub(crate) fn tallied(
     read: impl Fn(&str) -> Option<Tally>,
 ) -> Result<Tally> {
     let mut tally = Tally::default();
-    let status = watched(command, mark, &mut |line| tally += read(line).unwrap_or_default())?;
+    let status = watched(command, mark, &mut |line| {
+        tally.name(line);
+        tally += read(line).unwrap_or_default();
+    })?;
     if tally == Tally::default() && !(some && status.success()) {
         bail!("{status}, and no test has run: {}", shown(command));
     }
@@ -50,6 +61,11 @@ impl AddAssign for Tally {
         self.passed += other.passed;
         self.failed += other.failed;
         self.not_run += other.not_run;
+        for name in other.names {
+            if !self.names.contains(&name) {
+                self.names.push(name);
+            }
+        }
     }
 }
 
@@ -65,7 +81,7 @@ pub(crate) fn rust(line: &str) -> Option<Tally> {
     let line = plain(line);
     let (_, counts) = line.trim().strip_prefix("test result: ")?.split_once(". ")?;
     let counts = pairs(counts, ';');
-    Some(Tally { passed: sum(&counts, &["passed"]), failed: sum(&counts, &["failed"]), not_run: 0 })
+    Some(Tally { passed: sum(&counts, &["passed"]), failed: sum(&counts, &["failed"]), ..Tally::default() })
 }
 
 /// How long a test took, in seconds: `test a::b ... ok <1.234s>`.
@@ -89,7 +105,8 @@ pub(crate) fn pytest(line: &str) -> Option<Tally> {
     seconds.parse::<f64>().ok()?;
     let counts = pairs(counts, ',');
     let failed = sum(&counts, &["failed", "error", "errors"]);
-    Some(Tally { passed: sum(&counts, &["passed"]), failed, not_run: sum(&counts, &["skipped"]) })
+    let not_run = sum(&counts, &["skipped"]);
+    Some(Tally { passed: sum(&counts, &["passed"]), failed, not_run, ..Tally::default() })
 }
 
 /// A line at the end of Node's own runner: `ℹ pass 231`, `ℹ fail 0`, and so on; each adds to the whole.
@@ -112,14 +129,15 @@ pub(crate) fn vitest(line: &str) -> Option<Tally> {
     let (counts, _) = line.trim().strip_prefix("Tests  ")?.rsplit_once(" (")?;
     let counts = pairs(counts, '|');
     let not_run = sum(&counts, &["skipped", "todo"]);
-    Some(Tally { passed: sum(&counts, &["passed"]), failed: sum(&counts, &["failed"]), not_run })
+    let failed = sum(&counts, &["failed"]);
+    Some(Tally { passed: sum(&counts, &["passed"]), failed, not_run, ..Tally::default() })
 }
 
 /// The last line of `rosterd conformance`: `119 passed, 1 failed`.
 pub(crate) fn conformance(line: &str) -> Option<Tally> {
     let counts = pairs(line.trim(), ',');
     let [(passed, "passed"), (failed, "failed")] = counts[..] else { return None };
-    Some(Tally { passed, failed, not_run: 0 })
+    Some(Tally { passed, failed, ..Tally::default() })
 }
 
 /// How one test of Go ended: `--- PASS: TestX (0.00s)`, indented where it is part of another; each adds to the whole.
@@ -147,7 +165,37 @@ pub(crate) fn surefire(line: &str) -> Option<Tally> {
     if parts.next().is_some() {
         return None;
     }
-    Some(Tally { passed: run.saturating_sub(failed + not_run), failed, not_run })
+    Some(Tally { passed: run.saturating_sub(failed + not_run), failed, not_run, ..Tally::default() })
+}
+
+/// The name of a test that failed, in the line in which any of the runners says so.
+pub(crate) fn failed(line: &str) -> Option<String> {
+    let line = plain(line);
+    let line = line.trim();
+    let until = |text: &str, end: &str| Some(text.split_once(end)?.0.trim().to_owned());
+    // Rust: `test a::b ... FAILED <1.234s>`.
+    if let Some(test) = line.strip_prefix("test ") {
+        return until(test, " ... FAILED");
+    }
+    // pytest: `FAILED tests/test_a.py::test_b - AssertionError: …`; an error outside of a test begins with ERROR.
+    if let Some(test) = ["FAILED ", "ERROR "].iter().find_map(|word| line.strip_prefix(word)) {
+        return test.contains("::").then(|| test.split(" - ").next().unwrap_or(test).to_owned());
+    }
+    // Go: `--- FAIL: TestX (0.00s)`.
+    if let Some(test) = line.strip_prefix("--- FAIL: ") {
+        return until(test, " (");
+    }
+    // Node's own runner: `✖ what it shows (12.3ms)`. The heading of its list has no time.
+    if let Some(test) = line.strip_prefix("✖ ") {
+        return test.ends_with("ms)").then(|| until(test, " (")).flatten();
+    }
+    // Surefire: `[ERROR] org.example.ATest.shows -- Time elapsed: 0.1 s <<< FAILURE!`.
+    if let Some(test) = line.strip_prefix("[ERROR] ").filter(|_| line.contains(" <<< ")) {
+        return until(test, " -- Time elapsed");
+    }
+    // The conformance kit, `FAIL  RUN-1      A Trigger …`, and Vitest, `FAIL  src/a.test.ts > what it shows`.
+    let rule = line.strip_prefix("FAIL ")?.trim();
+    Some(rule.split("  ").next().unwrap_or(rule).to_owned())
 }
 
 fn pairs(text: &str, separator: char) -> Vec<(u64, &str)> {
@@ -175,18 +223,50 @@ mod tests {
     use super::*;
 
     fn tally(passed: u64, failed: u64) -> Option<Tally> {
-        Some(Tally { passed, failed, not_run: 0 })
+        Some(of(passed, failed, 0))
+    }
+
+    fn of(passed: u64, failed: u64, not_run: u64) -> Tally {
+        Tally { passed, failed, not_run, names: Vec::new() }
     }
 
     #[test]
     fn the_lines_of_vitest_are_numbers() {
         let said = "\u{1b}[2m      Tests \u{1b}[22m \u{1b}[1m\u{1b}[31m1 failed\u{1b}[39m\u{1b}[22m | 14 passed (15)";
         assert_eq!(vitest(said), tally(14, 1));
-        assert_eq!(
-            vitest("      Tests  2 passed | 1 skipped (3)"),
-            Some(Tally { passed: 2, failed: 0, not_run: 1 })
-        );
+        assert_eq!(vitest("      Tests  2 passed | 1 skipped (3)"), Some(of(2, 0, 1)));
         assert_eq!(vitest(" Test Files  1 passed (1)"), None);
+    }
+
+    #[test]
+    fn each_runner_names_what_failed() {
+        let said = [
+            ("test a::b ... \u{1b}[31mFAILED\u{1b}[0m <1.2s>", "a::b"),
+            ("FAILED tests/test_a.py::test_b[x] - AssertionError: 1", "tests/test_a.py::test_b[x]"),
+            ("    --- FAIL: TestA/b (0.10s)", "TestA/b"),
+            ("\u{1b}[31m✖ a run ends (1.2ms)\u{1b}[39m", "a run ends"),
+            ("[ERROR] io.example.ATest.shows -- Time elapsed: 0.1 s <<< FAILURE!", "io.example.ATest.shows"),
+            ("FAIL  RUN-1      A Trigger starts", "RUN-1"),
+            (" FAIL  src/a.test.ts > a > shows", "src/a.test.ts > a > shows"),
+        ];
+        for (line, name) in said {
+            assert_eq!(failed(line).as_deref(), Some(name), "{line}");
+        }
+        let others = [
+            "test a::b ... ok",
+            "test result: FAILED. 1 passed; 1 failed",
+            "✖ failing tests:",
+            "FAIL",
+            "[ERROR] Tests run: 3, Failures: 1, Errors: 0, Skipped: 0",
+            "ERROR: something else",
+        ];
+        for line in others {
+            assert_eq!(failed(line), None, "{line}");
+        }
+        let mut tally = of(1, 1, 0);
+        tally.name(said[0].0);
+        tally += Tally { names: vec!["a::b".into(), "c".into()], ..of(0, 1, 0) };
+        assert_eq!(tally.names, ["a::b", "c"]);
     }
 
     #[test]
@@ -195,8 +275,9 @@ mod tests {
         let why = "crash::a: dropping packets needs root";
         assert_eq!(not_run(&format!("NOT RUN: {why}\n")), Some(why));
         assert_eq!(not_run("test a ... ok"), None);
-        assert_eq!(said.without(1), Tally { passed: 2, failed: 1, not_run: 1 });
-        assert_eq!(said.without(1).to_string(), "2 passed, 1 failed, 1 not run");
+        let said = said.without(1);
+        assert_eq!(said, of(2, 1, 1));
+        assert_eq!(said.to_string(), "2 passed, 1 failed, 1 not run");
     }
 
     #[test]
@@ -229,7 +310,7 @@ mod tests {
         for line in said.into_iter().chain(["ℹ skipped 2", "ℹ duration_ms 46.6"]) {
             tally += node(line).unwrap_or_default();
         }
-        assert_eq!(tally, Tally { passed: 7, failed: 2, not_run: 2 });
+        assert_eq!(tally, of(7, 2, 2));
     }
 
     #[test]
@@ -245,13 +326,13 @@ mod tests {
         for line in said.into_iter().chain(["--- SKIP: TestC (0.00s)", "ok  \tpackage\t0.1s"]) {
             tally += go(line).unwrap_or_default();
         }
-        assert_eq!(tally, Tally { passed: 1, failed: 1, not_run: 1 });
+        assert_eq!(tally, of(1, 1, 1));
     }
 
     #[test]
     fn a_summary_of_surefire_is_read_and_its_classes_are_not() {
         let said = "[\u{1b}[1;31mERROR\u{1b}[m] Tests run: 9, Failures: 1, Errors: 2, Skipped: 1";
-        assert_eq!(surefire(said), Some(Tally { passed: 5, failed: 3, not_run: 1 }));
+        assert_eq!(surefire(said), Some(of(5, 3, 1)));
         assert_eq!(surefire("[INFO] Tests run: 165, Failures: 0, Errors: 0, Skipped: 0"), tally(165, 0));
         let class = "[INFO] Tests run: 4, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 0.1 s -- in io.X";
         assert_eq!(surefire(class), None);

@@ -356,9 +356,12 @@ impl Counts {
         self.not_run.extend(not_run(line).map(ToOwned::to_owned));
         self.times.extend(timed(line));
         match (rust(line), which) {
-            (Some(said), Summaries::Last) => self.tally = said,
+            (Some(said), Summaries::Last) => {
+                let names = std::mem::take(&mut self.tally.names);
+                self.tally = Tally { names, ..said };
+            }
             (Some(said), Summaries::All) => self.tally += said,
-            (None, _) => {}
+            (None, _) => self.tally.name(line),
         }
     }
 }
@@ -381,9 +384,15 @@ fn close(all: &[Done], split: &Split) -> bool {
             tally.not_run,
             seconds(*took)
         );
-        sum += *tally;
+        sum += tally.clone();
     }
     println!();
+    // Where a reader of the last lines finds them.
+    for Done { name, tally, .. } in all.iter().filter(|done| done.tally.failed > 0) {
+        for test in &tally.names {
+            println!("    FAILED  {name}: {test}");
+        }
+    }
     for (part, took) in &split.parts {
         println!("    {:>9}  {part}", seconds(*took));
     }
@@ -404,6 +413,10 @@ fn seconds(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn of(passed: u64, failed: u64, not_run: u64) -> Tally {
+        Tally { passed, failed, not_run, names: Vec::new() }
+    }
 
     fn words(text: &str) -> Vec<String> {
         text.split_whitespace().map(ToOwned::to_owned).collect()
@@ -429,7 +442,7 @@ mod tests {
     fn nothing_passed_is_no_success() {
         let done = |name, passed, failed| Done {
             name,
-            tally: Tally { passed, failed, not_run: 0 },
+            tally: Tally { passed, failed, ..Tally::default() },
             took: Duration::ZERO,
             note: None,
         };
@@ -444,12 +457,12 @@ mod tests {
     fn a_program_that_dies_without_a_summary_has_failed() {
         let dies =
             |script: &str| counted(Command::new("sh").args(["-c", script]), Summaries::Last, "").unwrap();
-        assert_eq!(dies("kill -9 $$"), Tally { passed: 0, failed: 1, not_run: 0 });
+        assert_eq!(dies("kill -9 $$"), of(0, 1, 0));
         let summary = "echo 'test result: FAILED. 2 passed; 3 failed; 0 ignored'; exit 101";
-        assert_eq!(dies(summary), Tally { passed: 2, failed: 3, not_run: 0 });
+        assert_eq!(dies(summary), of(2, 3, 0));
         let of_a_child =
             "echo 'test result: FAILED. 0 passed; 1 failed'; echo 'test result: ok. 2 passed; 0 failed'";
-        assert_eq!(dies(of_a_child), Tally { passed: 2, failed: 0, not_run: 0 });
+        assert_eq!(dies(of_a_child), of(2, 0, 0));
     }
 
     /// Only taken in, not printed: who runs these tests counts such lines as well.
@@ -460,7 +473,7 @@ mod tests {
             counts.take(line, Summaries::Last);
         }
         assert_eq!(counts.not_run, ["a: needs root"]);
-        assert_eq!(counts.tally.without(1), Tally { passed: 1, failed: 0, not_run: 1 });
+        assert_eq!(counts.tally.without(1), of(1, 0, 1));
     }
 
     #[test]
