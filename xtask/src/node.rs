@@ -26,7 +26,7 @@ fn npm(words: &[&str]) -> Command {
     command
 }
 
-/// Installs its packages by the lock file; does nothing where that was done.
+/// Installs its packages.
 pub(crate) fn setup() -> Result<()> {
     packages(&folder())
 }
@@ -36,7 +36,8 @@ pub(crate) fn rest() -> Result<()> {
     ["tests/openapi", "tests/oidc"].into_iter().try_for_each(|folder| packages(&root().join(folder)))
 }
 
-fn packages(folder: &Path) -> Result<()> {
+/// Installs the packages of a folder by its lock file; does nothing where that was done.
+pub(crate) fn packages(folder: &Path) -> Result<()> {
     let wanted = std::fs::read_to_string(folder.join("package-lock.json"))?;
     let stamp = folder.join("node_modules/made-from.json");
     if std::fs::read_to_string(&stamp).is_ok_and(|made| made == wanted) {

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 
 use crate::metadata::Target;
-use crate::{console, go, java, node, python, zookeeper};
+use crate::{console, go, java, node, python, web, zookeeper};
 
 /// One suite.
 #[derive(Debug, Clone, Copy)]
@@ -279,7 +279,16 @@ pub(crate) const SUITES: &[Suite] = &[
             &[Pick::Test("rosterd", "cluster")],
         )
     },
-    suite("console", "the web console: what it computes", Kind::Console),
+    Suite {
+        packages: web::PACKAGES,
+        lane: Lane::Waits,
+        shipped: true,
+        ..suite(
+            "console",
+            "the web console: what it computes; every page and action in Chromium",
+            Kind::Console,
+        )
+    },
 ];
 
 /// The suites that were asked for, all without a word; in the table's order.

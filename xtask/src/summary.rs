@@ -133,6 +133,21 @@ pub(crate) fn vitest(line: &str) -> Option<Tally> {
     Some(Tally { passed: sum(&counts, &["passed"]), failed, not_run, ..Tally::default() })
 }
 
+/// A line at the end of Playwright: `51 passed (3.1m)`, `1 failed`, and so on; each adds to the whole.
+pub(crate) fn playwright(line: &str) -> Option<Tally> {
+    let line = plain(line);
+    let (count, what) = line.trim().split_once(' ')?;
+    let count = count.parse().ok()?;
+    let none = Tally::default();
+    Some(match what.split_once(" (").map_or(what, |(what, _)| what) {
+        "passed" => Tally { passed: count, ..none },
+        // One that passed only when it was tried again has failed.
+        "failed" | "flaky" | "interrupted" => Tally { failed: count, ..none },
+        "skipped" | "did not run" => Tally { not_run: count, ..none },
+        _ => return None,
+    })
+}
+
 /// The last line of `rosterd conformance`: `119 passed, 1 failed`.
 pub(crate) fn conformance(line: &str) -> Option<Tally> {
     let counts = pairs(line.trim(), ',');
@@ -189,6 +204,12 @@ pub(crate) fn failed(line: &str) -> Option<String> {
     if let Some(test) = line.strip_prefix("✖ ") {
         return test.ends_with("ms)").then(|| until(test, " (")).flatten();
     }
+    // Playwright: `✘  12 specs/pages.spec.ts:30:3 › what it shows (1.2s)`.
+    if let Some(test) = line.strip_prefix("✘ ") {
+        let (number, test) = test.trim().split_once(' ')?;
+        let (name, _) = test.rsplit_once(" (")?;
+        return number.parse::<u64>().is_ok().then(|| name.to_owned());
+    }
     // Surefire: `[ERROR] org.example.ATest.shows -- Time elapsed: 0.1 s <<< FAILURE!`.
     if let Some(test) = line.strip_prefix("[ERROR] ").filter(|_| line.contains(" <<< ")) {
         return until(test, " -- Time elapsed");
@@ -239,12 +260,32 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_playwright_is_read_line_by_line() {
+        let said = [
+            "Running 57 tests using 2 workers",
+            "  ✓  1 specs/a.spec.ts:3:1 › 2 failed (1.2s)",
+            "  \u{1b}[31m1 failed\u{1b}[39m",
+            "    specs/a.spec.ts:3:1 › it shows ────",
+            "  1 flaky",
+            "  2 did not run",
+            "  1 skipped",
+            "  51 passed (3.1m)",
+        ];
+        let mut tally = Tally::default();
+        for line in said {
+            tally += playwright(line).unwrap_or_default();
+        }
+        assert_eq!(tally, of(51, 2, 3));
+    }
+
+    #[test]
     fn each_runner_names_what_failed() {
         let said = [
             ("test a::b ... \u{1b}[31mFAILED\u{1b}[0m <1.2s>", "a::b"),
             ("FAILED tests/test_a.py::test_b[x] - AssertionError: 1", "tests/test_a.py::test_b[x]"),
             ("    --- FAIL: TestA/b (0.10s)", "TestA/b"),
             ("\u{1b}[31m✖ a run ends (1.2ms)\u{1b}[39m", "a run ends"),
+            ("  ✘  12 specs/a.spec.ts:3:1 › a page (phone) (1.2s)", "specs/a.spec.ts:3:1 › a page (phone)"),
             ("[ERROR] io.example.ATest.shows -- Time elapsed: 0.1 s <<< FAILURE!", "io.example.ATest.shows"),
             ("FAIL  RUN-1      A Trigger starts", "RUN-1"),
             (" FAIL  src/a.test.ts > a > shows", "src/a.test.ts > a > shows"),

@@ -225,7 +225,7 @@ impl Run<'_> {
                 conformance::test(self.shipped.as_deref(), mark, rest).map(|tally| (tally, None))
             }
             Kind::Go => go::test(self.shipped.as_deref(), mark, rest).map(|tally| (tally, None)),
-            Kind::Console => web::test(mark, rest).map(|tally| (tally, None)),
+            Kind::Console => web::test(self.shipped.as_deref(), mark, rest).map(|tally| (tally, None)),
             Kind::Java => java::test(self.shipped.as_deref(), mark, rest).map(|tally| (tally, None)),
             Kind::Python => python::test(mark, rest).map(|tally| match tally {
                 Some(tally) => (tally, None),

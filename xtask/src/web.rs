@@ -8,10 +8,19 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 
 use crate::command::{must, root, target};
-use crate::summary::{Tally, tallied, vitest};
+use crate::node::packages;
+use crate::summary::{Tally, playwright, tallied, vitest};
+
+/// The browser of its tests.
+pub(crate) const PACKAGES: &[&str] = &["chromium"];
 
 fn folder() -> PathBuf {
     root().join("console")
+}
+
+/// Its tests in a browser, before real coordinators and workers.
+fn browser() -> PathBuf {
+    root().join("tests/console")
 }
 
 /// A program that came with its packages.
@@ -21,17 +30,9 @@ fn program(words: &[&str]) -> Command {
     command
 }
 
-/// Installs its packages by the lock file; does nothing where that was done.
+/// Installs its packages, and those of its tests in a browser.
 pub(crate) fn setup() -> Result<()> {
-    let wanted = std::fs::read_to_string(folder().join("package-lock.json"))?;
-    let stamp = folder().join("node_modules/made-from.json");
-    if std::fs::read_to_string(&stamp).is_ok_and(|made| made == wanted) {
-        println!("    console: ready in {}", folder().join("node_modules").display());
-        return Ok(());
-    }
-    let mut npm = Command::new("npm");
-    must(npm.current_dir(folder()).args(["ci", "--no-audit", "--no-fund"]))?;
-    Ok(std::fs::write(stamp, wanted)?)
+    [folder(), browser()].iter().try_for_each(|folder| packages(folder))
 }
 
 /// `cargo xtask console`: writes `console/dist` anew.
@@ -99,17 +100,27 @@ pub(crate) fn linters() -> Result<Vec<Command>> {
             "--fail-on-warnings",
         ]),
         program(&["node_modules/eslint/bin/eslint.js", "."]),
-        program(&["node_modules/prettier/bin/prettier.cjs", "--check", "."]),
+        program(&["node_modules/prettier/bin/prettier.cjs", "--check", ".", "../tests/console"]),
+        program(&["../tests/console/node_modules/typescript/bin/tsc", "--project", "../tests/console"]),
     ])
 }
 
-/// Runs its tests.
-pub(crate) fn test(mark: &str, rest: &[String]) -> Result<Tally> {
+/// Runs its tests: what it computes, then every page in a browser.
+pub(crate) fn test(shipped: Option<&Path>, mark: &str, rest: &[String]) -> Result<Tally> {
+    let some = !rest.is_empty();
     let mut units = program(&["node_modules/vitest/vitest.mjs", "run", "--passWithNoTests=false"]);
-    if !rest.is_empty() {
+    let mut pages = program(&["node_modules/@playwright/test/cli.js", "test"]);
+    pages.current_dir(browser());
+    if some {
         units.args(["--testNamePattern", &rest.join(" ")]);
+        pages.args(["--pass-with-no-tests", "--grep", &rest.join(" ")]);
     }
-    tallied(&mut units, mark, !rest.is_empty(), vitest)
+    if let Some(shipped) = shipped {
+        pages.env("ROSTERD_BINARY", shipped);
+    }
+    let mut tally = tallied(&mut units, mark, some, vitest)?;
+    tally += tallied(&mut pages, mark, some, playwright)?;
+    Ok(tally)
 }
 
 #[cfg(test)]

@@ -104,9 +104,12 @@ export const zh = {
   'Keyboard shortcuts': '键盘快捷键',
   Kind: '类型',
   Lag: '延迟',
-  'Lag, median and 99 %': '延迟，中位数与 99 %',
-  'From the scheduled time to when work begins: half of the runs of the last minute, and 99 of 100':
-    '从计划时间到开始工作：最近一分钟内一半的运行，以及 99 % 的运行',
+  'Lag, 99 %': '延迟，99 %',
+  'Lag, median': '延迟，中位数',
+  'From the scheduled time to when work begins: half of the runs of the last minute were as quick':
+    '从计划时间到开始工作：最近一分钟内一半的运行不超过此值',
+  'From the scheduled time to when work begins: 99 of 100 runs of the last minute were as quick':
+    '从计划时间到开始工作：最近一分钟内 99 % 的运行不超过此值',
   'Last fire': '上次触发',
   'Last result': '上次结果',
   Later: '更晚',
