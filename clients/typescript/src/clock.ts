@@ -15,8 +15,8 @@ const LEAVING = 3;
 const LINES = 4;
 const TURNS = 5;
 const WORDS = 6;
-/** How long user code's thread waits for the other one, before it takes a lease for over. */
-const PATIENCE = 25;
+/** How long user code's thread waits for the other one, where that gets no processor, before it takes a lease for over. */
+const PATIENCE = 500;
 /** One turn may have been under way when the process stood still: only the next has looked at the socket since. */
 const ENOUGH_TURNS = 2n;
 /** Where there is no lease. */

@@ -17,8 +17,10 @@ import { Stream } from "./stream.js";
 const LONGEST_WAIT = 250;
 /** A timer that is so late was not kept waiting by a busy machine alone: the process stood still. */
 const STOOD_STILL = 100;
-/** What waits in the socket by then is read within this; user code that looks at its lease waits a little longer. */
-const MOMENT = 15;
+/** So many turns of the loop in a row that bring nothing: what waited in the socket has been read and decoded. */
+const QUIET_TURNS = 8;
+/** A coordinator that sends without an end is not waited for. */
+const MOST_TURNS = 256;
 /** Lines that the other thread has not taken; more are left out, and counted. */
 const MAX_LINES = 1024;
 
@@ -51,17 +53,28 @@ export class Driver {
   /**
    * Takes an event. What comes in one turn of the loop is fed at its end, acknowledgements first: while the process stood
    * still several frames may have come, and what proves the lease must not wait behind one that is judged by it. To read
-   * them may take more than one turn.
+   * them may take more than one turn, and on a busy machine any time: so turns are counted, and not time.
    */
   take(event: Event): void {
     this.#waiting.push(event);
     if (this.#flushing) return;
     this.#flushing = true;
-    const flush = () => {
-      this.#flush();
+    setImmediate(() => {
+      if (this.#shared.boot() > this.#due + STOOD_STILL) this.#flushOnceQuiet();
+      else this.#flush();
+    });
+  }
+
+  #flushOnceQuiet(): void {
+    let [quiet, turns, known] = [0, 0, this.#waiting.length];
+    const turn = () => {
+      quiet = this.#waiting.length === known ? quiet + 1 : 0;
+      known = this.#waiting.length;
+      turns += 1;
+      if (quiet < QUIET_TURNS && turns < MOST_TURNS) setImmediate(turn);
+      else this.#flush();
     };
-    if (this.#shared.boot() > this.#due + STOOD_STILL) setTimeout(flush, MOMENT);
-    else setImmediate(flush);
+    setImmediate(turn);
   }
 
   get ready(): boolean {

@@ -263,8 +263,8 @@ test("both threads see one clock, one lease and one reason", () => {
 
 test("the thread that renews the lease gets one moment, and not another for the same lease", () => {
   let asked = 0;
-  // Each look at the clock takes a millisecond.
-  const clocks = { mono: () => (asked += 1), uptime: () => asked, wall: () => asked };
+  // Each look at the clock takes a tenth of a second.
+  const clocks = { mono: () => 100 * (asked += 1), uptime: () => 100 * asked, wall: () => 100 * asked };
   const shared = Shared.create(1, clocks);
   const looks = (action: () => void) => {
     const before = asked;
