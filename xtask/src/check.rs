@@ -1,50 +1,80 @@
-//! `cargo xtask check`: formatting, lints, dependencies, and the clients' own linters. Tells how many failed.
+//! `cargo xtask check`: formatting, lints, dependencies, and the clients' own linters.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Result;
 
-use crate::command::{cargo, must, output, root, succeeds, target};
+use crate::command::{cargo, must, output, root, shown, succeeds, target};
 use crate::metadata::{FEATURES, PROFILE};
+use crate::summary::Tally;
 use crate::{go, java, node, python, tools, web};
 
-/// Runs all checks; how many failed.
-pub(crate) fn run() -> Result<u64> {
-    let mut failed = 0;
-    let mut check = |good: bool| failed += u64::from(!good);
-    check(succeeds(cargo().args(["fmt", "--all", "--check"]))?);
+/// What was checked so far.
+#[derive(Default)]
+struct Checks(Tally);
+
+impl Checks {
+    fn command(&mut self, command: &mut Command) -> Result<()> {
+        let good = succeeds(command)?;
+        self.one(&shown(command), good);
+        Ok(())
+    }
+
+    fn one(&mut self, name: &str, good: bool) {
+        match good {
+            true => self.0.passed += 1,
+            false => {
+                self.0.failed += 1;
+                self.0.names.push(name.to_owned());
+            }
+        }
+    }
+}
+
+/// `cargo xtask check`.
+pub(crate) fn main() -> Result<bool> {
+    let found = run()?;
+    found.names.iter().for_each(|name| println!("    FAILED: {name}"));
+    println!("    check: {found}");
+    Ok(found.failed == 0)
+}
+
+/// Runs all checks, and names those that failed.
+pub(crate) fn run() -> Result<Tally> {
+    let mut checks = Checks::default();
+    checks.command(cargo().args(["fmt", "--all", "--check"]))?;
     let mut clippy = cargo();
     clippy
         .args(["clippy", "--workspace", "--all-targets"])
         .args(PROFILE)
         .args(FEATURES)
         .args(["--", "-D", "warnings"]);
-    check(succeeds(&mut clippy)?);
+    checks.command(&mut clippy)?;
     tools::setup()?;
-    check(succeeds(tools::command("cargo-deny").args([
+    checks.command(tools::command("cargo-deny").args([
         "check",
         "--hide-inclusion-graph",
         "licenses",
         "bans",
         "sources",
-    ]))?);
+    ]))?;
     let databases = databases_below(&cargo_home());
     match has_database(&databases) {
-        true => check(succeeds(tools::command("cargo-deny").args(ADVISORIES))?),
+        true => checks.command(tools::command("cargo-deny").args(ADVISORIES))?,
         false => println!("{}", unchecked(&databases)),
     }
-    check(succeeds(tools::command("buf").arg("lint"))?);
+    checks.command(tools::command("buf").arg("lint"))?;
     match released(&root(), &target().join("proto-of-the-last-release"))? {
-        Some(before) => check(succeeds(tools::command("buf").arg("breaking").arg("--against").arg(before))?),
+        Some(before) => checks.command(tools::command("buf").arg("breaking").arg("--against").arg(before))?,
         None => println!("    nothing was released yet: there is no protocol that must go on working"),
     }
     let linters = python::linters()?.into_iter().chain(node::linters()?).chain(go::linters()?);
     for mut linter in linters.chain(java::linters()?).chain(web::linters()?) {
-        check(succeeds(&mut linter)?);
+        checks.command(&mut linter)?;
     }
-    check(web::is_fresh()?);
-    Ok(failed)
+    checks.one("console/dist is what its sources make", web::is_fresh()?);
+    Ok(checks.0)
 }
 
 /// Known defects of dependencies, by the copy of the database that is here: a check does not depend on the network.

@@ -77,7 +77,7 @@ fn main() -> ExitCode {
         ("mutants", rest) => mutants::main(rest),
         ("test", rest) => test::main(rest),
         ("quick", rest) => quick::main(rest),
-        ("check", []) => check::run().map(|failed| failed == 0),
+        ("check", []) => check::main(),
         ("setup", []) => setup::everything().map(|()| true),
         ("sim", rest) => sim::main(rest),
         ("fuzz", rest) => fuzz::main(rest),

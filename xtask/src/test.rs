@@ -214,7 +214,7 @@ impl Run<'_> {
         let begin = Instant::now();
         let rest = &self.request.rest;
         let result = match suite.kind {
-            Kind::Check => check::run().map(|failed| (Tally { failed, ..Tally::default() }, None)),
+            Kind::Check => check::run().map(|tally| (tally, None)),
             Kind::Programs(picks) => {
                 let shipped = self.shipped.as_deref().filter(|_| ships);
                 self.run_programs(suite, picks, shipped, mark)
