@@ -132,7 +132,8 @@ impl Postgres {
                 return Ok(());
             }
             let pid = self.keeper.as_ref().map(|(_, _, pid)| *pid).unwrap();
-            let dead = !Path::new(&format!("/proc/{pid}/cmdline")).exists();
+            // One that has ended and that its keeper has not waited for yet is there, without a command line.
+            let dead = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default().is_empty();
             if dead || begun.elapsed() > PATIENCE {
                 let log = std::fs::read_to_string(self.dir.join("log")).unwrap_or_default();
                 return Err(format!("PostgreSQL does not serve (it runs: {}):\n{log}", !dead));

@@ -24,20 +24,20 @@ pub(crate) fn tell_settings(report: &mut Report) {
 }
 
 /// What one run showed.
-struct Taken {
-    fires: Fires,
+pub(crate) struct Taken {
+    pub(crate) fires: Fires,
     /// That began in the time in which costs were counted.
     runs: f64,
-    coordinator: Used,
+    pub(crate) coordinator: Used,
     workers: Used,
     /// The ZooKeeper server, where there is one.
     zookeeper: Option<Cost>,
     /// Seconds that all processors together were busy, with this or anything else.
     busy: f64,
-    seconds: f64,
+    pub(crate) seconds: f64,
     commits: f64,
     commit_ms: f64,
-    floor: Floor,
+    pub(crate) floor: Floor,
 }
 
 /// Eight items a fire, one to a hundred fires a second.
@@ -147,6 +147,19 @@ pub(crate) fn runs(options: &Options, report: &mut Report) -> Result {
 }
 
 fn take(options: &Options, load: &Load) -> Result<Taken> {
+    let watch = |_: &Server, time| {
+        std::thread::sleep(time);
+        Ok(())
+    };
+    Ok(take_beside(options, load, watch)?.0)
+}
+
+/// Something else is done to the coordinator while its fires are watched, for that time.
+pub(crate) fn take_beside<T>(
+    options: &Options,
+    load: &Load,
+    beside: impl FnOnce(&Server, Duration) -> Result<T>,
+) -> Result<(Taken, T)> {
     let server = Server::start(options, SET)?;
     let floor = server.floor()?;
     let mut crew = Crew::new();
@@ -174,7 +187,7 @@ fn take(options: &Options, load: &Load) -> Result<Taken> {
     let (from, before) = (wall(), server.metrics()?);
     let (coordinator, workers, since) = (server.used(), crew.used(), Instant::now());
     let (stand, worked) = (server.stand()?, busy());
-    std::thread::sleep(Duration::from_secs(options.seconds));
+    let found = beside(&server, Duration::from_secs(options.seconds))?;
     let (until, after, seconds) = (wall(), server.metrics()?, since.elapsed().as_secs_f64());
     let (coordinator, workers) = (server.used().since(coordinator), crew.used().since(workers));
     let (zookeeper, worked) = (server.cost(stand.as_ref())?, busy() - worked);
@@ -207,7 +220,7 @@ fn take(options: &Options, load: &Load) -> Result<Taken> {
         commit_ms,
         floor,
     };
-    Ok(taken)
+    Ok((taken, found))
 }
 
 /// Waits until all jobs fire.
@@ -262,7 +275,7 @@ impl Taken {
         cores() as f64 * self.runs / all.max(f64::MIN_POSITIVE)
     }
 
-    fn print(&self, name: &str) {
+    pub(crate) fn print(&self, name: &str) {
         println!("  {name}, {:.0} s", self.seconds);
         println!("    {}", self.fires);
         let Used { ran, waited, system, rss, threads, switches } = self.coordinator;

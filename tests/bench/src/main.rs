@@ -28,6 +28,7 @@ mod postgres;
 mod quiet;
 mod report;
 mod server;
+mod web;
 mod worker;
 mod writes;
 
@@ -42,7 +43,7 @@ type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error + Send + 
 /// A figure: its name, what it shows, and what takes it.
 type Figure = (&'static str, &'static str, fn(&Options, &mut Report) -> Result);
 
-const FIGURES: [Figure; 14] = [
+const FIGURES: [Figure; 16] = [
     ("lag", "scheduled time to user code, 8 items a fire", fires::lag),
     ("knee", "jobs of one item that fire each second", fires::knee),
     ("runs", "100 jobs of 100 items each second: item runs a second", fires::runs),
@@ -56,6 +57,8 @@ const FIGURES: [Figure; 14] = [
     ("quiet", "what coordinators cost a ZooKeeper server while nothing is due", quiet::quiet),
     ("idle", "idle workers on one coordinator", idle::idle),
     ("history", "rows of the history a second, in SQLite and in PostgreSQL", history::history),
+    ("rest", "a hundred REST requests a second beside a thousand fires a second", web::rest),
+    ("console", "up to a hundred open pages of the console, a thousand jobs of ten items live", web::console),
     ("clients", "each client's conformance worker: runs a second, latency, memory", clients::clients),
 ];
 
