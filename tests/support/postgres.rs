@@ -132,8 +132,9 @@ impl Postgres {
                 return Ok(());
             }
             let pid = self.keeper.as_ref().map(|(_, _, pid)| *pid).unwrap();
-            // One that has ended and that its keeper has not waited for yet is there, without a command line.
-            let dead = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default().is_empty();
+            // One that has ended stays there as a zombie until its keeper waits for it.
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let dead = stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with(['Z', 'X']));
             if dead || begun.elapsed() > PATIENCE {
                 let log = std::fs::read_to_string(self.dir.join("log")).unwrap_or_default();
                 return Err(format!("PostgreSQL does not serve (it runs: {}):\n{log}", !dead));

@@ -194,7 +194,9 @@ impl Server {
                 return Ok(());
             }
             let pid = self.keeper.as_ref().map(|(_, _, pid)| *pid).unwrap();
-            let dead = !Path::new(&format!("/proc/{pid}/cmdline")).exists();
+            // One that has ended stays there as a zombie until its keeper waits for it.
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let dead = stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with(['Z', 'X']));
             if dead || begun.elapsed() > PATIENCE {
                 let log = std::fs::read_to_string(self.dir.join("log")).unwrap_or_default();
                 return Err(format!("a ZooKeeper server does not serve (it runs: {}):\n{log}", !dead));
