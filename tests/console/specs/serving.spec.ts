@@ -3,7 +3,7 @@ import { gunzipSync } from 'node:zlib';
 import type { Page } from '@playwright/test';
 import { Proxy } from '../support/proxy';
 import { Cluster } from '../support/cluster';
-import { choose, confirm, expect, open, shot, test } from '../support/test';
+import { choose, confirm, expect, leave, open, shot, test } from '../support/test';
 
 test('it works behind a path prefix, by deep link, live', async ({ page }) => {
   const prefixed = new Cluster(['--base-path', '/ops/rosterd']);
@@ -26,6 +26,7 @@ test('it works behind a path prefix, by deep link, live', async ({ page }) => {
     await page.goBack();
     await expect(page.getByRole('heading', { level: 1 })).toHaveText('behind');
   } finally {
+    await leave(page);
     proxy.stop();
     await prefixed.stop();
   }
@@ -91,6 +92,7 @@ test('a thousand jobs of ten items: less than 300 kB gzipped, painted as soon as
     await expect(page.locator('tbody tr')).toHaveCount(1);
     await shot(page, 'thousand-jobs');
   } finally {
+    await leave(page);
     await Promise.all([small.stop(), big.stop()]);
   }
 });

@@ -1,6 +1,6 @@
 // With credentials: who is not logged in sees nothing, who may only look is offered nothing else.
 import { Cluster } from '../support/cluster';
-import { accessible, expect, shot, test } from '../support/test';
+import { accessible, expect, leave, shot, test } from '../support/test';
 
 test.use({ allowed: [/40[13]/] });
 
@@ -51,6 +51,7 @@ test('a person logs in, sees what they may, and logs out', async ({ page, cluste
     await page.goto(`${guarded.url}/events`);
     await expect(page.getByRole('row', { name: /secret.*root/ }).first()).toBeVisible();
   } finally {
+    await leave(page);
     await guarded.stop();
   }
 });

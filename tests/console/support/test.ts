@@ -92,6 +92,11 @@ export async function open(page: Page, cluster: Cluster, path: string): Promise<
   await expect(page.locator('h1')).toBeVisible();
 }
 
+/** Before its coordinator is killed: a page that is still open would tell of that. */
+export async function leave(page: Page): Promise<void> {
+  await page.goto('about:blank');
+}
+
 /** A screenshot that is kept. */
 export async function shot(page: Page, name: string): Promise<void> {
   await page.screenshot({ path: `${SHOTS}${name}.png`, animations: 'disabled' });
