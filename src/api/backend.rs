@@ -50,7 +50,10 @@ pub trait Backend: Send + Sync + 'static {
     fn operate(&self, operation: Operation, by: Option<Arc<str>>) -> Answer<'_, Done>;
     /// The latest scheduled times in (after, until], the last one first, by the schedules that held at the time; at most so many.
     fn due<'a>(&'a self, job: &'a JobName, after: Time, until: Time, most: usize) -> Answer<'a, Vec<Time>>;
+    fn names(&self) -> Answer<'_, BTreeSet<JobName>>;
     fn jobs(&self) -> Answer<'_, Vec<JobRow>>;
+    /// Those of these jobs that are there, in their order.
+    fn some_jobs<'a>(&'a self, names: &'a [JobName]) -> Answer<'a, Vec<JobRow>>;
     /// Without those that cannot be read.
     fn births(&self, _jobs: BTreeSet<JobName>) -> BoxFuture<'_, BTreeMap<JobName, Birth>> {
         async { BTreeMap::new() }.boxed()
@@ -105,8 +108,16 @@ impl Backend for Handle {
         self.due(job, after, until, most).boxed()
     }
 
+    fn names(&self) -> Answer<'_, BTreeSet<JobName>> {
+        self.names().boxed()
+    }
+
     fn jobs(&self) -> Answer<'_, Vec<JobRow>> {
         self.jobs().boxed()
+    }
+
+    fn some_jobs<'a>(&'a self, names: &'a [JobName]) -> Answer<'a, Vec<JobRow>> {
+        self.some_jobs(names).boxed()
     }
 
     fn births(&self, jobs: BTreeSet<JobName>) -> BoxFuture<'_, BTreeMap<JobName, Birth>> {

@@ -228,9 +228,19 @@ impl Backend for Lives {
         async move { handle.due(job, after, until, most).await }.boxed()
     }
 
+    fn names(&self) -> Answer<'_, BTreeSet<JobName>> {
+        let handle = self.handle();
+        async move { handle.names().await }.boxed()
+    }
+
     fn jobs(&self) -> Answer<'_, Vec<JobRow>> {
         let handle = self.handle();
         async move { handle.jobs().await }.boxed()
+    }
+
+    fn some_jobs<'a>(&'a self, names: &'a [JobName]) -> Answer<'a, Vec<JobRow>> {
+        let handle = self.handle();
+        async move { handle.some_jobs(names).await }.boxed()
     }
 
     fn births(&self, jobs: BTreeSet<JobName>) -> BoxFuture<'_, BTreeMap<JobName, Birth>> {

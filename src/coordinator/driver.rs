@@ -166,7 +166,7 @@ pub fn coordinator(
         shares: Shares::new(|| Semaphore::new(CREDENTIAL_BYTES)),
         waiting: waiting.clone(),
         asked: Arc::new(AtomicUsize::new(0)),
-        decoded: super::survey::Decoded::default(),
+        looks: super::look::Looks::default(),
     };
     let mut node = Node::new(settings, registry.session(), ids);
     node.watch_calendar(Now { wall: clock.wall(), mono: clock.mono() });

@@ -186,6 +186,8 @@ pub struct JobRow {
     pub counters: Counters,
     /// It is without monitorExecution.
     pub unmonitored: bool,
+    /// Machines know it, and it is disabled on all of them.
+    pub disabled_everywhere: bool,
 }
 
 /// What tells a job from those of its name before it.
@@ -372,8 +374,7 @@ pub(crate) struct Inner {
     pub(crate) shares: Shares<Semaphore>,
     pub(crate) waiting: Waiting,
     pub(crate) asked: Arc<AtomicUsize>,
-    /// For surveys.
-    pub(crate) decoded: super::survey::Decoded,
+    pub(crate) looks: super::look::Looks,
 }
 
 impl Handle {

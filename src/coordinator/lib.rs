@@ -31,6 +31,7 @@ mod last_fires;
 mod lead;
 mod leave;
 mod life;
+mod look;
 pub mod member;
 pub mod node;
 mod operate;

@@ -1,8 +1,7 @@
-//! All jobs at a glance: what the first page of an operator is made from. One pass over the store, in which configurations are
-//! decoded only where they changed since the last one. Nothing is decided here.
+//! All jobs at a glance: what the first page of an operator is made from. One pass over the store. Nothing is
+//! decided here.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeSet;
 
 use rosterd_domain::id::{Item, JobName, WorkerId};
 use rosterd_domain::item::{Ended, Outcome, State};
@@ -12,7 +11,7 @@ use rosterd_domain::unattended::unattended;
 use rosterd_domain::view::Job;
 
 use super::handle::{Handle, JobRow};
-use super::views::unreadable;
+use super::look::Decoded;
 use rosterd_session::code::Refusal;
 
 /// All jobs of the namespace.
@@ -39,36 +38,18 @@ pub struct Surveyed {
     pub unsuccessful: Vec<(Item, Ended)>,
 }
 
-/// Jobs as they were decoded last: a job is looked at far more often than it is changed.
-pub(crate) type Decoded = Mutex<BTreeMap<JobName, Arc<Job>>>;
-
 impl Handle {
     /// Looks at all jobs.
     pub async fn survey(&self) -> Result<Survey, Refusal> {
-        let (mut survey, mut workers) = (Survey::default(), BTreeSet::<WorkerId>::new());
-        let names = self.inner.registry.jobs().await.map_err(unreadable)?;
-        self.lock_decoded().retain(|name, _| names.contains(name));
-        for name in names {
-            let Some(snapshot) = self.inner.registry.snapshot(&name).await.map_err(unreadable)? else {
-                continue;
-            };
-            let before = self.lock_decoded().get(&name).cloned();
-            let view = Job::decode_after(&name, snapshot.nodes.clone(), before.as_deref());
-            let view = view.map(|view| view.map(Arc::new));
-            match &view {
-                Ok(Some(view)) => drop(self.lock_decoded().insert(name.clone(), view.clone())),
-                _ => drop(self.lock_decoded().remove(&name)),
-            }
+        let mut workers = BTreeSet::<WorkerId>::new();
+        let names: Vec<JobName> = self.names().await?.into_iter().collect();
+        let see = |name: &JobName, snapshot: &Snapshot, view: &Decoded| {
             workers.extend(snapshot.nodes.instances.keys().filter_map(|instance| instance.worker()));
-            let row = self.row_of(&name, &snapshot, &view);
-            survey.jobs.push(self.surveyed(row, view.ok().flatten().as_deref(), &snapshot));
-        }
-        survey.workers = workers.len() as u64;
-        Ok(survey)
-    }
-
-    fn lock_decoded(&self) -> std::sync::MutexGuard<'_, BTreeMap<JobName, Arc<Job>>> {
-        self.inner.decoded.lock().unwrap_or_else(PoisonError::into_inner)
+            let row = self.row_of(name, snapshot, view);
+            self.surveyed(row, view.as_ref().ok().and_then(Option::as_deref), snapshot)
+        };
+        let jobs = self.look(&names, see).await?;
+        Ok(Survey { jobs, workers: workers.len() as u64 })
     }
 
     fn surveyed(&self, row: JobRow, view: Option<&Job>, snapshot: &Snapshot) -> Surveyed {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName, ServerAddress};
 use rosterd_domain::item::{Counters, State};
-use rosterd_domain::snapshot::Snapshot;
+use rosterd_domain::snapshot::{InstanceSeen, Snapshot};
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::view::{Job, Timeline};
 
@@ -16,6 +16,7 @@ use super::handle::{
     Birth, Handle, InstanceRow, ItemRow, ItemStatus, JobDetail, JobRow, JobStatus, MachineRow, MemberRow,
     ServerRow,
 };
+use super::look::Decoded;
 use super::member::Member;
 use rosterd_registry::{DumpNode, ReadError};
 use rosterd_session::code::{Code, Refusal};
@@ -23,19 +24,19 @@ use rosterd_session::code::{Code, Refusal};
 impl Handle {
     /// All jobs, by name.
     pub async fn jobs(&self) -> Result<Vec<JobRow>, Refusal> {
-        let mut rows = Vec::new();
-        for name in self.names(None).await? {
-            if let Some(snapshot) = self.inner.registry.snapshot(&name).await.map_err(unreadable)? {
-                rows.push(self.row(&name, &snapshot));
-            }
-        }
-        Ok(rows)
+        let names: Vec<JobName> = self.names().await?.into_iter().collect();
+        self.some_jobs(&names).await
+    }
+
+    /// Those of these jobs that are there, in their order.
+    pub async fn some_jobs(&self, names: &[JobName]) -> Result<Vec<JobRow>, Refusal> {
+        self.look(names, |name, snapshot, view| self.row_of(name, snapshot, view)).await
     }
 
     /// One job in full, with its next `upcoming` scheduled times.
     pub async fn job(&self, name: &JobName, upcoming: usize) -> Result<JobDetail, Refusal> {
         let snapshot = self.snapshot(name).await?;
-        let row = self.row(name, &snapshot);
+        let row = self.row_of(name, &snapshot, &Job::decode(name, &snapshot.nodes));
         let view = self.decoded(name, &snapshot)?;
         let timeline = Timeline::new(&view);
         let mut due = Vec::new();
@@ -90,14 +91,10 @@ impl Handle {
 
     /// Instances of one job, or of all.
     pub async fn instances(&self, job: Option<&JobName>) -> Result<Vec<InstanceRow>, Refusal> {
-        let mut rows = Vec::new();
-        for name in self.names(job).await? {
-            let Some(snapshot) = self.inner.registry.snapshot(&name).await.map_err(unreadable)? else {
-                continue;
-            };
-            let Ok(Some(view)) = Job::decode(&name, &snapshot.nodes) else { continue };
-            let running = running_on(&snapshot);
-            rows.extend(view.instances.iter().map(|(instance, seen)| {
+        let see = |name: &JobName, snapshot: &Snapshot, view: &Decoded| {
+            let Ok(Some(view)) = view else { return Vec::new() };
+            let running = running_on(snapshot);
+            let row = |(instance, seen): (&InstanceId, &InstanceSeen)| {
                 let node = seen.node.as_ref();
                 InstanceRow {
                     instance: instance.clone(),
@@ -111,25 +108,28 @@ impl Handle {
                     labels: node.map(|node| node.labels.clone()).unwrap_or_default(),
                     running: running.get(instance).copied().unwrap_or_default(),
                 }
-            }));
-        }
-        Ok(rows)
+            };
+            view.instances.iter().map(row).collect()
+        };
+        let rows = self.look(&self.asked_for(job).await?, see).await?;
+        Ok(rows.into_iter().flatten().collect())
     }
 
     /// Servers of one job, or of all.
     pub async fn servers(&self, job: Option<&JobName>) -> Result<Vec<ServerRow>, Refusal> {
-        let mut rows = Vec::new();
-        for name in self.names(job).await? {
-            let Some(nodes) = self.inner.registry.job(&name).await.map_err(unreadable)? else { continue };
+        let see = |name: &JobName, snapshot: &Snapshot, _: &Decoded| {
+            let nodes = &snapshot.nodes;
             let of = |server: &str| nodes.instances.keys().filter(|i| i.address() == server).count();
-            rows.extend(nodes.servers.iter().map(|(server, enabled)| ServerRow {
+            let row = |(server, enabled): (&ServerAddress, &bool)| ServerRow {
                 server: server.clone(),
                 job: name.clone(),
                 enabled: *enabled,
                 instances: u32::try_from(of(server.as_str())).unwrap_or(u32::MAX),
-            }));
-        }
-        Ok(rows)
+            };
+            nodes.servers.iter().map(row).collect::<Vec<_>>()
+        };
+        let rows = self.look(&self.asked_for(job).await?, see).await?;
+        Ok(rows.into_iter().flatten().collect())
     }
 
     /// All machines, each over the jobs that know it.
@@ -141,17 +141,16 @@ impl Handle {
             instances: BTreeSet<InstanceId>,
         }
         let mut machines: BTreeMap<ServerAddress, Machine> = BTreeMap::new();
-        for name in self.names(None).await? {
-            let Some(nodes) = self.inner.registry.job(&name).await.map_err(unreadable)? else { continue };
-            for (server, enabled) in nodes.servers {
-                let on = nodes.instances.keys().filter(|instance| instance.address() == server.as_str());
-                let on: Vec<InstanceId> = on.cloned().collect();
-                let machine = machines.entry(server).or_default();
+        let see = |_: &JobName, snapshot: &Snapshot, _: &Decoded| {
+            for (server, enabled) in &snapshot.nodes.servers {
+                let on = snapshot.nodes.instances.keys().filter(|on| on.address() == server.as_str());
+                let machine = machines.entry(server.clone()).or_default();
                 machine.jobs += 1;
                 machine.disabled += u32::from(!enabled);
-                machine.instances.extend(on);
+                machine.instances.extend(on.cloned());
             }
-        }
+        };
+        self.look(&self.asked_for(None).await?, see).await?;
         let row = |(machine, of): (ServerAddress, Machine)| MachineRow {
             machine,
             jobs: of.jobs,
@@ -183,10 +182,11 @@ impl Handle {
         self.inner.registry.dump(name).await.map_err(unreadable)?.ok_or_else(|| unknown(name))
     }
 
-    async fn names(&self, job: Option<&JobName>) -> Result<Vec<JobName>, Refusal> {
+    /// One job, which must be there, or all.
+    async fn asked_for(&self, job: Option<&JobName>) -> Result<Vec<JobName>, Refusal> {
         match job {
             Some(job) => self.snapshot(job).await.map(|_| vec![job.clone()]),
-            None => Ok(self.inner.registry.jobs().await.map_err(unreadable)?.into_iter().collect()),
+            None => Ok(self.names().await?.into_iter().collect()),
         }
     }
 
@@ -202,10 +202,6 @@ impl Handle {
         }
     }
 
-    fn row(&self, name: &JobName, snapshot: &Snapshot) -> JobRow {
-        self.row_of(name, snapshot, &Job::decode(name, &snapshot.nodes))
-    }
-
     pub(super) fn row_of<J: Borrow<Job>>(
         &self,
         name: &JobName,
@@ -217,6 +213,7 @@ impl Handle {
         let view = decoded.ok().flatten();
         let config = view.map(|view| view.spec.config());
         let running = snapshot.records.values().filter(|(_, record)| record.running().is_some()).count();
+        let servers = &snapshot.nodes.servers;
         JobRow {
             name: name.clone(),
             handler_type: snapshot.nodes.handler_type.to_string(),
@@ -232,6 +229,7 @@ impl Handle {
             next_fire: view.and_then(|view| next_fire(view, self.inner.clock.wall())),
             counters: sum(snapshot),
             unmonitored: view.is_some_and(|view| !view.rules.monitor),
+            disabled_everywhere: !servers.is_empty() && servers.values().all(|enabled| !enabled),
         }
     }
 }

@@ -43,12 +43,11 @@ async fn jobs_have_elastic_jobs_words_for_their_status() {
     served.fake.jobs.lock().unwrap().1 = vec![
         of("a", JobStatus::Enabled),
         of("b", JobStatus::NoWorker),
-        of("c", JobStatus::NoWorker),
+        JobRow { disabled_everywhere: true, ..of("c", JobStatus::NoWorker) },
         of("d", JobStatus::Disabled),
         of("e", JobStatus::Resharding),
         of("f", JobStatus::Paused),
     ];
-    *served.fake.servers.lock().unwrap() = vec![machine("m1", "b", true), machine("m1", "c", false)];
     let answer = ask(&served, "GET", "/api/jobs").await;
     let rows = answer.json();
     let status: Vec<&str> =
@@ -57,6 +56,26 @@ async fn jobs_have_elastic_jobs_words_for_their_status() {
     assert_eq!(ask(&served, "GET", "/api/jobs/count").await.body, "6");
     let crashed = ask(&served, "GET", "/api/jobs?status=CRASHED").await.json();
     assert_eq!(crashed[0]["jobName"], "b");
+}
+
+/// A page of ten jobs once read all thousands of them.
+#[tokio::test]
+async fn only_the_jobs_of_a_page_are_read() {
+    let served = serve(config()).await;
+    served.fake.jobs.lock().unwrap().1 = ["a", "ab", "b", "c", "d"].map(job).to_vec();
+    let names = |answer: &Answered| {
+        let rows = answer.json();
+        let names = rows.as_array().unwrap().iter().map(|row| row["jobName"].as_str().unwrap().to_owned());
+        names.collect::<Vec<_>>()
+    };
+    let first = ask(&served, "GET", "/api/jobs?limit=2&contains=b&sort=-jobName").await;
+    assert_eq!(names(&first), ["b", "ab"]);
+    let first = ask(&served, "GET", "/api/jobs?limit=2").await;
+    assert_eq!(names(&first), ["a", "ab"]);
+    let next = first.head("link").unwrap().split(['<', '>']).nth(1).unwrap().to_owned();
+    let next = format!("/api/jobs?{}", next.split_once('?').unwrap().1);
+    assert_eq!(names(&ask(&served, "GET", &next).await), ["b", "c"]);
+    assert_eq!(served.fake.looked_at.load(Ordering::SeqCst), 6);
 }
 
 #[tokio::test]

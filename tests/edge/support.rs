@@ -1,6 +1,6 @@
 //! An edge with a scripted coordinator, and clients of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -104,6 +104,8 @@ pub(crate) struct Fake {
     /// What a survey finds, and how many there were.
     pub(crate) surveyed: Mutex<Vec<Surveyed>>,
     pub(crate) surveys: AtomicUsize,
+    /// How many jobs were read for lists.
+    pub(crate) looked_at: AtomicUsize,
     /// The registry gives no answer.
     pub(crate) unread: AtomicBool,
 }
@@ -180,6 +182,19 @@ impl Backend for Fake {
                 Jobs::Never => std::future::pending().await,
                 Jobs::Panics => panic!("scripted"),
             }
+        }
+        .boxed()
+    }
+
+    fn names(&self) -> Answer<'_, BTreeSet<JobName>> {
+        async move { Ok(self.jobs().await?.into_iter().map(|row| row.name).collect()) }.boxed()
+    }
+
+    fn some_jobs<'a>(&'a self, names: &'a [JobName]) -> Answer<'a, Vec<JobRow>> {
+        self.looked_at.fetch_add(names.len(), Ordering::SeqCst);
+        async move {
+            let rows = self.jobs().await?;
+            Ok(names.iter().filter_map(|name| rows.iter().find(|row| row.name == *name).cloned()).collect())
         }
         .boxed()
     }
@@ -404,6 +419,7 @@ pub(crate) async fn serve(config: EdgeConfig) -> Served {
         inbox: AtomicUsize::new(1_000_000),
         surveyed: Mutex::default(),
         surveys: AtomicUsize::new(0),
+        looked_at: AtomicUsize::new(0),
         unread: AtomicBool::new(false),
     });
     let (tasks, metrics) = (Tasks::default(), Metrics::new());
@@ -440,6 +456,7 @@ pub(crate) fn job(name: &str) -> JobRow {
         next_fire: None,
         counters: Counters::default(),
         unmonitored: false,
+        disabled_everywhere: false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Between the edge and the coordinator: tells the watch of every frame, as the coordinator says and hears it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
@@ -123,8 +123,16 @@ impl Backend for Tap {
         self.lives.due(job, after, until, most)
     }
 
+    fn names(&self) -> Answer<'_, BTreeSet<JobName>> {
+        self.lives.names()
+    }
+
     fn jobs(&self) -> Answer<'_, Vec<JobRow>> {
         self.lives.jobs()
+    }
+
+    fn some_jobs<'a>(&'a self, names: &'a [JobName]) -> Answer<'a, Vec<JobRow>> {
+        self.lives.some_jobs(names)
     }
 
     fn job<'a>(&'a self, job: &'a JobName, upcoming: usize) -> Answer<'a, JobDetail> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::Stream;
+use prost::Message as _;
 use rosterd_domain::id::{InstanceId, Item, JobName, NameError, ServerAddress};
 use rosterd_domain::time::Time;
 use tokio_util::sync::CancellationToken;
@@ -123,6 +124,9 @@ impl Admin {
 const CANCEL_GOES: &str = "it goes with enabled = false only: leave it out";
 
 /// Where not even one row fits.
+/// Jobs that are read together for a list.
+const PART_OF_JOBS: usize = 500;
+
 const ONE_ROW: &str = "raise that limit on the coordinator";
 
 fn values<T>(page: Vec<(String, T)>) -> Vec<T> {
@@ -139,10 +143,21 @@ impl AdminService for Admin {
         mutants::panic_if_told("panic-request");
         let v1::ListJobsRequest { name_contains, page_token } = request.into_inner();
         let part = name_contains.to_ascii_lowercase();
-        let rows = self.backend.jobs().await.map_err(refused)?.into_iter();
-        let found = rows.filter(|row| row.name.as_str().to_ascii_lowercase().contains(&part));
-        let keyed = found.map(|row| (row.name.to_string(), rows::job(row)));
-        let (jobs, next_page_token) = page(keyed, &page_token, self.room());
+        let names = self.backend.names().await.map_err(refused)?.into_iter();
+        let past = |name: &JobName| page_token.is_empty() || name.as_str() > page_token.as_str();
+        let names = names.filter(|name| name.as_str().to_ascii_lowercase().contains(&part) && past(name));
+        let names: Vec<JobName> = names.collect();
+        let (mut found, mut size) = (Vec::new(), 0);
+        // Only what is answered is read, and one part beyond that.
+        for part in names.chunks(PART_OF_JOBS) {
+            let rows = self.backend.some_jobs(part).await.map_err(refused)?.into_iter();
+            let keyed = rows.map(|row| (row.name.to_string(), rows::job(row)));
+            found.extend(keyed.inspect(|(_, row)| size += row.encoded_len()));
+            if size > self.room() {
+                break;
+            }
+        }
+        let (jobs, next_page_token) = page(found.into_iter(), &page_token, self.room());
         self.answer(v1::ListJobsResponse { jobs: values(jobs), next_page_token }, ONE_ROW)
     }
 

@@ -1,10 +1,7 @@
 //! What is: jobs, items, machines, instances, coordinators.
 
-use std::collections::BTreeMap;
-
 use axum::extract::{Path, State};
 use http::Uri;
-use rosterd_coordinator::handle::{JobRow, ServerRow};
 use rosterd_domain::id::JobName;
 use rosterd_runtime::version::version;
 use rosterd_session::code::Code;
@@ -13,21 +10,12 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::change::number;
-use super::paging::Listing;
+use super::paging::{Listing, Paged};
 use super::problem::Problem;
 use super::shape::{self, Cluster, ErrorPage, Instance, Job, JobBrief, Server, ServerJob, Sharding};
 use super::told::{self, Explanation};
 use super::{Answer, Json, Page, Query, Shared, job, server};
 use crate::explain;
-
-/// Machines by the job that knows them.
-fn by_job(rows: &[ServerRow]) -> BTreeMap<&JobName, Vec<&ServerRow>> {
-    let mut found: BTreeMap<&JobName, Vec<&ServerRow>> = BTreeMap::new();
-    for row in rows {
-        found.entry(&row.job).or_default().push(row);
-    }
-    found
-}
 
 fn contains(name: &str, part: Option<&String>) -> bool {
     part.is_none_or(|part| name.to_lowercase().contains(&part.to_lowercase()))
@@ -36,7 +24,7 @@ fn contains(name: &str, part: Option<&String>) -> bool {
 #[utoipa::path(get, path = "/api/jobs/count", tag = "jobs", responses((status = 200, body = u64, content_type = "application/json", description = "How many jobs there are.")))]
 /// Counts the jobs.
 pub(super) async fn count_jobs(State(rest): Shared) -> Answer<usize> {
-    Ok(Json(rest.backend.jobs().await?.len()))
+    Ok(Json(rest.backend.names().await?.len()))
 }
 
 #[utoipa::path(get, path = "/api/jobs", tag = "jobs", params(Listing), responses((status = 200, body = Vec<JobBrief>)))]
@@ -48,14 +36,17 @@ pub(super) async fn list_jobs(
 ) -> Result<Page<JobBrief>, Problem> {
     let (field, descending) =
         listing.order(&["jobName", "status", "state", "cron", "instanceCount", "nextFireTime"])?;
-    let (jobs, servers) = (rest.backend.jobs().await?, rest.backend.servers(None).await?);
-    let servers = by_job(&servers);
-    let shown = |row: JobRow| {
-        let known = servers.get(&row.name).map_or(&[][..], Vec::as_slice);
-        shape::job(row, known)
-    };
-    let rows =
-        jobs.into_iter().filter(|row| contains(row.name.as_str(), listing.contains.as_ref())).map(shown);
+    let names = rest.backend.names().await?.into_iter();
+    let names = names.filter(|name| contains(name.as_str(), listing.contains.as_ref()));
+    if field == "jobName" && listing.status.is_none() {
+        // Only what is shown is read.
+        let places = names.map(|name| ((String::new(), name.to_string()), name)).collect();
+        let Paged { rows, next } = listing.page(places, descending)?;
+        let rows = rest.backend.some_jobs(&rows).await?.into_iter().map(shape::job).collect();
+        return Ok(Page::of(Paged { rows, next }, &uri));
+    }
+    let names: Vec<JobName> = names.collect();
+    let rows = rest.backend.some_jobs(&names).await?.into_iter().map(shape::job);
     let wanted = |job: &JobBrief| {
         listing.status.as_ref().is_none_or(|wanted| *wanted == word(&job.status) || *wanted == job.state)
     };
@@ -101,8 +92,7 @@ pub(super) async fn get_job(
         return Err(Problem::invalid("upcoming", format!("{upcoming} is more than 1000")));
     }
     let detail = rest.backend.job(&name, upcoming).await?;
-    let servers = rest.backend.servers(Some(&name)).await?;
-    Ok(Json(shape::detail(detail, &servers.iter().collect::<Vec<_>>())))
+    Ok(Json(shape::detail(detail)))
 }
 
 #[utoipa::path(get, path = "/api/jobs/{job}/sharding", tag = "jobs", params(("job" = String, Path)), responses((status = 200, body = Vec<Sharding>), (status = 404, body = Problem)))]

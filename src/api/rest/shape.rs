@@ -370,12 +370,10 @@ fn counters(counters: item::Counters) -> Counters {
     }
 }
 
-/// `servers`: the machines that know the job.
-pub(crate) fn job(row: JobRow, servers: &[&ServerRow]) -> JobBrief {
-    let all_disabled = !servers.is_empty() && servers.iter().all(|server| !server.enabled);
+pub(crate) fn job(row: JobRow) -> JobBrief {
     let status = match row.status {
         handle::JobStatus::Disabled | handle::JobStatus::Removing => JobStatus::Disabled,
-        handle::JobStatus::NoWorker if all_disabled => JobStatus::Disabled,
+        handle::JobStatus::NoWorker if row.disabled_everywhere => JobStatus::Disabled,
         handle::JobStatus::NoWorker | handle::JobStatus::Damaged => JobStatus::Crashed,
         handle::JobStatus::Resharding => JobStatus::ShardingFlag,
         handle::JobStatus::Enabled | handle::JobStatus::Paused => JobStatus::Ok,
@@ -397,9 +395,9 @@ pub(crate) fn job(row: JobRow, servers: &[&ServerRow]) -> JobBrief {
     }
 }
 
-pub(crate) fn detail(detail: JobDetail, servers: &[&ServerRow]) -> Job {
+pub(crate) fn detail(detail: JobDetail) -> Job {
     Job {
-        brief: job(detail.row, servers),
+        brief: job(detail.row),
         file: detail.spec,
         generation: detail.generation,
         epoch: detail.epoch,

@@ -57,14 +57,18 @@ pub(crate) fn rest(options: &Options, report: &mut Report) -> Result {
         tell(report, &beside, &name);
         let floor = &beside.floor;
         for (what, percent) in [("p50", 50.0), ("p99", 99.0), ("slowest", 100.0)] {
-            report.add(&format!("REST {what}"), &name, "ms", None, percentile(&took, percent), floor);
+            report.add(&format!("REST {what}"), &name, "ms", None, percentile(&took.all(), percent), floor);
         }
-        println!(
-            "    {} requests: p50 {:.2}, p99 {:.2} ms",
-            took.len(),
-            percentile(&took, 50.0),
-            percentile(&took, 99.0)
-        );
+        for path in PATHS {
+            let (mut of, what) = (took.of(path), format!("GET {path}"));
+            of.sort_by(f64::total_cmp);
+            println!(
+                "    {:4} of {what}: p50 {:.2}, p99 {:.2} ms",
+                of.len(),
+                percentile(&of, 50.0),
+                percentile(&of, 99.0)
+            );
+        }
     }
     Ok(())
 }
@@ -116,8 +120,25 @@ fn tell(report: &mut Report, taken: &Taken, name: &str) {
 
 // ---- requests at a steady rate
 
-/// How long each answer took in milliseconds, sorted: from when it was due to be asked, so that no wait is left out.
-async fn ask(server: &Server, time: Duration) -> Result<Vec<f64>> {
+/// How long each answer took, in milliseconds, by what was asked.
+#[derive(Debug, Default)]
+struct Took(Vec<(&'static str, f64)>);
+
+impl Took {
+    fn of(&self, path: &str) -> Vec<f64> {
+        self.0.iter().filter(|(asked, _)| *asked == path).map(|(_, took)| *took).collect()
+    }
+
+    /// Sorted.
+    fn all(&self) -> Vec<f64> {
+        let mut all: Vec<f64> = self.0.iter().map(|(_, took)| *took).collect();
+        all.sort_by(f64::total_cmp);
+        all
+    }
+}
+
+/// Each is counted from when it was due to be asked, so that no wait is left out.
+async fn ask(server: &Server, time: Duration) -> Result<Took> {
     let address: SocketAddr = server.address().parse()?;
     let end = tokio::time::Instant::now() + time;
     let period = Duration::from_secs(1) * u32::try_from(CONNECTIONS)? / ASKED;
@@ -134,17 +155,16 @@ async fn ask(server: &Server, time: Duration) -> Result<Vec<f64>> {
                 if status != StatusCode::OK {
                     return Err(format!("{path}: {status}").into());
                 }
-                took.push(due.elapsed().as_secs_f64() * 1e3);
+                took.push((*path, due.elapsed().as_secs_f64() * 1e3));
                 due += period;
             }
             Ok::<_, Box<dyn std::error::Error + Send + Sync>>(took)
         })
     });
-    let mut all = Vec::new();
+    let mut all = Took::default();
     for took in join_all(askers).await {
-        all.extend(took??);
+        all.0.extend(took??);
     }
-    all.sort_by(f64::total_cmp);
     Ok(all)
 }
 
