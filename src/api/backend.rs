@@ -51,7 +51,7 @@ pub trait Backend: Send + Sync + 'static {
     /// The latest scheduled times in (after, until], the last one first, by the schedules that held at the time; at most so many.
     fn due<'a>(&'a self, job: &'a JobName, after: Time, until: Time, most: usize) -> Answer<'a, Vec<Time>>;
     fn names(&self) -> Answer<'_, BTreeSet<JobName>>;
-    fn jobs(&self) -> Answer<'_, Vec<JobRow>>;
+    fn jobs(&self) -> Answer<'_, Arc<Vec<JobRow>>>;
     /// Those of these jobs that are there, in their order.
     fn some_jobs<'a>(&'a self, names: &'a [JobName]) -> Answer<'a, Vec<JobRow>>;
     /// Without those that cannot be read.
@@ -112,7 +112,7 @@ impl Backend for Handle {
         self.names().boxed()
     }
 
-    fn jobs(&self) -> Answer<'_, Vec<JobRow>> {
+    fn jobs(&self) -> Answer<'_, Arc<Vec<JobRow>>> {
         self.jobs().boxed()
     }
 

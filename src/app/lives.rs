@@ -233,7 +233,7 @@ impl Backend for Lives {
         async move { handle.names().await }.boxed()
     }
 
-    fn jobs(&self) -> Answer<'_, Vec<JobRow>> {
+    fn jobs(&self) -> Answer<'_, Arc<Vec<JobRow>>> {
         let handle = self.handle();
         async move { handle.jobs().await }.boxed()
     }

@@ -3,6 +3,7 @@
 //! fires shares the store with one of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::join_all;
@@ -10,25 +11,30 @@ use rosterd_domain::id::JobName;
 use rosterd_domain::snapshot::Snapshot;
 use rosterd_domain::view::Job;
 use rosterd_session::code::Refusal;
-use tokio::sync::Semaphore;
+use tokio::sync::Mutex as Turn;
 
-use super::handle::Handle;
+use super::handle::{Handle, JobRow};
 use super::views::unreadable;
 
 /// Jobs read together: a millisecond of the store's thread at most.
 const TOGETHER: usize = 16;
 
 /// What looks share.
+#[derive(Default)]
 pub(crate) struct Looks {
-    turn: Semaphore,
+    turn: Turn<Listed>,
+    /// How many looks at the list of all jobs have begun.
+    begun: AtomicU64,
     /// Jobs as they were decoded last: a job is looked at far more often than it is changed.
     decoded: Mutex<BTreeMap<JobName, Arc<Job>>>,
 }
 
-impl Default for Looks {
-    fn default() -> Self {
-        Self { turn: Semaphore::new(1), decoded: Mutex::default() }
-    }
+/// The list of all jobs as it was looked at last.
+#[derive(Default)]
+struct Listed {
+    /// Which look it was, from 1.
+    number: u64,
+    rows: Arc<Vec<JobRow>>,
 }
 
 /// A job as it is stored, as it is decoded, or why it cannot be; `None`: it is being removed.
@@ -59,14 +65,35 @@ impl Handle {
         Ok(names)
     }
 
+    /// All jobs, by name. Who waited is told what was looked at meanwhile, if that began after they asked.
+    pub async fn jobs(&self) -> Result<Arc<Vec<JobRow>>, Refusal> {
+        let looks = &self.inner.looks;
+        let asked = looks.begun.load(Ordering::SeqCst);
+        let mut listed = looks.turn.lock().await;
+        if listed.number <= asked {
+            let number = looks.begun.fetch_add(1, Ordering::SeqCst) + 1;
+            let names: Vec<JobName> = self.names().await?.into_iter().collect();
+            let rows = self.look_in_turn(&names, |name, snapshot, view| self.row_of(name, snapshot, view));
+            *listed = Listed { number, rows: Arc::new(rows.await?) };
+        }
+        Ok(listed.rows.clone())
+    }
+
     /// What is seen of each of these jobs that is there, in their order.
     pub(crate) async fn look<T>(
         &self,
         names: &[JobName],
+        see: impl FnMut(&JobName, &Snapshot, &Decoded) -> T,
+    ) -> Result<Vec<T>, Refusal> {
+        let _turn = self.inner.looks.turn.lock().await;
+        self.look_in_turn(names, see).await
+    }
+
+    async fn look_in_turn<T>(
+        &self,
+        names: &[JobName],
         mut see: impl FnMut(&JobName, &Snapshot, &Decoded) -> T,
     ) -> Result<Vec<T>, Refusal> {
-        // Never closed.
-        let _turn = self.inner.looks.turn.acquire().await;
         let mut seen = Vec::with_capacity(names.len());
         for part in names.chunks(TOGETHER) {
             let reads = join_all(part.iter().map(|name| self.inner.registry.snapshot(name))).await;

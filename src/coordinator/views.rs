@@ -22,12 +22,6 @@ use rosterd_registry::{DumpNode, ReadError};
 use rosterd_session::code::{Code, Refusal};
 
 impl Handle {
-    /// All jobs, by name.
-    pub async fn jobs(&self) -> Result<Vec<JobRow>, Refusal> {
-        let names: Vec<JobName> = self.names().await?.into_iter().collect();
-        self.some_jobs(&names).await
-    }
-
     /// Those of these jobs that are there, in their order.
     pub async fn some_jobs(&self, names: &[JobName]) -> Result<Vec<JobRow>, Refusal> {
         self.look(names, |name, snapshot, view| self.row_of(name, snapshot, view)).await

@@ -174,11 +174,11 @@ impl Backend for Fake {
         async { Ok(Done { changes }) }.boxed()
     }
 
-    fn jobs(&self) -> Answer<'_, Vec<JobRow>> {
+    fn jobs(&self) -> Answer<'_, Arc<Vec<JobRow>>> {
         let (how, rows) = self.jobs.lock().unwrap().clone();
         async move {
             match how {
-                Jobs::Listed => Ok(rows),
+                Jobs::Listed => Ok(Arc::new(rows)),
                 Jobs::Never => std::future::pending().await,
                 Jobs::Panics => panic!("scripted"),
             }
@@ -187,7 +187,7 @@ impl Backend for Fake {
     }
 
     fn names(&self) -> Answer<'_, BTreeSet<JobName>> {
-        async move { Ok(self.jobs().await?.into_iter().map(|row| row.name).collect()) }.boxed()
+        async move { Ok(self.jobs().await?.iter().map(|row| row.name.clone()).collect()) }.boxed()
     }
 
     fn some_jobs<'a>(&'a self, names: &'a [JobName]) -> Answer<'a, Vec<JobRow>> {

@@ -127,7 +127,7 @@ impl Backend for Tap {
         self.lives.names()
     }
 
-    fn jobs(&self) -> Answer<'_, Vec<JobRow>> {
+    fn jobs(&self) -> Answer<'_, Arc<Vec<JobRow>>> {
         self.lives.jobs()
     }
 

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -63,7 +64,7 @@ pub(super) async fn fires(
     let after = asked.cursor.as_deref().map(read).transpose()?;
     let to = after.as_ref().map_or(to, |(Reverse(time), ..)| to.min(Time(time.0.saturating_add(1))));
     let jobs = match asked.job {
-        Some(name) => vec![rest.backend.job(&job(name)?, 0).await?.row],
+        Some(name) => Arc::new(vec![rest.backend.job(&job(name)?, 0).await?.row]),
         None => rest.backend.jobs().await?,
     };
     let mut places = expected(&rest, &jobs, (from, to), after.as_ref(), limit + 1).await?;

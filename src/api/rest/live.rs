@@ -1,4 +1,5 @@
-//! What happens, as it happens, as server-sent events. The last ones are kept with their numbers: a watcher that lost its
+//! What happens, as it happens, as server-sent events. What happens within a moment goes out together, written once for all who
+//! watch: a page costs what it reads, however much happens. The last events are kept with their numbers: a watcher that lost its
 //! connection names the last one that it saw (`Last-Event-ID`) and goes on behind it, or hears that some were lost.
 
 use std::collections::VecDeque;
@@ -6,10 +7,13 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::State;
-use axum::response::sse::{Event, Sse};
-use futures_util::{Stream, StreamExt as _};
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use futures_util::StreamExt as _;
 use http::HeaderMap;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use rosterd_coordinator::handle::Happening;
 use rosterd_domain::id::JobName;
 use rosterd_domain::plan::Became;
@@ -19,6 +23,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use utoipa::IntoParams;
 
@@ -26,8 +31,11 @@ use super::problem::Problem;
 use super::shape::time;
 use super::{Query, Shared, job};
 
-/// So many events are kept: half a minute of a busy coordinator.
+/// So many events are kept, and those that came with the oldest of them.
 const KEPT: usize = 4096;
+
+/// What happens within this goes out together; the first after a pause goes at once.
+const TOGETHER: Duration = Duration::from_millis(100);
 
 /// After so long without an event a comment follows, so that nothing on the way takes the connection for dead.
 const QUIET: Duration = Duration::from_secs(15);
@@ -43,16 +51,43 @@ pub struct Recent {
 
 #[derive(Default)]
 struct Kept {
-    events: VecDeque<Arc<Told>>,
+    batches: VecDeque<Arc<Batch>>,
+    events: usize,
     newest: u64,
 }
 
-/// One event.
+/// Events that happened together, never none.
+struct Batch {
+    /// The number of its first event.
+    first: u64,
+    events: Vec<Told>,
+    /// All of them as they are sent.
+    text: Bytes,
+}
+
+/// One event as it is sent.
 struct Told {
-    number: u64,
     job: Option<JobName>,
-    kind: &'static str,
-    data: String,
+    text: String,
+}
+
+/// One event as it happened: of which job, what kind, and its data.
+type News = (Option<JobName>, &'static str, Value);
+
+impl Batch {
+    fn last(&self) -> u64 {
+        self.first + self.events.len() as u64 - 1
+    }
+
+    /// What of it lies behind an event, of a job and of none, or all.
+    fn after(&self, number: u64, of: Option<&JobName>) -> Bytes {
+        if self.first > number && of.is_none() {
+            return self.text.clone();
+        }
+        let new = (self.first..).zip(&self.events).filter(|(at, _)| *at > number);
+        let wanted = new.filter(|(_, told)| of.is_none() || told.job.is_none() || told.job.as_ref() == of);
+        wanted.map(|(_, told)| told.text.as_str()).collect::<String>().into()
+    }
 }
 
 impl Recent {
@@ -61,23 +96,42 @@ impl Recent {
         Arc::new(Self { kept: Mutex::default(), newest: watch::Sender::new(0), epoch })
     }
 
-    fn add(&self, job: Option<JobName>, kind: &'static str, data: &Value) {
+    fn add(&self, news: Vec<News>) {
+        if news.is_empty() {
+            return;
+        }
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.newest += 1;
-        let told = Told { number: kept.newest, job, kind, data: data.to_string() };
-        kept.events.push_back(Arc::new(told));
-        if kept.events.len() > KEPT {
-            kept.events.pop_front();
+        let first = kept.newest + 1;
+        let event = |(number, (job, kind, data)): (u64, News)| Told {
+            job,
+            text: self.event(kind, number, &data.to_string()),
+        };
+        let events: Vec<Told> = (first..).zip(news).map(event).collect();
+        let text = events.iter().map(|told| told.text.as_str()).collect::<String>().into();
+        kept.newest += events.len() as u64;
+        kept.events += events.len();
+        kept.batches.push_back(Arc::new(Batch { first, events, text }));
+        while kept.batches.len() > 1
+            && let Some(oldest) = kept.batches.front()
+            && kept.events - oldest.events.len() >= KEPT
+        {
+            kept.events -= oldest.events.len();
+            kept.batches.pop_front();
         }
         self.newest.send_replace(kept.newest);
     }
 
     /// What follows an event, the oldest first, and whether some of it is lost.
-    fn after(&self, number: u64) -> (Vec<Arc<Told>>, bool) {
+    fn after(&self, number: u64) -> (Vec<Arc<Batch>>, bool) {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let oldest = kept.events.front().map_or(kept.newest + 1, |told| told.number);
-        let events = kept.events.iter().filter(|told| told.number > number).cloned().collect();
-        (events, number + 1 < oldest)
+        let oldest = kept.batches.front().map_or(kept.newest + 1, |batch| batch.first);
+        let known = kept.batches.partition_point(|batch| batch.last() <= number);
+        (kept.batches.range(known..).cloned().collect(), number + 1 < oldest)
+    }
+
+    /// An event as it is sent. Its data is of one line, as JSON is.
+    fn event(&self, kind: &str, number: u64, data: &str) -> String {
+        format!("event: {kind}\nid: {}.{number}\ndata: {data}\n\n", self.epoch)
     }
 
     /// The number that an id of this epoch stands for.
@@ -93,15 +147,26 @@ pub(crate) async fn follow(
     mut happenings: broadcast::Receiver<Arc<Happening>>,
     clock: SharedClock,
 ) {
+    let mut next = Instant::now();
     loop {
-        match happenings.recv().await {
-            Ok(happening) => {
-                let (job, kind, data) = told(clock.wall(), &happening);
-                recent.add(job, kind, &data);
-            }
-            Err(RecvError::Lagged(count)) => recent.add(None, "lost", &json!({ "count": count })),
-            Err(RecvError::Closed) => return std::future::pending().await,
+        let Some(first) = news(happenings.recv().await, &clock) else { return std::future::pending().await };
+        let mut together = vec![first];
+        while let Ok(received) = timeout_at(next, happenings.recv()).await {
+            // Those before the end are still told.
+            let Some(news) = news(received, &clock) else { break };
+            together.push(news);
         }
+        recent.add(together);
+        next = Instant::now() + TOGETHER;
+    }
+}
+
+/// `None`: there is no coordinator any more.
+fn news(received: Result<Arc<Happening>, RecvError>, clock: &SharedClock) -> Option<News> {
+    match received {
+        Ok(happening) => Some(told(clock.wall(), &happening)),
+        Err(RecvError::Lagged(count)) => Some((None, "lost", json!({ "count": count }))),
+        Err(RecvError::Closed) => None,
     }
 }
 
@@ -182,12 +247,12 @@ pub(super) struct Of {
 }
 
 #[utoipa::path(get, path = "/api/live", tag = "history", params(Of, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was seen: those behind it follow.")), responses((status = 200, content_type = "text/event-stream", body = String, description = "Events run_started, run_ended, run_progress, fires_not_run, assigned, worker (change: attached, draining, left or dead), job (action: create, pause and so on), and lost where some were.")))]
-/// Tells what happens from now on, each after its commit.
+/// Tells what happens from now on, each after its commit, within a tenth of a second.
 pub(super) async fn live(
     State(rest): Shared,
     headers: HeaderMap,
     Query(of): Query<Of>,
-) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
+) -> Result<Response, Problem> {
     let of = of.job.map(job).transpose()?;
     let recent = rest.recent.clone();
     let seen = headers.get("last-event-id").and_then(|id| id.to_str().ok());
@@ -202,9 +267,13 @@ pub(super) async fn live(
     let state =
         Watching { recent, news, from, lost: unknown, ready: VecDeque::new(), of, stop: rest.stop.clone() };
     // Whoever is between holds the head of an answer back until something follows it.
-    let hello = futures_util::stream::once(async { Ok(Event::default().comment("")) });
-    Ok(Sse::new(hello.chain(futures_util::stream::unfold(state, Watching::next))))
+    let hello = futures_util::stream::once(async { Ok(COMMENT) });
+    let body = Body::from_stream(hello.chain(futures_util::stream::unfold(state, Watching::next)));
+    Ok(([(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-cache")], body).into_response())
 }
+
+/// Says nothing, to show that the stream is there.
+const COMMENT: Bytes = Bytes::from_static(b":\n\n");
 
 /// One watcher.
 struct Watching {
@@ -214,41 +283,34 @@ struct Watching {
     from: u64,
     /// Some before it were lost.
     lost: bool,
-    ready: VecDeque<Arc<Told>>,
+    ready: VecDeque<Bytes>,
     of: Option<JobName>,
     stop: CancellationToken,
 }
 
 impl Watching {
-    async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
+    async fn next(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
         loop {
             if std::mem::take(&mut self.lost) {
-                let event = Event::default().event("lost").id(self.id(self.from)).data("{}");
-                return Some((Ok(event), self));
+                let lost = self.recent.event("lost", self.from, "{}");
+                return Some((Ok(lost.into()), self));
             }
-            if let Some(told) = self.ready.pop_front() {
-                if self.of.as_ref().zip(told.job.as_ref()).is_some_and(|(of, job)| of != job) {
-                    continue;
-                }
-                let event = Event::default().event(told.kind).id(self.id(told.number)).data(&told.data);
-                return Some((Ok(event), self));
+            if let Some(text) = self.ready.pop_front() {
+                return Some((Ok(text), self));
             }
-            let (events, lost) = self.recent.after(self.from);
-            if let Some(last) = events.last() {
-                self.from = last.number;
-                (self.ready, self.lost) = (events.into(), lost);
+            let (batches, lost) = self.recent.after(self.from);
+            if let Some(last) = batches.last() {
+                let texts = batches.iter().map(|batch| batch.after(self.from, self.of.as_ref()));
+                self.ready.extend(texts.filter(|text| !text.is_empty()));
+                (self.from, self.lost) = (last.last(), lost);
                 continue;
             }
             tokio::select! {
                 () = self.stop.cancelled() => return None,
                 changed = self.news.changed() => if changed.is_err() { return None },
-                () = tokio::time::sleep(QUIET) => return Some((Ok(Event::default().comment("")), self)),
+                () = tokio::time::sleep(QUIET) => return Some((Ok(COMMENT), self)),
             }
         }
-    }
-
-    fn id(&self, number: u64) -> String {
-        format!("{}.{number}", self.recent.epoch)
     }
 }
 
@@ -257,30 +319,56 @@ mod tests {
     use super::*;
 
     fn numbers(recent: &Recent, from: u64) -> (Vec<u64>, bool) {
-        let (events, lost) = recent.after(from);
-        (events.iter().map(|told| told.number).collect(), lost)
+        let (batches, lost) = recent.after(from);
+        let of = |batch: &Arc<Batch>| (batch.first.max(from + 1)..=batch.last()).collect::<Vec<_>>();
+        (batches.iter().flat_map(of).collect(), lost)
+    }
+
+    fn happened(recent: &Recent, jobs: &[Option<&str>]) {
+        let news =
+            jobs.iter().map(|name| (name.map(|name| JobName::new(name).unwrap()), "worker", json!({})));
+        recent.add(news.collect());
     }
 
     #[test]
     fn a_watcher_that_comes_back_goes_on_behind_what_it_saw() {
         let recent = Recent::new("c-1".into());
         assert_eq!(numbers(&recent, 0), (vec![], false));
-        for _ in 0..3 {
-            recent.add(None, "worker", &json!({}));
-        }
+        happened(&recent, &[None]);
+        happened(&recent, &[None, None]);
         assert_eq!(recent.number("c-1.1"), Some(1));
-        assert_eq!(numbers(&recent, 1), (vec![2, 3], false));
+        assert_eq!(numbers(&recent, 0), (vec![1, 2, 3], false));
+        assert_eq!(numbers(&recent, 2), (vec![3], false), "in the middle of what happened together");
+        assert_eq!(numbers(&recent, 3), (vec![], false));
         assert_eq!((recent.number("c-2.1"), recent.number("1")), (None, None), "of another run");
     }
 
     #[test]
     fn what_is_no_longer_kept_is_told_to_be_lost() {
         let recent = Recent::new("c".into());
-        for _ in 0..KEPT + 10 {
-            recent.add(None, "worker", &json!({}));
+        for _ in 0..KEPT / 2 + 5 {
+            happened(&recent, &[None, None]);
         }
         let (events, lost) = numbers(&recent, 5);
         assert_eq!((events.len(), events[0], lost), (KEPT, 11, true));
         assert!(!numbers(&recent, 10).1);
+    }
+
+    #[test]
+    fn who_watches_a_job_is_told_of_it_and_of_what_belongs_to_none() {
+        let recent = Recent::new("c".into());
+        happened(&recent, &[Some("a"), Some("b"), None]);
+        let (batches, _) = recent.after(0);
+        let ids = |number, of: Option<&str>| {
+            let of = of.map(|name| JobName::new(name).unwrap());
+            let text = batches[0].after(number, of.as_ref());
+            let lines =
+                std::str::from_utf8(&text).unwrap().lines().filter_map(|line| line.strip_prefix("id: "));
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(0, None), ["c.1", "c.2", "c.3"]);
+        assert_eq!(ids(0, Some("a")), ["c.1", "c.3"]);
+        assert_eq!(ids(1, Some("a")), ["c.3"]);
+        assert_eq!(ids(2, Some("b")), ["c.3"]);
     }
 }

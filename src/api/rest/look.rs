@@ -36,17 +36,21 @@ pub(super) async fn list_jobs(
 ) -> Result<Page<JobBrief>, Problem> {
     let (field, descending) =
         listing.order(&["jobName", "status", "state", "cron", "instanceCount", "nextFireTime"])?;
-    let names = rest.backend.names().await?.into_iter();
-    let names = names.filter(|name| contains(name.as_str(), listing.contains.as_ref()));
+    let named = |name: &JobName| contains(name.as_str(), listing.contains.as_ref());
     if field == "jobName" && listing.status.is_none() {
-        // Only what is shown is read.
+        let names = rest.backend.names().await?;
+        let all = names.len();
+        let names = names.into_iter().filter(named);
         let places = names.map(|name| ((String::new(), name.to_string()), name)).collect();
-        let Paged { rows, next } = listing.page(places, descending)?;
-        let rows = rest.backend.some_jobs(&rows).await?.into_iter().map(shape::job).collect();
-        return Ok(Page::of(Paged { rows, next }, &uri));
+        let Paged { rows: names, next } = listing.page(places, descending)?;
+        // Only what is shown is read; a list of all is shared by those who ask for it at the same time.
+        if names.len() < all || descending {
+            let rows = rest.backend.some_jobs(&names).await?.into_iter().map(shape::job).collect();
+            return Ok(Page::of(Paged { rows, next }, &uri));
+        }
     }
-    let names: Vec<JobName> = names.collect();
-    let rows = rest.backend.some_jobs(&names).await?.into_iter().map(shape::job);
+    let jobs = rest.backend.jobs().await?;
+    let rows = jobs.iter().filter(|row| named(&row.name)).map(|row| shape::job(row.clone()));
     let wanted = |job: &JobBrief| {
         listing.status.as_ref().is_none_or(|wanted| *wanted == word(&job.status) || *wanted == job.state)
     };
