@@ -23,7 +23,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use utoipa::IntoParams;
 
@@ -147,17 +147,23 @@ pub(crate) async fn follow(
     mut happenings: broadcast::Receiver<Arc<Happening>>,
     clock: SharedClock,
 ) {
-    let mut next = Instant::now();
+    // After a pause it is ready at once, and again that long after.
+    let mut due = interval(TOGETHER);
+    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let Some(first) = news(happenings.recv().await, &clock) else { return std::future::pending().await };
         let mut together = vec![first];
-        while let Ok(received) = timeout_at(next, happenings.recv()).await {
+        loop {
+            let received = tokio::select! {
+                biased;
+                _ = due.tick() => break,
+                received = happenings.recv() => received,
+            };
             // Those before the end are still told.
             let Some(news) = news(received, &clock) else { break };
             together.push(news);
         }
         recent.add(together);
-        next = Instant::now() + TOGETHER;
     }
 }
 
