@@ -1,6 +1,6 @@
 //! Looks at many jobs. Some are read ahead, so that the store's thread answers several at each turn; configurations are decoded
 //! only where they changed since the last look. One looks at a time, the others wait in line: however many people ask, what
-//! fires shares the store with one of them.
+//! fires shares the store with one of them. Who asks for a few jobs need not wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,15 +8,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::join_all;
 use rosterd_domain::id::JobName;
-use rosterd_domain::snapshot::Snapshot;
+use rosterd_domain::snapshot::{JobNodes, Snapshot};
 use rosterd_domain::view::Job;
 use rosterd_session::code::Refusal;
-use tokio::sync::Mutex as Turn;
+use tokio::sync::{Mutex as Turn, MutexGuard as TurnGuard};
 
 use super::handle::{Handle, JobRow};
 use super::views::unreadable;
+use rosterd_registry::Read;
 
-/// Jobs read together: a millisecond of the store's thread at most.
+/// Jobs read together: a millisecond of the store's thread at most. For no more than that nobody takes a turn.
 const TOGETHER: usize = 16;
 
 /// What looks share.
@@ -61,7 +62,10 @@ impl Handle {
     /// The names of all jobs.
     pub async fn names(&self) -> Result<BTreeSet<JobName>, Refusal> {
         let names = self.inner.registry.jobs().await.map_err(unreadable)?;
-        self.inner.looks.decoded().retain(|name, _| names.contains(name));
+        let mut decoded = self.inner.looks.decoded();
+        if decoded.len() > names.len() {
+            decoded.retain(|name, _| names.contains(name));
+        }
         Ok(names)
     }
 
@@ -85,8 +89,23 @@ impl Handle {
         names: &[JobName],
         see: impl FnMut(&JobName, &Snapshot, &Decoded) -> T,
     ) -> Result<Vec<T>, Refusal> {
-        let _turn = self.inner.looks.turn.lock().await;
+        let _turn = self.turn(names).await;
         self.look_in_turn(names, see).await
+    }
+
+    /// The same, without what stands for single items, and undecoded.
+    pub(crate) async fn look_at_nodes<T>(
+        &self,
+        names: &[JobName],
+        mut see: impl FnMut(&JobName, &JobNodes) -> T,
+    ) -> Result<Vec<T>, Refusal> {
+        let _turn = self.turn(names).await;
+        let registry = &self.inner.registry;
+        read_together(names, |name| registry.job(name), |name, nodes| see(name, &nodes)).await
+    }
+
+    async fn turn(&self, names: &[JobName]) -> Option<TurnGuard<'_, Listed>> {
+        if names.len() > TOGETHER { Some(self.inner.looks.turn.lock().await) } else { None }
     }
 
     async fn look_in_turn<T>(
@@ -94,15 +113,22 @@ impl Handle {
         names: &[JobName],
         mut see: impl FnMut(&JobName, &Snapshot, &Decoded) -> T,
     ) -> Result<Vec<T>, Refusal> {
-        let mut seen = Vec::with_capacity(names.len());
-        for part in names.chunks(TOGETHER) {
-            let reads = join_all(part.iter().map(|name| self.inner.registry.snapshot(name))).await;
-            for (name, read) in part.iter().zip(reads) {
-                if let Some(snapshot) = read.map_err(unreadable)? {
-                    seen.push(see(name, &snapshot, &self.inner.looks.decode(name, &snapshot)));
-                }
-            }
-        }
-        Ok(seen)
+        let (registry, looks) = (&self.inner.registry, &self.inner.looks);
+        let see = |name: &JobName, snapshot: Snapshot| see(name, &snapshot, &looks.decode(name, &snapshot));
+        read_together(names, |name| registry.snapshot(name), see).await
     }
+}
+
+async fn read_together<R, T>(
+    names: &[JobName],
+    read: impl Fn(&JobName) -> Read<Option<R>>,
+    mut see: impl FnMut(&JobName, R) -> T,
+) -> Result<Vec<T>, Refusal> {
+    let mut seen = Vec::with_capacity(names.len());
+    for part in names.chunks(TOGETHER) {
+        for (name, found) in part.iter().zip(join_all(part.iter().map(&read)).await) {
+            seen.extend(found.map_err(unreadable)?.map(|found| see(name, found)));
+        }
+    }
+    Ok(seen)
 }

@@ -1,5 +1,5 @@
-//! All jobs at a glance: what the first page of an operator is made from. One pass over the store. Nothing is
-//! decided here.
+//! All jobs at a glance: what the first page of an operator is made from. One pass over the store.
+//! Nothing is decided here.
 
 use std::collections::BTreeSet;
 

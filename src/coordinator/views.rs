@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName, ServerAddress};
 use rosterd_domain::item::{Counters, State};
-use rosterd_domain::snapshot::{InstanceSeen, Snapshot};
+use rosterd_domain::snapshot::{InstanceSeen, JobNodes, Snapshot};
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::view::{Job, Timeline};
 
@@ -105,14 +105,12 @@ impl Handle {
             };
             view.instances.iter().map(row).collect()
         };
-        let rows = self.look(&self.asked_for(job).await?, see).await?;
-        Ok(rows.into_iter().flatten().collect())
+        rows_of(job, self.look(&self.asked_for(job).await?, see).await?)
     }
 
     /// Servers of one job, or of all.
     pub async fn servers(&self, job: Option<&JobName>) -> Result<Vec<ServerRow>, Refusal> {
-        let see = |name: &JobName, snapshot: &Snapshot, _: &Decoded| {
-            let nodes = &snapshot.nodes;
+        let see = |name: &JobName, nodes: &JobNodes| {
             let of = |server: &str| nodes.instances.keys().filter(|i| i.address() == server).count();
             let row = |(server, enabled): (&ServerAddress, &bool)| ServerRow {
                 server: server.clone(),
@@ -122,8 +120,7 @@ impl Handle {
             };
             nodes.servers.iter().map(row).collect::<Vec<_>>()
         };
-        let rows = self.look(&self.asked_for(job).await?, see).await?;
-        Ok(rows.into_iter().flatten().collect())
+        rows_of(job, self.look_at_nodes(&self.asked_for(job).await?, see).await?)
     }
 
     /// All machines, each over the jobs that know it.
@@ -135,16 +132,16 @@ impl Handle {
             instances: BTreeSet<InstanceId>,
         }
         let mut machines: BTreeMap<ServerAddress, Machine> = BTreeMap::new();
-        let see = |_: &JobName, snapshot: &Snapshot, _: &Decoded| {
-            for (server, enabled) in &snapshot.nodes.servers {
-                let on = snapshot.nodes.instances.keys().filter(|on| on.address() == server.as_str());
+        let see = |_: &JobName, nodes: &JobNodes| {
+            for (server, enabled) in &nodes.servers {
+                let on = nodes.instances.keys().filter(|on| on.address() == server.as_str());
                 let machine = machines.entry(server.clone()).or_default();
                 machine.jobs += 1;
                 machine.disabled += u32::from(!enabled);
                 machine.instances.extend(on.cloned());
             }
         };
-        self.look(&self.asked_for(None).await?, see).await?;
+        self.look_at_nodes(&self.asked_for(None).await?, see).await?;
         let row = |(machine, of): (ServerAddress, Machine)| MachineRow {
             machine,
             jobs: of.jobs,
@@ -176,10 +173,10 @@ impl Handle {
         self.inner.registry.dump(name).await.map_err(unreadable)?.ok_or_else(|| unknown(name))
     }
 
-    /// One job, which must be there, or all.
+    /// One job, or all.
     async fn asked_for(&self, job: Option<&JobName>) -> Result<Vec<JobName>, Refusal> {
         match job {
-            Some(job) => self.snapshot(job).await.map(|_| vec![job.clone()]),
+            Some(job) => Ok(vec![job.clone()]),
             None => Ok(self.names().await?.into_iter().collect()),
         }
     }
@@ -225,6 +222,14 @@ impl Handle {
             unmonitored: view.is_some_and(|view| !view.rules.monitor),
             disabled_everywhere: !servers.is_empty() && servers.values().all(|enabled| !enabled),
         }
+    }
+}
+
+/// The rows of each job that was seen. One that was asked for by name must be among them.
+fn rows_of<T>(job: Option<&JobName>, seen: Vec<Vec<T>>) -> Result<Vec<T>, Refusal> {
+    match job {
+        Some(job) if seen.is_empty() => Err(unknown(job)),
+        _ => Ok(seen.into_iter().flatten().collect()),
     }
 }
 

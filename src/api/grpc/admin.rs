@@ -123,10 +123,10 @@ impl Admin {
 /// An operation that enables cancels nothing.
 const CANCEL_GOES: &str = "it goes with enabled = false only: leave it out";
 
-/// Where not even one row fits.
 /// Jobs that are read together for a list.
-const PART_OF_JOBS: usize = 500;
+const JOBS_TOGETHER: usize = 500;
 
+/// Where not even one row fits.
 const ONE_ROW: &str = "raise that limit on the coordinator";
 
 fn values<T>(page: Vec<(String, T)>) -> Vec<T> {
@@ -149,8 +149,8 @@ impl AdminService for Admin {
         let names: Vec<JobName> = names.collect();
         let (mut found, mut size) = (Vec::new(), 0);
         // Only what is answered is read, and one part beyond that.
-        for part in names.chunks(PART_OF_JOBS) {
-            let rows = self.backend.some_jobs(part).await.map_err(refused)?.into_iter();
+        for some in names.chunks(JOBS_TOGETHER) {
+            let rows = self.backend.some_jobs(some).await.map_err(refused)?.into_iter();
             let keyed = rows.map(|row| (row.name.to_string(), rows::job(row)));
             found.extend(keyed.inspect(|(_, row)| size += row.encoded_len()));
             if size > self.room() {

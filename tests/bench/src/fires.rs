@@ -146,7 +146,7 @@ pub(crate) fn runs(options: &Options, report: &mut Report) -> Result {
     Ok(())
 }
 
-fn take(options: &Options, load: &Load) -> Result<Taken> {
+pub(crate) fn take(options: &Options, load: &Load) -> Result<Taken> {
     let watch = |_: &Server, time| {
         std::thread::sleep(time);
         Ok(())

@@ -16,7 +16,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::{interval, sleep, sleep_until, timeout_at};
 
 use crate::Result;
-use crate::fires::{Taken, take_beside, tell_settings};
+use crate::fires::{Taken, take, take_beside, tell_settings};
 use crate::load::Load;
 use crate::machine::percentile;
 use crate::options::Options;
@@ -42,32 +42,23 @@ const REREAD: Duration = Duration::from_secs(20);
 
 /// A thousand fires a second, alone and beside a hundred requests a second.
 pub(crate) fn rest(options: &Options, report: &mut Report) -> Result {
-    let jobs = if options.quick { 100 } else { 1000 };
-    let load = Load { jobs, items: 1, every: 1, processes: 2 };
+    let load = Load { jobs: jobs(options), items: 1, every: 1, processes: 2 };
     tell_settings(report);
     let runtime = runtime()?;
     for _ in 0..options.runs {
-        let (alone, ()) = take_beside(options, &load, |_, time| {
-            std::thread::sleep(time);
-            Ok(())
-        })?;
-        tell(report, &alone, &format!("{}, no requests", load.name()));
+        tell(report, &take(options, &load)?, &format!("{}, no requests", load.name()));
         let (beside, took) = take_beside(options, &load, |server, time| runtime.block_on(ask(server, time)))?;
         let name = format!("{}, {ASKED} requests a second", load.name());
         tell(report, &beside, &name);
-        let floor = &beside.floor;
+        let all = took.of(|_| true);
         for (what, percent) in [("p50", 50.0), ("p99", 99.0), ("slowest", 100.0)] {
-            report.add(&format!("REST {what}"), &name, "ms", None, percentile(&took.all(), percent), floor);
+            let value = percentile(&all, percent);
+            report.add(&format!("REST {what}"), &name, "ms", None, value, &beside.floor);
         }
         for path in PATHS {
-            let (mut of, what) = (took.of(path), format!("GET {path}"));
-            of.sort_by(f64::total_cmp);
-            println!(
-                "    {:4} of {what}: p50 {:.2}, p99 {:.2} ms",
-                of.len(),
-                percentile(&of, 50.0),
-                percentile(&of, 99.0)
-            );
+            let of = took.of(|asked| asked == path);
+            let (p50, p99) = (percentile(&of, 50.0), percentile(&of, 99.0));
+            println!("    {:4} of GET {path}: p50 {p50:.2}, p99 {p99:.2} ms", of.len());
         }
     }
     Ok(())
@@ -75,8 +66,7 @@ pub(crate) fn rest(options: &Options, report: &mut Report) -> Result {
 
 /// A thousand jobs of ten items that fire all the time, and more and more pages that show them live.
 pub(crate) fn console(options: &Options, report: &mut Report) -> Result {
-    let jobs = if options.quick { 100 } else { 1000 };
-    let load = Load { jobs, items: 10, every: 10, processes: 2 };
+    let load = Load { jobs: jobs(options), items: 10, every: 10, processes: 2 };
     tell_settings(report);
     let runtime = runtime()?;
     for _ in 0..options.runs {
@@ -103,6 +93,10 @@ pub(crate) fn console(options: &Options, report: &mut Report) -> Result {
     Ok(())
 }
 
+fn jobs(options: &Options) -> u32 {
+    if options.quick { 100 } else { 1000 }
+}
+
 fn runtime() -> Result<Runtime> {
     Ok(Builder::new_multi_thread().worker_threads(1).enable_all().build()?)
 }
@@ -125,15 +119,12 @@ fn tell(report: &mut Report, taken: &Taken, name: &str) {
 struct Took(Vec<(&'static str, f64)>);
 
 impl Took {
-    fn of(&self, path: &str) -> Vec<f64> {
-        self.0.iter().filter(|(asked, _)| *asked == path).map(|(_, took)| *took).collect()
-    }
-
-    /// Sorted.
-    fn all(&self) -> Vec<f64> {
-        let mut all: Vec<f64> = self.0.iter().map(|(_, took)| *took).collect();
-        all.sort_by(f64::total_cmp);
-        all
+    /// Those of some paths, sorted.
+    fn of(&self, wanted: impl Fn(&str) -> bool) -> Vec<f64> {
+        let mut of: Vec<f64> =
+            self.0.iter().filter(|(asked, _)| wanted(asked)).map(|(_, took)| *took).collect();
+        of.sort_by(f64::total_cmp);
+        of
     }
 }
 
@@ -260,7 +251,7 @@ async fn listen(address: SocketAddr, end: tokio::time::Instant) -> Result<Shown>
     while let Ok(Some(frame)) = timeout_at(end, body.frame()).await {
         let Ok(data) = frame?.into_data() else { continue };
         shown.bytes += data.len() as u64;
-        // An event of the stream comes in one piece.
+        // An event whose first word is cut in two between pieces is not counted: one in thousands.
         shown.events += count(&data, b"event: ");
         shown.gaps += count(&data, b"event: lost");
     }

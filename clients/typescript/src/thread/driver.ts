@@ -53,7 +53,7 @@ export class Driver {
   /**
    * Takes an event. What comes in one turn of the loop is fed at its end, acknowledgements first: while the process stood
    * still several frames may have come, and what proves the lease must not wait behind one that is judged by it. To read
-   * them may take more than one turn, and on a busy machine any time: so turns are counted, and not time.
+   * them may take more than one turn, and on a busy machine any time: so turns of the loop are counted, not milliseconds.
    */
   take(event: Event): void {
     this.#waiting.push(event);
