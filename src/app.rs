@@ -16,6 +16,7 @@ pub mod story;
 mod traces;
 pub mod transfer;
 
+pub use self::demo::{JOB as DEMO, Voice};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -147,14 +148,14 @@ pub async fn serve(config: Config) -> Result<(), AppError> {
 }
 
 /// Serves with a demonstration job and its workers, until it is asked to stop.
-pub async fn dev(config: Config) -> Result<(), AppError> {
+pub async fn dev(config: Config, voice: Voice) -> Result<(), AppError> {
     if config.credentials.is_some() || config.tls.is_some() {
         let what = "its workers have no credential and know no CA: leave credentials and tls_cert out, or use \
                     `rosterd serve`";
         return Err(AppError::Demo(what.to_owned()));
     }
     let running = start(config).await?;
-    let demo = demo::start(&running.lives, running.address).await?;
+    let demo = demo::start(&running.lives, running.address, voice).await?;
     let stopped = running.until_asked().await;
     demo.end(Phase::Edge, Duration::from_secs(5)).await;
     running.stop(stopped).await

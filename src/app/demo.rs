@@ -1,12 +1,17 @@
-//! The demonstration of `rosterd dev`: one job of nine items, three workers over real gRPC in this process, and
-//! a line on the terminal for each thing that happens.
+//! The demonstration of `rosterd dev`: one job of nine items, three workers that are processes of this program, and a
+//! line on the terminal for each thing that happens. It invites to break things, so it lives on when they are broken.
 
+use std::io::Write as _;
 use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Stdio;
 use std::sync::Arc;
+use std::time::Duration;
 
-use rosterd_client::{Job, Options, Run, Worker};
 use rosterd_domain::plan::Became;
+use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
 
 use super::AppError;
 use super::lives::Lives;
@@ -15,7 +20,8 @@ use rosterd_coordinator::handle::{Happening, Operation};
 use rosterd_runtime::tasks::{Phase, Tasks};
 use rosterd_session::code::Refusal;
 
-const JOB: &str = "demo";
+/// The job's name, and its handler's.
+pub const JOB: &str = "demo";
 const FILE: &str = "\
 jobName: demo
 cron: '0/5 * * * * ?'
@@ -24,81 +30,190 @@ shardingItemParameters: 0=Beijing,1=Shanghai,2=Shenzhen,3=Lagos,4=Cairo,5=Nairob
 failover: true
 description: the demonstration of rosterd dev
 ";
+const WORKERS: [&str; 3] = ["ann", "ben", "cleo"];
+
+/// By then somebody has seen what goes on.
+const HINT_AFTER: Duration = Duration::from_secs(10);
+/// How long a worker that has ended stays away: long enough to see its items move.
+const BACK_AFTER: Duration = Duration::from_secs(10);
+/// How long a worker may take to leave at the end.
+const LEAVING: Duration = Duration::from_secs(3);
+
+/// How the demonstration speaks.
+#[derive(Debug, Clone)]
+pub struct Voice {
+    pub color: bool,
+    /// How this program is called from a shell.
+    pub program: String,
+    /// The first word of a process that is a worker: `PROGRAM WORD NAME URL`. It leaves when its stdin ends.
+    pub worker: &'static str,
+}
+
+impl Voice {
+    /// Says a line. A reader that went away ends nothing but what is said.
+    fn say(&self, line: &str) {
+        let mut out = std::io::stdout().lock();
+        let _gone = writeln!(out, "{line}").and_then(|()| out.flush());
+    }
+
+    fn paint(&self, text: &str, color: &str) -> String {
+        if self.color { format!("\u{1b}[{color}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+}
+
+const GREEN: &str = "32";
+const RED: &str = "31";
+const YELLOW: &str = "33";
+const CYAN: &str = "36";
+const BOLD: &str = "1";
+const DIM: &str = "2";
 
 /// Makes the job, starts the workers and tells what happens; who has the tasks ends them before the coordinator.
-pub(super) async fn start(lives: &Lives, address: SocketAddr) -> Result<Tasks, AppError> {
+pub(super) async fn start(lives: &Lives, address: SocketAddr, voice: Voice) -> Result<Tasks, AppError> {
     let tasks = Tasks::default();
     let (handle, happenings) = (lives.handle(), lives.watch());
     let refused = |refusal: Refusal| AppError::Demo(refusal.to_string());
     handle.operate(Operation::apply(FILE, false).map_err(refused)?).await.map_err(refused)?;
-    println!("{}", banner(address));
+    let me = std::env::current_exe().map_err(|error| AppError::Demo(error.to_string()))?;
+    voice.say(&banner(address, &voice));
     let stop = tasks.stop(Phase::Edge);
     tasks.session(Phase::Edge, "demo narrator", {
-        let stop = stop.clone();
+        let (stop, voice) = (stop.clone(), voice.clone());
         async move {
             tokio::select! {
                 () = stop.cancelled() => {}
-                () = narrate(happenings) => {}
+                () = narrate(happenings, &voice) => {}
             }
         }
     });
-    for name in ["ann", "ben", "cleo"] {
-        let stop = stop.clone();
-        let url = format!("http://{address}");
-        tasks.session(Phase::Edge, "demo worker", async move {
-            let options = Options { address: name.to_string(), ..Options::default() };
-            let job = Job::new(JOB).handler(|run: Run| async move {
-                tokio::time::sleep(std::time::Duration::from_millis(200 + 40 * u64::from(run.item()))).await;
-                run.set_output(format!("greeted {}", run.item_parameter()));
-                Ok(())
-            });
-            let worker = Worker::new(options).server(url).slots(4).add(job).shutdown(stop.cancelled_owned());
-            if let Err(error) = worker.run().await {
-                tracing::warn!(worker = name, "a demonstration worker ended: {error}");
+    tasks.session(Phase::Edge, "demo hint", {
+        let (stop, voice) = (stop.clone(), voice.clone());
+        async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep(HINT_AFTER) => voice.say(&hint(address, &voice)),
             }
-        });
+        }
+    });
+    for name in WORKERS {
+        tasks.session(
+            Phase::Edge,
+            "demo worker",
+            keep(me.clone(), name, address, voice.clone(), stop.clone()),
+        );
     }
     Ok(tasks)
 }
 
-fn banner(address: SocketAddr) -> String {
+/// Keeps a worker there: one that ends, in whatever way, comes back after a while.
+async fn keep(me: PathBuf, name: &'static str, address: SocketAddr, voice: Voice, stop: CancellationToken) {
+    while !stop.is_cancelled() {
+        let started = Command::new(&me)
+            .args([voice.worker, name, &format!("http://{address}")])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .kill_on_drop(true)
+            .spawn();
+        // Waiting for a process closes a stdin that it has still.
+        let (mut worker, stdin) = match started.map(|mut worker| (worker.stdin.take(), worker)) {
+            Ok((stdin, worker)) => (worker, stdin),
+            Err(error) => return voice.say(&format!("worker      {name} cannot be started: {error}")),
+        };
+        let id = worker.id().unwrap_or_default();
+        voice.say(&format!("worker      {name} is process {}", voice.paint(&id.to_string(), BOLD)));
+        tokio::select! {
+            () = stop.cancelled() => return leave(worker, stdin).await,
+            ended = worker.wait() => {
+                let how = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
+                let text = format!("{name} has ended ({how}); it comes back in {} s", BACK_AFTER.as_secs());
+                voice.say(&format!("worker      {}", voice.paint(&text, YELLOW)));
+            }
+        }
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = tokio::time::sleep(BACK_AFTER) => {}
+        }
+    }
+}
+
+/// The end of its stdin tells a worker to leave.
+async fn leave(mut worker: Child, stdin: Option<ChildStdin>) {
+    drop(stdin);
+    if tokio::time::timeout(LEAVING, worker.wait()).await.is_err() {
+        // It is gone, or is killed when it is dropped.
+        let _gone = worker.start_kill();
+    }
+}
+
+/// How to ask this coordinator from another terminal.
+fn asking(address: SocketAddr) -> String {
+    if address.port() == 7700 && address.ip().is_loopback() {
+        String::new()
+    } else {
+        format!(" --server {address}")
+    }
+}
+
+fn banner(address: SocketAddr, voice: &Voice) -> String {
+    let (program, server) = (&voice.program, asking(address));
     format!(
-        "rosterd is up on http://{address}\n\
+        "{}\n\
          \n\
-         \x20 state of the jobs   http://{address}/        metrics  http://{address}/metrics\n\
-         \x20 look from outside   rosterd jobs list --server http://{address}\n\
-         \x20 work with it        rosterd exec --server http://{address} --job demo -- sh -c 'echo item $ROSTERD_ITEM: $ROSTERD_ITEM_PARAMETER'\n\
+         \x20 console   http://{address}/\n\
+         \x20 metrics   http://{address}/metrics\n\
+         \x20 jobs      {program} jobs list{server}\n\
          \n\
-         The job `demo` has 9 items and fires every 5 seconds on three workers of this process. Ctrl-C ends it.\n"
+         The job `demo` has 9 items and fires every 5 seconds; three workers share them.\n\
+         Ctrl-C ends it.\n",
+        voice.paint(&format!("rosterd is up on http://{address}"), BOLD)
     )
 }
 
-async fn narrate(mut happenings: broadcast::Receiver<Arc<Happening>>) {
+/// What to type next.
+fn hint(address: SocketAddr, voice: &Voice) -> String {
+    let (program, server) = (&voice.program, asking(address));
+    let lines = [
+        "Now break something, from another terminal:".to_owned(),
+        "  kill -9 PID                  a worker's: its items run on the others".to_owned(),
+        format!("  {program} jobs trigger demo --wait{server}"),
+        format!("  {program} explain demo/3{server}"),
+        format!("  {program} exec --job demo --handler demo{server} -- echo hello    a worker more"),
+        format!("or open http://{address}/"),
+    ];
+    let lines: Vec<String> = lines.iter().map(|line| voice.paint(line, CYAN)).collect();
+    format!("\n{}\n", lines.join("\n"))
+}
+
+async fn narrate(mut happenings: broadcast::Receiver<Arc<Happening>>, voice: &Voice) {
     loop {
         match happenings.recv().await {
             Ok(happening) => {
-                if let Some(line) = line(&happening) {
-                    println!("{line}");
+                if let Some(line) = line(&happening, voice) {
+                    voice.say(&line);
                 }
             }
-            Err(broadcast::error::RecvError::Lagged(lost)) => println!("… {lost} lines left out"),
+            Err(broadcast::error::RecvError::Lagged(lost)) => voice.say(&format!("… {lost} lines left out")),
             Err(broadcast::error::RecvError::Closed) => return,
         }
     }
 }
 
 /// What a person sees of a happening.
-fn line(happening: &Happening) -> Option<String> {
+fn line(happening: &Happening, voice: &Voice) -> Option<String> {
     Some(match happening {
-        Happening::Started { job, item, token, run } => format!(
-            "  start     {job}/{item}  {} of {}  on {}  token {token}",
-            run.source,
-            run.fire,
-            run.instance.address()
-        ),
+        Happening::Started { job, item, token, run } => {
+            let source = run.source.to_string();
+            let source = if source == "NORMAL_TRIGGER" { source } else { voice.paint(&source, YELLOW) };
+            let token = voice.paint(&format!("token {token}"), DIM);
+            format!("  start     {job}/{item}  on {}  {source}  {token}", run.instance.address())
+        }
         Happening::Ended { job, item, outcome, output, error, run, .. } => {
+            let outcome = outcome.as_str();
+            let color = if outcome == "succeeded" { GREEN } else { RED };
             let said = if error.is_empty() { output } else { error };
-            format!("  {:<9} {job}/{item}  by {}  {said}", outcome.as_str(), run.instance.address())
+            let said = said.lines().next().unwrap_or_default();
+            let outcome = voice.paint(&format!("{outcome:<9}"), color);
+            format!("  {outcome} {job}/{item}  by {}  {said}", run.instance.address())
         }
         Happening::Assigned { job, owners, why, .. } => {
             let owners: Vec<String> = owners
@@ -108,8 +223,8 @@ fn line(happening: &Happening) -> Option<String> {
                     format!("{} [{}]", instance.address(), items.join(" "))
                 })
                 .collect();
-            let why = why.as_ref().map(|why| format!("  ({why})")).unwrap_or_default();
-            format!("assignment  {job}: {}{why}", owners.join("  "))
+            let why = why.as_ref().map(|why| format!("\n            ({why})")).unwrap_or_default();
+            format!("{}  {job}: {}{why}", voice.paint("assignment", BOLD), owners.join("  "))
         }
         Happening::Worker { instance, change } => {
             format!("worker      {} {}", instance.address(), change.as_str())
@@ -120,7 +235,11 @@ fn line(happening: &Happening) -> Option<String> {
                 Became::Skipped => "skipped",
                 Became::Missed(_) => "missed",
             };
-            format!("  {result:<9} {job}/{item}  {count} until {latest}")
+            let result = voice.paint(&format!("{result:<9}"), YELLOW);
+            format!("  {result} {job}/{item}  {count} until {latest}")
+        }
+        Happening::Job { job, what, .. } if job.as_str() == JOB && what == "removed" => {
+            format!("job         {job}: removed; start `{} dev` again and it is made anew", voice.program)
         }
         Happening::Job { job, what, .. } => format!("job         {job}: {what}"),
         Happening::Asked { what, .. } => format!("asked       {what}"),

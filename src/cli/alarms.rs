@@ -9,21 +9,18 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
-use super::failure::{Exit, Failure, Result};
-use super::server::{Bearer, Server, refused};
-use super::show::{Form, brief, json_time, or_dash, short_time, table};
+use super::failure::{Code, Failure, Result};
+use super::output::form::{Form, ListForm, say};
+use super::output::look::look;
+use super::output::span::{date, json_time, when};
+use super::output::table::{Cell, Table, col};
+use super::output::text::{brief, or_dash};
+use super::server::{Bearer, Server, bounded, refused};
 use crate::config::value;
 use rosterd_wire::proto::v1;
 use rosterd_wire::proto::v1::alarm_service_client::AlarmServiceClient;
 
-const EXAMPLE: &str = "Examples:
-  rosterd alarms list
-  rosterd alarms silence deploy --job 'report-*' --for 2h --comment 'we move the database'
-  rosterd alarms unsilence deploy
-  rosterd alarms test --receiver ops";
-
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLE)]
 pub(crate) struct Alarms {
     #[command(subcommand)]
     command: Command,
@@ -31,11 +28,13 @@ pub(crate) struct Alarms {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List what is wrong, silences, receivers and the last messages
+    /// List what is wrong, silences and receivers
+    #[command(alias = "ls")]
     List(List),
     /// Do not tell anybody of some alarms for a time; they are raised and listed all the same
     Silence(Silence),
     /// Take a silence away
+    #[command(alias = "delete")]
     Unsilence(Unsilence),
     /// Send a test message to receivers
     Test(Test),
@@ -43,11 +42,11 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct List {
-    /// What was over lately, and the last messages, as well
+    /// Also those that have ended lately, and the last messages
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    form: Form,
+    form: ListForm,
     #[command(flatten)]
     server: Server,
 }
@@ -79,6 +78,8 @@ struct Unsilence {
     /// The silence
     id: String,
     #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
     server: Server,
 }
 
@@ -100,19 +101,11 @@ async fn ask<Q, A, F>(server: &Server, question: Q, call: impl FnOnce(Client, Re
 where
     F: Future<Output = Result<Response<A>, Status>>,
 {
-    let access = server.identity.access()?;
-    let channel = server.channel(&access).await?;
-    let client = AlarmServiceClient::with_interceptor(channel, Bearer::new(&access)?);
-    let mut request = Request::new(question);
-    request.set_timeout(server.timeout);
-    match tokio::time::timeout(server.timeout, call(client, request)).await {
-        Ok(Ok(answer)) => Ok(answer.into_inner()),
-        Ok(Err(status)) => Err(refused(&access, &server.server.join(","), status)),
-        Err(_) => {
-            let what = format!("no answer within {}; --timeout waits longer", value::show(server.timeout));
-            Err(Failure::new(Exit::Unavailable, "DEADLINE_EXCEEDED", what))
-        }
-    }
+    let to = server.resolve()?;
+    let channel = server.channel(&to).await?;
+    let client = AlarmServiceClient::with_interceptor(channel, Bearer::new(&to.access)?);
+    let answer = bounded(server.timeout, question, |request| call(client, request)).await?;
+    Ok(answer.map_err(|status| refused(&to.access, &to.names(), status))?.into_inner())
 }
 
 impl Alarms {
@@ -120,10 +113,10 @@ impl Alarms {
         match self.command {
             Command::List(list) => list.run().await,
             Command::Silence(silence) => silence.run().await,
-            Command::Unsilence(Unsilence { id, server }) => {
-                let question = v1::DeleteSilenceRequest { id };
+            Command::Unsilence(Unsilence { id, form, server }) => {
+                let question = v1::DeleteSilenceRequest { id: id.clone() };
                 ask(&server, question, |mut c, q| async move { c.delete_silence(q).await }).await?;
-                Ok(())
+                form.show(|| json!({ "id": id, "effect": "removed" }), || format!("silence {id} removed"))
             }
             Command::Test(test) => test.run().await,
         }
@@ -134,7 +127,10 @@ impl List {
     async fn run(self) -> Result {
         let question = v1::ListAlarmsRequest {};
         let found = ask(&self.server, question, |mut c, q| async move { c.list_alarms(q).await }).await?;
-        self.form.show(|| all_as_json(&found), || text(&found, self.all))
+        let none = if found.active.is_empty() { "no alarms" } else { "" };
+        let whole = self.form.is_table();
+        self.form.show(|| all_as_json(&found), none, || alarms(&found.active))?;
+        if whole { rest(&found, self.all, self.form.is_wide()) } else { Ok(()) }
     }
 }
 
@@ -151,7 +147,7 @@ impl Silence {
         let made = made.silence.unwrap_or_default();
         form.show(
             || silence_as_json(&made),
-            || format!("silence {} holds until {}", made.id, short_time(made.until.as_ref())),
+            || format!("silence {} holds until {}", made.id, date(made.until.as_ref())),
         )
     }
 }
@@ -168,76 +164,110 @@ impl Test {
             .collect();
         self.form.show(
             || done.deliveries.iter().map(delivery_as_json).collect(),
-            || match done.deliveries.as_slice() {
-                [] => "no receivers are configured: see [[alarms.receivers]] of the configuration".into(),
-                deliveries => delivered(deliveries),
-            },
+            || delivered(&done.deliveries).text(false, look()),
         )?;
+        if done.deliveries.is_empty() {
+            let what = "no receivers are configured: add [[alarms.receivers]] to the configuration";
+            return Err(Failure::failed(Code::NoReceiver, what));
+        }
         if failed.is_empty() {
             return Ok(());
         }
         let why = format!("{} did not take the test: the reason stands beside it", failed.join(", "));
-        Err(Failure::failed("ALARM_NOT_DELIVERED", why))
+        Err(Failure::failed(Code::AlarmNotDelivered, why))
     }
 }
 
-fn text(found: &v1::ListAlarmsResponse, all: bool) -> String {
-    let mut parts = vec![match found.active.as_slice() {
-        [] => "no alarms\n".to_owned(),
-        active => alarms(active),
-    }];
-    if !found.silences.is_empty() {
-        let row = |silence: &v1::Silence| {
-            let (alarm, job) = (or_dash(&silence.alarm), or_dash(&silence.job));
-            let until = short_time(silence.until.as_ref());
-            [silence.id.clone(), alarm, job, until, silence.by.clone(), brief(&silence.comment, 60)]
+/// What stands below the alarms themselves.
+fn rest(found: &v1::ListAlarmsResponse, all: bool, wide: bool) -> Result {
+    let mut tables = Vec::new();
+    let row = |silence: &v1::Silence| {
+        [
+            Cell::from(silence.id.as_str()),
+            or_dash(&silence.alarm).into(),
+            or_dash(&silence.job).into(),
+            when(silence.until.as_ref()),
+            silence.by.as_str().into(),
+            brief(&silence.comment, 200).into(),
+        ]
+    };
+    let columns = [
+        col("SILENCE").cut(8),
+        col("ALARM"),
+        col("JOB").cut(6),
+        col("UNTIL"),
+        col("BY").cut(6),
+        col("WHY").cut(6),
+    ];
+    tables.push(Table::of(columns, found.silences.iter().map(row)));
+    let row = |receiver: &v1::AlarmReceiver| {
+        let state = match receiver.failures {
+            0 => "ok".to_owned(),
+            failures => format!("failed {failures} times: {}", brief(&receiver.error, 200)),
         };
-        parts.push(table(["SILENCE", "ALARM", "JOB", "UNTIL", "BY", "WHY"], found.silences.iter().map(row)));
+        [Cell::from(receiver.name.as_str()), receiver.form.as_str().into(), Cell::state(state)]
+    };
+    let columns = [col("RECEIVER").cut(10), col("FORM"), col("STATE").cut(16)];
+    tables.push(Table::of(columns, found.receivers.iter().map(row)));
+    let row = |refused: &v1::RefusedHandler| [Cell::from(refused.job.as_str()), refused.why.as_str().into()];
+    let columns = [col("JOB").cut(12), col("ITS OWN RECEIVER CANNOT BE USED").cut(32)];
+    tables.push(Table::of(columns, found.refused.iter().map(row)));
+    if all {
+        tables.push(alarms(&found.resolved));
+        tables.push(delivered(&found.deliveries));
     }
-    if !found.receivers.is_empty() {
-        let row = |receiver: &v1::AlarmReceiver| {
-            let state = match receiver.failures {
-                0 => "well".to_owned(),
-                failures => format!("{failures} failures: {}", brief(&receiver.error, 80)),
-            };
-            [receiver.name.clone(), receiver.form.clone(), state]
-        };
-        parts.push(table(["RECEIVER", "FORM", "STATE"], found.receivers.iter().map(row)));
+    for table in tables.iter().filter(|table| !table.is_empty()) {
+        say(&format!("\n{}", table.text(wide, look())))?;
     }
-    if !found.refused.is_empty() {
-        let row = |refused: &v1::RefusedHandler| [refused.job.clone(), refused.why.clone()];
-        parts.push(table(["JOB", "ITS OWN RECEIVER CANNOT BE USED"], found.refused.iter().map(row)));
-    }
-    if all && !found.resolved.is_empty() {
-        parts.push(alarms(&found.resolved));
-    }
-    if all && !found.deliveries.is_empty() {
-        parts.push(delivered(&found.deliveries));
-    }
-    parts.join("\n")
+    Ok(())
 }
 
-fn alarms(alarms: &[v1::Alarm]) -> String {
+fn alarms(alarms: &[v1::Alarm]) -> Table {
     let row = |alarm: &v1::Alarm| {
         let state = match (alarm.resolved_at.as_ref(), alarm.silenced, alarm.told.is_empty()) {
-            (Some(at), ..) => format!("over {}", short_time(Some(at))),
+            (Some(at), ..) => format!("ended {}", date(Some(at))),
             (None, true, _) => "silenced".to_owned(),
             (None, false, true) => "not told yet".to_owned(),
             (None, false, false) => format!("told {}", alarm.told.join(", ")),
         };
-        let (job, since) = (or_dash(&alarm.job), short_time(alarm.since.as_ref()));
-        [alarm.alarm.clone(), alarm.severity.clone(), job, since, state, brief(&alarm.text, 100)]
+        [
+            Cell::from(alarm.alarm.as_str()),
+            Cell::state(alarm.severity.as_str()),
+            or_dash(&alarm.job).into(),
+            when(alarm.since.as_ref()),
+            Cell::state(state),
+            brief(&alarm.text, 200).into(),
+        ]
     };
-    table(["ALARM", "SEVERITY", "JOB", "SINCE", "STATE", "WHAT"], alarms.iter().map(row))
+    let columns = [
+        col("ALARM").named(),
+        col("SEVERITY"),
+        col("JOB").named().cut(8),
+        col("SINCE"),
+        col("STATE").cut(10),
+        col("WHAT").cut(10),
+    ];
+    Table::of(columns, alarms.iter().map(row))
 }
 
-fn delivered(deliveries: &[v1::AlarmDelivery]) -> String {
+fn delivered(deliveries: &[v1::AlarmDelivery]) -> Table {
     let row = |delivery: &v1::AlarmDelivery| {
-        let result = if delivery.error.is_empty() { "delivered".into() } else { brief(&delivery.error, 100) };
-        let at = short_time(delivery.at.as_ref());
-        [at, delivery.receiver.clone(), delivery.attempt.to_string(), result, brief(&delivery.title, 80)]
+        let result = if delivery.error.is_empty() {
+            "delivered".into()
+        } else {
+            format!("failed: {}", brief(&delivery.error, 200))
+        };
+        [
+            when(delivery.at.as_ref()),
+            Cell::from(delivery.receiver.as_str()),
+            delivery.attempt.into(),
+            Cell::state(result),
+            brief(&delivery.title, 200).into(),
+        ]
     };
-    table(["AT", "RECEIVER", "ATTEMPT", "RESULT", "WHAT"], deliveries.iter().map(row))
+    let columns =
+        [col("AT"), col("RECEIVER").cut(8), col("ATTEMPT"), col("RESULT").cut(12), col("WHAT").cut(8)];
+    Table::of(columns, deliveries.iter().map(row))
 }
 
 fn all_as_json(found: &v1::ListAlarmsResponse) -> Value {

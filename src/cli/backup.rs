@@ -9,9 +9,9 @@ use futures_util::StreamExt as _;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
 
-use super::failure::{Failure, Result};
+use super::failure::{Code, Failure, Result};
+use super::output::form::say;
 use super::server::{Bearer, Server, refused};
-use super::show::say;
 use super::store::directory;
 use crate::app::backup::{Directory, Part, Summary, Use, check};
 use crate::config::value;
@@ -20,12 +20,7 @@ use rosterd_wire::proto::v1;
 use rosterd_wire::proto::v1::backup_response::Part as Message;
 use rosterd_wire::proto::v1::backup_service_client::BackupServiceClient;
 
-const EXAMPLE: &str = "Example:
-  rosterd backup --server http://127.0.0.1:7700 --out jobs-2026-11-23.backup
-  rosterd restore --server http://127.0.0.1:7700 jobs-2026-11-23.backup --overwrite";
-
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLE)]
 pub(crate) struct Backup {
     /// The file to write; it appears once it is whole
     #[arg(long, value_name = "FILE")]
@@ -73,13 +68,13 @@ impl Backup {
         }
         let why =
             format!("{file} is whole but for {}: mend or remove them, and back up again", damaged.join(", "));
-        Err(Failure::failed("BACKUP_INCOMPLETE", why))
+        Err(Failure::failed(Code::BackupIncomplete, why))
     }
 
     /// Writes beside, looks at what was written as a restore would, and only then gives it its name.
     async fn write(&self, beside: &Path) -> Result<(Summary, Damaged)> {
         let failed = |path: &Path, error: std::io::Error| {
-            Failure::failed("BACKUP", format!("{} cannot be written: {error}", path.display()))
+            Failure::failed(Code::Backup, format!("{} cannot be written: {error}", path.display()))
         };
         // For its owner alone: parameters may be secrets.
         let made = private::create_anew(beside).map_err(|error| failed(beside, error))?;
@@ -95,7 +90,7 @@ impl Backup {
         let summary = check(BufReader::new(written)).map_err(|defects| {
             let why =
                 format!("what came is not whole, nothing was written: {}: try again", defects.join("; "));
-            Failure::failed("BACKUP", why)
+            Failure::failed(Code::Backup, why)
         })?;
         fs::rename(beside, &self.out).map_err(|error| failed(&self.out, error))?;
         let parent = self.out.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -105,9 +100,9 @@ impl Backup {
     }
 
     async fn of_coordinator(&self, mut take: impl FnMut(&[u8]) -> Result) -> Result<Damaged> {
-        let (access, server) = (self.server.identity.access()?, self.server.server.join(","));
+        let to = self.server.resolve()?;
         let mut client = client(&self.server).await?;
-        let refused = |status| refused(&access, &server, status);
+        let refused = |status| refused(&to.access, &to.names(), status);
         let late = |_| {
             let waited = value::show(self.server.timeout);
             Failure::unavailable(format!("nothing came for {waited}; --timeout waits longer"))
@@ -127,7 +122,7 @@ impl Backup {
     }
 
     async fn of_directory(&self, data_dir: &str, mut take: impl FnMut(&[u8]) -> Result) -> Result<Damaged> {
-        let failed = |error: &dyn std::fmt::Display| Failure::failed("BACKUP", error);
+        let failed = |error: &dyn std::fmt::Display| Failure::failed(Code::Backup, error);
         let config = directory(data_dir, self.namespace.clone())?;
         let opened = Directory::open(&config, Use::Read).await.map_err(|error| failed(&error))?;
         let (mut parts, mut damaged) = (opened.backup(), Vec::new());
@@ -152,7 +147,7 @@ fn leave(job: &str, why: &str, is_damaged: bool, damaged: &mut Damaged) {
 
 /// The service of a coordinator that answers.
 pub(super) async fn client(server: &Server) -> Result<Client> {
-    let access = server.identity.access()?;
-    let channel = server.channel(&access).await?;
-    Ok(BackupServiceClient::with_interceptor(channel, Bearer::new(&access)?))
+    let to = server.resolve()?;
+    let channel = server.channel(&to).await?;
+    Ok(BackupServiceClient::with_interceptor(channel, Bearer::new(&to.access)?))
 }

@@ -8,11 +8,12 @@ use std::path::PathBuf;
 use clap::Args;
 use rosterd_conformance::{Rule, Trial, Verdict, judge, rules, scripts};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::failure::{Failure, Result};
+use super::failure::{Code, Failure, Result};
 use super::options::read_text;
-use super::show::say;
+use super::output::form::say;
 
 /// Shown below `--help`.
 const AFTER: &str =
@@ -52,7 +53,7 @@ pub(crate) struct Conformance {
     /// How many workers at a time
     #[arg(long, value_name = "N", default_value = "6")]
     at_a_time: usize,
-    /// JSON for programs, one value
+    /// JSON for programs, one value; also with --list
     #[arg(long)]
     json: bool,
     /// The worker, and its arguments
@@ -97,7 +98,7 @@ enum Outcome {
 impl Conformance {
     pub(crate) async fn run(self) -> Result {
         if self.list {
-            return say(&list());
+            return say(&if self.json { list_as_json() } else { list() });
         }
         if !self.table.is_empty() {
             return say(&compare(&self.table)?);
@@ -106,25 +107,25 @@ impl Conformance {
         let trial = Trial { program: self.program, only: self.only, at_a_time: self.at_a_time };
         // A process that was begun in the background may ignore SIGINT, and hands that down to the workers that it starts; what it
         // listens to it does not.
-        let failed = |error| Failure::failed("CONFORMANCE", error);
+        let failed = |error| Failure::failed(Code::Conformance, error);
         let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
         let verdicts = tokio::select! {
             verdicts = judge(trial) => verdicts.map_err(failed)?,
-            _ = interrupt.recv() => return Err(Failure::failed("CONFORMANCE", "interrupted: not every rule was tried")),
+            _ = interrupt.recv() => return Err(Failure::failed(Code::Conformance, "interrupted: not every rule was tried")),
         };
         if verdicts.is_empty() {
             return Err(Failure::usage("no rule was tried"));
         }
         let results = Results::new(verdicts, &self.known);
         if self.json {
-            say(&serde_json::to_string(&results).map_err(|error| Failure::failed("OUTPUT", error))?)?;
+            say(&serde_json::to_string(&results).map_err(|error| Failure::failed(Code::Output, error))?)?;
         } else {
             say(&results.text())?;
         }
         match results.failed {
             0 => Ok(()),
-            1 => Err(Failure::failed("NONCONFORMING", "1 rule is broken")),
-            count => Err(Failure::failed("NONCONFORMING", format!("{count} rules are broken"))),
+            1 => Err(Failure::failed(Code::Nonconforming, "1 rule is broken")),
+            count => Err(Failure::failed(Code::Nonconforming, format!("{count} rules are broken"))),
         }
     }
 
@@ -199,6 +200,12 @@ fn list() -> String {
         format!("{:<11}{}\n           {by}\n", rule.id, rule.text)
     };
     rules().iter().map(row).collect()
+}
+
+fn list_as_json() -> String {
+    let scripts = scripts();
+    let row = |rule: &Rule| json!({ "rule": rule.id, "text": rule.text, "scripts": scripts.get(rule.id) });
+    rules().iter().map(row).collect::<Value>().to_string()
 }
 
 /// Client by rule, in Markdown; a column is named by its file.

@@ -7,8 +7,9 @@ use clap::{Args, Subcommand};
 use rosterd_domain::time::Time;
 use serde_json::json;
 
-use super::failure::{Failure, Result};
-use super::show::{Form, say, table};
+use super::failure::{Code, Failure, Result};
+use super::output::form::{ListForm, say};
+use super::output::table::{Cell, Table, col};
 use crate::app::credentials::edit::{self, Row, Wanted};
 
 /// Below `rosterd credentials`.
@@ -25,13 +26,13 @@ pub(crate) enum Credentials {
 #[derive(Debug, Args)]
 struct File {
     /// The credential file, as `rosterd serve --credentials` has it
-    #[arg(long, value_name = "FILE", env = "ROSTERD_CREDENTIALS")]
+    #[arg(long = "credentials", alias = "file", value_name = "FILE", env = "ROSTERD_CREDENTIALS")]
     file: PathBuf,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Add {
-    /// Whose it is, as logs and the audit name it
+    /// A name for who has it, as logs and events show it
     name: String,
     /// worker: work; viewer: look; operator: look and keep things running; admin: that, and change jobs
     #[arg(long, value_name = "ROLE")]
@@ -52,7 +53,7 @@ pub(crate) struct Add {
 #[derive(Debug, Args)]
 pub(crate) struct List {
     #[command(flatten)]
-    form: Form,
+    form: ListForm,
     #[command(flatten)]
     file: File,
 }
@@ -66,7 +67,7 @@ pub(crate) struct Revoke {
 }
 
 fn failed(why: String) -> Failure {
-    Failure::failed("CREDENTIALS", why)
+    Failure::failed(Code::Credentials, why)
 }
 
 impl Credentials {
@@ -105,16 +106,26 @@ impl List {
                 "name": row.name, "role": row.role, "jobs": row.jobs, "proof": row.proof, "expires": expires
             })
         };
-        let text = || {
-            if rows.is_empty() {
-                return "no credentials: nobody may do anything".to_owned();
-            }
+        let table = || {
             let cells = |row: &Row| {
                 let expires = row.expires.map_or_else(|| "never".to_owned(), |time| time.to_string());
-                [row.name.clone(), row.role.to_owned(), row.jobs.clone(), row.proof.clone(), expires]
+                [
+                    Cell::from(row.name.as_str()),
+                    row.role.into(),
+                    row.jobs.as_str().into(),
+                    row.proof.as_str().into(),
+                    expires.into(),
+                ]
             };
-            table(["NAME", "ROLE", "JOBS", "SECRET OR CERTIFICATE", "EXPIRES"], rows.iter().map(cells))
+            let columns = [
+                col("NAME").named().cut(8),
+                col("ROLE"),
+                col("JOBS").cut(6),
+                col("SECRET OR CERTIFICATE").cut(12),
+                col("EXPIRES"),
+            ];
+            Table::of(columns, rows.iter().map(cells))
         };
-        self.form.show(|| rows.iter().map(value).collect(), text)
+        self.form.show(|| rows.iter().map(value).collect(), "no credentials: nobody may do anything", table)
     }
 }

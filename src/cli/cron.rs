@@ -3,10 +3,10 @@
 use clap::{Args, Subcommand};
 use rosterd_domain::schedule::Schedule;
 use rosterd_domain::time::Time;
-use serde_json::Value;
 
-use super::failure::{Failure, Result};
-use super::show::{Form, table};
+use super::failure::{Code, Failure, Result};
+use super::output::form::ListForm;
+use super::output::table::{Cell, Table, col};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Cron {
@@ -16,7 +16,7 @@ pub(crate) enum Cron {
 
 #[derive(Debug, Args)]
 pub(crate) struct Next {
-    /// Quartz notation: seconds minutes hours day-of-month month day-of-week [year]
+    /// Quartz notation: seconds minutes hours day-of-month month day-of-week [year]; or five fields, @daily, @every 5m
     expression: String,
     /// IANA name of the schedule's zone
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
@@ -28,7 +28,7 @@ pub(crate) struct Next {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     count: u32,
     #[command(flatten)]
-    form: Form,
+    form: ListForm,
 }
 
 impl Cron {
@@ -43,16 +43,18 @@ impl Next {
     #[allow(clippy::disallowed_methods, reason = "a person's `next` counts from now")]
     fn run(&self) -> Result {
         let schedule = Schedule::parse(&self.expression, &self.time_zone);
-        let schedule = schedule.map_err(|error| Failure::failed("SCHEDULE_INVALID", error))?;
+        let schedule = schedule.map_err(|error| Failure::failed(Code::ScheduleInvalid, error))?;
         let from = self.from.unwrap_or_else(|| jiff::Timestamp::now().into());
         let times = schedule.upcoming(from, self.count as usize);
-        let text = || {
-            if times.is_empty() {
-                return format!("no scheduled time after {from}");
+        let none = format!("no scheduled time after {from}");
+        let table = || {
+            if schedule.zone() == "UTC" {
+                return Table::of([col("UTC").named()], times.iter().map(|at| [Cell::from(at.to_string())]));
             }
-            table([schedule.zone(), "UTC"], times.iter().map(|at| [local(&schedule, *at), at.to_string()]))
+            let row = |at: &Time| [Cell::from(local(&schedule, *at)), at.to_string().into()];
+            Table::of([col("LOCAL TIME"), col("UTC").named()], times.iter().map(row))
         };
-        self.form.show(|| times.iter().map(|at| Value::from(at.to_string())).collect(), text)
+        self.form.show(|| times.iter().map(ToString::to_string).collect(), &none, table)
     }
 }
 

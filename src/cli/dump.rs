@@ -4,15 +4,15 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::failure::Result;
+use super::options::OfJob;
+use super::output::form::Form;
 use super::server::{ALL, Client, Server};
-use super::show::Form;
 use rosterd_wire::proto::v1;
 
 #[derive(Debug, Args)]
 pub(crate) struct Dump {
-    /// The job
-    #[arg(long, value_name = "NAME")]
-    job: String,
+    #[command(flatten)]
+    job: OfJob,
     #[command(flatten)]
     form: Form,
     #[command(flatten)]
@@ -21,7 +21,7 @@ pub(crate) struct Dump {
 
 impl Dump {
     pub(crate) async fn run(self) -> Result {
-        let question = v1::DumpJobRequest { job: self.job, ..Default::default() };
+        let question = v1::DumpJobRequest { job: self.job.name(), ..Default::default() };
         let call = |mut c: Client, q| async move { c.dump_job(q).await };
         let (take, turn) = (
             |a: v1::DumpJobResponse| (a.nodes.into_iter().collect(), a.next_page_token),

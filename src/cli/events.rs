@@ -1,28 +1,46 @@
 //! `rosterd events`: what was done to jobs and workers, and by whom, latest first.
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use rosterd_domain::time::Time;
-use serde_json::Value;
 
 use super::failure::Result;
 use super::json;
-use super::options::{Limit, moment};
+use super::options::{Limit, OnlyJob, moment};
+use super::output::form::ListForm;
+use super::output::span::{timestamp, when};
+use super::output::table::{Table, col};
+use super::output::text::{brief, or_dash};
 use super::server::{Client, Server};
-use super::show::{Form, brief, or_dash, short_time, table, timestamp};
 use rosterd_wire::proto::v1;
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Events {
-    /// Only about this job
-    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
-    job: String,
-    /// Only of this kind
-    #[arg(long)]
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    list: List,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List what was done to jobs and workers, and by whom, latest first
+    #[command(alias = "ls")]
+    List(List),
+}
+
+#[derive(Debug, Args)]
+struct List {
+    #[command(flatten)]
+    job: OnlyJob,
+    /// job: made, changed, triggered, held, removed; operation: a run to be stopped, a worker to leave; worker: came, left
+    /// or died; assigned: items given to instances
+    #[arg(long, value_name = "KIND", hide_possible_values = true)]
     kind: Option<Kind>,
     /// Only what this credential asked for
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     principal: String,
-    /// Not before: RFC 3339, or how long ago (2h)
+    /// Not before: RFC 3339, how long ago (2h), or local (2026-11-23, 14:00, yesterday)
     #[arg(long, value_name = "TIME", value_parser = moment)]
     since: Option<Time>,
     /// Before
@@ -31,20 +49,16 @@ pub(crate) struct Events {
     #[command(flatten)]
     limit: Limit,
     #[command(flatten)]
-    form: Form,
+    form: ListForm,
     #[command(flatten)]
     server: Server,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Kind {
-    /// A job was made, changed, triggered, held or removed
     Job,
-    /// A run was to be stopped, a worker to leave
     Operation,
-    /// A worker came, left or died
     Worker,
-    /// Items were given to instances
     Assigned,
 }
 
@@ -61,9 +75,18 @@ impl From<Kind> for v1::EventKind {
 
 impl Events {
     pub(crate) async fn run(self) -> Result {
+        match self.command {
+            None => self.list.run().await,
+            Some(Command::List(list)) => list.run().await,
+        }
+    }
+}
+
+impl List {
+    async fn run(self) -> Result {
         let admin = self.server.admin().await?;
         let question = v1::ListEventsRequest {
-            job: self.job,
+            job: self.job.name(),
             kind: self.kind.map_or(v1::EventKind::Unspecified, Into::into).into(),
             principal: self.principal,
             start_time: self.since.map(timestamp),
@@ -75,23 +98,21 @@ impl Events {
         let take = |a: v1::ListEventsResponse| (a.events, a.next_page_token);
         let turn = |q: &mut v1::ListEventsRequest, token| q.page_token = token;
         let mut events = admin.pages(question, call, take, turn, self.limit.rows()).await?;
-        self.limit.cut(&mut events, self.form);
-        self.form.show(|| events.iter().map(json::event).collect::<Value>(), || text(&events))
+        self.limit.cut(&mut events, self.form.is_table());
+        self.form.show(|| events.iter().map(json::event).collect(), "no events", || table(&events))
     }
 }
 
-fn text(events: &[v1::EventRecord]) -> String {
-    if events.is_empty() {
-        return "no events".into();
-    }
+fn table(events: &[v1::EventRecord]) -> Table {
     let row = |event: &v1::EventRecord| {
         [
-            short_time(event.at.as_ref()),
-            json::event_kind(event.kind()),
-            or_dash(&event.job),
-            or_dash(&event.principal),
-            brief(&event.what, 80),
+            when(event.at.as_ref()),
+            json::event_kind(event.kind()).into(),
+            or_dash(&event.job).into(),
+            or_dash(&event.principal).into(),
+            brief(&event.what, 200).into(),
         ]
     };
-    table(["AT", "KIND", "JOB", "BY", "WHAT"], events.iter().map(row))
+    let columns = [col("AT").named(), col("KIND"), col("JOB").cut(8), col("BY").cut(8), col("WHAT").cut(20)];
+    Table::of(columns, events.iter().map(row))
 }

@@ -3,9 +3,11 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::failure::{Failure, Result};
+use super::failure::{Code, Failure, Result};
+use super::options::job_item;
+use super::output::form::Form;
+use super::output::text::wrapped;
 use super::server::Server;
-use super::show::Form;
 use rosterd_wire::proto::v1;
 
 /// Of a line. Wider texts are hard to read.
@@ -14,19 +16,12 @@ const COLUMNS: usize = 80;
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
     /// Which item: JOB/ITEM
-    #[arg(value_name = "JOB/ITEM", value_parser = item)]
+    #[arg(value_name = "JOB/ITEM", value_parser = job_item)]
     item: (String, u32),
     #[command(flatten)]
     form: Form,
     #[command(flatten)]
     server: Server,
-}
-
-/// `report/3`. The name of a job has no slash.
-fn item(text: &str) -> Result<(String, u32), String> {
-    let read = text.rsplit_once('/').and_then(|(job, item)| Some((job.to_owned(), item.parse().ok()?)));
-    let read = read.filter(|(job, _)| !job.is_empty());
-    read.ok_or_else(|| "expected JOB/ITEM, a job's name and the number of an item, as in report/3".to_owned())
 }
 
 impl Explain {
@@ -36,7 +31,7 @@ impl Explain {
         let answer = self.server.ask(question, |mut c, q| async move { c.explain_item(q).await }).await?;
         if answer.sentences.is_empty() {
             return Err(Failure::failed(
-                "EMPTY",
+                Code::Empty,
                 "the coordinator said nothing: it may be of another version",
             ));
         }
@@ -73,21 +68,6 @@ fn text(job: &str, item: u32, sentences: &[v1::ExplainedSentence]) -> String {
     out
 }
 
-/// Lines of at most so many characters, broken between words; a longer word has a line of its own.
-fn wrapped(text: &str, most: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= most => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,13 +93,5 @@ report/0
 ";
         assert_eq!(text("report", 0, &sentences), expected);
         assert!(expected.lines().all(|line| line.chars().count() <= COLUMNS));
-    }
-
-    #[test]
-    fn an_item_is_named_by_its_job_and_number() {
-        assert_eq!(item("report/3"), Ok(("report".into(), 3)));
-        for text in ["report", "report/", "/3", "report/x", "report/-1"] {
-            assert!(item(text).is_err(), "{text}");
-        }
     }
 }

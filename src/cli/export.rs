@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use rosterd_domain::id::JobName;
 
-use super::failure::{Failure, Result};
-use super::show::say;
+use super::failure::{Code, Failure, Result};
+use super::output::form::say;
 use super::store::Store;
 use crate::app::transfer;
 use rosterd_runtime::private;
@@ -32,7 +32,7 @@ impl Export {
             return Err(Failure::usage(why));
         }
         let taken = transfer::export(&config, &self.jobs).await;
-        let taken = taken.map_err(|error| Failure::failed("EXPORT", error))?;
+        let taken = taken.map_err(|error| Failure::failed(Code::Export, error))?;
         for left in &taken.left {
             eprintln!("rosterd: {left}");
         }
@@ -45,7 +45,7 @@ impl Export {
             return say(&export.to_json());
         }
         write(&self.file, &export.to_json())
-            .map_err(|error| Failure::failed("EXPORT", format!("{}: {error}", self.file.display())))?;
+            .map_err(|error| Failure::failed(Code::Export, format!("{}: {error}", self.file.display())))?;
         let records: usize = export.jobs.iter().map(|job| job.records.len()).sum();
         say(&format!(
             "{} jobs of {} with {records} records written to {}{}",

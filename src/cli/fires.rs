@@ -1,25 +1,38 @@
 //! `rosterd fires`: the scheduled times of a job with the result of each, latest first.
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use rosterd_domain::time::Time;
-use serde_json::Value;
 
 use super::failure::Result;
 use super::json;
-use super::options::{Limit, moment};
+use super::options::{Limit, Scope, moment};
+use super::output::form::ListForm;
+use super::output::span::{date, timestamp};
+use super::output::table::{Cell, Ids, Table, col};
 use super::server::{Client, Server};
-use super::show::{Form, short_time, table, timestamp};
 use rosterd_wire::proto::v1;
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Fires {
-    /// The job
-    #[arg(long, value_name = "NAME")]
-    job: String,
-    /// Only of this item
-    #[arg(long, value_name = "N")]
-    item: Option<u32>,
-    /// Scheduled not before: RFC 3339, or how long ago [default: 1h]
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    list: List,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List a job's scheduled times with the result of each
+    #[command(alias = "ls")]
+    List(List),
+}
+
+#[derive(Debug, Args)]
+struct List {
+    #[command(flatten)]
+    of: Scope,
+    /// Scheduled not before: RFC 3339, how long ago, or local [default: 1h]
     #[arg(long, value_name = "TIME", value_parser = moment)]
     since: Option<Time>,
     /// Scheduled before [default: now]
@@ -31,17 +44,27 @@ pub(crate) struct Fires {
     #[command(flatten)]
     limit: Limit,
     #[command(flatten)]
-    form: Form,
+    form: ListForm,
     #[command(flatten)]
     server: Server,
 }
 
 impl Fires {
     pub(crate) async fn run(self) -> Result {
+        match self.command {
+            None => self.list.run().await,
+            Some(Command::List(list)) => list.run().await,
+        }
+    }
+}
+
+impl List {
+    async fn run(self) -> Result {
+        let (job, item) = self.of.of_a_job()?;
         let admin = self.server.admin().await?;
         let question = v1::ListFiresRequest {
-            job: self.job,
-            item: self.item,
+            job,
+            item,
             start_time: self.since.map(timestamp),
             end_time: self.until.map(timestamp),
             // Of those that were run nothing is kept.
@@ -54,15 +77,13 @@ impl Fires {
             |a: v1::ListFiresResponse| (a.fires.into_iter().filter(wanted).collect(), a.next_page_token);
         let turn = |q: &mut v1::ListFiresRequest, token| q.page_token = token;
         let mut fires = admin.pages(question, call, take, turn, self.limit.rows()).await?;
-        self.limit.cut(&mut fires, self.form);
-        self.form.show(|| fires.iter().map(json::fire).collect::<Value>(), || text(&fires))
+        self.limit.cut(&mut fires, self.form.is_table());
+        self.form.show(|| fires.iter().map(json::fire).collect(), "no scheduled times", || table(&fires))
     }
 }
 
-fn text(fires: &[v1::FireRecord]) -> String {
-    if fires.is_empty() {
-        return "no scheduled times".into();
-    }
+fn table(fires: &[v1::FireRecord]) -> Table {
+    let ids = Ids::of(fires.iter().filter_map(|fire| Some(fire.run.as_ref()?.instance.as_str())));
     let row = |fire: &v1::FireRecord| {
         let result = match fire.reason.as_str() {
             "" => json::result(fire.result()),
@@ -70,15 +91,23 @@ fn text(fires: &[v1::FireRecord]) -> String {
         };
         let run = fire.run.as_ref();
         let outcome = run.map(|run| json::outcome(run.outcome()).unwrap_or_else(|| "running".into()));
-        let dash = || "-".to_owned();
+        let dash = || Cell::from("-");
         [
-            short_time(fire.fire_time.as_ref()),
-            fire.item.to_string(),
-            result,
-            run.map_or_else(dash, |run| json::source(run.source())),
-            outcome.unwrap_or_else(dash),
-            run.map_or_else(dash, |run| run.instance.clone()),
+            date(fire.fire_time.as_ref()).into(),
+            fire.item.into(),
+            Cell::state(result),
+            run.map_or_else(dash, |run| json::source(run.source()).into()),
+            outcome.map_or_else(dash, Cell::state),
+            run.map_or_else(dash, |run| ids.cell(&run.instance)),
         ]
     };
-    table(["SCHEDULED", "ITEM", "RESULT", "SOURCE", "OUTCOME", "INSTANCE"], fires.iter().map(row))
+    let columns = [
+        col("SCHEDULED").named(),
+        col("ITEM").named(),
+        col("RESULT").cut(8),
+        col("SOURCE"),
+        col("OUTCOME"),
+        col("INSTANCE").cut(8),
+    ];
+    Table::of(columns, fires.iter().map(row))
 }

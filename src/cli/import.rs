@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use rosterd_domain::id::{JobName, Token};
 
-use super::failure::{Failure, Result};
-use super::show::say;
+use super::failure::{Code, Failure, Result};
+use super::options::Consent;
+use super::output::form::say;
 use super::store::Store;
 use crate::app::transfer::{self, Existing, Export, How, Report, TransferError};
 
@@ -53,23 +54,30 @@ struct Manner {
     /// Look at everything, write nothing
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    consent: Consent,
 }
 
 impl Manner {
-    fn how(&self, crash_running: bool) -> How {
+    fn how(&self, crash_running: bool) -> Result<How> {
+        if self.overwrite && !self.dry_run {
+            self.consent.ask(
+                "Remove the jobs that exist, with all that is known of them, where the file has them too?",
+            )?;
+        }
         let existing = match (self.overwrite, self.skip_existing) {
             (true, _) => Existing::Overwrite,
             (_, true) => Existing::Skip,
             _ => Existing::Refuse,
         };
-        How { existing, crash_running, dry_run: self.dry_run }
+        Ok(How { existing, crash_running, dry_run: self.dry_run })
     }
 }
 
 #[derive(Debug, Args)]
 struct ElasticJob {
     /// Elastic-Job's namespace; one of several parts is written a/b
-    #[arg(long, value_name = "NAMESPACE")]
+    #[arg(long = "from-namespace", alias = "from", value_name = "NAMESPACE")]
     from: String,
     /// Only these jobs
     #[arg(long = "job", value_name = "NAME")]
@@ -90,7 +98,7 @@ struct ElasticJob {
 }
 
 fn failed(error: TransferError) -> Failure {
-    Failure::failed("IMPORT", error)
+    Failure::failed(Code::Import, error)
 }
 
 impl Import {
@@ -103,7 +111,7 @@ impl Import {
                 if let Some(given) = self.tokens_above {
                     export.go_on_above(Token(given));
                 }
-                let how = self.how.how(self.crash_running);
+                let how = self.how.how(self.crash_running)?;
                 let origin = file.display().to_string();
                 let report = transfer::import(&config, export, how, &origin).await.map_err(failed)?;
                 say(&words(&report, how.dry_run))
@@ -127,7 +135,7 @@ fn parse(path: &Path) -> Result<Export> {
     Export::from_json(&bytes).map_err(|defects| {
         let lines: String = defects.iter().map(|defect| format!("\n  {defect}")).collect();
         let why = format!("{} cannot be imported, nothing was written:{lines}", path.display());
-        Failure::failed("EXPORT_INVALID", why)
+        Failure::failed(Code::ExportInvalid, why)
     })
 }
 
@@ -171,7 +179,7 @@ impl ElasticJob {
         match (&self.as_files, target) {
             (Some(dir), _) => files(dir, &found.files),
             (None, Some(target)) => {
-                let how = self.how.how(false);
+                let how = self.how.how(false)?;
                 let report = transfer::import(&target, found.export, how, &origin).await.map_err(failed)?;
                 say(&words(&report, how.dry_run))
             }
@@ -182,7 +190,7 @@ impl ElasticJob {
 
 fn files(dir: &Path, files: &[(JobName, String)]) -> Result {
     let error = |path: &Path, error: std::io::Error| {
-        Failure::failed("IMPORT", format!("{} cannot be written: {error}", path.display()))
+        Failure::failed(Code::Import, format!("{} cannot be written: {error}", path.display()))
     };
     fs::create_dir_all(dir).map_err(|why| error(dir, why))?;
     let mut lines = String::new();

@@ -4,8 +4,10 @@ use clap::Args;
 use serde_json::json;
 
 use super::failure::Result;
+use super::output::form::Form;
+use super::output::span::{date, json_time};
+use super::output::text::{facts, word};
 use super::server::Server;
-use super::show::{Form, facts, json_time, short_time, word};
 use rosterd_wire::proto::v1;
 
 #[derive(Debug, Args)]
@@ -49,8 +51,8 @@ impl Info {
                 ("coordinator", info.coordinator_id.clone()),
                 ("store", info.store.clone()),
                 ("health", health.clone()),
-                ("started", short_time(info.started_at.as_ref())),
-                ("now", short_time(info.now.as_ref())),
+                ("started", date(info.started_at.as_ref())),
+                ("now", date(info.now.as_ref())),
                 ("coordinators", info.coordinators.join(" ")),
                 ("history", info.history.as_ref().map(stands).unwrap_or_default()),
             ])

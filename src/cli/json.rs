@@ -3,7 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::show::{json_time, word};
+use super::output::span::json_time;
+use super::output::text::word;
 use rosterd_wire::proto::v1;
 
 pub(crate) fn job(job: &v1::JobSummary) -> Value {

@@ -5,8 +5,10 @@ use clap::{Args, Subcommand};
 use super::failure::Result;
 use super::jobs::report;
 use super::json;
+use super::options::{Consent, OnlyJob};
+use super::output::form::{Form, ListForm};
+use super::output::table::{Cell, Table, col};
 use super::server::{ALL, Client, Server};
-use super::show::{Form, table};
 use rosterd_wire::proto::v1;
 
 #[derive(Debug, Args)]
@@ -20,28 +22,31 @@ pub(crate) struct Machines {
 
 #[derive(Debug, Args)]
 struct List {
-    /// Only of this job
-    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
-    job: String,
+    #[command(flatten)]
+    job: OnlyJob,
     /// A row for each job that knows the machine
     #[arg(long)]
     by_job: bool,
     #[command(flatten)]
-    form: Form,
+    form: ListForm,
     #[command(flatten)]
     server: Server,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// List machines
+    #[command(alias = "ls")]
+    List(List),
     /// Take a machine out of service for all its jobs; runs in flight finish
     Disable(Disable),
     /// Take a machine back into service for all its jobs
     Enable(Named),
     /// Shut all instances on a machine down for all their jobs; runs in flight finish
-    Shutdown(Named),
+    Shutdown(Asked),
     /// Forget a machine; refused while it has instances
-    Remove(Named),
+    #[command(alias = "delete", alias = "rm")]
+    Remove(Asked),
 }
 
 #[derive(Debug, Args)]
@@ -56,25 +61,36 @@ struct Named {
 
 #[derive(Debug, Args)]
 struct Disable {
-    #[command(flatten)]
-    machine: Named,
     /// Stop the runs in flight too
     #[arg(long)]
     cancel: bool,
+    #[command(flatten)]
+    machine: Named,
+}
+
+#[derive(Debug, Args)]
+struct Asked {
+    #[command(flatten)]
+    consent: Consent,
+    #[command(flatten)]
+    machine: Named,
 }
 
 impl Machines {
     pub(crate) async fn run(self) -> Result {
         match self.command {
             None => self.list.run().await,
+            Some(Command::List(list)) => list.run().await,
             Some(Command::Disable(disable)) => disable.machine.set_enabled(false, disable.cancel).await,
             Some(Command::Enable(machine)) => machine.set_enabled(true, false).await,
-            Some(Command::Shutdown(Named { address, form, server })) => {
+            Some(Command::Shutdown(Asked { machine: Named { address, form, server }, consent })) => {
+                consent.ask(&format!("Shut all instances on {address} down, for all their jobs?"))?;
                 let question = v1::ShutdownMachineRequest { machine: address };
                 let answer = server.ask(question, |mut c, q| async move { c.shutdown_machine(q).await });
                 report(form, &answer.await?.changes)
             }
-            Some(Command::Remove(Named { address, form, server })) => {
+            Some(Command::Remove(Asked { machine: Named { address, form, server }, consent })) => {
+                consent.ask(&format!("Forget the machine {address}, and whether it is disabled?"))?;
                 let question = v1::RemoveMachineRequest { machine: address };
                 let answer = server.ask(question, |mut c, q| async move { c.remove_machine(q).await });
                 report(form, &answer.await?.changes)
@@ -93,41 +109,46 @@ impl Named {
 
 impl List {
     async fn run(self) -> Result {
-        let over_all_jobs = self.job.is_empty() && !self.by_job;
-        let question = v1::ListMachinesRequest { job: self.job, over_all_jobs, ..Default::default() };
+        let job = self.job.name();
+        let over_all_jobs = job.is_empty() && !self.by_job;
+        let question = v1::ListMachinesRequest { job, over_all_jobs, ..Default::default() };
         let call = |mut c: Client, q| async move { c.list_machines(q).await };
         let (take, turn) = (
             |a: v1::ListMachinesResponse| (a.machines, a.next_page_token),
             |q: &mut v1::ListMachinesRequest, token| q.page_token = token,
         );
         let machines = self.server.admin().await?.pages(question, call, take, turn, ALL).await?;
-        let text = || match machines.as_slice() {
-            [] => "no machines".into(),
-            machines if over_all_jobs => totals(machines),
-            machines => by_job(machines),
-        };
-        self.form.show(|| machines.iter().map(json::machine).collect(), text)
+        let table = || if over_all_jobs { totals(&machines) } else { by_job(&machines) };
+        self.form.show(|| machines.iter().map(json::machine).collect(), "no machines", table)
     }
 }
 
-fn totals(machines: &[v1::MachineSummary]) -> String {
+fn totals(machines: &[v1::MachineSummary]) -> Table {
     let row = |row: &v1::MachineSummary| {
         let status = match row.disabled_jobs {
             0 => "enabled",
             disabled if disabled < row.jobs => "partly disabled",
             _ => "disabled",
         };
-        let counts = [row.jobs, row.disabled_jobs, row.instances].map(|count| count.to_string());
-        let [jobs, disabled, instances] = counts;
-        [row.machine.clone(), status.into(), jobs, disabled, instances]
+        [
+            Cell::from(row.machine.as_str()),
+            Cell::state(status),
+            row.jobs.into(),
+            row.disabled_jobs.into(),
+            row.instances.into(),
+        ]
     };
-    table(["MACHINE", "STATUS", "JOBS", "DISABLED", "INSTANCES"], machines.iter().map(row))
+    let columns =
+        [col("MACHINE").named().cut(12), col("STATUS"), col("JOBS"), col("DISABLED"), col("INSTANCES")];
+    Table::of(columns, machines.iter().map(row))
 }
 
-fn by_job(machines: &[v1::MachineSummary]) -> String {
+fn by_job(machines: &[v1::MachineSummary]) -> Table {
     let row = |row: &v1::MachineSummary| {
         let status = if row.enabled { "enabled" } else { "disabled" };
-        [row.machine.clone(), row.job.clone(), status.into(), row.instances.to_string()]
+        [Cell::from(row.machine.as_str()), row.job.as_str().into(), Cell::state(status), row.instances.into()]
     };
-    table(["MACHINE", "JOB", "STATUS", "INSTANCES"], machines.iter().map(row))
+    let columns =
+        [col("MACHINE").named().cut(12), col("JOB").named().cut(8), col("STATUS"), col("INSTANCES")];
+    Table::of(columns, machines.iter().map(row))
 }

@@ -4,13 +4,17 @@
 mod alarms;
 mod backup;
 mod cluster;
+mod complete;
 mod completion;
 mod conformance;
+mod connection;
+mod context;
 mod credentials;
 mod cron;
 mod dev;
 mod dump;
 mod events;
+mod examples;
 mod exec;
 mod explain;
 mod export;
@@ -24,25 +28,29 @@ mod items;
 mod jobs;
 mod json;
 mod log;
+mod logs;
 mod machines;
+mod man;
 mod options;
+mod output;
 mod plan;
 mod probe;
 mod restore;
 mod runs;
 mod serve;
 mod server;
-mod show;
 mod store;
 mod verify;
 mod watch;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap_complete::CompleteEnv;
 use futures_util::future::LocalBoxFuture;
 
-use failure::Result;
+use failure::{Code, Failure, Result};
+use output::look::Choices;
 
 /// A distributed scheduler for sharded cron jobs.
 #[derive(Debug, Parser)]
@@ -50,6 +58,8 @@ use failure::Result;
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    choices: Choices,
 }
 
 #[derive(Debug, Subcommand)]
@@ -61,6 +71,7 @@ enum Command {
     /// Ask whether a coordinator is serving
     Probe(probe::Probe),
     /// Show which coordinator answers, and how it is
+    #[command(alias = "status")]
     Info(info::Info),
     /// Run a command as a worker: once per item each time the job fires
     Exec(Box<exec::Exec>),
@@ -68,22 +79,31 @@ enum Command {
     #[command(subcommand, visible_alias = "job")]
     Jobs(jobs::Jobs),
     /// List a job's items: who owns them, what they do
+    #[command(visible_alias = "item")]
     Items(items::Items),
     /// Explain an item: why it is where it is, what it waits for, when it runs next
     Explain(explain::Explain),
     /// List instances, drain or shut down one of them
+    #[command(visible_alias = "instance", alias = "workers", alias = "worker")]
     Instances(instances::Instances),
     /// List machines: where the workers of jobs run
+    #[command(visible_alias = "machine")]
     Machines(machines::Machines),
     /// List the coordinators: who is there, what they lead and how late they are
     Cluster(cluster::Cluster),
-    /// List runs, latest first
+    /// List runs, latest first; show one
+    #[command(visible_alias = "run")]
     Runs(runs::Runs),
+    /// Write what a run wrote
+    Logs(logs::Logs),
     /// List a job's scheduled times with the result of each
+    #[command(visible_alias = "fire")]
     Fires(fires::Fires),
     /// List what was done to jobs and workers, and by whom, latest first
+    #[command(visible_alias = "event")]
     Events(events::Events),
     /// List, silence and test alarms
+    #[command(visible_alias = "alarm")]
     Alarms(alarms::Alarms),
     /// Audit past runs: duplicates, overlaps, lost fires, ownership over time
     Verify(Box<verify::Verify>),
@@ -101,8 +121,11 @@ enum Command {
     Export(export::Export),
     /// Read such a file into a store that nobody serves, or take over jobs of Elastic-Job's own
     Import(Box<import::Import>),
-    /// Add, list and revoke credentials in a coordinator's file
+    /// Name connections, and say which is used
     #[command(subcommand)]
+    Context(context::Contexts),
+    /// Add, list and revoke credentials in a coordinator's file
+    #[command(subcommand, visible_alias = "credential")]
     Credentials(credentials::Credentials),
     /// Understand a cron expression
     #[command(subcommand)]
@@ -111,6 +134,18 @@ enum Command {
     Plan(plan::Plan),
     /// Write a completion script for a shell
     Completion(completion::Completion),
+    /// Write the manual, a page for each command
+    Man(man::Man),
+}
+
+/// All commands, each with examples below its help.
+pub fn command() -> clap::Command {
+    examples::added(Cli::command())
+}
+
+/// The codes that the command line itself says, and what each means.
+pub fn codes() -> Vec<(String, &'static str)> {
+    Code::ALL.iter().map(|(code, meaning)| (code.name(), *meaning)).collect()
 }
 
 /// Parses the arguments of this process, does what they say, and says how it went.
@@ -119,13 +154,24 @@ pub fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == exec::guard::NAME) {
         return exec::guard::Guard::parse_from(std::env::args_os().skip(1)).run();
     }
-    let done = match Cli::parse().command {
+    if std::env::args_os().nth(1).is_some_and(|first| first == dev::WORKER) {
+        return dev::DevWorker::parse_from(std::env::args_os().skip(1)).run();
+    }
+    CompleteEnv::with_factory(command).var(completion::VARIABLE).complete();
+    let cli = match Cli::from_arg_matches(&command().get_matches()) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
+    cli.choices.hold();
+    let done = match cli.command {
+        Command::Context(context) => context.run(),
         Command::Credentials(credentials) => credentials.run(),
         Command::Cron(cron) => cron.run(),
         Command::Plan(plan) => plan.run(),
         Command::Completion(completion) => completion.run(),
+        Command::Man(man) => man.run(),
         command => tokio::runtime::Runtime::new()
-            .map_err(|error| failure::Failure::failed("RUNTIME", error))
+            .map_err(|error| Failure::failed(Code::Runtime, error))
             .and_then(|runtime| {
                 // Boxed: else all commands are compiled once for each way in which a runtime may poll them.
                 let command: LocalBoxFuture<'_, Result> = Box::pin(command.run());
@@ -155,6 +201,7 @@ impl Command {
             Self::Machines(machines) => machines.run().await,
             Self::Cluster(cluster) => cluster.run().await,
             Self::Runs(runs) => runs.run().await,
+            Self::Logs(logs) => logs.run().await,
             Self::Fires(fires) => fires.run().await,
             Self::Events(events) => events.run().await,
             Self::Alarms(alarms) => alarms.run().await,
@@ -166,10 +213,12 @@ impl Command {
             Self::Restore(restore) => restore.run().await,
             Self::Export(export) => export.run().await,
             Self::Import(import) => import.run().await,
+            Self::Context(context) => context.run(),
             Self::Credentials(credentials) => credentials.run(),
             Self::Cron(cron) => cron.run(),
             Self::Plan(plan) => plan.run(),
             Self::Completion(completion) => completion.run(),
+            Self::Man(man) => man.run(),
         }
     }
 }

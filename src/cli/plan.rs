@@ -10,7 +10,9 @@ use serde_json::json;
 
 use super::failure::{Failure, Result};
 use super::options::read_text;
-use super::show::{Form, or_dash, ranges, table};
+use super::output::form::ListForm;
+use super::output::table::{Cell, Table, col};
+use super::output::text::{or_dash, ranges};
 
 #[derive(Debug, Args)]
 pub(crate) struct Plan {
@@ -30,7 +32,7 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "FILE")]
     current: Option<PathBuf>,
     #[command(flatten)]
-    form: Form,
+    form: ListForm,
 }
 
 #[derive(Debug, Deserialize)]
@@ -52,13 +54,18 @@ impl Plan {
         let question =
             Question { job: &self.job, instances: &self.instances, items: self.items, current: &current };
         let assignment = strategy.assign(&question);
-        let text = || {
+        let table = || {
             let row = |(instance, items): (&InstanceId, &[rosterd_domain::id::Item])| {
                 let numbers: Vec<u32> = items.iter().map(|item| item.0).collect();
-                [instance.to_string(), items.len().to_string(), or_dash(&ranges(&numbers))]
+                [
+                    Cell::from(instance.to_string()),
+                    items.len().to_string().into(),
+                    or_dash(&ranges(&numbers)).into(),
+                ]
             };
-            table(["INSTANCE", "COUNT", "ITEMS"], assignment.iter().map(row))
+            let columns = [col("INSTANCE").named().cut(12), col("COUNT"), col("ITEMS").cut(12)];
+            Table::of(columns, assignment.iter().map(row))
         };
-        self.form.show(|| json!({ "assignment": assignment }), text)
+        self.form.show(|| json!({ "assignment": assignment }), "no instances", table)
     }
 }

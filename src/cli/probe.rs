@@ -9,8 +9,8 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use super::failure::{Failure, Result};
+use super::output::text::word;
 use super::server::{Server, refused};
-use super::show::word;
 use rosterd_wire::proto::v1::GetServerInfoRequest;
 use rosterd_wire::proto::v1::admin_service_client::AdminServiceClient;
 
@@ -19,23 +19,24 @@ const WHY: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
 pub(crate) struct Probe {
+    /// A service of the coordinator [default: the coordinator as a whole]
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    service: String,
     #[command(flatten)]
     server: Server,
-    /// A service of the coordinator; default: as a whole
-    #[arg(long, value_name = "NAME", default_value = "")]
-    service: String,
 }
 
 impl Probe {
     pub(crate) async fn run(self) -> Result {
         let asked = async {
             // Health is open to everybody, and a probe may be sent anywhere: the credential stays here.
-            let access = self.server.identity.without_credential()?;
-            let channel = self.server.channel(&access).await?;
+            let mut to = self.server.resolve()?;
+            to.access.credential = None;
+            let channel = self.server.channel(&to).await?;
             let answer = HealthClient::new(channel.clone())
                 .check(HealthCheckRequest { service: self.service.clone() })
                 .await
-                .map_err(|status| refused(&access, &self.server.server.join(","), status))?;
+                .map_err(|status| refused(&to.access, &to.names(), status))?;
             match answer.into_inner().status() {
                 ServingStatus::Serving => Ok::<_, Failure>(None),
                 status => Ok(Some(how(status, channel).await)),

@@ -9,9 +9,11 @@ use clap::Args;
 use futures_util::stream;
 
 use super::backup::{Client, client};
-use super::failure::{Failure, Result};
+use super::failure::{Code, Failure, Result};
+use super::options::Consent;
+use super::output::form::say;
+use super::output::text::count;
 use super::server::{Server, refused};
-use super::show::say;
 use super::store::directory;
 use crate::app::backup::{Directory, Summary, Use, check, each_job};
 use crate::config::value;
@@ -20,14 +22,7 @@ use rosterd_wire::proto::v1;
 /// Most bytes of one message: less than the least that a coordinator takes.
 const MESSAGE: usize = 64 << 10;
 
-const EXAMPLE: &str = "Example:
-  rosterd restore jobs-2026-11-23.backup --overwrite --dry-run
-  rosterd restore jobs-2026-11-23.backup --overwrite
-
-Killed or cut off at any time, the same command run again completes it.";
-
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLE)]
 pub(crate) struct Restore {
     /// A file that `rosterd backup` wrote
     file: PathBuf,
@@ -37,6 +32,8 @@ pub(crate) struct Restore {
     /// Look at everything, change nothing
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    consent: Consent,
     /// Restore into the embedded store in this directory, which no coordinator serves; made if there is none
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
@@ -53,13 +50,20 @@ enum Target {
 impl Restore {
     pub(crate) async fn run(self) -> Result {
         let summary = check(self.open()?).map_err(|defects| self.invalid(&defects))?;
+        if self.overwrite && !self.dry_run {
+            self.consent.ask(&format!(
+                "Put {} back to their state of {}?",
+                count(summary.jobs.len(), "job"),
+                summary.taken_at
+            ))?;
+        }
         let mut target = match &self.data_dir {
             None => Target::Served(Box::new(client(&self.server).await?)),
             Some(data_dir) => {
                 let config = directory(data_dir, Some(summary.namespace.to_string()))?;
                 let how = if self.dry_run { Use::Look } else { Use::Write };
                 let opened = Directory::open(&config, how).await;
-                Target::Directory(opened.map_err(|error| Failure::failed("RESTORE", error))?)
+                Target::Directory(opened.map_err(|error| Failure::failed(Code::Restore, error))?)
             }
         };
         let done = self.restore(&mut target, &summary).await;
@@ -82,7 +86,7 @@ impl Restore {
         }
         if !why.is_empty() {
             let why = why.join("\n  ");
-            return Err(Failure::failed("RESTORE", format!("nothing was changed:\n  {why}")));
+            return Err(Failure::failed(Code::Restore, format!("nothing was changed:\n  {why}")));
         }
         if self.dry_run {
             return Ok(());
@@ -109,7 +113,7 @@ impl Restore {
     fn invalid(&self, defects: &[String]) -> Failure {
         let lines: String = defects.iter().map(|defect| format!("\n  {defect}")).collect();
         let why = format!("{} cannot be restored, nothing was changed:{lines}", self.file.display());
-        Failure::failed("BACKUP_INVALID", why)
+        Failure::failed(Code::BackupInvalid, why)
     }
 
     async fn one(
@@ -123,7 +127,7 @@ impl Restore {
             Target::Served(client) => client,
             Target::Directory(directory) => {
                 let done = directory.restore(&line, summary, self.overwrite, dry_run).await;
-                return done.map(answer).map_err(|why| Failure::failed("RESTORE", why));
+                return done.map(answer).map_err(|why| Failure::failed(Code::Restore, why));
             }
         };
         let mut parts = line.chunks(MESSAGE).map(<[u8]>::to_vec);
@@ -142,8 +146,8 @@ impl Restore {
         let answer = answer.map_err(|_| {
             Failure::unavailable(format!("no answer within {}; --timeout waits longer", value::show(timeout)))
         })?;
-        let access = self.server.identity.access()?;
-        Ok(answer.map_err(|status| refused(&access, &self.server.server.join(","), status))?.into_inner())
+        let to = self.server.resolve()?;
+        Ok(answer.map_err(|status| refused(&to.access, &to.names(), status))?.into_inner())
     }
 }
 

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::failure::{Exit, Failure, Result};
+use super::failure::{Code, Exit, Failure, Result};
 use super::log;
-use super::show::say;
+use super::output::form::say;
 use crate::config::{Config, Defects, Loaded, Sources};
 
 #[derive(Debug, Args)]
@@ -129,7 +129,7 @@ fn invalid(defects: Defects) -> Failure {
         count => format!("{count} defects"),
     };
     let lines: String = defects.0.iter().map(|defect| format!("\n  {defect}")).collect();
-    Failure::new(Exit::Usage, "CONFIG_INVALID", format!("the configuration has {count}{lines}"))
+    Failure::new(Exit::Usage, Code::ConfigInvalid, format!("the configuration has {count}{lines}"))
 }
 
 /// Starts logging and runs `app` with the configuration.
@@ -139,13 +139,20 @@ where
     E: std::error::Error,
 {
     log::start(&config.log.filter, config.log.json)?;
-    app(config).await.map_err(|error| Failure::failed("SERVE", chain(&error)))
+    app(config).await.map_err(|error| Failure::failed(Code::Serve, chain(&error)))
 }
 
-/// An error and its causes, on one line.
+/// An error and its causes, on one line; what one of them says already is not said again.
 fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+    let mut text = String::new();
+    for cause in std::iter::successors(Some(error), |error| error.source()).map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text += &format!(": {cause}");
+        }
+    }
+    text
 }
 
 impl Serve {
@@ -163,7 +170,7 @@ impl Serve {
         let loaded = read(&sources)?;
         if self.check {
             crate::app::check(&loaded.config)
-                .map_err(|error| Failure::new(Exit::Usage, "CONFIG_INVALID", chain(&error)))?;
+                .map_err(|error| Failure::new(Exit::Usage, Code::ConfigInvalid, chain(&error)))?;
             return say("the configuration is in order");
         }
         start(loaded.config, crate::app::serve).await

@@ -11,8 +11,8 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Response, Status};
 
-use super::failure::{Exit, Failure, Result};
-use super::identity::Identity;
+use super::connection::{Connection, Resolved};
+use super::failure::{Code, Exit, Failure, Result};
 use crate::config::value;
 use rosterd_wire::proto::v1::admin_service_client::AdminServiceClient;
 
@@ -25,21 +25,13 @@ pub(crate) const ALL: usize = usize::MAX;
 
 /// Where a coordinator is, and who asks.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Connection")]
 pub(crate) struct Server {
-    /// Coordinators to ask, in this order: a URL or host:port
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "ROSTERD_SERVER",
-        value_delimiter = ',',
-        default_value = "http://127.0.0.1:7700"
-    )]
-    pub(crate) server: Vec<String>,
-    /// How long to wait for an answer
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = value::duration)]
-    pub(crate) timeout: Duration,
     #[command(flatten)]
-    pub(crate) identity: Identity,
+    connection: Connection,
+    /// How long to wait for an answer
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = value::positive)]
+    pub(crate) timeout: Duration,
 }
 
 /// The generated client, with the credential.
@@ -74,12 +66,17 @@ impl Interceptor for Bearer {
 }
 
 impl Server {
+    /// Where to connect, and with what.
+    pub(crate) fn resolve(&self) -> Result<Resolved> {
+        self.connection.resolve()
+    }
+
     /// Connects to the first that answers.
-    pub(crate) async fn channel(&self, access: &Access) -> Result<Channel> {
+    pub(crate) async fn channel(&self, to: &Resolved) -> Result<Channel> {
         let mut tried = Vec::new();
         let mut known = false;
-        for server in &self.server {
-            match endpoint(server, access)?.connect().await {
+        for server in &to.servers {
+            match endpoint(server, &to.access)?.connect().await {
                 Ok(channel) => return Ok(channel),
                 Err(error) => match explain(server, &error) {
                     // Nobody has seen what was to be said: the next one may do.
@@ -97,11 +94,11 @@ impl Server {
     }
 
     pub(crate) async fn admin(&self) -> Result<Admin> {
-        let access = self.identity.access()?;
-        let channel = self.channel(&access).await?;
-        let client = AdminServiceClient::with_interceptor(channel, Bearer::new(&access)?);
-        let (client, server) = (client.max_decoding_message_size(MAX_ANSWER), self.server.join(","));
-        Ok(Admin { client, timeout: self.timeout, server, access })
+        let to = self.resolve()?;
+        let channel = self.channel(&to).await?;
+        let client = AdminServiceClient::with_interceptor(channel, Bearer::new(&to.access)?);
+        let (client, server) = (client.max_decoding_message_size(MAX_ANSWER), to.names());
+        Ok(Admin { client, timeout: self.timeout, server, access: to.access })
     }
 
     /// Connects and asks one thing.
@@ -127,16 +124,14 @@ impl Admin {
     where
         F: Future<Output = Result<Response<A>, Status>>,
     {
-        let mut request = Request::new(question);
-        request.set_timeout(self.timeout);
-        match tokio::time::timeout(self.timeout, call(self.client.clone(), request)).await {
-            Ok(answer) => Ok(answer.map_err(|status| self.refused(status))?.into_inner()),
-            Err(_) => Err(Failure::new(
-                Exit::Unavailable,
-                "DEADLINE_EXCEEDED",
-                format!("no answer within {}; --timeout waits longer", value::show(self.timeout)),
-            )),
-        }
+        let answer = bounded(self.timeout, question, |request| call(self.client.clone(), request)).await?;
+        Ok(answer.map_err(|status| self.refused(status))?.into_inner())
+    }
+
+    /// Opens a stream of answers; that it opens is bounded in time, not how long it goes on.
+    pub(crate) async fn open<A>(&self, call: impl Future<Output = Result<Response<A>, Status>>) -> Result<A> {
+        let opened = tokio::time::timeout(self.timeout, call).await.map_err(|_| no_answer(self.timeout))?;
+        Ok(opened.map_err(|status| self.refused(status))?.into_inner())
     }
 
     /// Asks for page after page and gives the rows, `most` of them; `take` parts an answer into rows and the next
@@ -201,6 +196,22 @@ impl Admin {
     }
 }
 
+/// Asks, and waits so long for the answer. The coordinator is told a little more: what it cannot answer in time is
+/// told here, in our words.
+pub(crate) async fn bounded<Q, F: Future>(
+    timeout: Duration,
+    question: Q,
+    call: impl FnOnce(Request<Q>) -> F,
+) -> Result<F::Output> {
+    let mut request = Request::new(question);
+    request.set_timeout(timeout + Duration::from_secs(1));
+    tokio::time::timeout(timeout, call(request)).await.map_err(|_| no_answer(timeout))
+}
+
+fn no_answer(timeout: Duration) -> Failure {
+    Failure::late(format!("no answer within {}; --timeout waits longer", value::show(timeout)))
+}
+
 fn endpoint(server: &str, access: &Access) -> Result<Endpoint> {
     let endpoint = access.endpoint(server).map_err(Failure::usage)?;
     Ok(endpoint.connect_timeout(CONNECT_TIMEOUT).tcp_nodelay(true))
@@ -210,7 +221,7 @@ fn endpoint(server: &str, access: &Access) -> Result<Endpoint> {
 pub(crate) fn refused(access: &Access, server: &str, status: Status) -> Failure {
     match access.explain_call(server, &status) {
         Some(why) if why.is_about_rights() => {
-            Failure::new(Exit::Credential, "UNAUTHENTICATED", why.to_string())
+            Failure::new(Exit::Credential, Code::Unauthenticated, why.to_string())
         }
         Some(why) => Failure::unavailable(why),
         None => status.into(),

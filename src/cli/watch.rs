@@ -5,16 +5,20 @@ use serde_json::{Value, json};
 
 use super::failure::{Failure, Result};
 use super::json;
-use super::server::Server;
-use super::show::{Form, brief, json_time, ranges, say, short_time, word};
+use super::options::OnlyJob;
+use super::output::form::{Form, say};
+use super::output::look::look;
+use super::output::span::{date, json_time, time};
+use super::output::table::{Ids, cut, painted, style};
+use super::output::text::{brief, ranges, word};
+use super::server::{Client, Server};
 use rosterd_wire::proto::v1;
 use rosterd_wire::proto::v1::watch_response::Event;
 
 #[derive(Debug, Args)]
 pub(crate) struct Watch {
-    /// Only of this job
-    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
-    job: String,
+    #[command(flatten)]
+    job: OnlyJob,
     #[command(flatten)]
     form: Form,
     #[command(flatten)]
@@ -24,12 +28,18 @@ pub(crate) struct Watch {
 impl Watch {
     pub(crate) async fn run(self) -> Result {
         let admin = self.server.admin().await?;
-        let asked = admin.client().watch(v1::WatchRequest { job: self.job }).await;
-        let mut events = asked.map_err(|status| admin.refused(status))?.into_inner();
-        while let Some(message) = events.message().await? {
+        let job = self.job.name();
+        if !job.is_empty() {
+            // Of a job that is not there nothing would ever be told.
+            let question = v1::GetJobRequest { job: job.clone(), ..Default::default() };
+            admin.ask(question, |mut c: Client, q| async move { c.get_job(q).await }).await?;
+        }
+        let mut client = admin.client();
+        let mut events = admin.open(client.watch(v1::WatchRequest { job })).await?;
+        while let Some(message) = events.message().await.map_err(|status| admin.refused(status))? {
             if let Some(event) = &message.event {
                 let at = message.at.as_ref();
-                self.form.show(|| as_json(at, event), || as_text(at, event))?;
+                self.form.show_next(|| as_json(at, event), || as_text(at, event))?;
             }
         }
         say("")?;
@@ -88,45 +98,72 @@ fn as_json(at: Option<&prost_types::Timestamp>, event: &Event) -> Value {
     value
 }
 
+/// A line. On a terminal it is no longer than that: the time of day, ids as short as they can be, no token.
 fn as_text(at: Option<&prost_types::Timestamp>, event: &Event) -> String {
-    let told = match event {
+    let (who, word, rest) = parts(event);
+    let Some(columns) = look().width else {
+        return format!("{}  {}", date(at), joined(&[&who, &word, &rest]));
+    };
+    let clock = at.zip(look().zone.as_ref()).map_or_else(
+        || date(at),
+        |(at, zone)| time(at).timestamp().to_zoned(zone.clone()).strftime("%H:%M:%S").to_string(),
+    );
+    let line = cut(&format!("{clock}  {}", joined(&[&who, &word, &rest])), columns);
+    let color = style(word.split([' ', ':']).next().unwrap_or_default());
+    line.replacen(&word, &painted(&word, color, look().color && !word.is_empty()), 1)
+}
+
+fn joined(parts: &[&String]) -> String {
+    let parts: Vec<&str> = parts.iter().map(|part| part.as_str()).filter(|part| !part.is_empty()).collect();
+    parts.join(" ").trim_end().to_owned()
+}
+
+/// Whom it is about, what happened in a word, and the rest.
+fn parts(event: &Event) -> (String, String, String) {
+    let item = |job: &str, item: u32| format!("{job}/{item}");
+    match event {
         Event::RunStarted(e) => {
             let run = e.run.clone().unwrap_or_default();
-            format!("{}/{} started {}", e.job, e.item, of_run(&run))
+            (item(&e.job, e.item), "started".into(), of_run(&run))
         }
         Event::RunEnded(e) => {
             let run = e.run.clone().unwrap_or_default();
             let outcome = json::outcome(e.outcome()).unwrap_or_else(|| "ended".into());
             let error = if e.error.is_empty() { String::new() } else { format!(": {}", brief(&e.error, 80)) };
-            format!("{}/{} {outcome} {}{error}", e.job, e.item, of_run(&run))
+            (item(&e.job, e.item), outcome, of_run(&run) + &error)
         }
         Event::RunProgress(e) => {
             let run = e.run.clone().unwrap_or_default();
-            format!("{}/{} {}% {}", run.job, run.item, e.percent, brief(&e.message, 80))
+            (item(&run.job, run.item), format!("{}%", e.percent), brief(&e.message, 80))
         }
         Event::FiresNotRun(e) => {
             let reason = if e.reason.is_empty() { String::new() } else { format!(" ({})", e.reason) };
-            let (first, latest) = (short_time(e.first.as_ref()), short_time(e.latest.as_ref()));
+            let (first, latest) = (date(e.first.as_ref()), date(e.latest.as_ref()));
             let span = if e.count > 1 { format!("{} fires, {first} to {latest}", e.count) } else { latest };
-            format!("{}/{} {}{reason}: {span}", e.job, e.item, json::result(e.result()))
+            (item(&e.job, e.item), format!("{}{reason}:", json::result(e.result())), span)
         }
         Event::Assigned(e) => {
-            let owners = e.owners.iter().map(|o| format!("{} {}", o.instance, ranges(&o.items)));
-            format!("{} assigned: {} ({})", e.job, owners.collect::<Vec<_>>().join("; "), e.why)
+            let owners = e.owners.iter().map(|o| format!("{} {}", shown(&o.instance), ranges(&o.items)));
+            let owners = owners.collect::<Vec<_>>().join("; ");
+            (e.job.clone(), "assigned:".into(), format!("{owners} ({})", e.why))
         }
-        Event::Worker(e) => format!("{} {}", e.instance, e.what),
-        Event::Job(e) => format!("{} {}", e.job, e.what),
-        Event::EventsLost(e) => format!("{} events were lost: this watch is too slow", e.count),
-    };
-    format!("{}  {told}", short_time(at)).trim_end().to_owned()
+        Event::Worker(e) => (shown(&e.instance), e.what.clone(), String::new()),
+        Event::Job(e) => (e.job.clone(), e.what.clone(), String::new()),
+        Event::EventsLost(e) => {
+            (String::new(), format!("{} events were lost: this watch is too slow", e.count), String::new())
+        }
+    }
 }
 
 fn of_run(run: &v1::RunInFlight) -> String {
-    format!(
-        "{} of {} on {}, token {}",
-        json::source(run.source()),
-        short_time(run.fire_time.as_ref()),
-        run.instance,
-        run.token
-    )
+    let (source, on) = (json::source(run.source()), shown(&run.instance));
+    if look().width.is_some() {
+        return format!("{source} on {on}");
+    }
+    format!("{source} of {} on {on}, token {}", date(run.fire_time.as_ref()), run.token)
+}
+
+/// An instance's id, short on a terminal.
+fn shown(id: &str) -> String {
+    if look().width.is_some() { Ids::of([id].into_iter()).text(id) } else { id.to_owned() }
 }

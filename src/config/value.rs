@@ -6,10 +6,33 @@ use std::time::Duration;
 const TIMES: [(&str, u64); 5] = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 const SIZES: [(&str, u64); 4] = [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
 
-/// A duration: a whole number and `ms`, `s`, `m`, `h` or `d`.
+/// A duration: whole numbers with `d`, `h`, `m`, `s` or `ms`, as `90s` or `1h30m`, the larger units first.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let millis = united(text, &TIMES).ok_or("write a whole number and a unit: ms, s, m, h or d")?;
+    let millis = spans(text).ok_or("write whole numbers with units: ms, s, m, h or d, as 90s or 1h30m")?;
     Ok(Duration::from_millis(millis))
+}
+
+/// The same, and more than nothing.
+pub fn positive(text: &str) -> Result<Duration, String> {
+    let duration = duration(text)?;
+    if duration.is_zero() { Err("write more than nothing, as 30s".into()) } else { Ok(duration) }
+}
+
+/// Parts with units, each unit smaller than the one before it.
+fn spans(mut text: &str) -> Option<u64> {
+    let (mut total, mut last) = (0_u64, u64::MAX);
+    while !text.is_empty() || last == u64::MAX {
+        let letters = text.find(|c: char| !c.is_ascii_digit())?;
+        let length = text[letters..].find(|c: char| c.is_ascii_digit()).unwrap_or(text.len() - letters);
+        let (part, rest) = text.split_at(letters + length);
+        let (_, size) = TIMES.iter().find(|(name, _)| *name == &part[letters..])?;
+        if *size >= last {
+            return None;
+        }
+        total = total.checked_add(united(part, &TIMES)?)?;
+        (last, text) = (*size, rest);
+    }
+    Some(total)
 }
 
 /// A number of bytes: a whole number, and `KiB`, `MiB` or `GiB`.
@@ -63,15 +86,22 @@ mod tests {
 
     #[test]
     fn durations_are_read_and_written() {
-        for (text, millis) in
-            [("0s", 0), ("500ms", 500), ("5s", 5000), ("90s", 90_000), ("30d", 2_592_000_000)]
-        {
+        for (text, millis) in [
+            ("0s", 0),
+            ("500ms", 500),
+            ("5s", 5000),
+            ("90s", 90_000),
+            ("30d", 2_592_000_000),
+            ("1h30m", 5_400_000),
+            ("1m500ms", 60_500),
+        ] {
             assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
         assert_eq!(show(Duration::from_secs(90)), "90s");
         assert_eq!(show(Duration::from_secs(120)), "2m");
         assert_eq!(show(Duration::from_millis(1500)), "1500ms");
-        for bad in ["", "5", "s", "-1s", "1.5s", "5 s", "5S", "99999999999999999999d"] {
+        for bad in ["", "5", "s", "-1s", "1.5s", "5 s", "5S", "30m1h", "1h1h", "1h5", "99999999999999999999d"]
+        {
             assert!(duration(bad).is_err(), "{bad:?}");
         }
     }

@@ -4,7 +4,7 @@
 //! tests and several coordinators in one process do not see each other's numbers. Label values come from
 //! closed sets (codes, outcomes, reasons, known methods), never from what a client sends.
 
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -98,14 +98,13 @@ fn is_target(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_:-.".contains(c))
 }
 
-/// Sends the process's log to stderr: lines of `format`, those that `filter` lets through. Once per process.
-pub fn init(format: LogFormat, filter: LogFilter) -> Result<(), LoggingTwice> {
+/// Sends the process's log to stderr: lines of `format`, those that `filter` lets through; those for people in color
+/// where that is wanted. Once per process.
+pub fn init(format: LogFormat, filter: LogFilter, color: bool) -> Result<(), LoggingTwice> {
     let lines = match format {
-        LogFormat::Text => fmt::layer()
-            .with_ansi(io::stderr().is_terminal())
-            .with_target(false)
-            .with_writer(|| OneLine(io::stderr()))
-            .boxed(),
+        LogFormat::Text => {
+            fmt::layer().with_ansi(color).with_target(false).with_writer(|| OneLine(io::stderr())).boxed()
+        }
         LogFormat::Json => fmt::layer().json().flatten_event(true).with_writer(io::stderr).boxed(),
     };
     let log = tracing_subscriber::registry().with(lines.with_filter(filter.0));

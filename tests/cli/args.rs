@@ -55,6 +55,19 @@ fn the_other_forms_parse() {
         "rosterd fires --job words --not-run",
         "rosterd watch --job words --json",
         "rosterd completion zsh",
+        "rosterd items words --history --item 1",
+        "rosterd items list words",
+        "rosterd runs words/1",
+        "rosterd run show words/1 --token 17",
+        "rosterd logs words/1 --follow",
+        "rosterd fires words/1 -o yaml",
+        "rosterd events list words",
+        "rosterd instances list words -o name",
+        "rosterd cluster list -o wide --color never --utc",
+        "rosterd jobs get words",
+        "rosterd jobs delete words --yes",
+        "rosterd status",
+        "rosterd exec --job NAME --run-timeout 1h30m -- PROGRAM",
     ] {
         parses(line);
     }
@@ -68,7 +81,8 @@ fn what_cannot_be_meant_is_refused() {
     refused("rosterd exec --job NAME --slots 0 -- PROGRAM", "1..=4096");
     refused("rosterd exec --job NAME --failover --no-monitor-execution -- PROGRAM", "cannot be used with");
     refused("rosterd jobs disable words --item 1 --instance a", "cannot be used with");
-    refused("rosterd runs --item 1", "--job");
+    refused("rosterd jobs list --json -o yaml", "cannot be used with");
+    refused("rosterd jobs list --timeout 0s", "more than nothing");
     refused("rosterd cron next x --from yesterday", "RFC 3339");
     refused("rosterd plan --job a/b --items 1 --instances A", "not a name");
 }

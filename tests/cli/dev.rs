@@ -72,6 +72,22 @@ fn the_demonstration_tells_what_happens_and_logs_nothing_else() {
             }
         }
     }
+    // Who kills a worker sees it come back.
+    let process = seen.iter().find_map(|line| line.strip_prefix("worker      ben is process ")).unwrap();
+    let process = rustix::process::Pid::from_raw(process.parse().unwrap()).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
+    for beginning in ["worker      ben has ended", "Now break something", "worker      ben is process"] {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let line = told.recv_timeout(left).unwrap_or_else(|_| panic!("no {beginning:?} after {seen:#?}"));
+            let found = line.starts_with(beginning);
+            seen.push(line);
+            if found {
+                break;
+            }
+        }
+    }
+    assert!(seen.iter().all(|line| line.chars().count() <= 80), "{seen:#?}");
     dev.0.kill().unwrap();
     let mut log = String::new();
     dev.0.stderr.take().unwrap().read_to_string(&mut log).unwrap();

@@ -16,4 +16,5 @@ mod offline;
 mod online;
 #[path = "../support/pulse.rs"]
 mod pulse;
+mod table;
 mod verify;

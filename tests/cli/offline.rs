@@ -13,7 +13,7 @@ fn cron_next_gives_a_list_of_times_in_utc() {
     let out = rosterd(args.clone().chain(["--json"])).ok();
     assert_eq!(out, "[\"2026-11-23T08:00:00Z\",\"2026-11-24T08:00:00Z\",\"2026-11-25T08:00:00Z\"]\n");
     let text = rosterd(args).ok();
-    let wanted = "Europe/Berlin                UTC\n\
+    let wanted = "LOCAL TIME                   UTC\n\
                   Mon 2026-11-23 09:00:00 CET  2026-11-23T08:00:00Z\n\
                   Tue 2026-11-24 09:00:00 CET  2026-11-24T08:00:00Z\n\
                   Wed 2026-11-25 09:00:00 CET  2026-11-25T08:00:00Z\n";
@@ -72,15 +72,37 @@ fn plan_refuses_what_it_does_not_know() {
     assert!(ran.err.contains("there is no strategy \"BEST\": use one of AVG_ALLOCATION"), "{}", ran.err);
 }
 
+/// What a shell is offered for the last of these words.
+fn offered(words: &[&str], server: &str) -> Vec<String> {
+    let mut asked = crate::binary::command();
+    asked.env("COMPLETE", "fish").env("ROSTERD_SERVER", server).env("ROSTERD_CREDENTIAL", "s3cret");
+    asked.args(["--", "rosterd"]).args(words);
+    let ran: crate::binary::Ran = asked.output().unwrap().into();
+    let offered = ran.ok();
+    offered.lines().map(|line| line.split('\t').next().unwrap_or_default().to_owned()).collect()
+}
+
 #[test]
-fn completion_knows_the_commands() {
+fn completion_knows_the_commands_the_flags_and_the_jobs() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = rosterd(["completion", shell]).ok();
-        for word in ["serve", "exec", "jobs", "trigger", "completion", "time-zone"] {
-            assert!(script.contains(word), "{shell} has no {word}");
-        }
-        assert!(!script.contains("exec-guard"), "the guard is nobody's to call");
+        assert!(script.contains("COMPLETE") && script.contains("rosterd"), "{shell}: {script}");
     }
+    let nobody = "127.0.0.1:1";
+    let commands = offered(&[""], nobody);
+    for word in ["serve", "exec", "jobs", "completion"] {
+        assert!(commands.iter().any(|offered| offered == word), "{word}: {commands:?}");
+    }
+    assert!(
+        !commands.iter().any(|word| word.contains("guard") || word.contains("dev-worker")),
+        "{commands:?}"
+    );
+    assert!(offered(&["cron", "next", "--t"], nobody).contains(&"--time-zone".to_owned()));
+    let served = crate::admin::Served::start();
+    assert_eq!(offered(&["jobs", "show", "w"], &served.url), ["words"]);
+    assert!(offered(&["items", "w"], &served.url).contains(&"words".to_owned()));
+    // A shell does not wait for who is not there.
+    assert!(!offered(&["jobs", "show", "w"], nobody).contains(&"words".to_owned()));
 }
 
 #[test]

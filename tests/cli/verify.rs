@@ -147,9 +147,9 @@ fn a_span_and_a_job_are_judged_alone() {
     let logs = Logs::new();
     let runs =
         |args: &str| logs.verify(&format!("--log ann.jsonl ben.jsonl --json {args}")).json()["runs"].clone();
-    assert_eq!(runs("--from 2026-11-21T00:00:05Z"), 2);
-    assert_eq!(runs("--to 2026-11-21T00:00:05Z"), 1);
-    assert_eq!(runs("--from 2026-11-21T00:00:05Z --to 2026-11-21T00:00:06Z"), 1);
+    assert_eq!(runs("--since 2026-11-21T00:00:05Z"), 2);
+    assert_eq!(runs("--until 2026-11-21T00:00:05Z"), 1);
+    assert_eq!(runs("--since 2026-11-21T00:00:05Z --until 2026-11-21T00:00:06Z"), 1);
     assert_eq!(runs("--job words"), 3);
 }
 
@@ -167,11 +167,11 @@ fn without_a_verdict_the_exit_code_is_none_of_a_verdict() {
         assert!(ran.err.contains(words), "{args}: {}", ran.err);
     };
     refused("--log torn.jsonl", "torn.jsonl:1 is not a line of a worker's log: missing field `worker`");
-    refused("--log timeless.jsonl --from 1h", "timeless.jsonl:1 has no wall time");
+    refused("--log timeless.jsonl --since 1h", "timeless.jsonl:1 has no wall time");
     refused("--log none.jsonl", "none.jsonl cannot be read");
     refused("--log ann.jsonl --job other", "nothing of job other was run or scheduled in that time");
-    refused("--log ann.jsonl --to 2020-01-01T00:00:00Z", "there is nothing to judge");
-    refused("--log ann.jsonl --from 1h --to 2h", "is not before --to");
+    refused("--log ann.jsonl --until 2020-01-01T00:00:00Z", "there is nothing to judge");
+    refused("--log ann.jsonl --since 1h --until 2h", "is not before --until");
     refused("--log ann.jsonl --data-dir .", "cannot be used with");
     refused("--data-dir .", "there is no history.db in .");
     logs.verify("--log cut.jsonl").ok();

@@ -49,7 +49,7 @@ pub(crate) struct Registration {
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
     /// A run that takes longer is stopped
-    #[arg(long, value_name = "DURATION", value_parser = value::duration)]
+    #[arg(long = "run-timeout", alias = "timeout", value_name = "DURATION", value_parser = value::positive)]
     timeout: Option<Duration>,
     /// A worker that is silent for so long is dead, where that is less than the lease
     #[arg(long, value_name = "DURATION", value_parser = value::duration)]
@@ -59,7 +59,9 @@ pub(crate) struct Registration {
     pub(crate) overwrite: bool,
     /// A job file, YAML or JSON, instead of these flags
     #[arg(
-        long,
+        short,
+        long = "file",
+        alias = "config",
         value_name = "FILE",
         conflicts_with_all = [
             "cron", "time_zone", "items", "parameters", "job_parameter", "failover", "no_misfire",
@@ -80,7 +82,7 @@ impl Registration {
         if fields.is_empty() && own.keys().all(|key| key == "kind" || key == "handler") {
             if self.overwrite {
                 return Err(Failure::usage(
-                    "--overwrite: there is nothing to overwrite with; give --cron, --items or --config",
+                    "--overwrite: there is nothing to overwrite with; give --cron, --items or --file",
                 ));
             }
             return Ok(None);

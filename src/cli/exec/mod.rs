@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use rosterd_client::{Error, Failure as RunFailure, Job, Options, Run, Worker};
+use rosterd_client::{Error, Failure as RunFailure, Hooks, Job, Options, Run, Worker};
 use rosterd_domain::time::Time;
 use rosterd_domain::verify::What;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
@@ -36,9 +36,10 @@ use self::child::{Child, Finished};
 use self::job_command::Program;
 use self::output::Printer;
 use self::run_log::RunLog;
-use super::failure::{Exit, Failure, Result};
-use super::identity::Identity;
+use super::connection::{Connection, Resolved};
+use super::failure::{Code, Exit, Failure, Result};
 use super::log;
+use super::output::table::Ids;
 use crate::config::value;
 
 /// How much of a failed program's output goes into the error.
@@ -69,17 +70,6 @@ shardingParameter.";
 #[derive(Debug, Args)]
 #[command(after_help = ENVIRONMENT)]
 pub(crate) struct Exec {
-    /// Coordinators to work for: a URL or host:port
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "ROSTERD_SERVER",
-        value_delimiter = ',',
-        default_value = "http://127.0.0.1:7700"
-    )]
-    server: Vec<String>,
-    #[command(flatten)]
-    identity: Identity,
     /// The namespace that must be served
     #[arg(long, value_name = "NAME", default_value = "default")]
     namespace: String,
@@ -128,6 +118,8 @@ pub(crate) struct Exec {
     program: Vec<OsString>,
     #[command(flatten)]
     registration: job_file::Registration,
+    #[command(flatten)]
+    connection: Connection,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -177,9 +169,9 @@ impl Exec {
             run_log: run_log.transpose()?,
             groups: Groups::of_this_process(),
         });
-        let access = self.identity.access()?;
+        let Resolved { servers, access } = self.connection.resolve()?;
         let options = Options {
-            servers: self.server,
+            servers,
             credential: access.credential,
             ca: access.ca,
             certificate: access.certificate,
@@ -206,9 +198,27 @@ impl Exec {
         }
         let shared = setting.clone();
         let job = job.handler(move |run: Run| attempt(shared.clone(), run));
-        let done = Worker::new(options).add(job).run().await;
+        let mut worker = Worker::new(options).add(job);
+        if std::io::stderr().is_terminal() {
+            worker = worker.hooks(Told(self.job.clone()));
+        }
+        let done = worker.run().await;
         setting.printer.flush().await;
         done.map_err(failure)
+    }
+}
+
+/// What a person at the terminal is told of the connection.
+struct Told(String);
+
+impl Hooks for Told {
+    fn attached(&self, server: &str, instance_id: &str) {
+        let me = Ids::of([instance_id].into_iter()).text(instance_id);
+        eprintln!("connected to {server} as {me}, for job {}", self.0);
+    }
+
+    fn detached(&self, server: &str, reason: &str) {
+        eprintln!("disconnected from {server}: {reason}");
     }
 }
 
@@ -221,7 +231,7 @@ async fn attempt(setting: Arc<Setting>, run: Run) -> Result<String, RunFailure> 
     let line = setting.run_log.as_ref().map(|log| log.run(&run));
     // A run of which nothing would be known must not begin.
     line.as_ref().map_or(Ok(()), |line| line.start(&run))?;
-    let line = Told(line);
+    let line = Noted(line);
     let group = setting.groups.as_ref().and_then(Groups::make);
     let (environment, printer) = (environment(&run), &setting.printer);
     let child = Child::start(&program, environment, patience(), &label, printer, line.0.as_ref(), group)
@@ -241,9 +251,9 @@ async fn attempt(setting: Arc<Setting>, run: Run) -> Result<String, RunFailure> 
 }
 
 /// A run's line that says how it stopped: that it was dropped, unless something else was said.
-struct Told(Option<run_log::RunLine>);
+struct Noted(Option<run_log::RunLine>);
 
-impl Told {
+impl Noted {
     fn ended(mut self, what: What, how: &str) {
         if let Some(line) = self.0.take() {
             line.say(what, how);
@@ -251,7 +261,7 @@ impl Told {
     }
 }
 
-impl Drop for Told {
+impl Drop for Noted {
     fn drop(&mut self) {
         if let Some(line) = &self.0 {
             line.say(What::Drop, "");
@@ -296,8 +306,9 @@ fn environment(run: &Run) -> Vec<(&'static str, String)> {
 /// Programs run as the same user as this process, which holds the secret: its memory and environment are not theirs to
 /// read, nor are its core dumps.
 fn hide_memory() -> Result {
-    let what =
-        |error| Failure::failed("WORKER", format!("this process cannot be hidden from programs: {error}"));
+    let what = |error| {
+        Failure::failed(Code::Worker, format!("this process cannot be hidden from programs: {error}"))
+    };
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(what)
 }
 
@@ -331,12 +342,15 @@ fn find_program(program: &OsString) -> Result {
 
 fn failure(error: Error) -> Failure {
     match &error {
-        Error::Refused { job, code, message } => Failure::failed(code, format!("job {job}: {message}")),
+        Error::Refused { job, code, message } if message.contains(job.as_str()) => {
+            Failure::refused(code, message)
+        }
+        Error::Refused { job, code, message } => Failure::refused(code, format!("job {job}: {message}")),
         Error::Options(_) => Failure::usage(error),
         Error::Rejected(link) => {
             let exit = if link.is_about_rights() { Exit::Credential } else { Exit::Failed };
-            Failure::new(exit, "REJECTED", error.to_string())
+            Failure::new(exit, Code::Rejected, error.to_string())
         }
-        _ => Failure::failed("WORKER", error),
+        _ => Failure::failed(Code::Worker, error),
     }
 }

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::report;
-use crate::cli::failure::{Exit, Failure, Result};
+use crate::cli::failure::{Code, Exit, Failure, Result};
 use crate::cli::options::read_text;
+use crate::cli::output::form::Form;
 use crate::cli::server::Server;
-use crate::cli::show::Form;
 use rosterd_wire::proto::v1;
 
 #[derive(Debug, Args)]
@@ -58,7 +58,7 @@ impl Diff {
         report(self.form, &answer.changes)?;
         let differs = |change: &v1::JobChange| change.effect() != v1::JobEffect::Unchanged;
         if self.exit_code && answer.changes.iter().any(differs) {
-            return Err(Failure::failed("DIFFERENT", "the file and the stored jobs differ"));
+            return Err(Failure::failed(Code::Different, "the file and the stored jobs differ"));
         }
         Ok(())
     }

@@ -1,36 +1,28 @@
 //! Operations on one job.
 
 use clap::Args;
-use serde_json::json;
+use clap_complete::ArgValueCandidates;
 
-use super::{lines, report};
+use super::report;
+use crate::cli::complete::job_names;
 use crate::cli::failure::Result;
-use crate::cli::json;
+use crate::cli::instances::named;
+use crate::cli::options::Consent;
+use crate::cli::output::form::Form;
+use crate::cli::output::text::count;
 use crate::cli::server::Server;
-use crate::cli::show::Form;
 use rosterd_wire::proto::v1;
 use rosterd_wire::proto::v1::set_enabled_request::Target as ProtoTarget;
 
 #[derive(Debug, Args)]
 pub(crate) struct Named {
     /// The job
-    name: String,
+    #[arg(value_name = "JOB", add = ArgValueCandidates::new(job_names))]
+    pub(super) name: String,
     #[command(flatten)]
-    form: Form,
+    pub(super) form: Form,
     #[command(flatten)]
-    server: Server,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Trigger {
-    #[command(flatten)]
-    job: Named,
-    /// Only these items
-    #[arg(long, value_name = "N,N", value_delimiter = ',')]
-    item: Vec<u32>,
-    /// Where an item is running, run it once more after that
-    #[arg(long)]
-    after_current: bool,
+    pub(super) server: Server,
 }
 
 /// What of the job; nothing: the job as a whole.
@@ -43,7 +35,7 @@ struct Target {
     /// All instances on the machine with this address
     #[arg(long, value_name = "ADDRESS")]
     machine: Option<String>,
-    /// One instance
+    /// One instance: its id, or a beginning of it that is its alone
     #[arg(long, value_name = "ID")]
     instance: Option<String>,
 }
@@ -51,38 +43,40 @@ struct Target {
 #[derive(Debug, Args)]
 pub(crate) struct Disable {
     #[command(flatten)]
-    job: Named,
-    #[command(flatten)]
     target: Target,
     /// Stop the runs in flight too
     #[arg(long)]
     cancel: bool,
+    #[command(flatten)]
+    job: Named,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Enable {
     #[command(flatten)]
-    job: Named,
-    #[command(flatten)]
     target: Target,
+    #[command(flatten)]
+    job: Named,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Cancel {
-    #[command(flatten)]
-    job: Named,
     /// The item
     #[arg(long, value_name = "N")]
     item: u32,
+    #[command(flatten)]
+    job: Named,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Remove {
-    #[command(flatten)]
-    job: Named,
     /// Stop the runs in flight; else a job with runs in flight is not removed
     #[arg(long)]
     cancel: bool,
+    #[command(flatten)]
+    consent: Consent,
+    #[command(flatten)]
+    job: Named,
 }
 
 impl Named {
@@ -99,23 +93,17 @@ impl Named {
     }
 
     async fn set_enabled(self, target: Target, enabled: bool, cancel: bool) -> Result {
+        let admin = self.server.admin().await?;
+        let instance = match target.instance {
+            Some(given) => Some(named(&admin, &self.name, &given).await?),
+            None => None,
+        };
         let target = (target.item.map(ProtoTarget::Item))
             .or(target.machine.map(ProtoTarget::Machine))
-            .or(target.instance.map(ProtoTarget::Instance));
+            .or(instance.map(ProtoTarget::Instance));
         let question = v1::SetEnabledRequest { job: self.name, target, enabled, cancel };
-        let answer = self.server.ask(question, |mut c, q| async move { c.set_enabled(q).await }).await?;
+        let answer = admin.ask(question, |mut c, q| async move { c.set_enabled(q).await }).await?;
         report(self.form, &answer.changes)
-    }
-}
-
-impl Trigger {
-    pub(crate) async fn run(self) -> Result {
-        let Named { name, form, server } = self.job;
-        let question =
-            v1::TriggerJobRequest { job: name, items: self.item, after_current: self.after_current };
-        let answer = server.ask(question, |mut c, q| async move { c.trigger_job(q).await }).await?;
-        let json = || json!({ "trigger_id": answer.trigger_id, "changes": json::changes(&answer.changes) });
-        form.show(json, || format!("{}trigger {}", lines(&answer.changes), answer.trigger_id))
     }
 }
 
@@ -141,6 +129,13 @@ impl Cancel {
 
 impl Remove {
     pub(crate) async fn run(self) -> Result {
+        let name = &self.job.name;
+        let question = v1::GetJobRequest { job: name.clone(), ..Default::default() };
+        let there = self.job.server.ask(question, |mut c, q| async move { c.get_job(q).await }).await?;
+        let summary = there.summary.unwrap_or_default();
+        let items = count(summary.sharding_total_count as usize, "item");
+        self.consent
+            .ask(&format!("Remove the job {name} with {items} and all that is known of its runs?"))?;
         let question = v1::RemoveJobRequest { job: self.job.name, cancel: self.cancel };
         let answer = self.job.server.ask(question, |mut c, q| async move { c.remove_job(q).await }).await?;
         report(self.job.form, &answer.changes)

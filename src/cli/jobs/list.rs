@@ -1,12 +1,17 @@
 //! Looking at jobs.
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use serde_json::Value;
 
+use crate::cli::complete::job_names;
 use crate::cli::failure::Result;
 use crate::cli::json;
+use crate::cli::output::form::{Form, ListForm};
+use crate::cli::output::span::{date, json_time, when};
+use crate::cli::output::table::{Cell, Table, col};
+use crate::cli::output::text::{count, facts, or_dash};
 use crate::cli::server::{ALL, Client, Server};
-use crate::cli::show::{Form, facts, json_time, or_dash, short_time, table};
 use rosterd_wire::proto::v1;
 
 #[derive(Debug, Args)]
@@ -15,7 +20,7 @@ pub(crate) struct List {
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     filter: String,
     #[command(flatten)]
-    form: Form,
+    form: ListForm,
     #[command(flatten)]
     server: Server,
 }
@@ -23,6 +28,7 @@ pub(crate) struct List {
 #[derive(Debug, Args)]
 pub(crate) struct Show {
     /// The job
+    #[arg(value_name = "JOB", add = ArgValueCandidates::new(job_names))]
     name: String,
     /// Only the job file, to be edited and applied again
     #[arg(long, conflicts_with = "json")]
@@ -36,12 +42,13 @@ pub(crate) struct Show {
 #[derive(Debug, Args)]
 pub(crate) struct Next {
     /// The job
+    #[arg(value_name = "JOB", add = ArgValueCandidates::new(job_names))]
     name: String,
     /// How many
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     count: u32,
     #[command(flatten)]
-    form: Form,
+    form: ListForm,
     #[command(flatten)]
     server: Server,
 }
@@ -55,27 +62,36 @@ impl List {
             |q: &mut v1::ListJobsRequest, token| q.page_token = token,
         );
         let jobs = self.server.admin().await?.pages(question, call, take, turn, ALL).await?;
-        let text = || match jobs.as_slice() {
-            [] => "no jobs".to_owned(),
-            jobs => rows(jobs),
-        };
-        self.form.show(|| jobs.iter().map(json::job).collect(), text)
+        self.form.show(|| jobs.iter().map(json::job).collect(), "no jobs", || table(&jobs))
     }
 }
 
-fn rows(jobs: &[v1::JobSummary]) -> String {
+fn table(jobs: &[v1::JobSummary]) -> Table {
     let row = |job: &v1::JobSummary| {
         [
-            job.name.clone(),
-            json::status(job.status()),
-            job.cron.clone().unwrap_or_else(|| "-".into()),
-            job.sharding_total_count.to_string(),
-            job.instances.to_string(),
-            job.running.to_string(),
-            short_time(job.next_fire.as_ref()),
+            Cell::from(job.name.as_str()),
+            Cell::state(json::status(job.status())),
+            job.cron.as_deref().unwrap_or("-").into(),
+            job.sharding_total_count.into(),
+            job.instances.into(),
+            job.running.into(),
+            when(job.next_fire.as_ref()),
+            or_dash(&job.description).into(),
+            or_dash(job.leader.as_deref().unwrap_or_default()).into(),
         ]
     };
-    table(["JOB", "STATUS", "CRON", "ITEMS", "INSTANCES", "RUNNING", "NEXT FIRE"], jobs.iter().map(row))
+    let columns = [
+        col("JOB").named().cut(12),
+        col("STATUS"),
+        col("CRON").cut(10),
+        col("ITEMS"),
+        col("WORKERS"),
+        col("RUNNING"),
+        col("NEXT FIRE"),
+        col("DESCRIPTION").wide(),
+        col("LEADER").wide(),
+    ];
+    Table::of(columns, jobs.iter().map(row))
 }
 
 impl Show {
@@ -104,7 +120,7 @@ fn detail(answer: &v1::GetJobResponse) -> String {
         ("missed", missed),
     ];
     let ended = ended.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{count} {name}"));
-    let upcoming = answer.upcoming.iter().map(|at| short_time(Some(at)));
+    let upcoming = answer.upcoming.iter().map(|at| date(Some(at)));
     let facts = facts([
         ("job", job.name.clone()),
         ("description", job.description.clone()),
@@ -114,7 +130,7 @@ fn detail(answer: &v1::GetJobResponse) -> String {
         ("items", format!("{}, {} running", job.sharding_total_count, job.running)),
         ("workers", job.instances.to_string()),
         ("leader", or_dash(job.leader.as_deref().unwrap_or_default())),
-        ("started", format!("{} runs", counters.runs)),
+        ("started", count(usize::try_from(counters.runs).unwrap_or(usize::MAX), "run")),
         ("ended", ended.collect::<Vec<_>>().join(", ")),
         ("epoch", answer.epoch.to_string()),
         ("generation", answer.generation.to_string()),
@@ -126,10 +142,11 @@ impl Next {
     pub(crate) async fn run(self) -> Result {
         let question = v1::GetJobRequest { job: self.name, upcoming: self.count, ..Default::default() };
         let answer = self.server.ask(question, |mut c, q| async move { c.get_job(q).await }).await?;
-        let text = || match answer.upcoming.as_slice() {
-            [] => "no scheduled time follows".to_owned(),
-            times => times.iter().map(|at| short_time(Some(at)) + "\n").collect(),
+        let rows = || {
+            let row = |at| [Cell::from(date(Some(at))), when(Some(at))];
+            Table::of([col("SCHEDULED").named(), col("IN")], answer.upcoming.iter().map(row))
         };
-        self.form.show(|| answer.upcoming.iter().map(|at| json_time(Some(at))).collect::<Value>(), text)
+        let json = || answer.upcoming.iter().map(|at| json_time(Some(at))).collect::<Value>();
+        self.form.show(json, "no scheduled time follows", rows)
     }
 }

@@ -4,20 +4,23 @@ mod apply;
 mod change;
 mod list;
 mod stats;
+mod trigger;
 
 use clap::Subcommand;
 use serde_json::json;
 
 use super::failure::{Failure, Result};
 use super::json;
-use super::show::Form;
+use super::output::form::Form;
 use rosterd_wire::proto::v1;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Jobs {
     /// List jobs
+    #[command(alias = "ls")]
     List(list::List),
     /// Show a job with its file
+    #[command(alias = "get", alias = "describe", alias = "status")]
     Show(list::Show),
     /// List a job's next scheduled times
     Next(list::Next),
@@ -28,7 +31,7 @@ pub(crate) enum Jobs {
     /// Say what applying a job file would change
     Diff(apply::Diff),
     /// Fire a job now
-    Trigger(change::Trigger),
+    Trigger(trigger::Trigger),
     /// Hold a job's scheduled fires; they count as missed
     Pause(change::Named),
     /// Let a job's scheduled fires go on
@@ -40,6 +43,7 @@ pub(crate) enum Jobs {
     /// Stop the run of an item
     Cancel(change::Cancel),
     /// Remove a job and all that is known of it
+    #[command(alias = "delete", alias = "rm")]
     Remove(change::Remove),
 }
 
@@ -78,7 +82,7 @@ pub(crate) fn report(form: Form, changes: &[v1::JobChange]) -> Result {
         Some(first) => {
             let count = changes.iter().filter(refused).count();
             let what = format!("{count} of {} jobs refused and stay as they were", changes.len());
-            Err(Failure::failed(first.code.as_str(), what))
+            Err(Failure::refused(first.code.as_str(), what))
         }
     }
 }

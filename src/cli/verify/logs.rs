@@ -35,7 +35,7 @@ pub(super) fn read(
         for (number, line) in read {
             if (from.is_some() || to.is_some()) && line.wall == 0 && !line.what.is_about_a_process() {
                 let place = format!("{}:{number}", file.display());
-                return Err(Failure::usage(format!("{place} has no wall time: leave out --from and --to")));
+                return Err(Failure::usage(format!("{place} has no wall time: leave out --since and --to")));
             }
             lines.push(line);
             places.push((n, number));

@@ -16,18 +16,17 @@ use rosterd_domain::verify::history::Story;
 use rosterd_domain::verify::{Line, judge};
 
 use self::show::Findings;
-use super::failure::{Exit, Failure, Result};
+use super::failure::{Code, Exit, Failure, Result};
 use super::options::moment;
+use super::output::form::Form;
 use super::server::Server;
-use super::show::Form;
 use crate::app::story::{self, Due};
 use crate::config::value;
 
 /// Shown below `--help`.
-const AFTER: &str =
-    "What is asked: was an item run twice for one fire; was it run by two at once; does any scheduled time have no
-result, or any run no end; who had it when. Each violation comes with
-the lines that prove it.
+const AFTER: &str = "What is asked: was an item run twice for one fire; was it run by two at once;
+does any scheduled time have no result, or any run no end; who had it when.
+Each violation comes with the lines that prove it.
 
 Exit codes:
   0  clean: no promise was broken
@@ -36,9 +35,10 @@ Exit codes:
   3  no coordinator answers, or not in time
   4  the credential is missing or does not allow it
 
-Runs of a job that was removed with --cancel and of a later one of that name are judged as runs of one
-job: a worker that was cut off then may look as if it overlapped. The guide says more, and tells the form
-of a log, on the page about verifying.";
+Runs of a job that was removed with --cancel and of a later one of that name are
+judged as runs of one job: a worker that was cut off then may look as if it
+overlapped. The guide says more, and tells the form of a log, on its page about
+verifying.";
 
 /// How much of a history is judged where nobody says.
 const DAY: Duration = Duration::from_secs(86_400);
@@ -49,7 +49,7 @@ const SETTLING: Duration = Duration::from_secs(10);
 #[command(after_help = AFTER)]
 pub(crate) struct Verify {
     /// Logs that workers wrote, all of one machine
-    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "data_dir")]
+    #[arg(long = "run-log", alias = "log", value_name = "FILE", num_args = 1.., conflicts_with = "data_dir")]
     log: Vec<PathBuf>,
     /// The data directory of a coordinator; of an ensemble's coordinators give all
     #[arg(long, value_name = "DIR")]
@@ -67,10 +67,10 @@ pub(crate) struct Verify {
     #[arg(long, value_name = "NAME")]
     unmonitored: Vec<JobName>,
     /// Runs that began, and scheduled times, not before: RFC 3339, or how long ago [default: 1d; of logs, all]
-    #[arg(long, value_name = "TIME", value_parser = moment)]
+    #[arg(long = "since", alias = "from", value_name = "TIME", value_parser = moment)]
     from: Option<Time>,
     /// And before [default: now; of logs, all]
-    #[arg(long, value_name = "TIME", value_parser = moment)]
+    #[arg(long = "until", alias = "to", value_name = "TIME", value_parser = moment)]
     to: Option<Time>,
     /// By how much the clocks behind a history may differ
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = value::duration)]
@@ -116,8 +116,8 @@ impl Verify {
         self.form.show(|| findings.json(), || findings.text())?;
         match verdict.faults.len() {
             0 => Ok(()),
-            1 => Err(Failure::failed("VIOLATIONS", "1 violation was found")),
-            count => Err(Failure::failed("VIOLATIONS", format!("{count} violations were found"))),
+            1 => Err(Failure::failed(Code::Violations, "1 violation was found")),
+            count => Err(Failure::failed(Code::Violations, format!("{count} violations were found"))),
         }
     }
 
@@ -131,7 +131,7 @@ impl Verify {
         if let (Some(from), Some(to)) = (self.from, self.to)
             && from >= to
         {
-            return Err(Failure::usage(format!("--from {from} is not before --to {to}: swap them")));
+            return Err(Failure::usage(format!("--since {from} is not before --until {to}: swap them")));
         }
         if !self.log.is_empty() {
             return logs::read(&self.log, self.job.as_ref(), self.from, self.to);
@@ -183,7 +183,7 @@ impl Verify {
     fn nothing(&self) -> Failure {
         let of = self.job.as_ref().map_or_else(String::new, |job| format!(" of job {job}"));
         Failure::usage(format!(
-            "nothing{of} was run or scheduled in that time: there is nothing to judge; correct --job, --from or --to"
+            "nothing{of} was run or scheduled in that time: there is nothing to judge; correct --job, --since or --until"
         ))
     }
 }

@@ -10,8 +10,8 @@ use rosterd_domain::verify::history::{Became, Kept, Story, Teller};
 use crate::app::story::{Due, ENSEMBLE, MOST_ASSIGNMENTS, MOST_DUE, MOST_RUNS};
 use crate::cli::failure::{Failure, Result};
 use crate::cli::json;
+use crate::cli::output::span::{time, timestamp};
 use crate::cli::server::{ALL, Admin, Client, Server};
-use crate::cli::show::{time, timestamp};
 use rosterd_wire::proto::v1;
 
 /// Asks for the runs, and for what became of the scheduled times.
@@ -105,7 +105,9 @@ pub(super) async fn due(
 }
 
 fn too_much(most: usize, what: &str) -> Failure {
-    Failure::usage(format!("there are more than {most} {what}: narrow --from and --to, or name one --job"))
+    Failure::usage(format!(
+        "there are more than {most} {what}: narrow --since and --until, or name one --job"
+    ))
 }
 
 async fn runs(

@@ -8,7 +8,9 @@ use rosterd_domain::verify::{Fault, Line, Owner, Verdict, What};
 use serde_json::{Value, json};
 
 use super::{Evidence, Places};
-use crate::cli::show::{facts, table};
+use crate::cli::output::look::look;
+use crate::cli::output::table::{Cell, Table, col};
+use crate::cli::output::text::facts;
 
 /// Most lines that are shown of one violation.
 const MOST_LINES: usize = 20;
@@ -177,16 +179,27 @@ impl Findings<'_> {
         };
         let row = |owner: &Owner| {
             [
-                format!("{}/{}", owner.job, owner.item),
-                at(owner.from),
-                owner.until.map_or_else(|| if owner.runs == 0 { "-" } else { "running" }.to_owned(), at),
-                owner.runs.to_string(),
-                tokens(owner),
-                name(owner),
+                Cell::from(format!("{}/{}", owner.job, owner.item)),
+                at(owner.from).into(),
+                owner
+                    .until
+                    .map_or_else(|| if owner.runs == 0 { "-" } else { "running" }.to_owned(), at)
+                    .into(),
+                owner.runs.to_string().into(),
+                tokens(owner).into(),
+                name(owner).into(),
             ]
         };
         let owners = self.owners();
-        table(["ITEM", "FROM", "UNTIL", "RUNS", "TOKENS", "WHO"], owners.iter().map(row))
+        let columns = [
+            col("ITEM").cut(8),
+            col("FROM"),
+            col("UNTIL"),
+            col("RUNS"),
+            col("TOKENS").cut(8),
+            col("WHO").cut(8),
+        ];
+        Table::of(columns, owners.iter().map(row)).text(false, look())
     }
 
     /// Who ran nothing is known of a history alone.
