@@ -34,6 +34,9 @@ pub const CRON_WORDS: &[&str] = &[
     "59",
     "31",
     "29 2",
+    "@daily",
+    "@every 1h30m",
+    "* * * * *",
 ];
 
 /// What a person is told must not be longer than one reads.

@@ -11,10 +11,10 @@ pub enum ScheduleError {
         /// The longest accepted length in bytes.
         max: usize,
     },
-    /// Neither six nor seven fields.
+    /// Fewer than five fields, or more than seven.
     #[error(
-        "the cron expression has {found} fields: write 6 or 7, \
-         seconds minutes hours day-of-month month day-of-week [year]"
+        "the cron expression has {found} fields: write 5, 6 or 7, \
+         [seconds] minutes hours day-of-month month day-of-week [year]; or @daily and the like, or @every 5m"
     )]
     FieldCount {
         /// How many fields were there.
@@ -32,16 +32,41 @@ pub enum ScheduleError {
         /// What the field accepts.
         allowed: &'static str,
     },
-    /// Both day fields are set, or neither is.
+    /// Both day fields are set, and not to `*`, or neither is.
     #[error(
         "day-of-month {day_of_month:?} and day-of-week {day_of_week:?}: \
-         exactly one of the two must be ?, the other says the days (* for every day)"
+         exactly one of the two must be ?, the other says the days (every day: * in one or in both)"
     )]
     Days {
         /// The day-of-month field.
         day_of_month: String,
         /// The day-of-week field.
         day_of_week: String,
+    },
+    /// A word with `@` that is none of ours.
+    #[error(
+        "there is no {found:?}: write @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually, \
+         @every 5m, or fields"
+    )]
+    Macro {
+        /// The refused text, cut to a length that can be shown.
+        found: String,
+    },
+    /// What follows `@every` is no span.
+    #[error("@every {span:?}: {problem}; write a span of 1s or more: 90s, 5m, 1h30m")]
+    Span {
+        /// The refused text, cut to a length that can be shown.
+        span: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// The text is refused, and another one may be meant, which is not.
+    #[error("{why}; did you mean {meant:?}?")]
+    Meant {
+        /// Why it is refused.
+        why: Box<ScheduleError>,
+        /// What may be meant.
+        meant: String,
     },
     /// The fields are fine one by one, but no date from 1970 to 2099 has them all.
     #[error("the cron expression {expression:?} never fires: {reason}")]

@@ -1,5 +1,5 @@
 //! An expression taken apart by Quartz's rules: six or seven fields, names in any case, exactly one day field
-//! set. Decides nothing about time; called by [`super::wall`] once per schedule.
+//! set. Of five fields the seconds are 0, and both day fields may be `*`: every day. Decides nothing about time; called by [`super::wall`] once per schedule.
 
 use std::collections::BTreeSet;
 
@@ -25,8 +25,9 @@ impl Fields {
     /// Reads the text of an expression.
     pub(super) fn parse(expr: &str) -> Result<Self, ScheduleError> {
         let expr = expr.to_ascii_uppercase();
-        let parts: Vec<&str> = expr.split([' ', '\t']).filter(|part| !part.is_empty()).collect();
+        let parts = parts(&expr);
         let (seconds, minutes, hours, of_month, month, of_week, year) = match parts[..] {
+            [m, h, dom, month, dow] => ("0", m, h, dom, month, dow, "*"),
             [s, m, h, dom, month, dow] => (s, m, h, dom, month, dow, "*"),
             [s, m, h, dom, month, dow, year] => (s, m, h, dom, month, dow, year),
             _ => return Err(ScheduleError::FieldCount { found: parts.len() }),
@@ -42,9 +43,15 @@ impl Fields {
     }
 }
 
+/// The fields as they are written.
+pub(super) fn parts(expr: &str) -> Vec<&str> {
+    expr.split([' ', '\t']).filter(|part| !part.is_empty()).collect()
+}
+
 fn days(of_month: &str, of_week: &str) -> Result<DayRule, ScheduleError> {
     match (of_month, of_week) {
         ("?", "?") => Err(both(of_month, of_week)),
+        ("*", "*") => days_of_month(of_month),
         ("?", of_week) => days_of_week(of_week),
         (of_month, "?") => days_of_month(of_month),
         _ => Err(both(of_month, of_week)),

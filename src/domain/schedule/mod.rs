@@ -1,11 +1,13 @@
-//! When a job fires: a Quartz cron expression in a time zone.
+//! When a job fires: a cron expression in a time zone, or a span.
 //!
 //! A schedule answers three questions about instants, each exactly: the next fire, how many fires a span
 //! holds, and the last of them. It never reads a clock, never remembers anything, and knows nothing of
 //! misfires or jobs. Called by the planning of fires and by everything that checks or shows a job's
 //! definition.
 //!
-//! The notation is that of Quartz 2.5, years end with 2099. Text that Quartz silently ignores or reads as
+//! The notation is that of Quartz 2.5, years end with 2099. Beside it five fields are taken, whose seconds are 0, `*` in
+//! both day fields, macros such as `@daily`, and spans: `@every 5m` fires each five minutes since 1970-01-01T00:00:00 UTC,
+//! in every zone. Where a text is refused and another one may be meant, the refusal names that. Text that Quartz silently ignores or reads as
 //! something else (`MON-FRI/2`, `MONDAY`, `*/0`, `1,,2`) is refused. Where the zone's clock changes, an
 //! expression that lists all 24 hours follows elapsed time: both passes of a doubled hour fire, a gap holds
 //! nothing. Any other expression is bound to the wall clock: in a doubled hour only the first pass fires, and
@@ -14,8 +16,12 @@
 
 mod days;
 mod error;
+mod every;
 mod field;
 mod fields;
+mod form;
+mod meant;
+mod readings;
 mod times;
 mod walk;
 mod wall;
@@ -26,8 +32,9 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 
 pub use error::ScheduleError;
+use readings::Readings;
 use walk::{Mode, Stretch, Walk};
-use wall::{Wall, WallSchedule};
+use wall::Wall;
 
 use crate::time::Time;
 
@@ -60,18 +67,18 @@ struct Parsed {
     expression: String,
     name: String,
     zone: TimeZone,
-    wall: WallSchedule,
+    readings: Readings,
 }
 
 impl Schedule {
-    /// Reads an expression of six or seven fields (seconds first) and the IANA name of a zone.
+    /// Reads an expression (five to seven fields, a macro or a span) and the IANA name of a zone.
     pub fn parse(expr: &str, zone: &str) -> Result<Self, ScheduleError> {
         if expr.len() > MAX_EXPRESSION {
             return Err(ScheduleError::TooLong { length: expr.len(), max: MAX_EXPRESSION });
         }
-        let wall = WallSchedule::parse(expr)?;
+        let readings = Readings::parse(expr).map_err(|why| meant::proposed(expr, why))?;
         let (zone, name) = known_zone(zone)?;
-        let parsed = Parsed { expression: expr.to_owned(), name, zone, wall };
+        let parsed = Parsed { expression: expr.to_owned(), name, zone, readings };
         Ok(Self { parsed: Arc::new(parsed), gap: GapPolicy::default() })
     }
 
@@ -113,7 +120,7 @@ impl Schedule {
                 {
                     reading
                 }
-                _ => self.parsed.wall.next(stretch.after),
+                _ => self.parsed.readings.next(stretch.after),
             };
             found = Some((stretch.after, reading));
             if let Some(reading) = reading.filter(|reading| *reading <= stretch.until) {
@@ -125,7 +132,7 @@ impl Schedule {
 
     /// How many fires its busiest minutes have.
     pub fn fires_per_minute(&self) -> u32 {
-        self.parsed.wall.per_minute()
+        self.parsed.readings.per_minute()
     }
 
     /// All fires strictly later than `after`, in order.
@@ -148,13 +155,13 @@ impl Schedule {
     pub fn last_at_or_before(&self, until: Time, after: Time) -> Option<Time> {
         let stretches: Vec<Stretch> = self.walk(after, until).collect();
         stretches.iter().rev().find_map(|stretch| {
-            let reading = self.parsed.wall.last(stretch.after, stretch.until)?;
+            let reading = self.parsed.readings.last(stretch.after, stretch.until)?;
             Some(Time::from_seconds(stretch.instant(reading)))
         })
     }
 
     fn count(&self, stretch: &Stretch) -> u64 {
-        let fires = self.parsed.wall.count(stretch.after, stretch.until);
+        let fires = self.parsed.readings.count(stretch.after, stretch.until);
         if stretch.at_once() { fires.min(1) } else { fires }
     }
 
@@ -162,10 +169,11 @@ impl Schedule {
     /// milliseconds of both can be cut.
     fn walk(&self, after: Time, until: Time) -> Walk<'_> {
         let second = |time: Time| time.0.div_euclid(1000).clamp(BEGIN, END);
-        let mode = match self.gap {
-            _ if self.parsed.wall.all_hours() => Mode::Elapsed,
-            GapPolicy::FireAtEnd => Mode::FirstPassAndGap,
-            GapPolicy::Skip => Mode::FirstPass,
+        let mode = match (&self.parsed.readings, self.gap) {
+            (Readings::Every(_), _) => Mode::Utc,
+            (Readings::Fields(fields), _) if fields.all_hours() => Mode::Elapsed,
+            (_, GapPolicy::FireAtEnd) => Mode::FirstPassAndGap,
+            (_, GapPolicy::Skip) => Mode::FirstPass,
         };
         Walk::new(&self.parsed.zone, mode, second(after), second(until))
     }

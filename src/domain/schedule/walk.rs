@@ -3,7 +3,7 @@
 //! The rule. A schedule that lists all 24 hours follows elapsed time: every reading counts, in both passes of
 //! a doubled hour. Any other is bound to the wall clock: a reading counts when the clock first gets *to or
 //! past* it. So the second pass of a doubled hour shows nothing new, and at the end of a gap all skipped
-//! readings are passed at one instant. Nothing here knows which readings are fires; called by
+//! readings are passed at one instant. One that is written as a span follows UTC, which is one stretch. Nothing here knows which readings are fires; called by
 //! [`super::Schedule`].
 
 use jiff::tz::TimeZone;
@@ -23,6 +23,8 @@ pub(super) enum Mode {
     FirstPassAndGap,
     /// A reading when it is shown for the first time; skipped ones never count.
     FirstPass,
+    /// Those of UTC, whatever the zone's clock shows.
+    Utc,
 }
 
 /// The readings after `after` up to and with `until`, and when they are shown.
@@ -74,6 +76,18 @@ pub(super) struct Walk<'a> {
 impl<'a> Walk<'a> {
     /// The seconds after `after` up to and with `until`.
     pub(super) fn new(zone: &'a TimeZone, mode: Mode, after: i64, until: i64) -> Self {
+        if mode == Mode::Utc {
+            return Self {
+                zone,
+                mode,
+                at: after,
+                until,
+                offset: 0,
+                change: None,
+                high: Wall(after),
+                gap: None,
+            };
+        }
         let offset = offset_at(zone, after);
         let high = if mode == Mode::Elapsed { Wall(after + offset) } else { high_water(zone, after, offset) };
         Self { zone, mode, at: after, until, offset, change: next_change(zone, after), high, gap: None }

@@ -26,13 +26,13 @@ impl Wall {
     /// The last second before the first year of a schedule.
     const BEGIN: Self = Self(-1);
     /// The last second of the last year of a schedule, 2099-12-31T23:59:59.
-    const END: Self = Self(4_102_444_799);
+    pub(super) const END: Self = Self(4_102_444_799);
 
     fn at(date: NaiveDate, second: u32) -> Self {
         Self(i64::from(date.to_epoch_days()) * DAY + i64::from(second))
     }
 
-    fn capped(self) -> Self {
+    pub(super) fn capped(self) -> Self {
         self.clamp(Self::BEGIN, Self::END)
     }
 

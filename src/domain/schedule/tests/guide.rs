@@ -27,15 +27,41 @@ fn the_guides_examples_fire_when_it_says() {
     }
 }
 
+/// What is in code marks within a cell or a line.
+fn code(text: &'static str) -> impl Iterator<Item = &'static str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// An expression as a whole, not a part of one.
+fn is_whole(text: &str) -> bool {
+    text.starts_with('@') || text.split(' ').count() >= 5 && !text.contains("rosterd")
+}
+
 #[test]
 fn what_the_guide_calls_refused_is_refused() {
-    let refused = PAGE.split("## What is refused").nth(1).unwrap();
+    let (_, refused) = PAGE.split_once("## What is refused").unwrap();
+    let mut rows = 0;
     for line in refused.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = line.trim_matches('|').split('|').collect();
-        let written = cells[0].split('`').nth(1).unwrap();
-        assert!(Schedule::parse(written, "UTC").is_err(), "{written} is accepted");
-        for instead in cells[2].split('`').skip(1).step_by(2).filter(|text| text.contains(' ')) {
+        for written in code(cells[0]) {
+            assert!(Schedule::parse(written, "UTC").is_err(), "{written} is accepted");
+        }
+        for instead in code(cells[2]).filter(|text| is_whole(text)) {
             schedule(instead, "UTC");
         }
+        rows += 1;
+    }
+    assert!(rows >= 5, "only {rows} rows were found");
+}
+
+/// Wherever it shows a whole expression before that.
+#[test]
+fn what_the_guide_shows_is_accepted() {
+    let (taken, _) = PAGE.split_once("## What is refused").unwrap();
+    let tables = taken.lines().filter(|line| line.starts_with("| `"));
+    let shown: Vec<&str> = tables.flat_map(code).filter(|text| is_whole(text)).collect();
+    assert!(shown.len() >= 20, "only {shown:?}");
+    for text in shown {
+        schedule(text, "UTC");
     }
 }

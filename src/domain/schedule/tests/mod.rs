@@ -1,6 +1,7 @@
 //! What a schedule promises, checked against Quartz's own fire times and against naive readings of the rules.
 
 mod change_days;
+mod forms;
 mod guide;
 mod oracle;
 mod properties;
@@ -21,13 +22,21 @@ fn texts(fires: &[Time]) -> Vec<String> {
     fires.iter().map(Time::to_string).collect()
 }
 
+/// The refusal without what may be meant.
+fn why(refusal: &ScheduleError) -> &ScheduleError {
+    match refusal {
+        ScheduleError::Meant { why, .. } => why,
+        plain => plain,
+    }
+}
+
 #[test]
 fn an_error_says_what_to_write_instead() {
     let refusal = |expr: &str, zone: &str| Schedule::parse(expr, zone).unwrap_err().to_string();
     assert_eq!(
         refusal("0 0 24 * * ?", "UTC"),
         "hours \"24\": it is out of range; \
-         allowed: 0-23, *, lists 8,20, ranges 9-17 or 22-2, steps 0/2 up to 23"
+         allowed: 0-23, *, lists 8,20, ranges 9-17 or 22-2, steps 0/2 up to 23; did you mean \"0 0 0 * * ?\"?"
     );
     let fields = ["seconds", "minutes", "hours", "day-of-month", "month", "day-of-week", "year"];
     for (n, name) in fields.iter().enumerate() {
@@ -39,12 +48,12 @@ fn an_error_says_what_to_write_instead() {
     assert_eq!(
         refusal("0 0 0 30 2 ?", "UTC"),
         "the cron expression \"0 0 0 30 2 ?\" never fires: \
-         no date from 1970 to 2099 has this day, month and year"
+         no date from 1970 to 2099 has this day, month and year; did you mean \"0 0 0 L 2 ?\"?"
     );
     assert_eq!(
-        refusal("0 0 0 * * *", "UTC"),
-        "day-of-month \"*\" and day-of-week \"*\": \
-         exactly one of the two must be ?, the other says the days (* for every day)"
+        refusal("0 0 0 13 * FRI", "UTC"),
+        "day-of-month \"13\" and day-of-week \"FRI\": \
+         exactly one of the two must be ?, the other says the days (every day: * in one or in both)"
     );
     for list in ["6L,2", "6#3,2"] {
         let told = refusal(&format!("0 0 0 ? * {list}"), "UTC");
@@ -54,9 +63,19 @@ fn an_error_says_what_to_write_instead() {
         refusal("0 0 0 ? * ?", "UTC").starts_with("day-of-month \"?\" and day-of-week \"?\": exactly one")
     );
     assert_eq!(
-        refusal("* * * * *", "UTC"),
-        "the cron expression has 5 fields: write 6 or 7, \
-         seconds minutes hours day-of-month month day-of-week [year]"
+        refusal("* * * *", "UTC"),
+        "the cron expression has 4 fields: write 5, 6 or 7, \
+         [seconds] minutes hours day-of-month month day-of-week [year]; or @daily and the like, or @every 5m"
+    );
+    assert_eq!(
+        refusal("@dayly", "UTC"),
+        "there is no \"@dayly\": write @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually, \
+         @every 5m, or fields; did you mean \"@daily\"?"
+    );
+    assert_eq!(
+        refusal("@every 500ms", "UTC"),
+        "@every \"500ms\": it is shorter than a second; write a span of 1s or more: 90s, 5m, 1h30m; \
+         did you mean \"@every 1s\"?"
     );
     assert_eq!(
         refusal("* * * * * ?", "Mars/Olympus"),
@@ -79,7 +98,7 @@ fn what_never_fires_is_refused() {
         "0 0 0 31W 6 ?",
     ] {
         let refusal = Schedule::parse(never, "UTC").unwrap_err();
-        assert!(matches!(refusal, ScheduleError::NeverFires { .. }), "{never}: {refusal}");
+        assert!(matches!(why(&refusal), ScheduleError::NeverFires { .. }), "{never}: {refusal}");
     }
     // A year in the past is no reason to refuse, its fires are only over.
     assert_eq!(schedule("0 0 0 1 1 ? 1999", "UTC").next(at("2026-01-01T00:00:00Z")), None);
@@ -220,7 +239,8 @@ fn a_step_is_as_long_as_its_field_at_most() {
         ("0 0 0 ? * 1/7", "0 0 0 ? * 1/8"),
     ] {
         assert!(Schedule::parse(largest, "UTC").is_ok(), "{largest}");
-        assert!(matches!(Schedule::parse(larger, "UTC"), Err(ScheduleError::Field { .. })), "{larger}");
+        let refused = Schedule::parse(larger, "UTC").unwrap_err();
+        assert!(matches!(why(&refused), ScheduleError::Field { .. }), "{larger}: {refused}");
     }
 }
 

@@ -9,7 +9,7 @@ use super::super::{GapPolicy, Schedule};
 use super::oracle::Oracle;
 use crate::time::Time;
 
-const ZONES: [&str; 9] = [
+pub(super) const ZONES: [&str; 9] = [
     "UTC",
     "America/New_York",
     "Europe/Berlin",
@@ -56,7 +56,16 @@ fn days() -> impl Strategy<Value = (String, String)> {
         2 => Just(("*".to_owned(), "?".to_owned())),
         1 => of_month.prop_map(|days| (days, "?".to_owned())),
         1 => of_week.prop_map(|days| ("?".to_owned(), days)),
+        1 => Just(("*".to_owned(), "*".to_owned())),
     ]
+}
+
+/// Minutes to days of the week.
+pub(super) fn five_fields() -> impl Strategy<Value = String> {
+    let hours = prop_oneof![1 => Just("*".to_owned()), 1 => list(0, 23)];
+    let months = prop_oneof![2 => Just("*".to_owned()), 1 => list(1, 12)];
+    let fields = (list(0, 59), hours, days(), months);
+    fields.prop_map(|(m, h, (dom, dow), month)| format!("{m} {h} {dom} {month} {dow}"))
 }
 
 fn expression() -> impl Strategy<Value = String> {
@@ -67,7 +76,7 @@ fn expression() -> impl Strategy<Value = String> {
 }
 
 /// Moments near a change of the zone's clock half of the time, any in thirty years otherwise.
-fn moment(zone: &'static str) -> impl Strategy<Value = Time> {
+pub(super) fn moment(zone: &'static str) -> impl Strategy<Value = Time> {
     let changes: Vec<i64> = TimeZone::get(zone)
         .unwrap()
         .following(Timestamp::from_second(1_290_000_000).unwrap())
@@ -144,7 +153,7 @@ proptest! {
 
     #[test]
     fn no_text_of_the_right_letters_makes_it_panic(
-        expr in "([0-9*/,?LW#A-Zé-]{1,6} ?){5,8}",
+        expr in "(@every |@)?([0-9*/,?LW#A-Zdhmsé-]{1,6} ?){1,8}",
         after in any::<i64>(),
         until in any::<i64>(),
     ) {

@@ -14,6 +14,9 @@ use crate::time::Time;
 
 const DATA: &str = include_str!("../../../../tests/data/cron/quartz.tsv");
 
+/// What Quartz refuses, and is taken here: five fields, and every day said twice.
+const OURS: [&str; 2] = ["* * * * *", "0 0 0 * * *"];
+
 struct Row {
     expr: &'static str,
     zone: &'static str,
@@ -81,11 +84,11 @@ fn where_the_clock_changes_the_fires_are_those_of_the_rule() {
 }
 
 #[test]
-fn what_quartz_refuses_is_refused() {
+fn what_quartz_refuses_is_refused_but_for_forms_of_our_own() {
     let refused: Vec<&str> = DATA.lines().filter_map(|line| line.strip_prefix("refused\t")).collect();
     assert!(refused.len() >= 10);
     for expr in refused {
-        assert!(Schedule::parse(expr, "UTC").is_err(), "{expr:?} was accepted");
+        assert_eq!(Schedule::parse(expr, "UTC").is_ok(), OURS.contains(&expr), "{expr:?}");
     }
 }
 

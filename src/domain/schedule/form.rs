@@ -1,0 +1,167 @@
+//! The forms in which a schedule may be written: six or seven fields as Quartz has them, five as crontab has, a macro
+//! that stands for fields, or a span (`@every 5m`). Called by [`super::Schedule`]; what the fields say is
+//! [`super::fields`]' to know.
+
+use super::error::ScheduleError;
+
+/// What each macro stands for.
+pub(super) const MACROS: [(&str, &str); 7] = [
+    ("@hourly", "0 0 * * * ?"),
+    ("@daily", "0 0 0 * * ?"),
+    ("@midnight", "0 0 0 * * ?"),
+    ("@weekly", "0 0 0 ? * SUN"),
+    ("@monthly", "0 0 0 1 * ?"),
+    ("@yearly", "0 0 0 1 1 ?"),
+    ("@annually", "0 0 0 1 1 ?"),
+];
+
+/// The word before a span.
+pub(super) const EVERY: &str = "@every";
+
+/// Units of a span, the longest first, in milliseconds.
+const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
+
+/// The longest span, in milliseconds: with it there is one fire within the years of a schedule.
+const LONGEST: u64 = 4_102_444_799_000;
+
+/// How an expression is written.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Form<'a> {
+    /// By fields, five to seven of them.
+    Fields(&'a str),
+    /// By a span of so many seconds.
+    Every(u32),
+}
+
+impl<'a> Form<'a> {
+    /// Tells the forms apart.
+    pub(super) fn of(expr: &'a str) -> Result<Self, ScheduleError> {
+        let bare = expr.trim_matches([' ', '\t']);
+        let Some((word, rest)) = macro_parts(bare) else { return Ok(Self::Fields(expr)) };
+        if word.eq_ignore_ascii_case(EVERY) {
+            return span(rest).map(Self::Every);
+        }
+        let known = MACROS.iter().find(|(name, _)| name.eq_ignore_ascii_case(bare));
+        known
+            .map(|(_, fields)| Self::Fields(fields))
+            .ok_or_else(|| ScheduleError::Macro { found: shown(bare) })
+    }
+}
+
+/// The first word of a text that begins with `@`, and what follows it.
+pub(super) fn macro_parts(bare: &str) -> Option<(&str, &str)> {
+    bare.starts_with('@').then(|| match bare.split_once([' ', '\t']) {
+        Some((word, rest)) => (word, rest.trim_matches([' ', '\t'])),
+        None => (bare, ""),
+    })
+}
+
+/// A span in whole seconds: numbers with units, the longest unit first, each unit once.
+fn span(text: &str) -> Result<u32, ScheduleError> {
+    let refuse = |problem| Err(ScheduleError::Span { span: shown(text), problem });
+    let Some(parts) = parts(text) else { return refuse("it is not a span") };
+    if !parts.is_sorted_by(|(_, before), (_, after)| before > after) {
+        return refuse("the longest unit comes first, and each unit once");
+    }
+    let Some(millis) = total(&parts) else { return refuse("it is longer than the years from 1970 to 2099") };
+    match millis {
+        0..1000 => refuse("it is shorter than a second"),
+        _ if millis % 1000 != 0 => refuse("fires lie on whole seconds"),
+        _ => Ok(u32::try_from(millis / 1000).unwrap_or(u32::MAX)),
+    }
+}
+
+/// Numbers, each with the milliseconds of its unit.
+fn parts(mut text: &str) -> Option<Vec<(u64, u64)>> {
+    let mut parts = Vec::new();
+    while !text.is_empty() {
+        let (number, rest) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
+        let (unit, rest) = rest.split_at(rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len()));
+        let (_, millis) = UNITS.iter().find(|(name, _)| *name == unit)?;
+        parts.push((number.parse().ok()?, *millis));
+        text = rest;
+    }
+    (!parts.is_empty()).then_some(parts)
+}
+
+/// Their sum; none: more than there are years.
+fn total(parts: &[(u64, u64)]) -> Option<u64> {
+    let sum = parts.iter().try_fold(0u64, |sum, (number, unit)| sum.checked_add(number.checked_mul(*unit)?));
+    sum.filter(|sum| *sum <= LONGEST)
+}
+
+/// What a span may have been meant to be: units in any case and order, parts apart, rounded up to whole seconds.
+pub(super) fn meant(text: &str) -> Option<String> {
+    let bare: String = text.to_ascii_lowercase().split_ascii_whitespace().collect();
+    let seconds = total(&parts(&bare)?)?.div_ceil(1000).max(1);
+    let (mut left, mut span) = (seconds * 1000, String::new());
+    for (name, unit) in UNITS {
+        if left >= unit {
+            span += &format!("{}{name}", left / unit);
+            left %= unit;
+        }
+    }
+    Some(format!("{EVERY} {span}"))
+}
+
+/// A text cut to a length that can be shown.
+fn shown(text: &str) -> String {
+    text.chars().take(64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_read_as_they_are_written() {
+        for (text, seconds) in [
+            ("@every 1s", 1),
+            ("@every 90s", 90),
+            ("@every 5m", 300),
+            ("@every 1h30m", 5400),
+            ("@EVERY\t 2d", 172_800),
+            (" @every 1d1h1m1s1000ms ", 90_062),
+            ("@every 4102444799s", 4_102_444_799),
+        ] {
+            assert_eq!(Form::of(text).unwrap(), Form::Every(seconds), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_span_is_refused_and_what_it_may_mean_is_said() {
+        for (text, told, instead) in [
+            ("", "it is not a span", None),
+            ("5", "it is not a span", None),
+            ("m", "it is not a span", None),
+            ("-5m", "it is not a span", None),
+            ("1.5h", "it is not a span", None),
+            ("5 minutes", "it is not a span", None),
+            ("1h 30m", "it is not a span", Some("@every 1h30m")),
+            ("5M", "it is not a span", Some("@every 5m")),
+            ("30m1h", "the longest unit comes first", Some("@every 1h30m")),
+            ("1h1h", "each unit once", Some("@every 2h")),
+            ("0s", "shorter than a second", Some("@every 1s")),
+            ("500ms", "shorter than a second", Some("@every 1s")),
+            ("1500ms", "whole seconds", Some("@every 2s")),
+            ("4102444800s", "longer than the years", None),
+            ("99999999999999999999d", "it is not a span", None),
+            ("999999999999d", "longer than the years", None),
+        ] {
+            let refused = span(text).unwrap_err().to_string();
+            assert!(refused.contains(told), "{text}: {refused}");
+            assert_eq!(meant(text).as_deref(), instead, "{text}");
+        }
+    }
+
+    #[test]
+    fn macros_stand_for_fields() {
+        for (name, fields) in MACROS {
+            assert_eq!(Form::of(name).unwrap(), Form::Fields(fields));
+            assert_eq!(Form::of(&name.to_uppercase()).unwrap(), Form::Fields(fields));
+        }
+        for other in ["@", "@reboot", "@hourly 5", "@everyday", "@every_5m"] {
+            assert!(matches!(Form::of(other), Err(ScheduleError::Macro { .. })), "{other}");
+        }
+    }
+}
