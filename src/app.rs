@@ -6,6 +6,7 @@ mod alarms;
 pub mod backup;
 pub mod credentials;
 mod demo;
+pub mod doctor;
 mod gauge;
 mod history;
 pub mod lives;

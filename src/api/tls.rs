@@ -116,6 +116,11 @@ fn config(material: &Material<'_>) -> Result<Arc<ServerConfig>, TlsError> {
     Ok(Arc::new(config))
 }
 
+/// When the first of the certificates in a PEM text ends; none where it holds none that can be read.
+pub fn ends_of(pem: &[u8]) -> Option<Time> {
+    ends(pem)
+}
+
 fn ends(pem: &[u8]) -> Option<Time> {
     let chain = certificates(pem).unwrap_or_default();
     chain.iter().filter_map(|certificate| validity::not_after(certificate)).min()

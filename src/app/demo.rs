@@ -177,7 +177,7 @@ fn hint(address: SocketAddr, voice: &Voice) -> String {
         "  kill -9 PID                  a worker's: its items run on the others".to_owned(),
         format!("  {program} jobs trigger demo --wait{server}"),
         format!("  {program} explain demo/3{server}"),
-        format!("  {program} exec --job demo --handler demo{server} -- echo hello    a worker more"),
+        format!("  {program} exec --job demo --handler demo{server} -- echo hello"),
         format!("or open http://{address}/"),
     ];
     let lines: Vec<String> = lines.iter().map(|line| voice.paint(line, CYAN)).collect();

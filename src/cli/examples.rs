@@ -105,6 +105,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("conformance", &["rosterd conformance -- python3 worker.py", "rosterd conformance --list"]),
     ("watch", &["rosterd watch", "rosterd watch report --json"]),
+    ("top", &["rosterd top", "rosterd top --server https://c1:7700"]),
+    ("doctor", &["rosterd doctor", "rosterd doctor --config /etc/rosterd/rosterd.toml"]),
     ("dump", &["rosterd dump report", "rosterd dump report --json"]),
     ("backup", &["rosterd backup --out jobs-2026-11-23.backup"]),
     (

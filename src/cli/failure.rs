@@ -31,6 +31,7 @@ pub(crate) enum Code {
     Different,
     Violations,
     Nonconforming,
+    Unhealthy,
     Conformance,
     Backup,
     BackupIncomplete,
@@ -52,7 +53,7 @@ pub(crate) enum Code {
 
 impl Code {
     /// All, as the manual lists them: what each means, and what to do.
-    pub(crate) const ALL: [(Self, &str); 31] = [
+    pub(crate) const ALL: [(Self, &str); 32] = [
         (Self::Usage, "What was typed cannot work: the message names the flag, its value and what to write."),
         (
             Self::ConfigInvalid,
@@ -85,6 +86,7 @@ impl Code {
             "`verify`: a promise was broken; each violation is listed with the lines that prove it.",
         ),
         (Self::Nonconforming, "`conformance`: the worker breaks rules, which are listed."),
+        (Self::Unhealthy, "`doctor`: something is to be mended; each line says what to do."),
         (Self::Conformance, "The conformance scripts could not be played: the message says why."),
         (Self::Backup, "The backup could not be taken: nothing was written."),
         (Self::BackupIncomplete, "The backup is whole but for the jobs that are named: mend or remove them."),

@@ -12,6 +12,7 @@ mod context;
 mod credentials;
 mod cron;
 mod dev;
+mod doctor;
 mod dump;
 mod events;
 mod examples;
@@ -35,11 +36,14 @@ mod options;
 mod output;
 mod plan;
 mod probe;
+#[cfg(test)]
+mod reference;
 mod restore;
 mod runs;
 mod serve;
 mod server;
 mod store;
+mod top;
 mod verify;
 mod watch;
 
@@ -76,34 +80,34 @@ enum Command {
     /// Run a command as a worker: once per item each time the job fires
     Exec(Box<exec::Exec>),
     /// List, apply, trigger, pause, disable and remove jobs
-    #[command(subcommand, visible_alias = "job")]
+    #[command(subcommand, alias = "job")]
     Jobs(jobs::Jobs),
     /// List a job's items: who owns them, what they do
-    #[command(visible_alias = "item")]
+    #[command(alias = "item")]
     Items(items::Items),
     /// Explain an item: why it is where it is, what it waits for, when it runs next
     Explain(explain::Explain),
     /// List instances, drain or shut down one of them
-    #[command(visible_alias = "instance", alias = "workers", alias = "worker")]
+    #[command(alias = "instance", alias = "workers", alias = "worker")]
     Instances(instances::Instances),
     /// List machines: where the workers of jobs run
-    #[command(visible_alias = "machine")]
+    #[command(alias = "machine")]
     Machines(machines::Machines),
     /// List the coordinators: who is there, what they lead and how late they are
     Cluster(cluster::Cluster),
     /// List runs, latest first; show one
-    #[command(visible_alias = "run")]
+    #[command(alias = "run")]
     Runs(runs::Runs),
     /// Write what a run wrote
     Logs(logs::Logs),
     /// List a job's scheduled times with the result of each
-    #[command(visible_alias = "fire")]
+    #[command(alias = "fire")]
     Fires(fires::Fires),
     /// List what was done to jobs and workers, and by whom, latest first
-    #[command(visible_alias = "event")]
+    #[command(alias = "event")]
     Events(events::Events),
     /// List, silence and test alarms
-    #[command(visible_alias = "alarm")]
+    #[command(alias = "alarm")]
     Alarms(alarms::Alarms),
     /// Audit past runs: duplicates, overlaps, lost fires, ownership over time
     Verify(Box<verify::Verify>),
@@ -111,6 +115,10 @@ enum Command {
     Conformance(conformance::Conformance),
     /// Show what happens, as it happens
     Watch(watch::Watch),
+    /// Show jobs, workers and runs on a whole terminal, once a second
+    Top(top::Top),
+    /// Look for what is wrong with a coordinator's machine or the way to it, and say what to do
+    Doctor(Box<doctor::Doctor>),
     /// Show a job's whole tree in the store
     Dump(dump::Dump),
     /// Write all jobs of a namespace that is served, with their records, into a file for `rosterd restore`
@@ -125,7 +133,7 @@ enum Command {
     #[command(subcommand)]
     Context(context::Contexts),
     /// Add, list and revoke credentials in a coordinator's file
-    #[command(subcommand, visible_alias = "credential")]
+    #[command(subcommand, alias = "credential")]
     Credentials(credentials::Credentials),
     /// Understand a cron expression
     #[command(subcommand)]
@@ -208,6 +216,8 @@ impl Command {
             Self::Verify(verify) => verify.run().await,
             Self::Conformance(conformance) => conformance.run().await,
             Self::Watch(watch) => watch.run().await,
+            Self::Top(top) => top.run().await,
+            Self::Doctor(doctor) => doctor.run().await,
             Self::Dump(dump) => dump.run().await,
             Self::Backup(backup) => backup.run().await,
             Self::Restore(restore) => restore.run().await,

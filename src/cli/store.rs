@@ -48,6 +48,18 @@ pub(crate) fn directory(data_dir: &str, namespace: Option<String>) -> Result<Con
 }
 
 impl Store {
+    /// Whether a store is named at all, by a flag or by the environment.
+    pub(crate) fn is_given(&self) -> bool {
+        let environment = Sources::environment();
+        let named = |name: &str| environment.get(name).is_some_and(|value| !value.is_empty());
+        self.config.is_some()
+            || self.data_dir.is_some()
+            || self.zk.is_some()
+            || !self.set.is_empty()
+            || named("ROSTERD_DATA_DIR")
+            || named("ROSTERD_ZK")
+    }
+
     /// The configuration that names it.
     pub(crate) fn config(&self) -> Result<Config> {
         self.read(

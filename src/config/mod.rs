@@ -10,6 +10,8 @@ mod defect;
 mod field;
 pub mod history;
 mod oidc;
+#[cfg(test)]
+mod page;
 mod reader;
 pub mod traces;
 pub mod value;

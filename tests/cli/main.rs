@@ -9,6 +9,7 @@ mod config;
 mod coordinator;
 mod credentials;
 mod dev;
+mod doctor;
 mod exec;
 mod guard;
 mod moving;

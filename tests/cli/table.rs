@@ -68,6 +68,8 @@ const OTHERS: &[&str] = &[
     "verify",
     "conformance",
     "watch",
+    "top",
+    "doctor",
     "backup",
     "restore",
     "export",
