@@ -183,7 +183,8 @@ async fn start(config: Config) -> Result<Running, AppError> {
     let Store { registry, open, name: store } = store::open(&config, &tasks).await?;
     let (recorder, reader) = history::open(&config, data_dir)?;
     let traces = traces::start(&config, address, &tasks, &metrics)?;
-    let parts = parts(settings(&config, address), address, (recorder.clone(), traces), metrics.clone());
+    let counted = (metrics.clone(), config.limits.metrics_jobs);
+    let parts = parts(settings(&config, address), address, (recorder.clone(), traces), counted);
     let (lives, driver) = Lives::new(parts, registry);
     let desk = alarms::open(&config, (address, data_dir), &recorder, &metrics)?;
     alarms::run(&tasks, &desk, alarms::Seen::new(&lives, access.tls.clone(), reached(&config, address)));
@@ -350,7 +351,7 @@ fn parts(
     settings: Settings,
     address: SocketAddr,
     (recorder, traces): (Recorder, Option<traces::Traces>),
-    metrics: Arc<Metrics>,
+    (metrics, jobs): (Arc<Metrics>, usize),
 ) -> Parts {
     Parts {
         settings,
@@ -358,7 +359,7 @@ fn parts(
         name: named(address),
         ids: Box::new(|| Box::new(|| uuid::Uuid::new_v4().simple().to_string())),
         sink: Box::new(move || Box::new(history::ToHistory(recorder.clone()))),
-        gauge: Box::new(move || Box::new(gauge::ToMetrics::new(metrics.clone()))),
+        gauge: Box::new(move || Box::new(gauge::ToMetrics::new(metrics.clone(), jobs))),
         tracer: traces.map(traces::Traces::tracers),
         place: Place::OwnThread,
     }

@@ -89,6 +89,7 @@ pub const FIELDS: &[Field] = &[
     row("max_jobs_per_worker", "1000", "jobs that one worker may register"),
     row("max_unacknowledged_reports", "1024", "reports that one worker may have unacknowledged"),
     row("max_outbox_frames", "16384", "frames that wait for one worker; one more ends its stream"),
+    row("metrics_jobs", "1000", "jobs with metrics of their own, those that the coordinator hears of first; 0: none"),
     row("preface_timeout", "5s", "how long a connection may take until it speaks HTTP, a TLS handshake included"),
     row("hello_timeout", "5s", "how long a worker stream may take until its Hello"),
     row("request_timeout", "30s", "how long a request may take that names no deadline"),

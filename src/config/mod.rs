@@ -160,6 +160,8 @@ pub struct Limits {
     pub max_unacknowledged_reports: u32,
     /// Frames that wait for one worker.
     pub max_outbox_frames: usize,
+    /// Jobs with metrics of their own.
+    pub metrics_jobs: usize,
     /// How long a connection may take until it speaks HTTP.
     pub preface_timeout: Duration,
     /// How long a worker stream may take until its Hello.

@@ -44,7 +44,7 @@ mod reconcile;
 mod register;
 mod rights;
 pub mod settings;
-
+pub mod standing;
 mod survey;
 mod switches;
 mod tell;

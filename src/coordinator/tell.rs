@@ -11,6 +11,13 @@ use super::job::JobState;
 use super::node::Node;
 use rosterd_session::frame::{Completed, RunRef};
 
+/// What people and monitoring are yet to be told.
+#[derive(Debug, Default)]
+pub(super) struct Telling {
+    /// Jobs of which nothing is left, for monitoring.
+    pub(super) gone: Vec<JobName>,
+}
+
 impl Node {
     /// An entry goes to the history and to who watches.
     pub(super) fn tell_entry(&mut self, name: &JobName, job: &JobState, entry: Entry) {
