@@ -4,6 +4,7 @@
 
 pub mod access;
 pub mod alarms;
+mod audit;
 pub mod backend;
 pub mod backup;
 pub mod connection;
