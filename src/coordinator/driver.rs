@@ -59,6 +59,8 @@ pub trait Sink: Send + 'static {
     fn begun(&mut self, _: &JobName, _now: Time, _: (Item, Token), _: &Running, _at: Option<Time>) {}
     /// Takes a line for the audit.
     fn happened(&mut self, _at: Time, _happening: &Happening) {}
+    /// Takes what became of a run that needs people's attention, or of several.
+    fn noted(&mut self, _at: Time, _job: Option<&JobName>, _what: &str) {}
     /// Takes who owns a job's items from now on.
     fn owned(&mut self, _at: Time, _owned: &Owned) {}
 }
@@ -448,6 +450,7 @@ impl Driver {
                 self.sink.happened(now.wall, &happening);
                 self.tell(|| happening);
             }
+            Effect::Note { job, what } => self.sink.noted(now.wall, job.as_ref(), &what),
             Effect::Health(health) => self.show(health),
             Effect::Stopped => self.stopped = true,
         }

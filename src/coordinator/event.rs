@@ -147,6 +147,8 @@ pub enum Effect {
     Begun { job: JobName, item: Item, token: Token, run: Running, at: Option<Time> },
     /// Tell who watches.
     Tell(Happening),
+    /// Tell the history of a run that needs people's attention; who watches has heard of it already.
+    Note { job: Option<JobName>, what: String },
     /// The health has changed.
     Health(Health),
     /// Everything is handed over: the process may end.

@@ -34,6 +34,7 @@ mod life;
 mod look;
 pub mod member;
 pub mod node;
+mod notes;
 mod operate;
 mod overdue;
 mod owners;

@@ -155,11 +155,14 @@ pub enum EventKind {
     Operation,
     /// The coordinator itself: started, stopped, leads, lost the registry.
     Coordinator,
+    /// A run crashed, or was run again as failover.
+    Run,
 }
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; 5] = [Self::Assigned, Self::Worker, Self::Job, Self::Operation, Self::Coordinator];
+    pub const ALL: [Self; 6] =
+        [Self::Assigned, Self::Worker, Self::Job, Self::Operation, Self::Coordinator, Self::Run];
 
     /// Its name.
     pub fn as_str(self) -> &'static str {
@@ -169,6 +172,7 @@ impl EventKind {
             Self::Job => "job",
             Self::Operation => "operation",
             Self::Coordinator => "coordinator",
+            Self::Run => "run",
         }
     }
 
