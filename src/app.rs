@@ -11,6 +11,7 @@ mod history;
 pub mod lives;
 mod login;
 mod oidc;
+mod started;
 mod store;
 pub mod story;
 mod traces;
@@ -209,7 +210,7 @@ async fn start(config: Config) -> Result<Running, AppError> {
     }
     tasks.restartable(Phase::Edge, "memory", memory::give_back_when_grown);
     run(&lives, driver, open, edge, listener);
-    tracing::info!(%address, namespace = %config.namespace, "serving");
+    started::say(&config, address, store);
     let drain = config.timing.drain_deadline;
     Ok(Running { lives, tasks, address, recorder, drain })
 }
