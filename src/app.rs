@@ -256,8 +256,11 @@ fn monitor(edge: &Edge, listener: TcpListener) {
     });
 }
 
-/// What was allowed by a word on the command line is still worth one in the log.
+/// What was allowed by a word on the command line is still worth one in the log, and so is what was written for nothing.
 fn warn_of_open_doors(config: &Config) {
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
     if let Registry::ZooKeeper(zookeeper) = &config.registry
         && !zookeeper.has_identity()
     {
@@ -381,7 +384,7 @@ fn settings(config: &Config, address: SocketAddr) -> Settings {
         max_jobs_per_worker: config.limits.max_jobs_per_worker,
         max_outbox_frames: config.limits.max_outbox_frames,
         max_clock_difference: timing.max_clock_difference,
-        server_retention: timing.server_retention,
+        server_retention: timing.machine_retention,
         minute: minute.map_or(usual.minute, Duration::from_millis),
         ..usual
     }

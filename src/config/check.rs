@@ -53,6 +53,7 @@ pub(super) fn config(reader: &mut Reader) -> Option<Config> {
         trace_url,
         log,
         alarms,
+        warnings: std::mem::take(&mut reader.warnings),
     })
 }
 
@@ -214,7 +215,7 @@ fn timing(reader: &mut Reader) -> Timing {
         clock_drift_ppm: reader.count("clock_drift_ppm", 0, 100_000),
         max_clock_difference: reader.duration("max_clock_difference", "1ms", "1h"),
         drain_deadline: reader.duration("drain_deadline", "0s", "1h"),
-        server_retention: reader.duration("server_retention", "1m", "3650d"),
+        machine_retention: reader.duration("machine_retention", "1m", "3650d"),
     };
     if reader.defects.len() == before {
         check_timing(reader, &timing);
