@@ -70,6 +70,7 @@ impl Runs {
             end_time: self.until.map(timestamp),
             page_size: self.limit.page(1000),
             page_token: String::new(),
+            token: None,
         };
         let call = |mut c: Client, q| async move { c.list_runs(q).await };
         let take = |a: v1::ListRunsResponse| (a.runs, a.next_page_token);

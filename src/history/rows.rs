@@ -268,6 +268,8 @@ pub struct RunFilter {
     pub job: Option<JobName>,
     /// Of this item.
     pub item: Option<Item>,
+    /// The one of this token; only with job and item, without which none is found.
+    pub token: Option<Token>,
     /// In this state; an [`Outcome`] turns into one.
     pub state: Option<RunState>,
     /// By this instance.

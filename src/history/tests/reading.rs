@@ -179,6 +179,7 @@ fn no_listing_reads_a_whole_table_or_sorts_it() {
             instance: instance.clone().filter(|_| is(8)),
             from: is(16).then(|| at(1)),
             to: None,
+            token: None,
         };
         listings.push(runs_sql(&filter, after));
         let (job, kind) = (is(1).then(job), is(2).then_some(EventKind::Job));
