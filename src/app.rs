@@ -12,6 +12,7 @@ mod history;
 pub mod lives;
 mod login;
 mod oidc;
+mod started;
 mod store;
 pub mod story;
 mod traces;
@@ -185,7 +186,8 @@ async fn start(config: Config) -> Result<Running, AppError> {
     let Store { registry, open, name: store } = store::open(&config, &tasks).await?;
     let (recorder, reader) = history::open(&config, data_dir)?;
     let traces = traces::start(&config, address, &tasks, &metrics)?;
-    let parts = parts(settings(&config, address), address, (recorder.clone(), traces), metrics.clone());
+    let counted = (metrics.clone(), config.limits.metrics_jobs);
+    let parts = parts(settings(&config, address), address, (recorder.clone(), traces), counted);
     let (lives, driver) = Lives::new(parts, registry);
     let desk = alarms::open(&config, (address, data_dir), &recorder, &metrics)?;
     alarms::run(&tasks, &desk, alarms::Seen::new(&lives, access.tls.clone(), reached(&config, address)));
@@ -210,7 +212,7 @@ async fn start(config: Config) -> Result<Running, AppError> {
     }
     tasks.restartable(Phase::Edge, "memory", memory::give_back_when_grown);
     run(&lives, driver, open, edge, listener);
-    tracing::info!(%address, namespace = %config.namespace, "serving");
+    started::say(&config, address, store);
     let drain = config.timing.drain_deadline;
     Ok(Running { lives, tasks, address, recorder, drain })
 }
@@ -256,8 +258,11 @@ fn monitor(edge: &Edge, listener: TcpListener) {
     });
 }
 
-/// What was allowed by a word on the command line is still worth one in the log.
+/// What was allowed by a word on the command line is still worth one in the log, and so is what was written for nothing.
 fn warn_of_open_doors(config: &Config) {
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
     if let Registry::ZooKeeper(zookeeper) = &config.registry
         && !zookeeper.has_identity()
     {
@@ -352,7 +357,7 @@ fn parts(
     settings: Settings,
     address: SocketAddr,
     (recorder, traces): (Recorder, Option<traces::Traces>),
-    metrics: Arc<Metrics>,
+    (metrics, jobs): (Arc<Metrics>, usize),
 ) -> Parts {
     Parts {
         settings,
@@ -360,7 +365,7 @@ fn parts(
         name: named(address),
         ids: Box::new(|| Box::new(|| uuid::Uuid::new_v4().simple().to_string())),
         sink: Box::new(move || Box::new(history::ToHistory(recorder.clone()))),
-        gauge: Box::new(move || Box::new(gauge::ToMetrics::new(metrics.clone()))),
+        gauge: Box::new(move || Box::new(gauge::ToMetrics::new(metrics.clone(), jobs))),
         tracer: traces.map(traces::Traces::tracers),
         place: Place::OwnThread,
     }
@@ -381,7 +386,7 @@ fn settings(config: &Config, address: SocketAddr) -> Settings {
         max_jobs_per_worker: config.limits.max_jobs_per_worker,
         max_outbox_frames: config.limits.max_outbox_frames,
         max_clock_difference: timing.max_clock_difference,
-        server_retention: timing.server_retention,
+        server_retention: timing.machine_retention,
         minute: minute.map_or(usual.minute, Duration::from_millis),
         ..usual
     }

@@ -12,6 +12,7 @@ use rosterd_runtime::clock::SharedClock;
 use rosterd_session::code::{Code, Refusal};
 
 use crate::access::Principal;
+use crate::audit::Asked;
 use crate::history::History;
 
 /// Longest silence.
@@ -66,7 +67,7 @@ impl Alarms {
         };
         let told = made.as_ref().map(text);
         let job = made.as_ref().ok().and_then(|silence| JobName::new(silence.job.as_deref()?).ok());
-        self.audit(who, job.as_ref(), told).await;
+        self.audit(who, "silence", job.as_ref(), told).await;
         made
     }
 
@@ -146,7 +147,7 @@ impl Alarms {
             self.desk.unsilence(id).await;
         }
         let told = done.as_ref().map(|()| format!("silence {id} taken away"));
-        self.audit(who, job.as_ref(), told).await;
+        self.audit(who, "unsilence", job.as_ref(), told).await;
         done
     }
 
@@ -164,27 +165,28 @@ impl Alarms {
             Refusal::new(Code::ReceiverUnknown, format!("there is no receiver {name:?} on this coordinator"))
         });
         self.history.settle().await;
-        log(who, &format!("test of {what}"), done.as_ref().err());
+        Asked::new("test_alarms", []).of(what).log(who, done.as_ref().err());
         done
     }
 
     /// Whoever is told that it is done finds it in the audit.
-    async fn audit(&self, who: Option<&Principal>, job: Option<&JobName>, told: Result<String, &Refusal>) {
+    async fn audit(
+        &self,
+        who: Option<&Principal>,
+        action: &'static str,
+        job: Option<&JobName>,
+        told: Result<String, &Refusal>,
+    ) {
+        let asked = Asked::new(action, job);
         match told {
             Ok(what) => {
                 self.desk.asked(job, &what, who.map(|who| &*who.name));
                 self.history.settle().await;
-                log(who, &what, None);
+                asked.of(what).log(who, None);
             }
-            Err(refusal) => log(who, "silence", Some(refusal)),
+            Err(refusal) => asked.log(who, Some(refusal)),
         }
     }
-}
-
-fn log(who: Option<&Principal>, what: &str, refused: Option<&Refusal>) {
-    let who = who.map_or_else(|| "anonymous".to_owned(), |who| who.name.to_string());
-    let outcome = refused.map_or("done", |refusal| refusal.code.as_str());
-    tracing::info!(target: "rosterd::audit", principal = who, operation = what, outcome, "a change was asked for");
 }
 
 /// A credential that is for some jobs silences one of these, by its whole name: a silence of all, or of coordinators, is not its own.

@@ -4,6 +4,7 @@
 
 pub mod access;
 pub mod alarms;
+mod audit;
 pub mod backend;
 pub mod backup;
 pub mod connection;
@@ -14,6 +15,7 @@ mod fires;
 pub mod grpc;
 pub mod history;
 pub mod http;
+mod known;
 pub mod layers;
 mod link;
 pub mod listen;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::access::Principal;
+use crate::audit::Asked;
 use crate::backend::Backend;
 use crate::history::History;
 use crate::rights;
@@ -21,13 +22,7 @@ pub struct Operator {
 impl Operator {
     /// Answered once its effect is durable. Logged with who asked for it, whatever came of it.
     pub async fn operate(&self, who: Option<Principal>, operation: Operation) -> Result<Done, Refusal> {
-        let what = match &operation {
-            // A job file may hold secrets among its parameters.
-            Operation::Apply { specs, dry_run, .. } => {
-                format!("Apply {} jobs, dry_run: {dry_run}", specs.len())
-            }
-            other => format!("{other:?}"),
-        };
+        let asked = Asked::change(&operation);
         let done = match rights::check(who.as_ref(), &operation, &*self.backend).await {
             Ok(()) => self.backend.operate(operation, who.as_ref().map(|who| who.name.clone())).await,
             Err(refusal) => Err(refusal),
@@ -36,9 +31,7 @@ impl Operator {
             // Whoever is told that it is done finds it in the audit, also after a crash.
             self.history.settle().await;
         }
-        let who = who.map_or_else(|| "anonymous".to_owned(), |who| who.name.to_string());
-        let outcome = done.as_ref().map_or_else(|refusal| refusal.code.as_str(), |_| "done");
-        tracing::info!(target: "rosterd::audit", principal = who, operation = what, outcome, "a change was asked for");
+        asked.log(who.as_ref(), done.as_ref().err());
         done
     }
 

@@ -3,27 +3,34 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rosterd_domain::item::{Missed, Outcome, Source};
+use rosterd_domain::id::JobName;
+use rosterd_domain::item::{Missed, Outcome, Running, Source};
 use rosterd_domain::plan::{Became, Entry};
+use rosterd_domain::time::Time;
 use rosterd_domain::txn::Purpose;
 
 use rosterd_coordinator::driver::Gauge;
 use rosterd_coordinator::handle::Health;
-use rosterd_runtime::telemetry::Metrics;
+use rosterd_coordinator::standing::Standing;
+use rosterd_runtime::telemetry::{JobSeries, Metrics};
+use rosterd_session::code::Code;
+use rosterd_session::frame::Completed;
 
 /// Outcomes of a transaction.
 const COMMITS: [&str; 2] = ["applied", "not_applied"];
 
-pub(super) struct ToMetrics(Arc<Metrics>);
+pub(super) struct ToMetrics(Arc<Metrics>, JobSeries);
 
 impl ToMetrics {
     /// Every series whose labels are known is there from the start: what appears with its first event has no rate at it.
-    pub(super) fn new(metrics: Arc<Metrics>) -> Self {
+    /// `jobs`: so many have series of their own.
+    pub(super) fn new(metrics: Arc<Metrics>, jobs: usize) -> Self {
         for source in Source::ALL {
             drop(metrics.runs_started.get_or_create(&[("source", source.as_str())]));
         }
         for outcome in Outcome::ALL {
             drop(metrics.runs.get_or_create(&[("outcome", outcome.as_str())]));
+            drop(metrics.run_seconds.get_or_create(&[("outcome", outcome.as_str())]));
         }
         for reason in Missed::ALL {
             drop(metrics.missed.get_or_create(&[("reason", reason.as_str())]));
@@ -31,7 +38,11 @@ impl ToMetrics {
         for outcome in COMMITS {
             drop(metrics.commits.get_or_create(&[("outcome", outcome)]));
         }
-        Self(metrics)
+        for code in Code::ALL {
+            drop(metrics.refused.get_or_create(&[("code", code.as_str())]));
+        }
+        let jobs = JobSeries::new(metrics.clone(), jobs);
+        Self(metrics, jobs)
     }
 }
 
@@ -73,13 +84,26 @@ impl Gauge for ToMetrics {
         self.0.fire_lag_seconds.observe(lag.as_secs_f64());
     }
 
-    fn entry(&mut self, entry: &Entry) {
+    fn job(&mut self, job: &JobName, standing: Option<Standing>) {
+        match standing {
+            Some(Standing { status, last_success }) => self.1.stands(job, status.as_str(), last_success),
+            None => self.1.gone(job),
+        }
+    }
+
+    fn entry(&mut self, job: Option<&JobName>, entry: &Entry, detail: Option<&Completed>) {
         match entry {
             Entry::Started { run, .. } => {
                 self.0.runs_started.get_or_create(&[("source", run.source.as_str())]).inc();
             }
-            Entry::Ended { outcome, .. } => {
-                self.0.runs.get_or_create(&[("outcome", outcome.as_str())]).inc();
+            Entry::Ended { outcome, run, at, .. } => {
+                let label = [("outcome", outcome.as_str())];
+                self.0.runs.get_or_create(&label).inc();
+                let took = took(run, *at, detail).as_secs_f64();
+                self.0.run_seconds.get_or_create(&label).observe(took);
+                if let Some(job) = job {
+                    self.1.ended(job, *outcome, *at);
+                }
             }
             Entry::Unrun { count, became, .. } => match became {
                 Became::Misfired => {
@@ -93,5 +117,75 @@ impl Gauge for ToMetrics {
                 }
             },
         }
+    }
+}
+
+/// How long a run took: its user code, where its worker told of both ends, else from when its start was decided.
+fn took(run: &Running, at: Time, detail: Option<&Completed>) -> Duration {
+    let told = detail.and_then(|detail| Some(detail.ended_at?.since(detail.started_at?)));
+    told.unwrap_or_else(|| at.since(run.since))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rates and alerts find a series that is there before its first event.
+    #[test]
+    fn what_can_be_named_is_there_from_the_start() {
+        let metrics = Metrics::new();
+        let _gauge = ToMetrics::new(metrics.clone(), 10);
+        let page = metrics.encode();
+        for code in Code::ALL {
+            let series = format!("rosterd_refused_total{{code=\"{code}\"}} 0\n");
+            assert!(page.contains(&series), "{series}");
+        }
+        for outcome in Outcome::ALL {
+            let series = format!("rosterd_run_seconds_count{{outcome=\"{}\"}} 0\n", outcome.as_str());
+            assert!(page.contains(&series), "{series}");
+        }
+    }
+
+    #[test]
+    fn a_run_is_timed_by_its_worker_and_counted_for_a_job_that_is_there() {
+        use rosterd_domain::id::{InstanceId, Item, Token, WorkerId};
+
+        let metrics = Metrics::new();
+        let mut gauge = ToMetrics::new(metrics.clone(), 10);
+        let run = Running {
+            fire: Time(1000),
+            source: Source::NormalTrigger,
+            instance: InstanceId::new("10.0.0.1@-@w").unwrap(),
+            worker: WorkerId::new("w").unwrap(),
+            since: Time(1000),
+            trigger: None,
+            held: false,
+            cancelled: false,
+            deaths: 0,
+        };
+        let ended = |outcome| Entry::Ended {
+            item: Item(0),
+            token: Token(1),
+            run: run.clone(),
+            outcome,
+            at: Time(9000),
+            requeued: false,
+        };
+        let job = JobName::new("j").unwrap();
+        gauge.entry(Some(&job), &ended(Outcome::Crashed), None);
+        gauge.entry(None, &ended(Outcome::Succeeded), None);
+        let page = metrics.encode();
+        for line in [
+            "rosterd_run_seconds_sum{outcome=\"crashed\"} 8.0",
+            "rosterd_run_seconds_bucket{le=\"5.0\",outcome=\"crashed\"} 0",
+            "rosterd_run_seconds_bucket{le=\"10.0\",outcome=\"crashed\"} 1",
+            "rosterd_job_runs_total{job=\"j\",outcome=\"crashed\"} 1",
+            "rosterd_job_runs_total{job=\"j\",outcome=\"succeeded\"} 0",
+            "rosterd_runs_total{outcome=\"succeeded\"} 1",
+        ] {
+            assert!(page.contains(line), "{line}: {page}");
+        }
+        gauge.job(&job, None);
+        assert!(!metrics.encode().contains("{job="));
     }
 }

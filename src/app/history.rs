@@ -56,6 +56,10 @@ impl Sink for ToHistory {
         self.0.begun(job, now, (item, token), run, at);
     }
 
+    fn noted(&mut self, at: Time, job: Option<&JobName>, what: &str) {
+        self.0.event(at, job, EventKind::Run, what, None);
+    }
+
     fn happened(&mut self, at: Time, happening: &Happening) {
         match happening {
             Happening::Assigned { job, generation, why, owners } => {

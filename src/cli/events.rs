@@ -34,7 +34,7 @@ struct List {
     #[command(flatten)]
     job: OnlyJob,
     /// job: made, changed, triggered, held, removed; operation: a run to be stopped, a worker to leave; worker: came, left
-    /// or died; assigned: items given to instances
+    /// or died; assigned: items given to instances; run: crashed, or a failover
     #[arg(long, value_name = "KIND", hide_possible_values = true)]
     kind: Option<Kind>,
     /// Only what this credential asked for
@@ -60,6 +60,7 @@ enum Kind {
     Operation,
     Worker,
     Assigned,
+    Run,
 }
 
 impl From<Kind> for v1::EventKind {
@@ -69,6 +70,7 @@ impl From<Kind> for v1::EventKind {
             Kind::Operation => Self::Operation,
             Kind::Worker => Self::Worker,
             Kind::Assigned => Self::Assigned,
+            Kind::Run => Self::Run,
         }
     }
 }

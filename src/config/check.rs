@@ -53,6 +53,7 @@ pub(super) fn config(reader: &mut Reader) -> Option<Config> {
         trace_url,
         log,
         alarms,
+        warnings: std::mem::take(&mut reader.warnings),
     })
 }
 
@@ -214,7 +215,7 @@ fn timing(reader: &mut Reader) -> Timing {
         clock_drift_ppm: reader.count("clock_drift_ppm", 0, 100_000),
         max_clock_difference: reader.duration("max_clock_difference", "1ms", "1h"),
         drain_deadline: reader.duration("drain_deadline", "0s", "1h"),
-        server_retention: reader.duration("server_retention", "1m", "3650d"),
+        machine_retention: reader.duration("machine_retention", "1m", "3650d"),
     };
     if reader.defects.len() == before {
         check_timing(reader, &timing);
@@ -270,6 +271,7 @@ fn limits(reader: &mut Reader) -> Limits {
         max_jobs_per_worker: reader.count("max_jobs_per_worker", 1, 100_000),
         max_unacknowledged_reports: reader.count("max_unacknowledged_reports", 1, 65_536),
         max_outbox_frames: reader.count("max_outbox_frames", 16, 1_000_000),
+        metrics_jobs: reader.count("metrics_jobs", 0, 100_000),
         preface_timeout: reader.duration("preface_timeout", "100ms", "5m"),
         hello_timeout: reader.duration("hello_timeout", "100ms", "5m"),
         request_timeout: reader.duration("request_timeout", "100ms", "1h"),
@@ -373,6 +375,16 @@ mod tests {
         let ca = [("zk_tls_ca", this)];
         assert!(zookeeper("zk1:2181", &ca).is_err(), "TLS alone says nothing of who may write");
         zookeeper("zk1:2181", &[ca[0], ("zk_tls_cert", this), ("zk_tls_key", this)]).unwrap();
+    }
+
+    #[test]
+    fn jobs_with_metrics_of_their_own_are_bounded() {
+        let of = |most| {
+            read(&[("data_dir", "d"), ("metrics_jobs", most)]).map(|read| read.config.limits.metrics_jobs)
+        };
+        assert_eq!(read(&[("data_dir", "d")]).unwrap().config.limits.metrics_jobs, 1000);
+        assert_eq!((of("0").unwrap(), of("100000").unwrap()), (0, 100_000));
+        assert!(of("100001").unwrap_err().contains("write 0 to 100000"));
     }
 
     #[test]

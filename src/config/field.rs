@@ -15,9 +15,16 @@ pub struct Field {
 impl Field {
     /// The variable that sets it.
     pub fn variable(&self) -> String {
-        format!("ROSTERD_{}", self.name.to_uppercase())
+        variable(self.name)
     }
 }
+
+pub(super) fn variable(name: &str) -> String {
+    format!("ROSTERD_{}", name.to_uppercase())
+}
+
+/// Names that fields had, and those that they have now: the former are taken still, and warned of.
+pub(super) const FORMER: &[(&str, &str)] = &[("server_retention", "machine_retention")];
 
 /// The field of this name.
 pub fn field(name: &str) -> Option<&'static Field> {
@@ -77,7 +84,7 @@ pub const FIELDS: &[Field] = &[
     row("clock_drift_ppm", "5000", "how much faster or slower than ours a machine's clock may run, in millionths"),
     row("max_clock_difference", "2s", "no fires while this clock and ZooKeeper's are further apart, and none for a minute after this clock jumped by more"),
     row("drain_deadline", "30s", "how long a coordinator that stops waits for its workers to attach elsewhere"),
-    row("server_retention", "1d", "a machine without instances that is not disabled is forgotten after this"),
+    row("machine_retention", "1d", "a machine without instances that is not disabled is forgotten after this"),
     row("max_receive_bytes", "1MiB", "largest message that is taken"),
     row("max_send_bytes", "16MiB", "largest message that is sent"),
     row("max_connections", "10000", "connections, over all addresses"),
@@ -89,6 +96,7 @@ pub const FIELDS: &[Field] = &[
     row("max_jobs_per_worker", "1000", "jobs that one worker may register"),
     row("max_unacknowledged_reports", "1024", "reports that one worker may have unacknowledged"),
     row("max_outbox_frames", "16384", "frames that wait for one worker; one more ends its stream"),
+    row("metrics_jobs", "1000", "jobs with metrics of their own, those that the coordinator hears of first; 0: none"),
     row("preface_timeout", "5s", "how long a connection may take until it speaks HTTP, a TLS handshake included"),
     row("hello_timeout", "5s", "how long a worker stream may take until its Hello"),
     row("request_timeout", "30s", "how long a request may take that names no deadline"),

@@ -1,8 +1,9 @@
 //! The configuration of a coordinator: file < environment < flag, parsed to types, all defects at once.
 //!
 //! Fields are flat: `lease = "5s"` in the TOML file, `ROSTERD_LEASE=5s` in the environment, `--set lease=5s` or a
-//! flag of its own on the command line. Variables that name no field are left alone, since others put theirs
-//! under the same prefix. Only alarms are tables, `[[alarms.rules]]` and the like, and stand in the file alone. Called by the command line; decides nothing about jobs.
+//! flag of its own on the command line. An empty variable counts as unset; one that names no field is warned of, unless it is
+//! known to be others'. Only alarms are tables, `[[alarms.rules]]` and the like, and stand in the file alone. Called by the
+//! command line; decides nothing about jobs.
 
 mod alarms;
 mod check;
@@ -13,6 +14,7 @@ mod oidc;
 #[cfg(test)]
 mod page;
 mod reader;
+mod strangers;
 pub mod traces;
 pub mod value;
 pub mod zookeeper;
@@ -69,6 +71,8 @@ pub struct Config {
     pub log: Log,
     /// Which alarms there are, and who is told.
     pub alarms: Alarms,
+    /// What was written and is of no effect, or has another name now; for the log.
+    pub warnings: Vec<String>,
 }
 
 impl Config {
@@ -133,8 +137,8 @@ pub struct Timing {
     pub max_clock_difference: Duration,
     /// How long a coordinator that stops waits for its workers to go elsewhere.
     pub drain_deadline: Duration,
-    /// A server without instances is forgotten after this.
-    pub server_retention: Duration,
+    /// A machine without instances is forgotten after this.
+    pub machine_retention: Duration,
 }
 
 /// Limits and deadlines of the edge.
@@ -162,6 +166,8 @@ pub struct Limits {
     pub max_unacknowledged_reports: u32,
     /// Frames that wait for one worker.
     pub max_outbox_frames: usize,
+    /// Jobs with metrics of their own.
+    pub metrics_jobs: usize,
     /// How long a connection may take until it speaks HTTP.
     pub preface_timeout: Duration,
     /// How long a worker stream may take until its Hello.
@@ -194,7 +200,7 @@ pub struct Sources {
     pub defaults: Vec<(&'static str, String)>,
     /// A TOML file.
     pub file: Option<PathBuf>,
-    /// Variables; only those that name a field count.
+    /// Variables; those that name no field have no value here.
     pub environment: BTreeMap<String, String>,
     /// Field and value.
     pub flags: Vec<(String, String)>,
@@ -206,8 +212,12 @@ impl Sources {
     pub fn environment() -> BTreeMap<String, String> {
         let texts = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        // No others: a client's credential may be among them.
-        texts.filter(|(name, _)| FIELDS.iter().any(|field| field.variable() == *name)).collect()
+        // Of no others the value: a client's credential may be among them.
+        let ours = texts.filter_map(|(name, value)| match strangers::is_field(&name) {
+            true => Some((name, value)),
+            false => strangers::is_stranger(&name).then(|| (name, String::new())),
+        });
+        ours.collect()
     }
 }
 
@@ -227,6 +237,9 @@ impl Loaded {
     /// Reads and checks; either all of it is right, or every defect is reported.
     pub fn read(sources: &Sources) -> Result<Self, Defects> {
         let mut reader = Reader::new(sources);
+        if reader.is_torn {
+            return Err(Defects(reader.defects));
+        }
         match (check::config(&mut reader), reader.defects.is_empty()) {
             (Some(config), true) => Ok(Self { config, values: reader.values, alarms: reader.alarms }),
             _ => Err(Defects(reader.defects)),
@@ -241,6 +254,9 @@ impl Loaded {
     /// The same for who is only about to write one: what must be set and is not yet stands there as a comment.
     pub fn form(sources: &Sources) -> Result<String, Defects> {
         let mut reader = Reader::new(sources);
+        if reader.is_torn {
+            return Err(Defects(reader.defects));
+        }
         // What is wanted of it is what it finds wrong.
         let _config = check::config(&mut reader);
         let wrong: Vec<_> = reader.defects.into_iter().filter(|defect| !defect.unset).collect();

@@ -9,13 +9,17 @@ use std::time::Duration;
 
 use super::Sources;
 use super::defect::{Defect, Origin};
-use super::field::{FIELDS, Field, field};
-use super::{alarms, value};
+use super::field::{FIELDS, FORMER, Field, field, variable};
+use super::{alarms, strangers, value};
 
 /// The values that hold, before they are typed.
 pub(super) struct Reader {
     pub(super) values: BTreeMap<&'static str, (String, Origin)>,
     pub(super) defects: Vec<Defect>,
+    /// What is worth a word, and keeps nobody from serving.
+    pub(super) warnings: Vec<String>,
+    /// What the file says is not known: whatever else is found wrong may be for that alone.
+    pub(super) is_torn: bool,
     /// The table of alarms, as the file has it: the one part that is not flat.
     pub(super) alarms: Option<(toml::Value, Origin)>,
 }
@@ -23,25 +27,51 @@ pub(super) struct Reader {
 impl Reader {
     pub(super) fn new(sources: &Sources) -> Self {
         let values = FIELDS.iter().map(|field| (field.name, (field.default.to_owned(), Origin::Default)));
-        let mut reader = Self { values: values.collect(), defects: Vec::new(), alarms: None };
+        let (defects, warnings) = (Vec::new(), Vec::new());
+        let mut reader = Self { values: values.collect(), defects, warnings, is_torn: false, alarms: None };
         for (name, value) in &sources.defaults {
             reader.values.insert(*name, (value.clone(), Origin::Default));
         }
         if let Some(path) = &sources.file {
             reader.take_file(path);
         }
-        for field in FIELDS {
-            if let Some(value) = sources.environment.get(&field.variable()) {
-                reader.set(field, value.clone(), Origin::Environment(field.variable()));
-            }
-        }
+        reader.take_environment(&sources.environment);
+        let given = |name: &str| sources.flags.iter().any(|(given, _)| given == name);
         for (name, value) in &sources.flags {
-            match field(name) {
-                Some(field) => reader.set(field, value.clone(), Origin::Flag),
-                None => reader.unknown(name, Origin::Flag),
+            match reader.field(name, &Origin::Flag, given) {
+                Named::Field(field) => reader.set(field, value.clone(), Origin::Flag),
+                Named::Overruled => {}
+                Named::Nothing => reader.unknown(name, Origin::Flag),
             }
         }
         reader
+    }
+
+    fn take_environment(&mut self, environment: &BTreeMap<String, String>) {
+        let set = |name: &str| environment.get(&variable(name)).filter(|value| !value.is_empty());
+        let names = FORMER.iter().map(|(former, _)| *former).chain(FIELDS.iter().map(|field| field.name));
+        for name in names {
+            let Some(value) = set(name) else { continue };
+            let origin = Origin::Environment(variable(name));
+            if let Named::Field(field) = self.field(name, &origin, |other| set(other).is_some()) {
+                self.set(field, value.clone(), origin);
+            }
+        }
+        for stranger in environment.keys().filter(|name| strangers::is_stranger(name)) {
+            let near = stranger.strip_prefix("ROSTERD_").and_then(|rest| near(&rest.to_lowercase()));
+            self.warnings.push(strangers::warning(stranger, near));
+        }
+    }
+
+    /// The field of a name, also of one that it had. `given`: what else the same source sets, since the name of now goes first.
+    fn field(&mut self, name: &str, origin: &Origin, given: impl Fn(&str) -> bool) -> Named {
+        if let Some(field) = field(name) {
+            return Named::Field(field);
+        }
+        let now = FORMER.iter().find(|(former, _)| *former == name).and_then(|(_, now)| field(now));
+        let Some(now) = now else { return Named::Nothing };
+        self.warnings.push(format!("{name} ({origin}) is called {} now: write that", now.name));
+        if given(now.name) { Named::Overruled } else { Named::Field(now) }
     }
 
     fn set(&mut self, field: &'static Field, value: String, origin: Origin) {
@@ -54,6 +84,7 @@ impl Reader {
             Ok(text) => text,
             Err(error) => {
                 let problem = format!("{} cannot be read: {error}", path.display());
+                self.is_torn = true;
                 return self.push("", problem, "name a file that can be read with --config");
             }
         };
@@ -61,18 +92,22 @@ impl Reader {
             Ok(table) => table,
             Err(error) => {
                 let problem = format!("{} is not TOML: {}", path.display(), error.to_string().trim_end());
+                self.is_torn = true;
                 return self.push("", problem, "correct the file; --print-config shows the form");
             }
         };
+        let names: Vec<String> = table.keys().cloned().collect();
         for (name, value) in table {
             if name == alarms::TABLE {
                 self.alarms = Some((value, origin.clone()));
                 continue;
             }
-            match (field(&name), plain(&value)) {
-                (None, _) => self.unknown(&name, origin.clone()),
-                (Some(field), Some(text)) => self.set(field, text, origin.clone()),
-                (Some(_), None) => {
+            let named = self.field(&name, &origin, |other| names.iter().any(|given| given == other));
+            match (named, plain(&value)) {
+                (Named::Nothing, _) => self.unknown(&name, origin.clone()),
+                (Named::Overruled, _) => {}
+                (Named::Field(field), Some(text)) => self.set(field, text, origin.clone()),
+                (Named::Field(_), None) => {
                     let problem = format!("it is a {}, in {}", value.type_str(), path.display());
                     self.push(&name, problem, "write a string, a number, true or false");
                 }
@@ -81,8 +116,7 @@ impl Reader {
     }
 
     fn unknown(&mut self, name: &str, origin: Origin) {
-        let near = FIELDS.iter().map(|field| field.name).max_by_key(|known| alike(name, known));
-        let remedy = match near.filter(|near| alike(name, near) * 2 > name.len()) {
+        let remedy = match near(name) {
             Some(near) => format!("did you mean {near}?"),
             None => "--print-config lists the fields".into(),
         };
@@ -198,9 +232,119 @@ fn plain(value: &toml::Value) -> Option<String> {
     }
 }
 
+/// What a name is to a configuration.
+enum Named {
+    Field(&'static Field),
+    /// The same source has the field under its name of now.
+    Overruled,
+    Nothing,
+}
+
+/// The field whose name is like this one.
+fn near(name: &str) -> Option<&'static str> {
+    let near = FIELDS.iter().map(|field| field.name).max_by_key(|known| alike(name, known));
+    near.filter(|near| alike(name, near) * 2 > name.len())
+}
+
 /// How many letters two names share at their beginnings and ends.
 fn alike(a: &str, b: &str) -> usize {
     let first = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
     let last = a.bytes().rev().zip(b.bytes().rev()).take_while(|(a, b)| a == b).count();
     (first + last).min(a.len().min(b.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Config, Loaded, Sources};
+
+    /// A file of this text, and these variables.
+    fn read(
+        file: Option<&str>,
+        environment: &[(&str, &str)],
+        flags: &[(&str, &str)],
+    ) -> Result<Config, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("rosterd.toml");
+        let file = file.map(|text| {
+            std::fs::write(&path, text).unwrap();
+            path.clone()
+        });
+        let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        let environment = pairs(environment).into_iter().collect();
+        let sources =
+            Sources { defaults: vec![("data_dir", "d".into())], file, environment, flags: pairs(flags) };
+        let loaded = Loaded::read(&sources);
+        loaded.map(|loaded| loaded.config).map_err(|defects| defects.to_string())
+    }
+
+    #[test]
+    fn a_variable_that_sets_nothing_is_warned_of_with_the_one_that_it_is_like() {
+        let environment = [
+            ("ROSTERD_MAX_CONECTIONS", ""),
+            ("ROSTERD_XYZZY", ""),
+            ("ROSTERD_CREDENTIAL", ""),
+            ("ROSTERD_SERVICE_HOST", ""),
+            ("ROSTERD_NAMESPACE", "prod"),
+            ("PATH", "/bin"),
+        ];
+        let config = read(None, &environment, &[]).unwrap();
+        assert_eq!(config.namespace.as_str(), "prod");
+        assert_eq!(
+            config.warnings,
+            [
+                "ROSTERD_MAX_CONECTIONS in the environment sets nothing: did you mean ROSTERD_MAX_CONNECTIONS?",
+                "ROSTERD_XYZZY in the environment sets nothing: --print-config lists the fields",
+            ]
+        );
+    }
+
+    #[test]
+    fn an_empty_variable_counts_as_unset() {
+        let config =
+            read(Some("lease = \"4s\""), &[("ROSTERD_LEASE", ""), ("ROSTERD_LISTEN", "")], &[]).unwrap();
+        assert_eq!((config.timing.lease.as_secs(), config.listen.port()), (4, 7700));
+        assert!(config.warnings.is_empty());
+    }
+
+    #[test]
+    fn a_file_that_is_no_toml_is_one_defect() {
+        let sources = |text| {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("rosterd.toml");
+            std::fs::write(&path, text).unwrap();
+            let sources = Sources { file: Some(path), ..Sources::default() };
+            let read = Loaded::read(&sources).unwrap_err().0;
+            assert_eq!(Loaded::form(&sources).unwrap_err().0, read);
+            read
+        };
+        let torn = sources("data_dir = \"d\nlease =");
+        assert_eq!(torn.len(), 1, "{torn:?}");
+        assert!(torn[0].problem.contains("is not TOML") && torn[0].field.is_empty());
+        let nowhere = Sources { file: Some("/nowhere/rosterd.toml".into()), ..Sources::default() };
+        assert_eq!(Loaded::read(&nowhere).unwrap_err().0.len(), 1);
+    }
+
+    #[test]
+    fn a_former_name_is_taken_and_warned_of() {
+        let days = |config: Config| (config.timing.machine_retention.as_secs() / 86_400, config.warnings);
+        let warned =
+            |origin| vec![format!("server_retention ({origin}) is called machine_retention now: write that")];
+        let (found, warnings) = days(read(Some("server_retention = \"2d\""), &[], &[]).unwrap());
+        assert_eq!((found, warnings.len()), (2, 1));
+        assert!(warnings[0].contains("rosterd.toml) is called machine_retention now"), "{warnings:?}");
+        let variable = ("ROSTERD_SERVER_RETENTION", "3d");
+        assert_eq!(days(read(None, &[variable], &[]).unwrap()), (3, warned("ROSTERD_SERVER_RETENTION")));
+        let flag = ("server_retention", "4d");
+        assert_eq!(days(read(None, &[variable], &[flag]).unwrap()).0, 4);
+        assert_eq!(days(read(None, &[], &[flag]).unwrap()), (4, warned("command line")));
+        // Its name of now goes first in the same source, wherever it stands.
+        for flags in [[flag, ("machine_retention", "5d")], [("machine_retention", "5d"), flag]] {
+            assert_eq!(days(read(None, &[], &flags).unwrap()).0, 5);
+        }
+        let both = "machine_retention = \"6d\"\nserver_retention = \"2d\"";
+        assert_eq!(days(read(Some(both), &[], &[]).unwrap()).0, 6);
+        assert_eq!(read(None, &[], &[]).unwrap().timing.machine_retention.as_secs(), 86_400);
+    }
 }

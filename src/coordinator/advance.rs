@@ -35,9 +35,11 @@ impl Node {
         let Some(mut job) = self.jobs.remove(name) else { return };
         let keep = self.turn(name, &mut job);
         job.unattended = None;
+        job.turned = true;
         if keep {
             self.jobs.insert(name.clone(), job);
         } else {
+            self.shown_no_more(name, &job);
             if job.existed {
                 self.calendar.retain(|(_, other)| other != name);
             }

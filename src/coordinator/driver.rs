@@ -27,6 +27,7 @@ use super::handle::{Done, Handle, Happening, Health, Inner, Operation, Peer};
 use super::inbox::{CREDENTIAL_BYTES, Room, Waiting};
 use super::node::{Frames, Node, Numbered};
 use super::settings::Settings;
+use super::standing::Standing;
 use super::tracer::Tracer;
 use rosterd_registry::{Hint, Registry, SessionState};
 use rosterd_runtime::clock::SharedClock;
@@ -58,6 +59,8 @@ pub trait Sink: Send + 'static {
     fn begun(&mut self, _: &JobName, _now: Time, _: (Item, Token), _: &Running, _at: Option<Time>) {}
     /// Takes a line for the audit.
     fn happened(&mut self, _at: Time, _happening: &Happening) {}
+    /// Takes what became of a run that needs people's attention, or of several.
+    fn noted(&mut self, _at: Time, _job: Option<&JobName>, _what: &str) {}
     /// Takes who owns a job's items from now on.
     fn owned(&mut self, _at: Time, _owned: &Owned) {}
 }
@@ -76,8 +79,10 @@ pub trait Gauge: Send + 'static {
     fn committed(&mut self, _purpose: Purpose, _took: Duration, _applied: bool) {}
     /// A run was sent this long after its scheduled time.
     fn sent(&mut self, _lag: Duration) {}
-    /// An entry was committed.
-    fn entry(&mut self, _entry: &Entry) {}
+    /// An entry was committed; of a job that has gone since without its name. `detail`: the report of an end.
+    fn entry(&mut self, _job: Option<&JobName>, _entry: &Entry, _detail: Option<&Completed>) {}
+    /// How a job stands; none: it has gone.
+    fn job(&mut self, _job: &JobName, _standing: Option<Standing>) {}
     /// So many jobs are known, so many of them are led, and so many frames wait to be taken in.
     fn there(&mut self, _jobs: usize, _led: usize, _waiting: usize) {}
     /// So many jobs led here have no worker, so many of their items no owner; the oldest scheduled time waits for so long.
@@ -406,6 +411,7 @@ impl Driver {
             let (jobs, items, oldest) = self.node.unattended();
             self.gauge.unattended(jobs, items, oldest);
             self.gauge.clock(self.node.clock_ahead());
+            self.node.standings(|job, standing| self.gauge.job(job, standing));
         }
     }
 
@@ -428,7 +434,8 @@ impl Driver {
                 }
             }
             Effect::Record { job, at, entry, detail } => {
-                self.gauge.entry(&entry);
+                let known = Some(&job).filter(|job| self.node.has_job(job));
+                self.gauge.entry(known, &entry, detail.as_deref());
                 if let Some(tracer) = &mut self.tracer {
                     tracer.entry(read(&self.clock), &job, &entry);
                 }
@@ -443,6 +450,7 @@ impl Driver {
                 self.sink.happened(now.wall, &happening);
                 self.tell(|| happening);
             }
+            Effect::Note { job, what } => self.sink.noted(now.wall, job.as_ref(), &what),
             Effect::Health(health) => self.show(health),
             Effect::Stopped => self.stopped = true,
         }

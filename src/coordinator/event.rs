@@ -35,6 +35,24 @@ pub type ReadId = u64;
 /// An operation under way.
 pub type RequestId = u64;
 
+/// How tokens are numbered, as it was when this coordinator began.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Numbered {
+    /// What is added to the number of a transaction to make it a token.
+    pub offset: u64,
+    /// All that was ever given is below this.
+    pub given: Token,
+}
+
+/// What has come from workers, in the order in which it is taken in.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Frames {
+    /// So much has come.
+    pub came: u64,
+    /// So much of it was taken in.
+    pub taken: u64,
+}
+
 /// Something happened.
 #[derive(Debug)]
 pub enum Event {
@@ -129,6 +147,8 @@ pub enum Effect {
     Begun { job: JobName, item: Item, token: Token, run: Running, at: Option<Time> },
     /// Tell who watches.
     Tell(Happening),
+    /// Tell the history of a run that needs people's attention; who watches has heard of it already.
+    Note { job: Option<JobName>, what: String },
     /// The health has changed.
     Health(Health),
     /// Everything is handed over: the process may end.

@@ -21,6 +21,7 @@ use super::barrier::Barrier;
 use super::event::{RequestId, StreamId};
 use super::handle::{Action, Change, ChangeEffect, FieldChange, Target};
 use super::progress::Progress;
+use super::standing::Standing;
 use rosterd_session::frame::{Completed, Offer, Props};
 
 /// Why a job cannot be understood.
@@ -158,6 +159,10 @@ pub(crate) struct JobState {
     pub(crate) yield_turn: bool,
     /// What nobody attends to, as it was found since its last turn.
     pub(crate) unattended: Option<Unattended>,
+    /// It had a turn since monitoring was last told.
+    pub(crate) turned: bool,
+    /// What monitoring was told of it, if it was.
+    pub(crate) shown: Option<Option<Standing>>,
     /// Callbacks of the fire under way.
     pub(crate) guarantee: super::guarantee::Guarantee,
 }

@@ -34,6 +34,7 @@ mod life;
 mod look;
 pub mod member;
 pub mod node;
+mod notes;
 mod operate;
 mod overdue;
 mod owners;
@@ -44,7 +45,7 @@ mod reconcile;
 mod register;
 mod rights;
 pub mod settings;
-
+pub mod standing;
 mod survey;
 mod switches;
 mod tell;

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rosterd_domain::id::{Item, JobName, StreamNumber, Token, WorkerId};
+use rosterd_domain::id::{Item, JobName, StreamNumber, WorkerId};
 use rosterd_domain::mutants;
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::Txn;
@@ -21,6 +21,7 @@ use super::arrivals::Arrivals;
 use super::calendar::CalendarWatch;
 use super::drain::Asker;
 use super::event::{Answer, Effect, Event, Now, Query, ReadId, RequestId, StreamId, TxnId};
+pub use super::event::{Frames, Numbered};
 use super::gather::Whole;
 use super::handle::{Health, Peer};
 use super::house::House;
@@ -29,6 +30,7 @@ use super::member::Members;
 use super::operate::Pending;
 use super::quota::Counted;
 use super::settings::Settings;
+use super::tell::Telling;
 use super::timers::Timer;
 use super::verdict::{Elsewhere, Judging};
 use super::worker::Worker;
@@ -100,6 +102,8 @@ pub struct Node {
     pub(super) requests: BTreeMap<RequestId, Pending>,
     /// What the jobs of credentials come to.
     pub(super) counted: Counted,
+    /// What people and monitoring are yet to be told.
+    pub(super) telling: Telling,
     pub(super) out: Vec<Effect>,
     pub(super) health: Health,
     /// Attachments were read: nothing is judged before.
@@ -111,24 +115,6 @@ pub struct Node {
     pub(super) listed: bool,
     /// Workers that came before.
     pub(super) early: Vec<(StreamId, Box<Hello>)>,
-}
-
-/// How tokens are numbered, as it was when this coordinator began.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Numbered {
-    /// What is added to the number of a transaction to make it a token.
-    pub offset: u64,
-    /// All that was ever given is below this.
-    pub given: Token,
-}
-
-/// What has come from workers, in the order in which it is taken in.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Frames {
-    /// So much has come.
-    pub came: u64,
-    /// So much of it was taken in.
-    pub taken: u64,
 }
 
 /// A stream, from its opening on.
@@ -241,6 +227,7 @@ impl Node {
             whole: Whole::default(),
             requests: BTreeMap::new(),
             counted: Counted::new(),
+            telling: Telling::default(),
             out: Vec::new(),
             health: Health::Starting,
             informed: false,

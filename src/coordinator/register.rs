@@ -45,8 +45,10 @@ impl Node {
                     self.reply(asked.request, name, Ok(said));
                 }
                 _ => {
-                    let refusal =
-                        Refusal::new(Code::JobUnknown, format!("job {name} does not exist: apply it first"));
+                    let refusal = Refusal::new(
+                        Code::JobUnknown,
+                        format!("job {name} does not exist: see rosterd jobs list"),
+                    );
                     self.reply(asked.request, name, Err(refusal));
                 }
             }
@@ -256,4 +258,37 @@ fn overwriting(registering: &Registering) -> Option<Offer> {
     let offer = registering.config.clone()?;
     let asked = registering.overwrite || offer.as_ref().is_ok_and(|spec| spec.config().overwrite);
     asked.then_some(offer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Answer, Effect, Event, Query};
+    use crate::handle::Operation;
+    use crate::verdict::tests::{at, host};
+
+    /// Who mistyped a name was told to apply it.
+    #[test]
+    fn who_would_change_a_job_that_does_not_exist_is_sent_to_the_list() {
+        let job = JobName::new("nope").unwrap();
+        for operation in [
+            Operation::Pause { job: job.clone(), paused: true },
+            Operation::Remove { job: job.clone(), cancel: false },
+        ] {
+            let mut node = host();
+            let effects = node.handle(at(1.0), Event::Operate(7, operation, None));
+            let read = effects.iter().find_map(|effect| match effect {
+                Effect::Read(id, Query::Job(_)) => Some(*id),
+                _ => None,
+            });
+            let answer = Answer::Job(Box::new(Ok(None)));
+            let effects = node.handle(at(1.1), Event::Read(read.unwrap(), answer));
+            let refused = effects.iter().find_map(|effect| match effect {
+                Effect::Reply(7, Err(refusal)) => Some(refusal.to_string()),
+                _ => None,
+            });
+            let expected = "JOB_UNKNOWN: job nope does not exist: see rosterd jobs list";
+            assert_eq!(refused.as_deref(), Some(expected));
+        }
+    }
 }

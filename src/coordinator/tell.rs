@@ -9,7 +9,17 @@ use rosterd_domain::plan::{Entry, Reported};
 use super::event::Effect;
 use super::job::JobState;
 use super::node::Node;
+use super::notes::Notes;
 use rosterd_session::frame::{Completed, RunRef};
+
+/// What people and monitoring are yet to be told.
+#[derive(Debug, Default)]
+pub(super) struct Telling {
+    /// Jobs of which nothing is left, for monitoring.
+    pub(super) gone: Vec<JobName>,
+    /// Runs that crashed, and those that take their place.
+    pub(super) notes: Notes,
+}
 
 impl Node {
     /// An entry goes to the history and to who watches.
@@ -22,6 +32,7 @@ impl Node {
             }
             Entry::Started { .. } | Entry::Unrun { .. } => None,
         };
+        self.note_run(name, &entry);
         self.out.push(Effect::Record { job: name.clone(), at: self.now.wall, entry, detail });
     }
 

@@ -27,6 +27,8 @@ pub(super) enum Timer {
     Reconcile(JobName),
     /// A run of an item of ours that is hosted elsewhere may have ended.
     LookAgain(JobName),
+    /// Crashes that were counted are told of.
+    Notes,
 }
 
 impl Node {
@@ -48,6 +50,7 @@ impl Node {
                     self.read(ReadFor::Suspect(worker.clone()), Query::Attachment(worker));
                 }
                 Timer::Proof => self.prove_if_idle(),
+                Timer::Notes => self.tell_counted(),
                 Timer::Reconcile(job) => self.reconcile_job(&job),
                 Timer::LookAgain(job) => {
                     let now = self.now.mono;

@@ -256,7 +256,7 @@ fn latest(next: impl Fn(Time) -> Option<Time>, after: Time, until: Time, most: u
     found
 }
 
-fn status(decoded: Result<Option<&Job>, &String>) -> JobStatus {
+pub(super) fn status(decoded: Result<Option<&Job>, &String>) -> JobStatus {
     match decoded {
         Err(_) => JobStatus::Damaged,
         Ok(None) => JobStatus::Removing,

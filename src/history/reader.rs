@@ -58,7 +58,24 @@ impl Reader {
         filter: RunFilter,
         page: Page,
     ) -> Result<(Vec<RunRow>, Option<String>), HistoryError> {
-        Ok(self.shelves.runs(filter, Paged::new(page)?).await?.done())
+        match filter.token {
+            Some(token) => Ok((self.run_of(token, &filter).await?.into_iter().collect(), None)),
+            None => Ok(self.shelves.runs(filter, Paged::new(page)?).await?.done()),
+        }
+    }
+
+    /// The run of this token, if it is one of those.
+    async fn run_of(&self, token: Token, filter: &RunFilter) -> Result<Option<RunRow>, HistoryError> {
+        let (Some(job), Some(item)) = (&filter.job, filter.item) else { return Ok(None) };
+        let attempts = self.attempts(job, item, token).await?;
+        let is_wanted = |run: &RunRow| {
+            run.token == token
+                && filter.state.is_none_or(|state| run.state == state)
+                && filter.instance.as_ref().is_none_or(|instance| run.instance == *instance)
+                && filter.from.is_none_or(|from| run.since >= from)
+                && filter.to.is_none_or(|to| run.since < to)
+        };
+        Ok(attempts.into_iter().find(is_wanted))
     }
 
     /// The newest `n` runs of a job, at most [`MAX_PAGE`].

@@ -155,11 +155,14 @@ pub enum EventKind {
     Operation,
     /// The coordinator itself: started, stopped, leads, lost the registry.
     Coordinator,
+    /// A run crashed, or was run again as failover.
+    Run,
 }
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; 5] = [Self::Assigned, Self::Worker, Self::Job, Self::Operation, Self::Coordinator];
+    pub const ALL: [Self; 6] =
+        [Self::Assigned, Self::Worker, Self::Job, Self::Operation, Self::Coordinator, Self::Run];
 
     /// Its name.
     pub fn as_str(self) -> &'static str {
@@ -169,6 +172,7 @@ impl EventKind {
             Self::Job => "job",
             Self::Operation => "operation",
             Self::Coordinator => "coordinator",
+            Self::Run => "run",
         }
     }
 
@@ -264,6 +268,8 @@ pub struct RunFilter {
     pub job: Option<JobName>,
     /// Of this item.
     pub item: Option<Item>,
+    /// The one of this token; only with job and item, without which none is found.
+    pub token: Option<Token>,
     /// In this state; an [`Outcome`] turns into one.
     pub state: Option<RunState>,
     /// By this instance.

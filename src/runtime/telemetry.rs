@@ -2,7 +2,8 @@
 //!
 //! [`Metrics`] is made once by the composition root and handed to whoever counts; there is no global one, so
 //! tests and several coordinators in one process do not see each other's numbers. Label values come from
-//! closed sets (codes, outcomes, reasons, known methods), never from what a client sends.
+//! closed sets (codes, outcomes, reasons, known methods), never from what a client sends; names of jobs alone are
+//! others' to choose, and [`JobSeries`] bounds how many of them there are.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -25,9 +26,13 @@ use tracing_subscriber::{Layer as _, fmt};
 
 use self::process::Process;
 
+mod form;
+mod jobs;
 #[cfg(test)]
 mod page;
 mod process;
+pub use form::as_text_format;
+pub use jobs::JobSeries;
 pub(crate) use process::resident_bytes;
 
 /// How lines are written.
@@ -166,6 +171,19 @@ impl MetricConstructor<Histogram> for Seconds {
     }
 }
 
+/// Makes histograms of how long runs take, 10 ms to 12 hours.
+#[derive(Debug, Clone, Copy)]
+pub struct RunSeconds;
+
+impl MetricConstructor<Histogram> for RunSeconds {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new([
+            0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0, 1800.0, 3600.0, 14_400.0,
+            43_200.0,
+        ])
+    }
+}
+
 /// Makes histograms with the bounds that OpenTelemetry's conventions advise for requests.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestSeconds;
@@ -253,6 +271,16 @@ metrics! {
     runs_started {"source"}: Family<Label, Counter> = Family::default();
     /// Runs that ended, by outcome
     runs {"outcome"}: Family<Label, Counter> = Family::default();
+    /// How long runs took, by outcome: user code by its worker's clock, or from the start's commit to the end's where none told
+    run_seconds {"outcome"}: Family<Label, Histogram, RunSeconds> = Family::new_with_constructor(RunSeconds);
+    /// Runs of the job that ended here, by outcome
+    job_runs {"job", "outcome"}: Family<Labels, Counter> = Family::default();
+    /// When a run of the job last succeeded, whichever item's, as seconds since 1970; as far as this coordinator knows
+    job_last_success_timestamp_seconds {"job"}: Family<Labels, Gauge<f64, AtomicU64>> = Family::default();
+    /// 1 for the status that the job has, the same on every coordinator
+    job_status {"job", "status"}: Family<Labels, Gauge> = Family::default();
+    /// Jobs that have no series of their own, since metrics_jobs others have
+    metrics_jobs_left_out: Gauge = Gauge::default();
     /// Scheduled times that were not run, by reason
     missed {"reason"}: Family<Label, Counter> = Family::default();
     /// Scheduled times merged into a later run
@@ -332,12 +360,12 @@ impl Metrics {
         Self::within(registry)
     }
 
-    /// As OpenMetrics text.
+    /// As OpenMetrics text. Each metric's head is there, also of those that have no series yet.
     pub fn encode(&self) -> String {
         let mut out = String::new();
         // Writing to a string does not fail.
         let _ = text::encode(&mut out, &self.registry);
-        out
+        form::with_heads(out, &Self::own())
     }
 
     /// What each metric is, those of the process last.

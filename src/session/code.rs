@@ -87,7 +87,7 @@ codes! {
     Overloaded = "OVERLOADED", Exhausted;
     /// The text is not a valid name: the message says what to write; of jobs and namespaces it is 1 to 128 letters, marks and digits of any script or . _ -, in composed form (NFC), at most 255 bytes.
     NameInvalid = "NAME_INVALID", Invalid;
-    /// No such job: register it with a config, or apply it first.
+    /// No such job: `rosterd jobs list` shows those that there are; a worker makes one by registering it with a config, `rosterd jobs apply` from a file.
     JobUnknown = "JOB_UNKNOWN", Unknown;
     /// The job exists with another handler type: use that one, or another job name.
     HandlerConflict = "HANDLER_CONFLICT", Exists;

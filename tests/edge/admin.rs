@@ -19,6 +19,7 @@ use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 
+use crate::pages::get_with;
 use crate::support::{Jobs, Served, config, job, reason, serve, soon};
 
 async fn admin(served: &Served) -> AdminServiceClient<tonic::transport::Channel> {
@@ -98,7 +99,43 @@ async fn a_request_that_is_wrong_names_its_field_and_changes_nothing() {
     let outcome = v1::RunOutcome::HandedBack.into();
     let status = admin.list_runs(v1::ListRunsRequest { outcome, ..Default::default() }).await.unwrap_err();
     assert_eq!(reason(&status), "REQUEST_INVALID");
+    let one = v1::ListRunsRequest { job: "j".into(), token: Some(7), ..Default::default() };
+    assert_eq!(reason(&admin.list_runs(one).await.unwrap_err()), "REQUEST_INVALID");
     assert!(served.fake.operations.lock().unwrap().is_empty());
+}
+
+/// An empty list was the answer to a mistyped name.
+#[tokio::test]
+async fn who_asks_for_the_history_of_a_job_or_item_that_nobody_knows_is_told_so() {
+    let served = serve(config()).await;
+    served.fake.jobs.lock().unwrap().1 = vec![job("j")];
+    let mut admin = admin(&served).await;
+    let runs = |job: &str| v1::ListRunsRequest { job: job.into(), ..Default::default() };
+    let events = |job: &str| v1::ListEventsRequest { job: job.into(), ..Default::default() };
+    let unknown = (Code::NotFound, "JOB_UNKNOWN".to_owned());
+    let status = admin.list_runs(runs("nobody")).await.unwrap_err();
+    assert_eq!((status.code(), reason(&status)), unknown);
+    assert!(status.message().contains("rosterd jobs list"), "{}", status.message());
+    let status = admin.list_events(events("nobody")).await.unwrap_err();
+    assert_eq!((status.code(), reason(&status)), unknown);
+    // What became of runs is a kind of its own.
+    let crashes = v1::ListEventsRequest { kind: v1::EventKind::Run.into(), ..Default::default() };
+    let told = admin.list_events(crashes).await.unwrap().into_inner().events;
+    assert_eq!(told[0].kind(), v1::EventKind::Run);
+    assert_eq!(get_with(served.address, "/api/events?kind=run", "").await.0, 200);
+    // Removed, and remembered.
+    admin.list_runs(runs("removed")).await.unwrap();
+    admin.list_events(events("removed")).await.unwrap();
+    let fires = |item| v1::ListFiresRequest { job: "j".into(), item: Some(item), ..Default::default() };
+    let status = admin.list_fires(fires(99)).await.unwrap_err();
+    assert_eq!((status.code(), reason(&status)), (Code::NotFound, "ITEM_UNKNOWN".into()));
+    // One that the job had once.
+    admin.list_fires(fires(98)).await.unwrap();
+    for path in ["/api/runs?job=nobody", "/api/events?job=nobody", "/api/jobs/j/fires?item=99"] {
+        assert_eq!(get_with(served.address, path, "").await.0, 404, "{path}");
+    }
+    assert_eq!(get_with(served.address, "/api/jobs/j/fires?item=98", "").await.0, 200);
+    assert_eq!(get_with(served.address, "/api/runs?job=j&token=7", "").await.0, 400);
 }
 
 /// The jobs that know a machine are found, and asked for as one operation.

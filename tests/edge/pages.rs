@@ -66,11 +66,27 @@ async fn requests_are_counted_by_a_closed_set_of_names() {
     get(served.address, "/some/hostile/path").await;
     let (code, heads, body) = get(served.address, "/metrics").await;
     assert_eq!(code, 200);
-    assert!(heads.contains("content-type: application/openmetrics-text"), "{heads}");
+    assert!(heads.contains("content-type: text/plain; version=0.0.4"), "{heads}");
     assert!(body.contains("rosterd_requests_total{method=\"/healthz\",status=\"200\"} 1"), "{body}");
     assert!(body.contains("rosterd_requests_total{method=\"other\",status=\"404\"} 1"), "{body}");
     assert!(!body.contains("hostile"));
-    assert!(body.ends_with("# EOF\n"));
+}
+
+#[tokio::test]
+async fn metrics_are_openmetrics_to_who_accepts_it_and_the_older_text_to_others() {
+    let served = serve(config()).await;
+    let prometheus =
+        "Accept: application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2\r\n";
+    let (code, heads, body) = get_with(served.address, "/metrics", prometheus).await;
+    assert_eq!(code, 200);
+    assert!(heads.contains("content-type: application/openmetrics-text; version=1.0.0"), "{heads}");
+    assert!(heads.contains("vary: accept"), "{heads}");
+    assert!(body.contains("# TYPE rosterd_panics counter\n") && body.ends_with("# EOF\n"), "{body}");
+    for accept in ["", "Accept: */*\r\n", "Accept: text/html\r\n"] {
+        let (_, heads, body) = get_with(served.address, "/metrics", accept).await;
+        assert!(heads.contains("content-type: text/plain; version=0.0.4"), "{heads}");
+        assert!(body.contains("# TYPE rosterd_panics_total counter\n") && !body.contains("# EOF"), "{body}");
+    }
 }
 
 #[tokio::test]

@@ -52,7 +52,7 @@ async fn what_a_handler_logs_names_the_request() {
     let served = serve(config()).await;
     let heads = "X-Request-Id: seven\r\n";
     soon("an answer", http::ask(served.address, "POST", "/api/jobs/j/trigger", heads, "")).await;
-    let told = lines.with("a change was asked for");
+    let told = lines.with("audit action=trigger jobs=j principal=\"anonymous\" result=ok");
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].contains("id=\"seven\"") && told[0].contains("/api/jobs/{job}/trigger"), "{told:?}");
 }

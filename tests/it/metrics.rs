@@ -1,11 +1,11 @@
 //! Metrics, alert rules and the dashboard, in the hands of those they are made for: promtool judges names and rules, and a real
 //! Prometheus scrapes a real coordinator and evaluates every expression that we ship.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rosterd_runtime::telemetry::{MetricType, Metrics};
+use rosterd_runtime::telemetry::{MetricType, Metrics, as_text_format};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -175,28 +175,6 @@ fn selectors_are_found_where_they_are() {
     assert_eq!(found.into_iter().collect::<Vec<_>>(), ["a_bucket{x=\"(y)\"}", "b{c!~\"d|e\"}", "f"]);
 }
 
-/// OpenMetrics in the older format, which is all that promtool's lints read: there a counter's family has `_total`, too.
-fn as_text_format(page: &str) -> String {
-    let kinds: BTreeMap<&str, &str> =
-        page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
-    let lines = page.lines().filter(|line| !line.starts_with("# UNIT") && *line != "# EOF");
-    lines
-        .map(|line| {
-            let mut words = line.splitn(4, ' ');
-            let (Some("#"), Some(what), Some(name), Some(said)) =
-                (words.next(), words.next(), words.next(), words.next())
-            else {
-                return format!("{line}\n");
-            };
-            match kinds.get(name) {
-                Some(&"counter") => format!("# {what} {name}_total {said}\n"),
-                Some(&"info") => format!("# {what} {name}_info {}\n", said.replace("info", "gauge")),
-                _ => format!("{line}\n"),
-            }
-        })
-        .collect()
-}
-
 /// A coordinator where something of everything has happened.
 async fn lived_in() -> Cluster {
     let mut cluster = Cluster::start(SHORT).await;
@@ -208,6 +186,11 @@ async fn lived_in() -> Cluster {
     let refused = http::ask(address, "POST", "/metrics", "Origin: http://elsewhere.example\r\n", "").await;
     assert_eq!(refused.code, 403, "{}", refused.body);
     cluster
+}
+
+/// The families of a page, with their kinds.
+fn heads(page: &str) -> BTreeSet<&str> {
+    page.lines().filter(|line| line.starts_with("# TYPE")).collect()
 }
 
 /// The series of a page: their names and their labels' names.
@@ -226,10 +209,16 @@ fn served(page: &str) -> BTreeSet<(String, BTreeSet<String>)> {
 #[tokio::test]
 async fn what_is_served_is_what_the_guide_describes_and_promtool_has_nothing_against_it() {
     let cluster = lived_in().await;
-    let page = cluster.page("/metrics").await;
-    let page = page.split_once("\r\n\r\n").unwrap().1;
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], cluster.port));
+    let accept = "Accept: application/openmetrics-text; version=1.0.0\r\n";
+    let page = http::ask(address, "GET", "/metrics", accept, "").await.body;
+    assert!(page.ends_with("# EOF\n"), "{page}");
+    // Who asks for nothing in particular is given the older format, which is all that promtool's lints read.
+    let older = cluster.page("/metrics").await;
+    let older = older.split_once("\r\n\r\n").unwrap().1;
+    assert_eq!(heads(older), heads(&as_text_format(&page)));
     let file = cluster.home.path("metrics.txt");
-    std::fs::write(&file, as_text_format(page)).unwrap();
+    std::fs::write(&file, older).unwrap();
     let lint = Command::new("promtool")
         .args(["check", "metrics"])
         .stdin(std::fs::File::open(file).unwrap())
@@ -249,7 +238,7 @@ async fn what_is_served_is_what_the_guide_describes_and_promtool_has_nothing_aga
         let labels: BTreeSet<String> = metric.labels.iter().map(|label| (*label).to_owned()).collect();
         described.extend(suffixes.iter().map(|suffix| (format!("{}{suffix}", metric.name), labels.clone())));
     }
-    let served = served(page);
+    let served = served(&page);
     let undescribed: Vec<_> = served.difference(&described).collect();
     assert!(undescribed.is_empty(), "served, and not described so: {undescribed:?}");
     let unserved: Vec<_> = described.difference(&served).collect();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::Stream;
 use prost::Message as _;
-use rosterd_domain::id::{InstanceId, Item, JobName, NameError, ServerAddress};
+use rosterd_domain::id::{InstanceId, Item, JobName, NameError, ServerAddress, Token};
 use rosterd_domain::time::Time;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
@@ -20,6 +20,7 @@ use crate::backend::Backend;
 use crate::explain;
 use crate::fires;
 use crate::history::History;
+use crate::known;
 use crate::operator::Operator;
 use crate::traces::Traces;
 use rosterd_coordinator::handle::{Done, Health, InstanceRow, MachineAction, Operation, ServerRow, Target};
@@ -102,6 +103,11 @@ impl Admin {
     ) -> Result<Done, Status> {
         let machine = named("machine", ServerAddress::new(machine))?;
         self.operator.on_machine(who, machine, action).await.map_err(refused)
+    }
+
+    /// That there is such a job, or was, where nothing of it was found.
+    async fn is_known(&self, job: Option<&JobName>, found: bool) -> Result<(), Status> {
+        known::job(job, found, &*self.backend, &*self.history).await.map_err(refused)
     }
 
     /// How many bytes of rows go into one answer.
@@ -385,16 +391,22 @@ impl AdminService for Admin {
                     .ok_or_else(|| invalid("outcome", format!("no run ends as {}", worded.as_str_name())))?,
             ),
         };
+        if request.token.is_some() && (request.job.is_empty() || request.item.is_none()) {
+            return Err(invalid("token", "it goes with job and item: give both"));
+        }
         let filter = RunFilter {
             job: any_job(request.job)?,
             item: request.item.map(Item),
+            token: request.token.map(Token),
             state: outcome.map(RunState::from),
             instance: None,
             from: request.start_time.and_then(scalar::to_time),
             to: request.end_time.and_then(scalar::to_time),
         };
-        let page = one_page(request.page_size, request.page_token);
+        let (page, name) = (one_page(request.page_size, request.page_token), filter.job.clone());
+        let first = page.token.is_none();
         let (runs, next) = self.history.runs(filter, page).await.map_err(refused)?;
+        self.is_known(name.as_ref(), !first || next.is_some() || !runs.is_empty()).await?;
         let traces = Traces::of(&*self.backend, runs.iter().map(|run| &run.job)).await;
         let traced = |run: RunRow| {
             let trace = traces.id(&run.job, run.token, run.fire);
@@ -416,8 +428,10 @@ impl AdminService for Admin {
             from: request.start_time.and_then(scalar::to_time),
             to: request.end_time.and_then(scalar::to_time),
         };
-        let page = one_page(request.page_size, request.page_token);
+        let (page, name) = (one_page(request.page_size, request.page_token), filter.job.clone());
+        let first = page.token.is_none();
         let (events, next) = self.history.events(filter, page).await.map_err(refused)?;
+        self.is_known(name.as_ref(), !first || next.is_some() || !events.is_empty()).await?;
         let events = events.into_iter().map(rows::event).collect();
         let answer = v1::ListEventsResponse { events, next_page_token: next.unwrap_or_default() };
         self.answer(answer, "ask with a smaller page_size")
@@ -427,6 +441,7 @@ impl AdminService for Admin {
         let request = request.into_inner();
         let name = job(request.job)?;
         let row = self.backend.job(&name, 0).await.map_err(refused)?.row;
+        known::item(&name, request.item, row.items, &*self.history).await.map_err(refused)?;
         let to = request.end_time.and_then(scalar::to_time).unwrap_or_else(|| self.clock.wall());
         let hour = Duration::from_secs(3600);
         let from = request.start_time.and_then(scalar::to_time).unwrap_or_else(|| to.minus(hour));

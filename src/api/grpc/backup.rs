@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::access::Principal;
+use crate::audit::Asked;
 use crate::backup::{Backups, Part, Restored, Restoring, Way};
 use crate::history::History;
 use rosterd_session::code::{Code, Refusal};
@@ -55,10 +56,6 @@ fn refused(refusal: Refusal) -> Status {
     status(&refusal)
 }
 
-fn name(who: Option<&Principal>) -> String {
-    who.map_or_else(|| "anonymous".to_owned(), |who| who.name.to_string())
-}
-
 /// A backup holds all jobs; a restore is of one.
 fn allowed(who: Option<&Principal>, job: Option<&rosterd_domain::id::JobName>) -> Result<(), Refusal> {
     let Some(who) = who.filter(|who| !who.jobs.are_all()) else { return Ok(()) };
@@ -83,8 +80,7 @@ impl BackupService for BackupGate {
     ) -> Result<Response<Self::BackupStream>, Status> {
         let who = request.extensions().get::<Principal>().cloned();
         let allowed = allowed(who.as_ref(), None);
-        let outcome = allowed.as_ref().map_or_else(|refusal| refusal.code.as_str(), |()| "begun");
-        tracing::info!(target: "rosterd::audit", principal = name(who.as_ref()), operation = "Backup", outcome, "a backup was asked for");
+        Asked::new("backup", []).log(who.as_ref(), allowed.as_ref().err());
         allowed.map_err(refused)?;
         let parts = self.backups.backup(who.map(|who| who.name));
         self.history.settle().await;
@@ -115,9 +111,8 @@ impl BackupService for BackupGate {
         if done.is_ok() && !dry_run {
             self.history.settle().await;
         }
-        let outcome = done.as_ref().map_or_else(|refusal| refusal.code.as_str(), |_| "done");
-        let what = format!("Restore {job}, overwrite: {overwrite}, dry_run: {dry_run}");
-        tracing::info!(target: "rosterd::audit", principal = name(who.as_ref()), operation = what, outcome, "a change was asked for");
+        let action = if overwrite { "restore_over" } else { "restore" };
+        Asked::new(action, [&job]).dry(dry_run).log(who.as_ref(), done.as_ref().err());
         done.map(answer).map_err(refused)
     }
 }

@@ -237,11 +237,12 @@ pub(super) fn machine_over_all(row: MachineRow) -> v1::MachineSummary {
 }
 
 /// The kinds that are shown.
-const EVENT_KINDS: [(EventKind, v1::EventKind); 4] = [
+const EVENT_KINDS: [(EventKind, v1::EventKind); 5] = [
     (EventKind::Job, v1::EventKind::Job),
     (EventKind::Operation, v1::EventKind::Operation),
     (EventKind::Worker, v1::EventKind::Worker),
     (EventKind::Assigned, v1::EventKind::Assigned),
+    (EventKind::Run, v1::EventKind::Run),
 ];
 
 /// `None`: any.

@@ -10,14 +10,14 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::get;
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use super::backend::Backend;
 use super::console::{Console, secure};
 use super::rest;
 use super::rest::session::Desk;
 use rosterd_coordinator::handle::Health;
-use rosterd_runtime::telemetry::Metrics;
+use rosterd_runtime::telemetry::{Metrics, as_text_format};
 use rosterd_session::code::Refusal;
 use rosterd_wire::status;
 
@@ -61,9 +61,27 @@ async fn overview(State(site): State<Arc<Site>>) -> Response {
     response
 }
 
-async fn metrics(State(site): State<Arc<Site>>) -> Response {
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    answer(StatusCode::OK, kind, site.metrics.encode())
+/// As OpenMetrics to who accepts that by name, as Prometheus does: a browser and curl show the older text, which all tools read.
+async fn metrics(State(site): State<Arc<Site>>, headers: HeaderMap) -> Response {
+    let page = site.metrics.encode();
+    let mut response = if accepts_openmetrics(&headers) {
+        answer(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", page)
+    } else {
+        answer(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", as_text_format(&page))
+    };
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
+    response
+}
+
+fn accepts_openmetrics(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    accepted.flat_map(|value| value.split(',')).any(|kind| {
+        let mut parts = kind.split(';').map(str::trim);
+        let named =
+            parts.next().is_some_and(|name| name.eq_ignore_ascii_case("application/openmetrics-text"));
+        let refused = |part: &str| part.strip_prefix("q=").is_some_and(|q| q.parse() == Ok(0.0));
+        named && !parts.any(refused)
+    })
 }
 
 async fn healthz(State(site): State<Arc<Site>>) -> Response {
@@ -97,4 +115,29 @@ fn answer(code: StatusCode, kind: &'static str, body: String) -> Response {
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn accepts(value: Option<&str>) -> bool {
+        let mut headers = HeaderMap::new();
+        if let Some(value) = value {
+            headers.insert(header::ACCEPT, HeaderValue::from_str(value).unwrap());
+        }
+        accepts_openmetrics(&headers)
+    }
+
+    #[test]
+    fn openmetrics_is_for_who_names_it() {
+        let prometheus = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,\
+                          application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.2,*/*;q=0.1";
+        assert!(accepts(Some(prometheus)) && accepts(Some("Application/OpenMetrics-Text")));
+        for other in
+            [None, Some("*/*"), Some("text/plain"), Some("application/openmetrics-text;q=0, text/plain")]
+        {
+            assert!(!accepts(other), "{other:?}");
+        }
+    }
 }

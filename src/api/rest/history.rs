@@ -18,6 +18,7 @@ use super::shape::{self, Event, Fire, Run};
 use super::told::{self, Ownership, RunOfFire};
 use super::{Answer, Json, Page, Query, Rest, Shared, job};
 use crate::fires;
+use crate::known;
 use crate::traces::{self, Traces};
 
 /// Which rows of the history.
@@ -29,6 +30,8 @@ pub(super) struct Asked {
     job: Option<String>,
     /// Only of this item.
     item: Option<u32>,
+    /// Only the run of this token; with job and item.
+    token: Option<u64>,
     /// Only runs of this state: TASK_STAGING, TASK_RUNNING, TASK_FINISHED, TASK_ERROR and so on.
     state: Option<String>,
     /// Only events of this kind.
@@ -64,7 +67,7 @@ impl Asked {
     }
 }
 
-#[utoipa::path(get, path = "/api/runs", tag = "history", params(Asked), responses((status = 200, body = Vec<Run>)))]
+#[utoipa::path(get, path = "/api/runs", tag = "history", params(Asked), responses((status = 200, body = Vec<Run>), (status = 404, body = Problem)))]
 /// Lists runs, the latest first.
 pub(super) async fn runs(
     State(rest): Shared,
@@ -81,12 +84,19 @@ pub(super) async fn runs(
     let filter = RunFilter {
         job: asked.job.clone().map(job).transpose()?,
         item: asked.item.map(Item),
+        token: asked.token.map(Token),
         state: state.transpose()?,
         instance: None,
         from,
         to,
     };
+    if filter.token.is_some() && (filter.job.is_none() || filter.item.is_none()) {
+        return Err(Problem::invalid("token", "it goes with job and item: give both"));
+    }
+    let name = filter.job.clone();
     let (rows, next) = rest.history.runs(filter, asked.rows()?).await?;
+    let found = asked.cursor.is_some() || next.is_some() || !rows.is_empty();
+    known::job(name.as_ref(), found, &*rest.backend, &*rest.history).await?;
     Ok(Page::of(Paged { rows: traced(&rest, rows).await, next }, &uri))
 }
 
@@ -102,7 +112,7 @@ async fn traced(rest: &Rest, rows: Vec<RunRow>) -> Vec<Run> {
     rows.into_iter().map(show).collect()
 }
 
-#[utoipa::path(get, path = "/api/events", tag = "history", params(Asked), responses((status = 200, body = Vec<Event>)))]
+#[utoipa::path(get, path = "/api/events", tag = "history", params(Asked), responses((status = 200, body = Vec<Event>), (status = 404, body = Problem)))]
 /// Lists what was done to jobs and workers, and by whom, the latest first.
 pub(super) async fn events(
     State(rest): Shared,
@@ -123,7 +133,10 @@ pub(super) async fn events(
         from,
         to,
     };
+    let name = filter.job.clone();
     let (rows, next) = rest.history.events(filter, asked.rows()?).await?;
+    let found = asked.cursor.is_some() || next.is_some() || !rows.is_empty();
+    known::job(name.as_ref(), found, &*rest.backend, &*rest.history).await?;
     Ok(Page::of(Paged { rows: rows.into_iter().map(shape::event).collect(), next }, &uri))
 }
 
@@ -137,6 +150,7 @@ pub(super) async fn list_fires(
 ) -> Result<Page<Fire>, Problem> {
     let name = job(name)?;
     let row = rest.backend.job(&name, 0).await?.row;
+    known::item(&name, asked.item, row.items, &*rest.history).await?;
     let (from, to) = asked.times()?;
     let to = to.unwrap_or_else(|| rest.clock.wall());
     let from = from.unwrap_or_else(|| to.minus(Duration::from_secs(3600)));

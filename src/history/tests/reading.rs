@@ -113,6 +113,19 @@ async fn events_are_kept_with_whose_doing_they_were() {
     assert_eq!((found.len(), found[0].text.as_str(), found[0].job.as_ref()), (1, "paused", Some(&job())));
 }
 
+/// They are no audit: workers cause as many as they like.
+#[tokio::test]
+async fn what_became_of_runs_is_a_kind_of_its_own() {
+    let mut desk = Desk::new();
+    desk.recorder.event(at(1), Some(&job()), EventKind::Run, "item 0: run 7 crashed", None);
+    desk.recorder.event(at(2), Some(&job()), EventKind::Worker, "w left", None);
+    desk.write();
+    let of = EventFilter { kind: Some(EventKind::Run), job: Some(job()), ..EventFilter::default() };
+    let found = desk.reader.events(of, page(10, None)).await.unwrap().0;
+    assert_eq!(found.iter().map(|event| event.text.as_str()).collect::<Vec<_>>(), ["item 0: run 7 crashed"]);
+    assert!(!EventKind::Run.is_audit() && EventKind::named("run") == Some(EventKind::Run));
+}
+
 #[tokio::test]
 async fn a_page_token_of_another_make_is_refused() {
     let desk = Desk::new();
@@ -166,6 +179,7 @@ fn no_listing_reads_a_whole_table_or_sorts_it() {
             instance: instance.clone().filter(|_| is(8)),
             from: is(16).then(|| at(1)),
             to: None,
+            token: None,
         };
         listings.push(runs_sql(&filter, after));
         let (job, kind) = (is(1).then(job), is(2).then_some(EventKind::Job));

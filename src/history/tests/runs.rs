@@ -114,6 +114,41 @@ async fn a_run_is_found_with_all_runs_of_its_fire() {
 }
 
 #[tokio::test]
+async fn one_run_is_found_by_its_token() {
+    let mut desk = Desk::new();
+    let again = Running { since: at(61), ..run(Source::Failover, 60) };
+    desk.record(&ended(0, 70, run(NORMAL, 60), Outcome::Crashed), None);
+    desk.record(&ended(0, 71, again, Outcome::Succeeded), None);
+    desk.record(&ended(1, 71, run(NORMAL, 60), Outcome::Failed), None);
+    let one = || RunFilter {
+        job: Some(job()),
+        item: Some(Item(0)),
+        token: Some(Token(71)),
+        ..RunFilter::default()
+    };
+    let found = async |filter: RunFilter| -> Vec<(u32, u64)> {
+        let (rows, next) = desk.reader.runs(filter, Page { size: 10, token: None }).await.unwrap();
+        assert_eq!(next, None);
+        rows.iter().map(|run| (run.item.0, run.token.0)).collect()
+    };
+    assert_eq!(found(one()).await, [(0, 71)]);
+    assert_eq!(found(RunFilter { item: Some(Item(1)), ..one() }).await, [(1, 71)]);
+    assert_eq!(
+        found(RunFilter { state: Some(RunState::Finished), from: Some(at(61)), ..one() }).await,
+        [(0, 71)]
+    );
+    for none in [
+        RunFilter { token: Some(Token(72)), ..one() },
+        RunFilter { state: Some(RunState::Lost), ..one() },
+        RunFilter { to: Some(at(61)), ..one() },
+        RunFilter { from: Some(at(62)), ..one() },
+        RunFilter { item: None, ..one() },
+    ] {
+        assert_eq!(found(none).await, []);
+    }
+}
+
+#[tokio::test]
 async fn how_much_has_happened_lately_is_told() {
     let mut desk = Desk::new();
     for (token, fire, late) in [(1, 1, 7), (2, 100, 30), (3, 101, -5), (4, 102, 10)] {

@@ -8,13 +8,15 @@ const HEAD: &str = "# Metrics
 
 <!-- Written by `cargo xtask docs` from src/runtime/telemetry.rs. -->
 
-Served at `/metrics` as OpenMetrics text, for Prometheus and whatever reads its format. How to watch and what to alert on:
-[Operate](operate.md#monitoring). A Grafana dashboard is `deploy/grafana/rosterd.json`, rules for alerts are
+Served at `/metrics` as OpenMetrics text to who accepts that, as Prometheus does, and in Prometheus' older text format to others.
+How to watch and what to alert on: [Operate](operate.md#monitoring). A Grafana dashboard is `deploy/grafana/rosterd.json`, rules for alerts are
 `deploy/prometheus/rules.yml`.
 
 Names have their unit, counters end in `_total`. What OpenTelemetry's conventions have a name for has that name, with underscores.
-A histogram is `…_bucket`, `…_sum` and `…_count`. Labels have values from closed sets, nothing that a client sends. Each coordinator
-tells of itself alone.
+A histogram is `…_bucket`, `…_sum` and `…_count`. Labels have values from closed sets, nothing that a client sends, but for `job`: so
+many jobs as `metrics_jobs` says have series of their own, those that this coordinator heard of first. They go with their job. Each
+coordinator tells of itself alone: of `rosterd_job_status` and `rosterd_job_last_success_timestamp_seconds` take the maximum over
+all, of counters the sum.
 
 | metric | type | labels | what it says |
 | --- | --- | --- | --- |
