@@ -3,8 +3,6 @@
 use std::future::Future;
 use std::time::{Duration, SystemTime};
 
-use rustix::time::{ClockId, clock_gettime};
-
 /// Time, as the worker needs it.
 pub trait Clock: Send + Sync + 'static {
     /// Since some fixed moment; only goes forward, also while the machine sleeps.
@@ -16,21 +14,34 @@ pub trait Clock: Send + Sync + 'static {
 }
 
 /// The machine's clock that also counts its sleep: a laptop or a virtual machine that was suspended past its lease
-/// knows it at once.
+/// knows it at once. Where a system has no such clock, it is found out once the coordinator says so.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BootClock;
 
 /// Timers do not count the machine's sleep, so none is trusted for longer.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
-#[cfg(any(target_os = "linux", target_os = "android"))]
-const CLOCK: ClockId = ClockId::Boottime;
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-const CLOCK: ClockId = ClockId::Monotonic;
+#[cfg(unix)]
+fn boot() -> Duration {
+    use rustix::time::{ClockId, clock_gettime};
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let clock = ClockId::Boottime;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let clock = ClockId::Monotonic;
+    Duration::try_from(clock_gettime(clock)).unwrap_or_default()
+}
+
+/// Since it was first asked for.
+#[cfg(not(unix))]
+#[allow(clippy::disallowed_methods, reason = "this is the clock")]
+fn boot() -> Duration {
+    static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    FIRST.get_or_init(std::time::Instant::now).elapsed()
+}
 
 impl Clock for BootClock {
     fn now(&self) -> Duration {
-        Duration::try_from(clock_gettime(CLOCK)).unwrap_or_default()
+        boot()
     }
 
     #[allow(clippy::disallowed_methods, reason = "this is the clock")]

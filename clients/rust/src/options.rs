@@ -59,7 +59,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let host = host_name();
         Self {
             servers: Vec::new(),
             credential: None,
@@ -107,6 +107,21 @@ impl fmt::Debug for Options {
 }
 
 const MOST_SLOTS: u32 = 4096;
+
+#[cfg(unix)]
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// What Windows tells every process.
+#[cfg(not(unix))]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the name of the machine, where no call tells it without unsafe code"
+)]
+fn host_name() -> String {
+    std::env::var("COMPUTERNAME").unwrap_or_default()
+}
 
 impl Options {
     /// The defaults with what the environment says: `ROSTERD_SERVER` (several separated by commas) and

@@ -29,8 +29,12 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Below this process's own group; none where that is not allowed.
+    /// Below this process's own group; none where that is not allowed, or where there are no groups, which is said.
     pub(super) fn of_this_process() -> Option<Self> {
+        if let Some(lost) = processes::LOST {
+            tracing::warn!("{lost}");
+            return None;
+        }
         let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
         let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
         let space = fs::read_link("/proc/self/ns/pid").ok()?;

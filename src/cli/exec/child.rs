@@ -12,7 +12,7 @@ use tokio::process::{ChildStdin, Command};
 use tokio::task::JoinHandle;
 
 use super::cgroup::Group;
-use super::guard::{NAME, SELF};
+use super::guard::{NAME, this_program};
 use super::output::{Printer, Stream, Tail, copy};
 use super::processes;
 use super::run_log::RunLine;
@@ -61,7 +61,7 @@ impl Child {
     ) -> std::io::Result<Self> {
         let marks = environment.iter().filter(|(name, _)| MARKS.contains(name));
         let marks = marks.map(|(name, value)| format!("{name}={value}")).collect();
-        let mut command = Command::new(SELF);
+        let mut command = Command::new(this_program());
         command.arg(NAME).arg("--silence-ms").arg(silence.as_millis().to_string());
         if let Some(line) = line {
             command.arg("--run-log").arg(&line.path).arg("--run-line").arg(line.text());

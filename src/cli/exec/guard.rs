@@ -19,16 +19,18 @@ use clap::Parser;
 use rosterd_domain::verify::What;
 use rustix::process::{
     Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process, kill_process_group,
-    set_child_subreaper, set_parent_process_death_signal, setrlimit, waitid,
+    setrlimit, waitid,
 };
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::clock_gettime;
 
+#[cfg(target_os = "linux")]
+use self::linux as system;
+#[cfg(not(target_os = "linux"))]
+use self::other as system;
 use super::cgroup::Group;
 use super::processes;
 use super::run_log::RunLine;
 
-/// This binary, also when its file was replaced.
-pub(super) const SELF: &str = "/proc/self/exe";
 /// The first argument of a guard.
 pub(crate) const NAME: &str = "exec-guard";
 /// How often the clock is looked at: it counts suspended time, which no wait does.
@@ -73,7 +75,7 @@ impl Guard {
 
     /// Dies with the guard, even where that is killed, and is the program from here on.
     fn become_program(&self, guard: i32) -> ExitCode {
-        let asked = set_parent_process_death_signal(Some(Signal::KILL));
+        let asked = system::die_with_parent();
         if asked.is_err() || getppid().map(Pid::as_raw_pid) != Some(guard) {
             return ExitCode::from(126);
         }
@@ -84,10 +86,10 @@ impl Guard {
 
     fn supervise(&self) -> ExitCode {
         // What loses its parent comes to the guard, and is found below it.
-        if let Err(error) = set_child_subreaper(Some(getpid())) {
+        if let Err(error) = system::adopt() {
             eprintln!("rosterd exec: processes that leave the program's group may outlive it: {error}");
         }
-        let mut command = Command::new(SELF);
+        let mut command = Command::new(this_program());
         command.args([NAME, "--program-of", &getpid().as_raw_pid().to_string()]);
         if let Some(folder) = &self.group {
             command.arg("--group").arg(folder);
@@ -205,8 +207,58 @@ fn end_as(status: ExitStatus) -> ExitCode {
     ExitCode::from(u8::try_from(128 + number).unwrap_or(255))
 }
 
-/// Counts suspended time.
+/// Counts suspended time, where a clock does.
 fn now() -> Duration {
-    let now = clock_gettime(ClockId::Boottime);
+    let now = clock_gettime(processes::CLOCK);
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or_default())
+}
+
+/// This binary.
+pub(super) fn this_program() -> PathBuf {
+    system::this_program()
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::path::PathBuf;
+
+    use rustix::io::Result;
+    use rustix::process::{Signal, getpid, set_child_subreaper, set_parent_process_death_signal};
+
+    /// Also when its file was replaced.
+    pub(super) fn this_program() -> PathBuf {
+        "/proc/self/exe".into()
+    }
+
+    pub(super) fn die_with_parent() -> Result<()> {
+        set_parent_process_death_signal(Some(Signal::KILL))
+    }
+
+    /// What loses its parent becomes a child of this process.
+    pub(super) fn adopt() -> Result<()> {
+        set_child_subreaper(Some(getpid()))
+    }
+}
+
+/// There are no such calls: `exec` has said at its start what that means.
+#[cfg(not(target_os = "linux"))]
+mod other {
+    use std::path::PathBuf;
+
+    use rustix::io::Result;
+
+    /// Where its file is, or was.
+    pub(super) fn this_program() -> PathBuf {
+        std::env::current_exe().unwrap_or_else(|_| "rosterd".into())
+    }
+
+    #[allow(clippy::unnecessary_wraps, reason = "the other one can fail")]
+    pub(super) fn die_with_parent() -> Result<()> {
+        Ok(())
+    }
+
+    #[allow(clippy::unnecessary_wraps, reason = "the other one can fail")]
+    pub(super) fn adopt() -> Result<()> {
+        Ok(())
+    }
 }

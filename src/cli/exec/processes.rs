@@ -1,14 +1,31 @@
 //! The processes that a program has started, wherever they have gone: found in `/proc`, by their parents or by their
 //! environment. A process that leaves its group or session stays below its guard, which adopts what loses its parent.
 //! Called by the guard for all that is below it, and by `exec` for what a killed guard has left.
+//!
+//! Where there is no `/proc` nothing is found, and a program's own process group is all that is killed: see [`LOST`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, pidfd_open, pidfd_send_signal, waitid,
-};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, waitid};
 use rustix::time::{ClockId, clock_gettime};
+
+#[cfg(target_os = "linux")]
+use self::linux as system;
+#[cfg(not(target_os = "linux"))]
+use self::other as system;
+
+/// What `exec` cannot promise on this system; none on Linux.
+pub(super) const LOST: Option<&str> = if cfg!(target_os = "linux") {
+    None
+} else {
+    Some(
+        "on this system only the program's own process group is killed: what leaves that group may outlive the run, \
+         and so may the program where its guard is killed; a wait does not count the machine's sleep",
+    )
+};
+/// Counts suspended time, where a clock does.
+pub(super) const CLOCK: ClockId = system::CLOCK;
 
 /// How long the end of killed processes is waited for: one that hangs in a device does not end.
 const KILL_PATIENCE: Duration = Duration::from_secs(2);
@@ -44,10 +61,8 @@ impl Process {
 
     /// Signals this process, and no other that got its number meanwhile.
     pub(super) fn signal(&self, signal: Signal) {
-        let Ok(process) = pidfd_open(self.pid, PidfdFlags::empty()) else { return };
-        if Self::read(self.pid).is_some_and(|now| now.started == self.started) {
-            let _ = pidfd_send_signal(process, signal);
-        }
+        let still = || Self::read(self.pid).is_some_and(|now| now.started == self.started);
+        system::signal(self.pid, still, signal);
     }
 
     fn has(&self, marks: &[String]) -> bool {
@@ -131,7 +146,38 @@ pub(super) fn reap_but(child: Pid) {
 }
 
 fn now() -> Duration {
-    Duration::try_from(clock_gettime(ClockId::Boottime)).unwrap_or_default()
+    Duration::try_from(clock_gettime(CLOCK)).unwrap_or_default()
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+    use rustix::time::ClockId;
+
+    pub(super) const CLOCK: ClockId = ClockId::Boottime;
+
+    /// `still` is asked once nothing else can get the number.
+    pub(super) fn signal(pid: Pid, still: impl Fn() -> bool, signal: Signal) {
+        let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+        if still() {
+            let _ = pidfd_send_signal(process, signal);
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod other {
+    use rustix::process::{Pid, Signal, kill_process};
+    use rustix::time::ClockId;
+
+    pub(super) const CLOCK: ClockId = ClockId::Monotonic;
+
+    /// Between the question and the signal the number may become another's.
+    pub(super) fn signal(pid: Pid, still: impl Fn() -> bool, signal: Signal) {
+        if still() {
+            let _ = kill_process(pid, signal);
+        }
+    }
 }
 
 #[cfg(test)]

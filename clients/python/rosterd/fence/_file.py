@@ -77,6 +77,9 @@ def _write_durably(path: Path, content: bytes) -> None:
 
 
 def _sync(folder: Path) -> None:
+    if os.name == "nt":
+        # There a folder cannot be synced, and a rename is written through by itself.
+        return
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

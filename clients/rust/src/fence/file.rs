@@ -36,7 +36,7 @@ impl FencedFile {
         if written.is_err() {
             let _ = fs::remove_file(&unfinished);
         }
-        written.and_then(|()| File::open(self.folder())?.sync_all()).map_err(FenceError::Store)?;
+        written.and_then(|()| sync_folder(self.folder())).map_err(FenceError::Store)?;
         // A newer run may have come meanwhile: nobody reads ours then.
         self.judge(&run)?;
         for token in self.tokens().map_err(FenceError::Store)?.into_iter().filter(|token| *token < run.token)
@@ -99,6 +99,14 @@ fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = File::create(path)?;
     file.write_all(content)?;
     file.sync_all()
+}
+
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    if cfg!(windows) {
+        // There a folder cannot be synced, and a rename is written through by itself.
+        return Ok(());
+    }
+    File::open(folder)?.sync_all()
 }
 
 #[cfg(test)]

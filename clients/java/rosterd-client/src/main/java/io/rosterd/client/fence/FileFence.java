@@ -24,6 +24,8 @@ public final class FileFence {
     /** Tokens of 63 bits have 19 digits: names of one length sort as their tokens do. */
     private static final Pattern DIGITS = Pattern.compile("[0-9]{19}");
 
+    private static final boolean WINDOWS = System.getProperty("os.name").startsWith("Windows");
+
     private final Path path;
     private final Path folder;
 
@@ -55,9 +57,7 @@ public final class FileFence {
         } finally {
             Files.deleteIfExists(unfinished);
         }
-        try (FileChannel names = FileChannel.open(folder, StandardOpenOption.READ)) {
-            names.force(true);
-        }
+        syncFolder();
         // A newer run may have come meanwhile: then nobody reads ours.
         judge(run);
         for (long token : tokens().headSet(run.token())) Files.deleteIfExists(name(token));
@@ -115,6 +115,14 @@ public final class FileFence {
 
     private Path name(long token) {
         return path.resolveSibling(String.format("%s.%019d", path.getFileName(), token));
+    }
+
+    /** On Windows a folder cannot be synced, and a rename is written through by itself. */
+    private void syncFolder() throws IOException {
+        if (WINDOWS) return;
+        try (FileChannel names = FileChannel.open(folder, StandardOpenOption.READ)) {
+            names.force(true);
+        }
     }
 
     private static void writeDurably(Path path, byte[] content) throws IOException {
