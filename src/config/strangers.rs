@@ -7,11 +7,12 @@ use super::field::{FIELDS, FORMER};
 const PREFIX: &str = "ROSTERD_";
 
 /// Those of others, without their beginning. A test holds them against what is read and set.
-const OTHERS: [&str; 21] = [
+const OTHERS: [&str; 22] = [
     "ATTEMPT",
     "CA",
     "CERT",
     "CONFIG",
+    "CONTEXT",
     "CREDENTIAL",
     "CREDENTIAL_FILE",
     "FIRE_TIME",
