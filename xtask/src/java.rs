@@ -13,7 +13,11 @@ use crate::summary::{Tally, surefire, tallied};
 pub(crate) const PACKAGES: &[&str] =
     &["default-jdk-headless", "maven", "openssl", "postgresql", "redis-server"];
 
-fn folder() -> PathBuf {
+/// Its modules that others use, and that are published.
+pub(crate) const PUBLISHED: [&str; 3] =
+    ["rosterd-client", "rosterd-elasticjob", "rosterd-spring-boot-starter"];
+
+pub(crate) fn folder() -> PathBuf {
     root().join("clients/java")
 }
 

@@ -17,6 +17,7 @@ mod helm;
 mod java;
 #[cfg(test)]
 mod links;
+mod manifests;
 mod metadata;
 mod mutants;
 mod node;
@@ -43,7 +44,7 @@ cargo xtask COMMAND
                        cluster tries the program that is shipped, but where a test puts faults into it; --release: it too
   quick [--seeds N]    after an edit, within a minute: the unit tests of the crates with uncommitted changes, and
                        200 seeds of the simulation if one of them is part of it
-  check                formatting, lints, dependencies, the clients' own linters
+  check                formatting, lints, dependencies, the clients' own linters, what registries ask of the packages
   setup                what the tests need on this machine: Debian packages (as root), Python environment,
                        packages of Node.js and Maven, modules of Go, the ZooKeeper server
   sim --seeds N        N seeds of the simulation, with progress; --from SEED. SEED=N cargo xtask sim, or
