@@ -21,7 +21,7 @@ pub(crate) fn folder() -> PathBuf {
     root().join("clients/java")
 }
 
-fn maven(words: &[&str]) -> Command {
+pub(crate) fn maven(words: &[&str]) -> Command {
     let mut command = Command::new("mvn");
     command.current_dir(folder()).args(["--batch-mode", "--strict-checksums"]).args(words);
     command

@@ -23,6 +23,7 @@ mod mutants;
 mod node;
 mod python;
 mod quick;
+mod release;
 mod setup;
 mod sim;
 mod suites;
@@ -59,6 +60,9 @@ cargo xtask COMMAND
   docs                 write the guide's generated pages anew
   helm                 the chart in deploy/helm: linted and rendered by helm, held against the types of Kubernetes;
                        needs Go, and compiles helm where there is none (minutes)
+  release [--dry-run] [--version X]
+                       all that a release consists of, into target/release-X, and a table of it; pushes nothing.
+                       Without --dry-run only of a clean tree that is tagged vX
 ";
 
 fn main() -> ExitCode {
@@ -85,6 +89,7 @@ fn main() -> ExitCode {
         ("bench", rest) => bench::main(rest),
         ("console", []) => web::build(),
         ("docs", []) => docs::main(),
+        ("release", rest) => release::main(rest),
         ("helm", []) => helm::run().map(|()| true),
         ("help" | "-h" | "--help", _) => {
             print!("{USAGE}\nSuites of `test`:\n{}", suites::list());

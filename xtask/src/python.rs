@@ -109,6 +109,13 @@ pub(crate) fn generate(into: &Path) -> Result<()> {
     must(generate.args(["rosterd/v1/types.proto", "rosterd/v1/worker.proto"]))
 }
 
+/// Makes its wheel and the archive of its sources in a folder, with what is in its environment.
+pub(crate) fn packages_into(folder: &Path) -> Command {
+    let mut build = program("python");
+    build.args(["-m", "hatchling", "build", "--directory"]).arg(folder);
+    build
+}
+
 /// What its wheel says of itself, as pip makes it: empty where there is no environment to make it with.
 pub(crate) fn metadata(folder: &Path) -> Result<String> {
     if !environment().join("bin/hatchling").is_file() {
