@@ -1,5 +1,9 @@
 # syntax=docker/dockerfile:1
 
+# What the images say they are: docker build --build-arg REVISION=$(git rev-parse HEAD)
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+
 FROM rust:1.95-slim-bookworm AS build
 # SQLite is compiled in.
 RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
@@ -14,14 +18,27 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
 
 # For workers that run shell commands: docker build --target worker
 FROM debian:bookworm-slim AS worker
+ARG VERSION
+ARG REVISION
+LABEL org.opencontainers.image.title="rosterd exec" \
+      org.opencontainers.image.description="A distributed scheduler for sharded cron jobs: workers that run programs" \
+      org.opencontainers.image.version="$VERSION" \
+      org.opencontainers.image.revision="$REVISION" \
+      org.opencontainers.image.source="https://github.com/rosterd/rosterd" \
+      org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /out/rosterd /usr/local/bin/rosterd
 USER nobody
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["rosterd", "exec"]
 
 FROM gcr.io/distroless/cc-debian12:nonroot
+ARG VERSION
+ARG REVISION
 LABEL org.opencontainers.image.title="rosterd" \
       org.opencontainers.image.description="A distributed scheduler for sharded cron jobs" \
+      org.opencontainers.image.version="$VERSION" \
+      org.opencontainers.image.revision="$REVISION" \
+      org.opencontainers.image.source="https://github.com/rosterd/rosterd" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /out/rosterd /usr/local/bin/rosterd
 COPY --from=build --chown=nonroot:nonroot /out/data /data

@@ -1,5 +1,5 @@
-// Package rosterd runs items of rosterd jobs: the coordinator splits a job into items and says which worker runs which, when;
-// this package runs them.
+// Package rosterd has workers for rosterd, a distributed scheduler for sharded cron jobs: the coordinator splits a job into
+// items and says which worker runs which, when; this package runs them.
 //
 //	w, err := rosterd.NewWorker(rosterd.WithServer("localhost:7700"), rosterd.WithSlots(8))
 //	if err != nil {

@@ -102,8 +102,10 @@ fn reach<'a>(file: &str, packages: &'a [Package], shares: &impl Fn(&str, &str) -
     Some(match (parts.next().unwrap_or_default(), parts.next().unwrap_or_default()) {
         // Loaded by promtool, and each expression evaluated.
         ("deploy", "prometheus" | "grafana") => named(&["it"]),
+        // The unit and the scripts go into the package, which has a test of them.
+        ("deploy", _) => named(&["unit"]),
         // Figures are nobody's test.
-        ("tests", "bench") | ("deploy" | ".ci" | ".github", _) => named(&[]),
+        ("tests", "bench") | (".ci" | ".github", _) => named(&[]),
         ("tests", "data") => (Vec::new(), vec!["rosterd-domain"]),
         ("tests", folder) if SUITES.iter().any(|suite| suite.name == folder) => {
             let of_folder =
@@ -196,6 +198,8 @@ mod tests {
         assert_eq!(of(&["clients/go/worker.go"]), ["check", "conformance", "go"]);
         assert_eq!(of(&["clients/java/pom.xml"]), ["check", "conformance", "java"]);
         assert_eq!(of(&["console/src/App.svelte"]), ["check", "console", "unit"]);
+        assert_eq!(of(&["deploy/rosterd.service"]), ["check", "unit"]);
+        assert_eq!(of(&["deploy/grafana/rosterd.json"]), ["check", "it"]);
         assert_eq!(of(&["tests/bench/src/main.rs", "README.md"]), ["check", "unit"]);
         let coordinator = of(&["src/coordinator/node.rs"]);
         assert!(coordinator.contains(&"sim") && coordinator.contains(&"it"), "{coordinator:?}");

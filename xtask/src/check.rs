@@ -1,4 +1,4 @@
-//! `cargo xtask check`: formatting, lints, dependencies, and the clients' own linters.
+//! `cargo xtask check`: formatting, lints, dependencies, the clients' own linters, and what registries ask of their packages.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,7 @@ use anyhow::Result;
 use crate::command::{cargo, must, output, root, shown, succeeds, target};
 use crate::metadata::{FEATURES, PROFILE};
 use crate::summary::Tally;
-use crate::{go, java, node, python, tools, web};
+use crate::{go, java, manifests, node, python, tools, web};
 
 /// What was checked so far.
 #[derive(Default)]
@@ -72,6 +72,10 @@ pub(crate) fn run() -> Result<Tally> {
     let linters = python::linters()?.into_iter().chain(node::linters()?).chain(go::linters()?);
     for mut linter in linters.chain(java::linters()?).chain(web::linters()?) {
         checks.command(&mut linter)?;
+    }
+    for (name, defects) in manifests::checked()? {
+        defects.iter().for_each(|defect| println!("    DEFECT: {defect}"));
+        checks.one(name, defects.is_empty());
     }
     checks.one("console/dist is what its sources make", web::is_fresh()?);
     Ok(checks.0)

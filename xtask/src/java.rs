@@ -13,11 +13,15 @@ use crate::summary::{Tally, surefire, tallied};
 pub(crate) const PACKAGES: &[&str] =
     &["default-jdk-headless", "maven", "openssl", "postgresql", "redis-server"];
 
-fn folder() -> PathBuf {
+/// Its modules that others use, and that are published.
+pub(crate) const PUBLISHED: [&str; 3] =
+    ["rosterd-client", "rosterd-elasticjob", "rosterd-spring-boot-starter"];
+
+pub(crate) fn folder() -> PathBuf {
     root().join("clients/java")
 }
 
-fn maven(words: &[&str]) -> Command {
+pub(crate) fn maven(words: &[&str]) -> Command {
     let mut command = Command::new("mvn");
     command.current_dir(folder()).args(["--batch-mode", "--strict-checksums"]).args(words);
     command

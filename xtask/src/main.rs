@@ -17,11 +17,13 @@ mod helm;
 mod java;
 #[cfg(test)]
 mod links;
+mod manifests;
 mod metadata;
 mod mutants;
 mod node;
 mod python;
 mod quick;
+mod release;
 mod setup;
 mod sim;
 mod suites;
@@ -43,7 +45,7 @@ cargo xtask COMMAND
                        cluster tries the program that is shipped, but where a test puts faults into it; --release: it too
   quick [--seeds N]    after an edit, within a minute: the unit tests of the crates with uncommitted changes, and
                        200 seeds of the simulation if one of them is part of it
-  check                formatting, lints, dependencies, the clients' own linters
+  check                formatting, lints, dependencies, the clients' own linters, what registries ask of the packages
   setup                what the tests need on this machine: Debian packages (as root), Python environment,
                        packages of Node.js and Maven, modules of Go, the ZooKeeper server
   sim --seeds N        N seeds of the simulation, with progress; --from SEED. SEED=N cargo xtask sim, or
@@ -58,6 +60,9 @@ cargo xtask COMMAND
   docs                 write the guide's generated pages anew
   helm                 the chart in deploy/helm: linted and rendered by helm, held against the types of Kubernetes;
                        needs Go, and compiles helm where there is none (minutes)
+  release [--dry-run] [--version X]
+                       all that a release consists of, into target/release-X, and a table of it; pushes nothing.
+                       Without --dry-run only of a clean tree that is tagged vX
 ";
 
 fn main() -> ExitCode {
@@ -84,6 +89,7 @@ fn main() -> ExitCode {
         ("bench", rest) => bench::main(rest),
         ("console", []) => web::build(),
         ("docs", []) => docs::main(),
+        ("release", rest) => release::main(rest),
         ("helm", []) => helm::run().map(|()| true),
         ("help" | "-h" | "--help", _) => {
             print!("{USAGE}\nSuites of `test`:\n{}", suites::list());

@@ -20,7 +20,7 @@ fn folder() -> PathBuf {
     root().join("clients/typescript")
 }
 
-fn npm(words: &[&str]) -> Command {
+pub(crate) fn npm(words: &[&str]) -> Command {
     let mut command = Command::new("npm");
     command.current_dir(folder()).args(words);
     command

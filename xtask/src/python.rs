@@ -109,6 +109,34 @@ pub(crate) fn generate(into: &Path) -> Result<()> {
     must(generate.args(["rosterd/v1/types.proto", "rosterd/v1/worker.proto"]))
 }
 
+/// Makes its wheel and the archive of its sources in a folder, with what is in its environment.
+pub(crate) fn packages_into(folder: &Path) -> Command {
+    let mut build = program("python");
+    build.args(["-m", "hatchling", "build", "--directory"]).arg(folder);
+    build
+}
+
+/// What its wheel says of itself, as pip makes it: empty where there is no environment to make it with.
+pub(crate) fn metadata(folder: &Path) -> Result<String> {
+    if !environment().join("bin/hatchling").is_file() {
+        return Ok(String::new());
+    }
+    let mut wheel = program("pip");
+    wheel.args([
+        "wheel",
+        "--no-deps",
+        "--no-index",
+        "--no-build-isolation",
+        "--disable-pip-version-check",
+        "--quiet",
+    ]);
+    must(wheel.arg("--wheel-dir").arg(folder).arg("."))?;
+    let script = "import glob, sys, zipfile\n\
+                  wheel = zipfile.ZipFile(glob.glob(sys.argv[1] + '/*.whl')[0])\n\
+                  print(wheel.read(next(n for n in wheel.namelist() if n.endswith('/METADATA'))).decode())";
+    output(program("python").args(["-c", script]).arg(folder))
+}
+
 /// The client's linters, where its environment is.
 pub(crate) fn linters() -> Result<Vec<Command>> {
     if !is_there() {

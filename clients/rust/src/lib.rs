@@ -53,7 +53,7 @@ mod trace;
 mod user;
 mod worker;
 
-#[cfg(test)]
+#[cfg(all(test, in_repository))]
 mod fresh {
     //! The protocol that this package carries is the project's.
 

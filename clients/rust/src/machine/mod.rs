@@ -13,7 +13,7 @@ pub(crate) mod limits;
 mod link;
 mod runs;
 mod stream;
-#[cfg(test)]
+#[cfg(all(test, in_repository))]
 mod tests;
 mod transit;
 pub(crate) mod words;
