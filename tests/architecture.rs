@@ -61,7 +61,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("aws_lc_rs", &["alarms/forms", "api/access/session"]),
     ("jsonwebtoken", &["app/oidc"]),
     // What a command shows a coordinator is what a worker shows it.
-    ("rosterd_client", &["cli/exec", "cli/identity", "cli/server", "app/demo"]),
+    ("rosterd_client", &["cli/connection", "cli/dev", "cli/exec", "cli/identity", "cli/server"]),
     ("hyper", &["outbound"]),
     (
         "tokio_rustls",
@@ -92,6 +92,7 @@ const CLOCKS: &[(&str, &[&str])] = &[
         "Instant::now",
         &[
             "runtime/clock",
+            "app/doctor",
             "api/grpc",
             "api/layers",
             "cli/exec",

@@ -411,9 +411,13 @@ impl Cluster {
         self.admin().list_instances(request).await.unwrap().into_inner().instances
     }
 
+    /// None of a job that is not there yet.
     pub async fn runs(&self, job: &str) -> Vec<v1::RunRecord> {
         let request = v1::ListRunsRequest { job: job.into(), page_size: 1000, ..Default::default() };
-        self.admin().list_runs(request).await.unwrap().into_inner().runs
+        match self.admin().list_runs(request).await {
+            Err(status) if status.code() == tonic::Code::NotFound => Vec::new(),
+            answer => answer.unwrap().into_inner().runs,
+        }
     }
 
     pub async fn dump(&self, job: &str) -> std::collections::BTreeMap<String, v1::DumpNode> {

@@ -104,7 +104,7 @@ async fn what_people_get_wrong_is_refused_and_changes_nothing() {
     use v1::set_enabled_request::Target;
     let cluster = with_a_run().await;
     let invalid = |what: serde_json::Value| Ask::Apply(job("there", 3, what));
-    let unknown: Wanted = (Code::NotFound, "JOB_UNKNOWN", &["nowhere", "apply"]);
+    let unknown: Wanted = (Code::NotFound, "JOB_UNKNOWN", &["nowhere", "rosterd jobs list"]);
     let name: Wanted = (Code::InvalidArgument, "NAME_INVALID", &["job", "letters, marks and digits"]);
     let config =
         |words: &'static [&'static str]| -> Wanted { (Code::InvalidArgument, "CONFIG_INVALID", words) };

@@ -175,7 +175,7 @@ async fn items_name_live_owners_and_hide_what_the_count_has_no_more() {
     };
     let owner = row(&out, 2)[3].clone();
     assert!(owner.starts_with("host-a@"), "{out}");
-    assert_eq!(row(&out, 2)[5..], ["-", "-"], "{out}");
+    assert_eq!(row(&out, 2)[4..], ["-", "-"], "{out}");
     assert_eq!(err, "");
 
     cluster.trigger("kept").await;
@@ -185,7 +185,7 @@ async fn items_name_live_owners_and_hide_what_the_count_has_no_more() {
     })
     .await;
     let (out, _) = items(&cluster, &[]).await;
-    assert_ne!(row(&out, 2)[5], "-", "{out}");
+    assert_ne!(row(&out, 2)[4], "-", "{out}");
 
     cluster.apply(job("kept", 1, json!({ "cron": "0 0 0 1 1 ? 2099" }))).await;
     let (out, err) = items(&cluster, &[]).await;

@@ -311,9 +311,8 @@ mod tests {
         }
         assert_eq!(
             table().text(false, &look(Some(48), false)),
-            "JOB            ITEM  STATE   WHY\n\
-             a-job-with-a-…  7     failed  because of thi…\n"
-                .replace("JOB            ITEM", "JOB             ITEM")
+            "JOB               ITEM  STATE   WHY\n\
+             a-job-with-a-lo…  7     failed  because of this…\n"
         );
     }
 
