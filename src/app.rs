@@ -18,12 +18,12 @@ pub mod story;
 mod traces;
 pub mod transfer;
 
-pub use self::demo::{JOB as DEMO, Voice};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::demo::{JOB as DEMO, Voice};
 use rosterd_domain::id::CoordinatorId;
 use tokio::net::TcpListener;
 

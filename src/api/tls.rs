@@ -61,14 +61,14 @@ impl ServerTls {
     /// From the files' bytes.
     pub fn new(material: &Material<'_>) -> Result<Arc<Self>, TlsError> {
         let config = RwLock::new(config(material)?);
-        Ok(Arc::new(Self { config, ends: RwLock::new(ends(material.certificate)) }))
+        Ok(Arc::new(Self { config, ends: RwLock::new(ends_of(material.certificate)) }))
     }
 
     /// From now on this, for new connections; if it cannot be used, nothing changes.
     pub fn replace(&self, material: &Material<'_>) -> Result<(), TlsError> {
         let config = config(material)?;
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
-        *self.ends.write().unwrap_or_else(PoisonError::into_inner) = ends(material.certificate);
+        *self.ends.write().unwrap_or_else(PoisonError::into_inner) = ends_of(material.certificate);
         Ok(())
     }
 
@@ -118,10 +118,6 @@ fn config(material: &Material<'_>) -> Result<Arc<ServerConfig>, TlsError> {
 
 /// When the first of the certificates in a PEM text ends; none where it holds none that can be read.
 pub fn ends_of(pem: &[u8]) -> Option<Time> {
-    ends(pem)
-}
-
-fn ends(pem: &[u8]) -> Option<Time> {
     let chain = certificates(pem).unwrap_or_default();
     chain.iter().filter_map(|certificate| validity::not_after(certificate)).min()
 }

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ use super::store::data_dir;
 use crate::config::{Config, Registry, ZooKeeper};
 use rosterd_api::tls::ends_of;
 use rosterd_runtime::clock::{Clock as _, System};
+use rosterd_runtime::private::shared_mode;
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -113,8 +114,7 @@ fn disk(dir: &Path) -> Vec<Finding> {
         }
     };
     let mut found = Vec::new();
-    let mode = about.permissions().mode() & 0o777;
-    if mode & 0o077 != 0 {
+    if let Some(mode) = shared_mode(&about) {
         let what = format!("others may read or write {shown} (mode {mode:04o}): a coordinator refuses it");
         found.push(Finding::bad(AREA, PAGE, what, format!("chmod 700 {shown}")));
     }
@@ -371,6 +371,8 @@ fn certificate(path: &Path, now: Time) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]

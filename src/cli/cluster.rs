@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 
 use super::failure::Result;
 use super::json;
@@ -12,24 +12,9 @@ use super::output::table::{Cell, Ids, Table, col};
 use super::server::Server;
 use rosterd_wire::proto::v1;
 
+/// List the coordinators; * marks the one that answers
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Cluster {
-    #[command(subcommand)]
-    command: Option<Command>,
-    #[command(flatten)]
-    list: List,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// List the coordinators; * marks the one that answers
-    #[command(alias = "ls")]
-    List(List),
-}
-
-#[derive(Debug, Args)]
-struct List {
     #[command(flatten)]
     form: ListForm,
     #[command(flatten)]
@@ -38,10 +23,7 @@ struct List {
 
 impl Cluster {
     pub(crate) async fn run(self) -> Result {
-        let List { form, server } = match self.command {
-            None => self.list,
-            Some(Command::List(list)) => list,
-        };
+        let Self { form, server } = self;
         let question = v1::ListCoordinatorsRequest {};
         let answer = server.ask(question, |mut c, q| async move { c.list_coordinators(q).await }).await?;
         let rows = &answer.coordinators;

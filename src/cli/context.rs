@@ -125,10 +125,7 @@ fn write(file: &File) -> Result {
     let text = toml::to_string(file).map_err(failed)?;
     let beside = path.with_extension("toml.part");
     let written = std::fs::create_dir_all(path.parent().unwrap_or(&path))
-        .and_then(|()| match std::fs::remove_file(&beside) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-            _ => private::create_anew(&beside),
-        })
+        .and_then(|()| private::create_anew(&beside))
         .and_then(|mut made| {
             made.write_all(format!("{HEADER}{text}").as_bytes()).and_then(|()| made.sync_all())
         })

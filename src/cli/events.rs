@@ -1,6 +1,6 @@
 //! `rosterd events`: what was done to jobs and workers, and by whom, latest first.
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 use rosterd_domain::time::Time;
 
 use super::failure::Result;
@@ -13,24 +13,9 @@ use super::output::text::{brief, or_dash};
 use super::server::{Client, Server};
 use rosterd_wire::proto::v1;
 
+/// List what was done to jobs and workers, and by whom, latest first
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Events {
-    #[command(subcommand)]
-    command: Option<Command>,
-    #[command(flatten)]
-    list: List,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// List what was done to jobs and workers, and by whom, latest first
-    #[command(alias = "ls")]
-    List(List),
-}
-
-#[derive(Debug, Args)]
-struct List {
     #[command(flatten)]
     job: OnlyJob,
     /// job: made, changed, triggered, held, removed; operation: a run to be stopped, a worker to leave; worker: came, left
@@ -77,15 +62,6 @@ impl From<Kind> for v1::EventKind {
 
 impl Events {
     pub(crate) async fn run(self) -> Result {
-        match self.command {
-            None => self.list.run().await,
-            Some(Command::List(list)) => list.run().await,
-        }
-    }
-}
-
-impl List {
-    async fn run(self) -> Result {
         let admin = self.server.admin().await?;
         let question = v1::ListEventsRequest {
             job: self.job.name(),

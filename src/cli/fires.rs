@@ -1,6 +1,6 @@
 //! `rosterd fires`: the scheduled times of a job with the result of each, latest first.
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use rosterd_domain::time::Time;
 
 use super::failure::Result;
@@ -12,24 +12,9 @@ use super::output::table::{Cell, Ids, Table, col};
 use super::server::{Client, Server};
 use rosterd_wire::proto::v1;
 
+/// List a job's scheduled times with the result of each
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Fires {
-    #[command(subcommand)]
-    command: Option<Command>,
-    #[command(flatten)]
-    list: List,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// List a job's scheduled times with the result of each
-    #[command(alias = "ls")]
-    List(List),
-}
-
-#[derive(Debug, Args)]
-struct List {
     #[command(flatten)]
     of: Scope,
     /// Scheduled not before: RFC 3339, how long ago, or local [default: 1h]
@@ -51,15 +36,6 @@ struct List {
 
 impl Fires {
     pub(crate) async fn run(self) -> Result {
-        match self.command {
-            None => self.list.run().await,
-            Some(Command::List(list)) => list.run().await,
-        }
-    }
-}
-
-impl List {
-    async fn run(self) -> Result {
         let (job, item) = self.of.of_a_job()?;
         let admin = self.server.admin().await?;
         let question = v1::ListFiresRequest {

@@ -1,6 +1,6 @@
 //! `rosterd items`: a job's items, who owns them and what they do.
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use rosterd_domain::time::Time;
 
 use super::failure::{Failure, Result};
@@ -13,24 +13,9 @@ use super::output::text::{brief, or_dash};
 use super::server::{ALL, Client, Server};
 use rosterd_wire::proto::v1;
 
+/// List a job's items
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Items {
-    #[command(subcommand)]
-    command: Option<Command>,
-    #[command(flatten)]
-    list: List,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// List a job's items
-    #[command(alias = "ls")]
-    List(List),
-}
-
-#[derive(Debug, Args)]
-struct List {
     #[command(flatten)]
     of: Scope,
     /// Also those beyond the job's count, of which the records are kept
@@ -56,15 +41,6 @@ struct List {
 
 impl Items {
     pub(crate) async fn run(self) -> Result {
-        match self.command {
-            None => self.list.run().await,
-            Some(Command::List(list)) => list.run().await,
-        }
-    }
-}
-
-impl List {
-    async fn run(self) -> Result {
         let Self { of, form, .. } = self;
         let (job, item) = of.of_a_job()?;
         if self.history {

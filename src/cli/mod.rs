@@ -54,6 +54,7 @@ use clap_complete::CompleteEnv;
 use futures_util::future::LocalBoxFuture;
 
 use failure::{Code, Failure, Result};
+use options::Listed;
 use output::look::Choices;
 
 /// A distributed scheduler for sharded cron jobs.
@@ -84,7 +85,7 @@ enum Command {
     Jobs(jobs::Jobs),
     /// List a job's items: who owns them, what they do
     #[command(alias = "item")]
-    Items(items::Items),
+    Items(Listed<items::Items>),
     /// Explain an item: why it is where it is, what it waits for, when it runs next
     Explain(explain::Explain),
     /// List instances, drain or shut down one of them
@@ -94,7 +95,7 @@ enum Command {
     #[command(alias = "machine")]
     Machines(machines::Machines),
     /// List the coordinators: who is there, what they lead and how late they are
-    Cluster(cluster::Cluster),
+    Cluster(Listed<cluster::Cluster>),
     /// List runs, latest first; show one
     #[command(alias = "run")]
     Runs(runs::Runs),
@@ -102,10 +103,10 @@ enum Command {
     Logs(logs::Logs),
     /// List a job's scheduled times with the result of each
     #[command(alias = "fire")]
-    Fires(fires::Fires),
+    Fires(Listed<fires::Fires>),
     /// List what was done to jobs and workers, and by whom, latest first
     #[command(alias = "event")]
-    Events(events::Events),
+    Events(Listed<events::Events>),
     /// List, silence and test alarms
     #[command(alias = "alarm")]
     Alarms(alarms::Alarms),
@@ -203,15 +204,15 @@ impl Command {
             Self::Info(info) => info.run().await,
             Self::Exec(exec) => exec.run().await,
             Self::Jobs(jobs) => jobs.run().await,
-            Self::Items(items) => items.run().await,
+            Self::Items(items) => items.list().run().await,
             Self::Explain(explain) => explain.run().await,
             Self::Instances(instances) => instances.run().await,
             Self::Machines(machines) => machines.run().await,
-            Self::Cluster(cluster) => cluster.run().await,
+            Self::Cluster(cluster) => cluster.list().run().await,
             Self::Runs(runs) => runs.run().await,
             Self::Logs(logs) => logs.run().await,
-            Self::Fires(fires) => fires.run().await,
-            Self::Events(events) => events.run().await,
+            Self::Fires(fires) => fires.list().run().await,
+            Self::Events(events) => events.list().run().await,
             Self::Alarms(alarms) => alarms.run().await,
             Self::Verify(verify) => verify.run().await,
             Self::Conformance(conformance) => conformance.run().await,

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
 use std::path::Path;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use clap_complete::ArgValueCandidates;
 use jiff::civil;
 use jiff::tz::TimeZone;
@@ -43,6 +43,32 @@ impl Limit {
             eprintln!(
                 "rosterd: only the newest {limit} are shown: see more with --limit, earlier ones with --until"
             );
+        }
+    }
+}
+
+/// A noun that lists: by itself, and by the word `list`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Listed<L: Args> {
+    #[command(subcommand)]
+    command: Option<ListWord<L>>,
+    #[command(flatten)]
+    list: L,
+}
+
+#[derive(Debug, Subcommand)]
+enum ListWord<L: Args> {
+    #[command(alias = "ls")]
+    List(L),
+}
+
+impl<L: Args> Listed<L> {
+    /// What is to be listed, said in either way.
+    pub(crate) fn list(self) -> L {
+        match self.command {
+            None => self.list,
+            Some(ListWord::List(list)) => list,
         }
     }
 }
@@ -144,9 +170,14 @@ pub(crate) struct Consent {
 }
 
 impl Consent {
-    /// Asks a person; a program knows what it does.
+    /// Whether a person is to be asked; a program knows what it does.
+    pub(crate) fn is_needed(self) -> bool {
+        !self.yes && std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+    }
+
+    /// Asks, where a person is to be asked.
     pub(crate) fn ask(self, question: &str) -> Result {
-        if self.yes || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        if !self.is_needed() {
             return Ok(());
         }
         eprint!("{question} [y/N] ");

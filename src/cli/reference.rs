@@ -15,7 +15,9 @@ fn markdown() -> String {
          `-o json`, `yaml`, `wide` and `name` are other forms. Flags of *Connection* may stand in the environment or in a\n\
          [context](#rosterd-context-add).\n\n",
     );
-    let root = command();
+    let mut root = command();
+    // So that each command has what all take.
+    root.build();
     let mut shared: Vec<clap::Arg> = Vec::new();
     let mut text = String::new();
     below(&root, "rosterd", &mut text, &mut shared);

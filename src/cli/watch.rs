@@ -109,8 +109,12 @@ fn as_text(at: Option<&prost_types::Timestamp>, event: &Event) -> String {
         |(at, zone)| time(at).timestamp().to_zoned(zone.clone()).strftime("%H:%M:%S").to_string(),
     );
     let line = cut(&format!("{clock}  {}", joined(&[&who, &word, &rest])), columns);
-    let color = style(word.split([' ', ':']).next().unwrap_or_default());
-    line.replacen(&word, &painted(&word, color, look().color && !word.is_empty()), 1)
+    // The word stands behind whom it is about, who may be called so, too.
+    let before = clock.len() + 2 + if who.is_empty() { 0 } else { who.len() + 1 };
+    match line.get(before..).and_then(|rest| rest.strip_prefix(word.as_str())) {
+        Some(rest) => format!("{}{}{rest}", &line[..before], painted(&word, style(&word), look().color)),
+        None => line,
+    }
 }
 
 fn joined(parts: &[&String]) -> String {

@@ -3,12 +3,16 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-const TIMES: [(&str, u64); 5] = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+use rosterd_domain::span;
+
 const SIZES: [(&str, u64); 4] = [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
 
 /// A duration: whole numbers with `d`, `h`, `m`, `s` or `ms`, as `90s` or `1h30m`, the larger units first.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let millis = spans(text).ok_or("write whole numbers with units: ms, s, m, h or d, as 90s or 1h30m")?;
+    let parts = span::parts(text).filter(|parts| span::in_order(parts));
+    let millis = parts
+        .and_then(|parts| span::total(&parts))
+        .ok_or("write whole numbers with units: ms, s, m, h or d, as 90s or 1h30m")?;
     Ok(Duration::from_millis(millis))
 }
 
@@ -16,23 +20,6 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 pub fn positive(text: &str) -> Result<Duration, String> {
     let duration = duration(text)?;
     if duration.is_zero() { Err("write more than nothing, as 30s".into()) } else { Ok(duration) }
-}
-
-/// Parts with units, each unit smaller than the one before it.
-fn spans(mut text: &str) -> Option<u64> {
-    let (mut total, mut last) = (0_u64, u64::MAX);
-    while !text.is_empty() || last == u64::MAX {
-        let letters = text.find(|c: char| !c.is_ascii_digit())?;
-        let length = text[letters..].find(|c: char| c.is_ascii_digit()).unwrap_or(text.len() - letters);
-        let (part, rest) = text.split_at(letters + length);
-        let (_, size) = TIMES.iter().find(|(name, _)| *name == &part[letters..])?;
-        if *size >= last {
-            return None;
-        }
-        total = total.checked_add(united(part, &TIMES)?)?;
-        (last, text) = (*size, rest);
-    }
-    Some(total)
 }
 
 /// A number of bytes: a whole number, and `KiB`, `MiB` or `GiB`.
@@ -47,7 +34,8 @@ pub fn show(duration: Duration) -> String {
     if millis == 0 {
         return "0s".into();
     }
-    let (unit, size) = TIMES.iter().rev().find(|(_, size)| millis.is_multiple_of(*size)).unwrap_or(&TIMES[0]);
+    let whole = |(_, size): &&(&str, u64)| millis.is_multiple_of(*size);
+    let (unit, size) = span::UNITS.iter().find(whole).unwrap_or(&("ms", 1));
     format!("{}{unit}", millis / size)
 }
 

@@ -17,6 +17,7 @@ pub mod rank;
 pub mod schedule;
 pub mod sharding;
 pub mod snapshot;
+pub mod span;
 pub mod strategy;
 pub mod time;
 pub mod txn;

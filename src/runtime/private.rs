@@ -1,7 +1,7 @@
 //! Directories and files that are their owner's alone. What a coordinator keeps says what jobs do, with which parameters,
 //! and what is written there is believed: nobody else on the machine may read or write it. Called by whoever keeps files.
 
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
@@ -16,15 +16,17 @@ pub fn dir(path: &Path) -> io::Result<()> {
     made.map_err(|error| {
         io::Error::new(error.kind(), format!("{error}: name a directory that this user may write"))
     })?;
-    let mode = path.metadata()?.permissions().mode() & 0o7777;
-    if mode & OTHERS == 0 {
-        return Ok(());
-    }
+    let Some(mode) = shared_mode(&path.metadata()?) else { return Ok(()) };
     let what = format!(
         "others on this machine may read or write it (mode {mode:04o}): chmod 700 it, or name a directory below it, which \
          is made"
     );
     Err(io::Error::new(ErrorKind::PermissionDenied, what))
+}
+
+/// The mode of what others than its owner may do something with.
+pub fn shared_mode(about: &Metadata) -> Option<u32> {
+    Some(about.permissions().mode() & 0o7777).filter(|mode| mode & OTHERS != 0)
 }
 
 /// Makes a file that is not there, for its owner alone. Never through a symbolic link.

@@ -29,7 +29,6 @@ use clap::{Args, ValueEnum};
 use rosterd_client::{Error, Failure as RunFailure, Hooks, Job, Options, Run, Worker};
 use rosterd_domain::time::Time;
 use rosterd_domain::verify::What;
-use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use self::cgroup::Groups;
 use self::child::{Child, Finished};
@@ -309,7 +308,7 @@ fn hide_memory() -> Result {
     let what = |error| {
         Failure::failed(Code::Worker, format!("this process cannot be hidden from programs: {error}"))
     };
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(what)
+    processes::hide_memory().map_err(what)
 }
 
 /// What runs start; refuses to leave that to the job where nobody on this machine has allowed it.

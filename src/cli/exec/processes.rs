@@ -21,9 +21,12 @@ pub(super) const LOST: Option<&str> = if cfg!(target_os = "linux") {
 } else {
     Some(
         "on this system only the program's own process group is killed: what leaves that group may outlive the run, \
-         and so may the program where its guard is killed; a wait does not count the machine's sleep",
+         and so may the program where its guard is killed; programs may read this process's memory, with the credential in it; \
+         a wait does not count the machine's sleep",
     )
 };
+/// Keeps programs of this user from reading this process's memory, where the system can.
+pub(super) use system::hide_memory;
 /// Counts suspended time, where a clock does.
 pub(super) const CLOCK: ClockId = system::CLOCK;
 
@@ -151,10 +154,16 @@ fn now() -> Duration {
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+    use rustix::process::{
+        DumpableBehavior, Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, set_dumpable_behavior,
+    };
     use rustix::time::ClockId;
 
     pub(super) const CLOCK: ClockId = ClockId::Boottime;
+
+    pub(in crate::cli::exec) fn hide_memory() -> rustix::io::Result<()> {
+        set_dumpable_behavior(DumpableBehavior::NotDumpable)
+    }
 
     /// `still` is asked once nothing else can get the number.
     pub(super) fn signal(pid: Pid, still: impl Fn() -> bool, signal: Signal) {
@@ -171,6 +180,11 @@ mod other {
     use rustix::time::ClockId;
 
     pub(super) const CLOCK: ClockId = ClockId::Monotonic;
+
+    #[allow(clippy::unnecessary_wraps, reason = "the other one can fail")]
+    pub(in crate::cli::exec) fn hide_memory() -> rustix::io::Result<()> {
+        Ok(())
+    }
 
     /// Between the question and the signal the number may become another's.
     pub(super) fn signal(pid: Pid, still: impl Fn() -> bool, signal: Signal) {

@@ -129,13 +129,15 @@ impl Cancel {
 
 impl Remove {
     pub(crate) async fn run(self) -> Result {
-        let name = &self.job.name;
-        let question = v1::GetJobRequest { job: name.clone(), ..Default::default() };
-        let there = self.job.server.ask(question, |mut c, q| async move { c.get_job(q).await }).await?;
-        let summary = there.summary.unwrap_or_default();
-        let items = count(summary.sharding_total_count as usize, "item");
-        self.consent
-            .ask(&format!("Remove the job {name} with {items} and all that is known of its runs?"))?;
+        if self.consent.is_needed() {
+            let name = &self.job.name;
+            let question = v1::GetJobRequest { job: name.clone(), ..Default::default() };
+            let there = self.job.server.ask(question, |mut c, q| async move { c.get_job(q).await }).await?;
+            let summary = there.summary.unwrap_or_default();
+            let items = count(summary.sharding_total_count as usize, "item");
+            self.consent
+                .ask(&format!("Remove the job {name} with {items} and all that is known of its runs?"))?;
+        }
         let question = v1::RemoveJobRequest { job: self.job.name, cancel: self.cancel };
         let answer = self.job.server.ask(question, |mut c, q| async move { c.remove_job(q).await }).await?;
         report(self.job.form, &answer.changes)

@@ -65,8 +65,7 @@ enum ListOutput {
 impl Form {
     /// Shows a result in the form that is asked for.
     pub(crate) fn show(self, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> Result {
-        match self.output {
-            _ if self.json => say(&as_json(&json(), is_terminal())),
+        match self.output() {
             Output::Json => say(&as_json(&json(), is_terminal())),
             Output::Yaml => say(&yaml::text(&json())?),
             Output::Text => say(&text()),
@@ -75,8 +74,7 @@ impl Form {
 
     /// The same of one of many that follow each other: JSON is on one line, YAML a document.
     pub(crate) fn show_next(self, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> Result {
-        match self.output {
-            _ if self.json => say(&as_json(&json(), false)),
+        match self.output() {
             Output::Json => say(&as_json(&json(), false)),
             Output::Yaml => say(&format!("---\n{}", yaml::text(&json())?)),
             Output::Text => say(&text()),
@@ -85,7 +83,11 @@ impl Form {
 
     /// Whether a person reads it.
     pub(crate) fn is_text(self) -> bool {
-        !self.json && self.output == Output::Text
+        self.output() == Output::Text
+    }
+
+    fn output(self) -> Output {
+        if self.json { Output::Json } else { self.output }
     }
 }
 
@@ -97,8 +99,7 @@ impl ListForm {
         none: &str,
         table: impl FnOnce() -> Table,
     ) -> Result {
-        match self.output {
-            _ if self.json => say(&as_json(&json(), is_terminal())),
+        match self.output() {
             ListOutput::Json => say(&as_json(&json(), is_terminal())),
             ListOutput::Yaml => say(&yaml::text(&json())?),
             ListOutput::Name => say_all(&table().names()),
@@ -107,19 +108,23 @@ impl ListForm {
                 if table.is_empty() {
                     return say(none);
                 }
-                say(&table.text(self.output == ListOutput::Wide, look()))
+                say(&table.text(self.is_wide(), look()))
             }
         }
     }
 
     /// Whether a person reads it.
     pub(crate) fn is_table(self) -> bool {
-        !self.json && matches!(self.output, ListOutput::Table | ListOutput::Wide)
+        matches!(self.output(), ListOutput::Table | ListOutput::Wide)
     }
 
     /// Whether all columns are shown, whole.
     pub(crate) fn is_wide(self) -> bool {
-        !self.json && self.output == ListOutput::Wide
+        self.output() == ListOutput::Wide
+    }
+
+    fn output(self) -> ListOutput {
+        if self.json { ListOutput::Json } else { self.output }
     }
 }
 

@@ -14,7 +14,7 @@ const NARROWEST: usize = 40;
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Choices {
     /// Colors, also of log lines; auto: on a terminal, unless NO_COLOR is set
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = false)]
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     #[arg(help_heading = "Output", display_order = 910)]
     color: ColorChoice,
     /// Times as dates in UTC, where a terminal shows "12s ago" or local time
@@ -71,9 +71,8 @@ impl Choices {
 
 /// How stdout is written to.
 pub(crate) fn look() -> &'static Look {
-    const PLAIN: Look = Look { width: None, color: false, zone: None, now: Time(0) };
-    static DEFAULT: Look = PLAIN;
-    LOOK.get().unwrap_or(&DEFAULT)
+    static PLAIN: Look = Look { width: None, color: false, zone: None, now: Time(0) };
+    LOOK.get().unwrap_or(&PLAIN)
 }
 
 /// Whether log lines on stderr are colored.

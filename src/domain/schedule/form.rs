@@ -3,6 +3,7 @@
 //! [`super::fields`]' to know.
 
 use super::error::ScheduleError;
+use crate::span;
 
 /// What each macro stands for.
 pub(super) const MACROS: [(&str, &str); 7] = [
@@ -17,9 +18,6 @@ pub(super) const MACROS: [(&str, &str); 7] = [
 
 /// The word before a span.
 pub(super) const EVERY: &str = "@every";
-
-/// Units of a span, the longest first, in milliseconds.
-const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
 
 /// The longest span, in milliseconds: with it there is one fire within the years of a schedule.
 const LONGEST: u64 = 4_102_444_799_000;
@@ -39,7 +37,7 @@ impl<'a> Form<'a> {
         let bare = expr.trim_matches([' ', '\t']);
         let Some((word, rest)) = macro_parts(bare) else { return Ok(Self::Fields(expr)) };
         if word.eq_ignore_ascii_case(EVERY) {
-            return span(rest).map(Self::Every);
+            return read_span(rest).map(Self::Every);
         }
         let known = MACROS.iter().find(|(name, _)| name.eq_ignore_ascii_case(bare));
         known
@@ -57,10 +55,10 @@ pub(super) fn macro_parts(bare: &str) -> Option<(&str, &str)> {
 }
 
 /// A span in whole seconds: numbers with units, the longest unit first, each unit once.
-fn span(text: &str) -> Result<u32, ScheduleError> {
+fn read_span(text: &str) -> Result<u32, ScheduleError> {
     let refuse = |problem| Err(ScheduleError::Span { span: shown(text), problem });
-    let Some(parts) = parts(text) else { return refuse("it is not a span") };
-    if !parts.is_sorted_by(|(_, before), (_, after)| before > after) {
+    let Some(parts) = span::parts(text) else { return refuse("it is not a span") };
+    if !span::in_order(&parts) {
         return refuse("the longest unit comes first, and each unit once");
     }
     let Some(millis) = total(&parts) else { return refuse("it is longer than the years from 1970 to 2099") };
@@ -71,37 +69,23 @@ fn span(text: &str) -> Result<u32, ScheduleError> {
     }
 }
 
-/// Numbers, each with the milliseconds of its unit.
-fn parts(mut text: &str) -> Option<Vec<(u64, u64)>> {
-    let mut parts = Vec::new();
-    while !text.is_empty() {
-        let (number, rest) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
-        let (unit, rest) = rest.split_at(rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len()));
-        let (_, millis) = UNITS.iter().find(|(name, _)| *name == unit)?;
-        parts.push((number.parse().ok()?, *millis));
-        text = rest;
-    }
-    (!parts.is_empty()).then_some(parts)
-}
-
 /// Their sum; none: more than there are years.
 fn total(parts: &[(u64, u64)]) -> Option<u64> {
-    let sum = parts.iter().try_fold(0u64, |sum, (number, unit)| sum.checked_add(number.checked_mul(*unit)?));
-    sum.filter(|sum| *sum <= LONGEST)
+    span::total(parts).filter(|sum| *sum <= LONGEST)
 }
 
 /// What a span may have been meant to be: units in any case and order, parts apart, rounded up to whole seconds.
 pub(super) fn meant(text: &str) -> Option<String> {
     let bare: String = text.to_ascii_lowercase().split_ascii_whitespace().collect();
-    let seconds = total(&parts(&bare)?)?.div_ceil(1000).max(1);
-    let (mut left, mut span) = (seconds * 1000, String::new());
-    for (name, unit) in UNITS {
+    let seconds = total(&span::parts(&bare)?)?.div_ceil(1000).max(1);
+    let (mut left, mut written) = (seconds * 1000, String::new());
+    for (name, unit) in span::UNITS {
         if left >= unit {
-            span += &format!("{}{name}", left / unit);
+            written += &format!("{}{name}", left / unit);
             left %= unit;
         }
     }
-    Some(format!("{EVERY} {span}"))
+    Some(format!("{EVERY} {written}"))
 }
 
 /// A text cut to a length that can be shown.
@@ -148,7 +132,7 @@ mod tests {
             ("99999999999999999999d", "it is not a span", None),
             ("999999999999d", "longer than the years", None),
         ] {
-            let refused = span(text).unwrap_err().to_string();
+            let refused = read_span(text).unwrap_err().to_string();
             assert!(refused.contains(told), "{text}: {refused}");
             assert_eq!(meant(text).as_deref(), instead, "{text}");
         }

@@ -268,25 +268,9 @@ fn size(path: &Path) -> Result<String> {
 
 /// Seconds since 1970, as RFC 3339 writes them.
 fn timestamp(epoch: &str) -> Result<String> {
-    let seconds: u64 = epoch.parse().with_context(|| format!("{epoch:?} is no time"))?;
-    let (mut days, seconds) = (seconds / 86_400, seconds % 86_400);
-    let is_leap = |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
-    let mut year = 1970;
-    while days >= 365 + u64::from(is_leap(year)) {
-        days -= 365 + u64::from(is_leap(year));
-        year += 1;
-    }
-    let february = 28 + u64::from(is_leap(year));
-    let mut month = 1;
-    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
-        if days < length {
-            break;
-        }
-        days -= length;
-        month += 1;
-    }
-    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    Ok(format!("{year}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}Z", days + 1))
+    let written =
+        output(Command::new("date").args(["--utc", "--date", &format!("@{epoch}"), "+%Y-%m-%dT%H:%M:%SZ"]));
+    Ok(written.with_context(|| format!("{epoch:?} is no time"))?.trim().to_owned())
 }
 
 #[cfg(test)]
