@@ -9,7 +9,7 @@ use super::world::{World, instance, worker};
 use crate::check::check;
 use crate::id::{Generation, InstanceId, Item, ServerAddress, Token, TriggerId, Version};
 use crate::item::{Missed, Outcome, Record, Running, Source, State};
-use crate::plan::{Became, Class, Entry, Plan, host};
+use crate::plan::{Became, Class, Entry, Plan, Reported, host};
 use crate::sharding::Gap;
 use crate::time::Time;
 use crate::txn::{Guard, Write};
@@ -297,10 +297,12 @@ fn grounds(world: &World, plan: &Plan) -> Vec<Changed<World>> {
         match entry {
             Entry::Started { item, run, .. } => of_a_start(plan, *item, run, &mut put),
             Entry::Ended { item, token, run, requeued, .. } => {
-                let report = world
-                    .reports
-                    .get(item)
-                    .filter(|report| report.token == *token && report.worker == run.worker);
+                // Nobody can skip a run that is not held: such a report is none.
+                let report = world.reports.get(item).filter(|report| {
+                    report.token == *token
+                        && report.worker == run.worker
+                        && (run.held || report.ended != Reported::Skipped)
+                });
                 if report.is_none() && !world.dead.contains(&run.worker) {
                     put(format!("{} is dead", run.worker), &|w| w.dead.extend([run.worker.clone()]));
                 } else if report.is_none() {
