@@ -47,7 +47,7 @@ use tonic::{Status, Streaming};
 use tonic_types::StatusExt as _;
 
 /// No wait of a test that passes takes as long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The answer, or a failure that says what was waited for.
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {

@@ -6,7 +6,7 @@ import java.util.concurrent.Callable;
 /** Waits for a state, with a deadline. */
 public final class Wait {
     /** The longest that anything may take. */
-    public static final Duration PATIENCE = Duration.ofSeconds(30);
+    public static final Duration PATIENCE = Duration.ofSeconds(60);
 
     private static final long PAUSE_MILLISECONDS = 10;
 

@@ -4,7 +4,7 @@ import java.util.concurrent.Callable;
 
 /** Waits for states, with a deadline. */
 final class Until {
-    static final long PATIENCE_SECONDS = 20;
+    static final long PATIENCE_SECONDS = 60;
 
     private Until() {}
 
