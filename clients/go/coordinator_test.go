@@ -19,13 +19,13 @@ import (
 func (r *real) program(job string) *program {
 	r.t.Helper()
 	started := start(r.t, r.address, "CONFORMANCE_JOBS="+job)
-	scripted.Until(r.t, "the worker is registered", func() bool { return strings.Contains(started.errors.String(), "registered for") })
+	scripted.Until(r.t, "the worker is registered", func() bool { return strings.Contains(started.errors.String(), " items, ") })
 	return started
 }
 
 func registered(w *working) {
 	w.t.Helper()
-	scripted.Until(w.t, "the worker is registered", func() bool { return strings.Contains(w.log.String(), "registered for hello") })
+	scripted.Until(w.t, "the worker is registered", func() bool { return strings.Contains(w.log.String(), "job hello: ") })
 }
 
 func TestAJobThatComesWithTheWorkerIsMadeAndItsRunsAreRecorded(t *testing.T) {
@@ -152,7 +152,7 @@ func TestARunOutlivesACoordinatorThatIsKilledAndStartedAgain(t *testing.T) {
 	coordinator.ask("jobs", "trigger", "outlives")
 	coordinator.running("outlives")
 	coordinator.kill()
-	scripted.Until(t, "the worker has noticed", func() bool { return strings.Contains(worker.errors.String(), "no stream with") })
+	scripted.Until(t, "the worker has noticed", func() bool { return strings.Contains(worker.errors.String(), "disconnected from") })
 	coordinator.start()
 	run := coordinator.ended("outlives", 0)
 	equal(t, "run", *run.Outcome+" "+run.Output, "succeeded done")

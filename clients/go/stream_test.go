@@ -79,7 +79,7 @@ func TestACoordinatorThatComesUpLaterIsFound(t *testing.T) {
 	address := coordinator.Address()
 	coordinator.Stop()
 	w := work(t, address, nothing)
-	scripted.Until(t, "an attempt", func() bool { return strings.Contains(w.log.String(), "no stream with "+address) })
+	scripted.Until(t, "an attempt", func() bool { return strings.Contains(w.log.String(), "cannot connect to "+address) })
 	session := scripted.StartAt(t, address).Accept()
 	session.Greet(scripted.Welcome("w1"), "hello")
 	w.leave(session)

@@ -205,7 +205,7 @@ fn line(happening: &Happening, voice: &Voice) -> Option<String> {
             let source = run.source.to_string();
             let source = if source == "NORMAL_TRIGGER" { source } else { voice.paint(&source, YELLOW) };
             let token = voice.paint(&format!("token {token}"), DIM);
-            format!("  start     {job}/{item}  on {}  {source}  {token}", run.instance.address())
+            format!("  start     {job}/{item}  on {:<5} {source}  {token}", run.instance.address())
         }
         Happening::Ended { job, item, outcome, output, error, run, .. } => {
             let outcome = outcome.as_str();
@@ -213,7 +213,7 @@ fn line(happening: &Happening, voice: &Voice) -> Option<String> {
             let said = if error.is_empty() { output } else { error };
             let said = said.lines().next().unwrap_or_default();
             let outcome = voice.paint(&format!("{outcome:<9}"), color);
-            format!("  {outcome} {job}/{item}  by {}  {said}", run.instance.address())
+            format!("  {outcome} {job}/{item}  by {:<5} {said}", run.instance.address())
         }
         Happening::Assigned { job, owners, why, .. } => {
             let owners: Vec<String> = owners

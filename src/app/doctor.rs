@@ -15,6 +15,7 @@ use super::credentials::edit;
 use super::store::data_dir;
 use crate::config::{Config, Registry, ZooKeeper};
 use rosterd_api::tls::ends_of;
+use rosterd_registry::zookeeper::{Survey, survey};
 use rosterd_runtime::clock::{Clock as _, System};
 use rosterd_runtime::private::shared_mode;
 
@@ -80,7 +81,12 @@ const OLDEST: (u32, u32) = (3, 6);
 pub async fn look(config: &Config) -> Vec<Finding> {
     let mut found = disk(data_dir(&config.registry));
     if let Registry::ZooKeeper(zookeeper) = &config.registry {
-        found.extend(ensemble(zookeeper).await);
+        let servers = ensemble(zookeeper).await;
+        let answers = servers.iter().all(|found| found.level != Level::Bad);
+        found.extend(servers);
+        if answers {
+            found.extend(session(config, zookeeper).await);
+        }
     }
     found.extend(credentials(config));
     found.extend(certificates(config));
@@ -233,10 +239,83 @@ async fn ensemble(zookeeper: &ZooKeeper) -> Vec<Finding> {
         let what = format!("{lead} of the servers say that they lead: they are no ensemble of one leader");
         found.push(Finding::bad(AREA, PAGE, what, "name the servers of one ensemble, and all of them"));
     }
-    if !zookeeper.has_identity() && !zookeeper.is_on_loopback() {
-        let what = "nodes are made with access for everybody who reaches the servers";
-        found.push(Finding::warning(AREA, "security.md", what, "set zk_auth, or zk_tls_cert and zk_tls_key"));
+    found
+}
+
+/// What a session is granted, and who may change the namespace. It writes nothing.
+async fn session(config: &Config, zookeeper: &ZooKeeper) -> Vec<Finding> {
+    const AREA: &str = "ensemble";
+    const PAGE: &str = "cluster.md";
+    let options = match super::store::options(config, zookeeper) {
+        Ok(options) => options,
+        Err(error) => {
+            return vec![Finding::bad(AREA, PAGE, error.to_string(), "correct the file, or its path")];
+        }
+    };
+    match survey(&options).await {
+        Ok(survey) => judged(&survey, options.session_timeout, zookeeper),
+        Err(error) => {
+            let remedy = "do what it says; no coordinator starts until then";
+            vec![Finding::bad(AREA, PAGE, error.to_string(), remedy)]
+        }
     }
+}
+
+fn judged(survey: &Survey, asked: Duration, zookeeper: &ZooKeeper) -> Vec<Finding> {
+    const AREA: &str = "ensemble";
+    const PAGE: &str = "cluster.md";
+    let seconds = |time: Duration| format!("{}.{} s", time.as_secs(), time.subsec_millis() / 100);
+    let (granted, wanted) = (seconds(survey.session), seconds(asked));
+    let mut found = vec![if survey.session > asked {
+        let what = format!(
+            "a session lasts {granted}, not the {wanted} that are asked for: a coordinator that dies is missed later"
+        );
+        Finding::warning(
+            AREA,
+            PAGE,
+            what,
+            "lower minSessionTimeout, or tickTime, of which it is twice by default",
+        )
+    } else if survey.session < asked {
+        let what = format!(
+            "a session lasts {granted}, not the {wanted} that are asked for: a short pause of a coordinator ends it"
+        );
+        Finding::warning(
+            AREA,
+            PAGE,
+            what,
+            "raise maxSessionTimeout, or tickTime, of which it is twenty times by default",
+        )
+    } else {
+        Finding::ok(AREA, PAGE, format!("a session lasts {granted}, as asked for"))
+    }];
+    found.push(match survey.takes_large {
+        true => Finding::ok(AREA, "sizing.md", "requests of a mebibyte are taken (jute.maxbuffer)"),
+        false => {
+            let what = "requests of a mebibyte are refused: jobs of many items cannot be assigned";
+            let remedy = "raise jute.maxbuffer of all servers to 1048575 or more, which is the default";
+            Finding::bad(AREA, "sizing.md", what, remedy)
+        }
+    });
+    let identity = "set zk_auth, or zk_tls_cert and zk_tls_key";
+    found.extend(match (survey.open_to_all, zookeeper.has_identity()) {
+        (Some(true), true) => {
+            let what =
+                "everybody who reaches the servers may change the namespace: it was made without credentials";
+            Some(Finding::bad(
+                AREA,
+                "security.md",
+                what,
+                "give its nodes to these credentials with zkCli's setAcl -R",
+            ))
+        }
+        (Some(true) | None, false) if !zookeeper.is_on_loopback() => {
+            let what = "nodes are made with access for everybody who reaches the servers";
+            Some(Finding::warning(AREA, "security.md", what, identity))
+        }
+        (Some(true) | None, _) => None,
+        (Some(false), _) => Some(Finding::ok(AREA, "security.md", "the namespace is closed to strangers")),
+    });
     found
 }
 

@@ -15,6 +15,7 @@ use super::dispatch;
 use super::handle::{Change, ChangeEffect};
 use super::job::{Damaged, Intent, JobOperation, JobState, Registering};
 use super::node::Node;
+use super::views::next_fire;
 use rosterd_session::code::{Code, Refusal};
 use rosterd_session::frame::{Offer, ToWorker};
 
@@ -224,6 +225,7 @@ impl Node {
         let instance = worker.instance.clone();
         let heartbeat = self.heartbeat_for(lease);
         let (items, kind) = (view.rules.items, dispatch::kind(view.spec.policy().kind));
+        let now = self.now.wall;
         self.send(
             registering.stream,
             ToWorker::Registered {
@@ -233,6 +235,7 @@ impl Node {
                 lease,
                 heartbeat,
                 ignored: ignored(view, registering),
+                next: next_fire(view, now).map(|next| next.since(now)),
             },
         );
         job.told.remove(&instance);

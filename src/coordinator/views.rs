@@ -270,7 +270,7 @@ pub(super) fn status(decoded: Result<Option<&Job>, &String>) -> JobStatus {
     }
 }
 
-fn next_fire(view: &Job, now: Time) -> Option<Time> {
+pub(super) fn next_fire(view: &Job, now: Time) -> Option<Time> {
     if view.paused || view.rules.disabled { None } else { Timeline::new(view).next(now) }
 }
 

@@ -127,7 +127,7 @@ pub struct CallbackDone {
 pub enum ToWorker {
     /// Answers Hello.
     Welcome(Box<Welcome>),
-    /// Answers Register; `ignored`: where its config differs from the job.
+    /// Answers Register; `ignored`: where its config differs from the job; `next`: until the next scheduled time.
     Registered {
         job: JobName,
         items: u32,
@@ -135,6 +135,7 @@ pub enum ToWorker {
         lease: Duration,
         heartbeat: Duration,
         ignored: Vec<Change>,
+        next: Option<Duration>,
     },
     /// Answers Register.
     Refused { job: String, refusal: Refusal },

@@ -301,7 +301,7 @@ pub fn to_worker(to: ToWorker) -> Result<v1::SessionResponse, Option<Refusal>> {
             max_unacknowledged_reports: welcome.max_reports,
             coordinator_id: welcome.coordinator,
         }),
-        ToWorker::Registered { job, items, kind, lease, heartbeat, ignored } => {
+        ToWorker::Registered { job, items, kind, lease, heartbeat, ignored, next } => {
             Out::Registered(v1::Registered {
                 config_differences: ignored.iter().map(to_difference).collect(),
                 job: job.into(),
@@ -310,6 +310,7 @@ pub fn to_worker(to: ToWorker) -> Result<v1::SessionResponse, Option<Refusal>> {
                 streaming: streams(kind),
                 lease: Some(duration(lease)),
                 heartbeat_interval: Some(duration(heartbeat)),
+                next_fire_in: next.map(duration),
             })
         }
         ToWorker::Refused { job, refusal } => {

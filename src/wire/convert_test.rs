@@ -131,7 +131,9 @@ fn a_registered_dataflow_says_whether_it_streams() {
     let job = JobName::new("j").unwrap();
     let kind = Kind::Dataflow { streaming: true };
     let ignored = Vec::new();
-    let Ok(frame) = to_worker(ToWorker::Registered { job, items: 3, kind, lease, heartbeat, ignored }) else {
+    let Ok(frame) =
+        to_worker(ToWorker::Registered { job, items: 3, kind, lease, heartbeat, ignored, next: None })
+    else {
         panic!()
     };
     let Some(Out::Registered(registered)) = frame.frame else { panic!() };

@@ -17,6 +17,7 @@ mod backup;
 mod clock;
 mod console;
 mod coordinators;
+mod doctor;
 mod ensemble;
 mod fleet;
 mod guarantee;

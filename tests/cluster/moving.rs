@@ -13,7 +13,7 @@ use zookeeper_client::{Acls, Client, CreateMode};
 use crate::fleet::{Fleet, PATIENT, QUICK, shared};
 use crate::harness::*;
 
-fn rosterd(args: &[&str]) -> Output {
+pub fn rosterd(args: &[&str]) -> Output {
     let mut command = Command::new(binary(false));
     clean(&mut command);
     command.env_remove("RUST_BACKTRACE");

@@ -12,8 +12,11 @@ const HARNESS: &str = "rosterd-bench";
 
 /// Runs the harness; whether it went well.
 pub(crate) fn main(arguments: &[String]) -> Result<bool> {
-    if arguments.iter().any(|argument| argument == "--against") {
-        elastic_job()?;
+    let against = arguments.iter().skip_while(|argument| *argument != "--against").nth(1);
+    match against.map(String::as_str) {
+        Some("elasticjob") => java("elasticjob", "Elastic-Job")?,
+        Some("quartz") => java("quartz", "Quartz")?,
+        _ => {}
     }
     if measures_clients(arguments) {
         clients::table()?;
@@ -32,15 +35,16 @@ fn measures_clients(arguments: &[String]) -> bool {
     asked && !arguments.iter().any(|argument| argument == "--client")
 }
 
-/// The released Elastic-Job and our program for it, below `target/elasticjob`. Maven looks nothing up that is there.
-fn elastic_job() -> Result<()> {
+/// A released scheduler and our program for it, below `target`. Maven looks nothing up that is there.
+fn java(folder: &str, name: &str) -> Result<()> {
     if !is_installed("mvn") || !is_installed("javac") {
-        bail!("Elastic-Job needs Maven and a Java compiler: sudo apt-get install default-jdk-headless maven");
+        bail!("{name} needs Maven and a Java compiler: sudo apt-get install default-jdk-headless maven");
     }
     let mut maven = Command::new("mvn");
     maven.args(["--quiet", "--batch-mode", "--strict-checksums", "--file"]);
-    maven.arg(root().join("tests/bench/elasticjob/pom.xml"));
-    maven.arg(format!("-Dout={}", target().join("elasticjob").display()));
-    must(maven.args(["compile", "dependency:copy-dependencies"]))
-        .context("Elastic-Job cannot be fetched from Maven Central or compiled: see what Maven says above")
+    maven.arg(root().join("tests/bench").join(folder).join("pom.xml"));
+    maven.arg(format!("-Dout={}", target().join(folder).display()));
+    must(maven.args(["compile", "dependency:copy-dependencies"])).with_context(|| {
+        format!("{name} cannot be fetched from Maven Central or compiled: see what Maven says above")
+    })
 }

@@ -8,7 +8,7 @@ use anyhow::Result;
 use crate::command::{cargo, must, output, root, shown, succeeds, target};
 use crate::metadata::{FEATURES, PROFILE};
 use crate::summary::Tally;
-use crate::{go, java, manifests, node, python, tools, web};
+use crate::{book, go, java, manifests, node, python, tools, web};
 
 /// What was checked so far.
 #[derive(Default)]
@@ -77,6 +77,9 @@ pub(crate) fn run() -> Result<Tally> {
         defects.iter().for_each(|defect| println!("    DEFECT: {defect}"));
         checks.one(name, defects.is_empty());
     }
+    let broken = book::built()?;
+    broken.iter().for_each(|link| println!("    BROKEN: {link}"));
+    checks.one("the guide is a book whose links lead somewhere", broken.is_empty());
     checks.one("console/dist is what its sources make", web::is_fresh()?);
     Ok(checks.0)
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "a tool measures time and is told things by cargo")]
 
 mod bench;
+mod book;
 mod changed;
 mod check;
 mod clients;
@@ -23,6 +24,8 @@ mod mutants;
 mod node;
 mod python;
 mod quick;
+mod readme;
+mod recording;
 mod release;
 mod setup;
 mod sim;
@@ -57,9 +60,13 @@ cargo xtask COMMAND
                        changes the domain in one place after the other: does a test notice? All of it takes hours
   bench [ARGUMENTS]    the benchmarks, in release
   console              build the web console into console/dist, which is committed
-  docs                 write the guide's generated pages anew
+  docs                 write the guide's generated pages anew, and build the book into target/book; mdBook is compiled
+                       from its crate where it is not there (two minutes)
   helm                 the chart in deploy/helm: linted and rendered by helm, held against the types of Kubernetes;
                        needs Go, and compiles helm where there is none (minutes)
+  readme [--clean]     does what README's first section says, block by block, on a bare Debian that debootstrap makes
+                       (as root; some ten minutes); --clean, or where that is refused: in an empty home on this machine
+  recording            the moving picture of README, from a real run (needs asciinema and npm; port 7700)
   release [--dry-run] [--version X]
                        all that a release consists of, into target/release-X, and a table of it; pushes nothing.
                        Without --dry-run only of a clean tree that is tagged vX
@@ -90,6 +97,9 @@ fn main() -> ExitCode {
         ("console", []) => web::build(),
         ("docs", []) => docs::main(),
         ("release", rest) => release::main(rest),
+        ("recording", []) => recording::main(),
+        (book::PREPROCESSOR, rest) => book::preprocess(rest),
+        ("readme", rest) => readme::main(rest),
         ("helm", []) => helm::run().map(|()| true),
         ("help" | "-h" | "--help", _) => {
             print!("{USAGE}\nSuites of `test`:\n{}", suites::list());

@@ -1142,8 +1142,10 @@ type Registered struct {
 	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,6,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
 	// Where the config of the Register differs from the job, which existed: it has no effect without overwrite. At most 32 fields.
 	ConfigDifferences []*ConfigDifference `protobuf:"bytes,7,rep,name=config_differences,json=configDifferences,proto3" json:"config_differences,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// From when this was written until the job's next scheduled time, for what people are told; unset: the job has none.
+	NextFireIn    *durationpb.Duration `protobuf:"bytes,8,opt,name=next_fire_in,json=nextFireIn,proto3" json:"next_fire_in,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Registered) Reset() {
@@ -1221,6 +1223,13 @@ func (x *Registered) GetHeartbeatInterval() *durationpb.Duration {
 func (x *Registered) GetConfigDifferences() []*ConfigDifference {
 	if x != nil {
 		return x.ConfigDifferences
+	}
+	return nil
+}
+
+func (x *Registered) GetNextFireIn() *durationpb.Duration {
+	if x != nil {
+		return x.NextFireIn
 	}
 	return nil
 }
@@ -2609,7 +2618,7 @@ const file_rosterd_v1_worker_proto_rawDesc = "" +
 	"Unregister\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\" \n" +
 	"\fUnregistered\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"\xdf\x02\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\"\x9c\x03\n" +
 	"\n" +
 	"Registered\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x120\n" +
@@ -2618,7 +2627,9 @@ const file_rosterd_v1_worker_proto_rawDesc = "" +
 	"\tstreaming\x18\x04 \x01(\bR\tstreaming\x12/\n" +
 	"\x05lease\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12H\n" +
 	"\x12heartbeat_interval\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\x12K\n" +
-	"\x12config_differences\x18\a \x03(\v2\x1c.rosterd.v1.ConfigDifferenceR\x11configDifferences\"{\n" +
+	"\x12config_differences\x18\a \x03(\v2\x1c.rosterd.v1.ConfigDifferenceR\x11configDifferences\x12;\n" +
+	"\fnext_fire_in\x18\b \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"nextFireIn\"{\n" +
 	"\x10ConfigDifference\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x1b\n" +
 	"\x06stored\x18\x02 \x01(\tH\x00R\x06stored\x88\x01\x01\x12\x1d\n" +
@@ -2840,40 +2851,41 @@ var file_rosterd_v1_worker_proto_depIdxs = []int32{
 	35, // 31: rosterd.v1.Registered.lease:type_name -> google.protobuf.Duration
 	35, // 32: rosterd.v1.Registered.heartbeat_interval:type_name -> google.protobuf.Duration
 	11, // 33: rosterd.v1.Registered.config_differences:type_name -> rosterd.v1.ConfigDifference
-	33, // 34: rosterd.v1.Heartbeat.runs_in_flight:type_name -> rosterd.v1.RunRef
-	35, // 35: rosterd.v1.Heartbeat.lease:type_name -> google.protobuf.Duration
-	31, // 36: rosterd.v1.Assignment.props:type_name -> rosterd.v1.Assignment.PropsEntry
-	33, // 37: rosterd.v1.Trigger.run:type_name -> rosterd.v1.RunRef
-	34, // 38: rosterd.v1.Trigger.fire_time:type_name -> google.protobuf.Timestamp
-	37, // 39: rosterd.v1.Trigger.source:type_name -> rosterd.v1.RunSource
-	35, // 40: rosterd.v1.Trigger.timeout:type_name -> google.protobuf.Duration
-	36, // 41: rosterd.v1.Trigger.kind:type_name -> rosterd.v1.JobKind
-	35, // 42: rosterd.v1.Trigger.retry_backoff:type_name -> google.protobuf.Duration
-	35, // 43: rosterd.v1.Trigger.starts_in:type_name -> google.protobuf.Duration
-	35, // 44: rosterd.v1.Trigger.retry_backoff_max:type_name -> google.protobuf.Duration
-	32, // 45: rosterd.v1.Trigger.trace_context:type_name -> rosterd.v1.Trigger.TraceContextEntry
-	33, // 46: rosterd.v1.Cancel.run:type_name -> rosterd.v1.RunRef
-	0,  // 47: rosterd.v1.Cancel.reason:type_name -> rosterd.v1.CancelReason
-	33, // 48: rosterd.v1.RunStarted.run:type_name -> rosterd.v1.RunRef
-	34, // 49: rosterd.v1.RunStarted.started_at:type_name -> google.protobuf.Timestamp
-	33, // 50: rosterd.v1.RunProgress.run:type_name -> rosterd.v1.RunRef
-	33, // 51: rosterd.v1.RunCompleted.run:type_name -> rosterd.v1.RunRef
-	38, // 52: rosterd.v1.RunCompleted.outcome:type_name -> rosterd.v1.RunOutcome
-	34, // 53: rosterd.v1.RunCompleted.started_at:type_name -> google.protobuf.Timestamp
-	34, // 54: rosterd.v1.RunCompleted.ended_at:type_name -> google.protobuf.Timestamp
-	33, // 55: rosterd.v1.ReportAck.run:type_name -> rosterd.v1.RunRef
-	1,  // 56: rosterd.v1.ReportAck.result:type_name -> rosterd.v1.ReportResult
-	34, // 57: rosterd.v1.Callback.fire_time:type_name -> google.protobuf.Timestamp
-	2,  // 58: rosterd.v1.Callback.kind:type_name -> rosterd.v1.CallbackKind
-	35, // 59: rosterd.v1.Callback.timeout:type_name -> google.protobuf.Duration
-	35, // 60: rosterd.v1.Drain.grace:type_name -> google.protobuf.Duration
-	3,  // 61: rosterd.v1.WorkerService.Session:input_type -> rosterd.v1.SessionRequest
-	4,  // 62: rosterd.v1.WorkerService.Session:output_type -> rosterd.v1.SessionResponse
-	62, // [62:63] is the sub-list for method output_type
-	61, // [61:62] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	35, // 34: rosterd.v1.Registered.next_fire_in:type_name -> google.protobuf.Duration
+	33, // 35: rosterd.v1.Heartbeat.runs_in_flight:type_name -> rosterd.v1.RunRef
+	35, // 36: rosterd.v1.Heartbeat.lease:type_name -> google.protobuf.Duration
+	31, // 37: rosterd.v1.Assignment.props:type_name -> rosterd.v1.Assignment.PropsEntry
+	33, // 38: rosterd.v1.Trigger.run:type_name -> rosterd.v1.RunRef
+	34, // 39: rosterd.v1.Trigger.fire_time:type_name -> google.protobuf.Timestamp
+	37, // 40: rosterd.v1.Trigger.source:type_name -> rosterd.v1.RunSource
+	35, // 41: rosterd.v1.Trigger.timeout:type_name -> google.protobuf.Duration
+	36, // 42: rosterd.v1.Trigger.kind:type_name -> rosterd.v1.JobKind
+	35, // 43: rosterd.v1.Trigger.retry_backoff:type_name -> google.protobuf.Duration
+	35, // 44: rosterd.v1.Trigger.starts_in:type_name -> google.protobuf.Duration
+	35, // 45: rosterd.v1.Trigger.retry_backoff_max:type_name -> google.protobuf.Duration
+	32, // 46: rosterd.v1.Trigger.trace_context:type_name -> rosterd.v1.Trigger.TraceContextEntry
+	33, // 47: rosterd.v1.Cancel.run:type_name -> rosterd.v1.RunRef
+	0,  // 48: rosterd.v1.Cancel.reason:type_name -> rosterd.v1.CancelReason
+	33, // 49: rosterd.v1.RunStarted.run:type_name -> rosterd.v1.RunRef
+	34, // 50: rosterd.v1.RunStarted.started_at:type_name -> google.protobuf.Timestamp
+	33, // 51: rosterd.v1.RunProgress.run:type_name -> rosterd.v1.RunRef
+	33, // 52: rosterd.v1.RunCompleted.run:type_name -> rosterd.v1.RunRef
+	38, // 53: rosterd.v1.RunCompleted.outcome:type_name -> rosterd.v1.RunOutcome
+	34, // 54: rosterd.v1.RunCompleted.started_at:type_name -> google.protobuf.Timestamp
+	34, // 55: rosterd.v1.RunCompleted.ended_at:type_name -> google.protobuf.Timestamp
+	33, // 56: rosterd.v1.ReportAck.run:type_name -> rosterd.v1.RunRef
+	1,  // 57: rosterd.v1.ReportAck.result:type_name -> rosterd.v1.ReportResult
+	34, // 58: rosterd.v1.Callback.fire_time:type_name -> google.protobuf.Timestamp
+	2,  // 59: rosterd.v1.Callback.kind:type_name -> rosterd.v1.CallbackKind
+	35, // 60: rosterd.v1.Callback.timeout:type_name -> google.protobuf.Duration
+	35, // 61: rosterd.v1.Drain.grace:type_name -> google.protobuf.Duration
+	3,  // 62: rosterd.v1.WorkerService.Session:input_type -> rosterd.v1.SessionRequest
+	4,  // 63: rosterd.v1.WorkerService.Session:output_type -> rosterd.v1.SessionResponse
+	63, // [63:64] is the sub-list for method output_type
+	62, // [62:63] is the sub-list for method input_type
+	62, // [62:62] is the sub-list for extension type_name
+	62, // [62:62] is the sub-list for extension extendee
+	0,  // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_rosterd_v1_worker_proto_init() }

@@ -338,7 +338,7 @@ class Machine:
         self._last_heartbeat = self._hello_sent
         self._last_renewed = now.boot
         self._offer_at.clear()
-        self._note(logging.INFO, f"attached to {self._server} as {welcome.instance_id}")
+        self._note(logging.INFO, f"connected to {self._server} as {welcome.instance_id}")
         unsent, self._callbacks_unsent = self._callbacks_unsent, []
         for done in unsent:
             self._send_done(*done)
@@ -356,6 +356,7 @@ class Machine:
     def _lost(self, now: Now, code: str, detail: str) -> None:
         reason = self._lost_why = f"{code}: {detail}" if code else detail
         self._emit(Close(self._stream))
+        failed = "disconnected from" if self._link is Link.LIVE else "cannot connect to"
         self._hand.let_go()
         if not self._worker_id:
             # In a row: one that is only not there may be the one that takes us.
@@ -367,7 +368,7 @@ class Machine:
         delay = self._route.lost(LONGEST_DELAY_LEAVING if self._exit else self._options.longest_delay)
         self._link, self._link_by = Link.DOWN, now.boot + delay
         level = logging.ERROR if code in _FATAL else logging.WARNING
-        self._note(level, f"no stream with {self._server}: {reason}; next attempt in {delay:.1f} s")
+        self._note(level, f"{failed} {self._server}: {reason}; retrying in {delay:.1f}s")
         if delay == 0:
             self._open(now)
 
@@ -380,7 +381,9 @@ class Machine:
             self._refusals.pop(registered.job, None)
             self._lease.agreed(registered)
             self._warn_of_differences(registered)
-            self._note(logging.INFO, f"registered for {registered.job}, {registered.sharding_total_count} items")
+            has_next = registered.HasField("next_fire_in")
+            when = f"next fire in {registered.next_fire_in.seconds}s" if has_next else "no scheduled time to come"
+            self._note(logging.INFO, f"job {registered.job}: {registered.sharding_total_count} items, {when}")
 
     def _warn_of_differences(self, registered: worker_pb2.Registered) -> None:
         """The config of this worker has no effect: said once for each set of differences."""

@@ -14,11 +14,15 @@ use futures_util::{FutureExt, StreamExt, TryFutureExt, TryStreamExt};
 use tokio::sync::mpsc;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
+use tonic_types::StatusExt as _;
 
 use crate::access::{Access, explain, innermost};
 use crate::error::Result;
 use crate::proto::worker_service_client::WorkerServiceClient;
 use crate::proto::{SessionRequest, SessionResponse};
+
+/// The domain of a coordinator's codes.
+const DOMAIN: &str = "rosterd";
 
 /// Opens streams to coordinators.
 pub trait Connector: Send + Sync + 'static {
@@ -44,18 +48,30 @@ pub struct LinkError {
     code: Option<tonic::Code>,
     /// Found here, before a coordinator said anything.
     ours: bool,
+    /// The coordinator's own code, for example `NAMESPACE_MISMATCH`.
+    reason: Option<String>,
     message: String,
 }
 
 impl LinkError {
     /// The network failed; trying again may help.
     pub fn lost(message: impl Into<String>) -> Self {
-        Self { code: None, ours: true, message: message.into() }
+        Self { code: None, ours: true, reason: None, message: message.into() }
     }
 
     /// It cannot work as it is: a certificate that is not trusted, a file that cannot be read.
     pub(crate) fn refused(message: impl Into<String>) -> Self {
-        Self { code: Some(tonic::Code::Unauthenticated), ours: true, message: message.into() }
+        Self { code: Some(tonic::Code::Unauthenticated), ours: true, reason: None, message: message.into() }
+    }
+
+    /// The code that the coordinator refused with, of the guide's table of codes; `None`: it was not a coordinator that refused.
+    pub fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+
+    /// What went wrong, without the code.
+    pub fn message(&self) -> &str {
+        &self.message
     }
 
     /// Whether it is about who somebody is or what they may do.
@@ -82,6 +98,9 @@ impl LinkError {
 
 impl fmt::Display for LinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(reason) = &self.reason {
+            return write!(f, "{reason}: {}", self.message);
+        }
         match self.code {
             Some(code) if !self.ours => write!(f, "{code:?}: {}", self.message),
             _ => f.write_str(&self.message),
@@ -93,7 +112,17 @@ impl std::error::Error for LinkError {}
 
 impl From<tonic::Status> for LinkError {
     fn from(status: tonic::Status) -> Self {
-        Self { code: Some(status.code()), ours: false, message: status.message().to_owned() }
+        let info = status.get_details_error_info();
+        let reason = info.filter(|info| info.domain == DOMAIN).map(|info| info.reason);
+        Self { code: Some(status.code()), ours: false, reason, message: status.message().to_owned() }
+    }
+}
+
+/// An error of the operating system without its number: `connection refused`.
+fn in_short(error: String) -> String {
+    match error.split_once(" (os error ") {
+        Some((text, _)) => text.to_lowercase(),
+        None => error,
     }
 }
 
@@ -180,7 +209,7 @@ impl Connector for TonicConnector {
                 None => endpoint.connect().await,
             };
             let channel = dialed.map_err(|error| {
-                let plain = || LinkError::lost(format!("{address}: {}", innermost(&error)));
+                let plain = || LinkError::lost(in_short(innermost(&error)));
                 explain(&address, &error).unwrap_or_else(plain)
             })?;
             let (requests, mut queue) = mpsc::channel(QUEUE);

@@ -18,10 +18,19 @@ pub trait Hooks: Send + Sync + 'static {
     fn run_not_started(&self, _run: &Run, _why: &str) {}
     /// A coordinator has welcomed this worker.
     fn attached(&self, _server: &str, _instance_id: &str) {}
+    /// The coordinator has agreed to a job: how many items it has, and how long it is until its next scheduled time, if it has one.
+    fn registered(&self, _job: &str, _items: u32, _next_fire_in: Option<Duration>) {}
     /// Its stream is over.
     fn detached(&self, _server: &str, _reason: &str) {}
     /// A heartbeat was acknowledged, so long after it was sent.
     fn lease_renewed(&self, _round_trip: Duration) {}
+}
+
+/// What a person is told of a job: `9 items, next fire in 7s`.
+pub(crate) fn in_short(items: u32, next: Option<Duration>) -> String {
+    let next = next
+        .map_or("no scheduled time to come".to_owned(), |next| format!("next fire in {}s", next.as_secs()));
+    format!("{items} items, {next}")
 }
 
 /// How an attempt ended here. What the coordinator records may differ: a run that was told to stop says so.
@@ -53,6 +62,7 @@ pub enum How {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum News {
     Attached { server: String, instance_id: String },
+    Registered { job: String, items: u32, next: Option<Duration> },
     Detached { server: String, reason: String },
     Renewed(Duration),
 }
@@ -80,6 +90,7 @@ impl Hooked {
     pub(crate) fn news(&self, news: &News) {
         self.call(|hooks| match news {
             News::Attached { server, instance_id } => hooks.attached(server, instance_id),
+            News::Registered { job, items, next } => hooks.registered(job, *items, *next),
             News::Detached { server, reason } => hooks.detached(server, reason),
             News::Renewed(round_trip) => hooks.lease_renewed(*round_trip),
         });

@@ -137,7 +137,7 @@ impl UserCode {
         match news {
             News::Attached { .. } => self.gate.attached.store(true, Ordering::Release),
             News::Detached { .. } => self.gate.attached.store(false, Ordering::Release),
-            News::Renewed(_) => {}
+            News::Registered { .. } | News::Renewed(_) => {}
         }
         self.hooks.news(news);
     }

@@ -38,6 +38,7 @@ use self::run_log::RunLog;
 use super::connection::{Connection, Resolved};
 use super::failure::{Code, Exit, Failure, Result};
 use super::log;
+use super::output::span::human;
 use super::output::table::Ids;
 use crate::config::value;
 
@@ -199,7 +200,7 @@ impl Exec {
         let job = job.handler(move |run: Run| attempt(shared.clone(), run));
         let mut worker = Worker::new(options).add(job);
         if std::io::stderr().is_terminal() {
-            worker = worker.hooks(Told(self.job.clone()));
+            worker = worker.hooks(Told);
         }
         let done = worker.run().await;
         setting.printer.flush().await;
@@ -208,16 +209,20 @@ impl Exec {
 }
 
 /// What a person at the terminal is told of the connection.
-struct Told(String);
+struct Told;
 
 impl Hooks for Told {
     fn attached(&self, server: &str, instance_id: &str) {
         let me = Ids::of([instance_id].into_iter()).text(instance_id);
-        eprintln!("connected to {server} as {me}, for job {}", self.0);
+        eprintln!("connected to {server} as {me}");
     }
 
-    fn detached(&self, server: &str, reason: &str) {
-        eprintln!("disconnected from {server}: {reason}");
+    fn registered(&self, job: &str, items: u32, next_fire_in: Option<Duration>) {
+        let next = match next_fire_in {
+            Some(next) => format!("next fire in {}", human(next)),
+            None => "no scheduled time to come".to_owned(),
+        };
+        eprintln!("job {job}: {items} items, {next}");
     }
 }
 
@@ -348,7 +353,10 @@ fn failure(error: Error) -> Failure {
         Error::Options(_) => Failure::usage(error),
         Error::Rejected(link) => {
             let exit = if link.is_about_rights() { Exit::Credential } else { Exit::Failed };
-            Failure::new(exit, Code::Rejected, error.to_string())
+            match link.reason() {
+                Some(code) => Failure::refused(code, link.message()).or_instead(Exit::Failed, exit),
+                None => Failure::new(exit, Code::Rejected, error.to_string()),
+            }
         }
         _ => Failure::failed(Code::Worker, error),
     }

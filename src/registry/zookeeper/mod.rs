@@ -25,6 +25,7 @@ mod parts;
 mod probe;
 mod reader;
 mod spell;
+mod survey;
 mod wants;
 mod watching;
 mod writer;
@@ -48,6 +49,7 @@ use zookeeper_client::{Acls, Client, StateWatcher};
 
 pub use error::ConnectError;
 pub use options::{Backoff, Credentials, DEFAULT_QUEUE, Tls, ZooKeeperOptions};
+pub use survey::{Survey, survey};
 
 use self::belief::Beliefs;
 use self::gate::Gate;

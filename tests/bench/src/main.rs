@@ -1,6 +1,6 @@
 //! The benchmarks: a real coordinator process, real worker processes, figures beside what the machine itself can do.
 //!
-//! `cargo xtask bench [--only NAME[,NAME]] [--runs N] [--quick] [--registry zookeeper] [--against elasticjob]`. Every figure is taken several times and printed
+//! `cargo xtask bench [--only NAME[,NAME]] [--runs N] [--quick] [--registry zookeeper] [--against elasticjob|quartz]`. Every figure is taken several times and printed
 //! with minimum, median and maximum, next to one durable write, one round trip over loopback and the load average
 //! of the same moment; at the end a table, and one JSON line per figure. A target is information: missing it fails
 //! nothing, since the machine may be busy. All traffic stays on loopback, every loop is bounded in count and time,
@@ -25,6 +25,7 @@ mod machine;
 mod options;
 #[path = "../../support/postgres.rs"]
 mod postgres;
+mod quartz;
 mod quiet;
 mod report;
 mod server;
@@ -34,7 +35,7 @@ mod writes;
 
 use std::process::ExitCode;
 
-use options::Options;
+use options::{Options, Other};
 use report::Report;
 
 /// What the figures' functions may end with.
@@ -71,6 +72,13 @@ const AGAINST: [Figure; 5] = [
     ("knee", "jobs of one item that fire each second, none of them late", against::knee),
 ];
 
+/// What is held against the same of Quartz, with `--against quartz`.
+const QUARTZ: [Figure; 3] = [
+    ("lag", "one job each second: scheduled time to user code", quartz::lag),
+    ("knee", "jobs that fire each second, none of them missed or late", quartz::knee),
+    ("crash", "kill -9 of a process until its run runs elsewhere", quartz::crash),
+];
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let [mode, spec] = arguments.as_slice()
@@ -78,7 +86,11 @@ fn main() -> ExitCode {
     {
         return worker::main(spec);
     }
-    let figures = if Options::against(&arguments) { &AGAINST[..] } else { &FIGURES[..] };
+    let figures = match Options::against(&arguments) {
+        Some(Other::ElasticJob) => &AGAINST[..],
+        Some(Other::Quartz) => &QUARTZ[..],
+        None => &FIGURES[..],
+    };
     let known: Vec<(&str, &str)> = figures.iter().map(|(name, what, _)| (*name, *what)).collect();
     let options = match Options::parse(&arguments, &known) {
         Ok(Some(options)) => options,

@@ -4,11 +4,28 @@ use std::path::PathBuf;
 
 use crate::clients::{Program, built};
 
+/// Another scheduler that can be measured as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Other {
+    ElasticJob,
+    Quartz,
+}
+
+impl Other {
+    fn named(name: &str) -> Result<Self, String> {
+        match name {
+            "elasticjob" => Ok(Self::ElasticJob),
+            "quartz" => Ok(Self::Quartz),
+            other => Err(format!("--against {other:?}: there are elasticjob and quartz")),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Options {
     only: Vec<String>,
-    /// Beside Elastic-Job.
-    against: bool,
+    /// Beside another scheduler.
+    against: Option<Other>,
     /// How often each figure is taken.
     pub(crate) runs: usize,
     /// How often something is killed; 0: as often as the figure wants.
@@ -31,23 +48,25 @@ pub(crate) struct Options {
 
 const USAGE: &str = "\
 bench [--only NAME[,NAME]] [--runs N] [--quick] [--sizes N[,N]] [--seconds N] [--trials N] [--program PATH]
-      [--registry embedded|zookeeper] [--against elasticjob] [--client NAME=COMMAND]...
+      [--registry embedded|zookeeper] [--against elasticjob|quartz] [--client NAME=COMMAND]...
 ";
 
 impl Options {
-    /// Whether another scheduler is to be measured as well; then there are other figures.
-    pub(crate) fn against(arguments: &[String]) -> bool {
-        arguments.iter().any(|argument| argument == "--against")
+    /// Which other scheduler is to be measured as well; then there are other figures.
+    pub(crate) fn against(arguments: &[String]) -> Option<Other> {
+        let place = arguments.iter().position(|argument| argument == "--against")?;
+        Other::named(arguments.get(place + 1)?).ok()
     }
 
     /// What the figures are taken of.
     pub(crate) fn settings(&self) -> &'static str {
         match (self.against, self.zookeeper) {
-            (true, _) => crate::against::SETTINGS,
-            (false, true) => {
+            (Some(Other::ElasticJob), _) => crate::against::SETTINGS,
+            (Some(Other::Quartz), _) => crate::quartz::SETTINGS,
+            (None, true) => {
                 "one ZooKeeper 3.9.5 server (tickTime 1 s, its log synced to disk), defaults but for what a figure says to be set"
             }
-            (false, false) => "embedded store, defaults but for what a figure says to be set",
+            (None, false) => "embedded store, defaults but for what a figure says to be set",
         }
     }
 
@@ -55,7 +74,7 @@ impl Options {
     pub(crate) fn parse(arguments: &[String], figures: &[(&str, &str)]) -> Result<Option<Self>, String> {
         let mut options = Self {
             only: Vec::new(),
-            against: false,
+            against: None,
             runs: 3,
             trials: 0,
             quick: false,
@@ -79,10 +98,7 @@ impl Options {
                     "zookeeper" => options.zookeeper = true,
                     other => return Err(format!("--registry {other:?}: there are embedded and zookeeper")),
                 },
-                "--against" => match value()?.as_str() {
-                    "elasticjob" => options.against = true,
-                    other => return Err(format!("--against {other:?}: there is elasticjob")),
-                },
+                "--against" => options.against = Some(Other::named(value()?)?),
                 "--quick" => options.quick = true,
                 "--sizes" => {
                     options.sizes =

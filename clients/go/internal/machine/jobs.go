@@ -157,7 +157,11 @@ func (j *jobs) registered(registered *pb.Registered) bool {
 	job.offerAt = never
 	j.warnOfDifferences(job, registered.GetConfigDifferences())
 	name := registered.GetJob()
-	j.note(slog.LevelInfo, fmt.Sprintf("registered for %s, %d items", name, registered.GetShardingTotalCount()), slog.String("job", name))
+	next := "no scheduled time to come"
+	if in := registered.GetNextFireIn(); in != nil {
+		next = fmt.Sprintf("next fire in %ds", in.GetSeconds())
+	}
+	j.note(slog.LevelInfo, fmt.Sprintf("job %s: %d items, %s", name, registered.GetShardingTotalCount(), next), slog.String("job", name))
 	return true
 }
 

@@ -123,7 +123,7 @@ func (m *Machine) welcomed(now Now, welcome *pb.Welcome) {
 	m.runs.sayOffsetsAgain()
 	m.link.lastHeartbeat = m.link.helloSent
 	m.link.lastRenewed = now.Boot
-	m.note(slog.LevelInfo, fmt.Sprintf("attached to %s as %s", m.link.server, welcome.GetInstanceId()),
+	m.note(slog.LevelInfo, fmt.Sprintf("connected to %s as %s", m.link.server, welcome.GetInstanceId()),
 		slog.String("instance", welcome.GetInstanceId()))
 	m.emit(Attached{Server: m.link.server, InstanceID: welcome.GetInstanceId()})
 	if m.leaving == nil {
@@ -140,7 +140,9 @@ func (m *Machine) lost(now Now, code, detail string) {
 		reason = code + ": " + detail
 	}
 	m.emit(Close{Stream: m.link.stream})
+	failed := "cannot connect to"
 	if m.link.state == live {
+		failed = "disconnected from"
 		m.emit(Detached{Server: m.link.server, Reason: reason})
 	}
 	m.runs.letGo()
@@ -164,7 +166,7 @@ func (m *Machine) lost(now Now, code, detail string) {
 	if isFinal(code) {
 		level = slog.LevelError
 	}
-	m.note(level, fmt.Sprintf("no stream with %s: %s; next attempt in %.1f s", m.link.server, reason, pause.Seconds()))
+	m.note(level, fmt.Sprintf("%s %s: %s; retrying in %.1fs", failed, m.link.server, reason, pause.Seconds()))
 	if pause == 0 {
 		m.open(now)
 	}

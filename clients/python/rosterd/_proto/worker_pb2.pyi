@@ -182,7 +182,7 @@ class Unregistered(_message.Message):
     def __init__(self, job: _Optional[str] = ...) -> None: ...
 
 class Registered(_message.Message):
-    __slots__ = ("job", "sharding_total_count", "kind", "streaming", "lease", "heartbeat_interval", "config_differences")
+    __slots__ = ("job", "sharding_total_count", "kind", "streaming", "lease", "heartbeat_interval", "config_differences", "next_fire_in")
     JOB_FIELD_NUMBER: _ClassVar[int]
     SHARDING_TOTAL_COUNT_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -190,6 +190,7 @@ class Registered(_message.Message):
     LEASE_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_INTERVAL_FIELD_NUMBER: _ClassVar[int]
     CONFIG_DIFFERENCES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIRE_IN_FIELD_NUMBER: _ClassVar[int]
     job: str
     sharding_total_count: int
     kind: _types_pb2.JobKind
@@ -197,7 +198,8 @@ class Registered(_message.Message):
     lease: _duration_pb2.Duration
     heartbeat_interval: _duration_pb2.Duration
     config_differences: _containers.RepeatedCompositeFieldContainer[ConfigDifference]
-    def __init__(self, job: _Optional[str] = ..., sharding_total_count: _Optional[int] = ..., kind: _Optional[_Union[_types_pb2.JobKind, str]] = ..., streaming: bool = ..., lease: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., heartbeat_interval: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., config_differences: _Optional[_Iterable[_Union[ConfigDifference, _Mapping]]] = ...) -> None: ...
+    next_fire_in: _duration_pb2.Duration
+    def __init__(self, job: _Optional[str] = ..., sharding_total_count: _Optional[int] = ..., kind: _Optional[_Union[_types_pb2.JobKind, str]] = ..., streaming: bool = ..., lease: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., heartbeat_interval: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., config_differences: _Optional[_Iterable[_Union[ConfigDifference, _Mapping]]] = ..., next_fire_in: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ConfigDifference(_message.Message):
     __slots__ = ("field", "stored", "offered")

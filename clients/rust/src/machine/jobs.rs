@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::words::{Exit, JobSpec, Now, Props};
 use super::{Machine, Request};
+use crate::hooks::News;
 use crate::options::OnRefused;
 use crate::proto::{Assignment, ConfigDifference, Refused, Register, Registered, Shutdown, Unregister};
 
@@ -202,7 +203,10 @@ impl Machine {
         if !self.jobs.works_for(&registered.job) {
             return;
         }
-        tracing::info!(job = registered.job, total = registered.sharding_total_count, "registered");
+        let next = registered.next_fire_in.and_then(|next| next.try_into().ok());
+        let (job, items) = (registered.job.clone(), registered.sharding_total_count);
+        tracing::info!(job, "job {job}: {}", crate::hooks::in_short(items, next));
+        self.news.push(News::Registered { job, items, next });
         self.jobs.set(&registered.job, State::Registered);
         self.jobs.agreed.insert(registered.job.clone());
         self.jobs.refusals.remove(&registered.job);

@@ -158,11 +158,13 @@ impl Link {
         self.failures = 0;
     }
 
-    /// The stream or the attempt is over: wait, `most` at most, then the next address.
-    pub(crate) fn lose(&mut self, now: Duration, most: Duration) {
+    /// The stream or the attempt is over: wait, `most` at most, then the next address; how long.
+    pub(crate) fn lose(&mut self, now: Duration, most: Duration) -> Duration {
         self.at = (self.at + 1) % self.addresses().max(1);
-        self.phase = Phase::Waiting { until: now + self.backoff(most) };
+        let pause = self.backoff(most);
+        self.phase = Phase::Waiting { until: now + pause };
         self.failures = self.failures.saturating_add(1);
+        pause
     }
 
     /// The first attempt is immediate, then from 0.2 s on, doubling, each cut by up to a half.

@@ -61,7 +61,8 @@ impl Machine {
         let Phase::Greeting { hello_at, .. } = self.link.phase else { return };
         let hello_at = if mutants::is_on(mutants::LEASE_FROM_WELCOME) { now.mono } else { hello_at };
         let same = self.me.as_ref().is_none_or(|me| me.worker_id == welcome.worker_id);
-        tracing::info!(instance = welcome.instance_id, coordinator = welcome.coordinator_id, "attached");
+        let (instance, coordinator) = (&welcome.instance_id, &welcome.coordinator_id);
+        tracing::info!(instance, coordinator, "connected to {} as {instance}", self.link.address());
         self.me = Some(Identity {
             worker_id: welcome.worker_id,
             instance_id: welcome.instance_id.clone(),
@@ -151,12 +152,17 @@ impl Machine {
             self.effects.push(Effect::Close { connection });
         }
         let most = if self.leave.is_some() { BACKOFF_MOST_LEAVING } else { BACKOFF_MOST };
-        self.link.lose(now.mono, most);
+        let failed = if self.link.is_open() { "disconnected from" } else { "cannot connect to" };
+        let server = self.link.address();
+        let pause = self.link.lose(now.mono, most).as_secs_f64();
         self.hand.let_go();
         if let Some(leave) = &mut self.leave {
             leave.restart();
         }
-        tracing::warn!(in_flight = self.hand.refs().len(), "coordinator lost: {why}");
+        tracing::warn!(
+            in_flight = self.hand.refs().len(),
+            "{failed} {server}: {why}; retrying in {pause:.1}s"
+        );
     }
 
     fn beat(&mut self, now: Now) {

@@ -109,7 +109,9 @@ export class Jobs {
     job.refusal = undefined;
     job.offerAt = Infinity;
     this.#warnOfDifferences(job, registered.configDifferences);
-    this.#note("info", `registered for ${registered.job}, ${registered.shardingTotalCount} items`);
+    const next = registered.nextFireIn;
+    const when = next === undefined ? "no scheduled time to come" : `next fire in ${next.seconds}s`;
+    this.#note("info", `job ${registered.job}: ${registered.shardingTotalCount} items, ${when}`);
     return true;
   }
 

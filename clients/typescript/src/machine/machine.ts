@@ -286,7 +286,7 @@ export class Machine {
     this.#callbacks.sayUnsent();
     this.#lastHeartbeat = this.#helloSent;
     this.#lastRenewed = now.boot;
-    this.#note("info", `attached to ${this.#server} as ${welcome.instanceId}`);
+    this.#note("info", `connected to ${this.#server} as ${welcome.instanceId}`);
     this.#out.push({ type: "attached", server: this.#server, instanceId: welcome.instanceId });
     if (this.#leaving === undefined) this.#jobs.registerAll();
     else this.#leaving.newStream();
@@ -295,6 +295,7 @@ export class Machine {
   #lost(now: Now, code: string, detail: string): void {
     const reason = code === "" ? detail : `${code}: ${detail}`;
     this.#out.push({ type: "close", stream: this.#stream });
+    const failed = this.#link === "live" ? "disconnected from" : "cannot connect to";
     if (this.#link === "live") this.#out.push({ type: "detached", server: this.#server, reason });
     this.#hand.letGo();
     if (this.#workerId === "") {
@@ -313,7 +314,7 @@ export class Machine {
     this.#linkBy = now.boot + delay;
     const level = FINAL.has(code) ? "error" : "warn";
     const pause = (delay / 1e3).toFixed(1);
-    this.#note(level, `no stream with ${this.#server}: ${reason}; next attempt in ${pause} s`);
+    this.#note(level, `${failed} ${this.#server}: ${reason}; retrying in ${pause}s`);
     if (delay === 0) this.#open(now);
   }
 

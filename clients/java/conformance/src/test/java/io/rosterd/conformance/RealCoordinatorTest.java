@@ -131,7 +131,7 @@ class RealCoordinatorTest {
             worker.started();
             coordinator.kill();
             RealCoordinator.until(
-                    "the worker has noticed", () -> worker.errors().contains("no stream with"));
+                    "the worker has noticed", () -> worker.errors().contains("disconnected from"));
             coordinator.start();
             Map<String, Object> run = coordinator.ended("outlives");
             assertEquals(List.of("succeeded", "done"), List.of(run.get("outcome"), run.get("output")));

@@ -38,7 +38,7 @@ final class WorkerProgram implements AutoCloseable {
     }
 
     WorkerProgram registered(String job) throws Exception {
-        RealCoordinator.until("the worker is registered for " + job, () -> errors().contains("registered for " + job));
+        RealCoordinator.until("the worker is registered for " + job, () -> errors().contains("job " + job + ": "));
         return this;
     }
 

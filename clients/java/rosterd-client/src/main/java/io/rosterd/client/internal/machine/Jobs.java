@@ -149,9 +149,10 @@ final class Jobs {
         job.refusal = null;
         job.offerAt = Times.NEVER;
         warnOfDifferences(job, registered.getConfigDifferencesList());
-        out.note(
-                Level.INFO,
-                "registered for " + registered.getJob() + ", " + registered.getShardingTotalCount() + " items");
+        String next = registered.hasNextFireIn()
+                ? "next fire in " + registered.getNextFireIn().getSeconds() + "s"
+                : "no scheduled time to come";
+        out.note(Level.INFO, "job " + registered.getJob() + ": " + registered.getShardingTotalCount() + " items, " + next);
         return true;
     }
 

@@ -284,7 +284,7 @@ public final class Machine {
         inFlight.sayOffsetsAgain();
         lastHeartbeat = helloSent;
         lastRenewed = now.boot();
-        out.note(Level.INFO, "attached to " + server + " as " + instanceId);
+        out.note(Level.INFO, "connected to " + server + " as " + instanceId);
         out.add(new Effect.Attached(server, instanceId));
         if (leave == null) jobs.registerAll();
         else leave.newStream();
@@ -293,6 +293,7 @@ public final class Machine {
     private void lose(Now now, String code, String detail) {
         String reason = code.isEmpty() ? detail : code + ": " + detail;
         out.add(new Effect.Close(stream));
+        String failed = link == Link.LIVE ? "disconnected from" : "cannot connect to";
         if (link == Link.LIVE) out.add(new Effect.Detached(server, reason));
         link = Link.DOWN;
         callbacks.detached();
@@ -307,7 +308,7 @@ public final class Machine {
         linkBy = Times.after(now.boot(), pause);
         out.note(
                 isFinal ? Level.ERROR : Level.WARN,
-                String.format("no stream with %s: %s; next attempt in %.1f s", server, reason, pause / 1e9));
+                String.format("%s %s: %s; retrying in %.1fs", failed, server, reason, pause / 1e9));
         if (pause == 0) open(now);
     }
 

@@ -1,0 +1,27 @@
+//! `rosterd doctor` before a real ensemble: what it grants and takes, and what is to be changed there.
+
+use crate::fleet::shared;
+use crate::moving::rosterd;
+use crate::zookeeper::Ensemble;
+
+fn told(servers: &str, more: &[&str]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let asked =
+        ["doctor", "--server", "127.0.0.1:1", "--data-dir", path, "--registry", "zookeeper", "--zk", servers];
+    String::from_utf8(rosterd(&[&asked, more].concat()).stdout).unwrap()
+}
+
+#[test]
+fn an_ensemble_that_grants_or_takes_less_than_is_needed_is_named_with_the_remedy() {
+    let well = told(&shared().list(), &[]);
+    for part in ["as asked for", "requests of a mebibyte are taken"] {
+        assert!(well.contains(part), "{part}:\n{well}");
+    }
+    let small =
+        Ensemble::start(1, &["maxSessionTimeout=3000".to_owned(), "-Djute.maxbuffer=200000".to_owned()]);
+    let sick = told(&small.list(), &[]);
+    for part in ["a session lasts 3.0 s, not the", "raise maxSessionTimeout", "raise jute.maxbuffer"] {
+        assert!(sick.contains(part), "{part}:\n{sick}");
+    }
+}

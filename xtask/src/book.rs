@@ -1,0 +1,148 @@
+//! The guide as a book: built by mdBook, which is compiled from its crate where it is not there yet. What leads out of the guide
+//! leads to the repository, and each link of what was built must lead somewhere.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+
+use crate::command::{cargo, must, output, root, target};
+
+/// Compiled without what serves and watches.
+const VERSION: &str = "0.5.4";
+/// How the pages call what stands beside the guide in the repository.
+const OUTSIDE: &str = "](../../../";
+const DECISIONS: &str = "](../../decisions/";
+/// Asked for by mdBook itself.
+pub(crate) const PREPROCESSOR: &str = "book-links";
+
+/// Builds it into `target/book`; what is wrong with it.
+pub(crate) fn built() -> Result<Vec<String>> {
+    let program = mdbook()?;
+    let us = std::env::current_exe()?;
+    let mut build = Command::new(program);
+    build
+        .args(["build", "docs"])
+        .current_dir(root())
+        .env("MDBOOK_PREPROCESSOR__OUTSIDE__COMMAND", format!("{} {PREPROCESSOR}", us.display()))
+        .env("MDBOOK_OUTPUT__HTML__GIT_REPOSITORY_URL", repository()?);
+    must(&mut build)?;
+    broken(&target().join("book"))
+}
+
+fn mdbook() -> Result<PathBuf> {
+    let folder = target().join("mdbook");
+    let program = folder.join("bin/mdbook");
+    let installed = output(Command::new(&program).arg("--version").env("RUST_LOG", "off"));
+    if !program.exists() || !installed.is_ok_and(|said| said.contains(VERSION)) {
+        let mut install = cargo();
+        install
+            .args([
+                "install",
+                "mdbook",
+                "--version",
+                VERSION,
+                "--locked",
+                "--no-default-features",
+                "--debug",
+                "--quiet",
+            ])
+            .arg("--root")
+            .arg(&folder)
+            .env("CARGO_TARGET_DIR", folder.join("build"));
+        must(&mut install).context("mdBook cannot be compiled from its crate")?;
+    }
+    Ok(program)
+}
+
+fn repository() -> Result<String> {
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml"))?;
+    let line = manifest.lines().find_map(|line| line.strip_prefix("repository = "));
+    Ok(line.context("Cargo.toml has no repository")?.trim_matches('"').to_owned())
+}
+
+/// mdBook's preprocessor: `supports RENDERER`, or a book on stdin that is to be written to stdout.
+pub(crate) fn preprocess(arguments: &[String]) -> Result<bool> {
+    if arguments.first().is_some_and(|word| word == "supports") {
+        return Ok(true);
+    }
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text)?;
+    let both: Value = serde_json::from_str(&text)?;
+    let mut book = both.get(1).cloned().context("mdBook has given no book")?;
+    lead_outside(&mut book, &format!("{}/blob/main", repository()?));
+    println!("{book}");
+    Ok(true)
+}
+
+fn lead_outside(part: &mut Value, to: &str) {
+    match part {
+        Value::String(text) => {
+            *text = text
+                .replace(OUTSIDE, &format!("]({to}/"))
+                .replace(DECISIONS, &format!("]({to}/docs/decisions/"));
+        }
+        Value::Array(parts) => parts.iter_mut().for_each(|part| lead_outside(part, to)),
+        Value::Object(parts) => parts.values_mut().for_each(|part| lead_outside(part, to)),
+        _ => {}
+    }
+}
+
+/// Links of the pages that lead to a file that is not there.
+fn broken(book: &Path) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(book)? {
+        let page = entry?.path();
+        // Made for whoever asks for what is not there: its links are those of the first page.
+        if page.extension().is_none_or(|is| is != "html") || page.ends_with("404.html") {
+            continue;
+        }
+        let html = std::fs::read_to_string(&page)?;
+        for link in links(&html) {
+            if !book.join(link).exists() {
+                found.push(format!("{}: {link} is not there", page.display()));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// What a page leads to in the book itself, without anchors.
+fn links(html: &str) -> impl Iterator<Item = &str> {
+    let attributes = html.split(" href=\"").skip(1).chain(html.split(" src=\"").skip(1));
+    let targets = attributes.filter_map(|rest| rest.split_once('"')).map(|(target, _)| target);
+    let local = targets.filter(|target| !target.contains(':') && !target.starts_with(['#', '/']));
+    local
+        .map(|target| target.split(['#', '?']).next().unwrap_or_default())
+        .filter(|target| !target.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_outside_of_the_guide_is_linked_in_the_repository() {
+        let mut book = serde_json::json!({"items": [{"Chapter": {"content":
+            "[a](../../../clients/README.md#x) [b](start.md) [c](../../decisions/1.md)"}}]});
+        lead_outside(&mut book, "https://x/blob/main");
+        assert_eq!(
+            book["items"][0]["Chapter"]["content"],
+            "[a](https://x/blob/main/clients/README.md#x) [b](start.md) [c](https://x/blob/main/docs/decisions/1.md)"
+        );
+    }
+
+    #[test]
+    fn a_link_to_a_page_that_is_not_there_is_named() {
+        let folder = target().join(format!("tmp/book-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let page = r##"<a href="a.html#x"> <a href="gone.html"> <img src="b.svg"> <a href="#y"> <a href="https://x/">"##;
+        std::fs::write(folder.join("a.html"), page).unwrap();
+        let found = broken(&folder).unwrap();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].contains("gone.html") && found[1].contains("b.svg"), "{found:?}");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,209 @@
+//! Where README is tried: a bare Debian, made by debootstrap; where that is refused, a clean environment on this machine.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::command::{is_installed, must, root, succeeds, target};
+
+const SUITE: &str = "bookworm";
+/// What a machine is configured with so that it reaches its packages: mirrors, certificates, the resolver.
+const SETTINGS: [&str; 8] = [
+    "/etc/apt/apt.conf.d",
+    "/etc/apt/auth.conf.d",
+    "/etc/apt/sources.list.d",
+    "/etc/ssl/certs",
+    "/etc/pip.conf",
+    "/etc/resolv.conf",
+    "/etc/hosts",
+    "/root/.config/pip",
+];
+/// The same, as variables begin.
+const VARIABLES: [&str; 6] =
+    ["PIP_", "CARGO_REGISTRIES_", "CARGO_NET_", "CARGO_HTTP_", "SSL_CERT_", "HTTPS_PROXY"];
+/// A mount namespace whose root is bare: it lasts until its stdin is closed, and takes its mounts along.
+const HOLDER: &str = r#"
+set -e
+for place in proc sys dev tmp; do mkdir -p "$1/$place"; done
+mount -t proc proc "$1/proc"
+mount --rbind /dev "$1/dev"
+mount -t tmpfs tmpfs "$1/tmp"
+shift
+while [ $# -gt 0 ]; do mount --bind "$1" "$2"; shift 2; done
+echo ready
+cat
+"#;
+
+/// A home folder, and how commands are run in it.
+pub(super) enum Place {
+    Bare { root: PathBuf, holder: Child, _open: ChildStdin },
+    Clean { home: PathBuf },
+}
+
+impl Place {
+    /// A bare Debian if this machine allows it; says which it is.
+    pub(super) fn make(clean: bool) -> Result<Self> {
+        if clean {
+            println!("    place: a clean environment on this machine, as asked for");
+            return Self::clean();
+        }
+        match Self::bare() {
+            Ok(place) => {
+                println!("    place: a bare Debian {SUITE}, made by debootstrap");
+                Ok(place)
+            }
+            Err(refused) => {
+                println!(
+                    "    place: a clean environment on this machine; a bare Debian was refused: {refused:#}"
+                );
+                Self::clean()
+            }
+        }
+    }
+
+    fn clean() -> Result<Self> {
+        let home = target().join("readme/home");
+        empty(&home)?;
+        Ok(Self::Clean { home })
+    }
+
+    fn bare() -> Result<Self> {
+        ensure!(is_installed("debootstrap"), "debootstrap is missing: apt-get install debootstrap");
+        let (kept, root) = (target().join("readme/debian.tar"), target().join("readme/debian"));
+        if !kept.exists() {
+            empty(&root)?;
+            let mut debootstrap = Command::new("debootstrap");
+            debootstrap.args(["--variant=minbase", "--include=ca-certificates"]).arg(SUITE).arg(&root);
+            if !succeeds(debootstrap.stdout(Stdio::null()))? {
+                bail!("debootstrap failed");
+            }
+            must(Command::new("tar").arg("-cf").arg(&kept).arg("-C").arg(&root).arg("."))?;
+        }
+        empty(&root)?;
+        must(Command::new("tar").arg("-xf").arg(&kept).arg("-C").arg(&root))?;
+        for path in SETTINGS.iter().map(Path::new).filter(|path| path.exists()) {
+            let into = root.join(path.strip_prefix("/")?);
+            std::fs::create_dir_all(into.parent().context("/")?)?;
+            let dot = if path.is_dir() { path.join(".") } else { path.into() };
+            must(Command::new("cp").args(["-rL", "--remove-destination"]).arg(dot).arg(into))?;
+        }
+        let mut holder = Command::new("unshare");
+        holder.args(["--mount", "--propagation", "private", "sh", "-c", HOLDER, "sh"]).arg(&root);
+        let rustup = Path::new("/root/.rustup");
+        if rustup.is_dir() && !reaches_rustup() {
+            println!(
+                "    rustup's installer cannot be reached: the toolchain of this machine stands in for its line"
+            );
+            std::fs::create_dir_all(root.join("root/.rustup"))?;
+            holder.arg(rustup).arg(root.join("root/.rustup"));
+            std::fs::create_dir_all(root.join("root/.cargo"))?;
+            must(
+                Command::new("cp")
+                    .args(["-a", "/root/.cargo/bin", "/root/.cargo/env"])
+                    .arg(root.join("root/.cargo")),
+            )?;
+            // What was installed with cargo here is not there on a new machine.
+            for entry in std::fs::read_dir(root.join("root/.cargo/bin"))? {
+                let path = entry?.path();
+                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                if !["rustup", "cargo", "rustc", "rustdoc"].contains(&&*name) {
+                    std::fs::remove_file(path)?;
+                }
+            }
+        }
+        let mut holder = holder.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let open = holder.stdin.take().context("no pipe")?;
+        let mut said = String::new();
+        BufReader::new(holder.stdout.take().context("no pipe")?).read_line(&mut said)?;
+        ensure!(said.trim() == "ready", "its folders cannot be mounted");
+        Ok(Self::Bare { root, holder, _open: open })
+    }
+
+    pub(super) fn is_bare(&self) -> bool {
+        matches!(self, Self::Bare { .. })
+    }
+
+    /// The home folder, seen from outside.
+    pub(super) fn home(&self) -> PathBuf {
+        match self {
+            Self::Bare { root, .. } => root.join("root"),
+            Self::Clean { home } => home.clone(),
+        }
+    }
+
+    /// Puts a clone of what is committed into the home folder.
+    pub(super) fn clone_repository(&self) -> Result<()> {
+        let mut git = Command::new("git");
+        must(git.args(["clone", "--quiet", "--no-hardlinks"]).arg(root()).arg(self.home().join("rosterd")))
+    }
+
+    /// A shell of its own group that runs a script in a folder below the home folder, as somebody who has just logged in.
+    pub(super) fn shell(&self, folder: &str, script: &str) -> Command {
+        let settings =
+            std::env::vars().filter(|(name, _)| VARIABLES.iter().any(|begin| name.starts_with(begin)));
+        let login = format!("[ ! -f ~/.cargo/env ] || . ~/.cargo/env; cd ~/{folder} && {script}");
+        let mut command = match self {
+            Self::Bare { root, holder, .. } => {
+                let mut command = Command::new("nsenter");
+                command.args(["--target", &holder.id().to_string(), "--mount", "chroot"]).arg(root);
+                command.args(["/bin/bash", "-c", &login]);
+                command
+                    .env_clear()
+                    .env("HOME", "/root")
+                    .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+                command
+            }
+            Self::Clean { home } => {
+                let mut command = Command::new("/bin/bash");
+                command.args(["-c", &login]).env_clear().env("HOME", home);
+                // Whatever compiles, which is the machine's.
+                for name in ["PATH", "RUSTUP_HOME"] {
+                    command.envs(std::env::var_os(name).map(|value| (name, value)));
+                }
+                let rustup =
+                    std::env::home_dir().map(|home| home.join(".rustup")).filter(|path| path.is_dir());
+                command.envs(rustup.map(|path| ("RUSTUP_HOME", path)));
+                command.env("CARGO_HOME", home.join(".cargo"));
+                let path = std::env::var("PATH").unwrap_or_default();
+                command.env("PATH", format!("{}:{path}", home.join(".cargo/bin").display()));
+                command
+            }
+        };
+        command.envs(settings).process_group(0);
+        command
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Self::Bare { holder, .. } = self {
+            // Its stdin is closed by now or a moment later; with it its mounts go.
+            let _gone = holder.kill();
+            let _gone = holder.wait();
+        }
+    }
+}
+
+fn empty(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        must(Command::new("rm").args(["-rf", "--one-file-system"]).arg(folder))?;
+    }
+    Ok(std::fs::create_dir_all(folder)?)
+}
+
+fn reaches_rustup() -> bool {
+    let mut curl = Command::new("curl");
+    curl.args(["--silent", "--fail", "--max-time", "20", "--output", "/dev/null", "https://sh.rustup.rs"]);
+    curl.status().is_ok_and(|status| status.success())
+}
+
+/// Answers a question as a reader would.
+pub(super) fn agree(child: &mut Child) -> Result<()> {
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(b"y\n")?;
+    }
+    Ok(())
+}
