@@ -195,8 +195,8 @@ mod tests {
 <!-- Generated from the enum in src/session/code.rs: cargo xtask docs -->
 
 Whatever refuses says a *code*, for programs, and a message, for people: the field, the value, what to do. A refusal
-has changed nothing, `OUTCOME_UNKNOWN` apart. On the command line it is the line `rosterd: CODE: message`; over gRPC the status of the table, with
-`google.rpc.ErrorInfo` (domain `rosterd`, the code as its reason).
+has changed nothing, `OUTCOME_UNKNOWN` apart. On the command line it is the line `rosterd: CODE: message`, and the command line has [some codes of
+its own](cli.md#codes); over gRPC it is the status of the table, with `google.rpc.ErrorInfo` (domain `rosterd`, the code as its reason).
 
 Of `jobParameter`, `shardingItemParameters`, `scriptCommandLine` and the texts in `props` no message shows the value, since it
 may be a secret and messages end in logs: it says which field, which entry, item or character, how long, or that it is a list or

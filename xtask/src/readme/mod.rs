@@ -52,6 +52,7 @@ fn take(place: &Place, block: &Block, step: &Step, staying: &mut Vec<Terminal>) 
             for line in block.text.lines().filter(|line| !(has_rust && line.contains("rustup"))) {
                 run(place, "", line)?;
             }
+            place.configure()?;
         }
         Do::Run => run(place, step.folder, &block.text)?,
         Do::File(name) => std::fs::write(place.home().join(step.folder).join(name), &block.text)?,

@@ -11,11 +11,12 @@ use crate::command::{is_installed, must, root, succeeds, target};
 
 const SUITE: &str = "bookworm";
 /// What a machine is configured with so that it reaches its packages: mirrors, certificates, the resolver.
-const SETTINGS: [&str; 8] = [
+const SETTINGS: [&str; 9] = [
     "/etc/apt/apt.conf.d",
     "/etc/apt/auth.conf.d",
     "/etc/apt/sources.list.d",
     "/etc/ssl/certs",
+    "/usr/local/share/ca-certificates",
     "/etc/pip.conf",
     "/etc/resolv.conf",
     "/etc/hosts",
@@ -84,12 +85,7 @@ impl Place {
         }
         empty(&root)?;
         must(Command::new("tar").arg("-xf").arg(&kept).arg("-C").arg(&root))?;
-        for path in SETTINGS.iter().map(Path::new).filter(|path| path.exists()) {
-            let into = root.join(path.strip_prefix("/")?);
-            std::fs::create_dir_all(into.parent().context("/")?)?;
-            let dot = if path.is_dir() { path.join(".") } else { path.into() };
-            must(Command::new("cp").args(["-rL", "--remove-destination"]).arg(dot).arg(into))?;
-        }
+        configure(&root)?;
         let mut holder = Command::new("unshare");
         holder.args(["--mount", "--propagation", "private", "sh", "-c", HOLDER, "sh"]).arg(&root);
         let rustup = Path::new("/root/.rustup");
@@ -120,6 +116,14 @@ impl Place {
         BufReader::new(holder.stdout.take().context("no pipe")?).read_line(&mut said)?;
         ensure!(said.trim() == "ready", "its folders cannot be mounted");
         Ok(Self::Bare { root, holder, _open: open })
+    }
+
+    /// Packages that were installed meanwhile may have brought settings of their own, such as which authorities are trusted.
+    pub(super) fn configure(&self) -> Result<()> {
+        match self {
+            Self::Bare { root, .. } => configure(root),
+            Self::Clean { .. } => Ok(()),
+        }
     }
 
     pub(super) fn is_bare(&self) -> bool {
@@ -185,6 +189,17 @@ impl Drop for Place {
             let _gone = holder.wait();
         }
     }
+}
+
+/// Gives a machine the settings of this one.
+fn configure(machine: &Path) -> Result<()> {
+    for path in SETTINGS.iter().map(Path::new).filter(|path| path.exists()) {
+        let into = machine.join(path.strip_prefix("/")?);
+        std::fs::create_dir_all(into.parent().context("/")?)?;
+        let dot = if path.is_dir() { path.join(".") } else { path.into() };
+        must(Command::new("cp").args(["-rL", "--remove-destination"]).arg(dot).arg(into))?;
+    }
+    Ok(())
 }
 
 fn empty(folder: &Path) -> Result<()> {
