@@ -23,7 +23,8 @@ impl Drop for Ended {
 fn shape(line: &str) -> String {
     let line = line.split("greeted ").next().unwrap_or_default();
     let names = ["ann", "ben", "cleo"];
-    let words = line.split(' ').map(|word| if names.contains(&word) { "NAME" } else { word });
+    // Names are of different lengths, and in a column.
+    let words = line.split_whitespace().map(|word| if names.contains(&word) { "NAME" } else { word });
     let text = words.collect::<Vec<_>>().join(" ");
     let mut shape = String::new();
     for part in text.chars().map(|c| if c.is_ascii_digit() { '#' } else { c }) {

@@ -67,7 +67,7 @@ async fn a_registration_that_changes_nothing_says_where_it_differs_from_the_job(
     let (night, day) = ("0 0 2 1 1 ?", "0 0 14 1 1 ?");
     for name in ["first", "second"] {
         cluster.exec(name, &flags(night, "s3cret"), &["true"]);
-        let said = log_with(&cluster, name, "registered job=").await;
+        let said = log_with(&cluster, name, "job shared: 2 items").await;
         assert!(!said.contains("is ignored"), "{said}");
     }
     cluster.exec("third", &flags(day, "another"), &["true"]);

@@ -60,7 +60,7 @@ test("the full example archives all regions, once per fire, and leaves", async (
   child.stdout?.setEncoding("utf8").on("data", (text: string) => (said += text));
   child.stderr?.setEncoding("utf8").on("data", (text: string) => (said += text));
   try {
-    await until(() => said.includes("registered for orders"), "the example is registered");
+    await until(() => said.includes("job orders: "), "the example is registered");
     await coordinator.ask("jobs", "trigger", "orders");
     const ended = async () => (await coordinator.runs("orders")).filter((run) => run.outcome === "succeeded");
     await until(async () => (await ended()).length >= 3, "the regions are archived");

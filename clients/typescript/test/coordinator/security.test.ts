@@ -69,7 +69,7 @@ function work(server: string, options: WorkerOptions = {}): Lines {
 }
 
 const registered = (lines: Lines) =>
-  until(() => lines.all.some((line) => line.includes("registered for secured")), "the worker is registered");
+  until(() => lines.all.some((line) => line.includes("job secured: ")), "the worker is registered");
 
 test("a secret over TLS", async () => {
   const { address } = await serve(...tls, ...credentials);

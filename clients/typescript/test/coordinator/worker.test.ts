@@ -29,12 +29,12 @@ function program(job: string): Program {
 }
 
 function attached(...started: Program[]): Promise<void> {
-  return until(() => started.every(({ errors }) => errors.includes("registered for")), "the workers are registered");
+  return until(() => started.every(({ errors }) => errors.includes(" items, ")), "the workers are registered");
 }
 
 /** The only worker of this process. */
 function registered(job: string): Promise<void> {
-  return until(() => lines.all.some((line) => line.includes(`registered for ${job}`)), "the worker is registered");
+  return until(() => lines.all.some((line) => line.includes(`job ${job}: `)), "the worker is registered");
 }
 
 async function ended(job: string, item = 0): Promise<RunRecord> {
@@ -165,7 +165,7 @@ test("a run outlives a coordinator that is killed and started again", async () =
   await coordinator.ask("jobs", "trigger", "outlives");
   await running("outlives");
   await coordinator.kill();
-  await until(() => worker.errors.includes("no stream with"), "the worker has noticed");
+  await until(() => worker.errors.includes("disconnected from"), "the worker has noticed");
   await coordinator.start();
   const run = await ended("outlives");
   assert.deepEqual([run.outcome, run.output], ["succeeded", "done"]);

@@ -180,7 +180,7 @@ test("a server that is none of ours is not asked for ever", async () => {
   working = new Working(
     workerOf(`127.0.0.1:${port}`, { connectTimeoutMs: 200, logger: lines }).job("hello", () => undefined),
   );
-  await until(() => lines.all.filter((line) => line.includes("no stream with")).length >= 2, "two attempts");
+  await until(() => lines.all.filter((line) => line.includes("cannot connect to")).length >= 2, "two attempts");
   working.worker.stop();
   await working.over;
   silent.close();
