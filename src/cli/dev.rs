@@ -28,8 +28,8 @@ impl Dev {
         let embedded = ("registry".to_owned(), "embedded".to_owned());
         let mut sources = self.settings.sources(&[]);
         sources.defaults.push(("data_dir", DATA_DIR.into()));
-        // What happens is told in lines of its own.
-        sources.defaults.push(("log", "warn".into()));
+        // What happens is told in lines of its own, crashes and failovers as well.
+        sources.defaults.push(("log", "warn,rosterd_coordinator::notes=off".into()));
         sources.flags.push(embedded);
         let voice = Voice { color: look().color, program: program(), worker: WORKER };
         start(read(&sources)?.config, |config| crate::app::dev(config, voice)).await

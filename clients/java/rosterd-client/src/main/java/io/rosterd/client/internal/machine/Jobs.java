@@ -152,7 +152,9 @@ final class Jobs {
         String next = registered.hasNextFireIn()
                 ? "next fire in " + registered.getNextFireIn().getSeconds() + "s"
                 : "no scheduled time to come";
-        out.note(Level.INFO, "job " + registered.getJob() + ": " + registered.getShardingTotalCount() + " items, " + next);
+        out.note(
+                Level.INFO,
+                "job " + registered.getJob() + ": " + registered.getShardingTotalCount() + " items, " + next);
         return true;
     }
 
