@@ -176,7 +176,8 @@ impl Place {
                 command
             }
         };
-        command.envs(settings).process_group(0);
+        // What it says is read through a pipe, where Python keeps lines back that a terminal shows at once.
+        command.envs(settings).env("PYTHONUNBUFFERED", "1").process_group(0);
         command
     }
 }
