@@ -15,7 +15,7 @@ use super::credentials::edit;
 use super::store::data_dir;
 use crate::config::{Config, Registry, ZooKeeper};
 use rosterd_api::tls::ends_of;
-use rosterd_registry::zookeeper::{Survey, survey};
+use rosterd_registry::zookeeper::{Inspection, inspect};
 use rosterd_runtime::clock::{Clock as _, System};
 use rosterd_runtime::private::shared_mode;
 
@@ -252,8 +252,8 @@ async fn session(config: &Config, zookeeper: &ZooKeeper) -> Vec<Finding> {
             return vec![Finding::bad(AREA, PAGE, error.to_string(), "correct the file, or its path")];
         }
     };
-    match survey(&options).await {
-        Ok(survey) => judged(&survey, options.session_timeout, zookeeper),
+    match inspect(&options).await {
+        Ok(found) => judged(&found, options.session_timeout, zookeeper),
         Err(error) => {
             let remedy = "do what it says; no coordinator starts until then";
             vec![Finding::bad(AREA, PAGE, error.to_string(), remedy)]
@@ -261,12 +261,12 @@ async fn session(config: &Config, zookeeper: &ZooKeeper) -> Vec<Finding> {
     }
 }
 
-fn judged(survey: &Survey, asked: Duration, zookeeper: &ZooKeeper) -> Vec<Finding> {
+fn judged(ensemble: &Inspection, asked: Duration, zookeeper: &ZooKeeper) -> Vec<Finding> {
     const AREA: &str = "ensemble";
     const PAGE: &str = "cluster.md";
     let seconds = |time: Duration| format!("{}.{} s", time.as_secs(), time.subsec_millis() / 100);
-    let (granted, wanted) = (seconds(survey.session), seconds(asked));
-    let mut found = vec![if survey.session > asked {
+    let (granted, wanted) = (seconds(ensemble.session), seconds(asked));
+    let mut found = vec![if ensemble.session > asked {
         let what = format!(
             "a session lasts {granted}, not the {wanted} that are asked for: a coordinator that dies is missed later"
         );
@@ -276,7 +276,7 @@ fn judged(survey: &Survey, asked: Duration, zookeeper: &ZooKeeper) -> Vec<Findin
             what,
             "lower minSessionTimeout, or tickTime, of which it is twice by default",
         )
-    } else if survey.session < asked {
+    } else if ensemble.session < asked {
         let what = format!(
             "a session lasts {granted}, not the {wanted} that are asked for: a short pause of a coordinator ends it"
         );
@@ -289,7 +289,7 @@ fn judged(survey: &Survey, asked: Duration, zookeeper: &ZooKeeper) -> Vec<Findin
     } else {
         Finding::ok(AREA, PAGE, format!("a session lasts {granted}, as asked for"))
     }];
-    found.push(match survey.takes_large {
+    found.push(match ensemble.takes_large {
         true => Finding::ok(AREA, "sizing.md", "requests of a mebibyte are taken (jute.maxbuffer)"),
         false => {
             let what = "requests of a mebibyte are refused: jobs of many items cannot be assigned";
@@ -298,7 +298,7 @@ fn judged(survey: &Survey, asked: Duration, zookeeper: &ZooKeeper) -> Vec<Findin
         }
     });
     let identity = "set zk_auth, or zk_tls_cert and zk_tls_key";
-    found.extend(match (survey.open_to_all, zookeeper.has_identity()) {
+    found.extend(match (ensemble.open_to_all, zookeeper.has_identity()) {
         (Some(true), true) => {
             let what =
                 "everybody who reaches the servers may change the namespace: it was made without credentials";

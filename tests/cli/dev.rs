@@ -51,6 +51,7 @@ fn the_demonstration_tells_what_happens_and_logs_nothing_else() {
     let sample: Vec<&str> = readme.lines().skip_while(|line| !line.starts_with("rosterd is up on")).collect();
     let in_order = [
         "rosterd is up on http://127.0.0.1:",
+        "worker      ",
         "assignment  demo: ",
         "  start     demo/",
         "  succeeded demo/",

@@ -57,6 +57,15 @@ async fn log_with(cluster: &Cluster, name: &str, text: &str) -> String {
     .await
 }
 
+/// The code of the service is what people look up, not that of gRPC.
+#[tokio::test]
+async fn a_worker_of_another_namespace_hears_the_coordinators_own_code() {
+    let mut cluster = Cluster::start(LONG).await;
+    cluster.exec("stranger", &["--namespace", "other", "--job", "any"], &["true"]);
+    let said = log_with(&cluster, "stranger", "rosterd: ").await;
+    assert!(said.contains("rosterd: NAMESPACE_MISMATCH: namespace other is not served here"), "{said}");
+}
+
 /// The worker that makes the job says nothing, nor does one that agrees; one that would have it otherwise does.
 #[tokio::test]
 async fn a_registration_that_changes_nothing_says_where_it_differs_from_the_job() {
@@ -67,7 +76,7 @@ async fn a_registration_that_changes_nothing_says_where_it_differs_from_the_job(
     let (night, day) = ("0 0 2 1 1 ?", "0 0 14 1 1 ?");
     for name in ["first", "second"] {
         cluster.exec(name, &flags(night, "s3cret"), &["true"]);
-        let said = log_with(&cluster, name, "job shared: 2 items").await;
+        let said = log_with(&cluster, name, "job shared: 2 items, next fire in ").await;
         assert!(!said.contains("is ignored"), "{said}");
     }
     cluster.exec("third", &flags(day, "another"), &["true"]);

@@ -18,8 +18,8 @@ const DECISIONS: &str = "](../../decisions/";
 /// Asked for by mdBook itself.
 pub(crate) const PREPROCESSOR: &str = "book-links";
 
-/// Builds it into `target/book`; what is wrong with it.
-pub(crate) fn built() -> Result<Vec<String>> {
+/// Builds it into `target/book`; whether all of its links lead somewhere. Those that do not are named.
+pub(crate) fn is_whole() -> Result<bool> {
     let program = mdbook()?;
     let us = std::env::current_exe()?;
     let mut build = Command::new(program);
@@ -29,7 +29,9 @@ pub(crate) fn built() -> Result<Vec<String>> {
         .env("MDBOOK_PREPROCESSOR__OUTSIDE__COMMAND", format!("{} {PREPROCESSOR}", us.display()))
         .env("MDBOOK_OUTPUT__HTML__GIT_REPOSITORY_URL", repository()?);
     must(&mut build)?;
-    broken(&target().join("book"))
+    let broken = broken(&target().join("book"))?;
+    broken.iter().for_each(|link| println!("    BROKEN: {link}"));
+    Ok(broken.is_empty())
 }
 
 fn mdbook() -> Result<PathBuf> {

@@ -119,7 +119,7 @@ impl From<tonic::Status> for LinkError {
 }
 
 /// An error of the operating system without its number: `connection refused`.
-fn in_short(error: String) -> String {
+fn without_number(error: String) -> String {
     match error.split_once(" (os error ") {
         Some((text, _)) => text.to_lowercase(),
         None => error,
@@ -209,7 +209,7 @@ impl Connector for TonicConnector {
                 None => endpoint.connect().await,
             };
             let channel = dialed.map_err(|error| {
-                let plain = || LinkError::lost(in_short(innermost(&error)));
+                let plain = || LinkError::lost(without_number(innermost(&error)));
                 explain(&address, &error).unwrap_or_else(plain)
             })?;
             let (requests, mut queue) = mpsc::channel(QUEUE);

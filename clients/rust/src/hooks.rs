@@ -26,13 +26,6 @@ pub trait Hooks: Send + Sync + 'static {
     fn lease_renewed(&self, _round_trip: Duration) {}
 }
 
-/// What a person is told of a job: `9 items, next fire in 7s`.
-pub(crate) fn in_short(items: u32, next: Option<Duration>) -> String {
-    let next = next
-        .map_or("no scheduled time to come".to_owned(), |next| format!("next fire in {}s", next.as_secs()));
-    format!("{items} items, {next}")
-}
-
 /// How an attempt ended here. What the coordinator records may differ: a run that was told to stop says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -17,6 +17,7 @@ mod gate;
 mod ground;
 mod group;
 mod identity;
+mod inspect;
 mod judge;
 mod life;
 mod multi;
@@ -25,7 +26,6 @@ mod parts;
 mod probe;
 mod reader;
 mod spell;
-mod survey;
 mod wants;
 mod watching;
 mod writer;
@@ -48,8 +48,8 @@ use tokio_util::sync::CancellationToken;
 use zookeeper_client::{Acls, Client, StateWatcher};
 
 pub use error::ConnectError;
+pub use inspect::{Inspection, inspect};
 pub use options::{Backoff, Credentials, DEFAULT_QUEUE, Tls, ZooKeeperOptions};
-pub use survey::{Survey, survey};
 
 use self::belief::Beliefs;
 use self::gate::Gate;

@@ -8,7 +8,10 @@ use std::time::{Duration, Instant};
 use crate::Result;
 use crate::machine::Used;
 use crate::server::end;
-use crate::worker::{MODE, Spec};
+use crate::worker::{MODE, Seen, Spec};
+
+/// How long what was due may still be on its way to user code.
+const ON_ITS_WAY: Duration = Duration::from_millis(1500);
 
 /// Worker processes of one run, ended with it.
 pub(crate) struct Crew {
@@ -105,6 +108,17 @@ impl Crew {
             .iter()
             .map(|member| Used::of(member.child.id()))
             .fold(Used::default(), |sum, used| sum.and(used))
+    }
+
+    /// Lets what is due by now come, asks all to leave, and reads what they saw.
+    pub(crate) fn leave_and_tell(&mut self, outs: &[String]) -> Result<Vec<Seen>> {
+        std::thread::sleep(ON_ITS_WAY);
+        self.leave()?;
+        let mut seen = Vec::new();
+        for out in outs {
+            seen.extend(Seen::read(out)?);
+        }
+        Ok(seen)
     }
 
     /// Asks all to leave and waits until they have.

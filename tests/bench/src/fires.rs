@@ -191,13 +191,7 @@ pub(crate) fn take_beside<T>(
     let (until, after, seconds) = (wall(), server.metrics()?, since.elapsed().as_secs_f64());
     let (coordinator, workers) = (server.used().since(coordinator), crew.used().since(workers));
     let (zookeeper, worked) = (server.cost(stand.as_ref())?, busy() - worked);
-    // What was due within the window may still be on its way.
-    std::thread::sleep(Duration::from_millis(1500));
-    crew.leave()?;
-    let mut seen = Vec::new();
-    for out in &outs {
-        seen.extend(Seen::read(out)?);
-    }
+    let seen = crew.leave_and_tell(&outs)?;
     let grown =
         |name: &str| after.get(name).copied().unwrap_or(0.0) - before.get(name).copied().unwrap_or(0.0);
     let commits = grown("rosterd_commit_seconds_count");
@@ -206,10 +200,9 @@ pub(crate) fn take_beside<T>(
     if !log.is_empty() {
         println!("  the coordinator said: {log}");
     }
-    let (first, last) = (from.div_euclid(1_000_000) + 1, until.div_euclid(1_000_000));
     let began = |seen: &&Seen| (from..until).contains(&(seen.fire * 1000 + seen.lag));
     let taken = Taken {
-        fires: Fires::count(load, &seen, first, last),
+        fires: Fires::between(load, &seen, from, until),
         runs: (seen.iter().filter(began).count() as f64).max(1.0),
         coordinator,
         workers,

@@ -11,7 +11,7 @@ use crate::load::{Fires, Load};
 use crate::machine::{Floor, Used, wall};
 use crate::options::Options;
 use crate::report::{Report, Set};
-use crate::worker::{Seen, Spec};
+use crate::worker::Spec;
 
 const PATIENCE: Duration = Duration::from_secs(180);
 /// How long is watched after everything is led again, and before the death.
@@ -80,12 +80,7 @@ fn settle_once(options: &Options, jobs: u32, report: &mut Report) -> Result {
     std::thread::sleep(AFTER);
     let until = wall();
     let stood = Standing::of(&mut fleet, all, memory)?;
-    std::thread::sleep(Duration::from_millis(1500));
-    crew.leave()?;
-    let mut seen = Vec::new();
-    for out in &outs {
-        seen.extend(Seen::read(out)?);
-    }
+    let seen = crew.leave_and_tell(&outs)?;
     let second = |micros: i64| micros.div_euclid(1_000_000);
     let fires = Fires::count(&load, &seen, second(killed), second(until));
     let before = second(killed) - i64::try_from(BEFORE.as_secs())?;

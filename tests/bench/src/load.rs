@@ -81,6 +81,11 @@ impl Fires {
         fires
     }
 
+    /// Of the whole seconds between two moments, in microseconds.
+    pub(crate) fn between(load: &Load, seen: &[Seen], from: i64, until: i64) -> Self {
+        Self::count(load, seen, from.div_euclid(1_000_000) + 1, until.div_euclid(1_000_000))
+    }
+
     /// Nothing missed, nothing twice, nothing later than a second.
     pub(crate) fn is_clean(&self) -> bool {
         self.missed + self.twice + self.late == 0 && self.expected > 0 && self.percentile(99.0) < 1000.0

@@ -19,7 +19,6 @@ use crate::options::Options;
 use crate::postgres::Postgres;
 use crate::report::Report;
 use crate::server::{scratch, target_dir};
-use crate::worker::Seen;
 
 /// The settings, in a line.
 pub(crate) const SETTINGS: &str = "Quartz 2.5.2, two JVMs (-Xmx1g) as a cluster on one PostgreSQL server that syncs its log, and rosterd on its embedded store, one after the other";
@@ -113,15 +112,8 @@ impl Cluster {
         let (from, since, used) = (wall(), Instant::now(), self.crew.used());
         std::thread::sleep(Duration::from_secs(seconds));
         let (until, used, seconds) = (wall(), self.crew.used().since(used), since.elapsed().as_secs_f64());
-        // What was due within the window may still be on its way.
-        std::thread::sleep(Duration::from_millis(1500));
-        self.crew.leave()?;
-        let mut seen = Vec::new();
-        for out in &self.outs {
-            seen.extend(Seen::read(out)?);
-        }
-        let (first, last) = (from.div_euclid(1_000_000) + 1, until.div_euclid(1_000_000));
-        Ok((Fires::count(load, &seen, first, last), used, seconds))
+        let seen = self.crew.leave_and_tell(&self.outs)?;
+        Ok((Fires::between(load, &seen, from, until), used, seconds))
     }
 }
 

@@ -3,7 +3,7 @@
 mod blocks;
 mod place;
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::command::root;
 use blocks::{Block, Do, PATIENCE, Step, planned};
-use place::{Place, agree};
+use place::Place;
 
 const WRITE: &str = "write `readme [--clean]`";
 /// How long a program may take to end once it is asked to.
@@ -99,7 +99,10 @@ impl Terminal {
     fn open(mut command: Command) -> Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
-        agree(&mut child)?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // A question is answered as a reader would.
+            stdin.write_all(b"y\n")?;
+        }
         let (sender, lines) = channel();
         let pipes: [Option<Box<dyn std::io::Read + Send>>; 2] = [
             child.stdout.take().map(|pipe| Box::new(pipe) as _),

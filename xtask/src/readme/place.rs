@@ -1,6 +1,6 @@
 //! Where README is tried: a bare Debian, made by debootstrap; where that is refused, a clean environment on this machine.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -77,7 +77,7 @@ impl Place {
         if !kept.exists() {
             empty(&root)?;
             let mut debootstrap = Command::new("debootstrap");
-            debootstrap.args(["--variant=minbase", "--include=ca-certificates"]).arg(SUITE).arg(&root);
+            debootstrap.arg("--variant=minbase").arg(SUITE).arg(&root);
             if !succeeds(debootstrap.stdout(Stdio::null()))? {
                 bail!("debootstrap failed");
             }
@@ -214,12 +214,4 @@ fn reaches_rustup() -> bool {
     let mut curl = Command::new("curl");
     curl.args(["--silent", "--fail", "--max-time", "20", "--output", "/dev/null", "https://sh.rustup.rs"]);
     curl.status().is_ok_and(|status| status.success())
-}
-
-/// Answers a question as a reader would.
-pub(super) fn agree(child: &mut Child) -> Result<()> {
-    if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(b"y\n")?;
-    }
-    Ok(())
 }

@@ -203,9 +203,12 @@ impl Machine {
         if !self.jobs.works_for(&registered.job) {
             return;
         }
-        let next = registered.next_fire_in.and_then(|next| next.try_into().ok());
+        let next: Option<Duration> = registered.next_fire_in.and_then(|next| next.try_into().ok());
         let (job, items) = (registered.job.clone(), registered.sharding_total_count);
-        tracing::info!(job, "job {job}: {}", crate::hooks::in_short(items, next));
+        match next {
+            Some(next) => tracing::info!(job, "job {job}: {items} items, next fire in {}s", next.as_secs()),
+            None => tracing::info!(job, "job {job}: {items} items, no scheduled time to come"),
+        }
         self.news.push(News::Registered { job, items, next });
         self.jobs.set(&registered.job, State::Registered);
         self.jobs.agreed.insert(registered.job.clone());

@@ -123,17 +123,10 @@ impl<'a> Stage<'a> {
         std::thread::sleep(Duration::from_secs(seconds));
         let (cost, used) = (self.ensemble.cost(&stand)?, self.used().since(used));
         let (until, seconds) = (wall(), since.elapsed().as_secs_f64());
-        // What was due within the window may still be on its way.
-        std::thread::sleep(Duration::from_millis(1500));
-        self.crew.leave()?;
-        let mut seen = Vec::new();
-        for out in &self.outs {
-            seen.extend(Seen::read(out)?);
-        }
-        let (first, last) = (from.div_euclid(1_000_000) + 1, until.div_euclid(1_000_000));
+        let seen = self.crew.leave_and_tell(&self.outs)?;
         let began = |seen: &&Seen| (from..until).contains(&(seen.fire * 1000 + seen.lag));
         let runs = seen.iter().filter(began).count() as f64;
-        let fires = Fires::count(load, &seen, first, last);
+        let fires = Fires::between(load, &seen, from, until);
         Ok(Measured { fires, runs, seconds, cost, used, floor })
     }
 

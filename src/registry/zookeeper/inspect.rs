@@ -12,7 +12,7 @@ const LARGE: usize = 1_000_000;
 
 /// What was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Survey {
+pub struct Inspection {
     /// How long a session lasts without being heard, where the options ask for another time.
     pub session: Duration,
     /// Whether everybody who reaches the servers may change the namespace; `None`: it is not there yet.
@@ -22,7 +22,7 @@ pub struct Survey {
 }
 
 /// Asks.
-pub async fn survey(options: &ZooKeeperOptions) -> Result<Survey, ConnectError> {
+pub async fn inspect(options: &ZooKeeperOptions) -> Result<Inspection, ConnectError> {
     let opener = Opener::new(options)?;
     let client = opener.below_root(first(&opener, options).await?);
     let session = client.session_timeout();
@@ -33,5 +33,5 @@ pub async fn survey(options: &ZooKeeperOptions) -> Result<Survey, ConnectError> 
     // The last one: a server that takes less closes the connection. Nothing has such a name.
     let name = format!("/{}", "x".repeat(LARGE));
     let takes_large = tokio::time::timeout(options.connect_timeout, client.check_stat(&name)).await;
-    Ok(Survey { session, open_to_all, takes_large: matches!(takes_large, Ok(Ok(_))) })
+    Ok(Inspection { session, open_to_all, takes_large: matches!(takes_large, Ok(Ok(_))) })
 }
