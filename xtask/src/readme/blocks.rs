@@ -56,7 +56,7 @@ pub(super) const STEPS: [Step; 12] = [
     step("cargo new hello", "", Do::Run),
     step("use rosterd_client::", "hello", Do::File("src/main.rs")),
     step("cargo run", "hello", Do::Ends("item ")),
-    step("cargo install --path .", CLONE, Do::Stays(": users")),
+    step("cargo install --locked --path .", CLONE, Do::Stays(": users")),
     step("rosterd jobs list", CLONE, Do::Ends("backup/")),
     step("cargo xtask test", CLONE, Do::LeftOut("it is the suites themselves")),
 ];

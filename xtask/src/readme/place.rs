@@ -149,20 +149,20 @@ impl Place {
         let settings =
             std::env::vars().filter(|(name, _)| VARIABLES.iter().any(|begin| name.starts_with(begin)));
         let login = format!("[ ! -f ~/.cargo/env ] || . ~/.cargo/env; cd ~/{folder} && {script}");
-        let mut command = match self {
+        // It ends with us, and Ctrl-C ends it even if whoever started us in the background has it ignored.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "env", "--default-signal=INT"]).env_clear();
+        match self {
             Self::Bare { root, holder, .. } => {
-                let mut command = Command::new("nsenter");
-                command.args(["--target", &holder.id().to_string(), "--mount", "chroot"]).arg(root);
-                command.args(["/bin/bash", "-c", &login]);
                 command
-                    .env_clear()
+                    .args(["nsenter", "--target", &holder.id().to_string(), "--mount", "chroot"])
+                    .arg(root);
+                command
                     .env("HOME", "/root")
                     .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-                command
             }
             Self::Clean { home } => {
-                let mut command = Command::new("/bin/bash");
-                command.args(["-c", &login]).env_clear().env("HOME", home);
+                command.env("HOME", home);
                 // Whatever compiles, which is the machine's.
                 for name in ["PATH", "RUSTUP_HOME"] {
                     command.envs(std::env::var_os(name).map(|value| (name, value)));
@@ -173,9 +173,9 @@ impl Place {
                 command.env("CARGO_HOME", home.join(".cargo"));
                 let path = std::env::var("PATH").unwrap_or_default();
                 command.env("PATH", format!("{}:{path}", home.join(".cargo/bin").display()));
-                command
             }
-        };
+        }
+        command.args(["/bin/bash", "-c", &login]);
         // What it says is read through a pipe, where Python keeps lines back that a terminal shows at once.
         command.envs(settings).env("PYTHONUNBUFFERED", "1").process_group(0);
         command
