@@ -13,8 +13,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic::transport::Server;
+use tower::util::MapRequestLayer;
 
 use super::connection::{Caps, Connection, Places, Remote};
+use super::layers::deadlines::Arrived;
 use super::link::{Link, Socket};
 use super::tls::ServerTls;
 use rosterd_runtime::clock::SharedClock;
@@ -109,6 +111,7 @@ pub async fn serve<I: Incoming>(
         .http2_max_header_list_size(limits.header_list)
         .http2_max_pending_accept_reset_streams(Some(20))
         .http2_max_local_error_reset_streams(Some(1024))
+        .layer(MapRequestLayer::new(Arrived::note))
         .add_routes(Routes::from(routes))
         .serve_with_incoming_shutdown(connections, stop.clone().cancelled_owned());
     let deadline = async {

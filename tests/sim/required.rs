@@ -15,8 +15,8 @@ use crate::wish::Wants;
 /// From so many seeds on all of it must have been taken.
 pub const SOME: u64 = 500;
 /// From so many on each must have been taken [`TIMES`].
-pub const ENOUGH: u64 = 2000;
-const TIMES: u64 = 100;
+const ENOUGH: u64 = 2000;
+const TIMES: u64 = 50;
 
 /// Rows of an item's table of life.
 const ITEM: &[&str] = &[

@@ -8,6 +8,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use http::HeaderMap;
+use tokio::time::Instant;
 
 use super::methods::Methods;
 use super::refused;
@@ -21,15 +22,33 @@ pub struct Deadlines {
     pub most: Duration,
 }
 
+/// When a request came. The server's own timer counts from a moment after this one, however long the layers between
+/// the two take.
+#[derive(Clone, Copy)]
+pub struct Arrived(Instant);
+
+impl Arrived {
+    fn now() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Noted outside of everything else that looks at the request.
+    pub fn note<B>(mut request: http::Request<B>) -> http::Request<B> {
+        request.extensions_mut().insert(Self::now());
+        request
+    }
+}
+
 /// The layer.
 pub async fn layer(State(deadlines): State<Arc<Deadlines>>, request: Request, next: Next) -> Response {
     if deadlines.methods.streams(request.uri().path()) {
         return next.run(request).await;
     }
     let time = grpc_timeout(request.headers()).unwrap_or(deadlines.most).min(deadlines.most);
-    // A moment early: the stack around this one has a timer for the same header, and another status for it.
+    // A moment early: the server around this one has a timer for the same header, and another status for it.
     let time = time - (time / 10).min(Duration::from_millis(10));
-    tokio::time::timeout(time, next.run(request)).await.unwrap_or_else(|_| {
+    let Arrived(at) = request.extensions().get().copied().unwrap_or_else(Arrived::now);
+    tokio::time::timeout_at(at + time, next.run(request)).await.unwrap_or_else(|_| {
         let what = format!("it took longer than {time:?}: what it would have changed may yet be changed");
         refused(true, &Refusal::new(Code::DeadlineExceeded, what))
     })
