@@ -43,6 +43,7 @@ use rosterd_coordinator::settings::Settings;
 use rosterd_history::{HistoryError, Recorder};
 use rosterd_registry::embedded::OpenError;
 use rosterd_registry::zookeeper::ConnectError;
+use rosterd_runtime::aside::Aside;
 use rosterd_runtime::clock::{Clock as _, System};
 use rosterd_runtime::memory;
 use rosterd_runtime::mutants;
@@ -194,6 +195,9 @@ async fn start(config: Config) -> Result<Running, AppError> {
     let backups = backup::Served::new(lives.clone(), Some(recorder.clone()), System::shared());
     let sessions = login::open(&config, data_dir, recorder.clone()).map_err(AppError::Access)?;
     let provider = login::provider(&config.login).map_err(AppError::Access)?;
+    let told =
+        |error: &_| tracing::warn!("REST is answered beside runs, without threads of its own: {error}");
+    let aside = Aside::start("aside").inspect_err(told).ok();
     let edge = Edge {
         backend: lives.clone(),
         backups: Arc::new(backups),
@@ -203,7 +207,7 @@ async fn start(config: Config) -> Result<Running, AppError> {
         info: Info { registry: store, started: System.wall() },
         metrics: metrics.clone(),
         tasks: tasks.clone(),
-        config: EdgeConfig { sessions, provider, ..edge_config(&config, &access) },
+        config: EdgeConfig { sessions, provider, aside, ..edge_config(&config, &access) },
     };
     access.follow(&tasks, System::shared());
     history::watch(&tasks, recorder.clone(), metrics);
@@ -420,5 +424,6 @@ fn edge_config(config: &Config, access: &Access) -> EdgeConfig {
         sessions: None,
         trace_url: config.trace_url.clone(),
         provider: None,
+        aside: None,
     }
 }

@@ -39,13 +39,14 @@ use super::layers::limits::{Bounds, Limits, ProbeLimits};
 use super::layers::methods::Methods;
 use super::layers::observe::Observer;
 use super::layers::origin::Origins;
-use super::layers::{auth, deadlines, is_grpc, limits, observe, origin, web};
+use super::layers::{aside, auth, deadlines, is_grpc, limits, observe, origin, web};
 use super::listen::{Incoming, ListenLimits, serve};
 use super::operator::Operator;
 use super::rest::Recent;
 use super::rest::session::Desk;
 use super::rest::{self, Rest};
 use super::tls::ServerTls;
+use rosterd_runtime::aside::Aside;
 use rosterd_runtime::clock::SharedClock;
 use rosterd_runtime::shares::Shares;
 use rosterd_runtime::tasks::{Phase, Tasks};
@@ -100,6 +101,8 @@ pub struct EdgeConfig {
     pub trace_url: Option<String>,
     /// Where else people may log in.
     pub provider: Option<Arc<dyn Provider>>,
+    /// Threads for what REST is asked; none: it is answered where it comes in.
+    pub aside: Option<Aside>,
 }
 
 /// A provider has nothing to show.
@@ -128,6 +131,7 @@ impl Default for EdgeConfig {
             sessions: None,
             trace_url: None,
             provider: None,
+            aside: None,
         }
     }
 }
@@ -258,7 +262,11 @@ impl Edge {
         let grpc = guarded(grpc.layer(from_fn_with_state(deadlines, deadlines::layer)));
         let pages = http_routes(site, console, at_desk).merge(rest::routes(Arc::new(rest)));
         let pages = guarded(web::bounded(pages, config.call_deadline, config.max_receive));
-        let all = web::around(pages, methods, &epoch).merge(grpc);
+        let mut pages = web::around(pages, methods, &epoch);
+        if let Some(aside) = config.aside {
+            pages = pages.layer(from_fn_with_state(aside, aside::layer));
+        }
+        let all = pages.merge(grpc);
         if config.base_path.is_empty() {
             return Ok(all);
         }

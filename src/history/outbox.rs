@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rosterd_domain::time::Time;
+use rosterd_runtime::aside::give_way;
 use rosterd_runtime::mutants;
 use rosterd_runtime::tasks::panic_text;
 use tokio::sync::Notify;
@@ -191,9 +192,7 @@ impl Spooler {
 
     /// Until nobody records any more, and the sender has ended.
     pub(super) fn run(mut self, sender: JoinHandle<()>) {
-        // Where the processor is short, runs come before the record of them. On Linux this is the thread's alone.
-        #[cfg(target_os = "linux")]
-        let _as_before = rustix::process::nice(10);
+        give_way();
         while let Some(rows) = self.queue.take(self.options.batch.max(1), self.options.flush, REST) {
             if !rows.is_empty() {
                 self.step(rows);

@@ -21,6 +21,7 @@ use super::queue::{Queue, Row, What};
 use super::rows::{Detail, EventKind, UnrunRow};
 use super::sql::{self, AGING, Batch, OpenError, Store};
 use super::{Clock, Options};
+use rosterd_runtime::aside::give_way;
 use rosterd_runtime::mutants;
 use rosterd_runtime::tasks::panic_text;
 
@@ -86,9 +87,7 @@ impl Writer {
 
     /// Until nobody records any more.
     pub(super) fn run(mut self) {
-        // Where the processor is short, runs come before the record of them. On Linux this is the thread's alone.
-        #[cfg(target_os = "linux")]
-        let _as_before = rustix::process::nice(10);
+        give_way();
         let mut idle = Duration::ZERO;
         while let Some(rows) = self.queue.take(self.options.batch.max(1), self.options.flush, idle) {
             idle = self.step(&rows);

@@ -1,5 +1,6 @@
 //! What every part runs on: clocks, tasks, logs, metrics, private files. Nothing here knows what a job is.
 
+pub mod aside;
 pub mod clock;
 pub mod memory;
 pub mod mutants;

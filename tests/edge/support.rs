@@ -31,6 +31,7 @@ use rosterd_history::{
     RunFilter, RunRow, RunState,
 };
 use rosterd_registry::DumpNode;
+use rosterd_runtime::aside::Aside;
 use rosterd_runtime::clock::System;
 use rosterd_runtime::tasks::{Phase, Tasks};
 use rosterd_runtime::telemetry::Metrics;
@@ -409,6 +410,8 @@ pub(crate) fn config() -> EdgeConfig {
     config.probes.patience = PATIENCE;
     config.session.stall = PATIENCE;
     config.listen.caps = Caps { total: 100, per_peer: 100 };
+    // As the program has it.
+    config.aside = Some(Aside::start("aside").unwrap());
     config
 }
 

@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::harness::*;
 use crate::http::{self, Answered};
 
@@ -45,6 +47,10 @@ impl Provider {
     fn serve(&mut self, redirect: &str) {
         writeln!(self.child.stdin.as_ref().unwrap(), "{redirect}").unwrap();
         assert_eq!(self.line(), "ready");
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     fn kill(&mut self) {
@@ -182,6 +188,33 @@ async fn a_person_logs_in_at_the_provider_with_the_rights_of_a_claim() {
     let back = format!("{console}/login/oidc/callback?code=c&state={}", state.split('&').next().unwrap());
     let refused = other.ask("GET", &back, "").await;
     assert!(refused.code == 503 && refused.body.contains("PROVIDER_UNAVAILABLE"), "{}", refused.body);
+}
+
+/// It takes connections and answers nothing: who logs in there is told after a while, and nobody else waits.
+#[tokio::test]
+async fn a_provider_that_stands_still_holds_nobody_up_but_its_own() {
+    let (_cluster, provider, console) = with_provider(&[]).await;
+    provider.signal(Signal::STOP);
+    // More than may talk to it at a time.
+    let begun = (0..10).map(|_| {
+        let console = console.clone();
+        tokio::spawn(async move { Browser::default().ask("GET", &format!("{console}/login/oidc"), "").await })
+    });
+    let begun: Vec<_> = begun.collect();
+    let mut meanwhile = 0;
+    while !begun.iter().any(tokio::task::JoinHandle::is_finished) {
+        let asked = Browser::default().ask("GET", &format!("{console}/api/session"), "").await;
+        assert_eq!(asked.code, 200, "{}", asked.body);
+        meanwhile += 1;
+    }
+    assert!(meanwhile > 1, "others are answered while logins wait");
+    for login in begun {
+        let refused = login.await.unwrap();
+        assert!(refused.code == 503 && refused.body.contains("PROVIDER_UNAVAILABLE"), "{}", refused.body);
+    }
+    provider.signal(Signal::CONT);
+    let done = log_in(&mut Browser::default(), &console, "ann").await;
+    assert_eq!((done.code, done.head("location")), (303, Some("/jobs/a")), "{}", done.body);
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
 //! What every request passes on its way in, pages and gRPC alike: observe (metrics, panics), origin, limits, auth. In this
 //! order, so that everything is counted and nothing unauthenticated costs more than a look. Then, for gRPC, `deadlines`; around
-//! and behind these, for plain HTTP, `web`.
+//! and behind these, for plain HTTP, `web`, and around that, for `/api`, `aside`.
 
+pub(crate) mod aside;
 pub mod auth;
 pub mod deadlines;
 pub mod limits;

@@ -57,6 +57,13 @@ struct Known {
     read: Mono,
 }
 
+/// What is known of it, and why nothing was when it was last asked.
+#[derive(Default)]
+struct State {
+    known: Option<Arc<Known>>,
+    failed: Option<(Mono, Refusal)>,
+}
+
 /// The keys that it publishes.
 #[derive(Deserialize)]
 struct Published {
@@ -76,7 +83,7 @@ pub(super) struct Oidc {
     secret: Option<String>,
     client: Client,
     clock: SharedClock,
-    known: Mutex<Option<Arc<Known>>>,
+    state: Mutex<State>,
     turns: Semaphore,
 }
 
@@ -93,20 +100,33 @@ impl Oidc {
         };
         let limits = Limits { exchange: Duration::from_secs(8), ..Limits::default() };
         let client = Client::new(trust, limits).map_err(|error| format!("oidc_ca: {error}"))?;
-        let (known, turns) = (Mutex::default(), Semaphore::new(AT_A_TIME));
-        Ok(Self { config, secret, client, clock, known, turns })
+        let (state, turns) = (Mutex::default(), Semaphore::new(AT_A_TIME));
+        Ok(Self { config, secret, client, clock, state, turns })
     }
 
-    /// What the provider publishes; read anew after an hour, or when it has a key that was not there.
-    async fn known(&self, again: bool) -> Result<Arc<Known>, Refusal> {
-        let mut known = self.known.lock().await;
+    /// What the provider publishes; read anew after an hour, or when it has a key that was not there. One login reads it for all
+    /// that `began` to wait meanwhile.
+    async fn known(&self, again: bool, began: Mono) -> Result<Arc<Known>, Refusal> {
+        let mut state = self.state.lock().await;
         let now = self.clock.mono();
-        if let Some(known) = known.as_ref() {
+        if let Some(known) = state.known.as_ref() {
             let age = now.since(known.read);
             if age < AGAIN || (age < KEPT && !again) {
                 return Ok(known.clone());
             }
         }
+        if let Some((_, refusal)) = state.failed.as_ref().filter(|(at, _)| *at >= began) {
+            return Err(refusal.clone());
+        }
+        let read = self.read(now).await;
+        match &read {
+            Ok(known) => state.known = Some(known.clone()),
+            Err(refusal) => state.failed = Some((self.clock.mono(), refusal.clone())),
+        }
+        read
+    }
+
+    async fn read(&self, now: Mono) -> Result<Arc<Known>, Refusal> {
         let address = format!("{}{DISCOVERY}", self.config.issuer);
         let discovery: Discovery = self.get(&address, None).await?;
         if discovery.issuer.trim_end_matches('/') != self.config.issuer {
@@ -119,9 +139,7 @@ impl Oidc {
         let keys: Published = self.get(&discovery.jwks_uri, None).await?;
         // One of a kind that nobody here knows keeps the others from nothing.
         let keys = keys.keys.into_iter().filter_map(|key| serde_json::from_value(key).ok()).collect();
-        let read = Arc::new(Known { discovery, keys: JwkSet { keys }, read: now });
-        *known = Some(read.clone());
-        Ok(read)
+        Ok(Arc::new(Known { discovery, keys: JwkSet { keys }, read: now }))
     }
 
     async fn get<T: DeserializeOwned>(&self, address: &str, bearer: Option<&str>) -> Result<T, Refusal> {
@@ -208,8 +226,8 @@ impl Oidc {
         request.body(form.finish().into())
     }
 
-    async fn identify(&self, pending: &PendingLogin, code: &str) -> Result<Identity, Refusal> {
-        let known = self.known(false).await?;
+    async fn identify(&self, pending: &PendingLogin, code: &str, began: Mono) -> Result<Identity, Refusal> {
+        let known = self.known(false, began).await?;
         let tokens: Tokens = self.ask(self.exchange(&known.discovery, pending, code)).await?;
         let expected = token::Expected {
             issuer: &known.discovery.issuer,
@@ -219,7 +237,7 @@ impl Oidc {
         };
         let mut claims = match token::verify(&tokens.id_token, &known.keys, &expected) {
             Err(token::Wrong::Key(_)) => {
-                let known = self.known(true).await?;
+                let known = self.known(true, began).await?;
                 token::verify(&tokens.id_token, &known.keys, &expected).map_err(|wrong| wrong.refusal())?
             }
             verified => verified.map_err(|wrong| wrong.refusal())?,
@@ -244,8 +262,9 @@ impl Provider for Oidc {
 
     fn begin<'a>(&'a self, pending: &'a PendingLogin) -> BoxFuture<'a, Result<String, Refusal>> {
         async move {
+            let began = self.clock.mono();
             let _turn = self.turns.acquire().await;
-            let known = self.known(false).await?;
+            let known = self.known(false, began).await?;
             Ok(self.authorization(&known.discovery, pending))
         }
         .boxed()
@@ -257,8 +276,9 @@ impl Provider for Oidc {
         code: &'a str,
     ) -> BoxFuture<'a, Result<Identity, Refusal>> {
         async move {
+            let began = self.clock.mono();
             let _turn = self.turns.acquire().await;
-            self.identify(pending, code).await
+            self.identify(pending, code, began).await
         }
         .boxed()
     }

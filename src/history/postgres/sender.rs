@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use rosterd_domain::time::Time;
+use rosterd_runtime::aside::give_way;
 use rosterd_runtime::tasks::panic_text;
 use tokio::time::{Instant, timeout};
 use tokio_postgres::error::SqlState;
@@ -57,8 +58,7 @@ impl Sender {
 
     /// Until nothing more will come.
     pub(crate) fn run(mut self) {
-        #[cfg(target_os = "linux")]
-        let _as_before = rustix::process::nice(10);
+        give_way();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         match runtime {
             Ok(runtime) => runtime.block_on(self.send_all()),
