@@ -6,6 +6,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -206,6 +207,7 @@ async fn a_provider_that_stands_still_holds_nobody_up_but_its_own() {
         let asked = Browser::default().ask("GET", &format!("{console}/api/session"), "").await;
         assert_eq!(asked.code, 200, "{}", asked.body);
         meanwhile += 1;
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert!(meanwhile > 1, "others are answered while logins wait");
     for login in begun {
