@@ -3,18 +3,18 @@
 
 mod access;
 mod alarms;
+pub mod audit_trace;
 pub mod backup;
 pub mod credentials;
 mod demo;
 pub mod doctor;
 mod gauge;
 mod history;
-pub mod lives;
 mod login;
 mod oidc;
 mod started;
 mod store;
-pub mod story;
+pub mod supervisor;
 mod traces;
 pub mod transfer;
 
@@ -28,8 +28,8 @@ use rosterd_domain::id::CoordinatorId;
 use tokio::net::TcpListener;
 
 use self::access::Access;
-use self::lives::{Lives, Open, Parts, Place};
 use self::store::Store;
+use self::supervisor::{Open, Parts, Place, Supervisor};
 use crate::config::{Config, Registry};
 use rosterd_api::connection::Caps;
 use rosterd_api::edge::{Edge, EdgeConfig};
@@ -129,7 +129,7 @@ pub enum AppError {
 
 /// A coordinator that runs.
 struct Running {
-    lives: Arc<Lives>,
+    supervisor: Arc<Supervisor>,
     tasks: Tasks,
     address: SocketAddr,
     recorder: Recorder,
@@ -158,7 +158,7 @@ pub async fn dev(config: Config, voice: Voice) -> Result<(), AppError> {
         return Err(AppError::Demo(what.to_owned()));
     }
     let running = start(config).await?;
-    let demo = demo::start(&running.lives, running.address, voice).await?;
+    let demo = demo::start(&running.supervisor, running.address, voice).await?;
     let stopped = running.until_asked().await;
     demo.end(Phase::Edge, Duration::from_secs(5)).await;
     running.stop(stopped).await
@@ -189,17 +189,17 @@ async fn start(config: Config) -> Result<Running, AppError> {
     let traces = traces::start(&config, address, &tasks, &metrics)?;
     let counted = (metrics.clone(), config.limits.metrics_jobs);
     let parts = parts(settings(&config, address), address, (recorder.clone(), traces), counted);
-    let (lives, driver) = Lives::new(parts, registry);
+    let (supervisor, driver) = Supervisor::new(parts, registry);
     let desk = alarms::open(&config, (address, data_dir), &recorder, &metrics)?;
-    alarms::run(&tasks, &desk, alarms::Seen::new(&lives, access.tls.clone(), reached(&config, address)));
-    let backups = backup::Served::new(lives.clone(), Some(recorder.clone()), System::shared());
+    alarms::run(&tasks, &desk, alarms::Seen::new(&supervisor, access.tls.clone(), reached(&config, address)));
+    let backups = backup::Served::new(supervisor.clone(), Some(recorder.clone()), System::shared());
     let sessions = login::open(&config, data_dir, recorder.clone()).map_err(AppError::Access)?;
     let provider = login::provider(&config.login).map_err(AppError::Access)?;
     let told =
         |error: &_| tracing::warn!("REST is answered beside runs, without threads of its own: {error}");
     let aside = Aside::start("aside").inspect_err(told).ok();
     let edge = Edge {
-        backend: lives.clone(),
+        backend: supervisor.clone(),
         backups: Arc::new(backups),
         history: Arc::new(reader),
         alarms: desk,
@@ -215,17 +215,23 @@ async fn start(config: Config) -> Result<Running, AppError> {
         monitor(&edge, listener);
     }
     tasks.restartable(Phase::Edge, "memory", memory::give_back_when_grown);
-    run(&lives, driver, open, edge, listener);
+    run(&supervisor, driver, open, edge, listener);
     started::say(&config, address, store);
     let drain = config.timing.drain_deadline;
-    Ok(Running { lives, tasks, address, recorder, drain })
+    Ok(Running { supervisor, tasks, address, recorder, drain })
 }
 
-/// Runs a coordinator and its edge as tasks of the edge's owner: the coordinator through all its lives, in the phase
+/// Runs a coordinator and its edge as tasks of the edge's owner: the coordinator through all its supervisor, in the phase
 /// Work, the edge in its own. What the store and the network are is up to the caller.
-pub fn run(lives: &Arc<Lives>, driver: Driver, open: Option<Open>, edge: Edge, listener: impl Incoming) {
+pub fn run(
+    supervisor: &Arc<Supervisor>,
+    driver: Driver,
+    open: Option<Open>,
+    edge: Edge,
+    listener: impl Incoming,
+) {
     let tasks = edge.tasks.clone();
-    let (work_ends, life) = (tasks.stop(Phase::Work), lives.clone());
+    let (work_ends, life) = (tasks.stop(Phase::Work), supervisor.clone());
     tasks.essential(Phase::Work, "coordinator", async move {
         if life.run(driver, open, work_ends.clone()).await {
             work_ends.cancelled().await;
@@ -233,7 +239,7 @@ pub fn run(lives: &Arc<Lives>, driver: Driver, open: Option<Open>, edge: Edge, l
             tracing::error!("the coordinator has lost its store: start this process again");
         }
     });
-    stop_with(&tasks, lives.clone());
+    stop_with(&tasks, supervisor.clone());
     tasks.essential(Phase::Edge, "edge", async move {
         if let Err(error) = edge.serve(listener).await {
             tracing::error!("the listener failed: {error}");
@@ -292,11 +298,11 @@ fn warn_of_open_doors(config: &Config) {
 }
 
 /// The coordinator ends its streams as soon as the edge is to stop: streams do not end by themselves.
-fn stop_with(tasks: &Tasks, lives: Arc<Lives>) {
+fn stop_with(tasks: &Tasks, supervisor: Arc<Supervisor>) {
     let stop = tasks.stop(Phase::Edge);
     tasks.session(Phase::Work, "stop", async move {
         stop.cancelled().await;
-        lives.stop();
+        supervisor.stop();
     });
 }
 

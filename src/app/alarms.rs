@@ -14,14 +14,14 @@ use rosterd_alarms::send::Sender;
 use rosterd_alarms::settings::Form;
 use rosterd_domain::id::{CoordinatorId, Item as ItemNumber, JobName};
 use rosterd_domain::item::{Missed, Outcome, Record, Source, State};
-use rosterd_domain::plan::Became;
+use rosterd_domain::plan::FireResult;
 use rosterd_domain::rank::rank;
 use rosterd_domain::snapshot::Snapshot;
 use rosterd_domain::time::Time;
 use rosterd_domain::view::{Job, Timeline};
 use tokio::sync::broadcast::error::RecvError;
 
-use super::lives::Lives;
+use super::supervisor::Supervisor;
 use super::{AppError, reached};
 use crate::config::Config;
 use rosterd_api::backend::Backend as _;
@@ -101,12 +101,12 @@ fn note(recorder: &Recorder, metrics: &Metrics, report: Report<'_>) {
 
 /// Carries the desk on, until work ends.
 pub(super) fn run(tasks: &Tasks, desk: &Arc<Desk>, seen: Seen) {
-    let lives = seen.lives.clone();
+    let supervisor = seen.supervisor.clone();
     let seen: Arc<dyn Watched> = Arc::new(seen);
     let looks = desk.clone();
     tasks.restartable(Phase::Work, "alarms", move || looks.clone().look(seen.clone()));
     let hears = desk.clone();
-    tasks.restartable(Phase::Work, "alarms hear", move || follow(hears.clone(), lives.clone()));
+    tasks.restartable(Phase::Work, "alarms hear", move || follow(hears.clone(), supervisor.clone()));
     for receiver in desk.receivers() {
         let (tells, receiver) = (desk.clone(), Arc::new(receiver));
         tasks.restartable(Phase::Work, "alarms tell", move || tells.clone().deliver(receiver.clone()));
@@ -116,8 +116,8 @@ pub(super) fn run(tasks: &Tasks, desk: &Arc<Desk>, seen: Seen) {
 }
 
 /// What happens is a hint where to look, and never what is there; but for late starts, of which no record tells.
-async fn follow(desk: Arc<Desk>, lives: Arc<Lives>) {
-    let mut happenings = lives.watch();
+async fn follow(desk: Arc<Desk>, supervisor: Arc<Supervisor>) {
+    let mut happenings = supervisor.watch();
     loop {
         match happenings.recv().await {
             Ok(happening) => hear(&desk, &happening),
@@ -139,7 +139,7 @@ fn hear(desk: &Desk, happening: &Happening) {
                 desk.hint(job);
             }
         }
-        Happening::Unrun { job, became: Became::Missed(_), .. } => desk.hint(job),
+        Happening::Unrun { job, became: FireResult::Missed(_), .. } => desk.hint(job),
         // Also after a change that another coordinator was asked for.
         Happening::Assigned { job, .. } => desk.changed(job),
         Happening::Worker { change: WorkerChange::Dead | WorkerChange::Left, .. } => desk.hint_all(),
@@ -150,21 +150,21 @@ fn hear(desk: &Desk, happening: &Happening) {
 
 /// What the desk looks at.
 pub(super) struct Seen {
-    lives: Arc<Lives>,
+    supervisor: Arc<Supervisor>,
     tls: Option<Arc<ServerTls>>,
     name: String,
 }
 
 impl Seen {
     /// `name`: of this coordinator, to people.
-    pub(super) fn new(lives: &Arc<Lives>, tls: Option<Arc<ServerTls>>, name: String) -> Self {
-        Self { lives: lives.clone(), tls, name }
+    pub(super) fn new(supervisor: &Arc<Supervisor>, tls: Option<Arc<ServerTls>>, name: String) -> Self {
+        Self { supervisor: supervisor.clone(), tls, name }
     }
 }
 
 impl Watched for Seen {
     fn coordinator(&self) -> Coordinator {
-        let health = *self.lives.health().borrow();
+        let health = *self.supervisor.health().borrow();
         Coordinator {
             name: self.name.clone(),
             clock_off: health == Health::ClockOff,
@@ -175,7 +175,7 @@ impl Watched for Seen {
 
     fn jobs(&self) -> BoxFuture<'_, Result<BTreeMap<JobName, bool>, String>> {
         async {
-            let handle = self.lives.handle();
+            let handle = self.supervisor.handle();
             let members = handle.members().await.map_err(|refusal| refusal.message)?;
             let present = members.into_iter().filter(|row| !row.member.draining).map(|row| row.id);
             let present: Vec<CoordinatorId> = present.collect();
@@ -192,7 +192,7 @@ impl Watched for Seen {
 
     fn job<'a>(&'a self, job: &'a JobName, speaks: bool) -> BoxFuture<'a, Result<Option<Facts>, String>> {
         async move {
-            let registry = self.lives.handle().registry();
+            let registry = self.supervisor.handle().registry();
             let snapshot = registry.snapshot(job).await.map_err(|error| error.to_string())?;
             Ok(snapshot.and_then(|snapshot| facts(job, speaks, &snapshot, System.wall())))
         }

@@ -10,7 +10,7 @@ use rosterd_domain::item::Outcome;
 use rosterd_domain::plan::Entry;
 use rosterd_domain::time::Time;
 
-use super::lives::Lives;
+use super::supervisor::Supervisor;
 use super::transfer::{Opened, TransferError};
 use super::{history, store};
 use crate::config::Config;
@@ -122,7 +122,7 @@ fn end_fenced(recorder: &Recorder, job: &JobName, at: Time, done: &Restored) {
 
 /// Saves and restores what a coordinator serves.
 pub struct Served {
-    lives: Arc<Lives>,
+    supervisor: Arc<Supervisor>,
     /// None: nobody keeps an audit.
     recorder: Option<Recorder>,
     clock: SharedClock,
@@ -130,13 +130,13 @@ pub struct Served {
 
 impl Served {
     /// Of the coordinator of the moment.
-    pub fn new(lives: Arc<Lives>, recorder: Option<Recorder>, clock: SharedClock) -> Self {
-        Self { lives, recorder, clock }
+    pub fn new(supervisor: Arc<Supervisor>, recorder: Option<Recorder>, clock: SharedClock) -> Self {
+        Self { supervisor, recorder, clock }
     }
 
     fn parse(&self, restoring: &Restoring) -> Result<crate::transfer::Job, Refusal> {
         let invalid = |what: String| Refusal::new(Code::RequestInvalid, what);
-        let served = self.lives.namespace();
+        let served = self.supervisor.namespace();
         if restoring.namespace != served.as_str() {
             let what = format!(
                 "the backup is of namespace {:?}, this coordinator serves {served}: restore it where its namespace is served",
@@ -156,14 +156,14 @@ impl Served {
 
     async fn put_back(&self, restoring: Restoring, by: Option<Arc<str>>) -> Result<edge::Restored, Refusal> {
         let job = self.parse(&restoring)?;
-        let health = *self.lives.health().borrow();
+        let health = *self.supervisor.health().borrow();
         if health != Health::Serving {
             let what =
                 format!("this coordinator is {}: try again when it serves, or ask another", health.as_str());
             return Err(Refusal::new(Code::StoreUnavailable, what));
         }
         let (name, now) = (job.name.clone(), self.clock.wall());
-        let registry = self.lives.handle().registry();
+        let registry = self.supervisor.handle().registry();
         let mut ids = || uuid::Uuid::new_v4().simple().to_string();
         let options = Options {
             mark: &restoring.backup,
@@ -179,7 +179,7 @@ impl Served {
                 recorder.event(now, Some(&name), EventKind::Job, what.clone(), by.as_deref());
                 end_fenced(recorder, &name, now, &done);
             }
-            self.lives.tell(Happening::Job { job: name.clone(), action: Action::Restore, what, by });
+            self.supervisor.tell(Happening::Job { job: name.clone(), action: Action::Restore, what, by });
         }
         let fenced = words(&name, &done);
         Ok(edge::Restored { job: name, way: way(done.way), crashed: done.crashed, fenced })
@@ -199,13 +199,13 @@ fn refusal(error: RestoreError) -> Refusal {
 
 impl Backups for Served {
     fn backup(&self, by: Option<Arc<str>>) -> BoxStream<'static, Result<Part, Refusal>> {
-        let (handle, now) = (self.lives.handle(), self.clock.wall());
+        let (handle, now) = (self.supervisor.handle(), self.clock.wall());
         // Before the first byte leaves: who stops reading halfway has read that much.
         if let Some(recorder) = &self.recorder {
             recorder.event(now, None, EventKind::Operation, "a backup of all jobs was read", by.as_deref());
         }
         let what = "a backup of all jobs is read".to_owned();
-        self.lives.tell(Happening::Asked { job: None, action: Action::Backup, what, by });
+        self.supervisor.tell(Happening::Asked { job: None, action: Action::Backup, what, by });
         let writer = format!("rosterd {} {}", version(), handle.id());
         let unread = |error: ReadError| Refusal::new(Code::StoreUnavailable, format!("{error}: try again"));
         let parts = parts(handle.registry(), handle.namespace(), now, &writer);

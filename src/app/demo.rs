@@ -1,5 +1,5 @@
 //! The demonstration of `rosterd dev`: one job of nine items, three workers that are processes of this program, and a
-//! line on the terminal for each thing that happens. It invites to break things, so it lives on when they are broken.
+//! line on the terminal for each thing that happens. It invites to break things, so it supervisor on when they are broken.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -8,13 +8,13 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rosterd_domain::plan::Became;
+use rosterd_domain::plan::FireResult;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use super::AppError;
-use super::lives::Lives;
+use super::supervisor::Supervisor;
 use rosterd_api::backend::Backend as _;
 use rosterd_coordinator::handle::{Happening, Operation};
 use rosterd_runtime::tasks::{Phase, Tasks};
@@ -69,9 +69,13 @@ const BOLD: &str = "1";
 const DIM: &str = "2";
 
 /// Makes the job, starts the workers and tells what happens; who has the tasks ends them before the coordinator.
-pub(super) async fn start(lives: &Lives, address: SocketAddr, voice: Voice) -> Result<Tasks, AppError> {
+pub(super) async fn start(
+    supervisor: &Supervisor,
+    address: SocketAddr,
+    voice: Voice,
+) -> Result<Tasks, AppError> {
     let tasks = Tasks::default();
-    let (handle, happenings) = (lives.handle(), lives.watch());
+    let (handle, happenings) = (supervisor.handle(), supervisor.watch());
     let refused = |refusal: Refusal| AppError::Demo(refusal.to_string());
     handle.operate(Operation::apply(FILE, false).map_err(refused)?).await.map_err(refused)?;
     let me = std::env::current_exe().map_err(|error| AppError::Demo(error.to_string()))?;
@@ -231,9 +235,9 @@ fn line(happening: &Happening, voice: &Voice) -> Option<String> {
         }
         Happening::Unrun { job, item, latest, count, became, .. } => {
             let result = match became {
-                Became::Misfired => "misfired",
-                Became::Skipped => "skipped",
-                Became::Missed(_) => "missed",
+                FireResult::Misfired => "misfired",
+                FireResult::Skipped => "skipped",
+                FireResult::Missed(_) => "missed",
             };
             let result = voice.paint(&format!("{result:<9}"), YELLOW);
             format!("  {result} {job}/{item}  {count} until {latest}")

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rosterd_domain::id::JobName;
 use rosterd_domain::item::{Missed, Outcome, Running, Source};
-use rosterd_domain::plan::{Became, Entry};
+use rosterd_domain::plan::{Entry, FireResult};
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::Purpose;
 
@@ -106,13 +106,13 @@ impl Gauge for ToMetrics {
                 }
             }
             Entry::Unrun { count, became, .. } => match became {
-                Became::Misfired => {
+                FireResult::Misfired => {
                     self.0.misfired.inc_by(*count);
                 }
-                Became::Skipped => {
+                FireResult::Skipped => {
                     self.0.skipped.inc_by(*count);
                 }
-                Became::Missed(reason) => {
+                FireResult::Missed(reason) => {
                     self.0.missed.get_or_create(&[("reason", reason.as_str())]).inc_by(*count);
                 }
             },

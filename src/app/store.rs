@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 
 use super::AppError;
-use super::lives::Open;
+use super::supervisor::Open;
 use crate::config::{Config, Registry as RegistryConfig, ZooKeeper};
 use rosterd_domain::time::Time;
 use rosterd_registry::Registry;
@@ -51,7 +51,7 @@ pub(super) async fn open(config: &Config, tasks: &Tasks) -> Result<Store, AppErr
     }
 }
 
-/// The embedded store lives on this machine and has no clock of its own; but time does not go back over a restart. A clock that is
+/// The embedded store supervisor on this machine and has no clock of its own; but time does not go back over a restart. A clock that is
 /// ahead at boot cannot be told from a long pause.
 fn compare_clock(data_dir: &Path, most: Duration) {
     let Some(written) = EmbeddedRegistry::last_written(data_dir) else { return };

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::AppError;
-use super::lives::Tracers;
+use super::supervisor::Tracers;
 use crate::config::{Config, Otlp};
 use rosterd_runtime::tasks::{Phase, Tasks};
 use rosterd_runtime::telemetry::Metrics;

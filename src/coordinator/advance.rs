@@ -94,8 +94,8 @@ impl Node {
         job.stale = false;
         job.stale_records = false;
         let (whom, query) = if whole {
-            if let Some(movers) = self.movers.remove(name) {
-                self.readers.insert(name.clone(), movers);
+            if let Some(movers) = self.awaiting_read.remove(name) {
+                self.covered_by_read.insert(name.clone(), movers);
             }
             (ReadFor::Job(name.clone()), Query::Job(name.clone()))
         } else {
@@ -128,7 +128,7 @@ impl Node {
     /// Who may have to do with a job that is no more. Of a name that somebody only said that is whoever said it: it costs no look
     /// at all workers here, of which there are thousands, as are the names that one may say.
     pub(super) fn heard_of(&mut self, name: &JobName, job: &mut JobState) -> BTreeSet<WorkerId> {
-        let coming = [self.movers.remove(name), self.readers.remove(name)];
+        let coming = [self.awaiting_read.remove(name), self.covered_by_read.remove(name)];
         if job.existed {
             return self.workers.keys().cloned().collect();
         }
@@ -140,9 +140,9 @@ impl Node {
         for id in self.heard_of(name, job) {
             if let Some(worker) = self.workers.get_mut(&id) {
                 let known: Vec<RunRef> =
-                    worker.known.keys().filter(|run| run.job == *name).cloned().collect();
-                worker.known.retain(|run, _| run.job != *name);
-                worker.apart.retain(|run, _| run.job != *name);
+                    worker.dispatched.keys().filter(|run| run.job == *name).cloned().collect();
+                worker.dispatched.retain(|run, _| run.job != *name);
+                worker.untracked_runs.retain(|run, _| run.job != *name);
                 worker.taken_away.retain(|run| run.job != *name);
                 worker.runs.retain(|(job, _)| job != name);
                 worker.waiting.set(name, Vec::new());
@@ -167,9 +167,9 @@ impl Node {
         if self.guarantees(name, job, view) {
             return;
         }
-        let yields = std::mem::take(&mut job.yield_turn);
+        let yields = std::mem::take(&mut job.host_wrote_last);
         if !yields && self.host(name, job, view) {
-            job.yield_turn = true;
+            job.host_wrote_last = true;
             return;
         }
         let acted = self.instances(name, job, view)
@@ -177,9 +177,9 @@ impl Node {
             || self.foreign_triggers(name, job, view)
             || self.switches(name, job, view)
             || self.commands(name, job, view)
-            || self.keep_house(name, job, view);
+            || self.run_background(name, job, view);
         if !acted && yields && self.host(name, job, view) {
-            job.yield_turn = true;
+            job.host_wrote_last = true;
         }
     }
 
@@ -187,7 +187,7 @@ impl Node {
         if mutants::is_on(mutants::TRANSACTIONS_ARE_LOGGED) {
             tracing::debug!(job = %name, "{txn:?}");
         }
-        self.house.began(&intent);
+        self.background.began(&intent);
         job.writing = Some(intent);
         self.commit(TxnFor::Job(name.clone()), txn);
     }
@@ -214,7 +214,7 @@ impl Node {
                 || (view.necessary.is_some() && mutants::is_on(mutants::FIRES_WAIT_FOR_PLANS))
                 || !self.calendar_is_good(view.spec.max_clock_diff(self.settings.max_clock_difference)),
             up_since: self.up_since,
-            gained: &job.gained,
+            gained: &job.owned_since,
             hosted: &hosted,
             reports: &job.reports,
             progressed: job.progress.said(),
@@ -229,7 +229,7 @@ impl Node {
         let fires = !facts.no_starts;
         let mut plan = plan::host(view, &job.records, &facts);
         let (waiting, next) = (std::mem::take(&mut plan.waiting), plan.next);
-        let ahead = next.filter(|due| plan.txn.writes.is_empty() && self.ahead.reaches(*due, facts.now));
+        let ahead = next.filter(|due| plan.txn.writes.is_empty() && self.lead_time.reaches(*due, facts.now));
         if let Some(due) = ahead {
             plan = plan::ahead(view, &job.records, &Facts { now: due, ..facts });
         }
@@ -282,7 +282,7 @@ impl Node {
             job.hosted.contains_key(owner) && !job.records.contains_key(&item)
         };
         let soon = self.now.mono.plus(self.settings.store_retry);
-        if job.looks_again.is_some_and(|at| at <= soon) {
+        if job.reread_at.is_some_and(|at| at <= soon) {
             return;
         }
         let waits = job.records.iter().any(|(item, (_, record))| waits(item, record));
@@ -300,8 +300,8 @@ impl Node {
 
     fn look_again_in(&mut self, after: Duration, name: &JobName, job: &mut JobState) {
         let at = self.now.mono.plus(after);
-        if job.looks_again.is_none_or(|known| known > at) {
-            job.looks_again = Some(at);
+        if job.reread_at.is_none_or(|known| known > at) {
+            job.reread_at = Some(at);
             self.timers.insert((at, Timer::LookAgain(name.clone())));
         }
     }
@@ -309,7 +309,7 @@ impl Node {
     /// Items in user code without a record that says so.
     fn in_user_code(&self, name: &JobName, job: &JobState) -> BTreeSet<Item> {
         let workers = job.hosted.values().filter_map(|id| self.workers.get(id));
-        let runs = workers.flat_map(|worker| worker.apart.keys().chain(&worker.taken_away));
+        let runs = workers.flat_map(|worker| worker.untracked_runs.keys().chain(&worker.taken_away));
         let told = runs.filter(|run| run.job == *name);
         told.map(|run| run.item).chain(job.unmonitored.iter().map(|(item, ..)| *item)).collect()
     }
@@ -348,7 +348,7 @@ impl Node {
     }
 
     fn set_calendar(&mut self, name: &JobName, job: &mut JobState, next: Option<Time>) {
-        let next = next.map(|due| self.ahead.before(due, self.now.wall));
+        let next = next.map(|due| self.lead_time.before(due, self.now.wall));
         if job.next == next {
             return;
         }
@@ -359,9 +359,9 @@ impl Node {
             self.calendar.insert((next, name.clone()));
         }
         job.next = next;
-        if job.put_off && !self.fires_soon(job) && !mutants::is_on(mutants::PUT_OFF_IS_FORGOTTEN) {
+        if job.deferred_for_fire && !self.fires_soon(job) && !mutants::is_on(mutants::PUT_OFF_IS_FORGOTTEN) {
             // The fire that was waited for is none any more.
-            self.dirty.insert(name.clone());
+            self.run_queue.insert(name.clone());
         }
     }
 

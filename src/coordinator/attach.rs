@@ -137,7 +137,7 @@ impl Node {
             hello.address = stored.address.clone();
         }
         if let Some(known) = self.workers.get_mut(&worker) {
-            if known.phase == Phase::Condemned || known.writing {
+            if known.phase == Phase::Expiring || known.writing {
                 // What is under way decides; the client comes again.
                 let refusal =
                     Refusal::new(Code::Contended, "the worker's attachment is being written: connect again");
@@ -257,9 +257,9 @@ impl Node {
         let old = self.workers.remove(&id);
         let narrowed = old.as_ref().is_some_and(|old| old.rights != worker.rights);
         let has_runs = old.is_none() && hello.identity.is_some();
-        worker.came = has_runs;
+        worker.taken_over = has_runs;
         if let Some(old) = old {
-            worker.came = old.came;
+            worker.taken_over = old.taken_over;
             worker.runs = old.runs;
             worker.reserved = old.reserved;
             worker.unheeded = old.unheeded;
@@ -293,13 +293,13 @@ impl Node {
         for name in jobs {
             let job = self.jobs.entry(name.clone()).or_default();
             job.hosted.insert(instance.clone(), id.clone());
-            job.standing.remove(&instance);
+            job.published_instances.remove(&instance);
         }
         for name in moving {
             self.moves(name, id.clone());
         }
         if !nobodys {
-            return self.arrivals.attached(id, has_runs);
+            return self.admission.attached(id, has_runs);
         }
         // It was new and gave up before its Welcome: nobody has this identity, or ever will.
         self.goodbye(&id);
@@ -309,11 +309,11 @@ impl Node {
     pub(super) fn moves(&mut self, name: JobName, id: WorkerId) {
         let Some(worker) = self.workers.get_mut(&id) else { return };
         worker.moving.insert(name.clone());
-        self.movers.entry(name.clone()).or_default().insert(id);
+        self.awaiting_read.entry(name.clone()).or_default().insert(id);
         let job = self.jobs.entry(name.clone()).or_default();
         job.stale = true;
         job.stale_records = true;
-        self.dirty.insert(name);
+        self.run_queue.insert(name);
     }
 
     /// All jobs of the Hello are moved and read: the worker is welcomed, and told what the records say.
@@ -323,7 +323,7 @@ impl Node {
             return;
         }
         worker.phase = Phase::Attached;
-        worker.came = false;
+        worker.taken_over = false;
         let lease = worker.lease;
         let heartbeat = self.heartbeat_for(lease);
         let Some(worker) = self.workers.get(id) else { return };
@@ -347,7 +347,7 @@ impl Node {
         self.arrived(stream);
         self.tell_to_leave(id);
         self.reconcile_worker(id);
-        self.dirty.extend(jobs);
+        self.run_queue.extend(jobs);
     }
 
     /// How often a worker with this lease is to be heard.
@@ -371,13 +371,13 @@ impl Node {
     ) {
         let most = self.settings.max_jobs_per_worker;
         let Some(worker) = self.workers.get_mut(id) else { return };
-        worker.asks_for.remove(&name);
+        worker.pending_registrations.remove(&name);
         let new = !worker.jobs.contains(&name) && !worker.registering.contains(&name);
         if new && worker.jobs.len() + worker.registering.len() >= most {
             let refusal = Refusal::new(Code::TooManyJobs, format!("a worker registers at most {most} jobs"));
             return self.send(stream, ToWorker::Refused { job: name.to_string(), refusal });
         }
-        worker.gave_up.remove(&name);
+        worker.unregistered.remove(&name);
         worker.registering.insert(name.clone());
         let registering = Registering { worker: id.clone(), stream, handler_type, config, overwrite };
         let job = self.jobs.entry(name.clone()).or_default();
@@ -385,9 +385,9 @@ impl Node {
         job.registering.retain(|before| before.worker != *id);
         job.registering.push_back(registering);
         if job.view.is_some() {
-            self.dirty.insert(name);
+            self.run_queue.insert(name);
         } else {
-            self.dirty.insert_last(name);
+            self.run_queue.insert_last(name);
         }
     }
 
@@ -395,18 +395,18 @@ impl Node {
     pub(super) fn unregister(&mut self, stream: StreamId, id: &WorkerId, name: &JobName) {
         let Some(worker) = self.workers.get_mut(id) else { return };
         worker.jobs.remove(name);
-        worker.asks_for.remove(name);
+        worker.pending_registrations.remove(name);
         let instance = worker.instance.clone();
         if let Some(job) = self.jobs.get_mut(name) {
-            worker.gave_up.insert(name.clone());
+            worker.unregistered.insert(name.clone());
             job.hosted.remove(&instance);
-            job.standing.remove(&instance);
-            job.told.remove(&instance);
+            job.published_instances.remove(&instance);
+            job.last_assignment_sent.remove(&instance);
             // What it asked for before this and has no answer to would bring it back.
             job.registering.retain(|registering| registering.worker != *id);
             job.leaving.insert(instance.clone());
             job.unregistering.insert(instance, stream);
-            self.dirty.insert(name.clone());
+            self.run_queue.insert(name.clone());
         } else {
             self.send(stream, ToWorker::Unregistered { job: name.clone() });
         }

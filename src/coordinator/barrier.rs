@@ -117,11 +117,12 @@ impl Asked {
 impl Node {
     /// User code of a run has begun.
     pub(super) fn run_started(&mut self, id: &WorkerId, run: RunRef, at: Option<Time>, attempt: u32) {
-        let Some(worker) = self.workers.get_mut(id).filter(|worker| worker.known.contains_key(&run)) else {
+        let Some(worker) = self.workers.get_mut(id).filter(|worker| worker.dispatched.contains_key(&run))
+        else {
             return;
         };
         let (name, item, token) = (run.job.clone(), run.item, run.token);
-        let apart = worker.apart.get(&run).cloned().flatten();
+        let apart = worker.untracked_runs.get(&run).cloned().flatten();
         worker.begun.said(run);
         // Later attempts are of the same run.
         let running = || self.jobs.get(&name).and_then(|job| job.running(item, token)).cloned();
@@ -135,8 +136,8 @@ impl Node {
     pub(super) fn named_in_flight(&mut self, id: &WorkerId, runs: &[RunRef]) {
         let (now, longest) = (self.now.mono, self.settings.ahead.1);
         let Some(worker) = self.workers.get_mut(id) else { return };
-        worker.begun.retain(&worker.known);
-        for run in runs.iter().filter(|run| worker.known.contains_key(run)) {
+        worker.begun.retain(&worker.dispatched);
+        for run in runs.iter().filter(|run| worker.dispatched.contains_key(run)) {
             worker.begun.named(run, now, longest);
         }
         let jobs: BTreeSet<JobName> = runs.iter().map(|run| run.job.clone()).collect();
@@ -152,7 +153,7 @@ impl Node {
             asked || job.operations.iter().any(|asked| asked.barrier.is_some())
         });
         if waits {
-            self.dirty.insert(name.clone());
+            self.run_queue.insert(name.clone());
         }
     }
 
@@ -162,7 +163,7 @@ impl Node {
         let worker = self.workers.get(&run.worker);
         worker.is_some_and(|worker| {
             worker.begun.has(&reference)
-                || mutants::is_on(mutants::TOLD_IS_BEGUN) && worker.known.contains_key(&reference)
+                || mutants::is_on(mutants::TOLD_IS_BEGUN) && worker.dispatched.contains_key(&reference)
         })
     }
 
@@ -219,19 +220,19 @@ impl Node {
         item: Item,
         token: Token,
     ) -> Now {
-        let Some((_, record)) = job.records.get(&item) else { return Now::Wait };
+        let Some((_, record)) = job.records.get(&item) else { return Now::Pending };
         let Some(run) = record.running().filter(|_| record.token == token) else {
-            return if record.token >= token { Now::Clear } else { Now::Wait };
+            return if record.token >= token { Now::Done } else { Now::Pending };
         };
         let begun = self.has_begun(name, item, token, run);
         let gone = !self.workers.contains_key(&run.worker) && mutants::is_on(mutants::SETTLED_BY_ANYBODY);
         if begun || gone {
-            return Now::Clear;
+            return Now::Done;
         }
         if job.leads() {
             self.look_later(run.worker.clone());
         }
-        Now::Wait
+        Now::Pending
     }
 }
 

@@ -212,7 +212,7 @@ impl Node {
             // What this coordinator took down by its own calendar until now may be wrong.
             self.tell_time(self.calendar_watch.seen);
             self.up_since = self.now.wall;
-            self.dirty.extend(self.jobs.keys().cloned());
+            self.run_queue.extend(self.jobs.keys().cloned());
             self.admit_early();
         }
         if let Some(jump) = jump {

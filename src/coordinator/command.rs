@@ -23,11 +23,11 @@ use rosterd_session::frame::{CancelReason, RunRef, ToWorker};
 /// What this coordinator does about a command.
 pub(super) enum Now {
     /// Nothing is left to do.
-    Clear,
+    Done,
     /// Whom it is for was told, and tells when it is done.
-    Told,
+    Delivered,
     /// It is somebody else's, or is not known to be over.
-    Wait,
+    Pending,
 }
 
 impl Node {
@@ -39,10 +39,10 @@ impl Node {
         for (command_name, command) in &view.commands {
             match self.now_for(name, job, command) {
                 // The others have their turn after this.
-                Now::Clear if txn.writes.len() >= self.settings.max_records_per_txn => {}
-                Now::Clear => txn.write(Write::RemoveCommand(name.clone(), command_name.clone())),
-                Now::Told => {}
-                Now::Wait => waits = true,
+                Now::Done if txn.writes.len() >= self.settings.max_records_per_txn => {}
+                Now::Done => txn.write(Write::RemoveCommand(name.clone(), command_name.clone())),
+                Now::Delivered => {}
+                Now::Pending => waits = true,
             }
         }
         if waits && job.leads() {
@@ -60,38 +60,38 @@ impl Node {
     /// this otherwise.
     pub(super) fn now_elsewhere(&mut self, job: &JobState, worker: WorkerId) -> Now {
         if job.dead.contains(&worker) {
-            return Now::Clear;
+            return Now::Done;
         }
         if job.leads() {
             self.look_later(worker);
         }
-        Now::Wait
+        Now::Pending
     }
 
     /// A run is stopped once its worker says so, or has gone: until then it is told on each of its streams.
     fn now_stop(&mut self, name: &JobName, job: &mut JobState, item: Item, token: Token) -> Now {
         // Records outlive the item count: one that is not here was not read.
-        let Some((_, record)) = job.records.get(&item) else { return Now::Wait };
+        let Some((_, record)) = job.records.get(&item) else { return Now::Pending };
         let Some(run) = record.running().filter(|_| record.token == token) else {
-            return if record.token >= token { Now::Clear } else { Now::Wait };
+            return if record.token >= token { Now::Done } else { Now::Pending };
         };
-        let Some(worker) = self.workers.get(&run.worker) else { return Now::Wait };
+        let Some(worker) = self.workers.get(&run.worker) else { return Now::Pending };
         if run.held && !mutants::is_on(mutants::HELD_IS_NOT_CANCELLED) {
             // Its worker was never told of it.
             let report = skipped(run, token);
             job.reports.entry(item).or_insert(report);
-            self.dirty.insert(name.clone());
-            return Now::Wait;
+            self.run_queue.insert(name.clone());
+            return Now::Pending;
         }
         let run = RunRef { job: name.clone(), item, token };
         // What it does not know of yet it is told of first.
-        let knows = worker.phase != Phase::Attaching && worker.known.contains_key(&run);
-        let Some(stream) = worker.stream.filter(|_| knows) else { return Now::Told };
+        let knows = worker.phase != Phase::Attaching && worker.dispatched.contains_key(&run);
+        let Some(stream) = worker.stream.filter(|_| knows) else { return Now::Delivered };
         if job.told_to_stop.insert(item, (token, stream)) != Some((token, stream)) {
             let message = ASKED.to_string();
             self.send(stream, ToWorker::Cancel { run, reason: CancelReason::Operator, message });
         }
-        if mutants::is_on(mutants::CANCELS_ARE_ONLY_SAID) { Now::Clear } else { Now::Told }
+        if mutants::is_on(mutants::CANCELS_ARE_ONLY_SAID) { Now::Done } else { Now::Delivered }
     }
 
     fn now_for(&mut self, name: &JobName, job: &mut JobState, command: &Command) -> Now {

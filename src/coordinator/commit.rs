@@ -13,10 +13,10 @@ use rosterd_domain::snapshot::{JobNodes, Snapshot};
 use rosterd_domain::txn::Commit;
 use rosterd_domain::view::Job;
 
+use super::background::BackgroundBudget;
 use super::change::names;
 use super::event::{Effect, Query, TxnId};
 use super::handle::{Action, Happening, Health, WorkerChange};
-use super::house::House;
 use super::job::{Damaged, Intent, JobState, Told, Torn};
 use super::node::{Node, ReadFor, TxnFor};
 use rosterd_registry::ReadError;
@@ -50,15 +50,15 @@ impl Node {
         } else if self.health == Health::Suspended && matches!(commit, Commit::Committed(_)) && !self.stopping
         {
             self.set_health(Health::Serving);
-            self.dirty.extend(self.jobs.keys().cloned());
+            self.run_queue.extend(self.jobs.keys().cloned());
         }
         let Some((whom, sent)) = self.txns.remove(&id) else { return };
         if matches!(commit, Commit::Committed(_)) {
             let waited = !self.proven();
-            self.proved = self.proved.max(sent);
+            self.session_proved_at = self.session_proved_at.max(sent);
             if waited && self.proven() {
                 // Elections and plans that came up meanwhile waited for this. Nothing else brings them up again.
-                self.dirty.extend(self.jobs.keys().cloned());
+                self.run_queue.extend(self.jobs.keys().cloned());
             }
         }
         match whom {
@@ -67,13 +67,13 @@ impl Node {
                 self.attached(stream, &hello, *worker, key, commit);
             }
             TxnFor::Draining(worker) => self.drained(&worker, commit),
-            TxnFor::AskToLeave { worker, grace_ms, asker } => {
-                self.asked_to_leave(&worker, grace_ms, asker, commit);
+            TxnFor::AskToLeave { worker, grace_ms, requester } => {
+                self.asked_to_leave(&worker, grace_ms, requester, commit);
             }
             TxnFor::Lease(worker) => self.lease_stated(&worker, commit),
-            TxnFor::Verdict(worker) => self.verdict_given(&worker, commit),
+            TxnFor::Expire(worker) => self.expiry_committed(&worker, commit),
             TxnFor::Goodbye(worker) => self.said_goodbye(&worker, commit),
-            TxnFor::Elsewhere(worker) => self.elsewhere_judged(&worker, commit),
+            TxnFor::ExpireRemote(worker) => self.remote_expired(&worker, commit),
             TxnFor::Own => self.listed(matches!(commit, Commit::Committed(_))),
         }
     }
@@ -83,17 +83,17 @@ impl Node {
         for job in self.jobs.values_mut() {
             job.writing = None;
         }
-        self.house = House::default();
+        self.background = BackgroundBudget::default();
         self.stop_at_once();
     }
 
     fn job_committed(&mut self, name: &JobName, commit: Commit) {
         let Some(mut job) = self.jobs.remove(name) else { return };
         if let Some(intent) = job.writing.take() {
-            self.house.ended(&intent);
+            self.background.ended(&intent);
             if let (Commit::Unknown, Intent::Host { reserved, .. }) = (&commit, &intent) {
                 // These runs may have started: their slots are taken until the records say whether.
-                job.unsure.push(reserved.clone());
+                job.slots_in_doubt.push(reserved.clone());
             } else if let Intent::Host { reserved, .. } = &intent {
                 self.release_slots(reserved);
             }
@@ -103,7 +103,7 @@ impl Node {
             }
         }
         self.jobs.insert(name.clone(), job);
-        self.dirty.insert(name.clone());
+        self.run_queue.insert(name.clone());
         self.look_at_leavers = true;
     }
 
@@ -174,7 +174,7 @@ impl Node {
         match intent {
             Intent::Host { plan, ahead, .. } => {
                 if let Some(due) = ahead {
-                    self.ahead.written(due, self.now.wall);
+                    self.lead_time.written(due, self.now.wall);
                 }
                 self.host_done(name, job, *plan);
             }
@@ -189,7 +189,7 @@ impl Node {
                 }
             }
             Intent::Instances { put, removed, marked } => {
-                job.stale |= !self.deaf;
+                job.stale |= !self.drop_hints;
                 for instance in removed {
                     job.leaving.remove(&instance);
                 }
@@ -213,7 +213,7 @@ impl Node {
                 self.reconcile_later(name, job);
             }
             Intent::Dismiss { instance, .. } => {
-                self.dismiss(name, job, &instance, "its instance was deleted")
+                self.release_instance(name, job, &instance, "its instance was deleted")
             }
             Intent::Servers
             | Intent::ForeignTriggers
@@ -300,7 +300,7 @@ impl Node {
         self.jobs.insert(name.clone(), job);
         // Who leaves waits for every read of its jobs, this one too.
         self.look_at_leavers = true;
-        self.dirty.insert(name);
+        self.run_queue.insert(name);
     }
 
     pub(super) fn job_read(&mut self, name: JobName, read: Result<Option<Snapshot>, ReadError>) {
@@ -309,7 +309,7 @@ impl Node {
         // Who came meanwhile waits for the next reading; this one is good for those who came before it.
         let came_meanwhile = std::mem::take(&mut job.stale_records);
         if read.is_ok() {
-            for reserved in std::mem::take(&mut job.unsure) {
+            for reserved in std::mem::take(&mut job.slots_in_doubt) {
                 self.release_slots(&reserved);
             }
         }
@@ -331,7 +331,7 @@ impl Node {
         }
         let (read, exists) = (job.loaded && !job.stale_records, job.view.is_some());
         job.stale_records |= came_meanwhile;
-        let readers = self.readers.remove(&name).unwrap_or_default();
+        let readers = self.covered_by_read.remove(&name).unwrap_or_default();
         if !job.existed {
             job.named_by.extend(readers.iter().cloned());
         }
@@ -339,10 +339,10 @@ impl Node {
         if read {
             self.moved_in_all(readers, &name, exists);
         } else if !readers.is_empty() {
-            self.movers.entry(name.clone()).or_default().extend(readers);
+            self.awaiting_read.entry(name.clone()).or_default().extend(readers);
         }
         self.look_at_leavers = true;
-        self.dirty.insert(name);
+        self.run_queue.insert(name);
     }
 
     fn moved_in_all(&mut self, readers: BTreeSet<WorkerId>, name: &JobName, exists: bool) {
@@ -355,7 +355,7 @@ impl Node {
     fn moved_in(&mut self, id: &WorkerId, name: &JobName, exists: bool) {
         let Some(worker) = self.workers.get_mut(id) else { return };
         if worker.moving.remove(name) {
-            let brings = worker.came && worker.runs.iter().any(|(of, _)| of == name);
+            let brings = worker.taken_over && worker.runs.iter().any(|(of, _)| of == name);
             if let Some(job) = self.jobs.get_mut(name).filter(|_| brings) {
                 job.unmarked.insert(id.clone());
             }
@@ -416,7 +416,7 @@ impl Node {
                     job.stale_records = true;
                     job.offsets.clear();
                     // The nodes of the removed job went with it: nobody has shut these instances down.
-                    job.standing.clear();
+                    job.published_instances.clear();
                 }
                 let view = Arc::new(view);
                 self.take_view(name, job, before.filter(|_| !again), view);
@@ -441,8 +441,8 @@ impl Node {
             self.drop_record(name, job, item);
         }
         job.offsets.clear();
-        job.gained.clear();
-        job.told.clear();
+        job.owned_since.clear();
+        job.last_assignment_sent.clear();
         for id in job.hosted.values().filter(|_| was_there) {
             if let Some(stream) = self.workers.get(id).and_then(|worker| worker.stream) {
                 let message = "the job was removed".to_string();
@@ -480,9 +480,9 @@ impl Node {
                 owner.is_none_or(|owner| owner.is_some_and(|owner| job.hosted.contains_key(owner)))
                     || mutants::is_on(mutants::DEAD_OWNERS_COUNT)
             };
-            let known = |item: &Item| job.gained.get(item).copied().filter(|_| goes_on(*item));
+            let known = |item: &Item| job.owned_since.get(item).copied().filter(|_| goes_on(*item));
             let since = |item| known(&item).unwrap_or(self.now.wall);
-            job.gained = mine.map(|item| (item, since(item))).collect();
+            job.owned_since = mine.map(|item| (item, since(item))).collect();
         }
         job.view = Some(view.clone());
         self.follow_interval(name, job, before.as_deref());
@@ -506,10 +506,10 @@ impl Node {
             }
             let Some(stream) = worker.stream else { continue };
             let told = Told { stream, items, props: job.props.clone() };
-            if job.told.get(instance).is_some_and(|before| before.is(&told)) {
+            if job.last_assignment_sent.get(instance).is_some_and(|before| before.is(&told)) {
                 continue;
             }
-            job.told.insert(instance.clone(), told.clone());
+            job.last_assignment_sent.insert(instance.clone(), told.clone());
             let (generation, total) = (view.generation.0, view.rules.items);
             let Told { items, props, .. } = told;
             self.send(stream, ToWorker::Assignment { job: name.clone(), items, generation, total, props });

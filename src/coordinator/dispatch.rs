@@ -46,7 +46,7 @@ impl Node {
             worker.runs.remove(&(name.clone(), item));
             worker.unheeded.retain(|run, _| (&run.job, run.item) != (name, item));
             if !worker.waiting.is_empty() {
-                self.freed.insert(worker.id.clone());
+                self.slots_freed.insert(worker.id.clone());
             }
         }
         // Also where nothing has changed: the worker may have come here since.
@@ -97,9 +97,9 @@ impl Node {
     /// The jobs whose items waited longest for slots that have become free are looked at: once for all the slots that a
     /// worker got back together.
     pub(super) fn offer_freed_slots(&mut self) {
-        for id in std::mem::take(&mut self.freed) {
+        for id in std::mem::take(&mut self.slots_freed) {
             let Some(worker) = self.workers.get(&id) else { continue };
-            self.dirty.extend(worker.waiting.first(worker.free() as usize).cloned());
+            self.run_queue.extend(worker.waiting.first(worker.free() as usize).cloned());
         }
     }
 
@@ -108,7 +108,7 @@ impl Node {
         let Some((_, record)) = job.records.get(&item) else { return };
         let Some(run) = record.running().filter(|run| !run.held) else { return };
         let (token, run) = (record.token, run.clone());
-        let not_before = self.ahead.not_before(&run, self.now.wall);
+        let not_before = self.lead_time.not_before(&run, self.now.wall);
         self.send_trigger(name, job, item, token, &run, not_before);
     }
 
@@ -133,23 +133,23 @@ impl Node {
         let reference = RunRef { job: name.clone(), item, token };
         let Some(worker) = self.workers.get_mut(&run.worker) else { return };
         // Of who has said Goodbye all that is in flight is handed back.
-        let hears = !matches!(worker.phase, Phase::Attaching | Phase::Condemned | Phase::Leaving);
-        if !hears || worker.known.contains_key(&reference) {
+        let hears = !matches!(worker.phase, Phase::Attaching | Phase::Expiring | Phase::Leaving);
+        if !hears || worker.dispatched.contains_key(&reference) {
             return;
         }
         let Some(stream) = worker.stream else { return };
         if !worker.rights.have(name) {
             // It counts as told: a run that it does not end now is ended for it.
-            worker.known.insert(reference.clone(), self.now.mono);
+            worker.dispatched.insert(reference.clone(), self.now.mono);
             return self.stop_lost(&run.worker, stream, reference);
         }
         let Some(offset) = job.offsets.get(&item) else {
             return self.ask_for_offset(name, job, item);
         };
         if let Some(at) = not_before.filter(|_| !worker.holds_triggers) {
-            return self.ahead.tell_later(at, name, item, token);
+            return self.lead_time.tell_later(at, name, item, token);
         }
-        worker.known.insert(reference.clone(), self.now.mono);
+        worker.dispatched.insert(reference.clone(), self.now.mono);
         let trigger = Trigger { not_before, ..trigger(&view, reference, run, offset.clone(), self.now.wall) };
         if trigger.offset.len() > SHORT_OFFSET {
             job.offsets.remove(&item);
@@ -157,7 +157,7 @@ impl Node {
         self.note_lag(trigger.fire);
         self.send(stream, ToWorker::Trigger(Box::new(trigger)));
         if stops(&view, item, token) {
-            self.dirty.insert(name.clone());
+            self.run_queue.insert(name.clone());
         }
     }
 
@@ -190,7 +190,7 @@ impl Node {
                 tracing::warn!(job = %name, item = item.0, "an offset could not be read: {error}");
                 if !job.unmonitored.is_empty() {
                     job.retry_at = Some(self.now.mono.plus(self.settings.store_retry));
-                    self.dirty.insert(name.clone());
+                    self.run_queue.insert(name.clone());
                 }
             }
         }
@@ -221,9 +221,9 @@ impl Node {
             self.send_trigger(name, job, item, token, &run, None);
             let reference = RunRef { job: name.clone(), item, token };
             if let Some(worker) = self.workers.get_mut(&run.worker)
-                && worker.known.contains_key(&reference)
+                && worker.dispatched.contains_key(&reference)
             {
-                worker.apart.insert(reference, Some(run));
+                worker.untracked_runs.insert(reference, Some(run));
             }
         } else {
             self.ask_for_offset(name, job, item);
@@ -234,7 +234,7 @@ impl Node {
     /// After Welcome: what the worker has in flight is held against the records of its jobs.
     pub(super) fn reconcile_worker(&mut self, id: &WorkerId) {
         let Some(worker) = self.workers.get(id) else { return };
-        let in_flight: Vec<RunRef> = worker.known.keys().cloned().collect();
+        let in_flight: Vec<RunRef> = worker.dispatched.keys().cloned().collect();
         self.compare_runs(id, &in_flight);
     }
 
@@ -252,7 +252,7 @@ impl Node {
         let held: BTreeSet<&RunRef> = in_flight.iter().collect();
         worker.unheeded.retain(|run, _| !held.contains(run));
         let (unheeded, runs) = (&mut worker.unheeded, &worker.runs);
-        worker.known.retain(|run, since| {
+        worker.dispatched.retain(|run, since| {
             let stays = now.since(*since) < patience || held.contains(run);
             if !stays && runs.contains(&(run.job.clone(), run.item)) {
                 let unheeded = unheeded.entry(run.clone()).or_default();
@@ -261,14 +261,14 @@ impl Node {
             }
             stays
         });
-        worker.apart.retain(|run, _| worker.known.contains_key(run));
+        worker.untracked_runs.retain(|run, _| worker.dispatched.contains_key(run));
         let let_go: Vec<RunRef> =
             worker.taken_away.iter().filter(|run| !held.contains(run)).cloned().collect();
         for run in let_go {
             worker.taken_away.remove(&run);
-            self.dirty.insert(run.job);
+            self.run_queue.insert(run.job);
         }
-        let (jobs, known) = (&self.jobs, &worker.known);
+        let (jobs, known) = (&self.jobs, &worker.dispatched);
         let told = |(name, item): &&(JobName, Item)| {
             let token = jobs.get(name).and_then(|job| job.records.get(item)).map(|(_, record)| record.token);
             token.is_some_and(|token| known.contains_key(&RunRef { job: name.clone(), item: *item, token }))
@@ -315,9 +315,9 @@ impl Node {
             runs || ended || apart
         });
         if let Some(worker) =
-            self.workers.get_mut(id).filter(|worker| apart && worker.known.contains_key(reference))
+            self.workers.get_mut(id).filter(|worker| apart && worker.dispatched.contains_key(reference))
         {
-            worker.apart.entry(reference.clone()).or_insert(None);
+            worker.untracked_runs.entry(reference.clone()).or_insert(None);
         }
         if !named {
             self.cancel(
@@ -359,14 +359,14 @@ impl Node {
             tracing::warn!(job = %name, item = item.0, %token, worker = %id, "a worker was told of a run {told} times and never named it: the run is ended as crashed");
             Report { token, worker: id.clone(), ended, offset: None }
         });
-        self.dirty.insert(name.clone());
+        self.run_queue.insert(name.clone());
         true
     }
 
     pub(super) fn run_completed(&mut self, stream: StreamId, id: &WorkerId, completed: Completed) {
         let most = self.settings.max_reports;
         let Some(worker) = self.workers.get(id) else { return };
-        if worker.phase == Phase::Condemned {
+        if worker.phase == Phase::Expiring {
             return;
         }
         if worker.unacknowledged >= most {
@@ -407,11 +407,11 @@ impl Node {
                 worker.unacknowledged += 1;
             }
             job.disputed.push_back((id.clone(), completed));
-            return self.dirty.insert(name);
+            return self.run_queue.insert(name);
         }
         job.reports.insert(item, report);
         job.details.insert(item, (id.clone(), Arc::new(completed)));
-        self.dirty.insert(name);
+        self.run_queue.insert(name);
     }
 
     /// Reports that were in dispute, now that it can be said which is of the item's run.
@@ -451,9 +451,9 @@ impl Node {
     /// What is answered its worker has no more in flight.
     fn answer_report(&mut self, id: &WorkerId, run: RunRef, refusal: Option<Refusal>) {
         if let Some(worker) = self.workers.get_mut(id) {
-            worker.known.remove(&run);
+            worker.dispatched.remove(&run);
             if worker.taken_away.remove(&run) {
-                self.dirty.insert(run.job.clone());
+                self.run_queue.insert(run.job.clone());
             }
         }
         self.acknowledge(id, run, refusal);
@@ -474,10 +474,11 @@ impl Node {
             }
             let detail = job.details.remove(&item).map(|(_, detail)| detail);
             let run = RunRef { job: name.clone(), item, token: report.token };
-            let apart = self.workers.get_mut(&report.worker).and_then(|worker| worker.apart.remove(&run));
+            let apart =
+                self.workers.get_mut(&report.worker).and_then(|worker| worker.untracked_runs.remove(&run));
             if let Some(told) = apart {
                 self.record_unmonitored(name, &run, told, detail);
-                self.dirty.insert(name.clone());
+                self.run_queue.insert(name.clone());
             }
             self.one_report_less(&report.worker);
             self.answer_report(&report.worker, run, refusal);

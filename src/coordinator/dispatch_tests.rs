@@ -8,9 +8,9 @@ use rosterd_domain::plan::Reported;
 use rosterd_domain::time::Mono;
 
 use crate::event::Effect;
+use crate::failure_detector::tests::{at, host, job_with};
 use crate::job::JobState;
 use crate::node::Node;
-use crate::verdict::tests::{at, host, job_with};
 use crate::worker::Unheeded;
 use rosterd_session::frame::{Completed, RunRef, ToWorker};
 
@@ -130,7 +130,7 @@ fn a_run_that_its_worker_never_names_is_ended_for_it() {
     let tell = |node: &mut Node, times: u32, leases: Option<u32>| {
         let since = leases.map(|leases| Mono(node.now.mono.0 - leases * lease - Duration::from_millis(1)));
         let worker = node.workers.get_mut(&id).unwrap();
-        worker.known.remove(&run);
+        worker.dispatched.remove(&run);
         worker.unheeded.insert(run.clone(), Unheeded { times, since });
         node.compare_runs(&id, &[]);
         node.jobs[&name].reports.get(&Item(0)).map(|report| report.ended)

@@ -24,7 +24,7 @@ use rosterd_session::code::{Code, Refusal};
 use rosterd_session::frame::ToWorker;
 
 /// Who is told that it was asked: the request, and by whom. Nobody, where a command is carried out.
-pub(super) type Asker = Option<(RequestId, Option<Arc<str>>)>;
+pub(super) type Requester = Option<(RequestId, Option<Arc<str>>)>;
 
 /// Whether it says itself that it leaves, or will be told to whatever becomes of its host.
 fn is_asked(worker: &Worker) -> bool {
@@ -59,20 +59,20 @@ impl Node {
     }
 
     /// Writes down that a worker here is to leave.
-    fn ask_to_leave(&mut self, id: &WorkerId, grace: Duration, asker: Asker) {
+    fn ask_to_leave(&mut self, id: &WorkerId, grace: Duration, requester: Requester) {
         let Some(worker) = self.workers.get_mut(id) else { return };
         if is_asked(worker) {
-            return self.answer_asker(id, asker, Ok(()));
+            return self.answer_requester(id, requester, Ok(()));
         }
-        if worker.writing || worker.phase == Phase::Condemned {
+        if worker.writing || worker.phase == Phase::Expiring {
             let why = format!("the attachment of worker {id} is being written: ask again");
-            return self.answer_asker(id, asker, Err(Refusal::new(Code::Contended, why)));
+            return self.answer_requester(id, requester, Err(Refusal::new(Code::Contended, why)));
         }
         let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
         if mutants::is_on(mutants::DRAINS_ARE_ONLY_SAID) {
             worker.attachment.leave_grace_ms = Some(grace_ms);
             self.tell_to_leave(id);
-            return self.answer_asker(id, asker, Ok(()));
+            return self.answer_requester(id, requester, Ok(()));
         }
         worker.writing = true;
         let mut node = worker.attachment.clone();
@@ -80,10 +80,16 @@ impl Node {
         let (expect, node) = (Some(worker.version), Box::new(node));
         let mut txn = Txn::new(Purpose::AskToLeave);
         txn.write(Write::Attachment { worker: id.clone(), expect, node });
-        self.commit(TxnFor::AskToLeave { worker: id.clone(), grace_ms, asker }, txn);
+        self.commit(TxnFor::AskToLeave { worker: id.clone(), grace_ms, requester }, txn);
     }
 
-    pub(super) fn asked_to_leave(&mut self, id: &WorkerId, grace_ms: u64, asker: Asker, commit: Commit) {
+    pub(super) fn asked_to_leave(
+        &mut self,
+        id: &WorkerId,
+        grace_ms: u64,
+        requester: Requester,
+        commit: Commit,
+    ) {
         let answer = match &commit {
             Commit::Committed(_) => Ok(()),
             Commit::Unavailable(why) | Commit::TooLarge(why) => {
@@ -98,7 +104,7 @@ impl Node {
                 format!("the attachment of worker {id} was written by another: ask again"),
             )),
         };
-        self.answer_asker(id, asker, answer);
+        self.answer_requester(id, requester, answer);
         let Some(worker) = self.workers.get_mut(id) else { return };
         worker.writing = false;
         if !matches!(commit, Commit::Committed(_)) {
@@ -122,8 +128,8 @@ impl Node {
         }
     }
 
-    fn answer_asker(&mut self, id: &WorkerId, asker: Asker, answer: Result<(), Refusal>) {
-        let Some((request, by)) = asker else { return };
+    fn answer_requester(&mut self, id: &WorkerId, requester: Requester, answer: Result<(), Refusal>) {
+        let Some((request, by)) = requester else { return };
         if let (Ok(()), Some(worker)) = (&answer, self.workers.get(id)) {
             let what = format!("{} is asked to leave", worker.instance);
             self.out.push(Effect::Tell(Happening::Asked { job: None, action: Action::Drain, what, by }));
@@ -136,19 +142,19 @@ impl Node {
         let here = self.workers.values().find(|worker| worker.instance == *instance);
         if let Some(worker) = here {
             if is_asked(worker) {
-                return Now::Clear;
+                return Now::Done;
             }
             let id = worker.id.clone();
             // A store that cannot write is not asked again and again; when it can, every job has its turn.
             if self.health != Health::Suspended {
                 self.ask_to_leave(&id, Duration::from_millis(grace_ms), None);
             }
-            return Now::Wait;
+            return Now::Pending;
         }
-        let Some(worker) = instance.worker() else { return Now::Clear };
+        let Some(worker) = instance.worker() else { return Now::Done };
         let stands = job.view.as_ref().is_some_and(|view| view.instances.contains_key(instance));
         if !stands && mutants::is_on(mutants::COMMANDS_GO_WITH_INSTANCES) {
-            return Now::Clear;
+            return Now::Done;
         }
         self.now_elsewhere(job, worker)
     }

@@ -386,17 +386,17 @@ impl Driver {
         let now = self.now();
         let broken = std::mem::take(&mut self.broken).into_iter().map(Event::Closed);
         for event in broken.chain(first) {
-            self.node.hear(now, event);
+            self.node.handle_event(now, event);
         }
         // A run whose time has come waits for no report.
         let most = if self.node.tells(now) { 0 } else { MOST_EVENTS };
         for _ in 0..most {
             let Some(event) = self.ready() else { break };
-            self.node.hear(now, event);
+            self.node.handle_event(now, event);
         }
         self.node.set_frames(Frames { came: self.taken + self.inbox.len() as u64, taken: self.taken });
         self.node.set_waiting(self.waiting.streams());
-        for effect in self.node.settle(now, MOST_JOBS) {
+        for effect in self.node.poll(now, MOST_JOBS) {
             self.carry_out(effect, now);
         }
         self.hand_over(now);

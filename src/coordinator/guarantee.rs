@@ -117,7 +117,7 @@ impl Node {
             && let Some(job) = self.jobs.get_mut(name)
         {
             job.stale_records = true;
-            self.dirty.insert(name.clone());
+            self.run_queue.insert(name.clone());
         }
     }
 
@@ -362,7 +362,7 @@ impl Node {
         if !error.is_empty() {
             tracing::warn!(job = %name, "a callback failed: {error}");
         }
-        self.dirty.insert(name);
+        self.run_queue.insert(name);
     }
 
     /// The time of a callback is over: per policy the fire runs all the same, or is skipped.
@@ -379,7 +379,7 @@ impl Node {
             tracing::warn!(job = %name, callback = calling.id, "a callback was not answered in time");
             (calling.answered, calling.timed_out) = (true, true);
         }
-        self.dirty.insert(name.clone());
+        self.run_queue.insert(name.clone());
     }
 }
 
@@ -438,7 +438,7 @@ pub(super) fn skipped(run: &Running, token: Token) -> Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verdict::tests::{at, host};
+    use crate::failure_detector::tests::{at, host};
 
     #[test]
     fn a_callback_is_answered_by_whom_it_was_asked_of_and_nobody_else() {

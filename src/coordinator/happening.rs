@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rosterd_domain::id::{InstanceId, Item, JobName, Token};
 use rosterd_domain::item::{Outcome, Running};
-use rosterd_domain::plan::{Became, Entry, Why};
+use rosterd_domain::plan::{Entry, FireResult, Why};
 use rosterd_domain::time::Time;
 
 use rosterd_session::frame::Completed;
@@ -40,7 +40,7 @@ pub enum Happening {
         first: Time,
         latest: Time,
         count: u64,
-        became: Became,
+        became: FireResult,
     },
     Assigned {
         job: JobName,

@@ -80,13 +80,13 @@ pub(crate) struct JobState {
     /// Transactions in a row that were refused.
     pub(crate) refused: u32,
     /// Slots of starts whose outcome is unknown, until the records are read.
-    pub(crate) unsure: Vec<BTreeMap<WorkerId, u32>>,
+    pub(crate) slots_in_doubt: Vec<BTreeMap<WorkerId, u32>>,
     /// Nothing is tried before this (the store could not write).
     pub(crate) retry_at: Option<Mono>,
     /// Reports to be committed.
     pub(crate) reports: BTreeMap<Item, Report>,
     /// Until when they wait for more of them.
-    pub(crate) gathers_until: Option<Mono>,
+    pub(crate) batching_until: Option<Mono>,
     /// The same reports in full, for the history and the answer.
     pub(crate) details: BTreeMap<Item, (WorkerId, Arc<Completed>)>,
     /// Reports of other runs of the same items: which is the item's is decided once the records were read.
@@ -102,7 +102,7 @@ pub(crate) struct JobState {
     /// Items whose last fire lies in the future, which somebody was told.
     pub(crate) silent_until: BTreeMap<Item, Time>,
     /// Since when this host is responsible for an item.
-    pub(crate) gained: BTreeMap<Item, Time>,
+    pub(crate) owned_since: BTreeMap<Item, Time>,
     /// How far runs in flight have come, not written yet.
     pub(crate) progress: Progress,
     /// Offsets as far as they are known.
@@ -122,7 +122,7 @@ pub(crate) struct JobState {
     /// The membership in which this coordinator was elected though another should lead.
     pub(crate) stands_in: Option<u64>,
     /// Instances here that were put and stood: one that has gone was taken away by somebody else.
-    pub(crate) standing: BTreeSet<InstanceId>,
+    pub(crate) published_instances: BTreeSet<InstanceId>,
     /// `instance` mirrors to be written, by the leader.
     pub(crate) mirrors: BTreeMap<Item, Option<InstanceId>>,
     /// Servers without an instance, and since when, for the leader.
@@ -134,7 +134,7 @@ pub(crate) struct JobState {
     /// The job as it was when they were found: its assignment is the one that they follow.
     pub(crate) mirrored: Option<Arc<Job>>,
     /// What each hosted instance was last told.
-    pub(crate) told: BTreeMap<InstanceId, Told>,
+    pub(crate) last_assignment_sent: BTreeMap<InstanceId, Told>,
     /// The job's properties; another value is another pointer.
     pub(crate) props: Props,
     /// Runs without a record that wait for their offset to be read.
@@ -152,11 +152,11 @@ pub(crate) struct JobState {
     /// Workers that came with runs whose marks may have gone with the session of their last host.
     pub(crate) unmarked: BTreeSet<WorkerId>,
     /// Housekeeping waits for the fire that is near.
-    pub(crate) put_off: bool,
+    pub(crate) deferred_for_fire: bool,
     /// When the records are to be read again: see [`super::timers::Timer::LookAgain`].
-    pub(crate) looks_again: Option<Mono>,
+    pub(crate) reread_at: Option<Mono>,
     /// The last transaction was the host's: others come first now.
-    pub(crate) yield_turn: bool,
+    pub(crate) host_wrote_last: bool,
     /// What nobody attends to, as it was found since its last turn.
     pub(crate) unattended: Option<Unattended>,
     /// It had a turn since monitoring was last told.
@@ -332,7 +332,7 @@ impl JobState {
     }
 
     /// This host speaks for a worker no more: what was to be handed back for it is for others to end, or for its death.
-    pub(crate) fn hands_back_no_more(&mut self, worker: &WorkerId) {
+    pub(crate) fn drop_handoff_reports(&mut self, worker: &WorkerId) {
         if !mutants::is_on(mutants::HANDED_BACK_BY_THE_DEAD) {
             self.reports.retain(|_, report| report.worker != *worker || report.ended.spoken_for().is_none());
         }

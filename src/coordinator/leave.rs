@@ -27,7 +27,7 @@ impl Node {
                 worker.phase = Phase::Draining { confirmed: false };
                 return self.confirm_draining(id);
             }
-            Phase::Attaching | Phase::Leaving | Phase::Condemned => return,
+            Phase::Attaching | Phase::Leaving | Phase::Expiring => return,
         }
         if worker.writing {
             worker.drain_wanted = true;
@@ -69,7 +69,7 @@ impl Node {
         for name in jobs {
             if let Some(job) = self.jobs.get_mut(&name) {
                 job.leaving.insert(instance.clone());
-                self.dirty.insert(name);
+                self.run_queue.insert(name);
             }
         }
         self.confirm_draining(id);
@@ -97,7 +97,7 @@ impl Node {
         let unsent = |(name, item): &(JobName, Item)| {
             self.jobs.get(name).and_then(|job| job.records.get(item)).is_some_and(|(_, record)| {
                 let run = RunRef { job: name.clone(), item: *item, token: record.token };
-                record.running().is_some_and(|run| !run.held) && !worker.known.contains_key(&run)
+                record.running().is_some_and(|run| !run.held) && !worker.dispatched.contains_key(&run)
             })
         };
         if worker.runs.iter().any(unsent) || !worker.jobs.iter().all(settled) {
@@ -115,7 +115,7 @@ impl Node {
     pub(super) fn goodbye(&mut self, id: &WorkerId) {
         let Some(worker) = self.workers.get_mut(id) else { return };
         match worker.phase {
-            Phase::Condemned | Phase::Leaving => return,
+            Phase::Expiring | Phase::Leaving => return,
             _ => worker.phase = Phase::Leaving,
         }
         self.leavers.insert(id.clone());
@@ -139,14 +139,14 @@ impl Node {
             let report = Report {
                 token: record.token,
                 worker: id.clone(),
-                ended: Reported::Left(version),
+                ended: Reported::HandedBackByHost(version),
                 offset: None,
             };
             // What the worker itself said of the run goes before.
             if job.reports.get(&item).is_none_or(|known| known.ended.is_left()) {
                 job.reports.insert(item, report);
             }
-            self.dirty.insert(name);
+            self.run_queue.insert(name);
         }
     }
 
@@ -160,7 +160,7 @@ impl Node {
         let is_at =
             |id: &WorkerId, version| self.workers.get(id).is_some_and(|worker| worker.version == version);
         job.reports.retain(|_, report| match report.ended {
-            Reported::Left(_) => is_leaving(&report.worker),
+            Reported::HandedBackByHost(_) => is_leaving(&report.worker),
             Reported::Forgotten(version) => is_at(&report.worker, version),
             _ => true,
         });
@@ -171,11 +171,12 @@ impl Node {
             let Some(run) = record.running().filter(|run| run.held) else { continue };
             let Some(worker) = self.workers.get(&run.worker) else { continue };
             let registers = || job.registering.iter().any(|registering| registering.worker == run.worker);
-            let has_it =
-                job.hosted.contains_key(&run.instance) || worker.asks_for.contains(name) || registers();
+            let has_it = job.hosted.contains_key(&run.instance)
+                || worker.pending_registrations.contains(name)
+                || registers();
             let here = matches!(worker.phase, Phase::Attached | Phase::Draining { .. });
             if here && !has_it && !job.reports.contains_key(item) {
-                let (token, ended) = (record.token, Reported::Left(worker.version));
+                let (token, ended) = (record.token, Reported::HandedBackByHost(worker.version));
                 job.reports.insert(*item, Report { token, worker: run.worker.clone(), ended, offset: None });
             }
         }
@@ -220,7 +221,7 @@ impl Node {
         let told = |job: &JobState| job.view.as_ref().is_some_and(|view| is_told(view, id));
         let told = self.jobs.iter().filter(|(_, job)| told(job)).map(|(name, _)| name.clone());
         let jobs: BTreeSet<JobName> = self.jobs_of(worker).into_iter().chain(told).collect();
-        self.dirty.extend(jobs);
+        self.run_queue.extend(jobs);
     }
 
     /// The worker's attachment is gone: so is everything that hangs on it.
@@ -242,13 +243,13 @@ impl Node {
         for name in self.jobs_of(&worker) {
             let Some(job) = self.jobs.get_mut(&name) else { continue };
             job.hosted.remove(&worker.instance);
-            job.told.remove(&worker.instance);
+            job.last_assignment_sent.remove(&worker.instance);
             job.leaving.insert(worker.instance.clone());
             job.dead.insert(id.clone());
-            job.hands_back_no_more(id);
-            self.dirty.insert(name);
+            job.drop_handoff_reports(id);
+            self.run_queue.insert(name);
         }
         // Jobs that it never came to move here may name it as well.
-        self.bury(id);
+        self.mark_dead(id);
     }
 }

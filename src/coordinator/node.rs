@@ -2,10 +2,13 @@
 //!
 //! It holds caches of the registry and the conversations with its workers. Decisions about a job are the
 //! domain's; here is only when to decide, and what follows a commit. It is level-triggered: an event changes
-//! what is known, marks jobs as worth a look, and [`Node::handle`] ends by looking at each of those once; [`Node::hear`] and [`Node::settle`] are its two halves.
-//! The parts are in sibling files: `life` (its own), `attach` and `leave` (a worker's coming and going), `verdict` (its death),
-//! `advance` (one job's turn), `presence` (what tools read of workers), `ahead` (fires written before their time), `commit` (what follows a transaction), `dispatch` (what workers are told), `gather` (reports that share a transaction),
-//! `operate` (people).
+//! what is known, marks jobs as worth a look, and [`Node::handle`] ends by looking at each of those once;
+//! [`Node::handle_event`] and [`Node::poll`] are its two halves.
+//!
+//! The parts are in sibling files: `session_proof` (its own node), `admission`, `attach` and `leave` (a worker's coming and
+//! going), `failure_detector` (its death), `advance` (one job's turn), `background` (what a fire need not wait for),
+//! `lead_time` (fires written before their time), `commit` (what follows a transaction), `dispatch` (what workers are
+//! told), `batching` (reports that share a transaction), `presence` (what tools read of workers), `operate` (people).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,24 +18,24 @@ use rosterd_domain::mutants;
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::Txn;
 
-use super::agenda::Agenda;
-use super::ahead::Ahead;
-use super::arrivals::Arrivals;
+use super::admission::Admission;
+use super::background::BackgroundBudget;
+use super::batching::SingleFlight;
 use super::calendar::CalendarWatch;
-use super::drain::Asker;
+use super::drain::Requester;
 use super::event::{Answer, Effect, Event, Now, Query, ReadId, RequestId, StreamId, TxnId};
 pub use super::event::{Frames, Numbered};
-use super::gather::Whole;
+use super::failure_detector::{PendingExpiry, RemoteAttachment};
 use super::handle::{Health, Peer};
-use super::house::House;
 use super::job::Jobs;
+use super::lead_time::LeadTime;
 use super::member::Members;
 use super::operate::Pending;
 use super::quota::Counted;
+use super::run_queue::RunQueue;
 use super::settings::Settings;
 use super::tell::Telling;
 use super::timers::Timer;
-use super::verdict::{Elsewhere, Judging};
 use super::worker::Worker;
 use rosterd_registry::Hint;
 use rosterd_session::code::{Code, Refusal};
@@ -53,21 +56,21 @@ pub struct Node {
     pub(super) jobs: Jobs,
     pub(super) workers: BTreeMap<WorkerId, Worker>,
     /// Workers on their way here.
-    pub(super) arrivals: Arrivals,
+    pub(super) admission: Admission,
     /// By job, the workers that cannot be welcomed before its records were read.
-    pub(super) movers: BTreeMap<JobName, BTreeSet<WorkerId>>,
+    pub(super) awaiting_read: BTreeMap<JobName, BTreeSet<WorkerId>>,
     /// Those of them that were attached before the reading that is under way was asked for: it is theirs, whoever comes
     /// meanwhile.
-    pub(super) readers: BTreeMap<JobName, BTreeSet<WorkerId>>,
+    pub(super) covered_by_read: BTreeMap<JobName, BTreeSet<WorkerId>>,
     /// Workers that are draining or leaving.
     pub(super) leavers: BTreeSet<WorkerId>,
     /// Something has happened that they may have waited for. Looking takes a while, so it is done once for all of it.
     pub(super) look_at_leavers: bool,
     pub(super) streams: BTreeMap<StreamId, Stream>,
     /// Attachments that are hosted elsewhere, or by nobody any more.
-    pub(super) elsewhere: BTreeMap<WorkerId, Elsewhere>,
+    pub(super) elsewhere: BTreeMap<WorkerId, RemoteAttachment>,
     /// Those that are about to be marked dead.
-    pub(super) judging: Judging,
+    pub(super) pending_expiry: PendingExpiry,
     pub(super) coordinators: Members,
     /// Since when they are these.
     pub(super) members_since: Mono,
@@ -76,29 +79,29 @@ pub struct Node {
     pub(super) longest_lag: Duration,
     pub(super) reads: BTreeMap<ReadId, ReadFor>,
     /// Workers elsewhere whose attachments are looked at in a moment.
-    pub(super) absent: BTreeSet<WorkerId>,
+    pub(super) lookups_pending: BTreeSet<WorkerId>,
     /// Transactions under way: for whom, and when they were handed over.
     pub(super) txns: BTreeMap<TxnId, (TxnFor, Mono)>,
     /// When the last transaction that was committed was handed over: the session lived at least then.
-    pub(super) proved: Mono,
+    pub(super) session_proved_at: Mono,
     /// When this coordinator's own node was last written.
-    pub(super) told: Mono,
+    pub(super) member_written_at: Mono,
     pub(super) calendar: BTreeSet<(Time, JobName)>,
-    pub(super) ahead: Ahead,
+    pub(super) lead_time: LeadTime,
     /// How many frames have come from workers, and how many of them were taken in.
     pub(super) frames: Frames,
     /// Streams whose next frame waits for room to be taken in.
     pub(super) waiting: BTreeSet<StreamId>,
     /// Nothing tells of a job's changes, its own included: a fault of tests.
-    pub(super) deaf: bool,
+    pub(super) drop_hints: bool,
     pub(super) timers: BTreeSet<(Mono, Timer)>,
-    pub(super) dirty: Agenda,
+    pub(super) run_queue: RunQueue,
     /// Workers with slots that have become free and that others wait for.
-    pub(super) freed: BTreeSet<WorkerId>,
+    pub(super) slots_freed: BTreeSet<WorkerId>,
     /// What may wait until the jobs that fire have had their turn.
-    pub(super) house: House,
+    pub(super) background: BackgroundBudget,
     /// Reads of all there is of a kind: one at a time.
-    pub(super) whole: Whole,
+    pub(super) single_flight: SingleFlight,
     pub(super) requests: BTreeMap<RequestId, Pending>,
     /// What the jobs of credentials come to.
     pub(super) counted: Counted,
@@ -106,15 +109,15 @@ pub struct Node {
     pub(super) telling: Telling,
     pub(super) out: Vec<Effect>,
     pub(super) health: Health,
-    /// Attachments were read: nothing is judged before.
-    pub(super) informed: bool,
+    /// Attachments were read: no lease expires before.
+    pub(super) synced: bool,
     pub(super) stopping: bool,
     pub(super) stopped: bool,
     pub(super) last_id: u64,
     /// This coordinator's own node stands: without it others take this coordinator for dead.
-    pub(super) listed: bool,
+    pub(super) registered: bool,
     /// Workers that came before.
-    pub(super) early: Vec<(StreamId, Box<Hello>)>,
+    pub(super) hellos_before_ready: Vec<(StreamId, Box<Hello>)>,
 }
 
 /// A stream, from its opening on.
@@ -151,7 +154,7 @@ pub(super) enum ReadFor {
     /// A record names it.
     Suspect(WorkerId),
     /// The living coordinators, before these workers are marked dead because their hosts are not among them.
-    Judge(BTreeSet<WorkerId>),
+    Expire(BTreeSet<WorkerId>),
     Attachments,
     Coordinators,
     Clock,
@@ -173,14 +176,14 @@ pub(super) enum TxnFor {
     AskToLeave {
         worker: WorkerId,
         grace_ms: u64,
-        asker: Asker,
+        requester: Requester,
     },
     /// The lease that an attachment states.
     Lease(WorkerId),
-    Verdict(WorkerId),
+    Expire(WorkerId),
     Goodbye(WorkerId),
-    /// The verdict on somebody else's worker.
-    Elsewhere(WorkerId),
+    /// The lease of a worker that another coordinator hosts has expired.
+    ExpireRemote(WorkerId),
     Own,
 }
 
@@ -189,10 +192,10 @@ impl Node {
     pub fn new(settings: Settings, session: String, ids: Box<dyn FnMut() -> String + Send>) -> Self {
         let now = Now { wall: Time::default(), mono: Mono::default() };
         Self {
-            ahead: Ahead::new(settings.ahead),
+            lead_time: LeadTime::new(settings.ahead),
             frames: Frames::default(),
             waiting: BTreeSet::new(),
-            deaf: false,
+            drop_hints: false,
             settings,
             session,
             ids,
@@ -202,10 +205,10 @@ impl Node {
             calendar_watch: CalendarWatch::default(),
             jobs: Jobs::new(),
             workers: BTreeMap::new(),
-            arrivals: Arrivals::default(),
-            movers: BTreeMap::new(),
-            readers: BTreeMap::new(),
-            judging: Judging::default(),
+            admission: Admission::default(),
+            awaiting_read: BTreeMap::new(),
+            covered_by_read: BTreeMap::new(),
+            pending_expiry: PendingExpiry::default(),
             leavers: BTreeSet::new(),
             look_at_leavers: false,
             streams: BTreeMap::new(),
@@ -216,26 +219,26 @@ impl Node {
             longest_lag: Duration::ZERO,
             reads: BTreeMap::new(),
             txns: BTreeMap::new(),
-            absent: BTreeSet::new(),
-            proved: Mono::default(),
-            told: Mono::default(),
+            lookups_pending: BTreeSet::new(),
+            session_proved_at: Mono::default(),
+            member_written_at: Mono::default(),
             calendar: BTreeSet::new(),
             timers: BTreeSet::new(),
-            dirty: Agenda::default(),
-            freed: BTreeSet::new(),
-            house: House::default(),
-            whole: Whole::default(),
+            run_queue: RunQueue::default(),
+            slots_freed: BTreeSet::new(),
+            background: BackgroundBudget::default(),
+            single_flight: SingleFlight::default(),
             requests: BTreeMap::new(),
             counted: Counted::new(),
             telling: Telling::default(),
             out: Vec::new(),
             health: Health::Starting,
-            informed: false,
+            synced: false,
             stopping: false,
             stopped: false,
             last_id: 0,
-            listed: false,
-            early: Vec::new(),
+            registered: false,
+            hellos_before_ready: Vec::new(),
         }
     }
 
@@ -246,12 +249,12 @@ impl Node {
 
     /// Takes an event in and answers with all that is to be done.
     pub fn handle(&mut self, now: Now, event: Event) -> Vec<Effect> {
-        self.hear(now, event);
-        self.settle(now, usize::MAX)
+        self.handle_event(now, event);
+        self.poll(now, usize::MAX)
     }
 
-    /// Takes an event in. What follows from several is decided once, by [`Node::settle`].
-    pub fn hear(&mut self, now: Now, event: Event) {
+    /// Takes an event in. What follows from several is decided once, by [`Node::poll`].
+    pub fn handle_event(&mut self, now: Now, event: Event) {
         if self.is_over() {
             // It acknowledges nothing any more: others count from the end of its session.
             return;
@@ -261,19 +264,19 @@ impl Node {
         if let Some(jump) = jump {
             self.calendar_jumped(&jump);
         }
-        self.take_in(event);
+        self.apply(event);
     }
 
     /// Looks at no more than `most` of the jobs that are worth it, and answers with what is to be done. While
     /// [`Node::is_settled`] says no, it is to be called again.
-    pub fn settle(&mut self, now: Now, most: usize) -> Vec<Effect> {
+    pub fn poll(&mut self, now: Now, most: usize) -> Vec<Effect> {
         if self.is_over() {
             return std::mem::take(&mut self.out);
         }
         self.tell_time(now);
         self.run_timers();
         self.tell_due_runs(most);
-        if self.ahead.is_due(self.now.wall) {
+        if self.lead_time.is_due(self.now.wall) {
             // What is due now goes before what follows from it.
             return std::mem::take(&mut self.out);
         }
@@ -282,13 +285,13 @@ impl Node {
         self.offer_freed_slots();
         // Whatever is written by a calendar that may be wrong would outlast its error.
         for _ in 0..if self.clock_is_unknown() { 0 } else { most } {
-            let Some(job) = self.dirty.pop().or_else(|| self.house.pop()) else { break };
+            let Some(job) = self.run_queue.pop().or_else(|| self.background.pop()) else { break };
             self.advance(&job);
         }
         if self.look_at_leavers {
             self.look_at_leavers();
         }
-        if self.dirty.is_empty() {
+        if self.run_queue.is_empty() {
             self.stop_if_done();
         }
         std::mem::take(&mut self.out)
@@ -317,11 +320,11 @@ impl Node {
 
     /// No job is left that is worth a look now, and nobody to be told of a run.
     pub fn is_settled(&self) -> bool {
-        (self.dirty.is_empty() || self.clock_is_unknown())
-            && self.freed.is_empty()
-            && self.arrivals.is_settled()
-            && !self.house.has_turn()
-            && !self.ahead.is_due(self.now.wall)
+        (self.run_queue.is_empty() || self.clock_is_unknown())
+            && self.slots_freed.is_empty()
+            && self.admission.is_settled()
+            && !self.background.has_turn()
+            && !self.lead_time.is_due(self.now.wall)
     }
 
     /// How many frames have come so far, and were taken in: what those between say of a worker may be that it lives.
@@ -341,18 +344,18 @@ impl Node {
 
     /// Whether nothing tells of a job's changes: a fault that tests put in.
     pub fn set_deaf(&mut self, deaf: bool) {
-        self.deaf = deaf;
+        self.drop_hints = deaf;
     }
 
     /// Somebody is to be told of a run now.
     pub fn tells(&self, now: Now) -> bool {
-        self.ahead.is_due(self.calendar_watch.believed(now, &self.settings))
+        self.lead_time.is_due(self.calendar_watch.believed(now, &self.settings))
     }
 
     /// When the machine wants a [`Event::Tick`], by either clock.
     pub fn wake_at(&self) -> (Option<Time>, Option<Mono>) {
         let calendar = self.calendar.first().map(|(at, _)| *at);
-        let wall = [calendar, self.ahead.next()].into_iter().flatten().min();
+        let wall = [calendar, self.lead_time.next()].into_iter().flatten().min();
         (wall.map(|at| self.by_the_clock(at)), self.timers.first().map(|(at, _)| *at))
     }
 
@@ -361,11 +364,11 @@ impl Node {
         self.stopped
     }
 
-    fn is_over(&self) -> bool {
+    fn session_ended(&self) -> bool {
         self.stopped && !mutants::is_on(mutants::OVER_AND_LISTENS)
     }
 
-    fn take_in(&mut self, event: Event) {
+    fn apply(&mut self, event: Event) {
         match event {
             Event::Start => self.start(),
             Event::Opened(stream, peer) => self.opened(stream, peer),
@@ -395,7 +398,7 @@ impl Node {
                 if self.is_open() {
                     self.arrives(id, hello);
                 } else {
-                    self.early.push((id, hello));
+                    self.hellos_before_ready.push((id, hello));
                 }
             }
             (StreamPhase::Fresh, _) => {
@@ -451,11 +454,11 @@ impl Node {
     fn hint(&mut self, hint: Hint) {
         match hint {
             Hint::Jobs => self.read(ReadFor::Jobs, Query::Jobs),
-            Hint::Job(_) if self.deaf => {}
+            Hint::Job(_) if self.drop_hints => {}
             Hint::Job(job) => {
                 if let Some(state) = self.jobs.get_mut(&job) {
                     state.stale = true;
-                    self.dirty.insert(job);
+                    self.run_queue.insert(job);
                 }
             }
             Hint::Switches(job) => self.switches_moved(job),
@@ -486,11 +489,11 @@ impl Node {
             (ReadFor::Coordinators, Answer::Coordinators(Ok(read))) => {
                 self.members_read(id, read);
             }
-            (ReadFor::Judge(workers), Answer::Coordinators(Ok(read))) => {
+            (ReadFor::Expire(workers), Answer::Coordinators(Ok(read))) => {
                 self.members_read(id, read);
-                self.judge_all(&workers);
+                self.expire_all(&workers);
             }
-            (ReadFor::Judge(workers), _) => self.judge_later(workers),
+            (ReadFor::Expire(workers), _) => self.expire_later(workers),
             (ReadFor::Clock, Answer::ToldAt(read)) => self.clock_read(read),
             // A read that failed is tried again by the sweep, or with the next hint.
             _ => self.set_timer(self.settings.store_retry, Timer::Sweep),
@@ -501,7 +504,7 @@ impl Node {
         for job in jobs {
             if !self.jobs.contains_key(&job) {
                 self.jobs.insert(job.clone(), Box::default());
-                self.dirty.insert(job);
+                self.run_queue.insert(job);
             }
         }
         // One that has gone is found so when it is read.
@@ -511,7 +514,7 @@ impl Node {
             if let Some(state) = self.jobs.get_mut(&job) {
                 state.stale = true;
             }
-            self.dirty.insert(job);
+            self.run_queue.insert(job);
         }
     }
 

@@ -101,7 +101,7 @@ mod tests {
 
     use super::*;
     use crate::event::Event;
-    use crate::verdict::tests::{at, host};
+    use crate::failure_detector::tests::{at, host};
 
     fn run(source: Source) -> Running {
         Running {

@@ -14,7 +14,8 @@ use rosterd_domain::view::Job;
 
 use super::barrier::{Barrier, Passed};
 use super::change::{
-    Step, apply, check_item, enable, guarded, pause, remove, remove_machine, shut_down_machine, shut_out,
+    Step, apply, check_item, enable, evict_instance, guarded, pause, remove, remove_machine,
+    shut_down_machine,
 };
 use super::command::{give_up, stop};
 use super::drain::drain;
@@ -89,7 +90,7 @@ impl Node {
     fn ask(&mut self, request: RequestId, by: Option<Arc<str>>, name: JobName, operation: JobOperation) {
         let job = self.jobs.entry(name.clone()).or_default();
         job.operations.push_back(Asked { request, by, operation, tries: 0, informed: false, barrier: None });
-        self.dirty.insert(name);
+        self.run_queue.insert(name);
     }
 
     fn apply_jobs(
@@ -179,7 +180,7 @@ impl Node {
                 asked.informed = true;
                 job.operations.push_front(asked);
                 job.stale_records = true;
-                self.dirty.insert(name.clone());
+                self.run_queue.insert(name.clone());
                 acts = true;
                 break;
             }
@@ -302,7 +303,7 @@ impl Node {
         }
         // Where it is hosted elsewhere, its host finds it deleted and does the rest.
         let mut txn = guarded(Purpose::Shutdown, view);
-        shut_out(&mut txn, view, [instance]);
+        evict_instance(&mut txn, view, [instance]);
         let line = format!("{instance} is shut down for this job");
         Ok(Step::Commit(txn, Change::new(ChangeEffect::Requested, line)))
     }
@@ -321,7 +322,7 @@ impl Node {
             return;
         }
         if let JobOperation::Shutdown { instance } = &asked.operation {
-            self.dismiss(name, job, instance, ASKED);
+            self.release_instance(name, job, instance, ASKED);
         }
         self.reply(asked.request, name, Ok(said));
     }

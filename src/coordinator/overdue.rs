@@ -31,7 +31,7 @@ impl Node {
                 continue;
             }
             let told = RunRef { job: name.clone(), item: *item, token: record.token };
-            let worker = self.workers.get(&run.worker).filter(|worker| worker.known.contains_key(&told));
+            let worker = self.workers.get(&run.worker).filter(|worker| worker.dispatched.contains_key(&told));
             let Some(stream) = worker.and_then(|worker| worker.stream) else { continue };
             let now = (record.token, stream);
             if job.told_of_timeout.insert(*item, now) != Some(now) {
@@ -49,7 +49,7 @@ impl Node {
         let Entry::Ended { item, token, run, outcome: Outcome::TimedOut, .. } = entry else { return };
         let told = RunRef { job: name.clone(), item: *item, token: *token };
         if let Some(worker) = self.workers.get_mut(&run.worker)
-            && worker.known.contains_key(&told)
+            && worker.dispatched.contains_key(&told)
             && !mutants::is_on(mutants::TAKEN_AWAY_IS_FREE)
         {
             worker.taken_away.insert(told);

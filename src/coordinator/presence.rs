@@ -24,7 +24,7 @@ impl Node {
             return false;
         }
         self.answer_registrations(name, job, view);
-        if job.writing.is_some() || self.obey_deletion(name, job, view) {
+        if job.writing.is_some() || self.handle_foreign_deletion(name, job, view) {
             return true;
         }
         self.look_at_left_behind(job, view);

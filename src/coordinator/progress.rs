@@ -80,7 +80,7 @@ impl Node {
         let record = self.jobs.get(&run.job).and_then(|job| job.records.get(&run.item));
         let running = record.filter(|(_, record)| record.token == run.token);
         let running = running.and_then(|(_, record)| record.running()).is_some_and(|run| run.worker == *id);
-        let apart = || self.workers.get(id).is_some_and(|worker| worker.apart.contains_key(&run));
+        let apart = || self.workers.get(id).is_some_and(|worker| worker.untracked_runs.contains_key(&run));
         if !running && !apart() {
             return;
         }

@@ -48,7 +48,7 @@ impl Node {
                 job.mirrors = owners.collect();
             }
             self.reconcile_later(name, &mut job);
-            self.dirty.insert(name.clone());
+            self.run_queue.insert(name.clone());
         }
         self.jobs.insert(name.clone(), job);
     }

@@ -122,7 +122,7 @@ impl Node {
 
     fn refuse(&mut self, name: &JobName, registering: &Registering, refusal: Refusal) {
         self.answered_one(name, registering);
-        self.dirty.insert(name.clone());
+        self.run_queue.insert(name.clone());
         self.send(registering.stream, ToWorker::Refused { job: name.to_string(), refusal });
     }
 
@@ -205,7 +205,7 @@ impl Node {
         job.registering = waiting;
         if registered {
             self.tell_assignments(name, job, view);
-            self.dirty.insert(name.clone());
+            self.run_queue.insert(name.clone());
         }
     }
 
@@ -238,7 +238,7 @@ impl Node {
                 next: next_fire(view, now).map(|next| next.since(now)),
             },
         );
-        job.told.remove(&instance);
+        job.last_assignment_sent.remove(&instance);
     }
 }
 
@@ -267,8 +267,8 @@ fn overwriting(registering: &Registering) -> Option<Offer> {
 mod tests {
     use super::*;
     use crate::event::{Answer, Effect, Event, Query};
+    use crate::failure_detector::tests::{at, host};
     use crate::handle::Operation;
-    use crate::verdict::tests::{at, host};
 
     /// Who mistyped a name was told to apply it.
     #[test]

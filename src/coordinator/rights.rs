@@ -31,14 +31,14 @@ impl Node {
         let Some(worker) = self.workers.get_mut(id).filter(|_| !stays) else { return };
         worker.lost.insert(name.clone());
         worker.jobs.remove(name);
-        worker.asks_for.remove(name);
+        worker.pending_registrations.remove(name);
         worker.registering.remove(name);
-        worker.gave_up.insert(name.clone());
+        worker.unregistered.insert(name.clone());
         let Some(job) = self.jobs.get_mut(name) else { return };
         let instance = &worker.instance;
         job.registering.retain(|registering| registering.worker != *id);
-        job.standing.remove(instance);
-        job.told.remove(instance);
+        job.published_instances.remove(instance);
+        job.last_assignment_sent.remove(instance);
         let hosted = job.hosted.remove(instance).is_some();
         let stands = job.view.as_ref().is_some_and(|view| {
             view.instances.contains_key(instance) || view.sharding.instances().contains(instance)
@@ -46,7 +46,7 @@ impl Node {
         if hosted || stands {
             tracing::warn!(job = %name, %instance, "a worker's credential is not for the job any more: it is removed from its instances");
             job.leaving.insert(instance.clone());
-            self.dirty.insert(name.clone());
+            self.run_queue.insert(name.clone());
         }
     }
 

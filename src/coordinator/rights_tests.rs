@@ -6,10 +6,10 @@ use rosterd_domain::snapshot::Attachment;
 use rosterd_domain::txn::{Commit, Write};
 
 use crate::event::{Answer, Effect, Event, Query, StreamId};
+use crate::failure_detector::tests::{at, hello, host, job_with};
 use crate::handle::Peer;
 use crate::job::JobState;
 use crate::node::Node;
-use crate::verdict::tests::{at, hello, host, job_with};
 use rosterd_session::code::Code;
 use rosterd_session::frame::{CancelReason, FromWorker, Hello, ToWorker};
 use rosterd_session::jobs::Jobs;
@@ -182,7 +182,7 @@ fn a_name_that_is_only_said_concerns_nobody_but_who_said_it() {
     let said = JobName::new("said").unwrap();
     let mut job = JobState { loaded: true, named_by: [other.clone()].into(), ..JobState::default() };
     assert_eq!(node.heard_of(&said, &mut job), [other.clone()].into());
-    node.movers.insert(said.clone(), [other.clone()].into());
+    node.awaiting_read.insert(said.clone(), [other.clone()].into());
     assert_eq!(node.heard_of(&said, &mut job), [other].into());
     // One that was there may have been heard of by anybody.
     let mut job = JobState { existed: true, ..job };

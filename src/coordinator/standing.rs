@@ -71,7 +71,7 @@ mod tests {
 
     use super::*;
     use crate::event::{Answer, Event};
-    use crate::verdict::tests::{at, host, job_with};
+    use crate::failure_detector::tests::{at, host, job_with};
 
     fn told(node: &mut Node) -> Vec<(String, Option<Standing>)> {
         let mut told = Vec::new();
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(told(&mut node), standing(JobStatus::Paused, 10));
 
         // Its turn finds that the store has it no more.
-        node.dirty.insert(name.clone());
+        node.run_queue.insert(name.clone());
         node.jobs.get_mut(&name).unwrap().stale_records = true;
         let effects = node.handle(at(1.0), Event::Tick);
         let read = effects.iter().find_map(|effect| match effect {

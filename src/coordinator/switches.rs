@@ -31,7 +31,7 @@ impl Node {
         // Who is elected later looks then.
         if let Some(job) = self.jobs.get_mut(&name).filter(|job| job.leads()) {
             job.switches_stale = true;
-            self.dirty.insert(name);
+            self.run_queue.insert(name);
         }
     }
 
@@ -69,7 +69,7 @@ impl Node {
         self.jobs.insert(name.clone(), job);
         // Who leaves waits for every read of its jobs, this one too.
         self.look_at_leavers = true;
-        self.dirty.insert(name);
+        self.run_queue.insert(name);
     }
 
     /// Another tool has written `config`: whoever sees it first has that taken over, as if it had been applied.
@@ -91,7 +91,7 @@ impl Node {
         if (read.incarnation.as_ref(), read.generation) != (Some(&view.incarnation), view.generation) {
             // One of the two is behind.
             (job.stale, job.switches_stale) = (true, true);
-            self.dirty.insert(name.clone());
+            self.run_queue.insert(name.clone());
             return false;
         }
         let mut sharding = view.sharding.withdrawn();

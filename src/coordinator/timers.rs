@@ -12,7 +12,7 @@ pub(super) enum Timer {
     /// A worker's lease may be over.
     Lease(WorkerId),
     /// An attachment elsewhere may be nobody's.
-    Elsewhere(WorkerId),
+    RemoteAttachment(WorkerId),
     /// A job may be tried again.
     Job(JobName),
     /// The time of a callback is over.
@@ -40,13 +40,13 @@ impl Node {
             self.timers.pop_first();
             match timer {
                 Timer::Lease(worker) => self.lease_timer(&worker),
-                Timer::Elsewhere(worker) => self.elsewhere_timer(&worker),
+                Timer::RemoteAttachment(worker) => self.remote_lease_timer(&worker),
                 Timer::Job(job) => {
-                    self.dirty.insert(job);
+                    self.run_queue.insert(job);
                 }
                 Timer::Callback(job) => self.callback_timer(&job),
                 Timer::Absent(worker) => {
-                    self.absent.remove(&worker);
+                    self.lookups_pending.remove(&worker);
                     self.read(ReadFor::Suspect(worker.clone()), Query::Attachment(worker));
                 }
                 Timer::Proof => self.prove_if_idle(),
@@ -56,10 +56,10 @@ impl Node {
                     let now = self.now.mono;
                     // One that was set for later, or was overtaken, says nothing.
                     if let Some(state) = self.jobs.get_mut(&job)
-                        && state.looks_again.take_if(|at| *at <= now).is_some()
+                        && state.reread_at.take_if(|at| *at <= now).is_some()
                     {
                         state.stale_records = true;
-                        self.dirty.insert(job);
+                        self.run_queue.insert(job);
                     }
                 }
                 Timer::Sweep => {
@@ -79,7 +79,7 @@ impl Node {
                 state.due = true;
             }
             // A fire goes before whatever else is worth a look.
-            self.dirty.insert_first(job);
+            self.run_queue.insert_first(job);
         }
     }
 }

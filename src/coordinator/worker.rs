@@ -29,7 +29,7 @@ pub(crate) enum Phase {
     /// It said Goodbye; the attachment goes once no record names it.
     Leaving,
     /// Its lease is over: the attachment is being deleted. Nothing it says is acknowledged any more.
-    Condemned,
+    Expiring,
 }
 
 /// A worker at this host.
@@ -61,11 +61,11 @@ pub(crate) struct Worker {
     /// Jobs it has registered.
     pub(crate) jobs: BTreeSet<JobName>,
     /// Jobs of its Hello that it registers, or gives up, once it is welcomed.
-    pub(crate) asks_for: BTreeSet<JobName>,
+    pub(crate) pending_registrations: BTreeSet<JobName>,
     /// Jobs whose registration is not answered.
     pub(crate) registering: BTreeSet<JobName>,
     /// Jobs that it has said it gave up.
-    pub(crate) gave_up: BTreeSet<JobName>,
+    pub(crate) unregistered: BTreeSet<JobName>,
     /// For which jobs the credential of its stream is.
     pub(crate) rights: Jobs,
     /// Jobs that it has had, or says it has, and that its credential is not for.
@@ -75,20 +75,20 @@ pub(crate) struct Worker {
     /// The lease counts from here.
     pub(crate) heard: Mono,
     /// Its lease was found to be over, counted from then; and how many frames had come to this coordinator by that time.
-    pub(crate) over: Option<(Mono, u64)>,
+    pub(crate) lease_expired_at: Option<(Mono, u64)>,
     /// The lease that the worker counts with.
     pub(crate) lease: Duration,
     /// Runs that it has been told of on this stream, or had in flight when it came, and since when.
-    pub(crate) known: BTreeMap<RunRef, Mono>,
+    pub(crate) dispatched: BTreeMap<RunRef, Mono>,
     /// Those of which user code has begun.
     pub(crate) begun: Begun,
     /// Of these the ones that no record holds, since their jobs are without monitorExecution; as they were told, unless
     /// it came with them.
-    pub(crate) apart: BTreeMap<RunRef, Option<Running>>,
+    pub(crate) untracked_runs: BTreeMap<RunRef, Option<Running>>,
     /// Runs that were taken away from it, and that it still names: each keeps its slot.
     pub(crate) taken_away: BTreeSet<RunRef>,
     /// It was another host's before, or this one's in another session.
-    pub(crate) came: bool,
+    pub(crate) taken_over: bool,
     /// How often it was told of runs that it then did not name, heartbeat after heartbeat.
     pub(crate) unheeded: BTreeMap<RunRef, Unheeded>,
     /// Runs in flight in the records.
@@ -139,19 +139,19 @@ impl Worker {
             writing: false,
             drain_wanted: false,
             jobs: BTreeSet::new(),
-            asks_for: hello.asked.iter().cloned().collect(),
+            pending_registrations: hello.asked.iter().cloned().collect(),
             registering: BTreeSet::new(),
-            gave_up: BTreeSet::new(),
+            unregistered: BTreeSet::new(),
             rights: Jobs::all(),
             lost: BTreeSet::new(),
             moving: BTreeSet::new(),
             heard,
-            over: None,
+            lease_expired_at: None,
             begun: Begun::of_hello(&hello.in_flight),
-            known: hello.in_flight.iter().map(|run| (run.clone(), heard)).collect(),
-            apart: BTreeMap::new(),
+            dispatched: hello.in_flight.iter().map(|run| (run.clone(), heard)).collect(),
+            untracked_runs: BTreeMap::new(),
             taken_away: BTreeSet::new(),
-            came: false,
+            taken_over: false,
             unheeded: BTreeMap::new(),
             runs: BTreeSet::new(),
             reserved: 0,
@@ -165,7 +165,7 @@ impl Worker {
         if mutants::is_on(mutants::SLOTS_UNCOUNTED) {
             return self.slots;
         }
-        let runs = self.runs.len() + self.apart.len() + self.taken_away.len();
+        let runs = self.runs.len() + self.untracked_runs.len() + self.taken_away.len();
         let used = u32::try_from(runs).unwrap_or(u32::MAX).saturating_add(self.reserved);
         self.slots.saturating_sub(used)
     }
@@ -183,10 +183,10 @@ impl Worker {
     /// Whether it has to do with a job: works for it, asks to, was told of runs of it, or is named by its records.
     pub(crate) fn concerns(&self, job: &JobName) -> bool {
         let first = RunRef { job: job.clone(), item: Item(0), token: Token(0) };
-        let told = self.known.range(first..).next().is_some_and(|(run, _)| run.job == *job);
+        let told = self.dispatched.range(first..).next().is_some_and(|(run, _)| run.job == *job);
         let runs = self.runs.range((job.clone(), Item(0))..).next().is_some_and(|(name, _)| name == job);
         told || runs
-            || [&self.jobs, &self.asks_for, &self.registering, &self.moving]
+            || [&self.jobs, &self.pending_registrations, &self.registering, &self.moving]
                 .into_iter()
                 .any(|jobs| jobs.contains(job))
     }

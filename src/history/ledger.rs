@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rosterd_domain::id::{InstanceId, Item, Token};
 use rosterd_domain::item::{Missed, Source};
-use rosterd_domain::plan::Became;
+use rosterd_domain::plan::FireResult;
 use rosterd_domain::time::Time;
 
 use super::rows::{RunRow, RunState, UnrunRow};
@@ -146,9 +146,9 @@ impl Ledger {
         let (mut misfired, mut skipped, mut missed) = (Spans::new(), Spans::new(), Spans::new());
         for UnrunRow { first, latest, became, .. } in gaps {
             match became {
-                Became::Misfired => drop(misfired.insert(first, (latest, ()))),
-                Became::Skipped => drop(skipped.insert(first, (latest, ()))),
-                Became::Missed(reason) => drop(missed.insert(first, (latest, reason))),
+                FireResult::Misfired => drop(misfired.insert(first, (latest, ()))),
+                FireResult::Skipped => drop(skipped.insert(first, (latest, ()))),
+                FireResult::Missed(reason) => drop(missed.insert(first, (latest, reason))),
             }
         }
         let dropped = missed.keys().filter(|first| around(&misfired, **first).is_some()).copied().collect();

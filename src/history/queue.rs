@@ -9,7 +9,7 @@ use std::time::Duration;
 use rosterd_domain::id::{InstanceId, Item, JobName, Token};
 use rosterd_domain::item::{Outcome, Running};
 use rosterd_domain::ownership::Owned;
-use rosterd_domain::plan::Became;
+use rosterd_domain::plan::FireResult;
 use rosterd_domain::time::Time;
 
 use super::rows::{Detail, EventKind};
@@ -29,7 +29,7 @@ pub(super) enum What {
     Started { of: Of, run: Running, detail: Option<Box<Detail>> },
     Begun { of: Of, run: Running, at: Option<Time> },
     Ended { of: Of, run: Running, outcome: Outcome, at: Time, requeued: bool, detail: Option<Box<Detail>> },
-    Unrun { job: JobName, item: Item, first: Time, latest: Time, count: u64, became: Became },
+    Unrun { job: JobName, item: Item, first: Time, latest: Time, count: u64, became: FireResult },
     Event { job: Option<JobName>, kind: EventKind, text: String, principal: Option<String> },
     Owned(Box<Owned>),
 }

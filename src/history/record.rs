@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use rosterd_domain::id::{Item, JobName};
 use rosterd_domain::item::Source;
-use rosterd_domain::plan::Became;
+use rosterd_domain::plan::FireResult;
 use rosterd_domain::time::Time;
 use serde::{Deserialize, Serialize};
 
@@ -140,7 +140,7 @@ impl Record {
 /// Makes records of rows.
 #[derive(Debug, Default)]
 pub(super) struct Records {
-    gaps: BTreeMap<(JobName, Item), (GapRecord, Became)>,
+    gaps: BTreeMap<(JobName, Item), (GapRecord, FireResult)>,
     losses: u64,
 }
 
@@ -197,7 +197,7 @@ impl Records {
         &mut self,
         of: (JobName, Item),
         (first, latest, count): (Time, Time, u64),
-        became: Became,
+        became: FireResult,
         at: Time,
     ) -> GapRecord {
         if let Some((last, why)) = self.gaps.get_mut(&of)

@@ -4,7 +4,7 @@ use std::fmt;
 
 use rosterd_domain::id::{InstanceId, Item, JobName, Token, TriggerId, WorkerId};
 use rosterd_domain::item::{Counters, Missed, Outcome, Source};
-use rosterd_domain::plan::Became;
+use rosterd_domain::plan::FireResult;
 use rosterd_domain::time::Time;
 
 /// What a worker's report tells besides the outcome.
@@ -241,7 +241,7 @@ pub struct UnrunRow {
     /// How many.
     pub count: u64,
     /// What became of them, and why.
-    pub became: Became,
+    pub became: FireResult,
     /// When that was last written.
     pub recorded: Time,
 }
@@ -362,20 +362,20 @@ pub struct Page {
 }
 
 /// The names of what became of scheduled times, and of why: two columns.
-pub(super) fn became_names(became: Became) -> (&'static str, &'static str) {
+pub(super) fn became_names(became: FireResult) -> (&'static str, &'static str) {
     match became {
-        Became::Misfired => ("misfired", ""),
-        Became::Skipped => ("skipped", ""),
-        Became::Missed(reason) => ("missed", reason.as_str()),
+        FireResult::Misfired => ("misfired", ""),
+        FireResult::Skipped => ("skipped", ""),
+        FireResult::Missed(reason) => ("missed", reason.as_str()),
     }
 }
 
 /// The other way round.
-pub(super) fn became_named(became: &str, reason: &str) -> Option<Became> {
+pub(super) fn became_named(became: &str, reason: &str) -> Option<FireResult> {
     match became {
-        "misfired" => Some(Became::Misfired),
-        "skipped" => Some(Became::Skipped),
-        "missed" => missed_named(reason).map(Became::Missed),
+        "misfired" => Some(FireResult::Misfired),
+        "skipped" => Some(FireResult::Skipped),
+        "missed" => missed_named(reason).map(FireResult::Missed),
         _ => None,
     }
 }

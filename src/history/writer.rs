@@ -12,7 +12,7 @@ use std::time::Duration;
 use rosterd_domain::id::{Item, JobName, Token};
 use rosterd_domain::item::Source;
 use rosterd_domain::ownership::Owned;
-use rosterd_domain::plan::Became;
+use rosterd_domain::plan::FireResult;
 use rosterd_domain::time::Time;
 
 use super::aside;
@@ -354,7 +354,7 @@ struct Gaps {
 struct Gap {
     row: i64,
     latest: Time,
-    became: Became,
+    became: FireResult,
 }
 
 impl Gaps {

@@ -12,7 +12,7 @@ use rosterd_api::operator::Operator;
 use rosterd_api::tls::{Clients, Material, ServerTls};
 use rosterd_domain::id::*;
 use rosterd_domain::item::{Missed, Outcome, Running, Source};
-use rosterd_domain::plan::{Became, Entry};
+use rosterd_domain::plan::{Entry, FireResult};
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Commit, Purpose, Txn, Write};
 use rosterd_history::{Clock, EventKind, History, Options, Reader};
@@ -62,7 +62,7 @@ static HISTORY: LazyLock<(tempfile::TempDir, Reader)> = LazyLock::new(|| {
         let (item, token) = (Item(n % 3), Token(u64::from(n) + 1));
         let fire = Time::from_seconds(NOW + 5 * i64::from(n / 3));
         if n % 7 == 6 {
-            let became = Became::Missed(Missed::NoSlot);
+            let became = FireResult::Missed(Missed::NoSlot);
             recorder.record(
                 &job,
                 fire,

@@ -11,7 +11,7 @@ use rosterd::config::{Loaded, Sources};
 use rosterd::transfer::{Existing, Export, Options, put, take};
 use rosterd_api::access::secret::Secret;
 use rosterd_domain::time::Time;
-use rosterd_domain::verify::history::{Became, Kept, Teller};
+use rosterd_domain::verify::history::{Kept, RecordedResult, TraceBuilder};
 use rosterd_domain::verify::{judge, read, read_all};
 use rosterd_registry::memory::{MemoryStore, SessionOptions};
 
@@ -217,10 +217,10 @@ pub fn log(input: &[u8]) -> String {
         );
     }
     assert_eq!(verdict.owners().iter().map(|owner| owner.runs).sum::<usize>(), verdict.runs.len());
-    let mut teller = Teller::default();
+    let mut builder = TraceBuilder::default();
     for line in &lines {
         let at = Time(line.wall);
-        teller.run(Kept {
+        builder.run(Kept {
             job: line.job.clone(),
             item: line.item,
             token: line.token,
@@ -233,10 +233,10 @@ pub fn log(input: &[u8]) -> String {
             outcome: Some(line.detail.clone()).filter(|detail| !detail.is_empty()),
             kept_in: "here".into(),
         });
-        let became = if line.token % 2 == 0 { Became::Unknown } else { Became::Known("run") };
-        teller.due(&line.job, line.item, Time(line.fire), became);
+        let became = if line.token % 2 == 0 { RecordedResult::Unknown } else { RecordedResult::Known("run") };
+        builder.due(&line.job, line.item, Time(line.fire), became);
     }
-    let story = teller.tell(Duration::from_secs(line_count(&lines)), lines.len().is_multiple_of(2));
+    let story = builder.tell(Duration::from_secs(line_count(&lines)), lines.len().is_multiple_of(2));
     rules.extend(judge(&story.lines, 0).faults.iter().map(|fault| fault.rule));
     rules.sort_unstable();
     rules.dedup();

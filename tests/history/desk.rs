@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rosterd_domain::id::{InstanceId, Item, JobName, Token, WorkerId};
 use rosterd_domain::item::{Counters, Outcome, Running, Source};
-use rosterd_domain::plan::{Became, Entry};
+use rosterd_domain::plan::{Entry, FireResult};
 use rosterd_domain::time::Time;
 use rosterd_history::{
     Address, Clock, Detail, EventFilter, EventRow, History, Options, Page, Reader, Recorder, RunFilter,
@@ -178,7 +178,7 @@ pub(crate) fn ended(item: u32, token: u64, run: Running, outcome: Outcome) -> En
     Entry::Ended { item: Item(item), token: Token(token), run, outcome, at, requeued: false }
 }
 
-pub(crate) fn unrun(item: u32, first: i64, latest: i64, count: u64, became: Became) -> Entry {
+pub(crate) fn unrun(item: u32, first: i64, latest: i64, count: u64, became: FireResult) -> Entry {
     Entry::Unrun { item: Item(item), first: at(first), latest: at(latest), count, became }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rosterd_domain::id::{InstanceId, Item, Token};
 use rosterd_domain::item::{Counters, Missed, Outcome, Running, Source};
-use rosterd_domain::plan::Became;
+use rosterd_domain::plan::FireResult;
 use rosterd_domain::time::Time;
 use rosterd_history::{
     Clock, Detail, EventFilter, EventKind, EventRow, Fate, FireRow, History, Options, Page, Reader, Recent,
@@ -111,11 +111,11 @@ fn tell(recorder: &Recorder) {
     record(95, started(3, 1, run(Source::NormalTrigger, 95)), None);
     record(96, started(4, 1, run(Source::NormalTrigger, 96)), None);
     for n in 4..8 {
-        record(10 * n, unrun(2, 10 * n, 10 * n, 1, Became::Misfired), None);
+        record(10 * n, unrun(2, 10 * n, 10 * n, 1, FireResult::Misfired), None);
     }
-    record(60, unrun(1, 40, 60, 3, Became::Missed(Missed::Paused)), None);
+    record(60, unrun(1, 40, 60, 3, FireResult::Missed(Missed::Paused)), None);
     // Known already.
-    record(61, unrun(1, 40, 60, 3, Became::Missed(Missed::Paused)), None);
+    record(61, unrun(1, 40, 60, 3, FireResult::Missed(Missed::Paused)), None);
     recorder.event(at(1), None, EventKind::Worker, "w came", None);
     for n in 0..7 {
         let principal = if n % 2 == 0 { "ann" } else { "ben" };

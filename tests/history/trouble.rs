@@ -182,7 +182,7 @@ async fn a_row_that_the_database_refuses_is_dropped_alone() {
     place.run("ALTER TABLE not_run ADD CONSTRAINT picky CHECK (item <> 13)").await;
     for n in 1..40 {
         desk.record(&one(n), None);
-        desk.record(&crate::desk::unrun(n, 1, 1, 1, rosterd_domain::plan::Became::Skipped), None);
+        desk.record(&crate::desk::unrun(n, 1, 1, 1, rosterd_domain::plan::FireResult::Skipped), None);
     }
     desk.sent().await;
     assert_eq!(desk.recorder.dropped(), 1);

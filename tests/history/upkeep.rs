@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rosterd_domain::id::Item;
 use rosterd_domain::item::{Outcome, Running, Source};
-use rosterd_domain::plan::Became;
+use rosterd_domain::plan::FireResult;
 use rosterd_history::{EventKind, Options};
 
 use crate::desk::{Desk, Place, TODAY, at, ended, job, run, started, unrun, until};
@@ -62,7 +62,7 @@ async fn each_day_is_a_partition_and_goes_as_a_whole() {
         desk.record(&old(day, day), None);
         desk.recorder.event(at(0).minus(day * DAY), None, EventKind::Worker, format!("of {day}"), None);
     }
-    desk.recorder.record(&job(), at(0).minus(9 * DAY), &unrun(0, 1, 1, 1, Became::Skipped), None);
+    desk.recorder.record(&job(), at(0).minus(9 * DAY), &unrun(0, 1, 1, 1, FireResult::Skipped), None);
     desk.recorder.event(at(0).minus(9 * DAY), None, EventKind::Operation, "asked", Some("ann"));
     desk.sent().await;
     let partitions =

@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use futures_util::FutureExt as _;
 use rosterd::app;
-use rosterd::app::lives::{Lives, Open, Parts, Place};
+use rosterd::app::supervisor::{Open, Parts, Place, Supervisor};
 use rosterd_api::backend::Answer;
 use rosterd_api::edge::{Edge, EdgeConfig};
 use rosterd_api::grpc::admin::Info;
@@ -167,7 +167,7 @@ fn parts(machine: &Arc<Machine>, shared: &Shared, clock: Arc<Simulated>) -> Part
         sink: Box::new(|| Box::new(NoHistory)),
         gauge: Box::new(|| Box::new(NoHistory)),
         tracer: None,
-        place: Place::Here,
+        place: Place::Inline,
     }
 }
 
@@ -177,7 +177,7 @@ pub async fn coordinator(machine: Arc<Machine>, shared: Shared) -> turmoil::Resu
     let (tasks, metrics) = (Tasks::default(), Metrics::new());
     let clock = Arc::new(Simulated::new(base().plus(begun())));
     let registry = open_session(&machine, &shared);
-    let (lives, driver) = Lives::new(parts(&machine, &shared, clock.clone()), registry);
+    let (lives, driver) = Supervisor::new(parts(&machine, &shared, clock.clone()), registry);
     let (again, with) = (machine.clone(), shared.clone());
     let open: Open = Box::new(move || {
         with.coverage.count("recovery: a new session in the same process");

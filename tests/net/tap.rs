@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
-use rosterd::app::lives::Lives;
+use rosterd::app::supervisor::Supervisor;
 use rosterd_api::backend::{Answer, Backend, Conversation, Frames};
 use rosterd_coordinator::handle::{
     Done, DumpNode, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MachineRow, MemberRow,
@@ -55,7 +55,7 @@ impl Processes {
 }
 
 pub struct Tap {
-    pub lives: Arc<Lives>,
+    pub lives: Arc<Supervisor>,
     pub watch: Watch,
     pub processes: Processes,
 }

@@ -101,7 +101,7 @@ pub enum Kind {
     Expiring,
 }
 
-/// Lives of a store.
+/// Supervisor of a store.
 pub fn lives(kind: Kind) -> BoxedStrategy<Life> {
     let step =
         if kind == Kind::Alone { step(1).boxed() } else { prop_oneof![19 => step(2), 3 => cut()].boxed() };
@@ -219,7 +219,7 @@ pub enum Came {
     Heard(Vec<Hint>),
 }
 
-/// Lives a life alone.
+/// Supervisor a life alone.
 async fn live(world: &mut impl World, life: &Life) -> Vec<Came> {
     let mut came = Vec::new();
     for step in &life.0 {
@@ -228,7 +228,7 @@ async fn live(world: &mut impl World, life: &Life) -> Vec<Came> {
     came
 }
 
-/// Lives a life of one session twice, in memory and elsewhere: what each step came to.
+/// Supervisor a life of one session twice, in memory and elsewhere: what each step came to.
 async fn live_alone(model: &mut InMemory, world: &mut impl World, life: &Life) -> (Vec<Came>, Vec<Came>) {
     let (mut expected, mut found) = (Vec::new(), Vec::new());
     for step in &life.0 {
@@ -518,7 +518,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
 }
 
-/// Lives so many lives, each of a seed of its own; the first that fails is shortened and told.
+/// Supervisor so many lives, each of a seed of its own; the first that fails is shortened and told.
 pub fn live_all(kind: Kind, cases: u64, shorten: u32, try_one: impl Fn(Life) -> TestCaseResult) {
     let seeds = match number("SEED") {
         Some(seed) => seed..seed + number("CASES").unwrap_or(1),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rosterd_domain::explain::{Link, Sentence};
 use rosterd_domain::id::{Item, JobName, Token, task_id};
 use rosterd_domain::item::{Counters, Ended, Missed, Outcome, Running, State};
-use rosterd_domain::plan::Became;
+use rosterd_domain::plan::FireResult;
 use rosterd_domain::time::Time;
 
 use crate::operator::shown;
@@ -475,10 +475,10 @@ fn worker_change(change: WorkerChange) -> v1::WorkerChange {
 }
 
 /// The result of scheduled times that were not run, and the reason where they were missed.
-fn not_run(became: Became) -> (v1::FireResult, Option<Missed>) {
+fn not_run(became: FireResult) -> (v1::FireResult, Option<Missed>) {
     match became {
-        Became::Misfired => (v1::FireResult::Misfired, None),
-        Became::Skipped => (v1::FireResult::Skipped, None),
-        Became::Missed(reason) => (v1::FireResult::Missed, Some(reason)),
+        FireResult::Misfired => (v1::FireResult::Misfired, None),
+        FireResult::Skipped => (v1::FireResult::Skipped, None),
+        FireResult::Missed(reason) => (v1::FireResult::Missed, Some(reason)),
     }
 }

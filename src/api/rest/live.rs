@@ -16,7 +16,7 @@ use http::HeaderMap;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use rosterd_coordinator::handle::Happening;
 use rosterd_domain::id::JobName;
-use rosterd_domain::plan::Became;
+use rosterd_domain::plan::FireResult;
 use rosterd_domain::time::Time;
 use rosterd_runtime::clock::SharedClock;
 use serde::Deserialize;
@@ -202,9 +202,9 @@ fn told(at: Time, happening: &Happening) -> (Option<JobName>, &'static str, Valu
         }
         Happening::Unrun { job, item, first, latest, count, became } => {
             let (result, reason) = match became {
-                Became::Misfired => ("misfired", None),
-                Became::Skipped => ("skipped", None),
-                Became::Missed(reason) => ("missed", Some(reason.as_str())),
+                FireResult::Misfired => ("misfired", None),
+                FireResult::Skipped => ("skipped", None),
+                FireResult::Missed(reason) => ("missed", Some(reason.as_str())),
             };
             let data = json!({
                 "at": at, "jobName": job.as_str(), "item": item.0, "first": time(*first), "latest": time(*latest),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::Args;
 use rosterd_domain::id::{JobName, Namespace};
 use rosterd_domain::time::Time;
-use rosterd_domain::verify::history::Story;
+use rosterd_domain::verify::history::Trace;
 use rosterd_domain::verify::{Line, judge};
 
 use self::show::Findings;
@@ -20,7 +20,7 @@ use super::failure::{Code, Exit, Failure, Result};
 use super::options::moment;
 use super::output::form::Form;
 use super::server::Server;
-use crate::app::story::{self, Due};
+use crate::app::audit_trace::{self, Due};
 use crate::config::value;
 
 /// Shown below `--help`.
@@ -89,7 +89,7 @@ struct Evidence {
     lines: Vec<Line>,
     places: Places,
     /// Of a history.
-    story: Option<Story>,
+    story: Option<Trace>,
     /// What could not be looked at.
     notes: Vec<String>,
     /// From when on a history is judged.
@@ -144,7 +144,7 @@ impl Verify {
             }
             false => {
                 let due = if self.whole { Some(self.due().await?) } else { None };
-                let asked = story::Asked {
+                let asked = audit_trace::Asked {
                     dirs: self.data_dir.clone(),
                     namespace: self.namespace.clone(),
                     job: self.job.clone(),
@@ -153,7 +153,7 @@ impl Verify {
                     skew: self.skew,
                     due,
                 };
-                story::story(&asked).await.map_err(Failure::usage)?
+                audit_trace::trace(&asked).await.map_err(Failure::usage)?
             }
         };
         Ok(Evidence::of_history(story, notes, self.since()))
@@ -189,7 +189,7 @@ impl Verify {
 }
 
 impl Evidence {
-    fn of_history(mut story: Story, notes: Vec<String>, since: Time) -> Self {
+    fn of_history(mut story: Trace, notes: Vec<String>, since: Time) -> Self {
         let (lines, places) = (std::mem::take(&mut story.lines), std::mem::take(&mut story.places));
         Self { lines, places: Places::History(places), story: Some(story), notes, since }
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use rosterd_domain::id::{Item, JobName};
 use rosterd_domain::time::Time;
-use rosterd_domain::verify::history::{Became, Kept, Story, Teller};
+use rosterd_domain::verify::history::{Kept, RecordedResult, Trace, TraceBuilder};
 
-use crate::app::story::{Due, ENSEMBLE, MOST_ASSIGNMENTS, MOST_DUE, MOST_RUNS};
+use crate::app::audit_trace::{Due, ENSEMBLE, MOST_ASSIGNMENTS, MOST_DUE, MOST_RUNS};
 use crate::cli::failure::{Failure, Result};
 use crate::cli::json;
 use crate::cli::output::span::{time, timestamp};
@@ -22,20 +22,20 @@ pub(super) async fn ask(
     to: Option<Time>,
     skew: Duration,
     settled: Time,
-) -> Result<(Story, Vec<String>)> {
+) -> Result<(Trace, Vec<String>)> {
     let admin = server.admin().await?;
     let info = admin
         .ask(v1::GetServerInfoRequest {}, |mut c: Client, q| async move { c.get_server_info(q).await })
         .await?;
     let shared = is_shared(&info);
     let whole = info.store == "embedded" || shared;
-    let mut teller = Teller::default();
+    let mut builder = TraceBuilder::default();
     // What the others did may be on its way to the database.
     let to = if shared { Some(to.map_or(settled, |to| to.min(settled))) } else { to };
-    runs(&admin, job, from, to, &mut teller).await?;
-    assignments(&admin, job, to, &mut teller).await?;
+    runs(&admin, job, from, to, &mut builder).await?;
+    assignments(&admin, job, to, &mut builder).await?;
     let jobs = jobs(&admin, job).await?;
-    unmonitored(&jobs).for_each(|job| teller.unmonitored(job.as_str()));
+    unmonitored(&jobs).for_each(|job| builder.unmonitored(job.as_str()));
     let mut notes = Vec::new();
     let waiting = info.history.as_ref().map_or(0, |history| history.waiting);
     if shared && waiting > 0 {
@@ -46,13 +46,13 @@ pub(super) async fn ask(
     if whole {
         let mut room = MOST_DUE;
         for name in scheduled(&jobs, job) {
-            let tell = |fire: &v1::FireRecord| became(&name, fire, &mut teller);
+            let tell = |fire: &v1::FireRecord| became(&name, fire, &mut builder);
             fires(&admin, &name, from, to, &mut room, tell).await?;
         }
     } else {
         notes.push(ENSEMBLE.to_owned());
     }
-    Ok((teller.tell(skew, whole), notes))
+    Ok((builder.tell(skew, whole), notes))
 }
 
 /// Whether all coordinators have one history.
@@ -115,7 +115,7 @@ async fn runs(
     job: Option<&JobName>,
     from: Time,
     to: Option<Time>,
-    teller: &mut Teller,
+    builder: &mut TraceBuilder,
 ) -> Result {
     let question = v1::ListRunsRequest {
         job: job.map(ToString::to_string).unwrap_or_default(),
@@ -127,14 +127,19 @@ async fn runs(
     let from_here: Arc<str> = admin.server().into();
     let call = |mut c: Client, q| async move { c.list_runs(q).await };
     let take = |a: v1::ListRunsResponse| {
-        a.runs.iter().map(|run| kept(run, &from_here)).for_each(|run| teller.run(run));
-        if teller.runs() > MOST_RUNS { Err(too_much(MOST_RUNS, "runs")) } else { Ok(a.next_page_token) }
+        a.runs.iter().map(|run| kept(run, &from_here)).for_each(|run| builder.run(run));
+        if builder.runs() > MOST_RUNS { Err(too_much(MOST_RUNS, "runs")) } else { Ok(a.next_page_token) }
     };
     admin.each_page(question, call, take, |q, token| q.page_token = token).await
 }
 
 /// The latest assignments, also from before the time that is judged: they may have been in force by then.
-async fn assignments(admin: &Admin, job: Option<&JobName>, to: Option<Time>, teller: &mut Teller) -> Result {
+async fn assignments(
+    admin: &Admin,
+    job: Option<&JobName>,
+    to: Option<Time>,
+    builder: &mut TraceBuilder,
+) -> Result {
     let question = v1::ListEventsRequest {
         job: job.map(ToString::to_string).unwrap_or_default(),
         kind: v1::EventKind::Assigned.into(),
@@ -147,7 +152,7 @@ async fn assignments(admin: &Admin, job: Option<&JobName>, to: Option<Time>, tel
     let take = |a: v1::ListEventsResponse| {
         for event in a.events.iter().filter(|event| event.kind() == v1::EventKind::Assigned) {
             let at = event.at.as_ref().map(time).unwrap_or_default();
-            teller.assigned(at, &event.job, &event.what);
+            builder.assigned(at, &event.job, &event.what);
         }
         room = room.saturating_sub(a.events.len());
         Ok(if room == 0 { String::new() } else { a.next_page_token })
@@ -232,16 +237,16 @@ async fn fires(
     Ok(())
 }
 
-fn became(job: &JobName, fire: &v1::FireRecord, teller: &mut Teller) {
+fn became(job: &JobName, fire: &v1::FireRecord, builder: &mut TraceBuilder) {
     let words;
     let became = match fire.result() {
-        v1::FireResult::Pending => Became::Pending,
-        v1::FireResult::Unspecified => Became::Unknown,
+        v1::FireResult::Pending => RecordedResult::Pending,
+        v1::FireResult::Unspecified => RecordedResult::Unknown,
         result => {
             let name = json::result(result);
             words = if fire.reason.is_empty() { name } else { format!("{name} ({})", fire.reason) };
-            Became::Known(&words)
+            RecordedResult::Known(&words)
         }
     };
-    teller.due(job.as_str(), fire.item, fire.fire_time.as_ref().map(time).unwrap_or_default(), became);
+    builder.due(job.as_str(), fire.item, fire.fire_time.as_ref().map(time).unwrap_or_default(), became);
 }

@@ -36,7 +36,7 @@ pub(super) fn check(case: &mut Case<'_>) {
                     needed.push(Guard::Attachment(run.worker.clone(), hosted.attachment));
                 }
                 let handed_back = *outcome == Outcome::Cancelled
-                    && matches!(report, Some(Reported::HandedBack | Reported::Left(_)));
+                    && matches!(report, Some(Reported::HandedBack | Reported::HandedBackByHost(_)));
                 // That nobody runs it again rests on what the job says of that.
                 rests_on_rights |= !requeued && (*outcome == Outcome::Crashed || handed_back);
             }

@@ -4,7 +4,7 @@
 use super::Case;
 use crate::id::{Item, Token};
 use crate::item::{Event, Missed, Outcome, Record, Running, Source, State};
-use crate::plan::{Became, Entry, Reported, times_out};
+use crate::plan::{Entry, FireResult, Reported, times_out};
 use crate::time::Time;
 use crate::txn::Guard;
 
@@ -122,7 +122,7 @@ impl Story<'_, '_> {
             Some(Reported::Aborted | Reported::NotStarted | Reported::Forgotten(_)) | None => {
                 (Outcome::Crashed, true)
             }
-            Some(Reported::HandedBack | Reported::Left(_)) => (Outcome::Cancelled, true),
+            Some(Reported::HandedBack | Reported::HandedBackByHost(_)) => (Outcome::Cancelled, true),
             Some(Reported::Skipped) => (Outcome::Cancelled, false),
         };
         let of_worker = report.is_some_and(|report| !matches!(report.ended, Reported::Forgotten(_)));
@@ -147,7 +147,7 @@ impl Story<'_, '_> {
         self.apply(&Event::End { outcome, at, reported, requeue: requeued });
     }
 
-    fn unrun(&mut self, first: Time, latest: Time, count: u64, became: Became) {
+    fn unrun(&mut self, first: Time, latest: Time, count: u64, became: FireResult) {
         let last = self.record.last_fire;
         // A clock that was wrong has left marks in the future.
         if latest <= last || self.record.misfire == Some(latest) && latest > self.case.facts.now {
@@ -170,17 +170,17 @@ impl Story<'_, '_> {
         });
         self.allowed(latest, became);
         self.apply(&match became {
-            Became::Misfired => Event::Misfire { latest, count },
-            Became::Skipped => Event::Skip { latest, count },
-            Became::Missed(reason) => Event::Miss { latest, count, reason },
+            FireResult::Misfired => Event::Misfire { latest, count },
+            FireResult::Skipped => Event::Skip { latest, count },
+            FireResult::Missed(reason) => Event::Miss { latest, count, reason },
         });
     }
 
     /// A mark that will not be run.
-    fn dropped(&mut self, first: Time, latest: Time, count: u64, became: Became) {
+    fn dropped(&mut self, first: Time, latest: Time, count: u64, became: FireResult) {
         let surplus = self.case.job.sharding.surplus_until(self.item).is_some_and(|until| latest <= until);
         let reason = if self.case.disabled(self.item) { Missed::Disabled } else { Missed::NoWorker };
-        let fits = became == Became::Missed(reason)
+        let fits = became == FireResult::Missed(reason)
             && (self.case.disabled(self.item) || surplus)
             && (first, count) == (latest, 1)
             && self.record.misfire == Some(latest);
@@ -207,10 +207,10 @@ impl Story<'_, '_> {
     }
 
     /// Whether scheduled times up to `latest` may become that now.
-    fn allowed(&mut self, latest: Time, became: Became) {
+    fn allowed(&mut self, latest: Time, became: FireResult) {
         let (job, facts, item) = (self.case.job, self.case.facts, self.item);
         if let Some(gap) = job.sharding.gap_of(item, latest) {
-            return self.case.expect(became == Became::Missed(gap.reason), item, || {
+            return self.case.expect(became == FireResult::Missed(gap.reason), item, || {
                 format!("{latest} lies in a gap and is {became}")
             });
         }
@@ -227,15 +227,15 @@ impl Story<'_, '_> {
         let next_has_come = self.case.next_due(&self.record, latest).is_some_and(|next| next <= facts.now);
         let superseded = !busy && next_has_come && self.no_slot();
         let fits = match became {
-            Became::Misfired => (busy || superseded) && job.rules.misfire || old && job.rules.run_late,
-            Became::Skipped => busy && !job.rules.misfire,
-            Became::Missed(Missed::NoSlot) => !busy && (old || superseded && !job.rules.misfire),
-            Became::Missed(Missed::Down) => !busy && old && latest < facts.up_since,
-            Became::Missed(Missed::NoWorker) => {
+            FireResult::Misfired => (busy || superseded) && job.rules.misfire || old && job.rules.run_late,
+            FireResult::Skipped => busy && !job.rules.misfire,
+            FireResult::Missed(Missed::NoSlot) => !busy && (old || superseded && !job.rules.misfire),
+            FireResult::Missed(Missed::Down) => !busy && old && latest < facts.up_since,
+            FireResult::Missed(Missed::NoWorker) => {
                 !busy && old && facts.gained.get(&item).is_some_and(|gained| latest < *gained)
             }
-            Became::Missed(Missed::TooLate) => !busy && old,
-            Became::Missed(_) => false,
+            FireResult::Missed(Missed::TooLate) => !busy && old,
+            FireResult::Missed(_) => false,
         };
         self.case.expect(fits, item, || {
             format!("{latest} is {became} (busy {busy}, old {old}, superseded {superseded})")

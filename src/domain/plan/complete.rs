@@ -37,7 +37,7 @@ fn end(draft: &mut Draft<'_>, item: Item, report: &Report) -> bool {
         Reported::Done(outcome) => (outcome, false),
         Reported::Aborted if mutants::is_on(mutants::ABORTED_IS_FAILED) => (Outcome::Failed, false),
         Reported::Aborted | Reported::NotStarted | Reported::Forgotten(_) => (Outcome::Crashed, true),
-        Reported::HandedBack | Reported::Left(_) => (Outcome::Cancelled, true),
+        Reported::HandedBack | Reported::HandedBackByHost(_) => (Outcome::Cancelled, true),
         Reported::Skipped => (Outcome::Cancelled, false),
     };
     if let Ok(seat) = draft.seats.binary_search_by(|seat| seat.instance.cmp(&run.instance)) {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Became, Entry, Facts, Hosted, Plan, Reason, start};
+use super::{Entry, Facts, FireResult, Hosted, Plan, Reason, start};
 use crate::id::{InstanceId, Item, JobName, Version};
 use crate::item::{Event, Record, Running};
 use crate::mutants;
@@ -182,7 +182,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Takes note of scheduled times that get no run of their own.
-    pub(super) fn unrun(&mut self, item: Item, first: Time, latest: Time, count: u64, became: Became) {
+    pub(super) fn unrun(&mut self, item: Item, first: Time, latest: Time, count: u64, became: FireResult) {
         self.plan.entries.push(Entry::Unrun { item, first, latest, count, became });
     }
 

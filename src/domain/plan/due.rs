@@ -9,7 +9,7 @@ use std::fmt;
 
 use super::draft::Draft;
 use super::start::{Class, Kind, Waiting, Wanted};
-use super::{Became, Facts};
+use super::{Facts, FireResult};
 use crate::id::Item;
 use crate::item::{Event, Missed, Record, State};
 use crate::mutants;
@@ -72,7 +72,8 @@ pub(super) fn settle(draft: &mut Draft<'_>, item: Item, busy: bool) {
 
 /// All but the latest scheduled time of an idle item that waits for a slot: each still waited when the next came.
 pub(super) fn superseded(draft: &mut Draft<'_>, item: Item) -> bool {
-    let became = if draft.job.rules.misfire { Became::Misfired } else { Became::Missed(Missed::NoSlot) };
+    let became =
+        if draft.job.rules.misfire { FireResult::Misfired } else { FireResult::Missed(Missed::NoSlot) };
     let mut settling = Settling { draft, item, busy: false };
     if settling.draft.job.paused {
         return false;
@@ -213,13 +214,13 @@ impl Settling<'_, '_> {
         let gap = job.sharding.gap_of(self.item, due);
         if let Some(gap) = gap.filter(|_| !mutants::is_on(mutants::GAPS_FORGOTTEN)) {
             let why = "nothing was to be run then";
-            return self.pass(gap.until.min(now), Became::Missed(gap.reason), format_args!("{why}"));
+            return self.pass(gap.until.min(now), FireResult::Missed(gap.reason), format_args!("{why}"));
         }
         // An open gap is recorded as one when it ends, not fire by fire.
         if job.paused || self.draft.disabled(self.item) {
             return false;
         }
-        let merged = if job.rules.misfire { Became::Misfired } else { Became::Skipped };
+        let merged = if job.rules.misfire { FireResult::Misfired } else { FireResult::Skipped };
         let oldest = now.minus(job.rules.catch_up);
         match self.busy_since(due) {
             Some(since) if due >= since => self.pass(now, merged, format_args!("the item is busy")),
@@ -251,12 +252,12 @@ impl Settling<'_, '_> {
         let (reason, reign) = self.late_because(due);
         let why = format_args!("found too late");
         if !self.draft.job.rules.run_late {
-            return self.pass(newest.min(reign), Became::Missed(reason), why);
+            return self.pass(newest.min(reign), FireResult::Missed(reason), why);
         }
         if due == newest {
-            return self.pass(newest, Became::Misfired, format_args!("found too late ({reason})"));
+            return self.pass(newest, FireResult::Misfired, format_args!("found too late ({reason})"));
         }
-        self.pass(before(newest).min(reign), Became::Missed(reason), why)
+        self.pass(before(newest).min(reign), FireResult::Missed(reason), why)
     }
 
     /// Why a scheduled time was not dispatched in time, and up to when that was so.
@@ -275,7 +276,7 @@ impl Settling<'_, '_> {
     }
 
     /// Records what became of the scheduled times in (last fire, until].
-    fn pass(&mut self, until: Time, became: Became, why: fmt::Arguments<'_>) -> bool {
+    fn pass(&mut self, until: Time, became: FireResult, why: fmt::Arguments<'_>) -> bool {
         let Some(record) = self.draft.record(self.item) else { return false };
         let (timeline, last) = (self.draft.timeline.of(record), record.last_fire);
         let (Some(first), Some(latest)) = (timeline.next(last), self.newest(until)) else {
@@ -283,9 +284,9 @@ impl Settling<'_, '_> {
         };
         let count = if first == latest { 1 } else { timeline.count(last, latest) };
         let event = match became {
-            Became::Misfired => Event::Misfire { latest, count },
-            Became::Skipped => Event::Skip { latest, count },
-            Became::Missed(reason) => Event::Miss { latest, count, reason },
+            FireResult::Misfired => Event::Misfire { latest, count },
+            FireResult::Skipped => Event::Skip { latest, count },
+            FireResult::Missed(reason) => Event::Miss { latest, count, reason },
         };
         let said = || match count {
             1 => format!("{first} is {became}: {why}"),
@@ -313,7 +314,7 @@ impl Settling<'_, '_> {
         let said = || format!("the misfire of {marked} will not be run: {why}");
         if self.draft.apply(self.item, Event::DropMisfire { reason }, said) {
             self.draft.guard_generation();
-            self.draft.unrun(self.item, marked, marked, 1, Became::Missed(reason));
+            self.draft.unrun(self.item, marked, marked, 1, FireResult::Missed(reason));
         }
     }
 }

@@ -121,7 +121,7 @@ pub enum Reported {
     /// The worker had to leave before the run's end.
     HandedBack,
     /// The worker said goodbye to this host, which has it attached at this version and says so for it.
-    Left(Version),
+    HandedBackByHost(Version),
     /// The worker, whom this host has attached at this version, was told of the run again and again and never named it.
     Forgotten(Version),
     /// Nobody was told of the run: it was held, and its announcement was not answered in time, or it was cancelled. One that
@@ -132,18 +132,18 @@ pub enum Reported {
 impl Reported {
     /// Its worker said so itself, and waits to hear that it was taken.
     pub fn is_of_worker(self) -> bool {
-        !matches!(self, Self::Left(_) | Self::Forgotten(_) | Self::Skipped)
+        !matches!(self, Self::HandedBackByHost(_) | Self::Forgotten(_) | Self::Skipped)
     }
 
     /// Whether a host says it for a worker that left, rather than the worker itself.
     pub fn is_left(self) -> bool {
-        matches!(self, Self::Left(_))
+        matches!(self, Self::HandedBackByHost(_))
     }
 
     /// The version of the worker's attachment by which its host speaks for it.
     pub fn spoken_for(self) -> Option<Version> {
         match self {
-            Self::Left(version) | Self::Forgotten(version) => Some(version),
+            Self::HandedBackByHost(version) | Self::Forgotten(version) => Some(version),
             _ => None,
         }
     }
@@ -157,12 +157,12 @@ pub enum Entry {
     /// A run ended.
     Ended { item: Item, token: Token, run: Running, outcome: Outcome, at: Time, requeued: bool },
     /// `count` scheduled times, `first` to `latest`, were not run on their own.
-    Unrun { item: Item, first: Time, latest: Time, count: u64, became: Became },
+    Unrun { item: Item, first: Time, latest: Time, count: u64, became: FireResult },
 }
 
 /// What became of a scheduled time that was not run on its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Became {
+pub enum FireResult {
     /// Merged into a later run.
     Misfired,
     /// Skipped by the job's policy.
@@ -212,7 +212,7 @@ pub struct Plan {
     pub more: bool,
 }
 
-impl fmt::Display for Became {
+impl fmt::Display for FireResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Misfired => f.write_str("merged into a later run"),

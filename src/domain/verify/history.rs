@@ -41,7 +41,7 @@ pub struct Kept {
 
 /// What became of a scheduled time of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Became<'a> {
+pub enum RecordedResult<'a> {
     /// This.
     Known(&'a str),
     /// It is to come, or waits.
@@ -52,12 +52,12 @@ pub enum Became<'a> {
 
 /// Gathers a history.
 #[derive(Debug, Default)]
-pub struct Teller {
+pub struct TraceBuilder {
     runs: BTreeMap<(String, u32, u64), Kept>,
     due: BTreeMap<(String, u32), Known>,
     unknown: Vec<Line>,
     given: BTreeMap<Assignment, Time>,
-    story: Story,
+    story: Trace,
 }
 
 /// What several coordinators saw come into force: the job, the generation, the owners, and whether these are all. A job
@@ -72,7 +72,7 @@ struct Known {
 
 /// What was gathered.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Story {
+pub struct Trace {
     /// For the judge.
     pub lines: Vec<Line>,
     /// Where each of them stands, for people: the row of a history, or the schedule.
@@ -90,7 +90,7 @@ pub struct Story {
     pub unmonitored: BTreeSet<String>,
 }
 
-impl Teller {
+impl TraceBuilder {
     /// Another run. Where several histories tell of one run, the one that knows its end is believed.
     pub fn run(&mut self, run: Kept) {
         let known = self.runs.entry((run.job.clone(), run.item, run.token)).or_insert_with(|| run.clone());
@@ -118,27 +118,27 @@ impl Teller {
     }
 
     /// Another scheduled time, later than those of the same item before it.
-    pub fn due(&mut self, job: &str, item: u32, fire: Time, became: Became<'_>) {
+    pub fn due(&mut self, job: &str, item: u32, fire: Time, became: RecordedResult<'_>) {
         let known = self.due.entry((job.to_owned(), item)).or_default();
         let counted = &mut self.story.became;
         let mut count = |what: &str| *counted.entry(what.to_owned()).or_default() += 1;
         match became {
-            Became::Known(what) => {
+            RecordedResult::Known(what) => {
                 known.earlier = true;
                 count(what);
             }
-            Became::Pending => count("pending"),
-            Became::Unknown if known.earlier => {
+            RecordedResult::Pending => count("pending"),
+            RecordedResult::Unknown if known.earlier => {
                 count("unknown");
                 let about = Line { job: job.to_owned(), item, fire: fire.0, ..blank(What::Scheduled, fire) };
                 self.unknown.push(about);
             }
-            Became::Unknown => self.story.before += 1,
+            RecordedResult::Unknown => self.story.before += 1,
         }
     }
 
     /// The lines. `whole`: no other coordinator can know more.
-    pub fn tell(self, skew: Duration, whole: bool) -> Story {
+    pub fn tell(self, skew: Duration, whole: bool) -> Trace {
         let mut story = self.story;
         story.given = given(self.given);
         let mut runs = self.runs.into_values().peekable();
@@ -248,9 +248,9 @@ mod tests {
     }
 
     fn broken(runs: Vec<Kept>, skew: u64, whole: bool) -> Vec<&'static str> {
-        let mut teller = Teller::default();
-        runs.into_iter().for_each(|run| teller.run(run));
-        let story = teller.tell(Duration::from_millis(skew), whole);
+        let mut builder = TraceBuilder::default();
+        runs.into_iter().for_each(|run| builder.run(run));
+        let story = builder.tell(Duration::from_millis(skew), whole);
         judge(&story.lines, 0).faults.iter().map(|fault| fault.rule).collect()
     }
 
@@ -284,10 +284,10 @@ mod tests {
             attempt: 2,
             ..kept(7, 1000, Some(1300))
         };
-        let mut teller = Teller::default();
-        teller.run(run);
-        teller.run(kept(1, 1000, None));
-        assert_eq!(teller.runs(), 2);
+        let mut builder = TraceBuilder::default();
+        builder.run(run);
+        builder.run(kept(1, 1000, None));
+        assert_eq!(builder.runs(), 2);
         let line = |what, at: i64, detail: &str| Line {
             at: at as u64 * 1_000_000,
             wall: at,
@@ -305,7 +305,7 @@ mod tests {
         };
         let how = "succeeded";
         let told = [line(What::Start, 1000, ""), line(What::End, 1300, how), line(What::Settled, 1300, how)];
-        assert_eq!(teller.tell(Duration::ZERO, true).lines[1..], told);
+        assert_eq!(builder.tell(Duration::ZERO, true).lines[1..], told);
     }
 
     #[test]
@@ -316,10 +316,10 @@ mod tests {
             ("cancelled", What::Cancel),
             ("crashed", What::Drop),
         ] {
-            let mut teller = Teller::default();
-            teller.run(Kept { outcome: Some(outcome.into()), ..kept(1, 1000, Some(1300)) });
+            let mut builder = TraceBuilder::default();
+            builder.run(Kept { outcome: Some(outcome.into()), ..kept(1, 1000, Some(1300)) });
             let told: Vec<What> =
-                teller.tell(Duration::ZERO, true).lines.iter().map(|line| line.what).collect();
+                builder.tell(Duration::ZERO, true).lines.iter().map(|line| line.what).collect();
             assert_eq!(told, [What::Start, what, What::Settled], "{outcome}");
         }
     }
@@ -327,15 +327,15 @@ mod tests {
     /// Several coordinators saw it come into force, each by its own clock: the first counts.
     #[test]
     fn assignments_are_told_in_order_with_when_they_were_first_seen() {
-        let mut teller = Teller::default();
+        let mut builder = TraceBuilder::default();
         for (at, text) in [(30, "generation 2: ; now b@-@2 0"), (20, "generation 1: ; now a@-@1 0")] {
-            teller.assigned(Time(at), "j", text);
-            teller.assigned(Time(at - 5), "j", text);
-            teller.assigned(Time(at + 5), "j", text);
+            builder.assigned(Time(at), "j", text);
+            builder.assigned(Time(at - 5), "j", text);
+            builder.assigned(Time(at + 5), "j", text);
         }
-        teller.assigned(Time(15), "j", "generation 3: nobody is there");
-        teller.unmonitored("j");
-        let story = teller.tell(Duration::ZERO, true);
+        builder.assigned(Time(15), "j", "generation 3: nobody is there");
+        builder.unmonitored("j");
+        let story = builder.tell(Duration::ZERO, true);
         assert_eq!(story.unmonitored, ["j".to_owned()].into());
         let given: Vec<_> = story.given.iter().map(|given| (given.at.0, given.generation)).collect();
         assert_eq!(given, [(15, 1), (25, 2)]);
@@ -343,22 +343,22 @@ mod tests {
 
     #[test]
     fn ends_that_others_may_know_are_counted() {
-        let mut teller = Teller::default();
+        let mut builder = TraceBuilder::default();
         [kept(1, 1000, None), kept(2, 1400, None), kept(3, 1500, None), kept(4, 1600, None)]
             .into_iter()
-            .for_each(|run| teller.run(run));
-        assert_eq!(teller.tell(Duration::ZERO, false).elsewhere, 3, "the last is in flight");
+            .for_each(|run| builder.run(run));
+        assert_eq!(builder.tell(Duration::ZERO, false).elsewhere, 3, "the last is in flight");
     }
 
     #[test]
     fn each_line_has_the_place_of_the_row_that_is_believed() {
-        let mut teller = Teller::default();
-        teller.run(kept(1, 1000, None));
-        teller.run(Kept { kept_in: "there".into(), ..kept(1, 1000, Some(1300)) });
-        teller.run(kept(2, 1400, None));
-        teller.due("j", 0, Time(0), Became::Known("run"));
-        teller.due("j", 0, Time(1), Became::Unknown);
-        let story = teller.tell(Duration::ZERO, true);
+        let mut builder = TraceBuilder::default();
+        builder.run(kept(1, 1000, None));
+        builder.run(Kept { kept_in: "there".into(), ..kept(1, 1000, Some(1300)) });
+        builder.run(kept(2, 1400, None));
+        builder.due("j", 0, Time(0), RecordedResult::Known("run"));
+        builder.due("j", 0, Time(1), RecordedResult::Unknown);
+        let story = builder.tell(Duration::ZERO, true);
         let one = "there runs[j/0/1]";
         assert_eq!(story.places, [one, one, one, "here runs[j/0/2]", "schedule[j]"]);
         assert_eq!(story.lines.len(), story.places.len());
@@ -378,13 +378,17 @@ mod tests {
     #[test]
     fn due_times_are_counted_and_what_vanished_is_judged() {
         let tell = |whole| {
-            let mut teller = Teller::default();
-            let became =
-                [Became::Unknown, Became::Known("run"), Became::Unknown, Became::Known("missed (down)")];
-            for (n, became) in became.into_iter().chain([Became::Pending]).enumerate() {
-                teller.due("j", 4, Time(1000 * n as i64), became);
+            let mut builder = TraceBuilder::default();
+            let became = [
+                RecordedResult::Unknown,
+                RecordedResult::Known("run"),
+                RecordedResult::Unknown,
+                RecordedResult::Known("missed (down)"),
+            ];
+            for (n, became) in became.into_iter().chain([RecordedResult::Pending]).enumerate() {
+                builder.due("j", 4, Time(1000 * n as i64), became);
             }
-            teller.tell(Duration::ZERO, whole)
+            builder.tell(Duration::ZERO, whole)
         };
         let story = tell(true);
         let counts: Vec<_> = story.became.iter().map(|(what, n)| (what.as_str(), *n)).collect();

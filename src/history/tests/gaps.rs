@@ -3,7 +3,7 @@ use rosterd_domain::item::Missed;
 use super::*;
 use crate::EventKind;
 
-const NO_WORKER: Became = Became::Missed(Missed::NoWorker);
+const NO_WORKER: FireResult = FireResult::Missed(Missed::NoWorker);
 
 impl Desk {
     /// First, last and count of each gap.
@@ -32,7 +32,7 @@ async fn what_lies_between_ends_a_gap() {
         ("a run", |desk| desk.record(&started(0, 8, run(Source::NormalTrigger, 65)), None)),
         ("a misfire run", |desk| desk.record(&started(0, 8, run(Source::Misfire, 65)), None)),
         ("another reason", |desk| {
-            desk.record(&unrun(0, 65, 65, 1, Became::Skipped), None);
+            desk.record(&unrun(0, 65, 65, 1, FireResult::Skipped), None);
         }),
         ("a change of the job", |desk| {
             desk.recorder.event(at(65), Some(&job()), EventKind::Job, "changed", None);
@@ -67,7 +67,7 @@ async fn a_gap_told_again_changes_nothing() {
 async fn only_gaps_that_reach_into_the_span_are_told() {
     let mut desk = Desk::new();
     for (item, first, latest) in [(0, 10, 20), (1, 15, 40), (2, 30, 50), (3, 50, 60)] {
-        desk.record(&unrun(item, first, latest, 2, Became::Skipped), None);
+        desk.record(&unrun(item, first, latest, 2, FireResult::Skipped), None);
     }
     let rows = desk.reader.unrun(&job(), at(21), at(50)).await.unwrap();
     assert_eq!(rows.iter().map(|row| row.item.0).collect::<Vec<_>>(), [1, 2]);

@@ -19,13 +19,13 @@ impl Desk {
 #[tokio::test]
 async fn each_due_time_is_told_with_what_became_of_it() {
     let mut desk = Desk::new();
-    let missed = Became::Missed(Missed::Down);
+    let missed = FireResult::Missed(Missed::Down);
     desk.record(&ended(0, 8, run(Source::NormalTrigger, 10), Outcome::Succeeded), None);
     desk.record(&unrun(0, 20, 30, 2, missed), None);
     desk.record(&started(0, 9, run(Source::NormalTrigger, 40)), None);
-    desk.record(&unrun(0, 50, 60, 2, Became::Misfired), None);
+    desk.record(&unrun(0, 50, 60, 2, FireResult::Misfired), None);
     desk.record(&started(0, 10, run(Source::Misfire, 60)), None);
-    desk.record(&unrun(0, 70, 70, 1, Became::Skipped), None);
+    desk.record(&unrun(0, 70, 70, 1, FireResult::Skipped), None);
     let fates = desk.fates(&[5, 10, 20, 30, 40, 50, 60, 70, 80]).await;
     let expected = [
         (Fate::Unknown, None),
@@ -57,9 +57,9 @@ async fn a_run_taken_over_is_one_fire_with_two_runs() {
 #[tokio::test]
 async fn a_misfire_may_be_merged_into_a_run_after_the_span() {
     let mut desk = Desk::new();
-    desk.record(&unrun(0, 50, 50, 1, Became::Misfired), None);
+    desk.record(&unrun(0, 50, 50, 1, FireResult::Misfired), None);
     assert_eq!(desk.fates(&[50]).await, [(Fate::Misfired, None)]);
-    desk.record(&unrun(0, 60, 70, 2, Became::Misfired), None);
+    desk.record(&unrun(0, 60, 70, 2, FireResult::Misfired), None);
     desk.record(&started(0, 12, run(Source::Misfire, 70)), None);
     let row = desk.fires(&[50, 60, 70], 1, 0, 55).await.remove(0);
     assert_eq!((row.became, row.run.map(|run| run.token.0)), (Fate::Misfired, Some(12)));
@@ -68,10 +68,10 @@ async fn a_misfire_may_be_merged_into_a_run_after_the_span() {
 #[tokio::test]
 async fn a_misfire_that_is_called_off_was_missed_and_its_run_is_not_a_later_one() {
     let mut desk = Desk::new();
-    desk.record(&unrun(0, 50, 60, 2, Became::Misfired), None);
-    desk.record(&unrun(0, 60, 60, 1, Became::Missed(Missed::Disabled)), None);
-    desk.record(&unrun(0, 70, 70, 1, Became::Missed(Missed::Disabled)), None);
-    desk.record(&unrun(0, 80, 80, 1, Became::Misfired), None);
+    desk.record(&unrun(0, 50, 60, 2, FireResult::Misfired), None);
+    desk.record(&unrun(0, 60, 60, 1, FireResult::Missed(Missed::Disabled)), None);
+    desk.record(&unrun(0, 70, 70, 1, FireResult::Missed(Missed::Disabled)), None);
+    desk.record(&unrun(0, 80, 80, 1, FireResult::Misfired), None);
     desk.record(&started(0, 12, run(Source::Misfire, 80)), None);
     let expected =
         [(Fate::Misfired, None), (Fate::Missed, None), (Fate::Missed, None), (Fate::Misfired, Some(12))];
@@ -148,18 +148,18 @@ fn story(item: u32, steps: &[Step]) -> (Vec<Entry>, Vec<Fate>) {
                 fates.push(Fate::Run);
             }
             Step::Miss { count, reason } => {
-                gap(*count, Became::Missed(*reason), Fate::Missed, &mut entries);
+                gap(*count, FireResult::Missed(*reason), Fate::Missed, &mut entries);
             }
             Step::Skip { count } => {
-                gap(*count, Became::Skipped, Fate::Skipped, &mut entries);
+                gap(*count, FireResult::Skipped, Fate::Skipped, &mut entries);
             }
             Step::Misfire { count, run: true } => {
-                let latest = gap(*count, Became::Misfired, Fate::Misfired, &mut entries);
+                let latest = gap(*count, FireResult::Misfired, Fate::Misfired, &mut entries);
                 begin(Source::Misfire, latest, Outcome::Succeeded, &mut entries);
             }
             Step::Misfire { count, run: false } => {
-                let latest = gap(*count, Became::Misfired, Fate::Misfired, &mut entries);
-                entries.push(unrun(item, latest, latest, 1, Became::Missed(Missed::Disabled)));
+                let latest = gap(*count, FireResult::Misfired, Fate::Misfired, &mut entries);
+                entries.push(unrun(item, latest, latest, 1, FireResult::Missed(Missed::Disabled)));
                 *fates.last_mut().unwrap() = Fate::Missed;
             }
             Step::Manual => begin(Source::Manual, first, Outcome::Succeeded, &mut entries),

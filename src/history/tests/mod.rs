@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use rosterd_domain::id::{InstanceId, Item, JobName, Token, WorkerId};
 use rosterd_domain::item::{Counters, Outcome, Running, Source};
-use rosterd_domain::plan::{Became, Entry};
+use rosterd_domain::plan::{Entry, FireResult};
 use rosterd_domain::time::Time;
 use tempfile::TempDir;
 
@@ -133,7 +133,7 @@ fn ended(item: u32, token: u64, run: Running, outcome: Outcome) -> Entry {
     Entry::Ended { item: Item(item), token: Token(token), run, outcome, at, requeued: false }
 }
 
-fn unrun(item: u32, first: i64, latest: i64, count: u64, became: Became) -> Entry {
+fn unrun(item: u32, first: i64, latest: i64, count: u64, became: FireResult) -> Entry {
     Entry::Unrun { item: Item(item), first: at(first), latest: at(latest), count, became }
 }
 

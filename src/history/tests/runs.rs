@@ -156,9 +156,9 @@ async fn how_much_has_happened_lately_is_told() {
         desk.record(&ended(0, token, run(NORMAL, fire), Outcome::Succeeded), Some(detail));
     }
     desk.record(&ended(1, 5, run(Source::Manual, 103), Outcome::Succeeded), Some(told()));
-    let missed = |first, latest, count| unrun(0, first, latest, count, Became::Missed(Missed::NoWorker));
+    let missed = |first, latest, count| unrun(0, first, latest, count, FireResult::Missed(Missed::NoWorker));
     desk.record(&missed(3, 5, 2), None);
-    desk.record(&unrun(1, 3, 3, 1, Became::Misfired), None);
+    desk.record(&unrun(1, 3, 3, 1, FireResult::Misfired), None);
     let pulse = desk.reader.pulse(at(60), at(0)).await.unwrap();
     assert_eq!((pulse.runs, pulse.lags), (4, vec![0, 10, 30]));
     let missed: Vec<_> = pulse.missed.iter().map(|row| (row.reason, row.count, row.latest)).collect();

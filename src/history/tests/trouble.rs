@@ -221,7 +221,7 @@ async fn a_file_of_each_version_before_is_brought_to_this_one_with_its_rows() {
         let told: Vec<_> = gaps.iter().map(|gap| (gap.first, gap.became)).collect();
         assert_eq!(
             told,
-            [(at(5), Became::Missed(rosterd_domain::item::Missed::Paused))],
+            [(at(5), FireResult::Missed(rosterd_domain::item::Missed::Paused))],
             "of version {version}"
         );
         desk.record(&ended(1, 7, run(Source::NormalTrigger, 0), Outcome::Failed), None);

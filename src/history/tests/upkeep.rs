@@ -22,8 +22,8 @@ async fn old_rows_go_in_portions_and_young_ones_stay() {
         desk.recorder.record(&job(), at(0), &started(n, 1, old(n)), None);
     }
     desk.recorder.record(&job(), at(0), &started(0, 2, run(Source::NormalTrigger, 0)), None);
-    desk.recorder.record(&job(), at(0).minus(40 * DAY), &unrun(0, 1, 1, 1, Became::Skipped), None);
-    desk.recorder.record(&job(), at(0), &unrun(1, 1, 1, 1, Became::Skipped), None);
+    desk.recorder.record(&job(), at(0).minus(40 * DAY), &unrun(0, 1, 1, 1, FireResult::Skipped), None);
+    desk.recorder.record(&job(), at(0), &unrun(1, 1, 1, 1, FireResult::Skipped), None);
     desk.recorder.event(at(0).minus(40 * DAY), None, EventKind::Worker, "old", None);
     desk.recorder.event(at(0), None, EventKind::Worker, "young", None);
     desk.write();

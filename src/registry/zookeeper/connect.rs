@@ -8,7 +8,7 @@ use zookeeper_client::{Acls, AddWatchMode, Client, Connector, Error, SaslOptions
 
 use super::error::ConnectError;
 use super::options::{Credentials, Servers, ZooKeeperOptions};
-use super::{fetch, ground, identity, multi, probe};
+use super::{fetch, identity, multi, probe, root_paths};
 use crate::paths::Paths;
 
 /// Opens sessions as the options say; cheap to clone.
@@ -98,13 +98,14 @@ pub(super) async fn connect(options: &ZooKeeperOptions, paths: &Paths) -> Result
     let client = match &opener.servers.chroot {
         Some(chroot) => {
             let options = multi::options(false, acls);
-            words.within(limit, ground::make(&client, chroot, &options), chroot).await?;
+            words.within(limit, root_paths::make(&client, chroot, &options), chroot).await?;
             client.chroot(chroot.clone()).unwrap_or_else(|client| client)
         }
         None => client,
     };
     let common = paths.common();
-    let laid = async { ground::lay(&client, paths, acls).await.map_err(|(_, error)| error) };
+    let laid =
+        async { root_paths::ensure_root_paths(&client, paths, acls).await.map_err(|(_, error)| error) };
     words.within(limit, laid, common.as_str()).await?;
     for root in paths.roots() {
         words.within(limit, client.list_children(root.as_str()), root.as_str()).await?;

@@ -16,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use rosterd_domain::id::{Revision, Version};
 use zookeeper_client::{Client, Error, MultiReadResult, Stat as NodeStat};
 
-use super::belief::Kind;
+use super::existence::Kind;
 use super::parts::{Ask, Sizes};
 use crate::paths::Path;
 use crate::tree::{SessionId, Stat, Tree};

@@ -14,7 +14,7 @@ use super::connect::{self, Opener};
 use super::error::ConnectError;
 use super::options::ZooKeeperOptions;
 use super::parts::Sizes;
-use super::{fetch, wants};
+use super::{fetch, read_set};
 use crate::forms;
 use crate::paths::{Path, Paths};
 use crate::tree::{Node, Tree};
@@ -85,7 +85,7 @@ pub async fn jobs(options: &ZooKeeperOptions, wanted: &[JobName]) -> Result<Fore
     let opener = Opener::new(options)?;
     let client = opener.below_root(connect::first(&opener, options).await?);
     let reader = Reader { client, options, sizes: Mutex::default() };
-    let listed = reader.read(&paths.jobs(), |_| wants::jobs(&paths)).await?;
+    let listed = reader.read(&paths.jobs(), |_| read_set::jobs(&paths)).await?;
     let names: Vec<String> = listed.children(&paths.jobs()).map(|(name, _)| name.to_owned()).collect();
     let mut found = ForeignJobs::default();
     for text in names {
@@ -101,7 +101,7 @@ pub async fn jobs(options: &ZooKeeperOptions, wanted: &[JobName]) -> Result<Fore
             continue;
         }
         let root = paths.job(&name);
-        let tree = reader.read(&root, |found| wants::everything(&root, found)).await?;
+        let tree = reader.read(&root, |found| read_set::everything(&root, found)).await?;
         match job(&tree, &paths, name) {
             Some(job) => found.jobs.push(job),
             None => found.others.push((text, "it has no config: it is not a job, or was removed")),

@@ -12,7 +12,7 @@ use rosterd_domain::mutants;
 use crate::paths::Path;
 use crate::tree::Op;
 
-use super::spell::subject;
+use super::encode::subject;
 
 /// The nodes that a transaction looks at, and whether it writes them.
 #[derive(Debug, Clone, Default)]

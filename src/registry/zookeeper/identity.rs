@@ -12,7 +12,7 @@ use rosterd_domain::time::Mono;
 use zookeeper_client::{Acls, Client, Error, MultiWriteError, MultiWriteResult, SessionState as ClientState};
 
 use super::fetch::session;
-use super::{Core, ground, multi};
+use super::{Core, multi, root_paths};
 use crate::paths::Paths;
 use crate::tree::SessionId;
 
@@ -90,7 +90,11 @@ impl Core {
         tracing::debug!("it is not known yet whose the connection is: {why}");
         if *why == Error::NoNode {
             // Somebody has taken away what must always stand.
-            let made = tokio::time::timeout(self.limit, ground::lay(client, &self.paths, self.acls)).await;
+            let made = tokio::time::timeout(
+                self.limit,
+                root_paths::ensure_root_paths(client, &self.paths, self.acls),
+            )
+            .await;
             if let Ok(Err((path, why))) = made {
                 tracing::warn!("the folders of the namespace cannot be made again: {path}: {why}");
             }

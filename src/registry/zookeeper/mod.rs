@@ -1,32 +1,32 @@
 //! The registry on a ZooKeeper ensemble: one session of it.
 //!
-//! One task writes (`writer`): what is handed over becomes operations that ZooKeeper knows (`spell`, from what is
-//! believed to exist: `belief`), as many transactions to a packet as do not touch one another (`group`). Reads are
-//! of one revision (`fetch`, `wants`) and are answered from the same tree as those of the other stores. Watches
+//! One task writes (`writer`): what is handed over becomes operations that ZooKeeper knows (`encode`, from what is
+//! believed to exist: `existence`), as many transactions to a packet as do not touch one another (`group`). Reads are
+//! of one revision (`fetch`, `read_set`) and are answered from the same tree as those of the other stores. Watches
 //! give hints (`watching`), and the session's state is told by our own clock (`life`). Every task is a part of the
 //! session: one that panics ends it, and its owner opens another.
 //! It never repeats a write whose outcome is unknown, never answers a read from memory, and never comes back to
 //! life: who wants another session connects again.
 
-mod belief;
+mod classify;
 mod connect;
+mod encode;
 mod error;
+mod existence;
 mod fetch;
 pub mod foreign;
-mod gate;
-mod ground;
 mod group;
 mod identity;
 mod inspect;
-mod judge;
 mod life;
 mod multi;
 mod options;
 mod parts;
 mod probe;
+mod read_set;
 mod reader;
-mod spell;
-mod wants;
+mod root_paths;
+mod watch_barrier;
 mod watching;
 mod writer;
 
@@ -51,10 +51,10 @@ pub use error::ConnectError;
 pub use inspect::{Inspection, inspect};
 pub use options::{Backoff, Credentials, DEFAULT_QUEUE, Tls, ZooKeeperOptions};
 
-use self::belief::Beliefs;
-use self::gate::Gate;
+use self::existence::ExistenceCache;
 use self::life::Life;
 use self::parts::Sizes;
+use self::watch_barrier::WatchBarrier;
 use self::watching::{Command, Watching};
 use self::writer::{Group, Pending, Writer};
 use super::lower::lower;
@@ -78,7 +78,7 @@ struct Core {
     session: SessionId,
     /// For reads; gone with the session.
     client: Mutex<Option<Client>>,
-    beliefs: Mutex<Beliefs>,
+    existence: Mutex<ExistenceCache>,
     /// How large what was read is.
     sizes: Mutex<Sizes>,
     /// The last transaction that was acknowledged.
@@ -86,15 +86,15 @@ struct Core {
     /// How many transactions wait.
     waiting: AtomicUsize,
     watched: Mutex<BTreeSet<JobName>>,
-    gate: Gate,
+    gate: WatchBarrier,
     stopped: CancellationToken,
     /// What the client library says; keeps no connection.
     states: StateWatcher,
 }
 
 impl Core {
-    fn beliefs(&self) -> MutexGuard<'_, Beliefs> {
-        self.beliefs.lock().unwrap_or_else(PoisonError::into_inner)
+    fn existence(&self) -> MutexGuard<'_, ExistenceCache> {
+        self.existence.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn watched(&self) -> MutexGuard<'_, BTreeSet<JobName>> {
@@ -175,12 +175,12 @@ impl ZooKeeperRegistry {
             chroot_bytes: opened.chroot_bytes,
             session: fetch::session(id),
             client: Mutex::new(Some(client.clone())),
-            beliefs: Mutex::default(),
+            existence: Mutex::default(),
             sizes: Mutex::default(),
             seen: AtomicU64::new(opened.revision.0),
             waiting: AtomicUsize::new(0),
             watched: Mutex::default(),
-            gate: Gate::default(),
+            gate: WatchBarrier::default(),
             stopped: CancellationToken::new(),
             states: client.state_watcher(),
         });
@@ -281,20 +281,20 @@ impl Registry for ZooKeeperRegistry {
     }
 
     fn jobs(&self) -> Read<BTreeSet<JobName>> {
-        self.core.clone().read(|paths, _| wants::jobs(paths), |view| Ok(view.jobs()))
+        self.core.clone().read(|paths, _| read_set::jobs(paths), |view| Ok(view.jobs()))
     }
 
     fn job(&self, job: &JobName) -> Read<Option<JobNodes>> {
         let (wanted, job) = (job.clone(), job.clone());
         self.core
             .clone()
-            .read(move |paths, found| wants::job(paths, &wanted, found), move |view| view.job(&job))
+            .read(move |paths, found| read_set::job(paths, &wanted, found), move |view| view.job(&job))
     }
 
     fn snapshot(&self, job: &JobName) -> Read<Option<Snapshot>> {
         let (wanted, job) = (job.clone(), job.clone());
         let raw = self.core.clone().read(
-            move |paths, found| wants::snapshot(paths, &wanted, found),
+            move |paths, found| read_set::snapshot(paths, &wanted, found),
             move |view| view.raw_snapshot(&job),
         );
         raw.map(|raw| raw?.map(RawSnapshot::decode).transpose()).boxed()
@@ -303,28 +303,28 @@ impl Registry for ZooKeeperRegistry {
     fn switches(&self, job: &JobName) -> Read<Option<Switches>> {
         let (wanted, job) = (job.clone(), job.clone());
         self.core.clone().read(
-            move |paths, found| wants::switches(paths, &wanted, found),
+            move |paths, found| read_set::switches(paths, &wanted, found),
             move |view| Ok(view.switches(&job)),
         )
     }
 
     fn whole(&self, job: &JobName) -> Read<Option<Whole>> {
         let (wanted, job) = (job.clone(), job.clone());
-        let raw = self
-            .core
-            .clone()
-            .read(move |paths, found| wants::whole(paths, &wanted, found), move |view| view.raw_whole(&job));
+        let raw = self.core.clone().read(
+            move |paths, found| read_set::whole(paths, &wanted, found),
+            move |view| view.raw_whole(&job),
+        );
         raw.map(|raw| raw?.map(RawWhole::decode).transpose()).boxed()
     }
 
     fn numbering(&self) -> Read<Numbering> {
-        self.core.clone().read(|paths, _| wants::node(paths.numbering()), |view| view.numbering())
+        self.core.clone().read(|paths, _| read_set::node(paths.numbering()), |view| view.numbering())
     }
 
     fn offset(&self, job: &JobName, item: Item) -> Read<Option<Arc<[u8]>>> {
         let (wanted, job) = (job.clone(), job.clone());
         self.core.clone().read(
-            move |paths, _| wants::node(paths.offset(&wanted, item)),
+            move |paths, _| read_set::node(paths.offset(&wanted, item)),
             move |view| Ok(view.offset(&job, item)),
         )
     }
@@ -333,17 +333,17 @@ impl Registry for ZooKeeperRegistry {
         let (wanted, worker) = (worker.clone(), worker.clone());
         self.core
             .clone()
-            .read(move |paths, _| wants::attachment(paths, &wanted), move |view| view.attachment(&worker))
+            .read(move |paths, _| read_set::attachment(paths, &wanted), move |view| view.attachment(&worker))
     }
 
     fn attachments(&self) -> Read<BTreeMap<WorkerId, (Version, Attachment)>> {
         self.core
             .clone()
-            .read(|paths, found| wants::folder(paths.workers(), found), |view| view.attachments())
+            .read(|paths, found| read_set::folder(paths.workers(), found), |view| view.attachments())
     }
 
     fn coordinators(&self) -> Read<BTreeMap<CoordinatorId, Arc<str>>> {
-        let wants = |paths: &Paths, found: &fetch::Found| wants::folder(paths.coordinators(), found);
+        let wants = |paths: &Paths, found: &fetch::Found| read_set::folder(paths.coordinators(), found);
         self.core.clone().read(wants, |view| Ok(view.coordinators()))
     }
 
@@ -356,7 +356,7 @@ impl Registry for ZooKeeperRegistry {
     fn dump(&self, job: &JobName) -> Read<Option<BTreeMap<String, DumpNode>>> {
         let (wanted, job) = (job.clone(), job.clone());
         self.core.clone().read(
-            move |paths, found| wants::everything(&paths.job(&wanted), found),
+            move |paths, found| read_set::everything(&paths.job(&wanted), found),
             move |view| Ok(view.dump(&job)),
         )
     }

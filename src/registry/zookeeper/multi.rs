@@ -9,7 +9,7 @@ use zookeeper_client::{
     Acls, Client, CreateMode, CreateOptions, Error, MultiWriteError, MultiWriteResult, MultiWriter,
 };
 
-use super::spell::Step;
+use super::encode::Step;
 use crate::paths::Path;
 
 /// What became of it.

@@ -20,7 +20,7 @@ use crate::paths::{Path, Paths, Place};
 use crate::{Read, ReadError, SessionState, View};
 
 impl Core {
-    /// Reads what `wants` asks for, and looks at it.
+    /// Reads what `read_set` asks for, and looks at it.
     pub(super) fn read<T, W, F>(self: Arc<Self>, wants: W, look: F) -> Read<T>
     where
         T: Send + 'static,
@@ -109,10 +109,10 @@ impl Core {
 
     /// What was read tells how the next write of it is spelled.
     fn believe(&self, found: &Found) {
-        let mut beliefs = self.beliefs();
+        let mut existence = self.existence();
         for (path, kind) in found.kinds() {
             if matches!(self.paths.place(path), Place::Decision(_)) {
-                beliefs.set(path, Some(kind));
+                existence.set(path, Some(kind));
             }
         }
     }

@@ -17,12 +17,12 @@ use rosterd_domain::txn::{Commit, Txn};
 use tokio::sync::{mpsc, oneshot};
 use zookeeper_client::{Client, Error, SessionState as ClientState};
 
-use super::belief::Fresh;
+use super::classify::{RetryClass, judge};
+use super::encode::{Spelled, Step, Sweeping, spell};
+use super::existence::Fresh;
 use super::group::{InUse, Together, Touched};
-use super::judge::{Verdict, judge};
 use super::multi::{self, Answer, MAX_PACKET};
-use super::spell::{Spelled, Step, Sweeping, spell};
-use super::{Core, ground, judge};
+use super::{Core, classify, root_paths};
 use crate::lower::Lowered;
 use crate::{SessionState, conflict};
 use rosterd_runtime::mutants;
@@ -172,7 +172,7 @@ impl Writer {
     fn spell(&self, pending: &Pending) -> Spelled {
         let none = Sweeping::new();
         let sweeping = pending.sweeping.as_ref().unwrap_or(&none);
-        spell(&pending.lowered.ops, &self.core.beliefs(), pending.fresh.as_ref(), sweeping)
+        spell(&pending.lowered.ops, &self.core.existence(), pending.fresh.as_ref(), sweeping)
     }
 
     fn send<'c>(
@@ -208,7 +208,7 @@ impl Writer {
         pending.looks += 1;
         let limit = self.core.limit;
         flights.push(Box::pin(async move {
-            let found = tokio::time::timeout(limit, judge::look_at(client, &pending.lowered.ops)).await;
+            let found = tokio::time::timeout(limit, classify::look_at(client, &pending.lowered.ops)).await;
             Landed::Looked { pending, found: found.unwrap_or(Err(Error::Timeout)) }
         }));
     }
@@ -264,11 +264,11 @@ impl Writer {
         for (pending, spelled) in group.into_iter().zip(spelled) {
             self.in_use.release(&pending.touched);
             let applied = matches!(answer, Answer::Applied(_));
-            let mut beliefs = self.core.beliefs();
+            let mut existence = self.core.existence();
             for (path, kind) in &spelled.after {
-                beliefs.set(path, kind.filter(|_| applied));
+                existence.set(path, kind.filter(|_| applied));
             }
-            drop(beliefs);
+            drop(existence);
             let commit = match &answer {
                 Answer::Applied(revision) => {
                     self.core.seen.fetch_max(revision.0, Ordering::Relaxed);
@@ -326,24 +326,24 @@ impl Writer {
         flights: &mut Flights<'c>,
     ) {
         match judge(&self.core.paths, &pending, origin, error) {
-            Verdict::Conflict(refusal) => {
+            RetryClass::Conflict(refusal) => {
                 self.in_use.release(&pending.touched);
                 let text = conflict::explain(&pending.txn, &pending.lowered, refusal);
                 self.answer(*pending, Commit::Conflict(text));
             }
-            Verdict::Look if pending.looks < MAX_SPELLINGS => self.look(pending, client, flights),
-            Verdict::Ground if pending.looks < MAX_SPELLINGS => {
+            RetryClass::Reread if pending.looks < MAX_SPELLINGS => self.look(pending, client, flights),
+            RetryClass::RecreateRoots if pending.looks < MAX_SPELLINGS => {
                 self.in_use.release(&pending.touched);
                 let mut pending = pending;
                 pending.looks += 1;
                 self.queue.push_front(pending);
                 self.ground_again(client, flights);
             }
-            Verdict::Look | Verdict::Ground => {
+            RetryClass::Reread | RetryClass::RecreateRoots => {
                 self.in_use.release(&pending.touched);
                 self.answer(*pending, Commit::Unavailable(restless()));
             }
-            Verdict::Unavailable(why) => {
+            RetryClass::Unavailable(why) => {
                 self.in_use.release(&pending.touched);
                 self.answer(*pending, Commit::Unavailable(why));
             }
@@ -356,7 +356,9 @@ impl Writer {
         }
         let (core, limit) = (self.core.clone(), self.core.limit);
         flights.push(Box::pin(async move {
-            let made = tokio::time::timeout(limit, ground::lay(client, &core.paths, core.acls)).await;
+            let made =
+                tokio::time::timeout(limit, root_paths::ensure_root_paths(client, &core.paths, core.acls))
+                    .await;
             Landed::Grounded(match made {
                 Ok(made) => made.map_err(|(path, error)| format!("{path}: {error}")),
                 Err(_) => Err(format!("no answer within {} ms", limit.as_millis())),

@@ -72,6 +72,6 @@ fn means(said: Reported) -> Outcome {
     match said {
         Reported::Done(outcome) => outcome,
         Reported::Aborted | Reported::NotStarted | Reported::Forgotten(_) => Outcome::Crashed,
-        Reported::HandedBack | Reported::Left(_) | Reported::Skipped => Outcome::Cancelled,
+        Reported::HandedBack | Reported::HandedBackByHost(_) | Reported::Skipped => Outcome::Cancelled,
     }
 }

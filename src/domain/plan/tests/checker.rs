@@ -4,7 +4,7 @@ use super::world::{World, instance, job, noon, worker};
 use crate::check::check;
 use crate::id::{Item, JobName, Token, Version};
 use crate::item::{Crashed, Missed, Outcome, Record, Running, Source, State};
-use crate::plan::{Became, Class, Entry, Plan, Report, Reported, Waiting, host};
+use crate::plan::{Class, Entry, FireResult, Plan, Report, Reported, Waiting, host};
 use crate::sharding::Gap;
 use crate::time::Time;
 use crate::txn::{Guard, Write};
@@ -96,7 +96,7 @@ fn every_way_to_spoil_a_plan_is_found() {
         ("a scheduled time told otherwise", |p| {
             for entry in &mut p.entries {
                 if let Entry::Unrun { became, .. } = entry {
-                    *became = Became::Missed(Missed::TooLate);
+                    *became = FireResult::Missed(Missed::TooLate);
                 }
             }
         }),
@@ -181,7 +181,7 @@ fn that_nobody_runs_a_crashed_run_again_rests_on_the_rights() {
         (Reported::Aborted, true),
         (Reported::NotStarted, true),
         (Reported::HandedBack, true),
-        (Reported::Left(Version(7)), true),
+        (Reported::HandedBackByHost(Version(7)), true),
         (Reported::Forgotten(Version(7)), true),
         (Reported::Done(Outcome::Succeeded), false),
     ] {
@@ -351,7 +351,7 @@ fn what_has_crashed_waits_in_its_turn_and_for_nothing_else() {
 }
 
 /// What becomes of scheduled times in one world, and what the checker says of it in another.
-fn elsewhere(of: &World, other: &World) -> (Vec<Became>, String) {
+fn elsewhere(of: &World, other: &World) -> (Vec<FireResult>, String) {
     let plan = host(&of.job, &of.records, &of.facts());
     assert!(check(&of.job, &of.records, &of.facts(), &plan).is_empty());
     let became = plan.entries.iter().filter_map(|entry| match entry {
@@ -397,8 +397,8 @@ fn what_becomes_of_a_due_time_is_right_in_its_own_state_alone() {
     let patient = |world: &mut World| world.job.rules.catch_up = std::time::Duration::from_secs(3600);
     let gap =
         |reason| move |world: &mut World| world.job.sharding.gap = Some(Gap { until: minutes(2), reason });
-    let missed = |reason| Became::Missed(reason);
-    let wrong = |of: World, became: Became, other: World| {
+    let missed = |reason| FireResult::Missed(reason);
+    let wrong = |of: World, became: FireResult, other: World| {
         let (found, wrong) = elsewhere(&of, &other);
         assert!(found.contains(&became), "{became} is not in {found:?}");
         assert!(wrong.contains(&format!("is {became}")), "{became}: {wrong}");
@@ -409,8 +409,8 @@ fn what_becomes_of_a_due_time_is_right_in_its_own_state_alone() {
             other(world);
         })
     };
-    wrong(with(&busy), Became::Skipped, both(&busy, &misfires));
-    wrong(both(&busy, &misfires), Became::Misfired, with(&busy));
+    wrong(with(&busy), FireResult::Skipped, both(&busy, &misfires));
+    wrong(both(&busy, &misfires), FireResult::Misfired, with(&busy));
     wrong(with(&gap(Missed::Paused)), missed(Missed::Paused), with(&gap(Missed::Disabled)));
     wrong(with(&gap(Missed::Paused)), missed(Missed::Paused), idle());
     // What waits for a slot until the next is due. The other has a slot, or gets one with this plan.
@@ -419,8 +419,8 @@ fn what_becomes_of_a_due_time_is_right_in_its_own_state_alone() {
         misfires(world);
         full(world);
     };
-    wrong(both(&late, &patient), Became::Misfired, both(&misfires, &patient));
-    wrong(both(&late, &patient), Became::Misfired, both(&full, &patient));
+    wrong(both(&late, &patient), FireResult::Misfired, both(&misfires, &patient));
+    wrong(both(&late, &patient), FireResult::Misfired, both(&full, &patient));
     let unready = |world: &mut World| {
         full(world);
         world.hosted.values_mut().for_each(|hosted| hosted.ready = false);
@@ -441,8 +441,8 @@ fn what_becomes_of_a_due_time_is_right_in_its_own_state_alone() {
     wrong(with(&gained), missed(Missed::NoWorker), with(&|world| world.gained.extend([(Item(0), noon())])));
     // As something is run that came too late, and nothing else.
     let once = |world: &mut World| world.job.rules.run_late = true;
-    wrong(with(&once), Became::Misfired, both(&once, &just_patient));
-    wrong(with(&once), Became::Misfired, idle());
+    wrong(with(&once), FireResult::Misfired, both(&once, &just_patient));
+    wrong(with(&once), FireResult::Misfired, idle());
 }
 
 /// A run that begins at a scheduled time is what keeps the item busy then, and what it waits for a millisecond before.
@@ -467,7 +467,7 @@ fn a_due_time_that_a_run_begins_with_found_it_busy() {
         world
     };
     let (became, wrong) = elsewhere(&begun(due), &begun(Time(due.0 + 1)));
-    assert_eq!(became, [Became::Skipped]);
+    assert_eq!(became, [FireResult::Skipped]);
     assert!(wrong.contains("may still wait behind the run"), "{wrong}");
 }
 

@@ -102,7 +102,7 @@ fn what_is_said_for_a_worker_that_left_rests_on_its_being_attached_here() {
     let mut world = world();
     world.settle();
     let record = world.records[&Item(0)].1.clone();
-    for (ended, rests) in [(Reported::Left(Version(9)), true), (Reported::HandedBack, false)] {
+    for (ended, rests) in [(Reported::HandedBackByHost(Version(9)), true), (Reported::HandedBack, false)] {
         let report = Report { token: record.token, worker: worker(0), ended, offset: None };
         world.reports = BTreeMap::from([(Item(0), report)]);
         let plan = world.plan();

@@ -12,7 +12,7 @@ use super::world::{World, instance, job, noon, worker};
 use crate::check::check_assign;
 use crate::id::{InstanceId, Item, Token, TriggerId, Version};
 use crate::item::{Missed, Outcome, Record, Source, State};
-use crate::plan::{Became, Candidates, Entry, Plan, Report, Reported, assign};
+use crate::plan::{Candidates, Entry, FireResult, Plan, Report, Reported, assign};
 use crate::sharding::Gap;
 use crate::snapshot::TriggerNode;
 use crate::time::Time;
@@ -41,7 +41,7 @@ fn step() -> impl Strategy<Value = Step> {
         Reported::Done(Outcome::Failed),
         Reported::Aborted,
         Reported::HandedBack,
-        Reported::Left(Version(7)),
+        Reported::HandedBackByHost(Version(7)),
         Reported::Forgotten(Version(7)),
     ]);
     let item = || 0..5u32;
@@ -301,7 +301,7 @@ impl Hour {
                     let surplus = |(of, since, until): &(Item, Time, Time)| {
                         of == item && dues.iter().any(|due| since < due && due <= until)
                     };
-                    let merged = *became == Became::Misfired && self.was_surplus.iter().any(surplus);
+                    let merged = *became == FireResult::Misfired && self.was_surplus.iter().any(surplus);
                     assert!(!merged, "{entry:?} is of a time as surplus");
                     for due in dues {
                         self.due(*item, due, "not run");

@@ -20,9 +20,9 @@ fn a_host_says_of_those_who_left_what_they_do_not() {
     use crate::id::Version;
     use crate::item::Outcome;
 
-    assert!(Reported::Left(Version(3)).is_left() && !Reported::Forgotten(Version(3)).is_left());
+    assert!(Reported::HandedBackByHost(Version(3)).is_left() && !Reported::Forgotten(Version(3)).is_left());
     assert_eq!(Reported::Forgotten(Version(3)).spoken_for(), Some(Version(3)));
-    assert!(!Reported::Left(Version(3)).is_of_worker() && !Reported::Skipped.is_of_worker());
+    assert!(!Reported::HandedBackByHost(Version(3)).is_of_worker() && !Reported::Skipped.is_of_worker());
     assert!(!Reported::Forgotten(Version(3)).is_of_worker());
     assert!(Reported::Aborted.is_of_worker() && Reported::HandedBack.is_of_worker());
     assert!(!Reported::HandedBack.is_left() && !Reported::Done(Outcome::Succeeded).is_left());

@@ -98,7 +98,7 @@ fn slice() -> impl Strategy<Value = Slice> {
         Reported::Aborted,
         Reported::NotStarted,
         Reported::HandedBack,
-        Reported::Left(Version(7)),
+        Reported::HandedBackByHost(Version(7)),
         Reported::Forgotten(Version(7)),
         Reported::Skipped,
     ]);

@@ -9,7 +9,7 @@ use super::world::{World, instance, worker};
 use crate::check::check;
 use crate::id::{Generation, InstanceId, Item, ServerAddress, Token, TriggerId, Version};
 use crate::item::{Missed, Outcome, Record, Running, Source, State};
-use crate::plan::{Became, Class, Entry, Plan, Reported, host};
+use crate::plan::{Class, Entry, FireResult, Plan, Reported, host};
 use crate::sharding::Gap;
 use crate::time::Time;
 use crate::txn::{Guard, Write};
@@ -256,14 +256,14 @@ fn other_entries(entry: &Entry) -> Vec<Entry> {
                 unrun(first, latest, count - 1, became),
             ];
             let reasons = [
-                Became::Misfired,
-                Became::Skipped,
-                Became::Missed(Missed::NoSlot),
-                Became::Missed(Missed::Down),
-                Became::Missed(Missed::NoWorker),
-                Became::Missed(Missed::TooLate),
-                Became::Missed(Missed::Paused),
-                Became::Missed(Missed::Disabled),
+                FireResult::Misfired,
+                FireResult::Skipped,
+                FireResult::Missed(Missed::NoSlot),
+                FireResult::Missed(Missed::Down),
+                FireResult::Missed(Missed::NoWorker),
+                FireResult::Missed(Missed::TooLate),
+                FireResult::Missed(Missed::Paused),
+                FireResult::Missed(Missed::Disabled),
             ];
             let others = reasons.into_iter().filter(|other| *other != became);
             all.extend(others.map(|other| unrun(first, latest, count, other)));
@@ -348,7 +348,7 @@ fn of_one_passed_over(
     world: &World,
     item: Item,
     latest: Time,
-    became: Became,
+    became: FireResult,
     put: &mut impl FnMut(String, &dyn Fn(&mut World)),
 ) {
     // What lies in a gap, and a mark that is dropped, is passed over whatever else holds.
@@ -360,8 +360,8 @@ fn of_one_passed_over(
     put("the job is paused", &|w| w.job.paused = true);
     put("the item is disabled", &|w| w.job.sharding.disabled_items.extend([item]));
     match became {
-        Became::Skipped => put("it keeps misfires", &|w| w.job.rules.misfire = true),
-        Became::Misfired => put("it keeps no misfires", &|w| {
+        FireResult::Skipped => put("it keeps misfires", &|w| w.job.rules.misfire = true),
+        FireResult::Misfired => put("it keeps no misfires", &|w| {
             (w.job.rules.misfire, w.job.rules.run_late) = (false, false);
         }),
         _ => {}

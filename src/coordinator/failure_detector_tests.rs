@@ -266,7 +266,7 @@ fn an_instance_of_ours_of_a_worker_that_is_nowhere_is_looked_into() {
         ..JobState::default()
     };
     node.look_at_left_behind(&here, &view);
-    assert!(node.absent.is_empty(), "it is here");
+    assert!(node.lookups_pending.is_empty(), "it is here");
     let job = JobState { view: Some(view.clone()), ..JobState::default() };
     node.look_at_left_behind(&job, &view);
     node.jobs.insert(name.clone(), Box::new(job));

@@ -256,7 +256,7 @@ fn a_credential_that_says_thousands_of_names_keeps_no_other_waiting() {
     stage.hello_of(&mut node, at(1.0), 4, 4, &[], peer("honest"));
     let asked = |stage: &Stage, name| stage.wants(&Query::Attachment(worker(name)));
     assert_eq!([1, 2, 3, 4].map(|name| asked(&stage, name)), [1, 0, 0, 1]);
-    assert!(node.arrivals.is_settled(), "nobody can be looked at now");
+    assert!(node.admission.is_settled(), "nobody can be looked at now");
     // Its own line is too long, and no other's.
     stage.hello_of(&mut node, at(3.1), 5, 5, &[], peer("hostile"));
     stage.hello_of(&mut node, at(3.1), 6, 6, &[], peer("honest"));

@@ -18,20 +18,20 @@ const MOST: Duration = Duration::from_millis(10);
 /// The reads of all coordinators and of all attachments: each is under way or not, and wanted once more or not. A job
 /// without a leader asks for one of them; hundreds of jobs whose leader has died get by with two.
 #[derive(Debug, Default)]
-pub(super) struct Whole {
+pub(super) struct SingleFlight {
     coordinators: (bool, bool),
     attachments: (bool, bool),
 }
 
 impl Node {
     pub(super) fn read_members(&mut self) {
-        if begins(&mut self.whole.coordinators) {
+        if begins(&mut self.single_flight.coordinators) {
             self.read(ReadFor::Coordinators, Query::Coordinators);
         }
     }
 
     pub(super) fn read_attachments(&mut self) {
-        if begins(&mut self.whole.attachments) {
+        if begins(&mut self.single_flight.attachments) {
             self.read(ReadFor::Attachments, Query::Attachments);
         }
     }
@@ -39,8 +39,8 @@ impl Node {
     /// A read has ended: if it was asked for meanwhile, it may have come too early to see why.
     pub(super) fn read_again(&mut self, whom: &ReadFor) {
         match whom {
-            ReadFor::Coordinators if ends(&mut self.whole.coordinators) => self.read_members(),
-            ReadFor::Attachments if ends(&mut self.whole.attachments) => self.read_attachments(),
+            ReadFor::Coordinators if ends(&mut self.single_flight.coordinators) => self.read_members(),
+            ReadFor::Attachments if ends(&mut self.single_flight.attachments) => self.read_attachments(),
             _ => {}
         }
     }
@@ -48,12 +48,12 @@ impl Node {
     /// Whether the reports of a job wait for more of them, and the job with them.
     pub(super) fn gathers(&mut self, name: &JobName, job: &mut JobState) -> bool {
         if job.reports.is_empty() || self.stopping || !self.worth_waiting(job) {
-            job.gathers_until = None;
+            job.batching_until = None;
             return false;
         }
-        let until = *job.gathers_until.get_or_insert(self.now.mono.plus(MOST));
+        let until = *job.batching_until.get_or_insert(self.now.mono.plus(MOST));
         if until <= self.now.mono {
-            job.gathers_until = None;
+            job.batching_until = None;
             return false;
         }
         self.timers.insert((until, Timer::Job(name.clone())));

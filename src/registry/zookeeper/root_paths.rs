@@ -8,7 +8,11 @@ use super::multi::options;
 use crate::paths::{Path, Paths};
 
 /// Makes what is missing; `Err`: at which path, and why.
-pub(super) async fn lay(client: &Client, paths: &Paths, acls: Acls<'static>) -> Result<(), (Path, Error)> {
+pub(super) async fn ensure_root_paths(
+    client: &Client,
+    paths: &Paths,
+    acls: Acls<'static>,
+) -> Result<(), (Path, Error)> {
     for root in paths.roots() {
         make(client, root.as_str(), &options(false, acls)).await.map_err(|error| (root, error))?;
     }

@@ -16,21 +16,28 @@ use super::node::Node;
 
 /// How far ahead fires are written, and which of them wait to be told.
 #[derive(Debug)]
-pub(super) struct Ahead {
+pub(super) struct LeadTime {
     least: Duration,
     most: Duration,
     /// By the time at which they are told.
     waiting: BTreeSet<(Time, JobName, Item, Token)>,
-    by: Duration,
+    lead: Duration,
     /// The latest scheduled time that was written for, and how far ahead its writing began.
     last: Option<(Time, Duration)>,
     /// How long it took to write for that one, up to now.
-    took: Duration,
+    observed_latency: Duration,
 }
 
-impl Ahead {
+impl LeadTime {
     pub(super) fn new((least, most): (Duration, Duration)) -> Self {
-        Self { least, most, waiting: BTreeSet::new(), by: least, last: None, took: Duration::ZERO }
+        Self {
+            least,
+            most,
+            waiting: BTreeSet::new(),
+            lead: least,
+            last: None,
+            observed_latency: Duration::ZERO,
+        }
     }
 
     /// When the next runs are to be told.
@@ -44,13 +51,13 @@ impl Ahead {
 
     /// When a scheduled time is to be looked at.
     pub(super) fn before(&self, due: Time, now: Time) -> Time {
-        let early = due.minus(self.by);
+        let early = due.minus(self.lead);
         if early > now { early } else { due }
     }
 
     /// Whether a scheduled time to come is near enough to be written for.
     pub(super) fn reaches(&self, due: Time, now: Time) -> bool {
-        now < due && due.minus(self.by) <= now
+        now < due && due.minus(self.lead) <= now
     }
 
     /// Runs of `due` were written by now. The next ones begin earlier by twice what these took; where that is less than
@@ -58,18 +65,18 @@ impl Ahead {
     pub(super) fn written(&mut self, due: Time, now: Time) {
         let is_later = self.last.is_none_or(|(last, _)| last < due);
         if is_later {
-            let (began, wanted) = (self.by, self.wanted());
-            self.by = (began - began / 8).max(wanted);
-            (self.last, self.took) = (Some((due, began)), Duration::ZERO);
+            let (began, target) = (self.lead, self.target());
+            self.lead = (began - began / 8).max(target);
+            (self.last, self.observed_latency) = (Some((due, began)), Duration::ZERO);
         }
         if let Some((_, began)) = self.last.filter(|(last, _)| *last == due) {
-            self.took = self.took.max(now.since(due.minus(began)));
-            self.by = self.by.max(self.wanted());
+            self.observed_latency = self.observed_latency.max(now.since(due.minus(began)));
+            self.lead = self.lead.max(self.target());
         }
     }
 
-    fn wanted(&self) -> Duration {
-        (self.took * 2).clamp(self.least, self.most)
+    fn target(&self) -> Duration {
+        (self.observed_latency * 2).clamp(self.least, self.most)
     }
 
     /// Until when user code is not to begin, if that is yet to come. A time that seems further away than anything is
@@ -90,8 +97,8 @@ impl Node {
     /// Tells of up to `most` of the runs whose time has come.
     pub(super) fn tell_due_runs(&mut self, most: usize) {
         let mut told = 0;
-        while self.ahead.is_due(self.now.wall) && told < most {
-            let Some((_, name, item, token)) = self.ahead.waiting.pop_first() else { break };
+        while self.lead_time.is_due(self.now.wall) && told < most {
+            let Some((_, name, item, token)) = self.lead_time.waiting.pop_first() else { break };
             told += 1;
             if let Some(mut job) = self.jobs.remove(&name) {
                 self.dispatch_waited(&name, &mut job, item, token);
@@ -129,7 +136,7 @@ mod tests {
     /// written the run, a tenth of a second before its time.
     #[test]
     fn a_run_that_seems_far_away_waits_for_as_long_as_its_writer_may_have_been_early() {
-        let (ahead, due) = (Ahead::new((10 * MS, 250 * MS)), Time::from_seconds(33));
+        let (ahead, due) = (LeadTime::new((10 * MS, 250 * MS)), Time::from_seconds(33));
         let waits = |now: Time| ahead.not_before(&run_of(due), now).map(|until| until.since(now));
         assert_eq!(waits(due.minus(1990 * MS)), Some(250 * MS));
         assert_eq!(waits(due.minus(100 * MS)), Some(100 * MS));
@@ -139,37 +146,37 @@ mod tests {
     /// How long it took was counted from a lead that had shrunk since, so that an eighth of the lead was left out.
     #[test]
     fn what_takes_as_long_as_before_is_given_twice_that() {
-        let mut ahead = Ahead::new((10 * MS, 500 * MS));
-        ahead.by = 300 * MS;
+        let mut ahead = LeadTime::new((10 * MS, 500 * MS));
+        ahead.lead = 300 * MS;
         for second in 1..40 {
-            let (due, began) = (Time::from_seconds(second), ahead.by);
+            let (due, began) = (Time::from_seconds(second), ahead.lead);
             ahead.written(due, due.minus(began).plus(80 * MS));
-            assert!(ahead.by >= 160 * MS, "{:?}", ahead.by);
+            assert!(ahead.lead >= 160 * MS, "{:?}", ahead.lead);
         }
-        assert_eq!(ahead.by, 160 * MS);
+        assert_eq!(ahead.lead, 160 * MS);
     }
 
     #[test]
     fn what_came_too_late_begins_earlier_and_what_had_time_a_little_later() {
-        let mut ahead = Ahead::new((10 * MS, 100 * MS));
+        let mut ahead = LeadTime::new((10 * MS, 100 * MS));
         let due = |second| Time::from_seconds(second);
         ahead.written(due(1), due(1).minus(4 * MS));
         ahead.written(due(1), due(1).plus(20 * MS));
-        assert_eq!(ahead.by, 60 * MS, "twice the thirty that it took");
+        assert_eq!(ahead.lead, 60 * MS, "twice the thirty that it took");
         ahead.written(due(2), due(2).minus(30 * MS));
-        assert_eq!(ahead.by, 60 * MS, "it takes as long as before");
+        assert_eq!(ahead.lead, 60 * MS, "it takes as long as before");
         ahead.written(due(3), due(3).plus(200 * MS));
-        assert_eq!(ahead.by, 100 * MS, "the most");
+        assert_eq!(ahead.lead, 100 * MS, "the most");
         assert!(ahead.reaches(due(9), due(9).minus(100 * MS)));
         assert!(!ahead.reaches(due(9), due(9).minus(101 * MS)) && !ahead.reaches(due(9), due(9)));
         ahead.written(due(4), due(4).minus(90 * MS));
         ahead.written(due(5), due(5).minus(90 * MS));
-        assert_eq!(ahead.by, 88 * MS - MS / 2, "a little less");
+        assert_eq!(ahead.lead, 88 * MS - MS / 2, "a little less");
         ahead.written(due(4), due(4).minus(80 * MS));
-        assert_eq!(ahead.by, 88 * MS - MS / 2, "what is due before the last one changes nothing");
+        assert_eq!(ahead.lead, 88 * MS - MS / 2, "what is due before the last one changes nothing");
         for second in 6..60 {
             ahead.written(due(second), due(second).minus(90 * MS));
         }
-        assert_eq!(ahead.by, 10 * MS, "the least");
+        assert_eq!(ahead.lead, 10 * MS, "the least");
     }
 }

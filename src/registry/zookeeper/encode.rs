@@ -16,7 +16,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::belief::{Beliefs, Fresh, Kind};
+use super::existence::{ExistenceCache, Fresh, Kind};
 use crate::paths::Path;
 use crate::tree::Op;
 
@@ -70,8 +70,13 @@ impl Spelled {
 pub(super) type Sweeping = HashMap<usize, Result<Vec<Path>, Path>>;
 
 /// Spells a transaction out from what is believed.
-pub(super) fn spell(ops: &[Op], beliefs: &Beliefs, fresh: Option<&Fresh>, sweeping: &Sweeping) -> Spelled {
-    let mut speller = Speller { ops, beliefs, fresh, sweeping, spelled: Spelled::default(), origin: 0 };
+pub(super) fn spell(
+    ops: &[Op],
+    existence: &ExistenceCache,
+    fresh: Option<&Fresh>,
+    sweeping: &Sweeping,
+) -> Spelled {
+    let mut speller = Speller { ops, existence, fresh, sweeping, spelled: Spelled::default(), origin: 0 };
     for (origin, op) in ops.iter().enumerate() {
         speller.origin = origin;
         speller.op(op);
@@ -80,7 +85,7 @@ pub(super) fn spell(ops: &[Op], beliefs: &Beliefs, fresh: Option<&Fresh>, sweepi
 }
 
 /// Whether a step's refusal may only mean that a belief was wrong.
-pub(super) fn rests_on_belief(op: &Op) -> bool {
+pub(super) fn rests_on_cache(op: &Op) -> bool {
     matches!(
         op,
         Op::Put { .. } | Op::Mirror { .. } | Op::Ensure { .. } | Op::Remove { .. } | Op::Sweep { .. }
@@ -115,7 +120,7 @@ enum Known {
 
 struct Speller<'a> {
     ops: &'a [Op],
-    beliefs: &'a Beliefs,
+    existence: &'a ExistenceCache,
     fresh: Option<&'a Fresh>,
     sweeping: &'a Sweeping,
     spelled: Spelled,
@@ -162,7 +167,7 @@ impl Speller<'_> {
         if let Some(found) = self.fresh.and_then(|fresh| fresh.get(path)) {
             return told(found);
         }
-        self.beliefs.get(path).map_or(Known::Nothing, Known::There)
+        self.existence.get(path).map_or(Known::Nothing, Known::There)
     }
 
     fn push(&mut self, step: Step) {
@@ -235,5 +240,5 @@ fn number(version: u64) -> i32 {
 }
 
 #[cfg(test)]
-#[path = "spell_tests.rs"]
+#[path = "encode_tests.rs"]
 mod tests;

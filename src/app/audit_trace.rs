@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rosterd_domain::id::{Item, JobName, Namespace};
 use rosterd_domain::time::Time;
-use rosterd_domain::verify::history::{Became, Kept, Story, Teller};
+use rosterd_domain::verify::history::{Kept, RecordedResult, Trace, TraceBuilder};
 use rosterd_domain::view::{Job, Timeline};
 
 use rosterd_history::{
@@ -62,7 +62,7 @@ pub type DueTimes = BTreeMap<JobName, BTreeMap<Item, Vec<Time>>>;
 
 /// Why nothing can be told.
 #[derive(Debug, thiserror::Error)]
-pub enum StoryError {
+pub enum AuditTraceError {
     /// No history there.
     #[error("there is no {HISTORY} in {0}: name the data_dir of a coordinator")]
     Nothing(String),
@@ -84,25 +84,25 @@ pub enum StoryError {
 }
 
 /// What there is to judge, and what could not be looked at.
-pub async fn story(asked: &Asked) -> Result<(Story, Vec<String>), StoryError> {
-    let (mut teller, mut notes) = (Teller::default(), Vec::new());
+pub async fn trace(asked: &Asked) -> Result<(Trace, Vec<String>), AuditTraceError> {
+    let (mut builder, mut notes) = (TraceBuilder::default(), Vec::new());
     for dir in &asked.dirs {
         let file = dir.join(HISTORY);
         if !file.exists() {
-            return Err(StoryError::Nothing(dir.display().to_string()));
+            return Err(AuditTraceError::Nothing(dir.display().to_string()));
         }
         let history = History::look_at(&file);
-        runs(asked, &history, dir, &mut teller).await?;
-        assignments(asked, &history, dir, &mut teller).await?;
+        runs(asked, &history, dir, &mut builder).await?;
+        assignments(asked, &history, dir, &mut builder).await?;
     }
     let whole = match (&asked.due, asked.dirs.as_slice()) {
         (Some(due), _) => {
-            due.unmonitored.iter().for_each(|job| teller.unmonitored(job.as_str()));
-            known_to_all(asked, &due.times, &mut teller).await?;
+            due.unmonitored.iter().for_each(|job| builder.unmonitored(job.as_str()));
+            known_to_all(asked, &due.times, &mut builder).await?;
             true
         }
         (None, [dir]) if EmbeddedRegistry::is_in(dir) => {
-            due_times(asked, dir, &mut teller, &mut notes).await?;
+            due_times(asked, dir, &mut builder, &mut notes).await?;
             true
         }
         _ => {
@@ -110,14 +110,19 @@ pub async fn story(asked: &Asked) -> Result<(Story, Vec<String>), StoryError> {
             false
         }
     };
-    Ok((teller.tell(asked.skew, whole), notes))
+    Ok((builder.tell(asked.skew, whole), notes))
 }
 
 /// Said where the registry is an ensemble.
 pub const ENSEMBLE: &str = "each coordinator of an ensemble keeps the history of what it did itself: scheduled times were not \
                             compared; give the --data-dir of each, and --whole";
 
-async fn runs(asked: &Asked, history: &Reader, dir: &Path, teller: &mut Teller) -> Result<(), StoryError> {
+async fn runs(
+    asked: &Asked,
+    history: &Reader,
+    dir: &Path,
+    builder: &mut TraceBuilder,
+) -> Result<(), AuditTraceError> {
     let filter =
         RunFilter { job: asked.job.clone(), from: Some(asked.from), to: asked.to, ..RunFilter::default() };
     let file: Arc<str> = dir.join(HISTORY).display().to_string().into();
@@ -126,10 +131,10 @@ async fn runs(asked: &Asked, history: &Reader, dir: &Path, teller: &mut Teller) 
         let (rows, next) = history
             .runs(filter.clone(), Page { size: 0, token })
             .await
-            .map_err(|error| StoryError::History(dir.display().to_string(), error))?;
-        rows.into_iter().map(|row| kept(row, &file)).for_each(|run| teller.run(run));
-        if teller.runs() > MOST_RUNS {
-            return Err(StoryError::TooMuch(MOST_RUNS, "runs"));
+            .map_err(|error| AuditTraceError::History(dir.display().to_string(), error))?;
+        rows.into_iter().map(|row| kept(row, &file)).for_each(|run| builder.run(run));
+        if builder.runs() > MOST_RUNS {
+            return Err(AuditTraceError::TooMuch(MOST_RUNS, "runs"));
         }
         if next.is_none() {
             return Ok(());
@@ -143,8 +148,8 @@ async fn assignments(
     asked: &Asked,
     history: &Reader,
     dir: &Path,
-    teller: &mut Teller,
-) -> Result<(), StoryError> {
+    builder: &mut TraceBuilder,
+) -> Result<(), AuditTraceError> {
     let kind = Some(EventKind::Assigned);
     let filter = EventFilter { job: asked.job.clone(), kind, to: asked.to, ..EventFilter::default() };
     let (mut token, mut room) = (None, MOST_ASSIGNMENTS);
@@ -152,10 +157,10 @@ async fn assignments(
         let (rows, next) = history
             .events(filter.clone(), Page { size: 0, token })
             .await
-            .map_err(|error| StoryError::History(dir.display().to_string(), error))?;
+            .map_err(|error| AuditTraceError::History(dir.display().to_string(), error))?;
         for row in &rows {
             if let Some(job) = &row.job {
-                teller.assigned(row.at, job.as_str(), &row.text);
+                builder.assigned(row.at, job.as_str(), &row.text);
             }
         }
         room = room.saturating_sub(rows.len());
@@ -186,9 +191,9 @@ fn kept(run: RunRow, file: &Arc<str>) -> Kept {
 async fn due_times(
     asked: &Asked,
     dir: &Path,
-    teller: &mut Teller,
+    builder: &mut TraceBuilder,
     notes: &mut Vec<String>,
-) -> Result<(), StoryError> {
+) -> Result<(), AuditTraceError> {
     let store = match EmbeddedRegistry::open(dir, EmbeddedOptions::new(asked.namespace.clone())) {
         Ok(store) => store,
         Err(OpenError::InUse { dir }) => {
@@ -207,12 +212,12 @@ async fn due_times(
             continue;
         }
         let Some(nodes) = store.job(&name).await? else { continue };
-        let job = Job::decode(&name, &nodes).map_err(|why| StoryError::Job(name, why))?;
+        let job = Job::decode(&name, &nodes).map_err(|why| AuditTraceError::Job(name, why))?;
         let Some(job) = job else { continue };
         if !job.rules.monitor {
-            teller.unmonitored(job.name.as_str());
+            builder.unmonitored(job.name.as_str());
         }
-        fires(asked, &history, dir, &job, &mut room, teller).await?;
+        fires(asked, &history, dir, &job, &mut room, builder).await?;
     }
     Ok(())
 }
@@ -223,8 +228,8 @@ async fn fires(
     dir: &Path,
     job: &Job,
     room: &mut usize,
-    teller: &mut Teller,
-) -> Result<(), StoryError> {
+    builder: &mut TraceBuilder,
+) -> Result<(), AuditTraceError> {
     let from = job.sharding.made.map_or(asked.from, |made| made.max(asked.from));
     let to = asked.to.unwrap_or_else(|| System.wall());
     let timeline = Timeline::new(job);
@@ -236,18 +241,22 @@ async fn fires(
         for item in (0..job.rules.items).map(Item) {
             *room = room
                 .checked_sub(part.len())
-                .ok_or(StoryError::TooMuch(MOST_DUE, "scheduled times of items"))?;
+                .ok_or(AuditTraceError::TooMuch(MOST_DUE, "scheduled times of items"))?;
             let until = last.plus(Duration::from_millis(1));
             let rows = history.fires(&job.name, part.iter().copied(), [item], first, until).await;
-            let rows = rows.map_err(|error| StoryError::History(dir.display().to_string(), error))?;
-            rows.iter().for_each(|row| tell(&job.name, row, teller));
+            let rows = rows.map_err(|error| AuditTraceError::History(dir.display().to_string(), error))?;
+            rows.iter().for_each(|row| tell(&job.name, row, builder));
         }
     }
     Ok(())
 }
 
 /// Looks up what was due in all histories: what became of it is known to the coordinator that did it.
-async fn known_to_all(asked: &Asked, due: &DueTimes, teller: &mut Teller) -> Result<(), StoryError> {
+async fn known_to_all(
+    asked: &Asked,
+    due: &DueTimes,
+    builder: &mut TraceBuilder,
+) -> Result<(), AuditTraceError> {
     let histories: Vec<Reader> = asked.dirs.iter().map(|dir| History::look_at(dir.join(HISTORY))).collect();
     for (job, items) in due {
         for (item, times) in items {
@@ -257,7 +266,8 @@ async fn known_to_all(asked: &Asked, due: &DueTimes, teller: &mut Teller) -> Res
                 let mut known: BTreeMap<Time, FireRow> = BTreeMap::new();
                 for (history, dir) in histories.iter().zip(&asked.dirs) {
                     let rows = history.fires(job, part.iter().copied(), [*item], first, until).await;
-                    let rows = rows.map_err(|error| StoryError::History(dir.display().to_string(), error))?;
+                    let rows =
+                        rows.map_err(|error| AuditTraceError::History(dir.display().to_string(), error))?;
                     for row in rows {
                         let best = known.entry(row.fire).or_insert_with(|| row.clone());
                         if row.became.outweighs(best.became) {
@@ -265,32 +275,32 @@ async fn known_to_all(asked: &Asked, due: &DueTimes, teller: &mut Teller) -> Res
                         }
                     }
                 }
-                known.values().for_each(|row| tell(job, row, teller));
+                known.values().for_each(|row| tell(job, row, builder));
             }
         }
     }
     Ok(())
 }
 
-fn tell(job: &JobName, row: &FireRow, teller: &mut Teller) {
+fn tell(job: &JobName, row: &FireRow, builder: &mut TraceBuilder) {
     let missed;
     let became = match (row.became, row.reason) {
-        (Fate::Pending, _) => Became::Pending,
-        (Fate::Unknown, _) => Became::Unknown,
+        (Fate::Pending, _) => RecordedResult::Pending,
+        (Fate::Unknown, _) => RecordedResult::Unknown,
         (fate, Some(reason)) => {
             missed = format!("{} ({reason})", fate.as_str());
-            Became::Known(&missed)
+            RecordedResult::Known(&missed)
         }
-        (fate, None) => Became::Known(fate.as_str()),
+        (fate, None) => RecordedResult::Known(fate.as_str()),
     };
-    teller.due(job.as_str(), row.item.0, row.fire, became);
+    builder.due(job.as_str(), row.item.0, row.fire, became);
 }
 
 #[cfg(test)]
 mod tests {
     use rosterd_domain::id::{InstanceId, Token, WorkerId};
     use rosterd_domain::item::{Missed, Outcome, Running, Source};
-    use rosterd_domain::plan::{Became as Unrun, Entry};
+    use rosterd_domain::plan::{Entry, FireResult as Unrun};
     use rosterd_domain::verify::{given, judge};
 
     use super::*;
@@ -369,14 +379,14 @@ mod tests {
     async fn what_is_due_in_an_ensemble_is_known_to_one_of_its_coordinators() {
         let dir = tempfile::tempdir().unwrap();
         let asked = two(dir.path(), true).await;
-        let (whole, notes) = story(&asked).await.unwrap();
+        let (whole, notes) = trace(&asked).await.unwrap();
         assert_eq!((judge(&whole.lines, 0).faults, notes), (Vec::new(), Vec::new()));
         assert_eq!(whole.unmonitored, ["words".to_owned()].into(), "as the coordinators say");
         let became: Vec<_> = whole.became.iter().map(|(what, n)| (what.as_str(), *n)).collect();
         assert_eq!(became, [("missed (no_worker)", 1), ("pending", 1), ("run", 4)]);
         assert!(whole.places[0].ends_with("one/history.db runs[words/0/1]"), "{:?}", whole.places);
         // One of them alone knows too little to say anything.
-        let (alone, notes) = story(&Asked { due: None, ..asked }).await.unwrap();
+        let (alone, notes) = trace(&Asked { due: None, ..asked }).await.unwrap();
         assert_eq!((alone.became.len(), notes.len()), (0, 1));
     }
 
@@ -384,7 +394,7 @@ mod tests {
     async fn who_was_given_an_item_and_ran_nothing_is_among_its_owners() {
         let dir = tempfile::tempdir().unwrap();
         let asked = two(dir.path(), true).await;
-        let (whole, _) = story(&asked).await.unwrap();
+        let (whole, _) = trace(&asked).await.unwrap();
         assert_eq!(whole.given.iter().map(|given| given.at).collect::<Vec<_>>(), [due(0), due(5)]);
         let owners = judge(&whole.lines, 0).owners_by(&whole.given, asked.from);
         let told: Vec<_> =
@@ -397,7 +407,7 @@ mod tests {
     async fn what_no_coordinator_of_an_ensemble_knows_of_has_no_outcome() {
         let dir = tempfile::tempdir().unwrap();
         let asked = two(dir.path(), false).await;
-        let (whole, _) = story(&asked).await.unwrap();
+        let (whole, _) = trace(&asked).await.unwrap();
         let found = judge(&whole.lines, 0).faults;
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 #[derive(Debug, Default)]
-pub(super) struct Gate {
+pub(super) struct WatchBarrier {
     state: Mutex<State>,
     moved: Notify,
 }
@@ -19,7 +19,7 @@ struct State {
     open: BTreeSet<u64>,
 }
 
-impl Gate {
+impl WatchBarrier {
     /// A watch was asked for; the number says which.
     pub(super) fn ask(&self) -> u64 {
         let mut state = self.lock();
@@ -63,7 +63,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_read_waits_for_the_watches_before_it_and_no_others() {
-        let gate = Gate::default();
+        let gate = WatchBarrier::default();
         gate.pass().await;
         let (first, second) = (gate.ask(), gate.ask());
         let mut before = Box::pin(gate.pass());

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use rosterd_domain::id::JobName;
 
 #[derive(Debug, Default)]
-pub(crate) struct Agenda {
+pub(crate) struct RunQueue {
     first: VecDeque<JobName>,
     order: VecDeque<JobName>,
     last: VecDeque<JobName>,
@@ -29,7 +29,7 @@ enum Lane {
 /// Those that stand last have one turn in so many.
 const LAST_HAS_ONE_IN: u32 = 4;
 
-impl Agenda {
+impl RunQueue {
     /// Puts a job behind those in order, unless it waits already.
     pub(crate) fn insert(&mut self, job: JobName) {
         self.put(job, Lane::InOrder);
@@ -88,7 +88,7 @@ impl Agenda {
     }
 }
 
-impl Extend<JobName> for Agenda {
+impl Extend<JobName> for RunQueue {
     fn extend<T: IntoIterator<Item = JobName>>(&mut self, jobs: T) {
         jobs.into_iter().for_each(|job| self.insert(job));
     }
@@ -104,37 +104,37 @@ mod tests {
 
     #[test]
     fn a_job_that_comes_up_again_does_not_overtake() {
-        let mut agenda = Agenda::default();
-        agenda.extend(["b", "a", "b"].map(job));
-        assert_eq!(agenda.pop(), Some(job("b")));
-        agenda.insert(job("b"));
-        assert_eq!([agenda.pop(), agenda.pop(), agenda.pop()], [Some(job("a")), Some(job("b")), None]);
-        assert!(agenda.is_empty());
+        let mut queue = RunQueue::default();
+        queue.extend(["b", "a", "b"].map(job));
+        assert_eq!(queue.pop(), Some(job("b")));
+        queue.insert(job("b"));
+        assert_eq!([queue.pop(), queue.pop(), queue.pop()], [Some(job("a")), Some(job("b")), None]);
+        assert!(queue.is_empty());
     }
 
     #[test]
     fn what_fires_goes_first_and_each_job_only_once() {
-        let mut agenda = Agenda::default();
-        agenda.extend(["a", "b", "c"].map(job));
-        agenda.insert_first(job("c"));
-        agenda.insert_first(job("d"));
-        agenda.insert_first(job("c"));
-        agenda.insert(job("d"));
-        let all: Vec<_> = std::iter::from_fn(|| agenda.pop()).collect();
+        let mut queue = RunQueue::default();
+        queue.extend(["a", "b", "c"].map(job));
+        queue.insert_first(job("c"));
+        queue.insert_first(job("d"));
+        queue.insert_first(job("c"));
+        queue.insert(job("d"));
+        let all: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
         assert_eq!(all, ["c", "d", "a", "b"].map(job));
-        assert!(agenda.is_empty());
+        assert!(queue.is_empty());
     }
 
     #[test]
     fn names_that_are_only_said_keep_no_job_waiting() {
-        let mut agenda = Agenda::default();
-        (0..1000).for_each(|n| agenda.insert_last(job(&format!("said-{n}"))));
-        agenda.extend(["a", "b", "c", "d", "said-7"].map(job));
-        let first: Vec<_> = std::iter::from_fn(|| agenda.pop()).take(7).collect();
+        let mut queue = RunQueue::default();
+        (0..1000).for_each(|n| queue.insert_last(job(&format!("said-{n}"))));
+        queue.extend(["a", "b", "c", "d", "said-7"].map(job));
+        let first: Vec<_> = std::iter::from_fn(|| queue.pop()).take(7).collect();
         assert_eq!(first, ["a", "b", "c", "said-0", "d", "said-7", "said-1"].map(job));
-        agenda.insert_first(job("e"));
-        assert_eq!(agenda.pop(), Some(job("e")));
-        let rest: Vec<_> = std::iter::from_fn(|| agenda.pop()).collect();
-        assert_eq!((rest.len(), agenda.is_empty()), (997, true), "and each has its turn once");
+        queue.insert_first(job("e"));
+        assert_eq!(queue.pop(), Some(job("e")));
+        let rest: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+        assert_eq!((rest.len(), queue.is_empty()), (997, true), "and each has its turn once");
     }
 }

@@ -5,10 +5,10 @@ use std::sync::Mutex;
 
 use zookeeper_client::{Client, Error};
 
-use super::belief::Fresh;
+use super::encode::{Sweeping, rests_on_cache, subject};
+use super::existence::Fresh;
 use super::fetch;
-use super::spell::{Sweeping, rests_on_belief, subject};
-use super::wants;
+use super::read_set;
 use super::writer::Pending;
 use crate::paths::{Path, Paths};
 use crate::tree::{Op, Reason, Refusal, SessionId};
@@ -16,37 +16,39 @@ use rosterd_domain::id::Revision;
 
 /// What is to be done.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum RetryClass {
     /// It does not hold, and the caller is told so.
     Conflict(Refusal),
     /// What it was spelled from is not so: look, and spell it again.
-    Look,
+    Reread,
     /// A folder that must always stand has gone (ZooKeeper removes empty containers): make it, and send it again.
-    Ground,
+    RecreateRoots,
     /// The store cannot do it.
     Unavailable(String),
 }
 
 /// Judges the refusal of an operation that came from step `origin`.
-pub(super) fn judge(paths: &Paths, pending: &Pending, origin: usize, error: &Error) -> Verdict {
+pub(super) fn judge(paths: &Paths, pending: &Pending, origin: usize, error: &Error) -> RetryClass {
     let ops = &pending.lowered.ops;
     let Some(op) = ops.get(origin) else { return unavailable(error) };
-    let refuse = |index: usize, reason| Verdict::Conflict(Refusal { index, reason });
+    let refuse = |index: usize, reason| RetryClass::Conflict(Refusal { index, reason });
     let path = subject(op);
     let parentless = path
         .parent()
         .is_some_and(|parent| pending.fresh.as_ref().is_some_and(|fresh| fresh.get(&parent) == Some(&None)));
     match (error, op) {
         (Error::NoNode, Op::CheckAbsent { .. } | Op::Create { .. }) if is_grounded(paths, path) => {
-            Verdict::Ground
+            RetryClass::RecreateRoots
         }
-        (Error::NoNode, Op::Put { .. }) if parentless && is_grounded(paths, path) => Verdict::Ground,
+        (Error::NoNode, Op::Put { .. }) if parentless && is_grounded(paths, path) => {
+            RetryClass::RecreateRoots
+        }
         // With the parent known to be absent it is no belief that was wrong.
         (Error::NoNode, Op::Put { .. } | Op::Ensure { .. }) if parentless => refuse(origin, Reason::NoParent),
         (Error::NoChildrenForEphemerals, _) => refuse(origin, Reason::NoParent),
-        (Error::NotEmpty, Op::Sweep { .. }) => Verdict::Look,
+        (Error::NotEmpty, Op::Sweep { .. }) => RetryClass::Reread,
         (Error::NotEmpty, _) => refuse(origin, Reason::NotEmpty),
-        (Error::NoNode | Error::NodeExists, op) if rests_on_belief(op) => Verdict::Look,
+        (Error::NoNode | Error::NodeExists, op) if rests_on_cache(op) => RetryClass::Reread,
         (Error::NodeExists, Op::CheckAbsent { .. }) => refuse(origin, Reason::Exists),
         (Error::NodeExists, _) => refuse(guard_of(ops, origin, path), Reason::Exists),
         (Error::NoNode, Op::Create { .. }) => refuse(origin, Reason::NoParent),
@@ -55,7 +57,7 @@ pub(super) fn judge(paths: &Paths, pending: &Pending, origin: usize, error: &Err
             Some(expected) => refuse(origin, Reason::OtherVersion { expected }),
             None => unavailable(error),
         },
-        (Error::NoAuth, _) => Verdict::Unavailable(format!(
+        (Error::NoAuth, _) => RetryClass::Unavailable(format!(
             "ZooKeeper does not allow {path} to be written with these credentials; check them, and who may use \
              the node"
         )),
@@ -63,8 +65,8 @@ pub(super) fn judge(paths: &Paths, pending: &Pending, origin: usize, error: &Err
     }
 }
 
-fn unavailable(error: &Error) -> Verdict {
-    Verdict::Unavailable(format!("ZooKeeper cannot write it: {error}; look at its servers' logs"))
+fn unavailable(error: &Error) -> RetryClass {
+    RetryClass::Unavailable(format!("ZooKeeper cannot write it: {error}; look at its servers' logs"))
 }
 
 /// Whether a node hangs from one that stands before the first transaction.
@@ -90,7 +92,7 @@ fn expected(op: &Op) -> Option<rosterd_domain::id::Version> {
 /// sweeps will find.
 pub(super) async fn look_at(client: &Client, ops: &[Op]) -> Result<(Fresh, Sweeping), Error> {
     let mut paths = HashSet::new();
-    for op in ops.iter().filter(|op| rests_on_belief(op) && !matches!(op, Op::Sweep { .. })) {
+    for op in ops.iter().filter(|op| rests_on_cache(op) && !matches!(op, Op::Sweep { .. })) {
         paths.insert(subject(op).clone());
         paths.extend(subject(op).parent());
     }
@@ -112,7 +114,7 @@ async fn sweep(client: &Client, ops: &[Op]) -> Result<Sweeping, Error> {
         })
         .collect();
     for root in roots {
-        let found = fetch::fetch(client, &sizes, &|found| wants::everything(root, found)).await?;
+        let found = fetch::fetch(client, &sizes, &|found| read_set::everything(root, found)).await?;
         let mut tree = found.into_tree(Revision(0));
         for (index, op) in ops.iter().enumerate() {
             // One that does not hold will be refused when it is sent.

@@ -1,4 +1,4 @@
-//! The coordinator's lives. A registry session that is over takes every right with it, but not the process: the
+//! The coordinator's supervisor. A registry session that is over takes every right with it, but not the process: the
 //! coordinator of that session is put away, and one of a new session, under a new name, takes its place behind the
 //! same port. Workers' streams end with the old one; they come again within their lease, with their runs in flight,
 //! and the records that still name them make `instances` and `running` anew.
@@ -48,7 +48,7 @@ pub enum Place {
     /// On a thread of its own: a scheduled time waits for no task of the many streams.
     OwnThread,
     /// Among the tasks of whoever runs it: in a simulation, which has one thread and a clock of its own.
-    Here,
+    Inline,
 }
 
 /// What each coordinator is made from.
@@ -72,7 +72,7 @@ pub struct Parts {
 }
 
 /// The coordinator of the moment, to whoever serves it.
-pub struct Lives {
+pub struct Supervisor {
     parts: Parts,
     namespace: Namespace,
     handle: RwLock<Handle>,
@@ -81,7 +81,7 @@ pub struct Lives {
     stopping: AtomicBool,
 }
 
-impl Lives {
+impl Supervisor {
     /// The first life.
     pub fn new(parts: Parts, registry: Arc<dyn Registry>) -> (Arc<Self>, Driver) {
         let (health, _) = watch::channel(Health::Starting);
@@ -93,12 +93,12 @@ impl Lives {
         (Arc::new(Self { parts, namespace, handle, health, happenings, stopping }), driver)
     }
 
-    /// Lives until asked to stop (true), or until a session is over that no other can follow (false).
+    /// Supervisor until asked to stop (true), or until a session is over that no other can follow (false).
     pub async fn run(&self, mut driver: Driver, open: Option<Open>, stop: CancellationToken) -> bool {
         loop {
             let asked = match self.parts.place {
-                Place::OwnThread => apart(driver).await,
-                Place::Here => driver.run().await,
+                Place::OwnThread => on_own_thread(driver).await,
+                Place::Inline => driver.run().await,
             };
             if asked || self.stopping.load(Ordering::SeqCst) {
                 return true;
@@ -139,7 +139,7 @@ impl Lives {
 }
 
 /// Runs the driver on a thread of its own. Dropping this ends it.
-async fn apart(driver: Driver) -> bool {
+async fn on_own_thread(driver: Driver) -> bool {
     let (mut done, ended) = oneshot::channel();
     let thread = move || {
         let live = AssertUnwindSafe(|| {
@@ -205,7 +205,7 @@ async fn reopen(open: &Open) -> Arc<dyn Registry> {
     }
 }
 
-impl Backend for Lives {
+impl Backend for Supervisor {
     fn namespace(&self) -> &Namespace {
         &self.namespace
     }

@@ -26,7 +26,7 @@ use rosterd_session::frame::{RunRef, ToWorker};
 
 /// An attachment that is not this coordinator's.
 #[derive(Debug)]
-pub(super) struct Elsewhere {
+pub(super) struct RemoteAttachment {
     pub(super) version: Version,
     pub(super) attachment: Attachment,
     /// The last number that was given away before this was known: what was asked for since has a higher one.
@@ -37,9 +37,9 @@ pub(super) struct Elsewhere {
     pub(super) condemned: bool,
 }
 
-impl Elsewhere {
+impl RemoteAttachment {
     /// When its host has been gone for a lease; none: it is not known to have gone.
-    pub(super) fn forsaken_at(&self, settings: &Settings) -> Option<Mono> {
+    pub(super) fn orphaned_at(&self, settings: &Settings) -> Option<Mono> {
         let lease = self.attachment.lease().max(settings.lease);
         self.gone_since.map(|since| since.plus(settings.verdict_after(lease)))
     }
@@ -48,7 +48,7 @@ impl Elsewhere {
 /// Verdicts on workers of hosts that have gone. All who were hosted there come due together, and one reading of the living
 /// coordinators is enough for them.
 #[derive(Debug, Default)]
-pub(super) struct Judging {
+pub(super) struct PendingExpiry {
     /// Their turn comes when the reading under way has ended.
     pub(super) waiting: BTreeSet<WorkerId>,
     pub(super) under_way: bool,
@@ -65,7 +65,7 @@ impl Node {
     ) {
         let Some(worker) = self.workers.get_mut(id) else { return };
         // Once a verdict is decided nothing is acknowledged: the lease must not grow again.
-        if worker.phase == Phase::Condemned || worker.stream != Some(stream) {
+        if worker.phase == Phase::Expiring || worker.stream != Some(stream) {
             return;
         }
         worker.heard = self.now.mono;
@@ -134,13 +134,13 @@ impl Node {
         tracing::warn!(worker = %id, instance = %worker.instance, "worker lease expired");
         if let Some(worker) = self.workers.get_mut(id) {
             if !leaving {
-                worker.phase = Phase::Condemned;
+                worker.phase = Phase::Expiring;
             }
             worker.writing = true;
         }
         let mut txn = Txn::new(Purpose::Verdict);
         txn.write(Write::RemoveAttachment { worker: id.clone(), expect: version });
-        self.commit(if leaving { TxnFor::Goodbye(id.clone()) } else { TxnFor::Verdict(id.clone()) }, txn);
+        self.commit(if leaving { TxnFor::Goodbye(id.clone()) } else { TxnFor::Expire(id.clone()) }, txn);
     }
 
     /// Whether its heartbeats may be among the frames that waited to be taken in when its lease was over, or behind one for
@@ -148,16 +148,16 @@ impl Node {
     /// that lasts, silence is silence.
     fn may_be_heard(&mut self, id: &WorkerId) -> bool {
         let Some(worker) = self.workers.get_mut(id) else { return false };
-        let came = match worker.over {
+        let came = match worker.lease_expired_at {
             Some((heard, came)) if heard == worker.heard => came,
             _ => self.frames.came,
         };
-        worker.over = Some((worker.heard, came));
+        worker.lease_expired_at = Some((worker.heard, came));
         let held_back = worker.stream.is_some_and(|stream| self.waiting.contains(&stream));
         self.frames.taken < came || held_back
     }
 
-    pub(super) fn verdict_given(&mut self, id: &WorkerId, commit: Commit) {
+    pub(super) fn expiry_committed(&mut self, id: &WorkerId, commit: Commit) {
         if let Some(worker) = self.workers.get_mut(id) {
             worker.writing = false;
         }
@@ -184,7 +184,7 @@ impl Node {
                 worker.version = version;
                 worker.attachment = stored;
                 match worker.phase {
-                    Phase::Condemned => self.set_timer(Duration::ZERO, Timer::Lease(id.clone())),
+                    Phase::Expiring => self.set_timer(Duration::ZERO, Timer::Lease(id.clone())),
                     Phase::Leaving => self.finish_goodbye(id),
                     Phase::Draining { .. } if !worker.attachment.draining => {
                         worker.phase = Phase::Attached;
@@ -210,31 +210,31 @@ impl Node {
         }
         for name in self.jobs_of(&worker) {
             if let Some(job) = self.jobs.get_mut(&name) {
-                job.hands_back_no_more(id);
+                job.drop_handoff_reports(id);
                 job.hosted.remove(&worker.instance);
-                job.told.remove(&worker.instance);
-                self.dirty.insert(name);
+                job.last_assignment_sent.remove(&worker.instance);
+                self.run_queue.insert(name);
             }
         }
-        self.seen_elsewhere(id.clone(), version, stored);
+        self.seen_remote(id.clone(), version, stored);
     }
 
     pub(super) fn attachments_read(&mut self, read: BTreeMap<WorkerId, (Version, Attachment)>) {
         self.elsewhere.retain(|id, _| read.contains_key(id));
         for (id, (version, attachment)) in read {
             if !self.workers.contains_key(&id) {
-                self.note_elsewhere(id, version, attachment);
+                self.note_remote(id, version, attachment);
             }
         }
         // Once for all of them: there may be thousands.
         self.look_at_hosts();
         self.look_for_the_gone();
-        if !self.informed {
-            self.informed = true;
+        if !self.synced {
+            self.synced = true;
             self.set_health(super::handle::Health::Serving);
             self.read(ReadFor::Jobs, Query::Jobs);
         }
-        self.dirty.extend(self.jobs.keys().cloned());
+        self.run_queue.extend(self.jobs.keys().cloned());
     }
 
     /// Who is attached nowhere any more left, or was marked dead. Whoever wrote that ends the runs that it had, but may
@@ -252,17 +252,17 @@ impl Node {
         }
     }
 
-    fn seen_elsewhere(&mut self, id: WorkerId, version: Version, attachment: Attachment) {
-        self.note_elsewhere(id.clone(), version, attachment);
+    fn seen_remote(&mut self, id: WorkerId, version: Version, attachment: Attachment) {
+        self.note_remote(id.clone(), version, attachment);
         self.look_at_host_of(&id);
     }
 
-    fn note_elsewhere(&mut self, id: WorkerId, version: Version, attachment: Attachment) {
+    fn note_remote(&mut self, id: WorkerId, version: Version, attachment: Attachment) {
         if self.elsewhere.get(&id).is_some_and(|known| known.version == version) {
             return;
         }
         let seen = self.last_id;
-        let found = Elsewhere { version, attachment, seen, gone_since: None, condemned: false };
+        let found = RemoteAttachment { version, attachment, seen, gone_since: None, condemned: false };
         self.elsewhere.insert(id, found);
     }
 
@@ -285,66 +285,69 @@ impl Node {
             self.read_members();
         } else if found.gone_since.is_none() {
             found.gone_since = Some(now);
-            self.timers.extend(found.forsaken_at(settings).map(|at| (at, Timer::Elsewhere(id.clone()))));
+            self.timers
+                .extend(found.orphaned_at(settings).map(|at| (at, Timer::RemoteAttachment(id.clone()))));
         }
     }
 
     /// Whether a worker's host has been gone for a lease.
-    fn is_forsaken(&self, id: &WorkerId) -> bool {
+    fn is_orphaned(&self, id: &WorkerId) -> bool {
         let Some(found) = self.elsewhere.get(id) else { return false };
         if mutants::is_on(mutants::FORSAKEN_UNJUDGED) {
             return false;
         }
         !found.condemned
             && !self.stopping
-            && found.forsaken_at(&self.settings).is_some_and(|at| at <= self.now.mono)
+            && found.orphaned_at(&self.settings).is_some_and(|at| at <= self.now.mono)
             && !self.is_coming(id)
     }
 
-    pub(super) fn elsewhere_timer(&mut self, id: &WorkerId) {
-        if self.is_forsaken(id) {
-            self.judging.waiting.insert(id.clone());
-            self.judge_next();
+    pub(super) fn remote_lease_timer(&mut self, id: &WorkerId) {
+        if self.is_orphaned(id) {
+            self.pending_expiry.waiting.insert(id.clone());
+            self.expire_next();
         } else {
             self.wait_for_host_of(id);
         }
     }
 
     /// Not from what was heard some time ago: the host may have come meanwhile.
-    fn judge_next(&mut self) {
-        if !self.judging.waiting.is_empty() && !std::mem::replace(&mut self.judging.under_way, true) {
-            let workers = std::mem::take(&mut self.judging.waiting);
-            self.read(ReadFor::Judge(workers), Query::Coordinators);
+    fn expire_next(&mut self) {
+        if !self.pending_expiry.waiting.is_empty()
+            && !std::mem::replace(&mut self.pending_expiry.under_way, true)
+        {
+            let workers = std::mem::take(&mut self.pending_expiry.waiting);
+            self.read(ReadFor::Expire(workers), Query::Coordinators);
         }
     }
 
     /// The living coordinators were just read.
-    pub(super) fn judge_all(&mut self, workers: &BTreeSet<WorkerId>) {
-        self.judging.under_way = false;
-        workers.iter().for_each(|id| self.judge(id));
-        self.judge_next();
+    pub(super) fn expire_all(&mut self, workers: &BTreeSet<WorkerId>) {
+        self.pending_expiry.under_way = false;
+        workers.iter().for_each(|id| self.expire(id));
+        self.expire_next();
     }
 
     /// They could not be read.
-    pub(super) fn judge_later(&mut self, workers: BTreeSet<WorkerId>) {
-        self.judging.under_way = false;
+    pub(super) fn expire_later(&mut self, workers: BTreeSet<WorkerId>) {
+        self.pending_expiry.under_way = false;
         for id in workers {
-            self.set_timer(self.settings.store_retry, Timer::Elsewhere(id));
+            self.set_timer(self.settings.store_retry, Timer::RemoteAttachment(id));
         }
-        self.judge_next();
+        self.expire_next();
     }
 
     /// It was heard meanwhile, or its Hello is being worked on: it has a lease from then on.
     fn wait_for_host_of(&mut self, id: &WorkerId) {
         let Some(found) = self.elsewhere.get(id).filter(|found| !found.condemned) else { return };
-        if let Some(at) = found.forsaken_at(&self.settings).filter(|_| !self.stopping) {
+        if let Some(at) = found.orphaned_at(&self.settings).filter(|_| !self.stopping) {
             let soon = self.now.mono.plus(self.settings.heartbeat);
-            self.timers.insert((at.max(soon), Timer::Elsewhere(id.clone())));
+            self.timers.insert((at.max(soon), Timer::RemoteAttachment(id.clone())));
         }
     }
 
-    fn judge(&mut self, id: &WorkerId) {
-        if !self.is_forsaken(id) {
+    fn expire(&mut self, id: &WorkerId) {
+        if !self.is_orphaned(id) {
             return self.wait_for_host_of(id);
         }
         let Some(found) = self.elsewhere.get_mut(id) else { return };
@@ -352,14 +355,14 @@ impl Node {
         tracing::warn!(worker = %id, "worker marked dead: its host is gone and it attached nowhere else");
         let mut txn = Txn::new(Purpose::Verdict);
         txn.write(Write::RemoveAttachment { worker: id.clone(), expect: found.version });
-        self.commit(TxnFor::Elsewhere(id.clone()), txn);
+        self.commit(TxnFor::ExpireRemote(id.clone()), txn);
     }
 
-    pub(super) fn elsewhere_judged(&mut self, id: &WorkerId, commit: Commit) {
+    pub(super) fn remote_expired(&mut self, id: &WorkerId, commit: Commit) {
         match commit {
             Commit::Committed(_) => {
                 self.elsewhere.remove(id);
-                self.bury(id);
+                self.mark_dead(id);
             }
             _ => self.read(ReadFor::Suspect(id.clone()), Query::Attachment(id.clone())),
         }
@@ -367,7 +370,7 @@ impl Node {
 
     /// A worker elsewhere may have gone: its attachment is read in a moment, once for all who ask.
     pub(super) fn look_later(&mut self, id: WorkerId) {
-        if self.absent.insert(id.clone()) {
+        if self.lookups_pending.insert(id.clone()) {
             self.set_timer(self.settings.store_retry, Timer::Absent(id));
         }
     }
@@ -396,14 +399,14 @@ impl Node {
             Err(_) => self.look_later(id.clone()),
             Ok(None) => {
                 self.elsewhere.remove(id);
-                self.bury(id);
+                self.mark_dead(id);
             }
             Ok(Some((version, attachment))) => {
                 if self.elsewhere.get(id).is_some_and(|known| known.condemned) {
                     self.elsewhere.remove(id);
                 }
                 if !self.workers.contains_key(id) {
-                    self.seen_elsewhere(id.clone(), version, attachment);
+                    self.seen_remote(id.clone(), version, attachment);
                 }
                 // Who leads a job that lacks its instance looks again.
                 let named = |job: &JobState| {
@@ -412,13 +415,13 @@ impl Node {
                 };
                 let jobs = self.jobs.iter().filter(|(_, job)| job.leads() && named(job));
                 let jobs: Vec<_> = jobs.map(|(name, _)| name.clone()).collect();
-                self.dirty.extend(jobs);
+                self.run_queue.extend(jobs);
             }
         }
     }
 
     /// A worker that was never here is dead: every job whose records or instances name it is told.
-    pub(super) fn bury(&mut self, id: &WorkerId) {
+    pub(super) fn mark_dead(&mut self, id: &WorkerId) {
         for (name, job) in &mut self.jobs {
             let runs =
                 job.records.values().any(|(_, record)| record.running().is_some_and(|run| run.worker == *id));
@@ -432,12 +435,12 @@ impl Node {
                 job.leaving.extend(instance);
                 // Its runs were recorded by another host.
                 job.stale_records = true;
-                self.dirty.insert(name.clone());
+                self.run_queue.insert(name.clone());
             }
         }
     }
 }
 
 #[cfg(test)]
-#[path = "verdict_tests.rs"]
+#[path = "failure_detector_tests.rs"]
 pub(super) mod tests;

@@ -40,7 +40,7 @@ struct Arrival {
 
 /// Who is on the way here.
 #[derive(Debug, Default)]
-pub(super) struct Arrivals {
+pub(super) struct Admission {
     /// Hellos that wait for their turn, by credential; those of streams that have ended among them. None is empty.
     waiting: BTreeMap<Credential, VecDeque<Arrival>>,
     /// Who had the last turn.
@@ -51,13 +51,13 @@ pub(super) struct Arrivals {
     looked_up: BTreeMap<Credential, usize>,
     /// Streams of both kinds that say whose they are, and whose; and the other way round.
     coming: BTreeMap<StreamId, WorkerId>,
-    comers: BTreeSet<(WorkerId, StreamId)>,
+    pending_by_worker: BTreeSet<(WorkerId, StreamId)>,
     /// Workers whose attachment was written, and whether the records known here may give runs to them of which nothing
     /// is known yet: looked at together.
     attached: BTreeMap<WorkerId, bool>,
 }
 
-impl Arrivals {
+impl Admission {
     /// Nobody has come who could be looked at now.
     pub(super) fn is_settled(&self) -> bool {
         self.attached.is_empty() && self.next().is_none()
@@ -114,15 +114,15 @@ impl Node {
         let now = self.now.mono;
         let of = self.credential_of(stream);
         self.forget_departed(&of);
-        let first = self.arrivals.waiting.get(&of).and_then(VecDeque::front);
+        let first = self.admission.waiting.get(&of).and_then(VecDeque::front);
         if first.is_some_and(|first| now.since(first.heard) >= PATIENCE) {
-            return self.close(stream, Some(self.come_again()));
+            return self.close(stream, Some(self.overloaded()));
         }
         if let Some((worker, _)) = &hello.identity {
-            self.arrivals.coming.insert(stream, worker.clone());
-            self.arrivals.comers.insert((worker.clone(), stream));
+            self.admission.coming.insert(stream, worker.clone());
+            self.admission.pending_by_worker.insert((worker.clone(), stream));
         }
-        self.arrivals.waiting.entry(of).or_default().push_back(Arrival { stream, hello, heard: now });
+        self.admission.waiting.entry(of).or_default().push_back(Arrival { stream, hello, heard: now });
         self.admit();
     }
 
@@ -132,12 +132,12 @@ impl Node {
 
     /// Those at the head of a queue that wait no more.
     fn forget_departed(&mut self, of: &Credential) {
-        let Some(mut queue) = self.arrivals.waiting.remove(of) else { return };
+        let Some(mut queue) = self.admission.waiting.remove(of) else { return };
         while queue.front().is_some_and(|first| !self.is_greeting(first.stream)) {
             queue.pop_front();
         }
         if !queue.is_empty() {
-            self.arrivals.waiting.insert(of.clone(), queue);
+            self.admission.waiting.insert(of.clone(), queue);
         }
     }
 
@@ -150,25 +150,25 @@ impl Node {
 
     /// Lets those in whose turn it is.
     pub(super) fn admit(&mut self) {
-        while let Some(Arrival { stream, hello, heard }) = self.arrivals.pop() {
+        while let Some(Arrival { stream, hello, heard }) = self.admission.pop() {
             if !self.is_greeting(stream) {
                 continue;
             }
             if self.now.mono.since(heard) >= PATIENCE {
-                let refusal = self.come_again();
+                let refusal = self.overloaded();
                 self.close(stream, Some(refusal));
                 continue;
             }
             let names = self.unknown_names(&hello);
-            self.arrivals.begin(stream, self.credential_of(stream), names);
+            self.admission.begin(stream, self.credential_of(stream), names);
             self.hello(stream, hello, heard);
         }
     }
 
-    fn come_again(&self) -> Refusal {
+    fn overloaded(&self) -> Refusal {
         let message = format!(
             "{} workers are being attached, and others wait: come again in a second, or go to another coordinator",
-            self.arrivals.under_way.len()
+            self.admission.under_way.len()
         );
         Refusal::new(Code::Overloaded, message)
     }
@@ -180,16 +180,16 @@ impl Node {
 
     /// A stream has its Welcome, or its end: another one may have its turn.
     pub(super) fn arrived(&mut self, stream: StreamId) {
-        self.arrivals.end(stream);
-        if let Some(worker) = self.arrivals.coming.remove(&stream) {
-            self.arrivals.comers.remove(&(worker, stream));
+        self.admission.end(stream);
+        if let Some(worker) = self.admission.coming.remove(&stream) {
+            self.admission.pending_by_worker.remove(&(worker, stream));
         }
     }
 
     /// Whether a Hello of a worker is here and not decided: it lives, and is about to say more.
     pub(super) fn is_coming(&self, worker: &WorkerId) -> bool {
         let (first, last) = ((worker.clone(), StreamId::MIN), (worker.clone(), StreamId::MAX));
-        self.arrivals.comers.range(first..=last).next().is_some()
+        self.admission.pending_by_worker.range(first..=last).next().is_some()
     }
 
     /// A worker showed its key: it was alive when it said so, wherever it is attached so far.
@@ -206,10 +206,10 @@ impl Node {
     /// as well; and the runs that they have by what is known here. Once for all who came together: a look at every job
     /// for each of thousands takes longer than they wait.
     pub(super) fn settle_attached(&mut self) {
-        if self.arrivals.attached.is_empty() {
+        if self.admission.attached.is_empty() {
             return;
         }
-        let attached = std::mem::take(&mut self.arrivals.attached);
+        let attached = std::mem::take(&mut self.admission.attached);
         let known =
             attached.keys().filter_map(|id| Some((self.workers.get(id)?.instance.clone(), id.clone())));
         let instances: BTreeMap<InstanceId, WorkerId> = known.collect();
@@ -251,5 +251,5 @@ impl Node {
 }
 
 #[cfg(test)]
-#[path = "arrivals_tests.rs"]
+#[path = "admission_tests.rs"]
 mod tests;

@@ -9,9 +9,9 @@ use std::time::Duration;
 use rosterd_domain::id::JobName;
 use rosterd_domain::view::Job;
 
-use super::agenda::Agenda;
 use super::job::{Intent, JobState};
 use super::node::Node;
+use super::run_queue::RunQueue;
 
 /// Transactions of housekeeping that are under way at a time. Enough to share packets and syncs.
 const MOST: usize = 32;
@@ -21,12 +21,12 @@ const NEAR: Duration = Duration::from_millis(30);
 
 /// What is under way of it, and the jobs that wait for their turn.
 #[derive(Debug, Default)]
-pub(super) struct House {
+pub(super) struct BackgroundBudget {
     under_way: usize,
-    waiting: Agenda,
+    waiting: RunQueue,
 }
 
-impl House {
+impl BackgroundBudget {
     pub(super) fn began(&mut self, intent: &Intent) {
         self.under_way += usize::from(is_housekeeping(intent));
     }
@@ -61,14 +61,14 @@ fn is_housekeeping(intent: &Intent) -> bool {
 
 impl Node {
     /// Does the next of it; true when a transaction is under way.
-    pub(super) fn keep_house(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
-        job.put_off = self.fires_soon(job);
-        if job.put_off {
+    pub(super) fn run_background(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
+        job.deferred_for_fire = self.fires_soon(job);
+        if job.deferred_for_fire {
             // Its fire brings it up again, or that there is none.
             return false;
         }
-        if self.house.under_way >= MOST {
-            self.house.waiting.insert(name.clone());
+        if self.background.under_way >= MOST {
+            self.background.waiting.insert(name.clone());
             return false;
         }
         self.elect(name, job, view)
@@ -110,22 +110,22 @@ mod tests {
 
     #[test]
     fn only_so_much_of_it_is_under_way_at_a_time() {
-        let mut house = House::default();
+        let mut budget = BackgroundBudget::default();
         let job = |n: usize| JobName::new(format!("job-{n}")).unwrap();
-        (0..MOST).for_each(|_| house.began(&Intent::Elect));
-        (0..3).for_each(|n| house.waiting.insert(job(n)));
-        assert_eq!((house.has_turn(), house.pop()), (false, None));
+        (0..MOST).for_each(|_| budget.began(&Intent::Elect));
+        (0..3).for_each(|n| budget.waiting.insert(job(n)));
+        assert_eq!((budget.has_turn(), budget.pop()), (false, None));
         // What people and workers wait for is none of it.
-        house.began(&Intent::Commands);
-        house.ended(&Intent::Commands);
-        assert_eq!(house.pop(), None);
-        house.ended(&Intent::Elect);
-        assert_eq!((house.has_turn(), house.pop()), (true, Some(job(0))));
+        budget.began(&Intent::Commands);
+        budget.ended(&Intent::Commands);
+        assert_eq!(budget.pop(), None);
+        budget.ended(&Intent::Elect);
+        assert_eq!((budget.has_turn(), budget.pop()), (true, Some(job(0))));
         let planned = Planned { why: rosterd_domain::plan::Why::Requested, causes: BTreeMap::new() };
         let assign = Intent::Assign(Box::new(planned));
-        house.began(&assign);
-        assert_eq!(house.pop(), None);
-        house.ended(&assign);
-        assert_eq!([house.pop(), house.pop(), house.pop()], [Some(job(1)), Some(job(2)), None]);
+        budget.began(&assign);
+        assert_eq!(budget.pop(), None);
+        budget.ended(&assign);
+        assert_eq!([budget.pop(), budget.pop(), budget.pop()], [Some(job(1)), Some(job(2)), None]);
     }
 }

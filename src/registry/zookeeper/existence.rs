@@ -24,11 +24,11 @@ pub(super) enum Kind {
 
 /// The nodes that are believed to exist.
 #[derive(Debug, Default)]
-pub(super) struct Beliefs {
+pub(super) struct ExistenceCache {
     nodes: HashMap<Path, Kind>,
 }
 
-impl Beliefs {
+impl ExistenceCache {
     pub(super) fn get(&self, path: &Path) -> Option<Kind> {
         self.nodes.get(path).copied()
     }

@@ -24,7 +24,7 @@ const TELLS_EVERY: Duration = Duration::from_secs(10);
 impl Node {
     pub(super) fn start(&mut self) {
         self.up_since = self.now.wall;
-        self.proved = self.now.mono;
+        self.session_proved_at = self.now.mono;
         self.prove_if_idle();
         self.read_members();
         self.read_attachments();
@@ -34,13 +34,14 @@ impl Node {
     pub(super) fn prove_if_idle(&mut self) {
         let every = self.settings.session.map_or(TELLS_EVERY, Settings::proof_every);
         let now = self.now.mono;
-        let due = now.since(self.proved) >= every || now.since(self.told) >= TELLS_EVERY;
+        let due =
+            now.since(self.session_proved_at) >= every || now.since(self.member_written_at) >= TELLS_EVERY;
         if (due || self.health != Health::Serving || !self.is_open()) && !self.is_proving() {
             self.prove();
         }
         let well = self.health == Health::Serving && self.is_open();
         // What proved it since the last look does so only for its time.
-        let left = every.saturating_sub(now.since(self.proved));
+        let left = every.saturating_sub(now.since(self.session_proved_at));
         let next = if left.is_zero() { every } else { left };
         self.prove_in(if well { next } else { self.settings.store_retry });
     }
@@ -60,12 +61,12 @@ impl Node {
     /// reads prove nothing, since a follower that is cut off gives them too.
     pub(super) fn proven(&self) -> bool {
         let Some(session) = self.settings.session else { return true };
-        self.now.mono < self.proved.plus(self.settings.believed(session))
+        self.now.mono < self.session_proved_at.plus(self.settings.believed(session))
     }
 
     /// When it was last proved, in milliseconds; for views.
     pub fn proved_at(&self) -> u64 {
-        u64::try_from(self.proved.0.as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(self.session_proved_at.0.as_millis()).unwrap_or(u64::MAX)
     }
 
     pub(super) fn members_read(&mut self, asked: ReadId, read: BTreeMap<CoordinatorId, Arc<str>>) {
@@ -73,17 +74,17 @@ impl Node {
         self.coordinators.take(asked, read);
         if self.coordinators.changes != before {
             self.members_since = self.now.mono;
-            self.dirty.extend(self.jobs.keys().cloned());
+            self.run_queue.extend(self.jobs.keys().cloned());
         }
         // A session of this coordinator from before may have taken the node with it when it ended.
-        if self.listed && !self.stopping && !self.coordinators.contains(&self.settings.id) {
+        if self.registered && !self.stopping && !self.coordinators.contains(&self.settings.id) {
             self.prove();
         }
         self.look_at_hosts();
     }
 
     pub(super) fn prove(&mut self) {
-        self.told = self.now.mono;
+        self.member_written_at = self.now.mono;
         self.clock_is_written();
         let data = self.myself();
         let mut txn = Txn::new(Purpose::Coordinator);
@@ -94,26 +95,26 @@ impl Node {
     /// The write of this coordinator's own node ended. Before it stands others would take the host of a worker
     /// for dead, and the worker with it: who came early is attended to now.
     pub(super) fn listed(&mut self, listed: bool) {
-        self.listed |= listed;
-        if !self.listed {
+        self.registered |= listed;
+        if !self.registered {
             return self.prove_in(self.settings.store_retry);
         }
         self.compare_clock();
         if self.stopping {
             // It was said: what this coordinator leads can be given up.
-            self.dirty.extend(self.jobs.keys().cloned());
+            self.run_queue.extend(self.jobs.keys().cloned());
         }
         self.admit_early();
     }
 
     /// Whether workers may come: this coordinator's node is there, and it knows what time it is.
     pub(super) fn is_open(&self) -> bool {
-        self.listed && !self.clock_is_unknown()
+        self.registered && !self.clock_is_unknown()
     }
 
     /// Who came before that is attended to now.
     pub(super) fn admit_early(&mut self) {
-        let early = if self.is_open() { std::mem::take(&mut self.early) } else { Vec::new() };
+        let early = if self.is_open() { std::mem::take(&mut self.hellos_before_ready) } else { Vec::new() };
         for (stream, hello) in early {
             if self.streams.contains_key(&stream) {
                 self.arrives(stream, hello);
@@ -135,7 +136,7 @@ impl Node {
             for (name, job) in &mut self.jobs {
                 job.stale = true;
                 job.stale_records = true;
-                self.dirty.insert(name.clone());
+                self.run_queue.insert(name.clone());
             }
             self.read(ReadFor::Jobs, Query::Jobs);
             self.read_attachments();
@@ -145,7 +146,7 @@ impl Node {
     /// Nothing may start: the store does not answer, or this coordinator is leaving.
     pub(super) fn no_starts(&self) -> bool {
         self.stopping
-            || !self.informed
+            || !self.synced
             || self.clock_is_unknown()
             || self.health == Health::Suspended
             || !self.proven()
@@ -185,7 +186,7 @@ impl Node {
             }
         }
         self.out.push(Effect::Health(self.health_shown()));
-        self.dirty.extend(self.jobs.keys().cloned());
+        self.run_queue.extend(self.jobs.keys().cloned());
     }
 
     pub(super) fn stop(&mut self) {
@@ -203,7 +204,7 @@ impl Node {
         }
         // Said before leaderships are given up, so that nobody waits for this coordinator to take them again.
         self.prove();
-        self.dirty.extend(self.jobs.keys().cloned());
+        self.run_queue.extend(self.jobs.keys().cloned());
     }
 
     pub(super) fn stop_at_once(&mut self) {
@@ -308,13 +309,13 @@ mod tests {
             }
         };
         play(&mut node, 0, Event::Start, &mut sent);
-        assert_eq!((node.health, node.listed), (Health::Serving, true));
+        assert_eq!((node.health, node.registered), (Health::Serving, true));
         for _ in 0..20 {
             let Some(wake) = node.wake_at().1 else { panic!("nothing is looked at again") };
             let now = wake.0.as_secs();
             // Something else was written, and sent, a second after the last proof.
             if sent.len() == 3 && node.proved_at() / 1000 + 1 < now {
-                node.proved = Mono(Duration::from_secs(node.proved_at() / 1000 + 1));
+                node.session_proved_at = Mono(Duration::from_secs(node.proved_at() / 1000 + 1));
                 sent.push(node.proved_at() / 1000);
             }
             play(&mut node, now, Event::Tick, &mut sent);
