@@ -1,7 +1,7 @@
 //! Which coordinators are meant, and who asks: what was typed, else the environment, else a context.
 
 use clap::Args;
-use rosterd_client::Access;
+use rosterd_client::embedding::Access;
 
 use super::context;
 use super::failure::Result;

@@ -72,7 +72,8 @@ impl DevWorker {
 
     async fn work(self) -> Result {
         super::log::start("error", false)?;
-        let options = Options { address: self.name, ..Options::default() };
+        let mut options = Options::default();
+        options.address = self.name;
         let job = Job::new(DEMO).handler(|run: Run| async move {
             tokio::time::sleep(Duration::from_millis(200 + 40 * u64::from(run.item()))).await;
             run.set_output(format!("greeted {}", run.item_parameter()));

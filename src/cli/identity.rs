@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use rosterd_client::Access;
+use rosterd_client::embedding::Access;
 
 use super::context::Context;
 use super::failure::{Failure, Result};

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use clap::Args;
-use rosterd_client::access::{Access, explain, innermost};
+use rosterd_client::embedding::{Access, explain, innermost};
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;

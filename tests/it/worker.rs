@@ -101,7 +101,7 @@ impl Log {
             item: run.map(Run::item).unwrap_or_default(),
             token: run.map(Run::token).unwrap_or_default(),
             fire: run.map(|run| millis(run.fire_time())).unwrap_or_default(),
-            source: run.map(|run| run.source().as_str_name().replace("RUN_SOURCE_", "")).unwrap_or_default(),
+            source: run.map(|run| run.source().to_string()).unwrap_or_default(),
             attempt: run.map(Run::attempt).unwrap_or_default(),
             instance: run.map(|run| run.instance_id().to_owned()).unwrap_or_default(),
             lease: run.map(|run| u64::try_from(run.lease_left().as_nanos()).unwrap_or(u64::MAX)),
@@ -272,14 +272,12 @@ fn process() {
     let Ok(plan) = std::env::var(ROLE) else { return };
     let plan: Plan = serde_json::from_str(&plan).unwrap();
     let log = Arc::new(Log::open(&plan.log, &plan.name));
-    let options = Options {
-        servers: plan.server.split(',').map(str::to_owned).collect(),
-        namespace: plan.namespace,
-        address: plan.address,
-        slots: plan.slots,
-        drain_timeout: Duration::from_millis(plan.drain_ms),
-        ..Options::default()
-    };
+    let mut options = Options::default();
+    options.servers = plan.server.split(',').map(str::to_owned).collect();
+    options.namespace = plan.namespace;
+    options.address = plan.address;
+    options.slots = plan.slots;
+    options.drain_timeout = Duration::from_millis(plan.drain_ms);
     let mut worker = Worker::new(options);
     if let Some(collector) = plan.jobs.iter().find_map(|does| does.traces.clone()) {
         crate::recorder::record_to(collector);

@@ -12,7 +12,8 @@ use rosterd_api::backend::Answer;
 use rosterd_api::edge::{Edge, EdgeConfig};
 use rosterd_api::grpc::admin::Info;
 use rosterd_api::history::History;
-use rosterd_client::{CancellationToken, OnRefused, Options, TokioClock, TonicConnector, Worker};
+use rosterd_client::embedding::{TokioClock, TonicConnector};
+use rosterd_client::{CancellationToken, OnRefused, Options, Worker};
 use rosterd_coordinator::driver::NoHistory;
 use rosterd_coordinator::settings::Settings;
 use rosterd_domain::id::{CoordinatorId, Item, JobName, Token};
@@ -225,16 +226,14 @@ pub async fn worker(machine: Arc<Machine>, desk: Desk, shared: Shared) -> turmoi
     let mut servers = desk.servers.clone();
     let first = rng.index(servers.len());
     servers.rotate_left(first);
-    let options = Options {
-        servers,
-        address: machine.name.clone(),
-        slots: desk.slots,
-        drain_timeout: Duration::from_secs(4),
-        stop_grace: Duration::from_secs(1),
-        on_refused: OnRefused::Retry,
-        seed: Some(rng.next()),
-        ..Options::default()
-    };
+    let mut options = Options::default();
+    options.servers = servers;
+    options.address.clone_from(&machine.name);
+    options.slots = desk.slots;
+    options.drain_timeout = Duration::from_secs(4);
+    options.stop_grace = Duration::from_secs(1);
+    options.on_refused = OnRefused::Retry;
+    options.seed = Some(rng.next());
     let mut worker = Worker::new(options).shutdown(stop.cancelled_owned());
     for job in &shared.jobs {
         worker = worker.add(job.offer(&process, &shared.log, &mut rng));

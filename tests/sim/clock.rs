@@ -160,7 +160,7 @@ impl clock::Clock for NodeClock {
     }
 }
 
-impl rosterd_client::Clock for NodeClock {
+impl rosterd_client::embedding::Clock for NodeClock {
     fn now(&self) -> Duration {
         self.elapsed()
     }

@@ -25,17 +25,15 @@ impl World {
         let first = self.desks[desk].first.unwrap_or(any);
         urls.rotate_left(first);
         let (from, to) = self.plan.slots;
-        let options = Options {
-            servers: urls,
-            address: self.desks[desk].address.clone().unwrap_or_else(|| format!("10.0.0.{desk}")),
-            slots: u32::try_from(from + self.rng.below(to - from + 1)).unwrap_or(1),
-            drain_timeout: Duration::from_secs(4),
-            stop_grace: Duration::from_secs(1),
-            on_refused: OnRefused::Retry,
-            seed: Some(self.rng.next()),
-            credential: Some(CANARY.into()),
-            ..Options::default()
-        };
+        let mut options = Options::default();
+        options.servers = urls;
+        options.address = self.desks[desk].address.clone().unwrap_or_else(|| format!("10.0.0.{desk}"));
+        options.slots = u32::try_from(from + self.rng.below(to - from + 1)).unwrap_or(1);
+        options.drain_timeout = Duration::from_secs(4);
+        options.stop_grace = Duration::from_secs(1);
+        options.on_refused = OnRefused::Retry;
+        options.seed = Some(self.rng.next());
+        options.credential = Some(CANARY.into());
         let (hand, leave) = (Hand::default(), CancellationToken::new());
         let mut worker = Worker::new(options).shutdown(leave.clone().cancelled_owned());
         for job in self.plan.jobs.clone() {

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use prost::Message as _;
-use rosterd_client::proto::{SessionRequest, SessionResponse};
-use rosterd_client::{Connector, LinkError, Wire};
+use rosterd_client::embedding::proto::{SessionRequest, SessionResponse};
+use rosterd_client::embedding::{Connector, LinkError, Wire};
 use rosterd_coordinator::handle::{Handle, Inbox, Peer};
 use rosterd_session::frame::{FromWorker, ToWorker};
 use rosterd_wire::{convert, status};
@@ -488,7 +488,7 @@ impl Up {
 
 /// What a worker may say twice.
 fn repeatable(frame: &SessionRequest) -> bool {
-    use rosterd_client::proto::session_request::Frame;
+    use rosterd_client::embedding::proto::session_request::Frame;
     matches!(frame.frame, Some(Frame::RunCompleted(_) | Frame::Heartbeat(_) | Frame::RunStarted(_)))
 }
 

@@ -39,7 +39,7 @@ impl Handled {
             item: run.map(Run::item).unwrap_or_default(),
             token: run.map(Run::token).unwrap_or_default(),
             fire: fire.map_or(0, |fire| i64::try_from(fire.as_millis()).unwrap_or(i64::MAX)),
-            source: run.map(|run| run.source().as_str_name().replace("RUN_SOURCE_", "")).unwrap_or_default(),
+            source: run.map(|run| run.source().to_string()).unwrap_or_default(),
             attempt: run.map(Run::attempt).unwrap_or_default(),
             instance: run.map(|run| run.instance_id().to_owned()).unwrap_or_default(),
             lease: run.map(|run| nanos(run.lease_left().min(self.shortest))),

@@ -10,6 +10,15 @@ use crate::metadata::{FEATURES, PROFILE};
 use crate::summary::Tally;
 use crate::{book, go, java, manifests, node, python, tools, web};
 
+/// What the Rust client is built with by its users: the workspace turns on what its members need, and hides what is missing
+/// without that. The library alone, which costs no more than `cargo check`; its tests are in the workspace.
+const OF_THE_CLIENT: [&[&str]; 4] = [
+    &[],
+    &["--no-default-features"],
+    &["--no-default-features", "--features", "tls-ring"],
+    &["--all-features"],
+];
+
 /// What was checked so far.
 #[derive(Default)]
 struct Checks(Tally);
@@ -51,6 +60,11 @@ pub(crate) fn run() -> Result<Tally> {
         .args(FEATURES)
         .args(["--", "-D", "warnings"]);
     checks.command(&mut clippy)?;
+    for features in OF_THE_CLIENT {
+        let mut clippy = cargo();
+        clippy.args(["clippy", "--package", "rosterd-client"]).args(PROFILE).args(features);
+        checks.command(clippy.args(["--", "-D", "warnings"]))?;
+    }
     tools::setup()?;
     checks.command(tools::command("cargo-deny").args([
         "check",

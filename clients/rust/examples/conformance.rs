@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use rosterd_client::{BootClock, Clock as _, Failure, Fire, Job, Options, Outcome, Run, Worker};
+use rosterd_client::embedding::{BootClock, Clock as _};
+use rosterd_client::{Failure, Fire, Job, Options, Outcome, Run, Worker};
 use serde_json::{Value, json};
 
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -187,7 +188,7 @@ fn ids(run: &Run) -> Value {
         "item": run.item(),
         "token": run.token(),
         "fire": u64::try_from(fire.as_millis()).unwrap_or(u64::MAX),
-        "source": run.source().as_str_name().trim_start_matches("RUN_SOURCE_"),
+        "source": run.source().as_str(),
         "attempt": run.attempt(),
         "instance": run.instance_id(),
     })

@@ -94,12 +94,14 @@ async fn exactly(_left: Duration) -> bool {
 }
 
 /// Tokio's clock, which a test or a simulation can pause: the wall clock moves with it.
+#[cfg(feature = "embedding")]
 #[derive(Debug, Clone, Copy)]
 pub struct TokioClock {
     start: tokio::time::Instant,
     wall: SystemTime,
 }
 
+#[cfg(feature = "embedding")]
 impl TokioClock {
     /// Zero is now, at which people's clocks say `wall`.
     pub fn starting_at(wall: SystemTime) -> Self {
@@ -108,8 +110,10 @@ impl TokioClock {
 }
 
 /// No timer is longer; who waits longer looks again.
+#[cfg(feature = "embedding")]
 const LONGEST: Duration = Duration::from_secs(86_400);
 
+#[cfg(feature = "embedding")]
 impl Clock for TokioClock {
     fn now(&self) -> Duration {
         self.start.elapsed()

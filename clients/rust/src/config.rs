@@ -47,6 +47,7 @@ pub struct Guarantee {
 
 /// How items are spread over instances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Strategy {
     /// As even as it goes, in order.
     AvgAllocation,
@@ -60,6 +61,7 @@ pub enum Strategy {
 
 /// What becomes of fires that are found too late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TooLate {
     /// One run for all of them.
     RunOnce,
@@ -69,6 +71,7 @@ pub enum TooLate {
 
 /// A scheduled time that daylight saving leaves out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Gap {
     /// It fires when the gap ends.
     FireAtEnd,
@@ -78,6 +81,7 @@ pub enum Gap {
 
 /// What becomes of a held fire without answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OnTimeout {
     /// It runs.
     Run,
@@ -358,6 +362,7 @@ impl Guarantee {
 
 /// A job's configuration: a job file as text, or typed.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum JobFile {
     /// YAML or JSON, in Elastic-Job's field names.
     Text(String),

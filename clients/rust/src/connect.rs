@@ -81,7 +81,7 @@ impl LinkError {
 
     /// Whether the coordinator rejects this worker as it is, or we it: a wrong credential or certificate, a namespace
     /// that is not served.
-    pub fn rejected(&self) -> bool {
+    pub(crate) fn rejected(&self) -> bool {
         use tonic::Code;
         matches!(
             self.code,
@@ -110,8 +110,9 @@ impl fmt::Display for LinkError {
 
 impl std::error::Error for LinkError {}
 
-impl From<tonic::Status> for LinkError {
-    fn from(status: tonic::Status) -> Self {
+impl LinkError {
+    /// What a coordinator answered instead. No `From`, which every user of the crate would see.
+    pub(crate) fn answered(status: &tonic::Status) -> Self {
         let info = status.get_details_error_info();
         let reason = info.filter(|info| info.domain == DOMAIN).map(|info| info.reason);
         Self { code: Some(status.code()), ours: false, reason, message: status.message().to_owned() }
@@ -146,7 +147,7 @@ type Dial = dyn Fn(Endpoint) -> BoxFuture<'static, std::result::Result<Channel, 
 pub struct TonicConnector {
     access: Access,
     authorization: Option<MetadataValue<Ascii>>,
-    /// None: over TCP.
+    /// None: over TCP, as always without the feature `embedding`.
     dial: Option<Arc<Dial>>,
 }
 
@@ -166,6 +167,7 @@ impl TonicConnector {
 
     /// Through another network than the system's: a simulated one, a tunnel. What it is handed has all timeouts and limits
     /// set; [`Endpoint::connect_with_connector`] keeps them.
+    #[cfg(feature = "embedding")]
     pub fn dialing<F, Fut>(mut self, dial: F) -> Self
     where
         F: Fn(Endpoint) -> Fut + Send + Sync + 'static,
@@ -223,10 +225,10 @@ impl Connector for TonicConnector {
             // Called when the responses are first read: a coordinator may hold its headers back until the Hello.
             let call = async move {
                 let why = |status: tonic::Status| {
-                    access.explain_call(&address, &status).unwrap_or_else(|| LinkError::from(status))
+                    access.explain_call(&address, &status).unwrap_or_else(|| LinkError::answered(&status))
                 };
                 let frames = client.session(request).await.map_err(why)?.into_inner();
-                Ok(frames.map_err(LinkError::from))
+                Ok(frames.map_err(|status| LinkError::answered(&status)))
             };
             let responses = call.try_flatten_stream().map(move |frame| {
                 let _as_long_as_the_stream = &channel;

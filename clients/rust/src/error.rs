@@ -16,6 +16,7 @@ pub enum Error {
     Options(String),
     /// No job is left to work for. `code` is one of the table of error codes.
     #[error("job {job} was refused ({code}): {message}")]
+    #[non_exhaustive]
     Refused {
         /// The first refused job.
         job: String,
@@ -29,6 +30,7 @@ pub enum Error {
     Rejected(#[source] LinkError),
     /// The worker left, and no coordinator acknowledged it in time. Its runs count as crashed.
     #[error("left without acknowledgement, {in_flight} runs in flight")]
+    #[non_exhaustive]
     LeaveTimedOut {
         /// Runs still in user code, or whose outcome nobody acknowledged.
         in_flight: usize,

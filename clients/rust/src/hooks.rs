@@ -40,6 +40,7 @@ pub struct RunEnd {
 
 /// In which way an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum How {
     /// The handler returned Ok.
     Returned,

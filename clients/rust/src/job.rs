@@ -49,6 +49,7 @@ impl Output for &'static str {
 
 /// How an attempt ended, for the hook after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// The handler returned Ok.
     Succeeded,
@@ -60,11 +61,19 @@ pub enum Outcome {
 
 /// All items of one fire of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Fire {
     /// The job's name.
     pub job: String,
     /// The scheduled time.
     pub fire_time: SystemTime,
+}
+
+impl Fire {
+    /// One to call a hook with, in tests.
+    pub fn new(job: impl Into<String>, fire_time: SystemTime) -> Self {
+        Self { job: job.into(), fire_time }
+    }
 }
 
 /// A job that this worker offers to work for.

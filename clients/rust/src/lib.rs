@@ -23,17 +23,41 @@
 //! heartbeats, lease, retries and the clean leave are the library's; a handler only has to end soon when
 //! [`Run::cancelled`] says so.
 //!
-//! # Embedding and testing
+//! # Tests
 //!
-//! [`Worker::drive`] runs the same conversation in place over any [`Connector`] and [`Clock`]: in-memory channels and
-//! tokio's paused time make a worker part of a deterministic simulation.
+//! [`testing`] calls handlers without a coordinator.
+//!
+//! # Features
+//!
+//! | | |
+//! | --- | --- |
+//! | `tls-aws-lc` (default) | TLS by rustls with aws-lc, and the authorities that the system trusts |
+//! | `tls-ring` | the same with ring: turn the defaults off (`default-features = false`) |
+//! | `opentelemetry` | handlers run within their fire's trace, by the API of opentelemetry 0.33 |
+//! | `embedding` | the module `embedding` and `Worker::drive`: a worker in a simulation, or over another network. Not covered by semantic versioning |
+//!
+//! Where both providers are on, ring is used; one that the program has installed as rustls's default goes before either.
+//! Without TLS (`default-features = false` and neither provider) a worker goes to plain addresses alone: an `https://`
+//! address, `ROSTERD_CA` or a client certificate ends it with [`Error::Options`], which names the feature to turn on.
+//!
+//! # What versions promise
+//!
+//! Beside the standard library the public types are those of this crate, `bytes::Bytes` (version 1) and [`CancellationToken`]
+//! of tokio-util 0.7: a release that moves to an incompatible version of these is a breaking one. Structs and enums that may
+//! grow are `#[non_exhaustive]`. tonic, prost and rustls may change with any release; tokio stays at version 1. Not covered
+//! are the features `embedding`, `mutants` and those that begin with `_`, and the version of opentelemetry, which has to be
+//! that of the program's tracer provider.
 #![warn(missing_docs)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(not(feature = "embedding"), allow(unreachable_pub, reason = "the feature makes them public"))]
 
-pub mod access;
+mod access;
 mod clock;
 mod config;
 mod connect;
 mod driver;
+#[cfg(feature = "embedding")]
+pub mod embedding;
 mod error;
 pub mod fence;
 mod health;
@@ -44,6 +68,7 @@ mod machine;
 #[allow(unreachable_pub, reason = "with the feature others switch them")]
 mod mutants;
 #[cfg(feature = "mutants")]
+#[doc(hidden)]
 pub mod mutants;
 mod options;
 mod run;
@@ -88,16 +113,14 @@ mod fresh {
     }
 }
 
-/// The frames of the worker protocol, for connectors of your own.
-#[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
-pub mod proto {
+/// The frames of the worker protocol. Much of what is generated is for connectors of others alone.
+#[allow(missing_docs, unreachable_pub, dead_code, clippy::all, clippy::pedantic)]
+mod proto {
     tonic::include_proto!("rosterd.v1");
 }
 
-pub use access::Access;
-pub use clock::{BootClock, Clock, TokioClock};
 pub use config::{Gap, Guarantee, JobConfig, JobFile, OnTimeout, Retries, Strategy, TooLate};
-pub use connect::{Connector, LinkError, TonicConnector, Wire};
+pub use connect::LinkError;
 pub use error::{Error, Failure, Result};
 pub use hooks::{Hooks, How, RunEnd};
 pub use job::{Fire, Job, Outcome, Output};

@@ -1,6 +1,6 @@
 //! Bugs that are put in on purpose, to show that tests find them: each leaves out one guard of the client. They exist
 //! only with the feature `mutants`, and then only on a thread that has switched one on by name; normal builds have
-//! none of it.
+//! none of it. Nothing for users: no version promises anything of it.
 
 macro_rules! mutants {
     ($($name:ident: $text:literal, $what:literal;)*) => {

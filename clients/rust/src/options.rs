@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 
 /// What to do when every job of the worker is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum OnRefused {
     /// Leave and return the first refusal: the process manager and the operator see it.
     #[default]
@@ -18,8 +19,20 @@ pub enum OnRefused {
     Retry,
 }
 
-/// The settings of a [`Worker`](crate::Worker); its builder methods set the same.
+/// The settings of a [`Worker`](crate::Worker); its builder methods set the same. Later versions may have more of them, so
+/// begin with [`Options::default`] or [`Options::from_env`] and set fields:
+///
+/// ```
+/// use rosterd_client::{Options, Worker};
+/// use std::time::Duration;
+///
+/// let mut options = Options::from_env();
+/// options.slots = 16;
+/// options.drain_timeout = Duration::from_secs(120);
+/// let worker = Worker::new(options);
+/// ```
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Options {
     /// Coordinators to try, in order: `host:port` or a URL.
     pub servers: Vec<String>,

@@ -1,6 +1,7 @@
 //! What a handler sees of its run, and how it answers before it ends.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +19,61 @@ use crate::machine::words::{Event, Start};
 use crate::proto;
 use crate::user::Gate;
 
-pub use crate::proto::RunSource as Source;
+/// Why a run exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// A scheduled time of the job's schedule.
+    NormalTrigger,
+    /// Scheduled times that were skipped while the item was busy, merged into this one run.
+    Misfire,
+    /// A crashed run, run again.
+    Failover,
+    /// A trigger by hand.
+    Manual,
+    /// One that this version does not know.
+    Unspecified,
+}
+
+impl Source {
+    /// As the protocol and all clients name it: `NORMAL_TRIGGER`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NormalTrigger => "NORMAL_TRIGGER",
+            Self::Misfire => "MISFIRE",
+            Self::Failover => "FAILOVER",
+            Self::Manual => "MANUAL",
+            Self::Unspecified => "UNSPECIFIED",
+        }
+    }
+
+    fn of(source: proto::RunSource) -> Self {
+        match source {
+            proto::RunSource::NormalTrigger => Self::NormalTrigger,
+            proto::RunSource::Misfire => Self::Misfire,
+            proto::RunSource::Failover => Self::Failover,
+            proto::RunSource::Manual => Self::Manual,
+            proto::RunSource::Unspecified => Self::Unspecified,
+        }
+    }
+
+    /// As it is sent.
+    pub(crate) fn sent(self) -> proto::RunSource {
+        match self {
+            Self::NormalTrigger => proto::RunSource::NormalTrigger,
+            Self::Misfire => proto::RunSource::Misfire,
+            Self::Failover => proto::RunSource::Failover,
+            Self::Manual => proto::RunSource::Manual,
+            Self::Unspecified => proto::RunSource::Unspecified,
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
 
 /// One attempt of one execution of one item. Cheap to clone; every clone is the same run.
 #[derive(Debug, Clone)]
@@ -89,7 +144,7 @@ impl Run {
 
     /// Why this run exists.
     pub fn source(&self) -> Source {
-        self.trigger().source()
+        Source::of(self.trigger().source())
     }
 
     /// How many items the job has.

@@ -77,7 +77,7 @@ impl TestRun {
     /// A manual run of item 0 of 1, token 1, first attempt.
     pub fn new() -> Self {
         let trigger = proto::Trigger {
-            source: Source::Manual.into(),
+            source: proto::RunSource::Manual.into(),
             sharding_total_count: 1,
             ..proto::Trigger::default()
         };
@@ -144,7 +144,7 @@ impl TestRun {
 
     /// Why the run exists.
     pub fn source(mut self, source: Source) -> Self {
-        self.trigger.source = source.into();
+        self.trigger.source = source.sent().into();
         self
     }
 

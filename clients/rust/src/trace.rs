@@ -83,10 +83,7 @@ mod with_opentelemetry {
                     KeyValue::new("rosterd.item", i64::from(run.item())),
                     KeyValue::new("rosterd.token", number(run.token())),
                     KeyValue::new("rosterd.attempt", i64::from(run.attempt())),
-                    KeyValue::new(
-                        "rosterd.source",
-                        run.source().as_str_name().trim_start_matches("RUN_SOURCE_"),
-                    ),
+                    KeyValue::new("rosterd.source", run.source().as_str()),
                     KeyValue::new("rosterd.instance", run.instance_id().to_owned()),
                 ])
                 .start_with_context(&tracer, &context);

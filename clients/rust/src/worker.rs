@@ -204,10 +204,13 @@ impl Worker {
         result.await.unwrap_or_else(|_| Err(Error::Thread("it ended unexpectedly".into())))
     }
 
-    /// For embedding and for tests: works in place, on the calling runtime, over any network and any clock, without
-    /// threads or signals. Ends when [`Worker::shutdown`] does and the leave is through. Dropping the future is a
-    /// crash: handlers are dropped and nobody is told. Under a paused clock and with a seed it is deterministic, as
-    /// long as its handlers are. Which of the addresses that coordinators name are gone to is the connector's affair.
+    /// Works in place, on the calling runtime, over any network and any clock, without threads or signals. Ends when
+    /// [`Worker::shutdown`] does and the leave is through. Dropping the future is a crash: handlers are dropped and
+    /// nobody is told. Under a paused clock and with a seed it is deterministic, as long as its handlers are. Which of
+    /// the addresses that coordinators name are gone to is the connector's affair.
+    ///
+    /// Like all of [`embedding`](crate::embedding) it is not covered by semantic versioning.
+    #[cfg(feature = "embedding")]
     pub async fn drive<C: Connector, K: Clock>(mut self, connector: C, clock: K) -> Result<()> {
         self.check()?;
         self.health = None;

@@ -155,8 +155,8 @@ impl Exec {
             when => when == Prefix::Always,
         };
         let grace = self.registration.disconnect_grace.map(|grace| grace * 3 / 5);
-        let defaults = Options::default();
-        let address = self.address.unwrap_or(defaults.address);
+        let mut options = Options::default();
+        let address = self.address.unwrap_or_else(|| options.address.clone());
         let run_log = self.run_log.as_ref().map(|path| {
             let what = |error| Failure::usage(format!("--run-log {}: {error}", path.display()));
             RunLog::open(path, &address).map_err(what)
@@ -170,22 +170,19 @@ impl Exec {
             groups: Groups::of_this_process(),
         });
         let Resolved { servers, access } = self.connection.resolve()?;
-        let options = Options {
-            servers,
-            credential: access.credential,
-            ca: access.ca,
-            certificate: access.certificate,
-            key: access.key,
-            insecure_credential: access.insecure_credential,
-            namespace: self.namespace,
-            address,
-            labels: self.label.into_iter().collect(),
-            slots: self.slots.unwrap_or(defaults.slots),
-            drain_timeout: self.drain_deadline,
-            // The guard kills at the end of the grace; what the client drops was not killed by then.
-            stop_grace: self.grace + Duration::from_secs(1),
-            ..Options::default()
-        };
+        options.servers = servers;
+        options.credential = access.credential;
+        options.ca = access.ca;
+        options.certificate = access.certificate;
+        options.key = access.key;
+        options.insecure_credential = access.insecure_credential;
+        options.namespace = self.namespace;
+        options.address = address;
+        options.labels = self.label.into_iter().collect();
+        options.slots = self.slots.unwrap_or(options.slots);
+        options.drain_timeout = self.drain_deadline;
+        // The guard kills at the end of the grace; what the client drops was not killed by then.
+        options.stop_grace = self.grace + Duration::from_secs(1);
         let mut job = Job::new(&self.job);
         if let Some(handler) = self.handler {
             job = job.handler_type(handler);
@@ -285,7 +282,6 @@ fn ending(status: std::process::ExitStatus) -> String {
 /// What the program is told.
 fn environment(run: &Run) -> Vec<(&'static str, String)> {
     let fire = jiff::Timestamp::try_from(run.fire_time()).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
-    let source = run.source().as_str_name();
     let mut told = vec![
         ("ROSTERD_JOB", run.job().to_owned()),
         ("ROSTERD_ITEM", run.item().to_string()),
@@ -295,7 +291,7 @@ fn environment(run: &Run) -> Vec<(&'static str, String)> {
         ("ROSTERD_PROPS", serde_json::json!(run.props()).to_string()),
         ("ROSTERD_FIRE_TIME", Time::from(fire).to_string()),
         ("ROSTERD_TOKEN", run.token().to_string()),
-        ("ROSTERD_SOURCE", source.strip_prefix("RUN_SOURCE_").unwrap_or(source).to_owned()),
+        ("ROSTERD_SOURCE", run.source().to_string()),
         ("ROSTERD_INSTANCE", run.instance_id().to_owned()),
         ("ROSTERD_TASK_ID", run.task_id().to_owned()),
         ("ROSTERD_ATTEMPT", run.attempt().to_string()),
@@ -346,10 +342,10 @@ fn find_program(program: &OsString) -> Result {
 
 fn failure(error: Error) -> Failure {
     match &error {
-        Error::Refused { job, code, message } if message.contains(job.as_str()) => {
+        Error::Refused { job, code, message, .. } if message.contains(job.as_str()) => {
             Failure::refused(code, message)
         }
-        Error::Refused { job, code, message } => Failure::refused(code, format!("job {job}: {message}")),
+        Error::Refused { job, code, message, .. } => Failure::refused(code, format!("job {job}: {message}")),
         Error::Options(_) => Failure::usage(error),
         Error::Rejected(link) => {
             let exit = if link.is_about_rights() { Exit::Credential } else { Exit::Failed };

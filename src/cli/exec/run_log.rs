@@ -30,7 +30,6 @@ impl RunLog {
     /// A run of this process, on its way to be told of.
     pub(super) fn run(&self, run: &Run) -> RunLine {
         let fire = jiff::Timestamp::try_from(run.fire_time()).unwrap_or_default();
-        let source = run.source().as_str_name();
         let line = Line {
             at: 0,
             wall: 0,
@@ -40,7 +39,7 @@ impl RunLog {
             item: run.item(),
             token: run.token(),
             fire: fire.as_millisecond(),
-            source: source.strip_prefix("RUN_SOURCE_").unwrap_or(source).to_owned(),
+            source: run.source().to_string(),
             attempt: run.attempt(),
             instance: run.instance_id().to_owned(),
             lease: None,

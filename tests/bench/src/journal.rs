@@ -48,7 +48,7 @@ impl Journal {
             item: run.map(Run::item).unwrap_or_default(),
             token: run.map(Run::token).unwrap_or_default(),
             fire: run.map(fire).unwrap_or_default(),
-            source: run.map(|run| run.source().as_str_name().replace("RUN_SOURCE_", "")).unwrap_or_default(),
+            source: run.map(|run| run.source().to_string()).unwrap_or_default(),
             attempt: run.map(Run::attempt).unwrap_or_default(),
             instance: run.map(|run| run.instance_id().to_owned()).unwrap_or_default(),
             lease: run.map(|run| u64::try_from(run.lease_left().as_nanos()).unwrap_or(u64::MAX)),

@@ -10,11 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::{FutureExt as _, StreamExt as _};
-use rosterd_client::proto::session_response::Frame;
-use rosterd_client::{
-    Access, BootClock, CancellationToken, Connector, Failure, Job, LinkError, Options, Run, TonicConnector,
-    Wire, Worker,
-};
+use rosterd_client::embedding::proto::session_response::Frame;
+use rosterd_client::embedding::{Access, BootClock, Connector, LinkError, TonicConnector, Wire};
+use rosterd_client::{CancellationToken, Failure, Job, Options, Run, Worker};
 use rosterd_domain::verify::What;
 use serde::{Deserialize, Serialize};
 
@@ -208,12 +206,10 @@ async fn many(spec: &Spec, log: &Log, leave: &CancellationToken) -> Result {
 }
 
 fn worker(spec: &Spec, conversation: u32, log: &Log) -> Worker {
-    let options = Options {
-        servers: spec.server.split(',').map(str::to_owned).collect(),
-        address: spec.address.clone(),
-        slots: spec.slots,
-        ..Options::default()
-    };
+    let mut options = Options::default();
+    options.servers = spec.server.split(',').map(str::to_owned).collect();
+    options.address.clone_from(&spec.address);
+    options.slots = spec.slots;
     let mut worker = Worker::new(options);
     for n in 0..spec.count {
         let number = (spec.first + conversation * spec.step + n) % spec.jobs.max(1);

@@ -33,8 +33,9 @@ use crate::run::Run;
 
 pub use self::file::FencedFile;
 
-/// What a fence has to know of a run.
+/// What a fence has to know of a run. Made of a [`Run`] by `into`, else by [`Guard::new`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Guard<'r> {
     /// The job's name.
     pub job: &'r str,
@@ -56,7 +57,12 @@ impl<'r> From<&Guard<'r>> for Guard<'r> {
     }
 }
 
-impl Guard<'_> {
+impl<'r> Guard<'r> {
+    /// That of an item's run with this token.
+    pub const fn new(job: &'r str, item: u32, token: u64) -> Self {
+        Self { job, item, token }
+    }
+
     /// Whether a token that a store has seen refuses this run.
     pub(crate) fn judge(&self, what: impl Into<String>, seen: Option<u64>) -> Result<(), Fenced> {
         match seen {
@@ -70,6 +76,7 @@ impl Guard<'_> {
 
 /// The store has seen a higher token: another run of the item took this one's place, and nothing was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 #[error("{what}: token {token} came too late, {}: another run of the item took this one's place", than(*.seen))]
 pub struct Fenced {
     /// Which write was refused.
@@ -86,6 +93,7 @@ fn than(seen: Option<u64>) -> String {
 
 /// Why a write was not made.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum FenceError<E: std::error::Error + 'static> {
     /// A higher token was seen.
     #[error(transparent)]

@@ -14,11 +14,19 @@ const ATTEMPTS: u32 = 10;
 
 /// What is known of an object that exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Head {
     /// As the store says it.
     pub etag: String,
     /// Its [`METADATA`]; None: it was not written by a fence.
     pub token: Option<String>,
+}
+
+impl Head {
+    /// An object with this ETag, and with this token in its [`METADATA`].
+    pub fn new(etag: impl Into<String>, token: Option<String>) -> Self {
+        Self { etag: etag.into(), token }
+    }
 }
 
 /// The two requests of the program's own client that a fence needs.

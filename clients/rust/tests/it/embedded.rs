@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use rosterd_client::proto::session_response::Frame as Response;
-use rosterd_client::proto::{self, RunOutcome};
+use rosterd_client::embedding::proto::session_response::Frame as Response;
+use rosterd_client::embedding::proto::{self, RunOutcome};
 use rosterd_client::{Failure, Job, Run, Worker};
 use tokio::sync::Notify;
 use tokio::time::Instant;

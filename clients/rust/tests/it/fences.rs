@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use rosterd_client::fence::{Fenced, Guard, postgres, redis, s3};
 use tempfile::TempDir;
 
-const SHORT: Guard<'_> = Guard { job: "hello", item: 0, token: 999_999_999_999_999 };
+const SHORT: Guard<'_> = Guard::new("hello", 0, 999_999_999_999_999);
 /// Both above what a double can tell apart.
-const OLD: Guard<'_> = Guard { token: 9_007_199_254_740_993, ..SHORT };
-const NEW: Guard<'_> = Guard { token: 9_007_199_254_740_994, ..SHORT };
+const OLD: Guard<'_> = Guard::new("hello", 0, 9_007_199_254_740_993);
+const NEW: Guard<'_> = Guard::new("hello", 0, 9_007_199_254_740_994);
 
 struct Server {
     child: Child,
@@ -136,7 +136,7 @@ fn in_postgres_a_transaction_of_an_older_run_is_refused() {
         assert!(refused.to_string().contains("came too late"), "{refused}");
     }
     assert_eq!(sql(&server, "SELECT amount FROM account").trim(), "4");
-    let other = Guard { item: 1, token: 1, ..SHORT };
+    let other = Guard::new("hello", 1, 1);
     assert_eq!(write(&server, other, 7), Ok(()), "each item has tokens of its own");
     // The look that locks nothing.
     let (job, item, _) = postgres::values(OLD);
@@ -274,7 +274,7 @@ impl s3::ObjectStore for Bucket {
         match answer.0 {
             200 => {
                 let token = answer.header(&format!("x-amz-meta-{}", s3::METADATA));
-                Ok(Some(s3::Head { etag: answer.header("etag").unwrap_or_default(), token }))
+                Ok(Some(s3::Head::new(answer.header("etag").unwrap_or_default(), token)))
             }
             404 => Ok(None),
             _ => Err(unexpected(&answer)),

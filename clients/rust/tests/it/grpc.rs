@@ -7,9 +7,9 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use futures_util::{FutureExt, StreamExt};
-use rosterd_client::proto::session_request::Frame as Request;
-use rosterd_client::proto::session_response::Frame as Response;
-use rosterd_client::proto::{RunOutcome, SessionRequest, SessionResponse, Welcome};
+use rosterd_client::embedding::proto::session_request::Frame as Request;
+use rosterd_client::embedding::proto::session_response::Frame as Response;
+use rosterd_client::embedding::proto::{RunOutcome, SessionRequest, SessionResponse, Welcome};
 use rosterd_client::{Error, LinkError, Run, Worker};
 use rustix::process::{Signal, getpid, kill_process};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -153,9 +153,9 @@ async fn health_says_when_the_worker_is_ready() {
     leave.notify_one();
     peer.until(|frame| matches!(frame, Request::DrainRequest(_)).then_some(())).await;
     assert_eq!(status(health, "/readyz").await, "HTTP/1.1 503 Service Unavailable", "it leaves");
-    peer.say(Response::Draining(rosterd_client::proto::Draining {})).await;
+    peer.say(Response::Draining(rosterd_client::embedding::proto::Draining {})).await;
     peer.until(|frame| matches!(frame, Request::Goodbye(_)).then_some(())).await;
-    peer.say(Response::GoodbyeAck(rosterd_client::proto::GoodbyeAck {})).await;
+    peer.say(Response::GoodbyeAck(rosterd_client::embedding::proto::GoodbyeAck {})).await;
     assert_eq!(worker.await.unwrap(), Ok(()));
 }
 
@@ -194,7 +194,7 @@ async fn heartbeats_go_on_while_a_handler_blocks_its_runtime_for_longer_than_its
             let beats = peer.beats.len();
             open.send(()).unwrap();
             peer.completes(0, 1, RunOutcome::Succeeded).await;
-            peer.say(Response::Shutdown(rosterd_client::proto::Shutdown::default())).await;
+            peer.say(Response::Shutdown(rosterd_client::embedding::proto::Shutdown::default())).await;
             peer.dismiss().await;
             assert!(peers.try_recv().is_err(), "one stream was enough");
             beats

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use rosterd_client::proto::session_request::Frame as Request;
-use rosterd_client::proto::session_response::Frame as Response;
-use rosterd_client::proto::{self, RunOutcome, RunSource, Trigger};
-use rosterd_client::{Failure, Fire, Job, Outcome, Run, Worker};
+use rosterd_client::embedding::proto::session_request::Frame as Request;
+use rosterd_client::embedding::proto::session_response::Frame as Response;
+use rosterd_client::embedding::proto::{self, RunOutcome, RunSource, Trigger};
+use rosterd_client::{Failure, Fire, Job, Outcome, Run, Source, Worker};
 
 use crate::script::*;
 
@@ -44,7 +44,7 @@ async fn a_run_sees_its_trigger_and_says_its_counts_offset_and_output() {
     let job = Job::new("j").handler(|run: Run| async move {
         assert_eq!((run.job(), run.item(), run.token(), run.total()), ("j", 2, 9, 4));
         assert_eq!((run.item_parameter(), run.job_parameter()), ("Beijing", "all"));
-        assert_eq!((run.source(), run.attempt(), run.instance_id()), (RunSource::Failover, 1, "here@-@w1"));
+        assert_eq!((run.source(), run.attempt(), run.instance_id()), (Source::Failover, 1, "here@-@w1"));
         assert_eq!(run.fire_time(), SystemTime::UNIX_EPOCH + Duration::from_secs(60));
         assert_eq!((run.timeout(), run.offset().as_ref()), (Some(ms(9_000)), b"10".as_slice()));
         assert!(run.deadline().is_some());

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use rosterd_client::proto::session_response::Frame as Response;
-use rosterd_client::proto::{self, RunOutcome};
+use rosterd_client::embedding::proto::session_response::Frame as Response;
+use rosterd_client::embedding::proto::{self, RunOutcome};
 use rosterd_client::{Error, Run, Worker};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -91,7 +91,7 @@ async fn a_goodbye_that_nobody_answers_is_bounded() {
             next = coordinators.attach() => peer = next,
         }
     };
-    assert_eq!(result, Err(Error::LeaveTimedOut { in_flight: 0 }));
+    assert!(matches!(result, Err(Error::LeaveTimedOut { in_flight: 0, .. })), "{result:?}");
     assert!(goodbyes >= 2, "the next coordinator was tried");
     assert!(asked.elapsed() <= ms(10_001), "{:?}", asked.elapsed());
 }
@@ -102,11 +102,12 @@ async fn a_worker_whose_only_job_is_refused_ends_with_the_refusal() {
     let worker = drive(Worker::connect("a").job("j", |_| async { Ok(()) }), &coordinators.net);
     let mut a = coordinators.attach().await;
     a.registers().await;
-    let (job, code, message) = ("j".to_owned(), "JOB_UNKNOWN".to_owned(), "create it first".to_owned());
-    let refused = proto::Refused { job: job.clone(), code: code.clone(), message: message.clone() };
+    let refused =
+        proto::Refused { job: "j".into(), code: "JOB_UNKNOWN".into(), message: "create it first".into() };
     a.say(Response::Refused(refused)).await;
     a.dismiss().await;
-    assert_eq!(worker.await.unwrap(), Err(Error::Refused { job, code, message }));
+    let Err(Error::Refused { job, code, message, .. }) = worker.await.unwrap() else { panic!("not refused") };
+    assert_eq!([job, code, message], ["j", "JOB_UNKNOWN", "create it first"]);
 }
 
 #[tokio::test]

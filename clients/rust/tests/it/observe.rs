@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rosterd_client::proto::RunOutcome;
+use rosterd_client::embedding::proto::RunOutcome;
 use rosterd_client::{Failure, Hooks, How, Job, Run, RunEnd, Worker};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};

@@ -5,10 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use futures_util::StreamExt;
-use rosterd_client::proto::session_request::Frame as Request;
-use rosterd_client::proto::session_response::Frame as Response;
-use rosterd_client::proto::{self, RunOutcome, RunRef, SessionRequest, SessionResponse, Trigger, Welcome};
-use rosterd_client::{Connector, LinkError, Result, TokioClock, Wire, Worker};
+use rosterd_client::embedding::proto::session_request::Frame as Request;
+use rosterd_client::embedding::proto::session_response::Frame as Response;
+use rosterd_client::embedding::proto::{
+    self, RunOutcome, RunRef, SessionRequest, SessionResponse, Trigger, Welcome,
+};
+use rosterd_client::embedding::{Connector, TokioClock, Wire};
+use rosterd_client::{LinkError, Result, Worker};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use rosterd_client::proto::session_request::Frame as Request;
-use rosterd_client::proto::{RunOutcome, Welcome};
-use rosterd_client::{Clock, Job, Run, TokioClock, Worker};
+use rosterd_client::embedding::proto::session_request::Frame as Request;
+use rosterd_client::embedding::proto::{RunOutcome, Welcome};
+use rosterd_client::embedding::{Clock, TokioClock};
+use rosterd_client::{Job, Run, Worker};
 
 use crate::script::*;
 

@@ -14,14 +14,14 @@ use opentelemetry::trace::{
 use opentelemetry::{Context, global};
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanExporter};
-use rosterd_client::proto::{RunOutcome, Trigger};
+use rosterd_client::embedding::proto::{RunOutcome, Trigger};
 use rosterd_client::testing::TestRun;
 use rosterd_client::{Failure, Job, Run, Worker};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use rosterd_client::proto::session_response::Frame as Response;
+use rosterd_client::embedding::proto::session_response::Frame as Response;
 use script::{Coordinators, drive, trigger};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";

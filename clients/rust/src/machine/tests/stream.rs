@@ -147,7 +147,7 @@ pub(super) fn another_identity_fences_everything_in_flight() {
 
 #[test]
 fn a_rejection_by_every_coordinator_before_any_welcome_ends_the_worker() {
-    let rejected = || LinkError::from(tonic::Status::unauthenticated("who are you?"));
+    let rejected = || LinkError::answered(&tonic::Status::unauthenticated("who are you?"));
     let mut bench = Bench::new(settings());
     for _ in 0..2 {
         assert_eq!(bench.exit(), None);

@@ -312,7 +312,7 @@ fn finish(exit: &Exit) -> &'static str {
 }
 
 fn error(code: &str) -> LinkError {
-    let status = |make: fn(&'static str) -> Status| LinkError::from(make("gone"));
+    let status = |make: fn(&'static str) -> Status| LinkError::answered(&make("gone"));
     match code {
         "" => LinkError::lost("gone"),
         "UNAVAILABLE" => status(Status::unavailable),

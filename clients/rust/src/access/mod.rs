@@ -2,23 +2,22 @@
 //! and what they stand for when something is wrong with them. Files are read anew for each connection, so that
 //! what was renewed counts from the next one on.
 
+#[cfg(feature = "_tls")]
+mod tls;
+#[cfg(not(feature = "_tls"))]
+#[path = "no_tls.rs"]
+mod tls;
+
 use std::error::Error as StdError;
 use std::fmt;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
-use tokio_rustls::rustls::pki_types::CertificateDer;
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::{AlertDescription, CertificateError, Error as TlsError};
 use tonic::metadata::{Ascii, MetadataValue};
-use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity, Uri};
+use tonic::transport::{Endpoint, Uri};
 
 use crate::connect::{LinkError, url};
 use crate::error::{Error, Result};
-
-/// How long a TLS handshake may take.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What goes with a connection.
 #[derive(Clone, Default)]
@@ -81,44 +80,10 @@ impl Access {
                      or say that the network is trusted (ROSTERD_INSECURE_CREDENTIAL=true)"
                 )));
             }
+            tls::plain(self, address)?;
             return Ok(endpoint);
         }
-        let tls = self.tls(address)?.domain_name(host).timeout(HANDSHAKE_TIMEOUT);
-        endpoint.tls_config(tls).map_err(|error| {
-            let why = innermost(&error);
-            LinkError::refused(format!(
-                "{address}: TLS cannot be set up with the files that are given: {why}"
-            ))
-        })
-    }
-
-    fn tls(&self, address: &str) -> std::result::Result<ClientTlsConfig, LinkError> {
-        let refused = |why: String| LinkError::refused(format!("{address}: {why}"));
-        let tls = match &self.ca {
-            None => ClientTlsConfig::new().with_enabled_roots(),
-            Some(path) => {
-                let pem = read("ca", "ROSTERD_CA", path).map_err(refused)?;
-                let whole = CertificateDer::pem_slice_iter(&pem).collect::<std::result::Result<Vec<_>, _>>();
-                if !whole.is_ok_and(|all| !all.is_empty()) {
-                    let path = path.display();
-                    return Err(refused(format!(
-                        "ca {path} holds no certificate in PEM: name a file that does"
-                    )));
-                }
-                ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem))
-            }
-        };
-        match (&self.certificate, &self.key) {
-            (None, None) => Ok(tls),
-            (Some(certificate), Some(key)) => {
-                let certificate = read("certificate", "ROSTERD_CERT", certificate).map_err(refused)?;
-                let key = read("key", "ROSTERD_KEY", key).map_err(refused)?;
-                Ok(tls.identity(Identity::from_pem(certificate, key)))
-            }
-            _ => Err(refused(
-                "a client certificate and its key go together: give both (ROSTERD_CERT, ROSTERD_KEY)".into(),
-            )),
-        }
+        tls::secured(self, address, host, endpoint)
     }
 }
 
@@ -172,12 +137,6 @@ fn host(address: &str) -> Option<String> {
     uri.host().map(|host| host.trim_matches(['[', ']']).to_owned())
 }
 
-fn read(what: &str, variable: &str, path: &Path) -> std::result::Result<Vec<u8>, String> {
-    std::fs::read(path).map_err(|error| {
-        format!("{what} {} ({variable}) cannot be read: {error}: name a PEM file", path.display())
-    })
-}
-
 fn is_loopback(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost")
         || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
@@ -185,7 +144,7 @@ fn is_loopback(host: &str) -> bool {
 
 /// Why a connection or a stream failed, in words that say what to do where that is known.
 pub fn explain(address: &str, error: &(dyn StdError + 'static)) -> Option<LinkError> {
-    let what = causes(error).find_map(tls_error).and_then(remedy)?;
+    let what = tls::remedy(causes(error))?;
     Some(LinkError::refused(format!("{address}: {what}")))
 }
 
@@ -230,62 +189,6 @@ pub fn innermost(error: &dyn StdError) -> String {
         last = source;
     }
     last.to_string()
-}
-
-/// An I/O error carries it without naming it as its cause.
-fn tls_error<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a TlsError> {
-    let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-    inner.and_then(|inner| inner.downcast_ref()).or_else(|| error.downcast_ref())
-}
-
-fn remedy(error: &TlsError) -> Option<String> {
-    use AlertDescription as Alert;
-    use CertificateError as Bad;
-    const CLOCK: &str =
-        "renew it there (it is read again without a restart), and look at this machine's clock";
-    Some(match error {
-        TlsError::InvalidCertificate(Bad::UnknownIssuer | Bad::BadSignature) => {
-            "its certificate is from an authority that is unknown here: name the file with the CA's certificate \
-             (ROSTERD_CA, --ca)"
-                .to_owned()
-        }
-        TlsError::InvalidCertificate(Bad::Expired | Bad::ExpiredContext { .. }) => {
-            format!("its certificate has expired: {CLOCK}")
-        }
-        TlsError::InvalidCertificate(Bad::NotValidYet | Bad::NotValidYetContext { .. }) => {
-            format!("its certificate is not valid yet: {CLOCK}")
-        }
-        TlsError::InvalidCertificate(Bad::NotValidForNameContext { expected, presented }) => format!(
-            "its certificate is not for {}, only for {}: connect by such a name, or have one issued for this",
-            expected.to_str(),
-            if presented.is_empty() { "no name".to_owned() } else { presented.join(", ") }
-        ),
-        TlsError::InvalidCertificate(other) => {
-            format!("its certificate cannot be trusted ({other:?}): have another issued")
-        }
-        TlsError::AlertReceived(Alert::CertificateRequired) => {
-            "it wants a client certificate: give one and its key (ROSTERD_CERT and ROSTERD_KEY, --cert and --key)"
-                .to_owned()
-        }
-        TlsError::AlertReceived(
-            alert @ (Alert::UnknownCA
-            | Alert::BadCertificate
-            | Alert::CertificateUnknown
-            | Alert::CertificateExpired
-            | Alert::CertificateRevoked
-            | Alert::UnsupportedCertificate
-            | Alert::DecryptError
-            | Alert::AccessDenied),
-        ) => format!(
-            "it refuses our client certificate ({alert:?}): show one in force that its tls_client_ca has signed \
-             (ROSTERD_CERT, --cert)"
-        ),
-        TlsError::InvalidMessage(_) => {
-            "it does not speak TLS: use http:// where the network is trusted, or give it a certificate (--tls-cert)"
-                .to_owned()
-        }
-        _ => return None,
-    })
 }
 
 #[cfg(test)]
@@ -347,19 +250,6 @@ mod tests {
         let trusted = Access { insecure_credential: true, ..access() };
         assert!(!given(&["10.0.0.1:1"], &trusted).takes("http://evil.example:1"));
         assert_eq!(given(&["10.0.0.1:1"], &Access::default()), Learn::All);
-    }
-
-    #[test]
-    fn files_that_cannot_be_used_are_named() {
-        let this = Some(PathBuf::from(file!()).file_name().map_or_else(PathBuf::new, PathBuf::from));
-        let told = |access: Access| access.endpoint("https://a:1").unwrap_err().to_string();
-        let ca = Some(PathBuf::from("/nowhere/ca.pem"));
-        assert!(told(Access { ca, ..access() }).contains("ca /nowhere/ca.pem (ROSTERD_CA) cannot be read"));
-        let ca = Some(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));
-        assert!(told(Access { ca: ca.clone(), ..access() }).contains("holds no certificate"));
-        assert!(told(Access { key: this, ..access() }).contains("go together"));
-        let files = Access { certificate: ca.clone(), key: ca, ..access() };
-        assert!(told(files).contains("TLS cannot be set up"));
     }
 
     #[test]
