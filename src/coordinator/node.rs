@@ -255,7 +255,7 @@ impl Node {
 
     /// Takes an event in. What follows from several is decided once, by [`Node::poll`].
     pub fn handle_event(&mut self, now: Now, event: Event) {
-        if self.is_over() {
+        if self.session_ended() {
             // It acknowledges nothing any more: others count from the end of its session.
             return;
         }
@@ -270,7 +270,7 @@ impl Node {
     /// Looks at no more than `most` of the jobs that are worth it, and answers with what is to be done. While
     /// [`Node::is_settled`] says no, it is to be called again.
     pub fn poll(&mut self, now: Now, most: usize) -> Vec<Effect> {
-        if self.is_over() {
+        if self.session_ended() {
             return std::mem::take(&mut self.out);
         }
         self.tell_time(now);
