@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument as _;
+use tracing::instrument::WithSubscriber as _;
 
 /// Lets this thread give way to the others of the process, from now on. Does nothing where it would be the whole process.
 pub fn give_way() {
@@ -51,11 +53,13 @@ impl Aside {
         Ok(Self { handle: runtime.handle().clone(), _owner: Arc::new(Owner(Some(runtime))) })
     }
 
-    /// Does it there, as if it were done here: it ends with the caller's wait, and its panic is the caller's.
+    /// Does it there, as if it were done here: what it logs goes where the caller's log goes, it ends with the caller's wait,
+    /// and its panic is the caller's.
     pub async fn run<F>(&self, work: F) -> F::Output
     where
         F: Future<Output: Send> + Send + 'static,
     {
+        let work = work.in_current_span().with_current_subscriber();
         match AbortOnDropHandle::new(self.handle.spawn(work)).await {
             Ok(output) => output,
             Err(error) => match error.try_into_panic() {

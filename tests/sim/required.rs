@@ -201,10 +201,10 @@ pub fn unheard_of(counts: &Counts) -> Vec<String> {
 
 #[test]
 fn what_is_seldom_is_named() {
-    let mut counts: Counts = required().map(|what| (what.into(), 100)).collect();
+    let mut counts: Counts = required().map(|what| (what.into(), TIMES)).collect();
     assert_eq!(missing(&counts, 5000), Vec::<String>::new());
     assert_eq!(unheard_of(&counts), Vec::<String>::new());
-    counts.insert(TAKEN[0].into(), 99);
+    counts.insert(TAKEN[0].into(), TIMES - 1);
     counts.remove(TAKEN[1]);
     assert_eq!(missing(&counts, 5000).len(), 2);
     assert_eq!(missing(&counts, 100), [format!("never taken: {}", TAKEN[1])]);
