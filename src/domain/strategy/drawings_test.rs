@@ -32,7 +32,8 @@ type Owners = BTreeMap<u32, char>;
 
 fn assign(strategy: &str, job: &str, instances: &str, current: &Assignment) -> (Assignment, Owners) {
     let job = JobName::new(job).unwrap();
-    let ids: Vec<InstanceId> = instances.chars().map(|name| InstanceId::new(name.to_string()).unwrap()).collect();
+    let ids: Vec<InstanceId> =
+        instances.chars().map(|name| InstanceId::new(name.to_string()).unwrap()).collect();
     let question = Question { job: &job, instances: &ids, items: ITEMS, current };
     let answer = by_name(strategy).unwrap().assign(&question);
     let owners = answer.owners().map(|(item, id)| (item.0, id.as_str().chars().next().unwrap())).collect();
