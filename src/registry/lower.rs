@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use rosterd_domain::id::Version;
+use rosterd_domain::id::{JobName, Version};
 use rosterd_domain::mutants;
 use rosterd_domain::txn::{Guard, Txn, Write};
 
@@ -67,7 +67,7 @@ pub(crate) fn lower(paths: &Paths, txn: &Txn) -> Result<Lowered, String> {
         close(&ops, i);
     }
     for (i, write) in txn.writes.iter().enumerate() {
-        Lowering { paths, txn, ops: &mut ops }.job(write)?;
+        Lowering { paths, txn, ops: &mut ops }.write(write)?;
         close(&ops, txn.guards.len() + i);
     }
     Ok(Lowered { ops, origins })
@@ -139,11 +139,21 @@ impl Lowering<'_> {
         });
     }
 
-    /// The life and the settings of a job, and its leadership; what is none of these goes on to `item`.
-    fn job(&mut self, write: &Write) -> Result<(), String> {
+    /// Every write has a form: one without does not compile.
+    fn write(&mut self, write: &Write) -> Result<(), String> {
         let paths = self.paths;
         match write {
-            Write::CreateJob { .. } | Write::PrepareJob { .. } => return self.create_job(write),
+            // The life of a job, its settings, its leadership.
+            Write::CreateJob { job, incarnation, handler_type, config, policy, assignment } => {
+                let name = paths.incarnation(job, incarnation).ok_or_else(|| no_incarnation(incarnation))?;
+                let folder = [paths.incarnations(job), name];
+                self.create_job(job, folder, [handler_type, config], policy, assignment);
+            }
+            Write::PrepareJob { job, name, handler_type, config, policy, assignment } => {
+                let name = paths.prepared(job, name).ok_or_else(|| no_prepared(name))?;
+                let folder = [paths.preparing(job), name];
+                self.create_job(job, folder, [handler_type, config], policy, assignment);
+            }
             Write::RevealJob { job, name, incarnation } => {
                 let prepared = paths.prepared(job, name).ok_or_else(|| no_prepared(name))?;
                 let named = paths.incarnation(job, incarnation).ok_or_else(|| no_incarnation(incarnation))?;
@@ -203,70 +213,7 @@ impl Lowering<'_> {
                 self.ops.push(Op::Check { path: paths.election(job), version });
                 self.remove(paths.leader(job));
             }
-            other => return self.item(other),
-        }
-        Ok(())
-    }
-
-    /// The incarnation that a guard names goes. Without the guard its folder is not empty, which refuses a removal.
-    fn end_incarnation(&mut self, job: &rosterd_domain::id::JobName) -> Result<(), String> {
-        for guard in &self.txn.guards {
-            if let Guard::Incarnation(of, name) = guard
-                && of == job
-            {
-                let path = self.paths.incarnation(job, name).ok_or_else(|| no_incarnation(name))?;
-                self.ops.push(Op::Delete { path, expect: None });
-            }
-        }
-        Ok(())
-    }
-
-    /// The bug of lowered counts: the records above the new one go.
-    #[cfg(feature = "mutants")]
-    fn drop_surplus(&mut self, job: &rosterd_domain::id::JobName, config: &str) {
-        if mutants::is_on(mutants::RECORDS_GO_WITH_COUNT) {
-            let config: serde_json::Value = serde_json::from_str(config).unwrap_or_default();
-            let items =
-                config["shardingTotalCount"].as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
-            let none = || self.paths.record(job, rosterd_domain::id::Item(u32::MAX));
-            for item in (items..items + 8).map(rosterd_domain::id::Item) {
-                let unless = [none(), none()];
-                self.ops.push(Op::Sweep { root: self.paths.record(job, item), unless, limit: 100 });
-            }
-        }
-    }
-
-    /// A job that is there at once, or one that is put together first: they differ in the folder with the name.
-    fn create_job(&mut self, write: &Write) -> Result<(), String> {
-        let paths = self.paths;
-        let (job, folder, name, handler_type, config, policy, assignment) = match write {
-            Write::CreateJob { job, incarnation, handler_type, config, policy, assignment } => {
-                let name = paths.incarnation(job, incarnation).ok_or_else(|| no_incarnation(incarnation))?;
-                (job, paths.incarnations(job), name, handler_type, config, policy, assignment)
-            }
-            Write::PrepareJob { job, name, handler_type, config, policy, assignment } => {
-                let prepared = paths.prepared(job, name).ok_or_else(|| no_prepared(name))?;
-                (job, paths.preparing(job), prepared, handler_type, config, policy, assignment)
-            }
-            _ => return Ok(()),
-        };
-        self.create(paths.job(job), forms::text(handler_type));
-        self.create(paths.own(job), forms::empty());
-        self.create(folder, forms::empty());
-        self.create(name, forms::empty());
-        self.create(paths.config(job), forms::text(config));
-        self.create(paths.policy(job), forms::ours(policy));
-        self.create(paths.sharding(job), assignment.clone());
-        for folder in paths.folders(job) {
-            self.create(folder, forms::empty());
-        }
-        Ok(())
-    }
-
-    /// An item's record and its mirrors; what is none of these goes on to `member`.
-    fn item(&mut self, write: &Write) -> Result<(), String> {
-        let paths = self.paths;
-        match write {
+            // An item's record and its mirrors.
             Write::Record { job, item, expect, record } => {
                 let (path, data) = (paths.record(job, *item), forms::json(record)?);
                 let blind = record.running().is_some() && mutants::is_on(mutants::START_IGNORES_RECORD);
@@ -308,15 +255,7 @@ impl Lowering<'_> {
             Write::Announced { job, stage, announced } => {
                 self.put(paths.announced(job, *stage), forms::json(announced)?);
             }
-            other => return self.member(other),
-        }
-        Ok(())
-    }
-
-    /// Servers, instances, triggers, workers and coordinators.
-    fn member(&mut self, write: &Write) -> Result<(), String> {
-        let paths = self.paths;
-        match write {
+            // Servers, instances, triggers, workers and coordinators.
             Write::Server { job, server, enabled: None } => {
                 // Never below a job that has gone: its node must be there, so the folder is not made here.
                 self.ops.push(Op::CheckExists { path: paths.servers(job) });
@@ -373,8 +312,56 @@ impl Lowering<'_> {
                 }
             }
             Write::Coordinator { id, data } => self.mine(paths.coordinator(id), forms::ours(data)),
-            other => return Err(format!("{other:?} has no form as nodes")),
         }
         Ok(())
+    }
+
+    /// The incarnation that a guard names goes. Without the guard its folder is not empty, which refuses a removal.
+    fn end_incarnation(&mut self, job: &JobName) -> Result<(), String> {
+        for guard in &self.txn.guards {
+            if let Guard::Incarnation(of, name) = guard
+                && of == job
+            {
+                let path = self.paths.incarnation(job, name).ok_or_else(|| no_incarnation(name))?;
+                self.ops.push(Op::Delete { path, expect: None });
+            }
+        }
+        Ok(())
+    }
+
+    /// The bug of lowered counts: the records above the new one go.
+    #[cfg(feature = "mutants")]
+    fn drop_surplus(&mut self, job: &JobName, config: &str) {
+        if mutants::is_on(mutants::RECORDS_GO_WITH_COUNT) {
+            let config: serde_json::Value = serde_json::from_str(config).unwrap_or_default();
+            let items =
+                config["shardingTotalCount"].as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
+            let none = || self.paths.record(job, rosterd_domain::id::Item(u32::MAX));
+            for item in (items..items + 8).map(rosterd_domain::id::Item) {
+                let unless = [none(), none()];
+                self.ops.push(Op::Sweep { root: self.paths.record(job, item), unless, limit: 100 });
+            }
+        }
+    }
+
+    /// A job that is there at once, or one that is put together first: they differ in the folder with the name.
+    fn create_job(
+        &mut self,
+        job: &JobName,
+        folder: [Path; 2],
+        [handler_type, config]: [&str; 2],
+        policy: &str,
+        assignment: &Arc<[u8]>,
+    ) {
+        let paths = self.paths;
+        self.create(paths.job(job), forms::text(handler_type));
+        self.create(paths.own(job), forms::empty());
+        folder.into_iter().for_each(|path| self.create(path, forms::empty()));
+        self.create(paths.config(job), forms::text(config));
+        self.create(paths.policy(job), forms::ours(policy));
+        self.create(paths.sharding(job), assignment.clone());
+        for folder in paths.folders(job) {
+            self.create(folder, forms::empty());
+        }
     }
 }

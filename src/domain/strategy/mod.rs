@@ -16,6 +16,8 @@ mod name_hash;
 mod sticky;
 
 #[cfg(test)]
+mod drawings_test;
+#[cfg(test)]
 mod elastic_job_test;
 #[cfg(test)]
 mod properties_test;
