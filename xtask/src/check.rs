@@ -10,10 +10,10 @@ use crate::metadata::{FEATURES, PROFILE};
 use crate::summary::Tally;
 use crate::{book, go, java, manifests, node, python, tools, web};
 
-/// What the Rust client is built with by its users: the workspace turns on what its members need, and hides what is missing
-/// without that. The library alone, which costs no more than `cargo check`; its tests are in the workspace.
-const OF_THE_CLIENT: [&[&str]; 3] =
-    [&[], &["--no-default-features"], &["--no-default-features", "--features", "tls-ring"]];
+/// What the Rust client is also built with by its users: the workspace turns on what its members need, and hides what is
+/// missing without that. The library alone, which costs no more than `cargo check`; its tests are in the workspace.
+const OF_THE_CLIENT: [&[&str]; 2] =
+    [&["--no-default-features"], &["--no-default-features", "--features", "tls-ring"]];
 
 /// What was checked so far.
 #[derive(Default)]
