@@ -105,6 +105,8 @@ pub(crate) struct Fake {
     /// What a survey finds, and how many there were.
     pub(crate) surveyed: Mutex<Vec<Surveyed>>,
     pub(crate) surveys: AtomicUsize,
+    /// The thread that the jobs were last asked for on.
+    pub(crate) asked_on: Mutex<Option<String>>,
     /// How many jobs were read for lists.
     pub(crate) looked_at: AtomicUsize,
     /// The registry gives no answer.
@@ -177,6 +179,7 @@ impl Backend for Fake {
 
     fn jobs(&self) -> Answer<'_, Arc<Vec<JobRow>>> {
         let (how, rows) = self.jobs.lock().unwrap().clone();
+        *self.asked_on.lock().unwrap() = std::thread::current().name().map(str::to_owned);
         async move {
             match how {
                 Jobs::Listed => Ok(Arc::new(rows)),
@@ -431,6 +434,7 @@ pub(crate) async fn serve(config: EdgeConfig) -> Served {
         operations: Mutex::default(),
         inbox: AtomicUsize::new(1_000_000),
         surveyed: Mutex::default(),
+        asked_on: Mutex::default(),
         surveys: AtomicUsize::new(0),
         looked_at: AtomicUsize::new(0),
         unread: AtomicBool::new(false),

@@ -3,6 +3,8 @@
 use std::io::Read as _;
 use std::time::Duration;
 
+use rosterd_wire::proto::v1;
+use rosterd_wire::proto::v1::admin_service_client::AdminServiceClient;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -98,6 +100,19 @@ async fn long_answers_are_compressed_for_whom_takes_it_and_live_events_are_not()
         head.contains("text/event-stream") && !head.to_lowercase().contains("content-encoding"),
         "{head}"
     );
+}
+
+#[tokio::test]
+async fn what_rest_is_asked_is_answered_as_a_whole_by_threads_that_give_way() {
+    let served = serve(config()).await;
+    served.fake.jobs.lock().unwrap().1 = (0..200).map(|number| job(&format!("job-{number}"))).collect();
+    let asked_on = || served.fake.asked_on.lock().unwrap().take();
+    let (heads, _) = raw(&served, "/api/jobs?limit=200", "Accept-Encoding: gzip\r\n").await;
+    assert_eq!(asked_on().as_deref(), Some("aside"));
+    assert!(heads.contains("content-length"), "it was compressed before it was sent: {heads}");
+    let mut admin = AdminServiceClient::new(served.channel().await);
+    admin.list_jobs(v1::ListJobsRequest::default()).await.unwrap();
+    assert_ne!(asked_on().as_deref(), Some("aside"), "gRPC is answered where it comes in");
 }
 
 #[tokio::test]

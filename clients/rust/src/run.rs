@@ -38,13 +38,8 @@ pub enum Source {
 impl Source {
     /// As the protocol and all clients name it: `NORMAL_TRIGGER`.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NormalTrigger => "NORMAL_TRIGGER",
-            Self::Misfire => "MISFIRE",
-            Self::Failover => "FAILOVER",
-            Self::Manual => "MANUAL",
-            Self::Unspecified => "UNSPECIFIED",
-        }
+        let name = self.sent().as_str_name();
+        name.strip_prefix("RUN_SOURCE_").unwrap_or(name)
     }
 
     fn of(source: proto::RunSource) -> Self {

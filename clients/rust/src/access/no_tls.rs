@@ -44,6 +44,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_https_address_and_files_for_tls_are_refused() {
+        let endpoint = Endpoint::from_static("https://a:1");
+        let address = secured(&Access::default(), "https://a:1", "a".into(), endpoint).map(drop);
+        let with = |access: Access| plain(&access, "a:1");
+        let file = || Some(PathBuf::from("file.pem"));
+        for (refused, named) in [
+            (address, "https://"),
+            (with(Access { ca: file(), ..Access::default() }), "ROSTERD_CA"),
+            (with(Access { certificate: file(), key: file(), ..Access::default() }), "ROSTERD_CERT"),
+            (with(Access { key: file(), ..Access::default() }), "ROSTERD_KEY"),
+        ] {
+            let refused = refused.unwrap_err();
+            let told = refused.to_string();
+            assert!(refused.rejected() && told.contains(named) && told.contains("tls-aws-lc"), "{told}");
+        }
+        plain(&Access::default(), "a:1").unwrap();
+    }
+
+    #[cfg(not(feature = "_tls"))]
+    #[test]
     fn what_needs_tls_is_refused_with_the_feature_to_turn_on() {
         let file = || Some(PathBuf::from("file.pem"));
         for (address, access, named) in [
