@@ -110,7 +110,7 @@ pub async fn trace(asked: &Asked) -> Result<(Trace, Vec<String>), AuditTraceErro
             false
         }
     };
-    Ok((builder.tell(asked.skew, whole), notes))
+    Ok((builder.build(asked.skew, whole), notes))
 }
 
 /// Said where the registry is an ensemble.

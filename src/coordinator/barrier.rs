@@ -17,7 +17,7 @@ use rosterd_domain::txn::{Purpose, Txn, Write};
 use rosterd_domain::view::Job;
 
 use super::change::guarded;
-use super::command::{Now, await_start_name};
+use super::command::{CommandProgress, await_start_name};
 use super::event::Effect;
 use super::handle::{Change, ChangeEffect, Target};
 use super::job::{Asked, JobOperation, JobState};
@@ -219,20 +219,20 @@ impl Node {
         job: &JobState,
         item: Item,
         token: Token,
-    ) -> Now {
-        let Some((_, record)) = job.records.get(&item) else { return Now::Pending };
+    ) -> CommandProgress {
+        let Some((_, record)) = job.records.get(&item) else { return CommandProgress::Pending };
         let Some(run) = record.running().filter(|_| record.token == token) else {
-            return if record.token >= token { Now::Done } else { Now::Pending };
+            return if record.token >= token { CommandProgress::Done } else { CommandProgress::Pending };
         };
         let begun = self.has_begun(name, item, token, run);
         let gone = !self.workers.contains_key(&run.worker) && mutants::is_on(mutants::SETTLED_BY_ANYBODY);
         if begun || gone {
-            return Now::Done;
+            return CommandProgress::Done;
         }
         if job.leads() {
             self.look_later(run.worker.clone());
         }
-        Now::Pending
+        CommandProgress::Pending
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) fn led(purpose: Purpose, view: &Job) -> Txn {
 
 /// Adds the removal of instances that do not come back: their items are given to others, and nobody waits for them. Their
 /// workers may be on their way to other hosts, which have the commands to tell them.
-pub(super) fn evict_instance<'a>(
+pub(super) fn evict_instances<'a>(
     txn: &mut Txn,
     view: &Job,
     instances: impl IntoIterator<Item = &'a InstanceId>,
@@ -314,7 +314,7 @@ pub(super) fn shut_down_machine(view: &Job, machine: &ServerAddress) -> Result<S
         return Ok(Step::Said(Change::unchanged(format!("machine {machine} has no instance"))));
     }
     let mut txn = guarded(Purpose::Shutdown, view);
-    evict_instance(&mut txn, view, instances.iter().copied());
+    evict_instances(&mut txn, view, instances.iter().copied());
     let line = format!("machine {machine}: {} instances are shut down for this job", instances.len());
     Ok(Step::Commit(txn, Change::new(ChangeEffect::Requested, line)))
 }

@@ -21,7 +21,7 @@ use super::worker::Phase;
 use rosterd_session::frame::{CancelReason, RunRef, ToWorker};
 
 /// What this coordinator does about a command.
-pub(super) enum Now {
+pub(super) enum CommandProgress {
     /// Nothing is left to do.
     Done,
     /// Whom it is for was told, and tells when it is done.
@@ -39,10 +39,10 @@ impl Node {
         for (command_name, command) in &view.commands {
             match self.now_for(name, job, command) {
                 // The others have their turn after this.
-                Now::Done if txn.writes.len() >= self.settings.max_records_per_txn => {}
-                Now::Done => txn.write(Write::RemoveCommand(name.clone(), command_name.clone())),
-                Now::Delivered => {}
-                Now::Pending => waits = true,
+                CommandProgress::Done if txn.writes.len() >= self.settings.max_records_per_txn => {}
+                CommandProgress::Done => txn.write(Write::RemoveCommand(name.clone(), command_name.clone())),
+                CommandProgress::Delivered => {}
+                CommandProgress::Pending => waits = true,
             }
         }
         if waits && job.leads() {
@@ -58,43 +58,47 @@ impl Node {
 
     /// A worker that is not here: its host does what is asked, or the next one does. That it has gone for good is all that ends
     /// this otherwise.
-    pub(super) fn now_elsewhere(&mut self, job: &JobState, worker: WorkerId) -> Now {
+    pub(super) fn now_elsewhere(&mut self, job: &JobState, worker: WorkerId) -> CommandProgress {
         if job.dead.contains(&worker) {
-            return Now::Done;
+            return CommandProgress::Done;
         }
         if job.leads() {
             self.look_later(worker);
         }
-        Now::Pending
+        CommandProgress::Pending
     }
 
     /// A run is stopped once its worker says so, or has gone: until then it is told on each of its streams.
-    fn now_stop(&mut self, name: &JobName, job: &mut JobState, item: Item, token: Token) -> Now {
+    fn now_stop(&mut self, name: &JobName, job: &mut JobState, item: Item, token: Token) -> CommandProgress {
         // Records outlive the item count: one that is not here was not read.
-        let Some((_, record)) = job.records.get(&item) else { return Now::Pending };
+        let Some((_, record)) = job.records.get(&item) else { return CommandProgress::Pending };
         let Some(run) = record.running().filter(|_| record.token == token) else {
-            return if record.token >= token { Now::Done } else { Now::Pending };
+            return if record.token >= token { CommandProgress::Done } else { CommandProgress::Pending };
         };
-        let Some(worker) = self.workers.get(&run.worker) else { return Now::Pending };
+        let Some(worker) = self.workers.get(&run.worker) else { return CommandProgress::Pending };
         if run.held && !mutants::is_on(mutants::HELD_IS_NOT_CANCELLED) {
             // Its worker was never told of it.
             let report = skipped(run, token);
             job.reports.entry(item).or_insert(report);
             self.run_queue.insert(name.clone());
-            return Now::Pending;
+            return CommandProgress::Pending;
         }
         let run = RunRef { job: name.clone(), item, token };
         // What it does not know of yet it is told of first.
         let knows = worker.phase != Phase::Attaching && worker.dispatched.contains_key(&run);
-        let Some(stream) = worker.stream.filter(|_| knows) else { return Now::Delivered };
+        let Some(stream) = worker.stream.filter(|_| knows) else { return CommandProgress::Delivered };
         if job.told_to_stop.insert(item, (token, stream)) != Some((token, stream)) {
             let message = ASKED.to_string();
             self.send(stream, ToWorker::Cancel { run, reason: CancelReason::Operator, message });
         }
-        if mutants::is_on(mutants::CANCELS_ARE_ONLY_SAID) { Now::Done } else { Now::Delivered }
+        if mutants::is_on(mutants::CANCELS_ARE_ONLY_SAID) {
+            CommandProgress::Done
+        } else {
+            CommandProgress::Delivered
+        }
     }
 
-    fn now_for(&mut self, name: &JobName, job: &mut JobState, command: &Command) -> Now {
+    fn now_for(&mut self, name: &JobName, job: &mut JobState, command: &Command) -> CommandProgress {
         match command {
             Command::Cancel { item, token } => self.now_stop(name, job, *item, *token),
             Command::Drain { instance, grace_ms } => self.now_drain(job, instance, *grace_ms),

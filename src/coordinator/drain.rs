@@ -13,7 +13,7 @@ use rosterd_domain::txn::{Commit, Purpose, Txn, Write};
 use rosterd_domain::view::Job;
 
 use super::change::{Step, guarded, rewrite};
-use super::command::{Now, named};
+use super::command::{CommandProgress, named};
 use super::event::{Effect, Query, RequestId};
 use super::handle::{Action, Change, ChangeEffect, Done, Happening, Health};
 use super::job::{JobOperation, JobState};
@@ -138,23 +138,28 @@ impl Node {
     }
 
     /// What this coordinator does about the command to drain an instance.
-    pub(super) fn now_drain(&mut self, job: &JobState, instance: &InstanceId, grace_ms: u64) -> Now {
+    pub(super) fn now_drain(
+        &mut self,
+        job: &JobState,
+        instance: &InstanceId,
+        grace_ms: u64,
+    ) -> CommandProgress {
         let here = self.workers.values().find(|worker| worker.instance == *instance);
         if let Some(worker) = here {
             if is_asked(worker) {
-                return Now::Done;
+                return CommandProgress::Done;
             }
             let id = worker.id.clone();
             // A store that cannot write is not asked again and again; when it can, every job has its turn.
             if self.health != Health::Suspended {
                 self.ask_to_leave(&id, Duration::from_millis(grace_ms), None);
             }
-            return Now::Pending;
+            return CommandProgress::Pending;
         }
-        let Some(worker) = instance.worker() else { return Now::Done };
+        let Some(worker) = instance.worker() else { return CommandProgress::Done };
         let stands = job.view.as_ref().is_some_and(|view| view.instances.contains_key(instance));
         if !stands && mutants::is_on(mutants::COMMANDS_GO_WITH_INSTANCES) {
-            return Now::Done;
+            return CommandProgress::Done;
         }
         self.now_elsewhere(job, worker)
     }

@@ -382,7 +382,7 @@ impl Driver {
     /// that are worth a look only some have their turn: what they want is under way while the others have theirs.
     fn take(&mut self, first: Option<Event>) {
         mutants::panic_if_told("panic-coordinator");
-        self.node.set_deaf(mutants::is_on("deaf"));
+        self.node.set_drop_hints(mutants::is_on("deaf"));
         let now = self.now();
         let broken = std::mem::take(&mut self.broken).into_iter().map(Event::Closed);
         for event in broken.chain(first) {

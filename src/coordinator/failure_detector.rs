@@ -1,5 +1,5 @@
 //! A worker is marked dead: by its host, when nothing was received for its lease; by anybody, when its host
-//! has gone and its attachment stayed as it was for as long. Deleting the attachment is the verdict; whoever
+//! has gone and its attachment stayed as it was for as long. Deleting the attachment marks it dead; whoever
 //! attaches first makes it fail.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +34,7 @@ pub(super) struct RemoteAttachment {
     /// Since when this coordinator knows that its host has gone, and sees it at this version; none: the host lives.
     pub(super) gone_since: Option<Mono>,
     /// It is being deleted.
-    pub(super) condemned: bool,
+    pub(super) expiring: bool,
 }
 
 impl RemoteAttachment {
@@ -64,7 +64,7 @@ impl Node {
         lease: Option<Duration>,
     ) {
         let Some(worker) = self.workers.get_mut(id) else { return };
-        // Once a verdict is decided nothing is acknowledged: the lease must not grow again.
+        // Once the lease has expired nothing is acknowledged: the lease must not grow again.
         if worker.phase == Phase::Expiring || worker.stream != Some(stream) {
             return;
         }
@@ -262,7 +262,7 @@ impl Node {
             return;
         }
         let seen = self.last_id;
-        let found = RemoteAttachment { version, attachment, seen, gone_since: None, condemned: false };
+        let found = RemoteAttachment { version, attachment, seen, gone_since: None, expiring: false };
         self.elsewhere.insert(id, found);
     }
 
@@ -285,8 +285,7 @@ impl Node {
             self.read_members();
         } else if found.gone_since.is_none() {
             found.gone_since = Some(now);
-            self.timers
-                .extend(found.orphaned_at(settings).map(|at| (at, Timer::RemoteAttachment(id.clone()))));
+            self.timers.extend(found.orphaned_at(settings).map(|at| (at, Timer::RemoteLease(id.clone()))));
         }
     }
 
@@ -296,7 +295,7 @@ impl Node {
         if mutants::is_on(mutants::FORSAKEN_UNJUDGED) {
             return false;
         }
-        !found.condemned
+        !found.expiring
             && !self.stopping
             && found.orphaned_at(&self.settings).is_some_and(|at| at <= self.now.mono)
             && !self.is_coming(id)
@@ -332,17 +331,17 @@ impl Node {
     pub(super) fn expire_later(&mut self, workers: BTreeSet<WorkerId>) {
         self.pending_expiry.under_way = false;
         for id in workers {
-            self.set_timer(self.settings.store_retry, Timer::RemoteAttachment(id));
+            self.set_timer(self.settings.store_retry, Timer::RemoteLease(id));
         }
         self.expire_next();
     }
 
     /// It was heard meanwhile, or its Hello is being worked on: it has a lease from then on.
     fn wait_for_host_of(&mut self, id: &WorkerId) {
-        let Some(found) = self.elsewhere.get(id).filter(|found| !found.condemned) else { return };
+        let Some(found) = self.elsewhere.get(id).filter(|found| !found.expiring) else { return };
         if let Some(at) = found.orphaned_at(&self.settings).filter(|_| !self.stopping) {
             let soon = self.now.mono.plus(self.settings.heartbeat);
-            self.timers.insert((at.max(soon), Timer::RemoteAttachment(id.clone())));
+            self.timers.insert((at.max(soon), Timer::RemoteLease(id.clone())));
         }
     }
 
@@ -351,7 +350,7 @@ impl Node {
             return self.wait_for_host_of(id);
         }
         let Some(found) = self.elsewhere.get_mut(id) else { return };
-        found.condemned = true;
+        found.expiring = true;
         tracing::warn!(worker = %id, "worker marked dead: its host is gone and it attached nowhere else");
         let mut txn = Txn::new(Purpose::Verdict);
         txn.write(Write::RemoveAttachment { worker: id.clone(), expect: found.version });
@@ -395,14 +394,14 @@ impl Node {
         read: Result<Option<(Version, Attachment)>, ReadError>,
     ) {
         match read {
-            // It is asked for until there is an answer: nothing else tells what became of a verdict on it.
+            // It is asked for until there is an answer: nothing else tells whether it was marked dead.
             Err(_) => self.look_later(id.clone()),
             Ok(None) => {
                 self.elsewhere.remove(id);
                 self.mark_dead(id);
             }
             Ok(Some((version, attachment))) => {
-                if self.elsewhere.get(id).is_some_and(|known| known.condemned) {
+                if self.elsewhere.get(id).is_some_and(|known| known.expiring) {
                     self.elsewhere.remove(id);
                 }
                 if !self.workers.contains_key(id) {

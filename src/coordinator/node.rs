@@ -343,8 +343,8 @@ impl Node {
     }
 
     /// Whether nothing tells of a job's changes: a fault that tests put in.
-    pub fn set_deaf(&mut self, deaf: bool) {
-        self.drop_hints = deaf;
+    pub fn set_drop_hints(&mut self, drop: bool) {
+        self.drop_hints = drop;
     }
 
     /// Somebody is to be told of a run now.

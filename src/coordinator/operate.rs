@@ -14,7 +14,7 @@ use rosterd_domain::view::Job;
 
 use super::barrier::{Barrier, Passed};
 use super::change::{
-    Step, apply, check_item, enable, evict_instance, guarded, pause, remove, remove_machine,
+    Step, apply, check_item, enable, evict_instances, guarded, pause, remove, remove_machine,
     shut_down_machine,
 };
 use super::command::{give_up, stop};
@@ -303,7 +303,7 @@ impl Node {
         }
         // Where it is hosted elsewhere, its host finds it deleted and does the rest.
         let mut txn = guarded(Purpose::Shutdown, view);
-        evict_instance(&mut txn, view, [instance]);
+        evict_instances(&mut txn, view, [instance]);
         let line = format!("{instance} is shut down for this job");
         Ok(Step::Commit(txn, Change::new(ChangeEffect::Requested, line)))
     }

@@ -8,8 +8,8 @@ use rosterd_domain::mutants;
 use rosterd_domain::txn::{Guard, Purpose};
 use rosterd_domain::view::Job;
 
-use super::change::{evict_instance, guarded};
-use super::command::Now;
+use super::change::{evict_instances, guarded};
+use super::command::CommandProgress;
 use super::job::{Intent, JobState};
 use super::node::Node;
 use super::operate::ASKED;
@@ -47,7 +47,7 @@ impl Node {
         let mut txn = guarded(Purpose::Dismiss, view);
         // A worker that is dead, or attached elsewhere, is another matter.
         txn.guard(Guard::Attachment(worker.id.clone(), worker.version));
-        evict_instance(&mut txn, view, [&instance]);
+        evict_instances(&mut txn, view, [&instance]);
         let worker = worker.id.clone();
         self.submit(name, job, txn, Intent::Dismiss { worker, instance });
         true
@@ -55,16 +55,21 @@ impl Node {
 
     /// What this coordinator does about the command to shut an instance down for this job. Its worker was told, if it heard that;
     /// coming to another host with the job it did not.
-    pub(super) fn now_shut_down(&mut self, name: &JobName, job: &mut JobState, instance: &InstanceId) -> Now {
-        let Some(id) = instance.worker() else { return Now::Done };
+    pub(super) fn now_shut_down(
+        &mut self,
+        name: &JobName,
+        job: &mut JobState,
+        instance: &InstanceId,
+    ) -> CommandProgress {
+        let Some(id) = instance.worker() else { return CommandProgress::Done };
         let Some(worker) = self.workers.get(&id) else { return self.now_elsewhere(job, id) };
         if worker.unregistered.contains(name) {
-            return Now::Done;
+            return CommandProgress::Done;
         }
         if job.hosted.contains_key(instance) {
             self.release_instance(name, job, instance, ASKED);
         }
-        Now::Pending
+        CommandProgress::Pending
     }
 
     /// The instance is gone: its worker is told, and has the job no more. Runs in flight finish.

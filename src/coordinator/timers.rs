@@ -12,7 +12,7 @@ pub(super) enum Timer {
     /// A worker's lease may be over.
     Lease(WorkerId),
     /// An attachment elsewhere may be nobody's.
-    RemoteAttachment(WorkerId),
+    RemoteLease(WorkerId),
     /// A job may be tried again.
     Job(JobName),
     /// The time of a callback is over.
@@ -40,7 +40,7 @@ impl Node {
             self.timers.pop_first();
             match timer {
                 Timer::Lease(worker) => self.lease_timer(&worker),
-                Timer::RemoteAttachment(worker) => self.remote_lease_timer(&worker),
+                Timer::RemoteLease(worker) => self.remote_lease_timer(&worker),
                 Timer::Job(job) => {
                     self.run_queue.insert(job);
                 }

@@ -236,7 +236,7 @@ pub fn log(input: &[u8]) -> String {
         let became = if line.token % 2 == 0 { RecordedResult::Unknown } else { RecordedResult::Known("run") };
         builder.due(&line.job, line.item, Time(line.fire), became);
     }
-    let story = builder.tell(Duration::from_secs(line_count(&lines)), lines.len().is_multiple_of(2));
+    let story = builder.build(Duration::from_secs(line_count(&lines)), lines.len().is_multiple_of(2));
     rules.extend(judge(&story.lines, 0).faults.iter().map(|fault| fault.rule));
     rules.sort_unstable();
     rules.dedup();

@@ -61,7 +61,7 @@ pub(super) fn read(
     let mut keep = kept.iter().copied();
     places.retain(|_| keep.next().unwrap_or(true));
     let places = Places::Files(files.to_vec(), places);
-    Ok(Evidence { lines, places, story: None, notes: Vec::new(), since: Time::default() })
+    Ok(Evidence { lines, places, trace: None, notes: Vec::new(), since: Time::default() })
 }
 
 fn run(line: &Line) -> Run {

@@ -89,7 +89,7 @@ struct Evidence {
     lines: Vec<Line>,
     places: Places,
     /// Of a history.
-    story: Option<Trace>,
+    trace: Option<Trace>,
     /// What could not be looked at.
     notes: Vec<String>,
     /// From when on a history is judged.
@@ -123,7 +123,7 @@ impl Verify {
 
     /// Jobs without monitorExecution, as far as somebody says so.
     fn unmonitored(&self, evidence: &Evidence) -> BTreeSet<String> {
-        let known = evidence.story.iter().flat_map(|story| story.unmonitored.iter().cloned());
+        let known = evidence.trace.iter().flat_map(|trace| trace.unmonitored.iter().cloned());
         known.chain(self.unmonitored.iter().map(ToString::to_string)).collect()
     }
 
@@ -136,7 +136,7 @@ impl Verify {
         if !self.log.is_empty() {
             return logs::read(&self.log, self.job.as_ref(), self.from, self.to);
         }
-        let (story, notes) = match self.data_dir.is_empty() {
+        let (trace, notes) = match self.data_dir.is_empty() {
             true => {
                 let settled = Self::settled();
                 server::ask(&self.server, self.job.as_ref(), self.since(), self.to, self.skew, settled)
@@ -156,7 +156,7 @@ impl Verify {
                 audit_trace::trace(&asked).await.map_err(Failure::usage)?
             }
         };
-        Ok(Evidence::of_history(story, notes, self.since()))
+        Ok(Evidence::of_history(trace, notes, self.since()))
     }
 
     /// What was due, by the coordinators of an ensemble, all of whose histories were given. Not up to now: what one
@@ -189,13 +189,13 @@ impl Verify {
 }
 
 impl Evidence {
-    fn of_history(mut story: Trace, notes: Vec<String>, since: Time) -> Self {
-        let (lines, places) = (std::mem::take(&mut story.lines), std::mem::take(&mut story.places));
-        Self { lines, places: Places::History(places), story: Some(story), notes, since }
+    fn of_history(mut trace: Trace, notes: Vec<String>, since: Time) -> Self {
+        let (lines, places) = (std::mem::take(&mut trace.lines), std::mem::take(&mut trace.places));
+        Self { lines, places: Places::History(places), trace: Some(trace), notes, since }
     }
 
     fn is_empty(&self) -> bool {
-        self.lines.is_empty() && self.story.as_ref().is_none_or(|story| story.became.is_empty())
+        self.lines.is_empty() && self.trace.as_ref().is_none_or(|trace| trace.became.is_empty())
     }
 }
 

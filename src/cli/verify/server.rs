@@ -52,7 +52,7 @@ pub(super) async fn ask(
     } else {
         notes.push(ENSEMBLE.to_owned());
     }
-    Ok((builder.tell(skew, whole), notes))
+    Ok((builder.build(skew, whole), notes))
 }
 
 /// Whether all coordinators have one history.
@@ -232,7 +232,7 @@ async fn fires(
         Ok(a.next_page_token)
     };
     admin.each_page(question, call, take, |q, token| q.page_token = token).await?;
-    // The latest come first, and a story is told from its beginning.
+    // The latest come first, and a trace is told from its beginning.
     all.iter().rev().for_each(&mut tell);
     Ok(())
 }

@@ -139,12 +139,12 @@ impl Findings<'_> {
         let again = runs.iter().filter(|run| run.source == "FAILOVER").count();
         rows.push(("taken over after a crash".to_owned(), count(again)));
         rows.push(("not ended yet".to_owned(), count(runs.iter().filter(|run| run.stop.is_none()).count())));
-        if let Some(story) = &self.evidence.story {
-            let became: Vec<String> = story.became.iter().map(|(what, n)| format!("{n} {what}")).collect();
+        if let Some(trace) = &self.evidence.trace {
+            let became: Vec<String> = trace.became.iter().map(|(what, n)| format!("{n} {what}")).collect();
             rows.push(("scheduled times".to_owned(), became.join(", ")));
             let not_judged = [
-                (story.before, "scheduled times before anything is known of their item"),
-                (story.elsewhere, "runs whose end another coordinator may know"),
+                (trace.before, "scheduled times before anything is known of their item"),
+                (trace.elsewhere, "runs whose end another coordinator may know"),
             ];
             let not_judged: Vec<String> = not_judged
                 .into_iter()
@@ -204,8 +204,8 @@ impl Findings<'_> {
 
     /// Who ran nothing is known of a history alone.
     fn owners(&self) -> Vec<Owner> {
-        match &self.evidence.story {
-            Some(story) => self.verdict.owners_by(&story.given, self.evidence.since),
+        match &self.evidence.trace {
+            Some(trace) => self.verdict.owners_by(&trace.given, self.evidence.since),
             None => self.verdict.owners(),
         }
     }
@@ -213,7 +213,7 @@ impl Findings<'_> {
     /// What the calendar said at each line, and when an assignment came into force.
     fn walls(&self) -> BTreeMap<u64, i64> {
         let lines = self.evidence.lines.iter().filter(|line| line.wall != 0).map(|line| (line.at, line.wall));
-        let given = self.evidence.story.iter().flat_map(|story| &story.given);
+        let given = self.evidence.trace.iter().flat_map(|trace| &trace.given);
         lines.chain(given.map(|given| (nanos(given.at), given.at.0))).collect()
     }
 
@@ -235,7 +235,7 @@ impl Findings<'_> {
             })
         };
         let span = self.span();
-        let story = self.evidence.story.as_ref();
+        let trace = self.evidence.trace.as_ref();
         json!({
             "clean": self.verdict.faults.is_empty(),
             "violations": self.verdict.faults.iter().map(fault).collect::<Vec<_>>(),
@@ -244,8 +244,8 @@ impl Findings<'_> {
             "to": span.map(|(_, to)| to.to_string()),
             "taken_over": self.verdict.runs.iter().filter(|run| run.source == "FAILOVER").count(),
             "not_ended": self.verdict.runs.iter().filter(|run| run.stop.is_none()).count(),
-            "scheduled_times": story.map(|story| &story.became),
-            "not_judged": story.map(|story| json!({ "scheduled_times": story.before, "runs": story.elsewhere })),
+            "scheduled_times": trace.map(|trace| &trace.became),
+            "not_judged": trace.map(|trace| json!({ "scheduled_times": trace.before, "runs": trace.elsewhere })),
             "not_promised": self.not_promised,
             "notes": self.evidence.notes,
             "owners": self.owners().iter().map(owner).collect::<Vec<_>>(),

@@ -57,7 +57,7 @@ pub struct TraceBuilder {
     due: BTreeMap<(String, u32), Known>,
     unknown: Vec<Line>,
     given: BTreeMap<Assignment, Time>,
-    story: Trace,
+    trace: Trace,
 }
 
 /// What several coordinators saw come into force: the job, the generation, the owners, and whether these are all. A job
@@ -109,7 +109,7 @@ impl TraceBuilder {
 
     /// A job is without monitorExecution.
     pub fn unmonitored(&mut self, job: &str) {
-        self.story.unmonitored.insert(job.to_owned());
+        self.trace.unmonitored.insert(job.to_owned());
     }
 
     /// How many runs there are so far.
@@ -120,7 +120,7 @@ impl TraceBuilder {
     /// Another scheduled time, later than those of the same item before it.
     pub fn due(&mut self, job: &str, item: u32, fire: Time, became: RecordedResult<'_>) {
         let known = self.due.entry((job.to_owned(), item)).or_default();
-        let counted = &mut self.story.became;
+        let counted = &mut self.trace.became;
         let mut count = |what: &str| *counted.entry(what.to_owned()).or_default() += 1;
         match became {
             RecordedResult::Known(what) => {
@@ -133,14 +133,14 @@ impl TraceBuilder {
                 let about = Line { job: job.to_owned(), item, fire: fire.0, ..blank(What::Scheduled, fire) };
                 self.unknown.push(about);
             }
-            RecordedResult::Unknown => self.story.before += 1,
+            RecordedResult::Unknown => self.trace.before += 1,
         }
     }
 
     /// The lines. `whole`: no other coordinator can know more.
-    pub fn tell(self, skew: Duration, whole: bool) -> Trace {
-        let mut story = self.story;
-        story.given = given(self.given);
+    pub fn build(self, skew: Duration, whole: bool) -> Trace {
+        let mut trace = self.trace;
+        trace.given = given(self.given);
         let mut runs = self.runs.into_values().peekable();
         let mut earliest = Time(i64::MIN);
         while let Some(mut run) = runs.next() {
@@ -150,15 +150,15 @@ impl TraceBuilder {
             let bound = next.map(|next| next.began.max(run.began));
             earliest = next.map_or(Time(i64::MIN), |_| run.began);
             let place = format!("{} runs[{}/{}/{}]", run.kept_in, run.job, run.item, run.token);
-            story.elsewhere += tell(run, bound, skew, whole, &mut story.lines);
-            story.places.resize(story.lines.len(), place);
+            trace.elsewhere += tell(run, bound, skew, whole, &mut trace.lines);
+            trace.places.resize(trace.lines.len(), place);
         }
         if whole {
             let schedule = |line: &Line| format!("schedule[{}]", line.job);
-            story.places.extend(self.unknown.iter().map(schedule));
-            story.lines.extend(self.unknown);
+            trace.places.extend(self.unknown.iter().map(schedule));
+            trace.lines.extend(self.unknown);
         }
-        story
+        trace
     }
 }
 
@@ -250,8 +250,8 @@ mod tests {
     fn broken(runs: Vec<Kept>, skew: u64, whole: bool) -> Vec<&'static str> {
         let mut builder = TraceBuilder::default();
         runs.into_iter().for_each(|run| builder.run(run));
-        let story = builder.tell(Duration::from_millis(skew), whole);
-        judge(&story.lines, 0).faults.iter().map(|fault| fault.rule).collect()
+        let trace = builder.build(Duration::from_millis(skew), whole);
+        judge(&trace.lines, 0).faults.iter().map(|fault| fault.rule).collect()
     }
 
     const NONE: [&str; 0] = [];
@@ -305,7 +305,7 @@ mod tests {
         };
         let how = "succeeded";
         let told = [line(What::Start, 1000, ""), line(What::End, 1300, how), line(What::Settled, 1300, how)];
-        assert_eq!(builder.tell(Duration::ZERO, true).lines[1..], told);
+        assert_eq!(builder.build(Duration::ZERO, true).lines[1..], told);
     }
 
     #[test]
@@ -319,7 +319,7 @@ mod tests {
             let mut builder = TraceBuilder::default();
             builder.run(Kept { outcome: Some(outcome.into()), ..kept(1, 1000, Some(1300)) });
             let told: Vec<What> =
-                builder.tell(Duration::ZERO, true).lines.iter().map(|line| line.what).collect();
+                builder.build(Duration::ZERO, true).lines.iter().map(|line| line.what).collect();
             assert_eq!(told, [What::Start, what, What::Settled], "{outcome}");
         }
     }
@@ -335,9 +335,9 @@ mod tests {
         }
         builder.assigned(Time(15), "j", "generation 3: nobody is there");
         builder.unmonitored("j");
-        let story = builder.tell(Duration::ZERO, true);
-        assert_eq!(story.unmonitored, ["j".to_owned()].into());
-        let given: Vec<_> = story.given.iter().map(|given| (given.at.0, given.generation)).collect();
+        let trace = builder.build(Duration::ZERO, true);
+        assert_eq!(trace.unmonitored, ["j".to_owned()].into());
+        let given: Vec<_> = trace.given.iter().map(|given| (given.at.0, given.generation)).collect();
         assert_eq!(given, [(15, 1), (25, 2)]);
     }
 
@@ -347,7 +347,7 @@ mod tests {
         [kept(1, 1000, None), kept(2, 1400, None), kept(3, 1500, None), kept(4, 1600, None)]
             .into_iter()
             .for_each(|run| builder.run(run));
-        assert_eq!(builder.tell(Duration::ZERO, false).elsewhere, 3, "the last is in flight");
+        assert_eq!(builder.build(Duration::ZERO, false).elsewhere, 3, "the last is in flight");
     }
 
     #[test]
@@ -358,10 +358,10 @@ mod tests {
         builder.run(kept(2, 1400, None));
         builder.due("j", 0, Time(0), RecordedResult::Known("run"));
         builder.due("j", 0, Time(1), RecordedResult::Unknown);
-        let story = builder.tell(Duration::ZERO, true);
+        let trace = builder.build(Duration::ZERO, true);
         let one = "there runs[j/0/1]";
-        assert_eq!(story.places, [one, one, one, "here runs[j/0/2]", "schedule[j]"]);
-        assert_eq!(story.lines.len(), story.places.len());
+        assert_eq!(trace.places, [one, one, one, "here runs[j/0/2]", "schedule[j]"]);
+        assert_eq!(trace.lines.len(), trace.places.len());
     }
 
     #[test]
@@ -388,13 +388,13 @@ mod tests {
             for (n, became) in became.into_iter().chain([RecordedResult::Pending]).enumerate() {
                 builder.due("j", 4, Time(1000 * n as i64), became);
             }
-            builder.tell(Duration::ZERO, whole)
+            builder.build(Duration::ZERO, whole)
         };
-        let story = tell(true);
-        let counts: Vec<_> = story.became.iter().map(|(what, n)| (what.as_str(), *n)).collect();
+        let trace = tell(true);
+        let counts: Vec<_> = trace.became.iter().map(|(what, n)| (what.as_str(), *n)).collect();
         assert_eq!(counts, [("missed (down)", 1), ("pending", 1), ("run", 1), ("unknown", 1)]);
-        assert_eq!(story.before, 1);
-        assert_eq!(judge(&story.lines, 0).faults[0].due, Some(("j".into(), 4, 2000)));
+        assert_eq!(trace.before, 1);
+        assert_eq!(judge(&trace.lines, 0).faults[0].due, Some(("j".into(), 4, 2000)));
         assert_eq!(tell(false).lines, []);
     }
 }

@@ -19,7 +19,7 @@ use rosterd_domain::id::Revision;
 pub(super) enum RetryClass {
     /// It does not hold, and the caller is told so.
     Conflict(Refusal),
-    /// What it was spelled from is not so: look, and spell it again.
+    /// What it was encoded from is not so: look, and encode it again.
     Reread,
     /// A folder that must always stand has gone (ZooKeeper removes empty containers): make it, and send it again.
     RecreateRoots,
@@ -43,7 +43,7 @@ pub(super) fn judge(paths: &Paths, pending: &Pending, origin: usize, error: &Err
         (Error::NoNode, Op::Put { .. }) if parentless && is_grounded(paths, path) => {
             RetryClass::RecreateRoots
         }
-        // With the parent known to be absent it is no belief that was wrong.
+        // With the parent known to be absent it is not the cache that was wrong.
         (Error::NoNode, Op::Put { .. } | Op::Ensure { .. }) if parentless => refuse(origin, Reason::NoParent),
         (Error::NoChildrenForEphemerals, _) => refuse(origin, Reason::NoParent),
         (Error::NotEmpty, Op::Sweep { .. }) => RetryClass::Reread,
@@ -88,7 +88,7 @@ fn expected(op: &Op) -> Option<rosterd_domain::id::Version> {
     }
 }
 
-/// Reads what a transaction must be spelled from: whose the nodes are that it believed something of, and what its
+/// Reads what a transaction must be encoded from: whose the nodes are that it believed something of, and what its
 /// sweeps will find.
 pub(super) async fn look_at(client: &Client, ops: &[Op]) -> Result<(Fresh, Sweeping), Error> {
     let mut paths = HashSet::new();

@@ -1,6 +1,6 @@
 //! From steps on a tree to operations that ZooKeeper knows: create, set, delete and check.
 //!
-//! | step | spelled as |
+//! | step | encoded as |
 //! | --- | --- |
 //! | check exists | check of any version |
 //! | check absent | create and delete; nothing where the same transaction makes the node anyway |
@@ -52,7 +52,7 @@ impl Step {
 
 /// A transaction as operations.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Spelled {
+pub(super) struct Encoded {
     pub(super) steps: Vec<Step>,
     /// For each operation, which step of the transaction it comes from.
     pub(super) origins: Vec<usize>,
@@ -60,7 +60,7 @@ pub(super) struct Spelled {
     pub(super) after: HashMap<Path, Option<Kind>>,
 }
 
-impl Spelled {
+impl Encoded {
     pub(super) fn size(&self) -> usize {
         self.steps.iter().map(Step::size).sum()
     }
@@ -69,22 +69,22 @@ impl Spelled {
 /// What a sweep is to delete, children first; `Err`: one of the nodes that forbid it is there.
 pub(super) type Sweeping = HashMap<usize, Result<Vec<Path>, Path>>;
 
-/// Spells a transaction out from what is believed.
-pub(super) fn spell(
+/// Encodes a transaction by what is believed.
+pub(super) fn encode(
     ops: &[Op],
     existence: &ExistenceCache,
     fresh: Option<&Fresh>,
     sweeping: &Sweeping,
-) -> Spelled {
-    let mut speller = Speller { ops, existence, fresh, sweeping, spelled: Spelled::default(), origin: 0 };
+) -> Encoded {
+    let mut encoder = Encoder { ops, existence, fresh, sweeping, encoded: Encoded::default(), origin: 0 };
     for (origin, op) in ops.iter().enumerate() {
-        speller.origin = origin;
-        speller.op(op);
+        encoder.origin = origin;
+        encoder.op(op);
     }
-    speller.spelled
+    encoder.encoded
 }
 
-/// Whether a step's refusal may only mean that a belief was wrong.
+/// Whether a step's refusal may only mean that an entry of the cache was wrong.
 pub(super) fn rests_on_cache(op: &Op) -> bool {
     matches!(
         op,
@@ -118,16 +118,16 @@ enum Known {
     Nothing,
 }
 
-struct Speller<'a> {
+struct Encoder<'a> {
     ops: &'a [Op],
     existence: &'a ExistenceCache,
     fresh: Option<&'a Fresh>,
     sweeping: &'a Sweeping,
-    spelled: Spelled,
+    encoded: Encoded,
     origin: usize,
 }
 
-impl Speller<'_> {
+impl Encoder<'_> {
     fn op(&mut self, op: &Op) {
         match op {
             Op::Check { path, version } => self.check(path, number(version.0)),
@@ -161,7 +161,7 @@ impl Speller<'_> {
 
     fn known(&self, path: &Path) -> Known {
         let told = |found: &Option<Kind>| found.map_or(Known::Absent, Known::There);
-        if let Some(found) = self.spelled.after.get(path) {
+        if let Some(found) = self.encoded.after.get(path) {
             return told(found);
         }
         if let Some(found) = self.fresh.and_then(|fresh| fresh.get(path)) {
@@ -171,8 +171,8 @@ impl Speller<'_> {
     }
 
     fn push(&mut self, step: Step) {
-        self.spelled.steps.push(step);
-        self.spelled.origins.push(self.origin);
+        self.encoded.steps.push(step);
+        self.encoded.origins.push(self.origin);
     }
 
     fn check(&mut self, path: &Path, version: i32) {
@@ -194,12 +194,12 @@ impl Speller<'_> {
             true => Kind::Ephemeral,
             false => Kind::Persistent,
         };
-        self.spelled.after.insert(path.clone(), Some(kind));
+        self.encoded.after.insert(path.clone(), Some(kind));
         self.push(Step::Create { path: path.clone(), data: data.clone(), ephemeral });
     }
 
     fn delete(&mut self, path: &Path, version: Option<i32>) {
-        self.spelled.after.insert(path.clone(), None);
+        self.encoded.after.insert(path.clone(), None);
         self.push(Step::Delete { path: path.clone(), version });
     }
 

@@ -16,7 +16,7 @@ fn words(ops: &[Op], existence: &ExistenceCache, fresh: Option<&Fresh>) -> Vec<S
         Step::Set { path, version, .. } => format!("set {path} {version:?}"),
         Step::Delete { path, version } => format!("delete {path} {version:?}"),
     };
-    spell(ops, existence, fresh, &Sweeping::new()).steps.into_iter().map(word).collect()
+    encode(ops, existence, fresh, &Sweeping::new()).steps.into_iter().map(word).collect()
 }
 
 fn put(text: &str, ephemeral: bool) -> Op {
@@ -94,7 +94,7 @@ fn a_sweep_holds_only_while_no_new_job_is_there() {
     let ops = [Op::Sweep { root: path("/j"), unless: [own.clone(), config], limit: 9 }];
     let steps = |found| {
         let sweeping = Sweeping::from([(0, found)]);
-        spell(&ops, &ExistenceCache::default(), None, &sweeping).steps.len()
+        encode(&ops, &ExistenceCache::default(), None, &sweeping).steps.len()
     };
     assert_eq!(steps(Ok(vec![path("/j/x"), path("/j")])), 4);
     assert_eq!(steps(Ok(vec![])), 0);

@@ -1,8 +1,8 @@
 //! What this session believes to exist: kept from its own writes and reads, never trusted.
 //!
-//! ZooKeeper has no "make or overwrite" and no "delete if there": each has to be spelled as what fits the node
-//! as it stands. A belief only chooses the spelling; where it is wrong the servers refuse the step, and the
-//! transaction is spelled again from what is then read. That a node is absent is never believed for long.
+//! ZooKeeper has no "make or overwrite" and no "delete if there": each has to be encoded as what fits the node
+//! as it stands. An entry only chooses the encoding; where it is wrong the servers refuse the step, and the
+//! transaction is encoded again from what is then read. That a node is absent is never believed for long.
 
 use std::collections::HashMap;
 
@@ -49,5 +49,5 @@ impl ExistenceCache {
     }
 }
 
-/// What was read of the nodes of one transaction, right before it is spelled again.
+/// What was read of the nodes of one transaction, right before it is encoded again.
 pub(super) type Fresh = HashMap<Path, Option<Kind>>;

@@ -107,7 +107,7 @@ impl Core {
         }
     }
 
-    /// What was read tells how the next write of it is spelled.
+    /// What was read tells how the next write of it is encoded.
     fn believe(&self, found: &Found) {
         let mut existence = self.existence();
         for (path, kind) in found.kinds() {

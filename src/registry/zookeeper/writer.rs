@@ -1,7 +1,7 @@
 //! The one task that writes: it puts what waits into as few `multi` as it may, and answers each transaction.
 //!
 //! Several are under way at once. A refused one names its first operation that did not hold: that transaction is
-//! answered, or spelled again where only a belief was wrong, and all others are sent again without it. Nothing is
+//! answered, or encoded again where only the cache was wrong, and all others are sent again without it. Nothing is
 //! repeated whose outcome is unknown. Fed by `ZooKeeperRegistry`; ends when that has gone and the queue is empty,
 //! or with the session.
 
@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use zookeeper_client::{Client, Error, SessionState as ClientState};
 
 use super::classify::{RetryClass, judge};
-use super::encode::{Spelled, Step, Sweeping, spell};
+use super::encode::{Encoded, Step, Sweeping, encode};
 use super::existence::Fresh;
 use super::group::{InUse, Together, Touched};
 use super::multi::{self, Answer, MAX_PACKET};
@@ -35,7 +35,7 @@ const MAX_STEPS: usize = 500;
 const MAX_SHARED: usize = 256 << 10;
 /// How far down the queue one looks for transactions that may overtake.
 const SCAN: usize = 2_000;
-/// How often a transaction is spelled again because what it was spelled from had changed.
+/// How often a transaction is encoded again because what it was encoded from had changed.
 const MAX_SPELLINGS: u32 = 8;
 
 /// A transaction that was handed over.
@@ -63,7 +63,7 @@ pub(super) type Group = Vec<Box<Pending>>;
 
 /// What came back.
 enum Landed {
-    Multi { group: Group, spelled: Vec<Spelled>, sent: Mono, answer: Answer },
+    Multi { group: Group, encoded: Vec<Encoded>, sent: Mono, answer: Answer },
     Looked { pending: Box<Pending>, found: Result<(Fresh, Sweeping), Error> },
     Grounded(Result<(), String>),
 }
@@ -130,7 +130,7 @@ impl Writer {
     }
 
     fn launch_one<'c>(&mut self, client: &'c Client, flights: &mut Flights<'c>) -> bool {
-        let (mut group, mut spelled) = (Group::new(), Vec::<Spelled>::new());
+        let (mut group, mut encoded) = (Group::new(), Vec::<Encoded>::new());
         let (mut steps, mut bytes, mut at) = (0, 0, 0);
         let mut passed = InUse::default();
         while at < self.queue.len().min(SCAN) && steps < MAX_STEPS && group.len() < self.together.most() {
@@ -146,7 +146,7 @@ impl Writer {
                 }
                 return self.look_again_at(at, client, flights);
             }
-            let next = self.spell(pending);
+            let next = self.encode(pending);
             let (more_steps, more_bytes) = (next.steps.len(), next.size());
             let full = steps + more_steps > MAX_STEPS || bytes + more_bytes > MAX_SHARED;
             if full && !group.is_empty() {
@@ -160,43 +160,43 @@ impl Writer {
             self.in_use.take(&pending.touched);
             (steps, bytes) = (steps + more_steps, bytes + more_bytes);
             group.push(pending);
-            spelled.push(next);
+            encoded.push(next);
         }
         if group.is_empty() {
             return false;
         }
-        self.send(group, spelled, client, flights);
+        self.send(group, encoded, client, flights);
         true
     }
 
-    fn spell(&self, pending: &Pending) -> Spelled {
+    fn encode(&self, pending: &Pending) -> Encoded {
         let none = Sweeping::new();
         let sweeping = pending.sweeping.as_ref().unwrap_or(&none);
-        spell(&pending.lowered.ops, &self.core.existence(), pending.fresh.as_ref(), sweeping)
+        encode(&pending.lowered.ops, &self.core.existence(), pending.fresh.as_ref(), sweeping)
     }
 
     fn send<'c>(
         &self,
         group: Group,
-        mut spelled: Vec<Spelled>,
+        mut encoded: Vec<Encoded>,
         client: &'c Client,
         flights: &mut Flights<'c>,
     ) {
-        let steps: Vec<Step> = spelled.iter().flat_map(|spelled| spelled.steps.iter().cloned()).collect();
-        for spelled in &mut spelled {
+        let steps: Vec<Step> = encoded.iter().flat_map(|encoded| encoded.steps.iter().cloned()).collect();
+        for encoded in &mut encoded {
             // From here on only whose operation it was counts.
-            spelled.steps = Vec::new();
+            encoded.steps = Vec::new();
         }
         let sent = self.core.life.clock.mono();
         let numbering = self.core.paths.common();
         let answer = multi::send(client, &steps, &numbering, self.core.acls, self.core.limit);
         flights.push(Box::pin(async move {
             let answer = answer.await;
-            Landed::Multi { group, spelled, sent, answer }
+            Landed::Multi { group, encoded, sent, answer }
         }));
     }
 
-    /// Reads what the transaction must be spelled from. It keeps its nodes meanwhile.
+    /// Reads what the transaction must be encoded from. It keeps its nodes meanwhile.
     fn look_again_at<'c>(&mut self, at: usize, client: &'c Client, flights: &mut Flights<'c>) -> bool {
         let Some(pending) = self.queue.remove(at) else { return false };
         self.in_use.take(&pending.touched);
@@ -215,11 +215,11 @@ impl Writer {
 
     fn land<'c>(&mut self, landed: Landed, client: &'c Client, flights: &mut Flights<'c>) {
         match landed {
-            Landed::Multi { group, spelled, sent, answer } => {
+            Landed::Multi { group, encoded, sent, answer } => {
                 if matches!(answer, Answer::Applied(_) | Answer::Refused(..)) {
                     self.core.life.proven(sent);
                 }
-                self.land_multi(group, &spelled, answer, client, flights);
+                self.land_multi(group, &encoded, answer, client, flights);
             }
             Landed::Looked { mut pending, found } => {
                 self.in_use.release(&pending.touched);
@@ -249,7 +249,7 @@ impl Writer {
     fn land_multi<'c>(
         &mut self,
         group: Group,
-        spelled: &[Spelled],
+        encoded: &[Encoded],
         answer: Answer,
         client: &'c Client,
         flights: &mut Flights<'c>,
@@ -259,13 +259,13 @@ impl Writer {
             _ => self.together.landed(),
         }
         if let Answer::Refused(index, error) = answer {
-            return self.land_refused(group, spelled, (index, error), client, flights);
+            return self.land_refused(group, encoded, (index, error), client, flights);
         }
-        for (pending, spelled) in group.into_iter().zip(spelled) {
+        for (pending, encoded) in group.into_iter().zip(encoded) {
             self.in_use.release(&pending.touched);
             let applied = matches!(answer, Answer::Applied(_));
             let mut existence = self.core.existence();
-            for (path, kind) in &spelled.after {
+            for (path, kind) in &encoded.after {
                 existence.set(path, kind.filter(|_| applied));
             }
             drop(existence);
@@ -287,7 +287,7 @@ impl Writer {
     fn land_refused<'c>(
         &mut self,
         group: Group,
-        spelled: &[Spelled],
+        encoded: &[Encoded],
         (index, error): (usize, Error),
         client: &'c Client,
         flights: &mut Flights<'c>,
@@ -295,11 +295,11 @@ impl Writer {
         let mut first = 0;
         let mut again = Vec::new();
         let mut blamed = false;
-        for (pending, spelled) in group.into_iter().zip(spelled) {
-            let last = first + spelled.origins.len();
+        for (pending, encoded) in group.into_iter().zip(encoded) {
+            let last = first + encoded.origins.len();
             if (first..last).contains(&index) {
                 blamed = true;
-                self.refuse(pending, spelled.origins[index - first], &error, client, flights);
+                self.refuse(pending, encoded.origins[index - first], &error, client, flights);
             } else {
                 self.in_use.release(&pending.touched);
                 again.push(pending);
